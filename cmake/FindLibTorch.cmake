@@ -1,0 +1,45 @@
+# LibTorch from, in this order: LIBTORCH (folder with include/ and lib/; variable or environment), the project's own
+# virtual environment (.venv), the python3 in PATH. Our own imported targets: the package's CMake files demand a CUDA
+# toolkit, and linking libtorch_cuda costs every rank 350 MB.
+#
+# Gives LibTorch::cpu, and LibTorch::cuda where the package has CUDA; LibTorch_LIBRARY_DIR, LibTorch_VERSION.
+set(LIBTORCH "$ENV{LIBTORCH}" CACHE PATH "folder of LibTorch (with include/ and lib/)")
+set(_wmtp_candidates ${LIBTORCH})
+file(GLOB _wmtp_venv ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
+list(APPEND _wmtp_candidates ${_wmtp_venv})
+find_program(_wmtp_python python3)
+if(_wmtp_python)
+  execute_process(COMMAND ${_wmtp_python} -c
+    "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+    OUTPUT_VARIABLE _wmtp_from_python OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  list(APPEND _wmtp_candidates ${_wmtp_from_python})
+endif()
+
+find_path(LibTorch_INCLUDE_DIR ATen/ATen.h PATHS ${_wmtp_candidates} PATH_SUFFIXES include NO_DEFAULT_PATH)
+find_library(LibTorch_cpu_LIBRARY torch_cpu PATHS ${_wmtp_candidates} PATH_SUFFIXES lib NO_DEFAULT_PATH)
+find_library(LibTorch_c10_LIBRARY c10 PATHS ${_wmtp_candidates} PATH_SUFFIXES lib NO_DEFAULT_PATH)
+if(LibTorch_INCLUDE_DIR)
+  file(STRINGS ${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h _wmtp_version REGEX "define TORCH_VERSION ")
+  string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" LibTorch_VERSION "${_wmtp_version}")
+endif()
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(LibTorch
+  REQUIRED_VARS LibTorch_cpu_LIBRARY LibTorch_c10_LIBRARY LibTorch_INCLUDE_DIR VERSION_VAR LibTorch_VERSION
+  REASON_FAILURE_MESSAGE "run `make setup` (installs torch==2.11.0 into .venv), or pass -DLIBTORCH=/path/to/torch")
+
+get_filename_component(LibTorch_LIBRARY_DIR ${LibTorch_cpu_LIBRARY} DIRECTORY)
+if(NOT TARGET LibTorch::cpu)
+  add_library(LibTorch::cpu INTERFACE IMPORTED)
+  set_target_properties(LibTorch::cpu PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_INCLUDE_DIR};${LibTorch_INCLUDE_DIR}/torch/csrc/api/include"
+    INTERFACE_LINK_LIBRARIES "${LibTorch_cpu_LIBRARY};${LibTorch_c10_LIBRARY}"
+    INTERFACE_LINK_OPTIONS "LINKER:-rpath,${LibTorch_LIBRARY_DIR};LINKER:--allow-shlib-undefined")
+  find_library(LibTorch_cuda_LIBRARY torch_cuda PATHS ${LibTorch_LIBRARY_DIR} NO_DEFAULT_PATH)
+  find_library(LibTorch_c10_cuda_LIBRARY c10_cuda PATHS ${LibTorch_LIBRARY_DIR} NO_DEFAULT_PATH)
+  if(LibTorch_cuda_LIBRARY AND LibTorch_c10_cuda_LIBRARY)
+    add_library(LibTorch::cuda INTERFACE IMPORTED)
+    set_target_properties(LibTorch::cuda PROPERTIES
+      INTERFACE_LINK_LIBRARIES "LibTorch::cpu;${LibTorch_cuda_LIBRARY};${LibTorch_c10_cuda_LIBRARY}")
+  endif()
+endif()

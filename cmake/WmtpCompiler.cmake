@@ -1,0 +1,27 @@
+# One standard, one set of warnings, ccache and mold when they are there.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # A precompiled header is usable from the cache only when its time stamp and defines are left out of the comparison.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+endif()
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+add_library(wmtp_warnings INTERFACE)
+target_compile_options(wmtp_warnings INTERFACE -Wall -Wextra -Werror -Wno-unused-parameter -fpch-preprocess)
+if(WMTP_SANITIZE)
+  add_compile_options(-fsanitize=${WMTP_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${WMTP_SANITIZE})
+endif()

@@ -1,0 +1,31 @@
+// Small text helpers that several rooms share.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace wmtp {
+
+/// The candidate nearest to `name` by edit distance, or "" when none is near enough to be a slip of the hand.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+/// "a, b and c"
+std::string join_names(const std::vector<std::string>& names);
+
+/// 1234567 -> "1,234,567"
+std::string with_thousands(int64_t number);
+
+/// 1536 -> "1.5 KiB"
+std::string human_bytes(int64_t bytes);
+
+/// 75.2 -> "1m 15s"
+std::string human_seconds(double seconds);
+
+/// Now as ISO-8601 UTC, "2026-01-31T12:00:00Z".
+std::string utc_now();
+
+/// Nanoseconds since 1970.
+int64_t now_ns();
+
+}  // namespace wmtp

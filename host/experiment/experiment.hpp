@@ -1,0 +1,160 @@
+// Experiment: the one typed value that everything a run does follows from. Parsed once (load.hpp), printed and hashed
+// (canonical.hpp); nothing reads TOML or the environment after that. Defaults stand here and nowhere else.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace wmtp {
+
+using OptionValue = std::variant<bool, int64_t, double, std::string, std::vector<std::string>>;
+using OptionValues = std::map<std::string, OptionValue>;  ///< every option of the plugin's schema, defaults filled in
+
+struct PluginChoice {
+  std::string plugin;
+  OptionValues options;
+};
+
+struct ModelConfig {
+  int64_t dim = 0;
+  int64_t layers = 0;        ///< trunk and heads together
+  int64_t heads = 0;
+  int64_t kv_heads = 0;      ///< resolved: = heads when not given
+  int64_t ffn_dim = 0;       ///< resolved: Llama's rule when not given
+  int64_t vocab_size = 0;    ///< resolved: the tokenizer's when one is named
+  int64_t future_tokens = 4;
+  int64_t max_sequence_length = 0;  ///< resolved: = train.sequence_length when not given
+  double rope_theta = 10000.0;
+  double norm_eps = 1e-5;
+  std::string weights;       ///< "", a safetensors file or directory, or "run:NAME"
+};
+
+enum class Strategy { no_shard, shard_grad_op, full_shard };
+enum class Precision { fp32, bf16 };
+
+/// A frozen model beside the policy: [reference].
+struct FrozenConfig {
+  bool given = false;
+  std::string experiment;    ///< path of the stage that trains it, as written
+  std::string weights;
+  std::optional<ModelConfig> model;  ///< [reference.model]; else the stage's shape, or the policy's
+  std::optional<Strategy> strategy;
+  std::optional<Precision> precision;
+};
+
+struct TokenizerConfig {
+  bool given = false;
+  std::string kind = "byte";        ///< "byte" (256 bytes + begin, end) or "bpe" (SentencePiece, trained at preparation)
+  std::vector<std::string> files;   ///< bpe: the patterns of the text it is trained on; empty: data.files
+  int64_t vocab_size = 0;           ///< bpe: required; byte: 258
+};
+
+struct DataConfig {
+  std::string kind;                 ///< "text", "tokens", "random" ("records" is refused: not supported yet)
+  std::vector<std::string> files;   ///< text: patterns; `*` within a name, `**` over folders
+  std::vector<std::string> exclude; ///< text: patterns left out; a stage also gets its parent's validation files here
+  TokenizerConfig tokenizer;
+  std::string file;                 ///< tokens: raw little-endian ids
+  std::string dtype = "uint16";     ///< tokens: "uint16" or "uint32"
+  std::string order = "shuffled";   ///< "shuffled" or "sequential"
+};
+
+struct TrainConfig {
+  int64_t steps = 0;                ///< 0: `epochs` says how long
+  double epochs = 0;
+  int64_t batch_size = 0;           ///< sequences per rank and micro-batch
+  int64_t sequence_length = 0;
+  int64_t gradient_accumulation = 1;
+  double clip_norm = 1.0;           ///< 0: off
+  std::string normalize = "tokens"; ///< "tokens" or "weights"
+};
+
+struct OptimizerConfig {
+  std::string name = "adamw";
+  double lr = 3e-4;
+  double beta1 = 0.9, beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  bool decay_norms = false;
+};
+
+struct ScheduleConfig {
+  std::string name = "constant";    ///< "constant" or "cosine"
+  int64_t warmup_steps = 0;
+  double min_lr_ratio = 0.1;
+};
+
+struct ParallelConfig {
+  int64_t processes = 1;
+  Strategy strategy = Strategy::full_shard;
+  Precision precision = Precision::fp32;
+  bool activation_checkpointing = false;  ///< "none" or "full"
+  std::string device = "auto";            ///< "auto", "cpu", "cuda"
+  double timeout_seconds = 120;           ///< longest wait for a peer after the first step
+};
+
+struct CheckpointConfig {
+  int64_t every_steps = 0;          ///< 0: only at the end
+  int64_t keep = 2;
+};
+
+struct ValidationConfig {
+  int64_t every_steps = 0;          ///< 0: only at step 0 and at the end, where there is validation data
+  int64_t batches = 8;              ///< micro-batches over all ranks together
+  std::vector<std::string> files;   ///< text: held out of every training set, its stages' too
+  bool given = false;
+};
+
+struct GuardConfig {
+  double loss_spike = 5.0;          ///< times the mean of the last `window` accepted losses; 0: off
+  int64_t window = 100;
+  double grad_norm = 0;             ///< limit before clipping; 0: off
+  int64_t max_in_a_row = 10;
+};
+
+struct LogConfig {
+  int64_t every_steps = 1;
+  std::string database = "runs/wmtp.db";  ///< relative to the working directory
+};
+
+struct Experiment {
+  std::string name;
+  int64_t seed = 0;
+  PluginChoice pipeline;
+  PluginChoice adapter{"full", {}};
+  ModelConfig model;
+  FrozenConfig reference;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  ParallelConfig parallel;
+  CheckpointConfig checkpoint;
+  ValidationConfig validation;
+  GuardConfig guard;
+  LogConfig log;
+
+  std::filesystem::path file;       ///< where it was read; paths in it are relative to this file's folder
+  std::string source;               ///< the text as it stood in the file
+  std::shared_ptr<const Experiment> reference_stage;  ///< the parsed `reference.experiment`, or null
+
+  /// A path of this experiment, resolved against its file's folder.
+  std::filesystem::path resolve(const std::string& path) const;
+};
+
+/// Trunk blocks, without the heads.
+inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
+inline int64_t head_dim(const ModelConfig& m) { return m.dim / m.heads; }
+/// Parameters of the whole model.
+int64_t num_parameters(const ModelConfig& model);
+
+const char* to_string(Strategy);
+const char* to_string(Precision);
+
+}  // namespace wmtp

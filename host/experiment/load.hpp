@@ -1,0 +1,40 @@
+// TOML file + overrides -> Experiment, or every mistake at once.
+//
+// 1. the file's size (16 KiB), UTF-8 and the depth of its dotted keys are checked before toml++ sees it
+// 2. each `--set a.b=value` is parsed as TOML and laid over the file's tables
+// 3. the schema (schema.cpp) binds keys to the Experiment: unknown keys, types, ranges, NaN, missing ones
+// 4. the chosen plugins' options are checked by the plugins' own schemas
+// 5. rules that span several keys (rules.cpp)
+// 6. the stages it names are loaded the same way
+// Knows no LibTorch.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.hpp"
+#include "experiment/plugin_description.hpp"
+
+namespace wmtp {
+
+/// Finds a plugin's description. Throws Error (usage for an invalid name, plugin for an absent or bad library).
+using DescribePlugin = std::function<PluginDescription(const std::string& kind, const std::string& name)>;
+
+struct LoadRequest {
+  std::filesystem::path file;
+  std::vector<std::string> overrides;  ///< "a.b=value"
+  DescribePlugin describe_plugin;
+  std::vector<std::string> held_out;   ///< absolute patterns that a stage must leave out (its parent's validation files)
+};
+
+/// Throws Error(usage) whose text lists all mistakes, each as
+///   file:line:column: message
+///       the line
+///       ^ caret
+///     hint
+/// A missing or unreadable file is Error(usage) too; a plugin's own failure keeps its status (3).
+Experiment load_experiment(const LoadRequest& request);
+
+}  // namespace wmtp

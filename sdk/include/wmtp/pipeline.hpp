@@ -1,0 +1,67 @@
+// Pipelines: a weighting says how much each token counts; an objective is a loss over leaves such as value heads.
+// Both declare what they read and when they can be called, and the host computes that and no more.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <wmtp/options.hpp>
+#include <wmtp/step.hpp>
+
+namespace wmtp {
+
+/// The earliest moment at which a weighting can answer. The later, the more the host must compute for it.
+enum class When {
+  token,   ///< elementwise in the token's own loss: called inside the loss, chunk by chunk, in one pass
+  before,  ///< without the policy's losses: called once, before the heads; one pass
+  head,    ///< needs the losses of one head: called once a head, after a pass for losses only
+  all,     ///< needs the losses of all heads at once: called once, after a pass for losses over all heads
+};
+
+/// A value head on the policy's normed trunk output: one number a position, fp32, named `value:NAME` in reads.
+struct ValueHead {
+  std::string name;
+  std::string kind = "linear";
+};
+
+/// What a pipeline needs of the host; asked once, after `options()`. [before start]
+struct Needs {
+  When when = When::before;
+  std::vector<Read> reads;
+  std::vector<ValueHead> heads;
+  bool signed_weights = false;  ///< without it a negative weight is an error
+};
+
+/// Weights with their meaning; the shape alone never decides. fp32 on the batch's device, finite.
+struct Weights {
+  enum class Meaning { uniform, by_target, by_source };
+  Meaning meaning = Meaning::uniform;
+  Tensor values;
+
+  static Weights uniform() { return {}; }
+  /// [B,S]: the weight of the token AT a position, whichever head predicts it.
+  static Weights by_target(Tensor values) { return {Meaning::by_target, std::move(values)}; }
+  /// The weight of the loss AT a source position, shaped like `Step::valid()` of the same call.
+  static Weights by_source(Tensor values) { return {Meaning::by_source, std::move(values)}; }
+};
+
+/// A weight on every token. [all ranks; one instance a rank; calls come from the training thread, with grad off]
+class WMTP_SDK_API Weighting {
+ public:
+  virtual ~Weighting();
+  virtual void options(Options&) {}
+  virtual Needs needs() const = 0;
+  virtual Weights weigh(Step& step) = 0;
+};
+
+/// A loss over leaves, in place of the weighted token loss. [all ranks, as above; called with grad on]
+/// Returns a scalar: this rank's sum divided by a count over all ranks, so that the sum over ranks is the loss.
+class WMTP_SDK_API Objective {
+ public:
+  virtual ~Objective();
+  virtual void options(Options&) {}
+  virtual Needs needs() const = 0;
+  virtual Tensor loss(Step& step) = 0;
+};
+
+}  // namespace wmtp

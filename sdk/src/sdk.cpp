@@ -1,0 +1,27 @@
+// The key functions of the sdk's classes: each type's vtable and type information stand in this library alone, so that
+// the host and every plugin mean the same type (dynamic_cast and catch work across libraries).
+#include <wmtp/plugin.hpp>
+
+namespace wmtp {
+
+Options::~Options() = default;
+Across::~Across() = default;
+Step::~Step() = default;
+Weighting::~Weighting() = default;
+Objective::~Objective() = default;
+Call::~Call() = default;
+Adapter::~Adapter() = default;
+
+namespace detail {
+namespace {
+std::vector<const PluginEntry*>& built_in_entries() {
+  static std::vector<const PluginEntry*> entries;
+  return entries;
+}
+}  // namespace
+
+BuiltIn::BuiltIn(const PluginEntry& entry) { built_in_entries().push_back(&entry); }
+const std::vector<const PluginEntry*>& BuiltIn::all() { return built_in_entries(); }
+}  // namespace detail
+
+}  // namespace wmtp
