@@ -1,0 +1,37 @@
+// Philox4x32-10: random numbers as a function of (key, counter), so that a draw depends on what it is for and on nothing
+// else: not on the layout, not on what was drawn before. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace wmtp {
+
+using PhiloxBlock = std::array<uint32_t, 4>;
+
+inline PhiloxBlock philox(uint64_t key, uint64_t counter_high, uint64_t counter_low) {
+  PhiloxBlock c{uint32_t(counter_low), uint32_t(counter_low >> 32), uint32_t(counter_high), uint32_t(counter_high >> 32)};
+  uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53u} * c[0];
+    const uint64_t b = uint64_t{0xCD9E8D57u} * c[2];
+    c = {uint32_t(b >> 32) ^ c[1] ^ k0, uint32_t(b), uint32_t(a >> 32) ^ c[3] ^ k1, uint32_t(a)};
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return c;
+}
+
+/// Uniform in [0,1) with 24 bits, exact in fp32.
+inline float unit_float(uint32_t bits) { return float(bits >> 8) * 0x1p-24f; }
+
+/// FNV-1a, for keys made from names.
+inline uint64_t name_key(std::string_view name, uint64_t seed) {
+  uint64_t hash = 0xcbf29ce484222325u ^ (seed * 0x9E3779B97F4A7C15u);
+  for (const char c : name) hash = (hash ^ uint8_t(c)) * 0x100000001b3u;
+  return hash;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,110 @@
+#include "dist/channels.hpp"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <chrono>
+
+#include "memory/allocator.hpp"
+
+namespace wmtp {
+namespace {
+
+double seconds_waited = 0;
+
+}  // namespace
+
+MakeBackend gloo(const std::string& address) {
+  return [address](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
+    auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+    options->threads = 1;
+    return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+  };
+}
+
+double waited_seconds() { return seconds_waited; }
+
+void Pending::wait() {
+  if (!active_) return;
+  active_ = false;
+  if (!work_) return;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    work_->wait();
+  } catch (const std::exception& error) {
+    throw peers_->explain(what_, error.what());
+  }
+  seconds_waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  work_.reset();
+  output_.reset();
+  input_.reset();
+}
+
+template <class Issue>
+Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& what, Issue issue) {
+  Pending pending;
+  pending.active_ = true;
+  if (!backend_) {
+    output.copy_(input.view_as(output));
+    return pending;
+  }
+  pending.peers_ = peers_;
+  pending.what_ = what;
+  const MemoryScope scope(MemoryCategory::communication);
+  try {
+    pending.work_ = issue(output, input);
+  } catch (const std::exception& error) {
+    throw peers_->explain(what, error.what());
+  }
+  pending.output_ = std::move(output);
+  pending.input_ = std::move(input);
+  return pending;
+}
+
+Pending Channel::all_gather(at::Tensor output, at::Tensor input, const std::string& what) {
+  return start(std::move(output), std::move(input), what,
+               [&](at::Tensor& out, at::Tensor& in) { return backend_->_allgather_base(out, in); });
+}
+
+Pending Channel::all_to_all(at::Tensor output, at::Tensor input, const std::string& what) {
+  return start(std::move(output), std::move(input), what, [&](at::Tensor& out, at::Tensor& in) {
+    std::vector<int64_t> equal_parts;
+    return backend_->alltoall_base(out, in, equal_parts, equal_parts);
+  });
+}
+
+Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device, std::chrono::milliseconds timeout)
+    : peers_(&peers) {
+  const auto connect = [&](const std::string& name, const MakeBackend& make) {
+    if (peers.size() == 1) return std::make_unique<Channel>(peers, nullptr);
+    try {
+      backends_.push_back(make(c10::make_intrusive<c10d::PrefixStore>(name, peers.store()), peers.rank(), peers.size(), timeout));
+    } catch (const std::exception& error) {
+      throw peers.explain("connecting the ranks (" + name + ")", error.what());
+    }
+    return std::make_unique<Channel>(peers, backends_.back());
+  };
+  gather_ = connect("gather", device);
+  reduce_ = connect("reduce", device);
+  control_ = connect("control", control);
+}
+
+void Channels::set_timeout(std::chrono::milliseconds timeout) {
+  for (const auto& backend : backends_) backend->setTimeout(timeout);
+}
+
+at::Tensor Channels::all(const at::Tensor& values, const std::string& what) {
+  if (size() == 1) return values.unsqueeze(0);
+  std::vector<int64_t> shape = values.sizes().vec();
+  shape.insert(shape.begin(), size());
+  at::Tensor every = at::empty(shape, values.options());
+  control_->all_gather(every, values.contiguous(), what).wait();
+  return every;
+}
+
+at::Tensor Channels::sum(const at::Tensor& values, const std::string& what) {
+  return size() == 1 ? values : all(values, what).sum(0);
+}
+
+}  // namespace wmtp

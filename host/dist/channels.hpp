@@ -1,0 +1,82 @@
+// Channels: the communicators of a job. Gathers, reduces and control talk on connections of their own, so that one never
+// waits behind another; within a channel every rank issues the same operations in the same order.
+// With one rank nothing is sent, and every operation is a copy.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "dist/peers.hpp"
+
+namespace wmtp {
+
+/// An operation under way. Must be waited on exactly once; its tensors stay alive until then.
+class Pending {
+ public:
+  Pending() = default;
+  /// Blocks until it is done. A lost or late peer is thrown as Error from Peers::explain. Adds to waited_seconds().
+  void wait();
+  explicit operator bool() const { return active_; }
+
+ private:
+  friend class Channel;
+  bool active_ = false;
+  c10::intrusive_ptr<c10d::Work> work_;
+  at::Tensor output_, input_;
+  Peers* peers_ = nullptr;
+  std::string what_;
+};
+
+class Channel {
+ public:
+  Channel(Peers& peers, c10::intrusive_ptr<c10d::Backend> backend) : peers_(&peers), backend_(std::move(backend)) {}
+
+  /// output [W*n] = every rank's input [n], in rank order. `what` names it in errors.
+  Pending all_gather(at::Tensor output, at::Tensor input, const std::string& what);
+  /// Part r of input goes to rank r; output holds the parts sent here, in rank order. Sizes equal.
+  Pending all_to_all(at::Tensor output, at::Tensor input, const std::string& what);
+
+ private:
+  template <class Issue> Pending start(at::Tensor output, at::Tensor input, const std::string& what, Issue issue);
+  Peers* peers_;
+  c10::intrusive_ptr<c10d::Backend> backend_;  ///< null with one rank
+};
+
+/// Makes a communicator for the tensors of a run's device. Only called with two ranks or more.
+using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                                                    int size, std::chrono::milliseconds timeout)>;
+/// Gloo over the network interface that has this address.
+MakeBackend gloo(const std::string& address);
+
+class Channels {
+ public:
+  /// [all ranks, collective] Control is always spoken on the CPU. `timeout` holds until set_timeout.
+  Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device, std::chrono::milliseconds timeout);
+  void set_timeout(std::chrono::milliseconds timeout);
+
+  Peers& peers() { return *peers_; }
+  int rank() const { return peers_->rank(); }
+  int size() const { return peers_->size(); }
+  Channel& gather() { return *gather_; }
+  Channel& reduce() { return *reduce_; }
+  Channel& control() { return *control_; }
+
+  /// Sum over ranks in rank order: the same bits everywhere. `values` fp64 on the CPU.
+  at::Tensor sum(const at::Tensor& values, const std::string& what);
+  /// [W, ...]: every rank's values.
+  at::Tensor all(const at::Tensor& values, const std::string& what);
+
+ private:
+  Peers* peers_;
+  std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;
+  std::unique_ptr<Channel> gather_, reduce_, control_;
+};
+
+/// Seconds this process has spent blocked in Pending::wait.
+double waited_seconds();
+
+}  // namespace wmtp

@@ -1,0 +1,134 @@
+#include "dist/peers.hpp"
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <thread>
+
+namespace wmtp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+constexpr milliseconds time_to_report{3000};
+constexpr milliseconds between_looks{50};
+
+std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
+
+std::string first_line(const char* text) {
+  const std::string all(text);
+  return all.substr(0, all.find('\n'));
+}
+
+std::string names_of(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+}  // namespace
+
+Peers::Peers(const RankEnvironment& environment, seconds timeout)
+    : rank_(environment.rank), size_(environment.world_size) {
+  if (size_ == 1) return;
+  c10d::TCPStoreOptions options;
+  options.port = uint16_t(environment.master_port);
+  options.isServer = rank_ == 0;
+  options.numWorkers = size_;
+  options.timeout = timeout;
+  const std::string place = environment.master_addr + ":" + std::to_string(environment.master_port);
+  try {
+    store_ = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
+  } catch (const std::exception& error) {
+    const std::string cause = first_line(error.what());
+    if (cause.find("EADDRINUSE") != std::string::npos || cause.find("in use") != std::string::npos)
+      throw Error(ExitStatus::usage, "rendezvous: port " + place + " is in use; set MASTER_PORT to a free one");
+    throw Error(ExitStatus::peer, "rank " + std::to_string(rank_) + ": no rendezvous of " + std::to_string(size_) +
+                                      " ranks at " + place + " within " + std::to_string(timeout.count()) + " s: " + cause);
+  }
+}
+
+void Peers::post_fault(const Error& error) noexcept {
+  if (!store_) return;
+  try {
+    store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
+    if (rank_ != 0) return;
+    for (milliseconds waited{0}; waited < time_to_report; waited += between_looks) {
+      bool all = true;
+      for (int rank = 1; rank < size_; ++rank) all = all && store_->check({fault_key(rank)});
+      if (all) return;
+      std::this_thread::sleep_for(between_looks);
+    }
+  } catch (...) {  // the store is gone: nobody is left to be told
+  }
+}
+
+Error Peers::explain(const std::string& what_broke, const std::string& detail) noexcept {
+  const std::string here = "rank " + std::to_string(rank_) + ": " + what_broke + " failed";
+  std::vector<int> silent;
+  try {
+    store_->set(fault_key(rank_), bytes_of(std::to_string(int(ExitStatus::peer)) + " " + here));
+    for (milliseconds waited{0}; waited < time_to_report; waited += between_looks) {
+      silent.clear();
+      for (int rank = 0; rank < size_; ++rank) {
+        if (!store_->check({fault_key(rank)})) {
+          silent.push_back(rank);
+          continue;
+        }
+        const std::string fault = text_of(store_->get(fault_key(rank)));
+        const int status = std::stoi(fault);
+        if (status != int(ExitStatus::peer)) return Error(ExitStatus(status), fault.substr(fault.find(' ') + 1));
+      }
+      if (silent.empty()) break;
+      std::this_thread::sleep_for(between_looks);
+    }
+  } catch (const std::exception&) {
+    return Error(ExitStatus::peer, here + ": rank 0, which holds the rendezvous, is gone");
+  }
+  if (silent.empty()) return Error(ExitStatus::peer, here + " (" + first_line(detail.c_str()) + ")");
+  return Error(ExitStatus::peer, here + ": " + names_of(silent) + " did not answer");
+}
+
+std::string Peers::wait_for(const std::string& key, int from, const std::string& what) {
+  try {
+    while (!store_->check({key})) {
+      if (store_->check({fault_key(from)})) throw explain(what, "");
+      std::this_thread::sleep_for(between_looks);
+    }
+    return text_of(store_->get(key));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw explain(what, error.what());
+  }
+}
+
+std::string Peers::publish(const std::string& what, const std::string& text_of_rank0) {
+  if (!store_) return text_of_rank0;
+  const std::string key = "publish/" + std::to_string(exchanges_++);
+  if (rank_ != 0) return wait_for(key, 0, what);
+  store_->set(key, bytes_of(text_of_rank0));
+  return text_of_rank0;
+}
+
+std::vector<std::string> Peers::collect(const std::string& what, const std::string& mine) {
+  if (!store_) return {mine};
+  const std::string key = "collect/" + std::to_string(exchanges_++) + "/";
+  if (rank_ != 0) {
+    store_->set(key + std::to_string(rank_), bytes_of(mine));
+    return {};
+  }
+  std::vector<std::string> texts{mine};
+  for (int rank = 1; rank < size_; ++rank) texts.push_back(wait_for(key + std::to_string(rank), rank, what));
+  return texts;
+}
+
+void Peers::agree(const std::string& what, const std::string& mine, ExitStatus status) {
+  const std::string of_rank0 = publish("agree/" + what, mine);
+  if (mine == of_rank0) return;
+  throw Error(status, "rank " + std::to_string(rank_) + ": " + what + " differs between ranks: rank 0 has " + of_rank0 +
+                          ", rank " + std::to_string(rank_) + " has " + mine + "; start all ranks from the same files");
+}
+
+}  // namespace wmtp

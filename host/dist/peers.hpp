@@ -1,0 +1,52 @@
+// Peers: the rendezvous store of a job, and how ranks tell each other what went wrong.
+//
+// A rank that fails posts its fault (status and text) under its own key and ends. A rank whose collective breaks asks
+// the store, for a bounded time, what the others have posted: a fault of another kind is the root cause and is adopted
+// with its status; ranks that have posted nothing are named as lost. So every rank ends, with one reason, and no rank
+// needs the launcher for it. Rank 0 holds the store and stays a moment longer so that the others can read it.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "dist/rank_environment.hpp"
+
+namespace wmtp {
+
+class Peers {
+ public:
+  /// [all ranks] Waits up to `timeout` for all ranks. Error(usage) when the port is in use, Error(peer) when a rank does
+  /// not come.
+  Peers(const RankEnvironment& environment, std::chrono::seconds timeout);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+
+  /// Says why this rank is about to end. Never throws.
+  void post_fault(const Error& error) noexcept;
+  /// The reason of a broken collective: the root cause another rank posted, or who does not answer.
+  Error explain(const std::string& what_broke, const std::string& detail) noexcept;
+
+  // [all ranks, in the same order] Texts through the store; they wait as long as the others live, whatever the timeout of
+  // collectives, so rank 0 may take minutes over what it publishes. `what` names the exchange in errors.
+  /// Rank 0's text, on every rank.
+  std::string publish(const std::string& what, const std::string& text_of_rank0);
+  /// Every rank's text, by rank, on rank 0; nothing on the others.
+  std::vector<std::string> collect(const std::string& what, const std::string& mine);
+  /// Every rank's text; all must be equal to rank 0's, else Error(status) naming the rank and both values.
+  void agree(const std::string& what, const std::string& mine, ExitStatus status);
+
+ private:
+  std::string wait_for(const std::string& key, int from, const std::string& what);
+
+  int rank_, size_;
+  int64_t exchanges_ = 0;  ///< makes every exchange's keys its own
+  c10::intrusive_ptr<c10d::Store> store_;
+};
+
+}  // namespace wmtp

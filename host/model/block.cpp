@@ -1,0 +1,97 @@
+#include "model/block.hpp"
+
+#include "base/error.hpp"
+#include "base/philox.hpp"
+#include "model/layout.hpp"
+#include "model/ops.hpp"
+
+namespace wmtp {
+
+using at::Tensor;
+
+/// One use of a slot by its adapter.
+class SlotCall final : public Call {
+ public:
+  SlotCall(const LinearSlot& slot, const Pass& pass) : slot_(slot), pass_(pass) {}
+  bool training() const override { return pass_.training; }
+  Tensor base(const Tensor& x) override { return wmtp::linear(x, slot_.weight_); }
+  Tensor linear(const Tensor& x, const std::string& param) override {
+    for (const auto& [name, handle] : slot_.params_)
+      if (name == param) return wmtp::linear(x, handle);
+    throw Error(ExitStatus::plugin, "adapter: slot " + slot_.slot_.name + " declares no parameter '" + param + "'");
+  }
+  Tensor dropout(const Tensor& x, double p) override {
+    if (!pass_.training || p <= 0) return x;
+    Tensor kept = at::empty(x.sizes(), at::kFloat);
+    float* out = kept.mutable_data_ptr<float>();
+    const Tensor sequence = pass_.sequence.cpu();
+    const uint64_t key = name_key(slot_.slot_.name, uint64_t(pass_.seed));
+    const int64_t per_sequence = x.numel() / x.size(0);
+    for (int64_t b = 0; b < x.size(0); ++b) {
+      const uint64_t draw = uint64_t(pass_.step) << 40 ^ uint64_t(sequence.const_data_ptr<int64_t>()[b]);
+      for (int64_t i = 0; i < per_sequence; ++i)
+        out[b * per_sequence + i] =
+            unit_float(philox(key, draw, uint64_t(i / 4))[i % 4]) < p ? 0.0f : float(1.0 / (1.0 - p));
+    }
+    return x * kept.to(x.options());
+  }
+
+ private:
+  const LinearSlot& slot_;
+  const Pass& pass_;
+};
+
+LinearSlot::LinearSlot(Slot slot, const FindWeight& find, const Adapter* adapter)
+    : slot_(std::move(slot)), weight_(find(slot_.name + ".weight")) {
+  if (!adapter) return;
+  for (const Param& param : adapter->declare(slot_)) params_.emplace_back(param.name, find(slot_.name + "." + param.name));
+  if (!params_.empty()) adapter_ = adapter;
+}
+
+Tensor LinearSlot::operator()(const Tensor& x, const Pass& pass) const {
+  if (!adapter_) return linear(x, weight_);
+  SlotCall call(*this, pass);
+  return adapter_->forward(slot_, x, call);
+}
+
+namespace {
+LinearSlot make_slot(const ModelConfig& model, const std::string& block, int which, const FindWeight& find,
+                     const Adapter* adapter) {
+  return LinearSlot(block_slots(model, block)[size_t(which)], find, adapter);
+}
+}  // namespace
+
+Block::Block(const ModelConfig& model, const std::string& name, const FindWeight& find, const Adapter* adapter)
+    : heads_(model.heads),
+      kv_heads_(model.kv_heads),
+      head_dim_(wmtp::head_dim(model)),
+      eps_(model.norm_eps),
+      attention_norm_(find(name + ".attention_norm.weight")),
+      ffn_norm_(find(name + ".ffn_norm.weight")),
+      wq_(make_slot(model, name, 0, find, adapter)),
+      wk_(make_slot(model, name, 1, find, adapter)),
+      wv_(make_slot(model, name, 2, find, adapter)),
+      wo_(make_slot(model, name, 3, find, adapter)),
+      w1_(make_slot(model, name, 4, find, adapter)),
+      w2_(make_slot(model, name, 5, find, adapter)),
+      w3_(make_slot(model, name, 6, find, adapter)) {}
+
+Tensor Block::attention(const Tensor& x, const Tensor& rotary, const Pass& pass) const {
+  const int64_t B = x.size(0), S = x.size(1);
+  const Tensor table = rotary.narrow(0, 0, S);
+  const Tensor query = rotate(wq_(x, pass).view({B, S, heads_, head_dim_}), table).transpose(1, 2);
+  const Tensor key = rotate(wk_(x, pass).view({B, S, kv_heads_, head_dim_}), table).transpose(1, 2);
+  const Tensor value = wv_(x, pass).view({B, S, kv_heads_, head_dim_}).transpose(1, 2);
+  const Tensor mixed = at::scaled_dot_product_attention(query, key, value, /*attn_mask=*/{}, /*dropout_p=*/0.0,
+                                                        /*is_causal=*/true, /*scale=*/std::nullopt,
+                                                        /*enable_gqa=*/kv_heads_ != heads_);
+  return wo_(mixed.transpose(1, 2).reshape({B, S, heads_ * head_dim_}), pass);
+}
+
+Tensor Block::forward(const Tensor& x, const Tensor& rotary, const Pass& pass) const {
+  const Tensor h = x + attention(rms_norm(x, attention_norm_, eps_), rotary, pass);
+  const Tensor n = rms_norm(h, ffn_norm_, eps_);
+  return h + w2_(swiglu(w1_(n, pass), w3_(n, pass)), pass);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,31 @@
+// Where a segment finds its weights and leaves their gradients, without knowing how they are stored or sharded.
+#pragma once
+
+#include <ATen/ATen.h>
+
+namespace wmtp {
+
+class WeightStore {
+ public:
+  virtual ~WeightStore() = default;
+  /// The parameter in the compute dtype, in its own shape. Valid only while its unit is gathered.
+  virtual at::Tensor weight(int index) = 0;
+  virtual bool trains(int index) const = 0;
+  /// gradient += left^T right, with left [N,rows], right [N,columns] in the compute dtype.
+  virtual void add_product(int index, const at::Tensor& left, const at::Tensor& right) = 0;
+  /// gradient += value, in the parameter's shape.
+  virtual void add_gradient(int index, const at::Tensor& value) = 0;
+  /// gradient[rows[i]] += values[i].
+  virtual void add_rows(int index, const at::Tensor& rows, const at::Tensor& values) = 0;
+};
+
+/// One parameter of a store.
+struct WeightHandle {
+  WeightStore* store = nullptr;
+  int index = -1;
+
+  at::Tensor weight() const { return store->weight(index); }
+  bool trains() const { return store->trains(index); }
+};
+
+}  // namespace wmtp

@@ -1,0 +1,47 @@
+// Assembly: everything that training needs, built from the experiment and agreed between the ranks. After this no rank
+// may change the plugins, the data or the shape of the model.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/prepare.hpp"
+#include "run/session.hpp"
+#include "train/trainer.hpp"
+
+namespace wmtp {
+
+/// Who a run is: compared between ranks before anything else.
+struct Identity {
+  std::string config_hash;
+  PluginDescription pipeline, adapter;
+};
+/// [all ranks, collective] Error(usage) or Error(plugin) with both values where ranks differ.
+Identity agree_on_identity(Session& session, const Experiment& experiment);
+
+/// The parts keep references to one another: built once, never moved.
+class Assembly {
+ public:
+  /// [all ranks, collective] `say` gets a line for each long part, on rank 0.
+  Assembly(Session& session, const Experiment& experiment, const Identity& identity,
+           const std::function<void(const std::string&)>& say);
+  Assembly(const Assembly&) = delete;
+
+  Trainer& trainer() { return *trainer_; }
+  ShardedModel& model() { return *model_; }
+  const Adapter& adapter() const { return *adapter_; }
+  bool has_validation() const { return validation_source_ != nullptr; }
+
+ private:
+  std::unique_ptr<ShardedModel> build_policy(Session& session, const Experiment& experiment);
+  std::unique_ptr<Reference> build_reference(Session& session, const Experiment& experiment);
+
+  PipelineInUse pipeline_;
+  std::unique_ptr<Adapter> adapter_;
+  Prepared data_;
+  std::unique_ptr<ShardedModel> model_;
+  std::unique_ptr<BatchSource> training_source_, validation_source_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,67 @@
+// The engine's doors, and the rank boundary: nothing is thrown past them. A rank that fails tells its peers why, and ends
+// without waiting for threads of collectives that may never finish.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "data/prepare.hpp"
+#include "plugin/describe.hpp"
+#include "run/engine_abi.hpp"
+#include "run/run_experiment.hpp"
+#include "train/signals.hpp"
+
+namespace wmtp {
+namespace {
+
+int fail(const Error& error, const RankEnvironment& environment) {
+  std::cout.flush();
+  if (error.status() != ExitStatus::peer || environment.rank == 0 || !environment.own_launcher)
+    std::cerr << "wmtp-host: " << error.what() << std::endl;
+  return int(error.status());
+}
+
+[[noreturn]] void leave(int status) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+}  // namespace
+}  // namespace wmtp
+
+extern "C" int wmtp_engine_run(const wmtp::Job* job, const wmtp::RankEnvironment* environment) {
+  using namespace wmtp;
+  std::unique_ptr<Session> session;
+  const auto failed = [&](const Error& error) {
+    if (session) session->peers().post_fault(error);
+    leave(fail(error, *environment));
+  };
+  try {
+    watch_signals();
+    session = std::make_unique<Session>(*job, *environment);
+    const ExitStatus status = run_with_stages(*session, job->experiment);
+    session.reset();
+    leave(int(status));
+  } catch (const Error& error) {
+    failed(error);
+  } catch (const std::bad_alloc&) {
+    failed(Error(ExitStatus::device_memory, "out of memory on the CPU; lower train.batch_size or train.sequence_length"));
+  } catch (const std::exception& error) {
+    failed(Error(ExitStatus::bug, std::string("this is a mistake of wmtp-host itself: ") + error.what()));
+  }
+  return int(ExitStatus::bug);
+}
+
+extern "C" int wmtp_engine_prepare(const wmtp::Job* job) {
+  using namespace wmtp;
+  try {
+    prepare_data(job->experiment, job->database.parent_path() / "cache",
+                 [](const std::string& text) { std::cerr << text << "\n"; });
+    return 0;
+  } catch (const Error& error) {
+    return fail(error, {});
+  } catch (const std::exception& error) {
+    return fail(Error(ExitStatus::bug, error.what()), {});
+  }
+}

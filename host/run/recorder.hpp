@@ -1,0 +1,45 @@
+// Recorder: takes what a run reports and gives it to the log and the screen. Exists on every rank; only rank 0's does
+// anything, so the way of a run reads the same for all.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "log/run_log.hpp"
+#include "run/assembly.hpp"
+#include "run/progress.hpp"
+#include "run/session.hpp"
+
+namespace wmtp {
+
+class Recorder {
+ public:
+  /// [rank 0 opens the log: Error(storage) when it cannot be used]
+  Recorder(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run);
+  ~Recorder();
+
+  /// The run's folder. [all ranks, collective]
+  const std::filesystem::path& run_folder() const { return run_folder_; }
+  int64_t run_id() const { return log_ ? log_->run_id() : 0; }
+  void start_training(int64_t first_step, int64_t num_steps);
+  void say(const std::string& text);
+
+  void step(const StepReport& report);
+  void validation(int64_t step, const std::map<std::string, double>& metrics);
+  void checkpoint(int64_t step, const std::filesystem::path& path, const std::string& state);
+  void event(const std::string& level, const std::string& kind, int64_t step, const std::string& message);
+  /// Peaks of every rank by category, and resident memory. [all ranks, collective]
+  void memory(int64_t step);
+  /// Writes the last column of the run's row, and the summary.
+  void end(ExitStatus status);
+
+ private:
+  Session& session_;
+  const Experiment& experiment_;
+  std::unique_ptr<RunLog> log_;
+  std::unique_ptr<Progress> progress_;
+  std::filesystem::path run_folder_;
+};
+
+}  // namespace wmtp

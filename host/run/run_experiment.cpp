@@ -1,0 +1,166 @@
+#include "run/run_experiment.hpp"
+
+#include <chrono>
+
+#include "checkpoint/model_files.hpp"
+#include "checkpoint/retention.hpp"
+#include "checkpoint/training_state.hpp"
+#include "run/assembly.hpp"
+#include "run/identity.hpp"
+#include "run/recorder.hpp"
+#include "run/resume.hpp"
+#include "train/signals.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+/// The moves of one run that are made at more than one place of its way.
+class Run {
+ public:
+  Run(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly, Recorder& recorder)
+      : session_(session), experiment_(experiment), identity_(identity), assembly_(assembly), recorder_(recorder) {}
+
+  void load(const std::filesystem::path& folder) {
+    TrainerState& state = trainer().state();
+    const Manifest manifest = load_training_state(folder, assembly_.model(), trainer().optimizer(), state.pipeline);
+    if (manifest.config_hash != identity_.config_hash)
+      throw Error(ExitStatus::data, folder.string() + ": it is of another experiment: its hash is " +
+                                        manifest.config_hash + ", this one's " + identity_.config_hash);
+    state.step = manifest.step;
+    state.tokens = manifest.state.at("tokens");
+    state.guard.restore(manifest.state.at("guard_window").get<std::deque<double>>(), manifest.state.at("skipped_in_a_row"));
+  }
+
+  void validate() { recorder_.validation(trainer().state().step, trainer().validate()); }
+
+  /// A checkpoint that cannot be written costs the checkpoint, not the run, unless it is the last.
+  void save(bool required) {
+    const TrainerState& state = trainer().state();
+    if (saved_at_ == state.step) return;
+    SaveRequest request{recorder_.run_folder(), state.step, identity_.config_hash, {}, {}, &state.pipeline};
+    request.plugins = {{"pipeline " + identity_.pipeline.name, identity_.pipeline.sha256},
+                       {"adapter " + identity_.adapter.name, identity_.adapter.sha256}};
+    request.state = {{"tokens", state.tokens}, {"guard_window", state.guard.window()},
+                     {"skipped_in_a_row", state.guard.in_a_row()}};
+    try {
+      const auto folder = save_training_state(request, assembly_.model(), trainer().optimizer(), session_.channels());
+      saved_at_ = state.step;
+      recorder_.checkpoint(state.step, folder, "kept");
+    } catch (const Error& error) {
+      if (required || error.status() != ExitStatus::storage) throw;
+      recorder_.event("warning", "checkpoint_failed", state.step, std::string("checkpoint not written: ") + error.what());
+      return;
+    }
+    if (!session_.is_rank0()) return;
+    const auto damaged = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
+      recorder_.event("warning", "checkpoint_damaged", state.step, was.string() + ": " + reason);
+    };
+    for (const auto& gone : keep_newest(recorder_.run_folder(), experiment_.checkpoint.keep, damaged))
+      recorder_.checkpoint(step_of_name(gone.filename().string()), gone, "deleted");
+  }
+
+  void publish_model() {
+    const auto folder = recorder_.run_folder() / "model";
+    save_model(folder, trainer().state().step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),
+               session_.channels());
+  }
+
+  /// What ends training, or nothing.
+  std::optional<ExitStatus> after_step(const StepReport& report) {
+    recorder_.step(report);
+    if (!report.skipped.empty()) {
+      recorder_.event("warning", "skipped", report.step,
+                      "step " + std::to_string(report.step) + " skipped: " + report.skipped + "; sequences " +
+                          json(report.sequences).dump());
+      if (trainer().state().guard.gave_up()) return ExitStatus::guard;
+    }
+    if (report.stop) {
+      save(/*required=*/true);
+      recorder_.event("info", "stopped", report.step, "stopped by a signal; go on with --resume");
+      return ExitStatus::interrupted;
+    }
+    const auto due = [&](int64_t every) { return every > 0 && report.step % every == 0; };
+    if (due(experiment_.validation.every_steps) && report.step != trainer().num_steps()) validate();
+    if (due(experiment_.checkpoint.every_steps)) save(/*required=*/false);
+    if (report.step == 1) session_.channels().set_timeout(timeout());
+    return std::nullopt;
+  }
+
+  std::chrono::milliseconds timeout() const {
+    return std::chrono::milliseconds(int64_t(experiment_.parallel.timeout_seconds * 1000));
+  }
+
+ private:
+  Trainer& trainer() { return assembly_.trainer(); }
+  Session& session_;
+  const Experiment& experiment_;
+  const Identity& identity_;
+  Assembly& assembly_;
+  Recorder& recorder_;
+  int64_t saved_at_ = -1;
+};
+
+ExitStatus train(Run& run, Assembly& assembly, Recorder& recorder) {
+  Trainer& trainer = assembly.trainer();
+  recorder.start_training(trainer.state().step + 1, trainer.num_steps());
+  if (trainer.state().step == 0) run.validate();
+  while (trainer.state().step < trainer.num_steps())
+    if (const auto end = run.after_step(trainer.step())) return *end;
+  run.validate();
+  run.save(/*required=*/true);
+  run.publish_model();
+  return ExitStatus::done;
+}
+
+ExitStatus run_one(Session& session, const Experiment& experiment, bool resume) {
+  const Identity identity = agree_on_identity(session, experiment);
+  ResumePoint from;
+  if (resume) {
+    if (session.is_rank0()) from = find_resume_point(identity.config_hash, session.job().database, [](const std::string& text) {
+      fprintf(stderr, "%s\n", text.c_str());
+    });
+    from.folder = session.peers().publish("finding the checkpoint", from.folder.string());
+  }
+  Recorder recorder(session, experiment, identity, from.run_id);
+  ExitStatus status = ExitStatus::bug;
+  try {
+    Assembly assembly(session, experiment, identity, [&](const std::string& text) { recorder.say(text); });
+    // After this line no rank may change the plugins, the data or the shape of the model.
+    Run run(session, experiment, identity, assembly, recorder);
+    if (resume) run.load(from.folder);
+    status = train(run, assembly, recorder);
+    recorder.memory(assembly.trainer().state().step);
+  } catch (const Error& error) {
+    recorder.event("error", "failed", 0, error.what());
+    recorder.end(error.status());
+    throw;
+  } catch (const std::exception& error) {
+    recorder.event("error", "failed", 0, error.what());
+    recorder.end(ExitStatus::bug);
+    throw;
+  }
+  recorder.end(status);
+  return status;
+}
+
+/// Whether a stage must run: rank 0 asks the log, all do the same.
+bool is_missing(Session& session, const Experiment& stage) {
+  std::string model;
+  if (session.is_rank0())
+    model = finished_model(experiment_hash(stage, session.catalog(), session.job().database), session.job().database).string();
+  return session.peers().publish("looking for a finished stage", model).empty();
+}
+
+}  // namespace
+
+ExitStatus run_with_stages(Session& session, const Experiment& experiment) {
+  if (const auto& stage = experiment.reference_stage; stage && is_missing(session, *stage)) {
+    const ExitStatus status = run_one(session, *stage, /*resume=*/false);
+    if (status != ExitStatus::done) return status;
+  }
+  return run_one(session, experiment, session.job().resume);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,42 @@
+// Session: what one rank has for as long as its process lives: its peers, its channels, its device. The stages of an
+// experiment and the experiment itself run in it one after another.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <memory>
+
+#include "dist/channels.hpp"
+#include "dist/peers.hpp"
+#include "plugin/catalog.hpp"
+#include "run/job.hpp"
+
+namespace wmtp {
+
+class Session {
+ public:
+  /// [all ranks, collective] Threads, allocator, device, rendezvous, connections. Error(usage) when the device that the
+  /// experiment wants is not there.
+  Session(const Job& job, const RankEnvironment& environment);
+
+  const Job& job() const { return job_; }
+  int rank() const { return environment_.rank; }
+  int size() const { return environment_.world_size; }
+  bool is_rank0() const { return environment_.rank == 0; }
+  bool own_launcher() const { return environment_.own_launcher; }
+  Peers& peers() { return peers_; }
+  Channels& channels() { return channels_; }
+  const at::Device& device() const { return device_; }
+  const Catalog& catalog() const { return catalog_; }
+  std::filesystem::path cache_folder() const { return job_.database.parent_path() / "cache"; }
+
+ private:
+  const Job& job_;
+  RankEnvironment environment_;
+  at::Device device_;
+  Catalog catalog_;
+  Peers peers_;
+  Channels channels_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,177 @@
+#include "shard/parameter_group.hpp"
+
+#include <algorithm>
+
+#include "memory/allocator.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+constexpr int64_t alignment = 64;  // elements: 256 bytes in fp32, 128 in bf16
+
+int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
+}  // namespace
+
+ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options,
+                               Channels& channels)
+    : name_(std::move(name)), options_(options), channels_(channels), trains_(parameters.front().trains) {
+  std::stable_partition(parameters.begin(), parameters.end(), [](const ParameterSpec& p) { return p.decays; });
+  for (ParameterSpec& spec : parameters) {
+    TORCH_CHECK(spec.trains == trains_, "group ", name_, " mixes trained and frozen parameters");
+    const int64_t count = spec.count();
+    if (spec.decays) decay_total_ = total_ + round_up(count, alignment);
+    parameters_.push_back({std::move(spec), total_, count});
+    total_ += round_up(count, alignment);
+  }
+  total_ = round_up(total_, alignment * channels_.size());
+  shard_size_ = shards() ? total_ / channels_.size() : total_;
+  shard_begin_ = shards() ? shard_size_ * channels_.rank() : 0;
+  written_.assign(parameters_.size(), false);
+
+  const MemoryScope scope(MemoryCategory::parameters);
+  master_ = at::zeros({shard_size_}, at::TensorOptions(trains_ ? at::kFloat : options_.compute).device(options_.device));
+}
+
+void ParameterGroup::start_gather() {
+  if (weights_.defined() || gather_) return;
+  const MemoryScope scope(MemoryCategory::gathered);
+  Tensor shard = master_.to(options_.compute);  // the master itself when the dtype is the same
+  if (!shards()) {
+    weights_ = std::move(shard);
+    return;
+  }
+  gathering_ = at::empty({total_}, shard.options());
+  gather_ = channels_.gather().all_gather(gathering_, std::move(shard), "gathering " + name_);
+}
+
+void ParameterGroup::ready() {
+  if (weights_.defined()) return;
+  start_gather();
+  if (!gather_) return;
+  gather_.wait();
+  weights_ = std::move(gathering_);
+}
+
+void ParameterGroup::release() {
+  if (options_.strategy == Strategy::full_shard && shards()) weights_.reset();
+}
+
+void ParameterGroup::master_changed() {
+  TORCH_CHECK(!gather_, "group ", name_, ": its master changed under a gather");
+  weights_.reset();
+}
+
+Tensor ParameterGroup::weight(int index) {
+  TORCH_CHECK(weights_.defined(), "group ", name_, " is used while it is not gathered");
+  const Placed& placed = parameters_[size_t(index)];
+  return weights_.narrow(0, placed.offset, placed.count).view(placed.spec.shape);
+}
+
+Tensor& ParameterGroup::gradient_buffer() {
+  if (!whole_gradient_.defined()) {
+    const MemoryScope scope(MemoryCategory::gradients);
+    whole_gradient_ = at::empty({total_}, at::TensorOptions(at::kFloat).device(options_.device));
+    std::fill(written_.begin(), written_.end(), false);
+  }
+  return whole_gradient_;
+}
+
+Tensor ParameterGroup::gradient_of(int index, bool& first) {
+  const Placed& placed = parameters_[size_t(index)];
+  Tensor view = gradient_buffer().narrow(0, placed.offset, placed.count).view(placed.spec.shape);
+  first = !written_[size_t(index)];
+  written_[size_t(index)] = true;
+  return view;
+}
+
+void ParameterGroup::add_product(int index, const Tensor& left, const Tensor& right) {
+  bool first = false;
+  Tensor gradient = gradient_of(index, first);
+  if (left.scalar_type() != at::kFloat) {
+    const Tensor product = at::mm(left.t(), right);
+    if (first) gradient.copy_(product);
+    else gradient.add_(product);
+  } else if (first) {
+    at::mm_out(gradient, left.t(), right);
+  } else {
+    gradient.addmm_(left.t(), right);
+  }
+}
+
+void ParameterGroup::add_gradient(int index, const Tensor& value) {
+  bool first = false;
+  Tensor gradient = gradient_of(index, first);
+  if (first) gradient.copy_(value);
+  else gradient.add_(value);
+}
+
+void ParameterGroup::add_rows(int index, const Tensor& rows, const Tensor& values) {
+  bool first = false;
+  Tensor gradient = gradient_of(index, first);
+  if (first) gradient.zero_();
+  gradient.index_add_(0, rows, values.to(at::kFloat));
+}
+
+void ParameterGroup::start_reduce(bool last) {
+  TORCH_CHECK(!reduce_, "group ", name_, ": a reduce is under way");
+  if (!whole_gradient_.defined()) return;
+  if (options_.strategy == Strategy::no_shard && !last) return;
+  int64_t end = 0;  // what nothing was written to, and the padding, must count as zero
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Placed& placed = parameters_[i];
+    whole_gradient_.narrow(0, end, placed.offset - end).zero_();
+    if (!written_[i]) whole_gradient_.narrow(0, placed.offset, placed.count).zero_();
+    end = placed.offset + placed.count;
+  }
+  whole_gradient_.narrow(0, end, total_ - end).zero_();
+  if (channels_.size() == 1) return;
+  const MemoryScope scope(MemoryCategory::communication);
+  arriving_ = at::empty({total_}, whole_gradient_.options());
+  reduce_ = channels_.reduce().all_to_all(arriving_, whole_gradient_, "reducing the gradient of " + name_);
+}
+
+void ParameterGroup::finish_reduce() {
+  if (!whole_gradient_.defined()) return;
+  if (channels_.size() == 1) {
+    if (gradient_.defined()) gradient_.add_(whole_gradient_);
+    else gradient_ = whole_gradient_;
+    whole_gradient_.reset();
+    return;
+  }
+  if (!reduce_) return;
+  reduce_.wait();
+  const MemoryScope scope(MemoryCategory::gradients);
+  const Tensor parts = arriving_.view({channels_.size(), -1});
+  Tensor sum = parts[0];
+  for (int64_t rank = 1; rank < channels_.size(); ++rank) sum.add_(parts[rank]);
+  if (!shards()) {
+    channels_.reduce().all_gather(whole_gradient_, sum.clone(), "reducing the gradient of " + name_).wait();
+    gradient_ = std::move(whole_gradient_);
+  } else if (gradient_.defined()) {
+    gradient_.add_(sum);
+  } else {
+    gradient_ = sum.clone();
+  }
+  whole_gradient_.reset();
+  arriving_.reset();
+}
+
+void ParameterGroup::drop_gradient() {
+  gradient_.reset();
+  whole_gradient_.reset();
+}
+
+int64_t ParameterGroup::decay_end() const { return std::clamp(decay_total_ - shard_begin_, int64_t{0}, shard_size_); }
+
+bool ParameterGroup::counts_in_norm() const { return shards() || channels_.rank() == 0; }
+
+Tensor ParameterGroup::gather_master() {
+  if (!shards()) return master_;
+  Tensor whole = at::empty({total_}, master_.options());
+  channels_.gather().all_gather(whole, master_, "gathering " + name_).wait();
+  return whole;
+}
+
+}  // namespace wmtp

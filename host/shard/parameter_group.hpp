@@ -1,0 +1,117 @@
+// ParameterGroup: flat storage of parameters that are gathered, reduced and stepped together.
+//
+// Layout: parameters with weight decay first, then the others, each aligned to 64 elements, the whole padded to a multiple
+// of 64 * shards. The master shard (fp32 when it trains, else the compute dtype) is one contiguous part of it.
+//
+//   strategy        master shard   gathered weights            gradient
+//   no_shard        whole          the master (or a cast copy) summed over ranks in the whole buffer
+//   shard_grad_op   1/W            kept for the whole step      reduced to this rank's shard
+//   full_shard      1/W            from ready() to release()    reduced to this rank's shard
+//
+// Reduce: all-to-all, then an fp32 sum in rank order, so every rank gets the same bits and a result does not depend on
+// timing. Gradients are SUMMED over ranks; the loss is already divided by a global count.
+// [all ranks; the same calls in the same order: start_gather, start_reduce and finish_reduce are collective]
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "dist/channels.hpp"
+#include "experiment/experiment.hpp"
+#include "model/layout.hpp"
+#include "model/weight_store.hpp"
+
+namespace wmtp {
+
+struct GroupOptions {
+  Strategy strategy = Strategy::full_shard;
+  at::ScalarType compute = at::kFloat;
+  at::Device device = at::kCPU;
+};
+
+/// Where a parameter lies in its group's flat storage, in elements.
+struct Placed {
+  ParameterSpec spec;
+  int64_t offset = 0;
+  int64_t count = 0;
+};
+
+class ParameterGroup final : public WeightStore {
+ public:
+  /// All of `parameters` train, or none does.
+  ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options, Channels& channels);
+
+  const std::string& name() const { return name_; }
+  const std::vector<Placed>& parameters() const { return parameters_; }
+  bool trains() const { return trains_; }
+
+  // Gathered weights.
+  void start_gather();  ///< no effect when gathered or under way
+  void ready();         ///< gathers when nobody has started it; waits
+  void release();       ///< full_shard: gives the gathered weights back; otherwise keeps them until the master changes
+  bool gathered() const { return weights_.defined(); }
+
+  // WeightStore
+  at::Tensor weight(int index) override;
+  bool trains(int) const override { return trains_; }
+  void add_product(int index, const at::Tensor& left, const at::Tensor& right) override;
+  void add_gradient(int index, const at::Tensor& value) override;
+  void add_rows(int index, const at::Tensor& rows, const at::Tensor& values) override;
+
+  // Gradients of a micro-batch. `last`: of the step; no_shard reduces then only.
+  void start_reduce(bool last);
+  void finish_reduce();
+  /// This rank's part of the summed gradient (fp32, like the master shard); undefined when the step gave none.
+  const at::Tensor& gradient() const { return gradient_; }
+  void drop_gradient();
+
+  // The part of the flat storage whose master this rank holds.
+  int64_t shard_begin() const { return shard_begin_; }
+  int64_t shard_size() const { return shard_size_; }
+  at::Tensor& master() { return master_; }
+  /// Elements of the shard that decay come first: [0, decay_end) of the shard.
+  int64_t decay_end() const;
+  /// Whether this rank's gradient counts in a sum over ranks (no_shard: rank 0's only).
+  bool counts_in_norm() const;
+  /// To be called after the master changed: gathered copies are stale.
+  void master_changed();
+
+  /// Calls visit(placed, begin, part): elements [begin, begin + part.numel()) of the parameter lie in `part`, a view of
+  /// `flat`, which is laid out like the master shard. For filling, saving and loading.
+  template <class Visit> void for_each_part(const at::Tensor& flat, Visit visit) const {
+    for (const Placed& placed : parameters_) {
+      const int64_t begin = std::max(placed.offset, shard_begin_);
+      const int64_t end = std::min(placed.offset + placed.count, shard_begin_ + shard_size_);
+      if (begin < end) visit(placed, begin - placed.offset, flat.narrow(0, begin - shard_begin_, end - begin));
+    }
+  }
+
+  /// [all ranks] The whole flat master, on every rank, fp32 or as stored. For release checkpoints and tests.
+  at::Tensor gather_master();
+
+ private:
+  at::Tensor& gradient_buffer();
+  at::Tensor gradient_of(int index, bool& first);
+  bool shards() const { return options_.strategy != Strategy::no_shard && channels_.size() > 1; }
+
+  std::string name_;
+  std::vector<Placed> parameters_;
+  GroupOptions options_;
+  Channels& channels_;
+  bool trains_ = false;
+  int64_t total_ = 0, decay_total_ = 0, shard_begin_ = 0, shard_size_ = 0;
+
+  at::Tensor master_;
+  at::Tensor weights_;           ///< flat, compute dtype; an alias of the master where possible
+  at::Tensor gathering_;         ///< output of the gather under way
+  Pending gather_;
+  at::Tensor whole_gradient_;    ///< flat fp32, of this rank's micro-batch (no_shard: of the step so far)
+  std::vector<bool> written_;    ///< per parameter: its part of whole_gradient_ holds something
+  at::Tensor arriving_;          ///< [W * shard] of the reduce under way
+  Pending reduce_;
+  at::Tensor gradient_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,133 @@
+#include "shard/sharded_model.hpp"
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/philox.hpp"
+#include "model/ops.hpp"
+
+namespace wmtp {
+namespace {
+
+/// Elements [begin, begin+count) of a parameter's first value.
+void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count, float* out) {
+  const Init& init = spec.init;
+  if (init.kind == Init::Kind::ones || init.kind == Init::Kind::zeros) {
+    std::fill(out, out + count, init.kind == Init::Kind::ones ? 1.0f : 0.0f);
+    return;
+  }
+  const uint64_t key = name_key(spec.name, uint64_t(seed));
+  for (int64_t block = begin / 4; block * 4 < begin + count; ++block) {
+    const PhiloxBlock bits = philox(key, 0, uint64_t(block));
+    float value[4];
+    for (int pair = 0; pair < 4; pair += 2) {
+      if (init.kind == Init::Kind::uniform) {
+        for (int i = pair; i < pair + 2; ++i) value[i] = float((2.0 * unit_float(bits[i]) - 1.0) * init.scale);
+        continue;
+      }
+      const float radius = float(init.scale) * std::sqrt(-2.0f * std::log(1.0f - unit_float(bits[pair])));  // Box-Muller
+      const float angle = 6.28318530717958648f * unit_float(bits[pair + 1]);
+      value[pair] = radius * std::cos(angle);
+      value[pair + 1] = radius * std::sin(angle);
+    }
+    for (int64_t i = std::max(begin, block * 4); i < std::min(begin + count, block * 4 + 4); ++i)
+      out[i - begin] = value[i - block * 4];
+  }
+}
+
+}  // namespace
+
+ShardUnit::ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels) : name_(spec.name) {
+  GroupOptions group_options = options;
+  if (spec.always_fp32) group_options.compute = at::kFloat;
+  std::vector<ParameterSpec> trained, frozen;
+  for (const ParameterSpec& parameter : spec.parameters) (parameter.trains ? trained : frozen).push_back(parameter);
+  if (!trained.empty())
+    groups_.push_back(std::make_unique<ParameterGroup>(name_, std::move(trained), group_options, channels));
+  if (!frozen.empty())
+    groups_.push_back(std::make_unique<ParameterGroup>(name_ + " (frozen)", std::move(frozen), group_options, channels));
+}
+
+bool ShardUnit::trains() const { return groups_.front()->trains(); }
+void ShardUnit::start_gather() {
+  for (const auto& group : groups_) group->start_gather();
+}
+void ShardUnit::ready() {
+  for (const auto& group : groups_) group->ready();
+}
+void ShardUnit::release() {
+  for (const auto& group : groups_) group->release();
+}
+void ShardUnit::start_reduce(bool last) {
+  for (const auto& group : groups_) group->start_reduce(last);
+}
+void ShardUnit::finish_reduce() {
+  for (const auto& group : groups_) group->finish_reduce();
+}
+
+ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels) : config_(*request.layout.model) {
+  for (const UnitSpec& spec : model_units(request.layout)) {
+    units_.push_back(std::make_unique<ShardUnit>(spec, request.options, channels));
+    for (const auto& group : units_.back()->groups())
+      for (size_t i = 0; i < group->parameters().size(); ++i)
+        handles_[group->parameters()[i].spec.name] = {group.get(), int(i)};
+  }
+  const FindWeight find = [this](const std::string& name) { return weight(name); };
+  for (int64_t i = 0; i < wmtp::num_trunk_blocks(config_); ++i)
+    trunk_.emplace_back(config_, trunk_block_name(i), find, request.layout.adapter);
+  const int64_t heads = request.layout.heads == Heads::first ? 1 : config_.future_tokens;
+  for (int64_t k = 1; k <= heads; ++k)
+    heads_.emplace_back(config_, head_block_name(config_, k), find, request.layout.adapter);
+  rotary_ = rotary_table(request.positions, head_dim(config_), config_.rope_theta, request.options.device);
+}
+
+ShardUnit& ShardedModel::unit(const std::string& name) const {
+  for (const auto& unit : units_)
+    if (unit->name() == name) return *unit;
+  throw Error(ExitStatus::bug, "model has no unit '" + name + "'");
+}
+
+WeightHandle ShardedModel::weight(const std::string& parameter) const {
+  const auto found = handles_.find(parameter);
+  if (found == handles_.end()) throw Error(ExitStatus::bug, "model has no parameter '" + parameter + "'");
+  return found->second;
+}
+
+void ShardedModel::initialize(int64_t seed) {
+  fill([seed](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
+    draw(spec, seed, begin, count, out);
+    return true;
+  });
+}
+
+void ShardedModel::fill(const ReadPart& read) {
+  std::vector<float> values;
+  for (const auto& unit : units_)
+    for (const auto& group : unit->groups()) {
+      group->for_each_part(group->master(), [&](const Placed& placed, int64_t begin, at::Tensor part) {
+        values.resize(size_t(part.numel()));
+        if (read(placed.spec, begin, part.numel(), values.data()))
+          part.copy_(at::from_blob(values.data(), {part.numel()}, at::kFloat));
+      });
+      group->master_changed();
+    }
+}
+
+std::vector<ParameterGroup*> ShardedModel::trained_groups() const {
+  std::vector<ParameterGroup*> groups;
+  for (const auto& unit : units_)
+    for (const auto& group : unit->groups())
+      if (group->trains()) groups.push_back(group.get());
+  return groups;
+}
+
+int64_t ShardedModel::num_parameters(bool trained_only) const {
+  int64_t count = 0;
+  for (const auto& unit : units_)
+    for (const auto& group : unit->groups())
+      if (!trained_only || group->trains())
+        for (const Placed& placed : group->parameters()) count += placed.count;
+  return count;
+}
+
+}  // namespace wmtp

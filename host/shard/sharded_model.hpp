@@ -1,0 +1,87 @@
+// ShardedModel: a multi-token-prediction Llama whose parameters live in sharded groups. Built empty; filled from the seed
+// or from files, each rank its own part: no rank ever holds the model whole.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/block.hpp"
+#include "model/layout.hpp"
+#include "shard/parameter_group.hpp"
+
+namespace wmtp {
+
+/// The groups of one unit: trained and frozen parameters apart. All calls go to each group in order.
+class ShardUnit {
+ public:
+  ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels);
+  const std::string& name() const { return name_; }
+  const std::vector<std::unique_ptr<ParameterGroup>>& groups() const { return groups_; }
+  bool trains() const;
+  void start_gather();
+  void ready();
+  void release();
+  void start_reduce(bool last);
+  void finish_reduce();
+
+ private:
+  std::string name_;
+  std::vector<std::unique_ptr<ParameterGroup>> groups_;
+};
+
+struct ShardedModelRequest {
+  LayoutRequest layout;
+  GroupOptions options;
+  int64_t positions = 0;  ///< longest sequence
+};
+
+class ShardedModel {
+ public:
+  ShardedModel(const ShardedModelRequest& request, Channels& channels);
+
+  const ModelConfig& config() const { return config_; }
+  const std::vector<std::unique_ptr<ShardUnit>>& units() const { return units_; }
+  ShardUnit& unit(const std::string& name) const;
+  WeightHandle weight(const std::string& parameter) const;
+  const Block& trunk_block(int64_t i) const { return trunk_[size_t(i)]; }
+  const Block& head_block(int64_t head) const { return heads_[size_t(head - 1)]; }  ///< 1-based
+  int64_t num_trunk_blocks() const { return int64_t(trunk_.size()); }
+  int64_t num_heads() const { return int64_t(heads_.size()); }
+  const at::Tensor& rotary() const { return rotary_; }
+
+  /// Every parameter's first value, keyed by (seed, name, element). [all ranks, no communication]
+  void initialize(int64_t seed);
+  /// Fills this rank's parts: read(name, shape, begin, count, out) writes `count` fp32 values of the flattened parameter
+  /// from element `begin`, or returns false to leave it as it is.
+  using ReadPart = std::function<bool(const ParameterSpec&, int64_t begin, int64_t count, float* out)>;
+  void fill(const ReadPart& read);
+
+  std::vector<ParameterGroup*> trained_groups() const;
+  int64_t num_parameters(bool trained_only) const;
+
+ private:
+  ModelConfig config_;
+  std::vector<std::unique_ptr<ShardUnit>> units_;
+  std::map<std::string, WeightHandle> handles_;
+  std::vector<Block> trunk_, heads_;
+  at::Tensor rotary_;
+};
+
+/// A unit's weights while this lives; starts the gather of the unit that is used next.
+class Gathered {
+ public:
+  explicit Gathered(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit) {
+    unit_.ready();
+    if (next) next->start_gather();
+  }
+  ~Gathered() { unit_.release(); }
+  Gathered(const Gathered&) = delete;
+
+ private:
+  ShardUnit& unit_;
+};
+
+}  // namespace wmtp

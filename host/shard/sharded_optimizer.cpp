@@ -1,0 +1,55 @@
+#include "shard/sharded_optimizer.hpp"
+
+#include <ATen/ops/_fused_adamw.h>
+
+#include "memory/allocator.hpp"
+
+namespace wmtp {
+
+using at::Tensor;
+
+ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups)
+    : config_(config) {
+  const MemoryScope scope(MemoryCategory::optimizer);
+  for (ParameterGroup* group : groups)
+    states_.push_back({group, at::zeros_like(group->master()), at::zeros_like(group->master()),
+                       at::zeros({}, group->master().options())});
+}
+
+Tensor ShardedOptimizer::squared_norm() const {
+  Tensor sum = at::zeros({}, at::kDouble);
+  for (const State& state : states_) {
+    const Tensor& gradient = state.group->gradient();
+    if (gradient.defined() && state.group->counts_in_norm())
+      sum += at::linalg_vector_norm(gradient, 2, std::nullopt, false, at::kDouble).square().cpu();
+  }
+  return sum;
+}
+
+void ShardedOptimizer::step(double lr, double scale) {
+  for (State& state : states_) {
+    ParameterGroup& group = *state.group;
+    Tensor gradient = group.gradient();
+    if (!gradient.defined()) continue;
+    if (scale != 1.0) gradient.mul_(scale);
+    state.steps += 1;
+    const int64_t decay_end = group.decay_end();
+    const auto part = [&](int64_t begin, int64_t end, double weight_decay) {
+      if (begin == end) return;
+      const auto cut = [&](const Tensor& flat) { return std::vector<Tensor>{flat.narrow(0, begin, end - begin)}; };
+      at::_fused_adamw_(cut(group.master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq), {}, {state.steps},
+                        lr, config_.beta1, config_.beta2, weight_decay, config_.eps, /*amsgrad=*/false,
+                        /*maximize=*/false);
+    };
+    part(0, decay_end, config_.weight_decay);
+    part(decay_end, group.shard_size(), 0.0);
+    group.master_changed();
+    group.drop_gradient();
+  }
+}
+
+void ShardedOptimizer::drop_gradients() {
+  for (State& state : states_) state.group->drop_gradient();
+}
+
+}  // namespace wmtp

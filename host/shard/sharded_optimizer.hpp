@@ -1,0 +1,36 @@
+// AdamW on flat shards: every rank steps the part whose master it holds, with LibTorch's fused kernel. Decoupled weight
+// decay (Loshchilov & Hutter 2019) on the parameters that decay.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "experiment/experiment.hpp"
+#include "shard/parameter_group.hpp"
+
+namespace wmtp {
+
+class ShardedOptimizer {
+ public:
+  ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups);
+
+  /// This rank's sum of squares of all gradients, fp64 scalar; over ranks it adds up to the squared global norm.
+  at::Tensor squared_norm() const;
+  /// One step with gradients times `scale` (clipping), then drops the gradients. Groups without a gradient stay.
+  void step(double lr, double scale);
+  void drop_gradients();
+
+  struct State {
+    ParameterGroup* group;
+    at::Tensor exp_avg, exp_avg_sq;  ///< fp32, like the group's master shard
+    at::Tensor steps;                ///< fp32 scalar: steps this group has made
+  };
+  std::vector<State>& states() { return states_; }
+
+ private:
+  OptimizerConfig config_;
+  std::vector<State> states_;
+};
+
+}  // namespace wmtp

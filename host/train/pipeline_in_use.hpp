@@ -1,0 +1,25 @@
+// The pipeline of a run: its plugin, and what it declared; refused here when it asks for what this version has not.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <wmtp/pipeline.hpp>
+
+#include "experiment/experiment.hpp"
+#include "experiment/plugin_description.hpp"
+
+namespace wmtp {
+
+struct PipelineInUse {
+  std::string name;
+  std::unique_ptr<Weighting> weighting;  ///< one of the two
+  std::unique_ptr<Objective> objective;
+  Needs needs;
+  bool reads_reference = false;
+};
+
+/// Error(plugin) names the plugin, what it needs and what there is.
+PipelineInUse open_pipeline(const PluginDescription& description, const OptionValues& options, bool has_reference);
+
+}  // namespace wmtp

@@ -1,0 +1,53 @@
+#include "train/step_totals.hpp"
+
+#include "base/error.hpp"
+#include "base/philox.hpp"
+
+namespace wmtp {
+
+void StepTotals::add(const std::string& name, const at::Tensor& value) {
+  const at::Tensor wide = value.detach().to(at::kDouble).reshape({});
+  const auto [place, fresh] = values_.try_emplace(name, wide);
+  if (!fresh) place->second = place->second + wide;
+}
+
+void StepTotals::add(const std::string& name, double value) { add(name, at::scalar_tensor(value, at::kDouble)); }
+
+void StepTotals::exchange(Channels& channels) {
+  std::vector<at::Tensor> values;
+  std::string names;
+  for (const auto& [name, value] : values_) {
+    column_[name] = int64_t(values.size());
+    values.push_back(value);
+    names += name + "\n";
+  }
+  if (channels.size() > 1) {  // a rank with other names would send another size, and Gloo would abort
+    const at::Tensor mine = at::tensor({int64_t(values.size()), int64_t(name_key(names, 0))}, at::kLong);
+    const at::Tensor all = channels.all(mine, "agreeing on the step's metrics");
+    for (int rank = 0; rank < channels.size(); ++rank)
+      if (!all[rank].equal(mine))
+        throw Error(ExitStatus::plugin, "plugin: rank " + std::to_string(rank) + " reports other metrics than rank " +
+                                            std::to_string(channels.rank()) +
+                                            "; every rank must report the same names in every step");
+  }
+  all_ = channels.all(at::stack(values).cpu(), "adding up the step").contiguous();
+}
+
+double StepTotals::of_rank(const std::string& name, int rank) const {
+  return all_.const_data_ptr<double>()[int64_t(rank) * all_.size(1) + column_.at(name)];
+}
+
+double StepTotals::sum(const std::string& name) const {
+  double sum = 0;
+  for (int rank = 0; rank < all_.size(0); ++rank) sum += of_rank(name, rank);
+  return sum;
+}
+
+std::vector<std::string> StepTotals::names_with(const std::string& prefix) const {
+  std::vector<std::string> names;
+  for (auto place = values_.lower_bound(prefix); place != values_.end() && place->first.starts_with(prefix); ++place)
+    names.push_back(place->first.substr(prefix.size()));
+  return names;
+}
+
+}  // namespace wmtp

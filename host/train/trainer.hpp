@@ -1,0 +1,79 @@
+// Trainer: optimizer steps, one after another.
+//
+// step(): 1. fetch the step's micro-batches and count their targets over all ranks  2. forward and backward of each
+// 3. one exchange of everything that was summed: losses, metrics, the squared norm, wishes to stop  4. the same verdict on
+// every rank: refuse faulty weights, skip, or clip and step the optimizer  5. the report.
+// The host reads values of the device once a step, plus one read a head where a pipeline drops tokens.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/batches.hpp"
+#include "experiment/experiment.hpp"
+#include "shard/sharded_model.hpp"
+#include "shard/sharded_optimizer.hpp"
+#include "train/guard.hpp"
+#include "train/micro_step.hpp"
+#include "train/pipeline_in_use.hpp"
+#include "train/reference.hpp"
+
+namespace wmtp {
+
+struct StepReport {
+  int64_t step = 0;
+  double loss = 0;
+  std::map<std::string, double> metrics;  ///< names of contract.md
+  std::string skipped;                    ///< why, or empty
+  std::vector<int64_t> sequences;         ///< of the step, on this rank: for the event of a skip
+  bool stop = false;                      ///< some rank was asked to stop
+};
+
+/// All that changes from step to step and is not a parameter.
+struct TrainerState {
+  int64_t step = 0;   ///< optimizer steps made; the data cursor follows from it
+  int64_t tokens = 0; ///< targets' tokens seen over all ranks
+  Guard guard;
+  std::map<std::string, at::Tensor> pipeline;  ///< the plugin's named state, equal on all ranks
+};
+
+class Trainer {
+ public:
+  Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, PipelineInUse& pipeline,
+          std::unique_ptr<Reference> reference, const BatchSource& training, const BatchSource* validation,
+          int64_t validation_windows, Channels& channels, at::Device device);
+
+  int64_t num_steps() const { return num_steps_; }
+  TrainerState& state() { return state_; }
+  ShardedOptimizer& optimizer() { return optimizer_; }
+  ShardedModel& model() { return model_; }
+
+  StepReport step();
+  /// "valid/loss", "valid/ce_head_k"; empty when there is no validation data. [all ranks, collective]
+  std::map<std::string, double> validate();
+
+ private:
+  std::vector<MicroBatch> fetch() const;
+  std::vector<int64_t> count_targets(const std::vector<MicroBatch>& micros);
+  void refuse_faults(const StepTotals& totals);
+  void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm, StepReport& report) const;
+
+  const Experiment& experiment_;
+  int64_t num_steps_;
+  ShardedModel& model_;
+  PipelineInUse& pipeline_;
+  std::unique_ptr<Reference> reference_;
+  const BatchSource& training_;
+  const BatchSource* validation_;
+  int64_t validation_windows_;
+  Channels& channels_;
+  TrainerState state_;
+  ShardedOptimizer optimizer_;
+  AcrossRanks across_;
+  HostStep host_step_;
+  MicroStep micro_step_;
+};
+
+}  // namespace wmtp
