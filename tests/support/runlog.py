@@ -18,9 +18,9 @@ class RunLog:
     def runs(self):
         return self.query("SELECT * FROM runs ORDER BY id") if self.database.exists() else []
 
-    def newest(self):
-        runs = self.runs()
-        assert runs, f"{self.database} holds no run"
+    def newest(self, name=None):
+        runs = [run for run in self.runs() if name in (None, run["name"])]
+        assert runs, f"{self.database} holds no run" + (f" named {name}" if name else "")
         return runs[-1]
 
     def metric(self, name, run=None):
