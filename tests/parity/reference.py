@@ -5,6 +5,7 @@ loss     "tokens": per head, sum of w * ce over the step / valid tokens of the s
          "weights": per head and micro-batch, sum of w * ce / sum of w; then the mean over micro-batches and heads
 rho-1    excess = policy ce - reference ce of the same target; the reference sees the k - 1 tokens more;
          kept where excess >= quantile(excess, 1 - keep), per head and micro-batch
+dft      w = exp(-ce), not differentiated
 update   clip by global norm, AdamW without decay on norms
 """
 import math
@@ -111,6 +112,8 @@ class Reference:
     def _weights(self, losses, frozen, tokens, k):
         if self.recipe.pipeline == "baseline":
             return torch.ones_like(losses)
+        if self.recipe.pipeline == "dft":
+            return torch.exp(-losses)
         reference = token_losses(frozen[:, k - 1:], tokens[:, k - 1:], 1)
         score = rho1_score(self.recipe, losses, reference)
         threshold = torch.quantile(score, 1 - self.recipe.keep)
