@@ -5,4 +5,4 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 sys.dont_write_bytecode = True
 
-pytest_plugins = ["fixtures"]
+pytest_plugins = ["places"]

@@ -1,8 +1,10 @@
 """Data and weights that must be refused: exit 4, the file, the position, found and wanted."""
+import needs_torch  # noqa: F401
 import numpy as np
 import pytest
 import torch
 from experiment import SEQUENCE, VOCAB
+from mtp_model import MultiTokenLlama, Shape
 from safetensors.torch import save_file
 
 
@@ -66,8 +68,6 @@ def test_missing_weights_are_named(place):
 
 
 def test_weights_of_another_shape_are_told_with_both_shapes(place):
-    from mtp_model import Shape
-    from mtp_model import MultiTokenLlama
     shape = Shape(dim=32, layers=5, heads=4, kv_heads=4, ffn_dim=192, vocab_size=VOCAB)
     save_file(MultiTokenLlama(shape).state_dict(), place.folder / "weights.safetensors")
     place.refuse(4, r"weights\.safetensors", r"\b32\b", r"\b64\b", model__weights="weights.safetensors")

@@ -2,6 +2,7 @@
 import json
 import math
 
+import needs_torch  # noqa: F401
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
