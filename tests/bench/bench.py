@@ -127,7 +127,8 @@ def main():
           f"{arguments.checkpointing}; {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as name:
         folder = Path(name)
-        ids = np.random.default_rng(0).integers(0, VOCAB, arguments.steps * arguments.ranks * arguments.batch * SEQUENCE)
+        count = arguments.steps * arguments.ranks * arguments.batch * SEQUENCE
+        ids = np.random.default_rng(0).integers(0, VOCAB, count)
         ids.astype("<u2").tofile(folder / "tokens.bin")
         write(folder, experiment(arguments), "bench.toml")
         run_host(folder, arguments), run_peer(folder, arguments)  # pages in both sides' libraries; not counted

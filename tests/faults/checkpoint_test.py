@@ -106,8 +106,8 @@ def test_a_checkpoint_loads_at_another_world_size(place):
 
 @pytest.mark.soak
 def test_kills_at_random_times_never_cost_more_than_the_steps_since_the_last_save(place):
-    """A rank is killed again and again; each time the run goes on from a whole checkpoint, and in the end nothing can be
-    told from a run that was never disturbed."""
+    """A rank is killed again and again; each time the run goes on from a whole checkpoint, and in the end nothing can
+    be told from a run that was never disturbed."""
     steps = count(120, 1500)
     changes = {"train__steps": steps, "checkpoint__every_steps": 2, "checkpoint__keep": 2}
     place.tokens(windows=steps * 4)

@@ -39,7 +39,7 @@ def test_a_sound_house_has_no_violations(tmp_path):
 
 
 @pytest.mark.parametrize("file, text, wanted", [
-    ("host/data/corpus.cpp", '#include "train/trainer.hpp"\n', "room data includes train, which does not lie below it"),
+    ("host/data/corpus.cpp", '#include "train/trainer.hpp"\n', "room data includes train, which does not lie below"),
     ("host/base/error.hpp", '#include "data/corpus.hpp"\n', "room base includes data"),
     ("host/run/run.hpp", '#include "../train/trainer.hpp"\n', "is no file of host/"),
     ("host/attic/old.hpp", "\n", "room attic stands on no floor"),

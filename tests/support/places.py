@@ -1,4 +1,4 @@
-"""Fixtures of all tests of the program: a folder with data and an experiment, and programs that are ended afterwards."""
+"""Fixtures of all tests of the program: a folder with data and an experiment; what was started there is ended."""
 import re
 
 import experiment
