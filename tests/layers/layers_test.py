@@ -50,7 +50,7 @@ def test_a_sound_house_has_no_violations(tmp_path):
     ("plugins/pipelines/rho1/rho1.cpp", '#include "train/trainer.hpp"\n', "a plugin includes train/trainer.hpp"),
     ("tests/plugins/dft.cpp", "#include <torch/torch.h>\n", "a plugin includes torch/torch.h"),
     ("host/data/corpus.cpp", "#include <ATen/ATen.h>\n", "the core includes ATen/ATen.h"),
-    ("host/base/error.hpp", "#include <c10/util/Exception.h>\n", "the core includes c10/util/Exception.h, reached from"),
+    ("host/base/error.hpp", "#include <c10/util/Exception.h>\n", "the core includes c10/util/Exception.h, reached"),
     ("host/train/long.cpp", "// A promise.\n" + "int x;\n" * 400, "401 lines"),
     ("docs/notes.md", "see /ho" "me/someone/notes\n", "names a path of a developer's machine"),
 ])
