@@ -1,0 +1,40 @@
+# The commands of this project. Each can be repeated: what is done already is not done again.
+PREFIX ?= /usr/local
+PYTHON := .venv/bin/python
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
+
+.PHONY: help setup build run test bench soak install clean
+help:
+	@echo "make setup    install what is missing (Debian 12; root or sudo) and LibTorch into .venv"
+	@echo "make build    setup, then build/bin/wmtp-host"
+	@echo "make run      build, then run experiments/rho1.toml on two ranks"
+	@echo "make test     build, then all tests"
+	@echo "make bench    build, then speed and memory side by side with PyTorch"
+	@echo "make soak     build, then the long forms of the tests"
+	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
+	@echo "make clean    remove the build; .venv and runs/ stay"
+
+setup:
+	@bash scripts/setup.sh
+
+build: setup
+	@test -f build/build.ninja || cmake --preset release
+	@cmake --build build
+
+run: build
+	build/bin/wmtp-host run experiments/rho1.toml
+
+test: build
+	ctest --preset release -j2
+
+bench: build
+	$(PYTHON) tests/bench/bench.py
+
+soak: build
+	WMTP_SOAK=1 $(PYTHON) -m pytest -q -m soak tests
+
+install: build
+	cmake --install build --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-*

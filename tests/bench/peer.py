@@ -1,0 +1,100 @@
+"""The peer: the same multi-token model trained with PyTorch's own FSDP2 over Gloo, as a PyTorch user would write it.
+
+    torchrun --nproc-per-node 2 tests/bench/peer.py --tokens ids.bin --strategy full_shard --bf16 --checkpointing
+
+Rank 0 prints one JSON line: seconds of each step, the time at which the first one ended, the largest rank's peak
+resident memory, the losses. `bench.py` runs it beside wmtp-host.
+"""
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from mtp_model import MultiTokenLlama, Shape, token_losses  # noqa: E402
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", required=True, help="raw uint16 ids")
+    parser.add_argument("--strategy", default="full_shard", choices=["no_shard", "shard_grad_op", "full_shard"])
+    parser.add_argument("--bf16", action="store_true", help="bf16 compute, fp32 master parameters and reductions")
+    parser.add_argument("--checkpointing", action="store_true", help="recompute each block in backward")
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=2, help="sequences per rank")
+    parser.add_argument("--sequence", type=int, default=256)
+    parser.add_argument("--lr", type=float, default=1e-3)
+    for name, default in (("dim", 256), ("layers", 8), ("heads", 8), ("ffn-dim", 704), ("vocab", 8192)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    return parser.parse_args()
+
+
+def build(arguments, world):
+    shape = Shape(arguments.dim, arguments.layers, arguments.heads, arguments.heads, arguments.ffn_dim, arguments.vocab)
+    model = MultiTokenLlama(shape, arguments.checkpointing).fill(seed=0)
+    if world == 1:
+        return model
+    if arguments.strategy == "no_shard":
+        return nn.parallel.DistributedDataParallel(model)
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    settings = {"reshard_after_forward": arguments.strategy == "full_shard"}
+    if arguments.bf16:
+        settings["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32,
+                                                     cast_forward_inputs=False)
+    for block in model.blocks:
+        fully_shard(block, **settings)
+    return fully_shard(model, **settings)
+
+
+def objective(logits, tokens):
+    return sum(token_losses(head, tokens, k).mean() for k, head in enumerate(logits, 1)) / len(logits)
+
+
+def main():
+    arguments = parse_arguments()
+    world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+    torch.set_num_threads(max(1, os.cpu_count() // world))
+    if world > 1:
+        dist.init_process_group("gloo")
+    model = build(arguments, world)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    windows = np.memmap(arguments.tokens, "<u2", "r").reshape(-1, arguments.sequence)
+    autocast = arguments.bf16 and (world == 1 or arguments.strategy == "no_shard")
+
+    seconds, losses, first_step_ns = [], [], None
+    for step in range(arguments.steps):
+        first = (step * world + rank) * arguments.batch
+        tokens = torch.from_numpy(windows[first:first + arguments.batch].astype(np.int64))
+        begun = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            logits = model(tokens)
+        loss = objective(logits, tokens)
+        del logits
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+        seconds.append(time.perf_counter() - begun)
+        first_step_ns = first_step_ns or time.time_ns()
+
+    peak = torch.tensor([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024], dtype=torch.int64)
+    if world > 1:
+        dist.all_reduce(peak, dist.ReduceOp.MAX)
+    if rank == 0:
+        print(json.dumps({"step_seconds": seconds, "first_step_ns": first_step_ns, "peak_bytes": peak.item(),
+                          "losses": losses}))
+    if world > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The commands as a user types them: what stands on stdout, what can be parsed, how soon an answer comes."""
+import csv
+import io
+import json
+import time
+
+import pytest
+
+
+def best_seconds(place, *arguments, wanted=0, trials=8):
+    """The best of a few, since other work on the machine can only add."""
+    times = []
+    for _ in range(trials):
+        begun = time.perf_counter()
+        place.host(*arguments, wanted=wanted)
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def test_help_and_lists_answer_at_once(place):
+    place.run(train__steps=1)
+    assert best_seconds(place, "--help") < 0.05
+    assert best_seconds(place, "runs", "list") < 0.05
+
+
+def test_a_mistake_is_told_at_once(place):
+    file = place.write(pipeline={"plugin": "rho1", "keep": 1.5}, reference__weights="reference.safetensors")
+    place.host("run", file, wanted=2)  # the plugin's description is cached from here on
+    assert best_seconds(place, "run", file, wanted=2) < 0.1
+
+
+def test_the_version_is_one_line_on_stdout(place):
+    ended = place.host("--version")
+    assert "0.1" in ended.out and ended.out.count("\n") == 1
+
+
+def test_a_bare_command_shows_help(place):
+    ended = place.host(wanted=None)
+    assert "run" in ended.out + ended.err and ended.code in (0, 2)
+
+
+def test_runs_can_be_listed_shown_and_queried(place):
+    place.run(train__steps=3)
+    rows = json.loads(place.host("runs", "list", "--json").out)
+    assert len(rows) == 1 and rows[0]["name"] == "trial" and rows[0]["status"] == "finished"
+    assert "train/loss" in place.host("runs", "show", "trial").out
+    place.host("runs", "show", str(rows[0]["id"]))
+
+    query = "SELECT step, value FROM metrics WHERE name = 'train/loss' ORDER BY step"
+    as_json = json.loads(place.host("sql", query, "--json").out)
+    assert {row["step"]: row["value"] for row in as_json} == place.log.losses()
+    as_csv = list(csv.DictReader(io.StringIO(place.host("sql", query, "--csv").out)))
+    assert [float(row["value"]) for row in as_csv] == list(place.log.losses().values())
+
+
+def test_sql_cannot_write(place):
+    place.run(train__steps=1)
+    place.host("sql", "DELETE FROM runs", wanted=2)
+    place.host("sql", "SELECT nonsense FROM runs", wanted=2)
+    assert len(place.log.runs()) == 1
+
+
+def test_an_unknown_run_is_told_with_the_nearest(place):
+    place.run(train__steps=1)
+    ended = place.host("runs", "show", "trail", wanted=2)
+    assert "trial" in ended.err
+
+
+def test_plugins_can_be_listed_and_inspected(place):
+    listed = place.host("plugins", "list").out
+    assert all(name in listed for name in ("baseline", "rho1", "full"))
+    names = {entry["name"] for entry in json.loads(place.host("plugins", "list", "--json").out)}
+    assert {"baseline", "rho1", "full"} <= names
+    shown = place.host("plugins", "inspect", "rho1").out
+    assert all(word in shown for word in ("keep", "0.6", "mode", "signed", "absolute", "difficult"))
+    place.host("plugins", "inspect", "rho2", wanted=3)
+
+
+@pytest.mark.parametrize("arguments", [("runs", "list"), ("--help",), ("plugins", "list")])
+def test_nothing_is_coloured_away_from_a_terminal(place, arguments):
+    ended = place.host(*arguments)
+    assert "\x1b" not in ended.out + ended.err

@@ -1,0 +1,124 @@
+"""A run from its file to its log: what is written where, what overrides do, stages, text."""
+import json
+import tomllib
+
+import pytest
+from checkpoint import model_tensors
+from experiment import experiment
+
+TEXT = {"kind": "text", "files": ["corpus/**/*.py"], "tokenizer": {"kind": "byte"}}
+
+
+def write_corpus(place):
+    folder = place.folder / "corpus"
+    folder.mkdir()
+    for number in range(24):
+        lines = [f"def f{number}_{i}(x):\n    return x + {i}\n\n" for i in range(40)]
+        (folder / f"m{number}.py").write_text("".join(lines))
+
+
+def text_changes(**more):
+    return {"data": TEXT, "model__vocab_size": None, "train__steps": 6, **more}
+
+
+def test_a_run_leaves_its_row_metrics_memory_and_model(place):
+    ended = place.run(train__steps=4, pipeline={"plugin": "baseline"})
+    row = place.log.newest()
+    assert (row["status"], row["exit_code"], row["pipeline"], row["adapter"]) == ("finished", 0, "baseline", "full")
+    assert (row["world_size"], row["strategy"], row["precision"], row["seed"]) == (2, "full_shard", "fp32", 7)
+    assert row["experiment_toml"] == (place.folder / "experiment.toml").read_text()
+    assert tomllib.loads(row["resolved_toml"])["train"]["batch_size"] == 2
+    assert len(row["config_hash"]) == 64 and row["started_at"] <= row["ended_at"]
+    for name in ("train/loss", "train/ce", "train/ce_head_1", "train/ce_head_4", "train/grad_norm", "train/lr",
+                 "train/tokens", "perf/tokens_per_second", "perf/step_seconds"):
+        assert set(place.log.metric(name)) == {1, 2, 3, 4}, f"{name}\n{ended}"
+    assert place.log.metric("train/tokens")[4] == 4 * 2 * 2 * 64
+    ranks = place.log.query("SELECT DISTINCT rank FROM memory WHERE category = 'resident' AND phase = 'peak'")
+    assert {row["rank"] for row in ranks} == {0, 1}
+    params = {row["key"]: row["value_text"] for row in place.log.query("SELECT * FROM run_params")}
+    assert params["train.batch_size"] == "2"
+    plugins = place.log.query("SELECT kind, name, sha256 FROM run_plugins ORDER BY kind")
+    assert [(p["kind"], p["name"]) for p in plugins] == [("adapter", "full"), ("pipeline", "baseline")]
+    assert all(len(plugin["sha256"]) == 64 for plugin in plugins)
+
+    tensors = model_tensors(place.log.folder())
+    assert tensors["tok_embeddings.weight"].shape == (512, 64) and "extra_heads.2.feed_forward.w3.weight" in tensors
+    shape = json.loads((place.log.folder() / "model/params.json").read_text())
+    assert (shape["dim"], shape["n_layers"], shape["n_future_tokens"]) == (64, 5, 4)
+
+
+def test_the_loss_falls_on_data_that_can_be_learnt(place):
+    place.tokens(windows=400)
+    place.run(train__steps=100, optimizer__lr=3e-3)
+    losses = place.log.losses()
+    assert losses[100] < losses[1] - 1.0, losses
+
+
+def test_overrides_and_names_reach_the_log(place):
+    place.run("--set", "train.steps=2", "--set", "optimizer.lr=0.002", "--name", "other", "--nproc", 1)
+    row = place.log.newest()
+    assert row["name"] == "other" and row["world_size"] == 1
+    assert place.log.metric("train/lr") == {1: pytest.approx(0.002), 2: pytest.approx(0.002)}
+
+
+def test_another_database_can_be_named(place):
+    place.run("--db", "elsewhere/log.db", train__steps=1)
+    assert (place.folder / "elsewhere/log.db").exists() and not (place.folder / "runs").exists()
+    place.run(train__steps=1, env={"WMTP_DB": "third/log.db"})
+    assert (place.folder / "third/log.db").exists() and not (place.folder / "runs").exists()
+
+
+def test_a_dry_run_writes_nothing(place):
+    before = sorted(place.folder.iterdir())
+    file = place.write()
+    ended = place.host("run", file, "--dry-run")
+    left = {path.name for path in place.folder.iterdir()} - {path.name for path in before}
+    assert {name for name in left if not name.startswith("std")} == {"experiment.toml"}, ended
+
+
+def test_text_is_read_split_and_validated(place):
+    write_corpus(place)
+    place.run(**text_changes(validation={"every_steps": 3, "batches": 2, "files": ["corpus/m2*.py"]}))
+    valid = place.log.metric("valid/loss")
+    assert set(valid) == {0, 3, 6} and valid[6] < valid[0]
+    assert set(place.log.metric("valid/ce_head_1")) == {0, 3, 6}
+
+
+def test_a_stage_runs_first_and_only_once(place):
+    write_corpus(place)
+    stage = text_changes(model__future_tokens=1, model__layers=2)
+    place.write({**experiment(**stage), "name": "reference"}, "reference.toml")
+    changes = text_changes(pipeline={"plugin": "rho1", "keep": 0.6}, reference__experiment="reference.toml")
+    def names():
+        return sorted(row["name"] for row in place.log.runs())
+
+    place.run(**changes)
+    assert names() == ["reference", "trial"]
+    run = place.log.newest("trial")["id"]
+    for ratio in place.log.metric("rho1/selection_ratio", run).values():
+        assert ratio == pytest.approx(0.6, abs=0.02)
+    for name in ("rho1/excess_mean", "rho1/ce_selected", "rho1/ce_unselected", "weights/mean"):
+        assert set(place.log.metric(name, run)) == set(range(1, 7)), name
+
+    place.run(**changes)
+    assert names() == ["reference", "trial", "trial"], "the stage ran again"
+    assert place.log.losses() == place.log.losses(run), "the same experiment gave other numbers"
+
+    place.run("--set", "optimizer.lr=0.002", **changes)
+    assert names().count("reference") == 1, "another policy, the same stage"
+
+
+def test_a_finished_run_gives_its_weights_by_name(place):
+    place.run(train__steps=2)
+    trained = model_tensors(place.log.folder())
+    place.run(train__steps=1, model__weights="run:trial", optimizer__lr=1e-12, optimizer__weight_decay=0.0)
+    for name, tensor in model_tensors(place.log.folder()).items():
+        assert (tensor - trained[name]).abs().max() < 1e-6, name
+
+
+def test_the_hash_does_not_know_of_name_layout_or_log(place):
+    place.run(train__steps=1)
+    place.run("--name", "other", "--nproc", 1, train__steps=1, log__every_steps=1, checkpoint__every_steps=1)
+    place.run(train__steps=1, optimizer__lr=2e-3)
+    first, second, third = [row["config_hash"] for row in place.log.runs()]
+    assert first == second != third

@@ -1,0 +1,54 @@
+"""What the sdk carries beyond the shipped plugins: a token-wise weighting, a random control, an objective on a value
+head, a small LoRA. The token-wise weighting is also compared with PyTorch, in tests/parity."""
+import pytest
+from checkpoint import model_tensors
+from compare import assert_losses_close, assert_tensors_close
+from paths import TEST_PLUGINS
+
+OURS = {"WMTP_PLUGIN_PATH": TEST_PLUGINS}
+LAYOUTS = [(1, 4), (2, 2), (4, 1)]
+
+
+def test_a_random_control_keeps_its_share_and_is_the_same_in_every_layout(place):
+    losses = []
+    for ranks, batch in LAYOUTS:
+        place.run(env=OURS, pipeline={"plugin": "random_control", "keep": 0.6}, train__steps=4,
+                  parallel__processes=ranks, train__batch_size=batch)
+        losses.append(place.log.losses())
+        for share in place.log.metric("control/selection_ratio").values():
+            assert share == pytest.approx(0.6, abs=0.08)
+    for other in losses[1:]:
+        assert_losses_close(other, losses[0], 1e-6)
+
+
+def test_an_objective_teaches_a_value_head(place):
+    place.tokens(windows=400)
+    place.run(env=OURS, pipeline={"plugin": "value_objective", "target": 1.0}, train__steps=80, optimizer__lr=3e-3)
+    losses = place.log.metric("value/loss")
+    assert losses[80] < 0.3 * losses[1], losses
+
+
+def test_a_small_lora_trains_its_own_parameters_only(place):
+    place.run(train__steps=1, optimizer__lr=1e-12, optimizer__weight_decay=0.0)
+    before = model_tensors(place.log.folder())
+    changes = {"adapter": {"plugin": "small_lora", "rank": 4}, "model__weights": "run:trial", "train__steps": 8}
+    place.run(env=OURS, **changes)
+    after = model_tensors(place.log.folder())
+    assert before.keys() == after.keys(), "model/ holds merged weights, by the model's own names"
+    for name, tensor in before.items():
+        slot = ".attention.w" in name
+        change = (after[name] - tensor).abs().max().item()
+        assert (change > 1e-6) if slot else (change == 0), f"{name} changed by {change}"
+    losses = place.log.losses()
+    assert losses[8] < losses[1]
+
+
+def test_a_small_lora_gives_the_same_numbers_in_every_layout(place):
+    results = []
+    for ranks, batch in LAYOUTS:
+        place.run(env=OURS, adapter={"plugin": "small_lora"}, train__steps=6, parallel__processes=ranks,
+                  train__batch_size=batch)
+        results.append((place.log.losses(), model_tensors(place.log.folder())))
+    for losses, model in results[1:]:
+        assert_losses_close(losses, results[0][0], 1e-6)
+        assert_tensors_close(model, results[0][1], 5e-6)

@@ -1,0 +1,138 @@
+"""Checkpoints that were damaged, that belong to another experiment, or whose writing was cut short."""
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+from checkpoint import flip_bit, model_tensors, step_folders
+from compare import assert_tensors_equal
+from paths import count
+
+RUN = {"train__steps": 2000, "checkpoint__every_steps": 3, "checkpoint__keep": 3}
+
+
+def interrupted(place, at=7, **changes):
+    """A run that was stopped by a signal after some saves: its folder."""
+    place.tokens(windows=8000)
+    running = place.start(**{**RUN, **changes})
+    running.wait_for_step(at)
+    running.process.send_signal(signal.SIGTERM)
+    running.wait()
+    assert running.code == 75, running
+    return place.log.folder()
+
+
+def resume(place, wanted):
+    return place.host("run", "experiment.toml", "--resume", wanted=wanted)
+
+
+@pytest.mark.soak
+def test_one_flipped_bit_anywhere_is_found(place):
+    """With no other checkpoint left the run is refused: exit 4, and the file is named."""
+    folder = interrupted(place)
+    *older, newest = step_folders(folder)
+    for other in older:
+        shutil.rmtree(other)
+    chance = random.Random(5)
+    files = sorted(file for file in newest.iterdir() if file.stat().st_size)
+    for trial in range(count(6, 200)):
+        file = files[trial % len(files)]
+        position, bit = chance.randrange(file.stat().st_size), chance.randrange(8)
+        flip_bit(file, position, bit)
+        ended = resume(place, 4)
+        assert file.name in ended.err, f"byte {position} bit {bit} of {file.name}\n{ended}"
+        flip_bit(file, position, bit)
+
+
+def test_the_checkpoint_before_a_damaged_one_is_used(place):
+    folder = interrupted(place)
+    *_, before, newest = step_folders(folder)
+    shard = max(newest.glob("*.safetensors"), key=lambda file: file.stat().st_size)
+    flip_bit(shard, shard.stat().st_size - 5)
+    # The newest is at the step of the signal; a run to that very step is enough to see where it went on.
+    last = int(newest.name[5:])
+    running = place.start_command("run", "experiment.toml", "--resume")
+    running.wait_for_step(last)
+    running.process.send_signal(signal.SIGTERM)
+    running.wait()
+    assert running.code == 75, running
+    assert min(place.log.losses()) == int(before.name[5:]) + 1
+    assert newest.name in running.err or shard.name in running.err, "the damaged one is not told of"
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "missing"])
+def test_a_shard_that_is_not_whole_is_refused(place, damage):
+    folder = interrupted(place)
+    for step in step_folders(folder):
+        shard = max(step.glob("*.safetensors"), key=lambda file: file.stat().st_size)
+        if damage == "missing":
+            shard.unlink()
+        else:
+            os.truncate(shard, 0 if damage == "empty" else shard.stat().st_size // 2)
+    ended = resume(place, 4)
+    assert shard.name in ended.err, ended
+
+
+def test_a_checkpoint_of_another_experiment_is_refused(place):
+    other = interrupted(place, optimizer__lr=2e-3)
+    folder = interrupted(place, optimizer__lr=1e-3)
+    for step in step_folders(folder):
+        shutil.rmtree(step)
+    for step in step_folders(other):
+        shutil.copytree(step, folder / step.name)
+    resume(place, 4)
+
+
+def test_another_experiment_has_nothing_to_resume(place):
+    interrupted(place)
+    place.write(**{**RUN, "optimizer__lr": 5e-3})
+    ended = resume(place, 4)
+    assert "resume" in ended.err
+
+
+def test_a_checkpoint_loads_at_another_world_size(place):
+    folder = interrupted(place, parallel__processes=2)
+    last = int(step_folders(folder)[-1].name[5:])
+    running = place.start_command("run", "experiment.toml", "--resume", "--nproc", 1)
+    running.wait_for_step(last + 2)
+    running.process.send_signal(signal.SIGTERM)
+    running.wait()
+    assert running.code == 75, running
+    row = place.log.newest()
+    assert row["world_size"] == 1 and min(place.log.losses()) == last + 1
+
+
+@pytest.mark.soak
+def test_kills_at_random_times_never_cost_more_than_the_steps_since_the_last_save(place):
+    """A rank is killed again and again; each time the run goes on from a whole checkpoint, and in the end nothing can
+    be told from a run that was never disturbed."""
+    steps = count(120, 1500)
+    changes = {"train__steps": steps, "checkpoint__every_steps": 2, "checkpoint__keep": 2}
+    place.tokens(windows=steps * 4)
+    place.run(timeout=300, **changes)
+    wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
+
+    chance = random.Random(9)
+    arguments = ["run", "experiment.toml"]
+    reached = 4  # the first checkpoint is whole by then
+    for _ in range(count(4, 200)):
+        reached += chance.randrange(2, 12)
+        if reached >= steps:
+            break
+        running = place.start_command(*arguments)
+        running.wait_for_step(reached)
+        victim = chance.choice(sorted(running.ranks().values()))
+        time.sleep(chance.random() * 0.05)
+        os.kill(victim, signal.SIGKILL)
+        running.wait()
+        assert running.code == 6, running
+        reached = place.log.last_step()
+        for step in step_folders(place.log.folder()):
+            assert (step / "manifest.json").is_file(), f"{step} is not whole"
+        arguments = ["run", "experiment.toml", "--resume"]
+    place.host(*arguments, timeout=300)
+    losses = place.log.losses()
+    assert losses == {step: wanted_losses[step] for step in losses} and max(losses) == steps
+    assert_tensors_equal(model_tensors(place.log.folder()), wanted_model)

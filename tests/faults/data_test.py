@@ -1,0 +1,79 @@
+"""Data and weights that must be refused: exit 4, the file, the position, found and wanted."""
+import needs_torch  # noqa: F401
+import numpy as np
+import pytest
+import torch
+from experiment import SEQUENCE, VOCAB
+from mtp_model import MultiTokenLlama, Shape
+from safetensors.torch import save_file
+
+
+def test_a_missing_token_file_is_named(place):
+    place.refuse(4, r"absent\.bin", data__file="absent.bin")
+
+
+def test_an_empty_token_file_is_refused(place):
+    (place.folder / "tokens.bin").write_bytes(b"")
+    place.refuse(4, r"tokens\.bin", "empty|0")
+
+
+def test_half_an_id_at_the_end_is_refused(place):
+    with open(place.folder / "tokens.bin", "ab") as file:
+        file.write(b"\1")
+    place.refuse(4, r"tokens\.bin")
+
+
+def test_a_token_beyond_the_vocabulary_is_told_with_its_place(place):
+    ids = np.fromfile(place.folder / "tokens.bin", "<u2")
+    ids[SEQUENCE + 5] = VOCAB
+    ids.tofile(place.folder / "tokens.bin")
+    place.refuse(4, r"tokens\.bin", str(VOCAB), str(SEQUENCE + 5))
+
+
+def test_too_few_windows_are_told_with_both_counts(place):
+    place.tokens(windows=10)
+    place.refuse(4, r"\b10\b", r"\b40\b", train__steps=10, train__batch_size=2, parallel__processes=2)
+
+
+def test_exactly_enough_windows_are_enough(place):
+    place.tokens(windows=12)
+    place.run(train__steps=3, train__batch_size=2, parallel__processes=2)
+
+
+def test_more_ranks_than_sequences_is_refused(place):
+    place.tokens(windows=2)
+    place.refuse(4, r"\b2\b", r"\b4\b", parallel__processes=4, train__batch_size=1, train__steps=1)
+
+
+def test_a_pattern_that_matches_nothing_is_named(place):
+    place.refuse(4, "absent", data={"kind": "text", "files": ["absent/**/*.py"], "tokenizer": {"kind": "byte"}},
+                 model__vocab_size=None)
+
+
+def test_a_corpus_of_empty_files_is_refused(place):
+    for name in ("a.py", "b.py"):
+        (place.folder / name).write_text("")
+    place.refuse(4, r"window|empty|too (few|small|short)",
+                 data={"kind": "text", "files": ["*.py"], "tokenizer": {"kind": "byte"}}, model__vocab_size=None)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x08", b"\xff" * 64, (1 << 63).to_bytes(8, "little") + b"{}"])
+def test_a_file_that_is_no_safetensors_is_refused(place, content):
+    (place.folder / "weights.safetensors").write_bytes(content)
+    place.refuse(4, r"weights\.safetensors", model__weights="weights.safetensors")
+
+
+def test_missing_weights_are_named(place):
+    place.refuse(4, r"absent\.safetensors", model__weights="absent.safetensors")
+
+
+def test_weights_of_another_shape_are_told_with_both_shapes(place):
+    shape = Shape(dim=32, layers=5, heads=4, kv_heads=4, ffn_dim=192, vocab_size=VOCAB)
+    save_file(MultiTokenLlama(shape).state_dict(), place.folder / "weights.safetensors")
+    place.refuse(4, r"weights\.safetensors", r"\b32\b", r"\b64\b", model__weights="weights.safetensors")
+
+
+def test_weights_that_lack_a_tensor_are_refused(place):
+    save_file({"norm.weight": torch.ones(64)}, place.folder / "weights.safetensors")
+    place.refuse(4, r"weights\.safetensors", "output.weight|tok_embeddings.weight|layers",
+                 model__weights="weights.safetensors")

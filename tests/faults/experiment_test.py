@@ -1,0 +1,108 @@
+"""Experiments that must be refused before any training: exit 2, the place in the file, what to write instead."""
+import pytest
+from experiment import line_of, to_toml, experiment
+
+
+def place_of(file, text, at):
+    """The regular expression of `file:line:column` for the line that holds `text`; the column is that of `at`."""
+    line = line_of(file, text)
+    column = file.read_text().splitlines()[line - 1].index(at) + 1
+    return rf"{file.name}:{line}:{column}"
+
+
+def test_an_unknown_key_is_told_with_its_place_and_the_nearest_known_one(place):
+    ended = place.refuse(2, "batchsize", r"batch_size", train__batchsize=2)
+    file = place.folder / "experiment.toml"
+    place.refuse(2, place_of(file, "batchsize", "batchsize"), train__batchsize=2)
+    assert "batchsize = 2" in ended.err, "the line itself is shown"
+    assert any(set(line.strip()) == {"^"} for line in ended.err.splitlines()), f"no caret\n{ended}"
+
+
+def test_an_unknown_table_is_refused(place):
+    place.refuse(2, "optimiser", "optimizer", optimiser={"lr": 1e-3})
+
+
+def test_a_wrong_type_is_told_with_what_was_found_and_what_was_wanted(place):
+    place.refuse(2, r"experiment\.toml:\d+:\d+", "steps", "integer", "string|text", train__steps="ten")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_a_number_out_of_range_is_refused(place, value):
+    place.refuse(2, r"experiment\.toml:\d+:\d+", r"\blr\b", optimizer__lr=value)
+
+
+def test_missing_keys_and_tables_are_all_named(place):
+    ended = place.refuse(2, "vocab_size", "dim", r"\[?data\]?", model={"layers": 5, "heads": 4}, data=None)
+    assert "batch_size" not in ended.err, "what is there must not be reported"
+
+
+def test_all_mistakes_are_told_at_once(place):
+    place.refuse(2, "batchsize", "optimizr", r"\blr\b", "heads", "keeep", train__batchsize=2, optimizr={"lr": 1},
+                 optimizer__lr=float("nan"), model__heads="four", pipeline={"plugin": "rho1", "keeep": 0.6})
+
+
+def test_an_option_of_a_plugin_is_checked_by_the_plugins_own_schema(place):
+    place.refuse(2, r"experiment\.toml:\d+:\d+", "keep", pipeline={"plugin": "rho1", "keep": 1.5},
+                 reference__weights="reference.safetensors")
+
+
+def test_rho1_without_a_reference_is_refused(place):
+    place.refuse(2, r"\[?reference\]?", pipeline={"plugin": "rho1"})
+
+
+def test_a_missing_experiment_file_is_named(place):
+    place.refuse_command(2, r"absent\.toml", command=["run", "absent.toml"])
+
+
+def test_toml_cut_short_is_told_with_its_place(place):
+    text = to_toml(experiment())
+    file = place.folder / "cut.toml"
+    file.write_text(text[:text.index("[train]") + 4])
+    place.refuse_command(2, r"cut\.toml:\d+:\d+", command=["run", file])
+
+
+def test_a_file_of_one_mebibyte_is_refused_unread(place):
+    file = place.folder / "large.toml"
+    file.write_text("# " + "x" * (1 << 20))
+    place.refuse_command(2, r"large\.toml", r"16 KiB|16,?384", command=["run", file])
+
+
+@pytest.mark.parametrize("parts", [30_000, 5_000, 200])
+def test_a_long_dotted_key_is_refused_and_crashes_nothing(place, parts):
+    file = place.folder / "dotted.toml"
+    file.write_text(".".join(["a"] * parts) + " = 1\n")
+    place.refuse_command(2, r"dotted\.toml", command=["run", file])
+
+
+def test_a_file_that_is_not_utf8_is_refused(place):
+    file = place.folder / "latin.toml"
+    file.write_bytes(b'name = "caf\xe9"\n')
+    place.refuse_command(2, r"latin\.toml", "UTF-8", command=["run", file])
+
+
+def test_a_duplicate_key_is_refused_with_its_place(place):
+    file = place.write("name = 'a'\nname = 'b'\n", "twice.toml")
+    place.refuse_command(2, r"twice\.toml:2", command=["run", file])
+
+
+def test_an_override_is_checked_like_the_file(place):
+    place.refuse(2, "batchsize", "batch_size", arguments=["--set", "train.batchsize=2"])
+    place.refuse(2, "steps", arguments=["--set", 'train.steps="ten"'])
+    place.refuse(2, "train.steps|--set", arguments=["--set", "train.steps"])
+
+
+def test_a_sequence_longer_than_the_model_is_refused(place):
+    place.refuse(2, "max_sequence_length", "sequence_length", "64", "32", model__max_sequence_length=32)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused(place):
+    place.refuse(2, "heads", "64", model__heads=5)
+
+
+def test_an_unknown_command_is_a_usage_error(place):
+    place.refuse_command(2, "runn", command=["runn", "experiment.toml"])
+
+
+def test_a_refused_experiment_leaves_no_log(place):
+    place.refuse(2, train__batchsize=2)
+    assert not (place.folder / "runs").exists()

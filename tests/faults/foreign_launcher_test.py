@@ -1,0 +1,86 @@
+"""Under a launcher that is not ours (torchrun's words in the environment) each process is one rank of one job."""
+import socket
+
+import pytest
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def words(rank, world, port):
+    return {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world,
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+
+
+def start_job(place, world, port, **changes):
+    file = place.write(**{"parallel__processes": world, **changes})
+    return [place.start_command("run", file, env=words(rank, world, port)) for rank in range(world)]
+
+
+def test_two_processes_are_two_ranks_of_one_run(place):
+    for running in start_job(place, 2, free_port(), train__steps=3):
+        running.wait()
+        assert running.code == 0, running
+    rows = place.log.runs()
+    assert len(rows) == 1 and rows[0]["world_size"] == 2 and rows[0]["status"] == "finished", rows
+    assert set(place.log.losses()) == {1, 2, 3}
+
+
+def test_the_numbers_are_those_of_our_own_launcher(place):
+    place.run(train__steps=3)
+    wanted = place.log.losses()
+    for running in start_job(place, 2, free_port(), train__steps=3):
+        running.wait()
+    assert place.log.losses() == wanted
+
+
+def test_slurms_words_are_understood(place):
+    file = place.write(train__steps=2)
+    job = {"SLURM_NTASKS": 2, "SLURM_JOB_ID": 4242, "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1"}
+    started = [place.start_command("run", file, env={**job, "SLURM_PROCID": rank, "SLURM_LOCALID": rank})
+               for rank in range(2)]
+    for running in started:
+        running.wait()
+        assert running.code == 0, running
+    assert len(place.log.runs()) == 1
+
+
+def test_another_world_size_than_the_experiment_says_is_refused(place):
+    file = place.write(parallel__processes=2)
+    ended = place.host("run", file, env=words(0, 3, free_port()), wanted=2)
+    assert "3" in ended.err and "2" in ended.err and "WORLD_SIZE" in ended.err, ended
+    assert not (place.folder / "runs").exists()
+
+
+@pytest.mark.parametrize("missing", ["WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"])
+def test_half_an_environment_is_refused(place, missing):
+    env = words(0, 2, free_port())
+    del env[missing]
+    ended = place.host("run", place.write(), env=env, wanted=2)
+    assert missing in ended.err, ended
+
+
+def test_a_port_in_use_is_told(place):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        first, second = start_job(place, 2, port, train__steps=2, parallel__timeout_seconds=5)
+        first.wait()
+        assert first.code == 2, first
+        assert str(port) in first.err and "in use" in first.err, first
+        second.wait()
+        assert second.code != 0, second
+
+
+def test_ranks_of_different_experiments_do_not_train(place):
+    port = free_port()
+    files = [place.write(name=f"{rank}.toml", optimizer__lr=1e-3 * (rank + 1)) for rank in range(2)]
+    started = [place.start_command("run", file, env=words(rank, 2, port)) for rank, file in enumerate(files)]
+    for running in started:
+        running.wait()
+        assert running.code == 2, running
+    assert place.log.last_step() == 0

@@ -1,0 +1,116 @@
+"""Plugins that must be refused (exit 2 for a name that is none, exit 3 for a library), and plugins that misbehave in a
+run: every rank ends with exit 3, and the plugin is named."""
+import shutil
+import time
+
+import pytest
+from paths import BUILD, TEST_PLUGINS
+
+OURS = {"WMTP_PLUGIN_PATH": f"{TEST_PLUGINS}:{TEST_PLUGINS / 'bad'}"}
+
+
+def pipelines(place):
+    folder = place.folder / "plugins/pipelines"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def own_path(place):
+    return {"WMTP_PLUGIN_PATH": place.folder / "plugins"}
+
+
+@pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b", "Rho1", "", "x" * 300, "1x"])
+def test_a_name_that_is_none_is_refused_and_nothing_is_opened(place, name):
+    place.refuse(2, "plugin", pipeline={"plugin": name})
+
+
+def test_an_absent_plugin_is_told_with_the_nearest_name_and_the_places_searched(place):
+    place.refuse(3, "rho2", "rho1", str(BUILD / "lib/wmtp/plugins"), pipeline={"plugin": "rho2"})
+
+
+def test_a_text_file_is_no_plugin(place):
+    (pipelines(place) / "words.so").write_text("these are only words\n")
+    place.refuse(3, r"words\.so", env=own_path(place), pipeline={"plugin": "words"})
+
+
+def test_a_truncated_library_is_refused(place):
+    whole = (BUILD / "lib/wmtp/plugins/pipelines/rho1.so").read_bytes()
+    (pipelines(place) / "half.so").write_bytes(whole[:len(whole) // 2])
+    place.refuse(3, r"half\.so", env=own_path(place), pipeline={"plugin": "half"})
+
+
+def test_an_empty_file_is_no_plugin(place):
+    (pipelines(place) / "empty.so").write_bytes(b"")
+    place.refuse(3, r"empty\.so", env=own_path(place), pipeline={"plugin": "empty"})
+
+
+def test_a_library_without_an_entry_is_refused(place):
+    shutil.copy(BUILD / "lib/libwmtp_sdk.so", pipelines(place) / "bare.so")
+    place.refuse(3, r"bare\.so", env=own_path(place), pipeline={"plugin": "bare"})
+
+
+def test_a_library_that_others_may_write_is_refused(place):
+    file = pipelines(place) / "rho1.so"
+    shutil.copy(BUILD / "lib/wmtp/plugins/pipelines/rho1.so", file)
+    file.chmod(0o666)
+    place.refuse(3, r"rho1\.so", "writ", env=own_path(place), pipeline={"plugin": "rho1"})
+
+
+def test_a_library_of_another_name_is_refused(place):
+    file = pipelines(place) / "alias.so"
+    shutil.copy(BUILD / "lib/wmtp/plugins/pipelines/baseline.so", file)
+    file.chmod(0o644)
+    place.refuse(3, "alias", "baseline", env=own_path(place), pipeline={"plugin": "alias"})
+
+
+@pytest.mark.parametrize("name, messages", [
+    ("other_sdk", [r"0[._]99", r"0[._]1\b"]),
+    ("no_entry", ["entry"]),
+    ("aborts", ["abort|signal|SIGABRT"]),
+    ("loops", [r"\bs\b|second|limit|time"]),
+    ("writes", ["stdout|answer|json"]),
+    ("exits", ["exit|ended|answer"]),
+    ("bad_schema", ["keep", "60"]),
+])
+def test_a_library_that_cannot_be_described_is_refused(place, name, messages):
+    place.refuse(3, name, *messages, env=OURS, pipeline={"plugin": name})
+
+
+def test_no_code_of_a_plugin_for_another_sdk_runs(place):
+    canary = place.folder / "canary"
+    place.refuse(3, env={**OURS, "WMTP_CANARY": canary}, pipeline={"plugin": "other_sdk"})
+    assert not canary.exists()
+
+
+FAULTS = [("exception", "the weighting has given up"), ("int", "faulty"), ("tensor", r"shape|-7|invalid"),
+          ("shape", r"shape|\["), ("dtype", r"double|float64|fp32|float"), ("undefined", "undefined|no tensor|empty"),
+          ("nan", "nan|finite"), ("inf", "inf|finite"), ("negative", "negative|-0.5")]
+
+
+@pytest.mark.parametrize("fault, message", FAULTS, ids=[fault for fault, _ in FAULTS])
+@pytest.mark.parametrize("rank", [-1, 1])
+def test_a_plugin_that_misbehaves_ends_every_rank_and_is_named(place, fault, message, rank):
+    """On all ranks, and on one rank alone while the other waits for it."""
+    ended = place.refuse(3, "faulty", message, env=OURS, train__steps=5,
+                         pipeline={"plugin": "faulty", "fault": fault, "step": 2, "rank": rank})
+    row = place.log.newest()
+    assert (row["status"], row["exit_code"]) == ("failed", 3), f"{row}\n{ended}"
+    assert max(place.log.losses(), default=0) <= 1, "the step with the fault was logged as done"
+
+
+def test_a_plugin_that_sleeps_is_a_peer_that_hangs(place):
+    begun = time.monotonic()
+    place.refuse(6, "rank 1", env=OURS, parallel__timeout_seconds=5,
+                 pipeline={"plugin": "faulty", "fault": "sleep", "step": 2, "rank": 1})
+    assert time.monotonic() - begun < 5 + 5 + 5
+
+
+def test_weights_that_are_all_zero_give_no_loss_and_no_nan(place):
+    place.run(env=OURS, train__steps=3, pipeline={"plugin": "faulty", "fault": "zero", "step": 2})
+    assert place.log.losses()[2] == 0.0 and place.log.losses()[3] > 1
+
+
+def test_the_list_shows_a_bad_library_with_its_problem_and_goes_on(place):
+    (pipelines(place) / "words.so").write_text("these are only words\n")
+    ended = place.host("plugins", "list", env=own_path(place))
+    assert "words" in ended.out + ended.err and "rho1" in ended.out

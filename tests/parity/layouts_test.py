@@ -1,0 +1,57 @@
+"""The same run as 1 rank x 4 sequences, 2 x 2, 4 x 1, and 2 x 1 in two micro-batches, under every strategy: the same
+losses and the same parameters, to rounding."""
+import pytest
+from checkpoint import model_tensors
+from compare import assert_losses_close, assert_tensors_close
+from reference import Recipe
+from start import POLICY, POLICY_KEYS, RHO1_KEYS, train_reference
+
+LAYOUTS = {"1x4": (1, 4, 1), "2x2": (2, 2, 1), "4x1": (4, 1, 1), "2x1x2": (2, 1, 2)}
+STRATEGIES = ("no_shard", "shard_grad_op", "full_shard")
+ONE = ("1x4", "no_shard", "none")  # what all others are compared with
+OTHERS = [(layout, strategy, "none") for layout in LAYOUTS for strategy in STRATEGIES
+          if (layout, strategy, "none") != ONE]
+OTHERS += [("1x4", "no_shard", "full"), ("2x2", "shard_grad_op", "full"), ("4x1", "full_shard", "full")]
+# A threshold is taken per micro-batch over all ranks: for rho-1 ranks do not change the numbers, accumulation does.
+CASES = [("baseline", *other) for other in OTHERS]
+CASES += [("rho1", *other) for other in OTHERS if LAYOUTS[other[0]][2] == 1]
+
+
+def run(place, pipeline, layout, strategy, checkpointing):
+    ranks, batch, accumulation = LAYOUTS[layout]
+    changes = {"pipeline__plugin": pipeline, "parallel__processes": ranks, "parallel__strategy": strategy,
+               "parallel__activation_checkpointing": checkpointing,
+               "train__batch_size": batch, "train__gradient_accumulation": accumulation}
+    if pipeline == "rho1":
+        changes |= RHO1_KEYS | POLICY_KEYS
+    place.run(**changes)
+    return place.log.losses(), model_tensors(place.log.folder())
+
+
+@pytest.fixture(scope="module")
+def first_runs():
+    """Results of ONE, by pipeline: made once."""
+    return {}
+
+
+@pytest.mark.parametrize("pipeline, layout, strategy, checkpointing", CASES, ids=["-".join(case) for case in CASES])
+def test_the_layout_does_not_change_the_numbers(place, first_runs, pipeline, layout, strategy, checkpointing):
+    if pipeline == "rho1":
+        train_reference(place.folder, POLICY, Recipe(pipeline="rho1"))
+    if pipeline not in first_runs:
+        first_runs[pipeline] = run(place, pipeline, *ONE)
+    wanted_losses, wanted_parameters = first_runs[pipeline]
+    losses, parameters = run(place, pipeline, layout, strategy, checkpointing)
+    assert_losses_close(losses, wanted_losses, 1e-6)
+    assert_tensors_close(parameters, wanted_parameters, 5e-6)
+
+
+def test_the_order_of_batches_does_not_depend_on_the_layout_when_shuffled(place):
+    """Step k's content comes from (seed, position) alone, so even shuffled data gives the same losses."""
+    losses = []
+    for layout in ("1x4", "2x1x2"):
+        ranks, batch, accumulation = LAYOUTS[layout]
+        place.run(data__order="shuffled", parallel__processes=ranks, train__batch_size=batch,
+                  train__gradient_accumulation=accumulation)
+        losses.append(place.log.losses())
+    assert_losses_close(losses[1], losses[0], 1e-6)

@@ -1,0 +1,67 @@
+"""The same weights and token ids here and in plain PyTorch: losses of 10 steps, gradients of step 1, parameters at the
+end. Two ranks under FULL_SHARD, fp32."""
+import experiment
+import pytest
+from checkpoint import model_tensors, state_tensors, step_folders
+from compare import assert_losses_close, assert_tensors_close
+from mtp_model import Shape
+from paths import TEST_PLUGINS
+from reference import Recipe
+from start import POLICY, RHO1_KEYS, keys_of, train_reference
+
+GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=experiment.VOCAB, rope_theta=5000.0,
+                norm_eps=1e-6, future_tokens=3)
+
+OURS = {"WMTP_PLUGIN_PATH": TEST_PLUGINS}  # dft is one of them
+CASES = {
+    "baseline": (POLICY, Recipe()),
+    "cosine": (POLICY, Recipe(schedule="cosine", warmup_steps=3, min_lr_ratio=0.2)),
+    "grouped": (GROUPED, Recipe()),
+    "accumulation": (POLICY, Recipe(accumulation=2)),
+    "rho1": (POLICY, Recipe(pipeline="rho1")),
+    "rho1-absolute": (POLICY, Recipe(pipeline="rho1", mode="absolute", keep=0.5)),
+    "rho1-difficult": (POLICY, Recipe(pipeline="rho1", mode="difficult")),
+    "rho1-weights": (POLICY, Recipe(pipeline="rho1", normalize="weights", accumulation=2)),
+    "dft": (POLICY, Recipe(pipeline="dft")),
+    "weights": (POLICY, Recipe(normalize="weights", accumulation=2)),
+}
+
+
+def changes_for(shape, recipe):
+    changes = {
+        "model__weights": "weights.safetensors",
+        "pipeline__plugin": recipe.pipeline,
+        "train__steps": recipe.steps, "train__batch_size": recipe.sequences // 2,
+        "train__gradient_accumulation": recipe.accumulation, "train__normalize": recipe.normalize,
+        "train__clip_norm": recipe.clip_norm,
+        "optimizer__lr": recipe.lr, "optimizer__betas": list(recipe.betas),
+        "optimizer__weight_decay": recipe.weight_decay,
+        "schedule__name": recipe.schedule, "schedule__warmup_steps": recipe.warmup_steps,
+        "schedule__min_lr_ratio": recipe.min_lr_ratio,
+        "parallel__strategy": "full_shard", "parallel__precision": "fp32",
+        **keys_of(shape, "model"),
+    }
+    if recipe.pipeline == "rho1":
+        changes |= {"pipeline__keep": recipe.keep, "pipeline__mode": recipe.mode, **RHO1_KEYS}
+    return changes
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_losses_and_parameters_equal_pytorch(place, case):
+    shape, recipe = CASES[case]
+    wanted = train_reference(place.folder, shape, recipe)
+    place.run(env=OURS, **changes_for(shape, recipe))
+    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
+    assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5)
+
+
+@pytest.mark.parametrize("case", ["baseline", "grouped", "accumulation", "rho1", "rho1-weights", "dft"])
+def test_gradients_of_the_first_step_equal_pytorch(place, case):
+    """The optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly so for beta1 = 1/2."""
+    shape, recipe = CASES[case]
+    recipe = Recipe(**{**vars(recipe), "steps": 1, "clip_norm": 0.0, "betas": (0.5, 0.95)})
+    wanted = train_reference(place.folder, shape, recipe)
+    place.run(env=OURS, checkpoint__every_steps=1, **changes_for(shape, recipe))
+    step_folder, = step_folders(place.log.folder())
+    gradients = {name: 2 * moment for name, moment in state_tensors(step_folder, "exp_avg").items()}
+    assert_tensors_close(gradients, wanted.first_gradients, 1e-5)

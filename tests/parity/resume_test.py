@@ -1,0 +1,70 @@
+"""Ten steps in one go, and ten steps with a stop between: the same losses and the same parameters, bit for bit."""
+import os
+import signal
+
+import pytest
+from checkpoint import model_tensors, step_folders
+from compare import assert_tensors_equal
+from start import RHO1_KEYS, write_frozen
+
+def stopped_and_resumed(place, steps, changes):
+    """Starts, stops by SIGTERM at some step in between, resumes to the end: {step: loss} of both runs, the model."""
+    running = place.start(**changes)
+    running.wait_for_step(3)
+    running.process.send_signal(signal.SIGTERM)
+    running.wait()
+    assert running.code == 75, f"wanted exit code 75\n{running}"
+    first = place.log.newest()
+    assert (first["status"], first["exit_code"]) == ("interrupted", 75)
+    stopped_at = place.log.last_step()
+    assert 3 <= stopped_at < steps, f"stopped at step {stopped_at} of {steps}: too late for this test"
+
+    place.host("run", "experiment.toml", "--resume")
+    second = place.log.newest()
+    assert second["parent_run"] == first["id"] and second["status"] == "finished"
+    losses = place.log.losses(first["id"]) | place.log.losses(second["id"])
+    assert set(place.log.losses(second["id"])) == set(range(stopped_at + 1, steps + 1))
+    return losses, model_tensors(place.log.folder())
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("pipeline", ["baseline", "rho1"])
+def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, processes):
+    steps = 200  # long enough that the signal comes in between
+    changes = {"train__steps": steps, "data__order": "shuffled", "parallel__processes": processes,
+               "schedule__name": "cosine", "schedule__warmup_steps": 2}
+    place.tokens(windows=steps * 2 * processes)
+    if pipeline == "rho1":
+        changes |= RHO1_KEYS
+        write_frozen(place.folder)
+    place.run(**changes)
+    wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
+    losses, model = stopped_and_resumed(place, steps, changes)
+    assert losses == wanted_losses
+    assert_tensors_equal(model, wanted_model)
+
+
+def test_resuming_from_a_periodic_checkpoint_after_a_kill(place):
+    """Nothing was said to the run: it goes on from the newest step folder that verifies."""
+    changes = {"train__steps": 60, "checkpoint__every_steps": 5, "checkpoint__keep": 2}
+    place.tokens(windows=240)
+    place.run(**changes)
+    wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
+    running = place.start(**changes)
+    running.wait_for_step(12)
+    os.kill(running.ranks()[1], signal.SIGKILL)
+    running.wait()
+    assert running.code == 6, f"wanted exit code 6\n{running}"
+    kept = step_folders(place.log.folder())
+    assert 1 <= len(kept) <= 3, [folder.name for folder in kept]
+    place.host("run", "experiment.toml", "--resume")
+    resumed = place.log.losses()
+    assert resumed == {step: loss for step, loss in wanted_losses.items() if step in resumed}
+    assert min(resumed) == int(kept[-1].name[5:]) + 1
+    assert_tensors_equal(model_tensors(place.log.folder()), wanted_model)
+
+
+def test_nothing_to_resume_is_refused(place):
+    place.run(train__steps=2)
+    ended = place.host("run", "experiment.toml", "--resume", wanted=4)
+    assert "resume" in ended.err

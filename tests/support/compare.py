@@ -1,0 +1,28 @@
+"""Comparisons with the tolerances that the project promises, and messages that say where they fail."""
+
+
+def assert_losses_close(found, wanted, relative=1e-6):
+    assert found.keys() == wanted.keys(), f"steps {sorted(found)} against {sorted(wanted)}"
+    worst = max(wanted, key=lambda step: abs(found[step] - wanted[step]) / abs(wanted[step]))
+    error = abs(found[worst] - wanted[worst]) / abs(wanted[worst])
+    assert error <= relative, f"step {worst}: {found[worst]!r} against {wanted[worst]!r}, {error:.2e} > {relative:.0e}"
+
+
+def assert_tensors_close(found, wanted, relative):
+    """Norm of the difference over the norm, tensor by tensor."""
+    assert found.keys() == wanted.keys(), f"only on one side: {sorted(found.keys() ^ wanted.keys())}"
+    errors = {}
+    for name, tensor in wanted.items():
+        assert found[name].shape == tensor.shape, f"{name}: {found[name].shape} against {tensor.shape}"
+        norm = tensor.double().norm().item()
+        errors[name] = (found[name].double() - tensor.double()).norm().item() / (norm or 1.0)
+    bad = {name: error for name, error in errors.items() if not error <= relative}
+    assert not bad, f"{len(bad)} of {len(errors)} tensors beyond {relative:.0e}: " + \
+        ", ".join(f"{name} {error:.2e}" for name, error in sorted(bad.items(), key=lambda item: -item[1])[:6])
+
+
+def assert_tensors_equal(found, wanted):
+    """Bit for bit."""
+    assert found.keys() == wanted.keys(), f"only on one side: {sorted(found.keys() ^ wanted.keys())}"
+    different = [name for name in wanted if found[name].numpy().tobytes() != wanted[name].numpy().tobytes()]
+    assert not different, f"bits differ in {len(different)} of {len(wanted)} tensors: {different[:6]}"

@@ -1,0 +1,138 @@
+"""Starts the real program, waits with a limit, and finds its ranks. Every process runs in a session of its own, so that
+a test that fails leaves nothing behind."""
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from paths import HOST
+from runlog import RunLog
+
+LIMIT = 60
+# A launcher's words must not leak in from the terminal that the tests run in.
+FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def clean_environment(extra=None):
+    kept = {k: v for k, v in os.environ.items() if k not in FOREIGN and not k.startswith(("WMTP_", "SLURM_"))}
+    return {**kept, "NO_COLOR": "1", **{k: str(v) for k, v in (extra or {}).items()}}
+
+
+class Running:
+    """A started program; also what it left when it has ended (code, out, err)."""
+
+    def __init__(self, *arguments, cwd, env=None):
+        self.cwd = Path(cwd)
+        self.files = [open(self.cwd / f"{name}.{time.monotonic_ns()}", "w+") for name in ("stdout", "stderr")]
+        self.started_ns = time.time_ns()
+        self.process = subprocess.Popen([str(HOST), *map(str, arguments)], cwd=cwd, env=clean_environment(env),
+                                        stdin=subprocess.DEVNULL, stdout=self.files[0], stderr=self.files[1],
+                                        start_new_session=True)
+
+    @property
+    def log(self):
+        return RunLog(self.cwd / "runs/wmtp.db")
+
+    @property
+    def code(self):
+        return self.process.poll()
+
+    def _text(self, index):
+        return Path(self.files[index].name).read_text(errors="replace")
+
+    @property
+    def out(self):
+        return self._text(0)
+
+    @property
+    def err(self):
+        return self._text(1)
+
+    def wait(self, timeout=LIMIT):
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"still running after {timeout} s\n{self}") from None
+        left = self._left_behind()
+        if left:
+            self.kill()
+            raise AssertionError(f"left processes behind: {left}\n{self}")
+        return self
+
+    def _left_behind(self, patience=2.0):
+        """Processes of this session that outlive the program."""
+        end = time.monotonic() + patience
+        while (left := session_of(self.process.pid)) and time.monotonic() < end:
+            time.sleep(0.05)
+        return left
+
+    def kill(self):
+        """Everything that this call started, and nothing else."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+    def ranks(self):
+        """{rank: process id}, from the environment that the launcher gives to its children."""
+        found = {}
+        for child in children_of(self.process.pid):
+            try:
+                entries = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            for entry in entries:
+                if entry.startswith(b"RANK="):
+                    found[int(entry[5:])] = child
+        return found
+
+    def wait_for_step(self, step, timeout=LIMIT):
+        """Until the log holds that step of the newest run; the run must not end before."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            if self.code is not None:
+                raise AssertionError(f"ended before step {step}\n{self}")
+            if self.log.last_step() >= step:
+                return self
+            time.sleep(0.05)
+        self.kill()
+        raise AssertionError(f"step {step} not reached in {timeout} s\n{self}")
+
+    def __str__(self):
+        return f"exit code {self.code}\n--- stdout\n{self.out[-3000:]}\n--- stderr\n{self.err[-6000:]}"
+
+
+def children_of(pid):
+    children = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children += [int(child) for child in task.read_text().split()]
+        except OSError:
+            continue
+    return children
+
+
+def session_of(leader):
+    """Living processes of the session that `leader` began."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            state, _, _, session = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:4]
+        except OSError:
+            continue
+        if int(session) == leader and state != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+def run_host(*arguments, cwd, env=None, timeout=LIMIT, wanted=0):
+    """Runs to the end; `wanted` is the exit code that the test is about (None: any)."""
+    running = Running(*arguments, cwd=cwd, env=env)
+    running.wait(timeout)
+    assert wanted is None or running.code == wanted, f"wanted exit code {wanted}\n{running}"
+    return running

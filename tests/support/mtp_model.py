@@ -1,0 +1,134 @@
+"""The multi-token-prediction Llama in plain PyTorch, with Meta's parameter names: a trunk whose last block is head 1,
+and further blocks that stand beside it on the same trunk output; one norm and one output layer for all heads."""
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+@dataclass(frozen=True)
+class Shape:
+    dim: int
+    layers: int  # trunk and heads together
+    heads: int
+    kv_heads: int
+    ffn_dim: int
+    vocab_size: int
+    future_tokens: int = 4
+    rope_theta: float = 10000.0
+    norm_eps: float = 1e-5
+
+
+class RMSNorm(nn.Module):
+    """Computed in fp32 whatever the input, then cast, then scaled."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(shape.dim))
+        self.eps = shape.norm_eps
+
+    def forward(self, x):
+        return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
+
+
+def rotate(x, angles):
+    """Rotary positions on interleaved pairs (2i, 2i+1). x [B, S, heads, head_dim], angles complex [S, head_dim / 2]."""
+    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * angles[None, :, None, :]).flatten(-2).type_as(x)
+
+
+class Attention(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.heads, self.kv_heads, self.head_dim = shape.heads, shape.kv_heads, shape.dim // shape.heads
+        self.wq = nn.Linear(shape.dim, self.heads * self.head_dim, bias=False)
+        self.wk = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=False)
+        self.wv = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=False)
+        self.wo = nn.Linear(self.heads * self.head_dim, shape.dim, bias=False)
+
+    def forward(self, x, angles):
+        batch, length, _ = x.shape
+        q = rotate(self.wq(x).view(batch, length, self.heads, -1), angles).transpose(1, 2)
+        k = rotate(self.wk(x).view(batch, length, self.kv_heads, -1), angles).transpose(1, 2)
+        v = self.wv(x).view(batch, length, self.kv_heads, -1).transpose(1, 2)
+        grouped = self.heads != self.kv_heads
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+        return self.wo(mixed.transpose(1, 2).reshape(batch, length, -1))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.w1 = nn.Linear(shape.dim, shape.ffn_dim, bias=False)
+        self.w2 = nn.Linear(shape.ffn_dim, shape.dim, bias=False)
+        self.w3 = nn.Linear(shape.dim, shape.ffn_dim, bias=False)
+
+    def forward(self, x):
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+class Block(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.attention = Attention(shape)
+        self.feed_forward = FeedForward(shape)
+        self.attention_norm = RMSNorm(shape)
+        self.ffn_norm = RMSNorm(shape)
+
+    def forward(self, x, angles):
+        x = x + self.attention(self.attention_norm(x), angles)
+        return x + self.feed_forward(self.ffn_norm(x))
+
+
+class MultiTokenLlama(nn.Module):
+    def __init__(self, shape, activation_checkpointing=False):
+        super().__init__()
+        self.shape = shape
+        self.activation_checkpointing = activation_checkpointing
+        self.tok_embeddings = nn.Embedding(shape.vocab_size, shape.dim)
+        self.layers = nn.ModuleList(Block(shape) for _ in range(shape.layers - shape.future_tokens + 1))
+        self.extra_heads = nn.ModuleList(Block(shape) for _ in range(shape.future_tokens - 1))
+        self.norm = RMSNorm(shape)
+        self.output = nn.Linear(shape.dim, shape.vocab_size, bias=False)
+
+    @property
+    def blocks(self):
+        return [*self.layers, *self.extra_heads]
+
+    def fill(self, seed):
+        """N(0, 0.02), with wo and w2 scaled by 1/sqrt(2 layers); norms one."""
+        generator = torch.Generator().manual_seed(seed)
+        for name, parameter in self.named_parameters():
+            if parameter.ndim == 1:
+                nn.init.ones_(parameter)
+                continue
+            shrink = math.sqrt(2 * self.shape.layers) if name.endswith(("wo.weight", "w2.weight")) else 1
+            nn.init.normal_(parameter, 0, 0.02 / shrink, generator=generator)
+        return self
+
+    def _run(self, block, x, angles):
+        if self.activation_checkpointing:
+            return checkpoint(block, x, angles, use_reentrant=False)
+        return block(x, angles)
+
+    def forward(self, tokens):
+        """Logits of each head, [B, S, vocabulary]; head k (from 1) at position s predicts the token at s + k."""
+        half = self.shape.dim // self.shape.heads // 2
+        frequencies = self.shape.rope_theta ** (-torch.arange(half).float() / half)
+        phases = torch.outer(torch.arange(tokens.shape[1]).float(), frequencies)
+        angles = torch.polar(torch.ones_like(phases), phases)
+        hidden = self.tok_embeddings(tokens)
+        for block in self.layers[:-1]:
+            hidden = self._run(block, hidden, angles)
+        heads = [self.layers[-1], *self.extra_heads]
+        return [self.output(self.norm(self._run(head, hidden, angles))) for head in heads]
+
+
+def token_losses(logits, labels, k):
+    """Cross entropy of head k for the tokens it can predict, [B, S - k], fp32."""
+    length = labels.shape[1] - k
+    return F.cross_entropy(logits[:, :length].flatten(0, 1).float(), labels[:, k:].flatten(),
+                           reduction="none").view(-1, length)

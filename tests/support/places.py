@@ -1,0 +1,79 @@
+"""Fixtures of all tests of the program: a folder with data and an experiment; what was started there is ended."""
+import re
+
+import experiment
+import pytest
+from host import Running, run_host
+from paths import HOST
+from runlog import RunLog
+
+
+@pytest.fixture(scope="session")
+def program():
+    assert HOST.is_file(), f"{HOST} is not there: run `make build` first"
+    return HOST
+
+
+def assert_nothing_half_written(folder):
+    """After a refused or broken run: no temporary folder, and no row of the log that still says 'running'."""
+    left = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.tmp-*"))
+    assert not left, f"left behind: {left}"
+    for run in RunLog(folder / "runs/wmtp.db").runs():
+        assert run["status"] != "running", f"the log still holds a running run: {run}"
+
+
+class Place:
+    """A folder of one test: tokens.bin, experiment.toml, runs/."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.started = []
+
+    @property
+    def log(self):
+        return RunLog(self.folder / "runs/wmtp.db")
+
+    def tokens(self, **arguments):
+        return experiment.write_tokens(self.folder, **arguments)
+
+    def write(self, tables=None, name="experiment.toml", **changes):
+        return experiment.write(self.folder, experiment.experiment(**changes) if tables is None else tables, name)
+
+    def host(self, *arguments, **named):
+        return run_host(*arguments, cwd=self.folder, **named)
+
+    def run(self, *arguments, wanted=0, env=None, timeout=60, **changes):
+        """Writes an experiment with these changes and runs it to its end."""
+        return self.host("run", self.write(**changes), *arguments, wanted=wanted, env=env, timeout=timeout)
+
+    def refuse(self, code, *messages, env=None, arguments=(), **changes):
+        """An experiment with these changes ends with that exit code, says each of `messages` (regular expressions) on
+        stderr, and leaves nothing half-written."""
+        return self.refuse_command(code, *messages, env=env, command=["run", self.write(**changes), *arguments])
+
+    def refuse_command(self, code, *messages, command, env=None):
+        ended = self.host(*command, wanted=code, env=env)
+        for message in messages:
+            assert re.search(message, ended.err, re.IGNORECASE), f"stderr does not say {message!r}\n{ended}"
+        assert_nothing_half_written(self.folder)
+        return ended
+
+    def start(self, *arguments, env=None, **changes):
+        """Writes an experiment and starts it; it is killed at the end of the test when it still runs."""
+        return self.start_command("run", self.write(**changes), *arguments, env=env)
+
+    def start_command(self, *arguments, env=None):
+        running = Running(*arguments, cwd=self.folder, env=env)
+        self.started.append(running)
+        return running
+
+
+@pytest.fixture
+def place(program, tmp_path):
+    """A Place with tokens."""
+    made = Place(tmp_path)
+    made.tokens()
+    yield made
+    for running in made.started:
+        if running.code is None:
+            running.kill()

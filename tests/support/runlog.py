@@ -1,0 +1,51 @@
+"""Reads the run log as a user would: with SQL, read-only."""
+import sqlite3
+from pathlib import Path
+
+
+class RunLog:
+    def __init__(self, database):
+        self.database = Path(database)
+
+    def query(self, sql, *arguments):
+        connection = sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=20)
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in connection.execute(sql, arguments)]
+        finally:
+            connection.close()
+
+    def runs(self):
+        return self.query("SELECT * FROM runs ORDER BY id") if self.database.exists() else []
+
+    def newest(self, name=None):
+        runs = [run for run in self.runs() if name in (None, run["name"])]
+        assert runs, f"{self.database} holds no run" + (f" named {name}" if name else "")
+        return runs[-1]
+
+    def metric(self, name, run=None):
+        """{step: value}, of the newest run when none is named."""
+        run = run or self.newest()["id"]
+        rows = self.query("SELECT step, value FROM metrics WHERE run_id = ? AND name = ? ORDER BY step", run, name)
+        return {row["step"]: row["value"] for row in rows}
+
+    def losses(self, run=None):
+        return self.metric("train/loss", run)
+
+    def last_step(self):
+        """The last logged step of the newest run; 0 while there is none."""
+        try:
+            rows = self.query("SELECT max(step) AS step FROM metrics WHERE name = 'train/loss' "
+                              "AND run_id = (SELECT max(id) FROM runs)")
+        except sqlite3.Error:  # the file or its tables are just being made
+            return 0
+        return rows[0]["step"] or 0
+
+    def folder(self, run=None):
+        """Where the run's files lie."""
+        row = self.newest() if run is None else next(r for r in self.runs() if r["id"] == run)
+        return self.database.parent / f"{row['id']}-{row['name']}"
+
+    def events(self, run=None):
+        run = run or self.newest()["id"]
+        return self.query("SELECT * FROM events WHERE run_id = ? ORDER BY time_ns", run)
