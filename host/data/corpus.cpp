@@ -1,5 +1,5 @@
-// Which files a text corpus has. The same files give the same order, split and hash wherever their folder lies: sorting,
-// choosing and hashing use paths relative to the folder they share.
+// Which files a text corpus has. The same files give the same order, split and hash wherever their folder lies:
+// sorting, choosing and hashing use paths relative to the folder they share.
 #include "data/corpus.hpp"
 
 #include <algorithm>
@@ -90,8 +90,10 @@ void find_files(const fs::path& folder, const Segments& pattern, size_t p, std::
     if (!any_depth && !name_matches(entry.path().filename().string(), segment)) continue;
     if (entry.is_directory(ignored)) {
       if (entry.is_symlink(ignored)) continue;
-      if (any_depth) find_files(entry.path(), pattern, p, found);
-      else if (!last) find_files(entry.path(), pattern, p + 1, found);
+      if (any_depth)
+        find_files(entry.path(), pattern, p, found);
+      else if (!last)
+        find_files(entry.path(), pattern, p + 1, found);
     } else if (last && entry.is_regular_file(ignored)) {
       found.insert(entry.path());
     }
@@ -160,7 +162,8 @@ std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const
 }
 
 TextSplit split_text(const Experiment& experiment) {
-  const auto files = list_files(resolved(experiment, experiment.data.files), resolved(experiment, experiment.data.exclude));
+  const auto files =
+      list_files(resolved(experiment, experiment.data.files), resolved(experiment, experiment.data.exclude));
   TextSplit split;
   std::set<fs::path> held_out;
   if (!experiment.validation.files.empty()) {

@@ -120,8 +120,10 @@ Json encode_files(const std::vector<fs::path>& files, const std::string& part, c
       human_bytes(bytes) + ")");
   for (const auto& file : files) {
     const int64_t bad = needs_utf8 ? first_non_utf8(file) : -1;
-    if (bad < 0) writer.add_document(file);
-    else skipped.push_back("skipped " + file.string() + ": not UTF-8 at byte " + with_thousands(bad));
+    if (bad < 0)
+      writer.add_document(file);
+    else
+      skipped.push_back("skipped " + file.string() + ": not UTF-8 at byte " + with_thousands(bad));
   }
   writer.finish();
   for (size_t i = 0; i < std::min(skipped.size(), max_warnings); ++i) say("warning: " + skipped[i]);
@@ -181,9 +183,9 @@ void check_fills_a_step(const Experiment& experiment, int64_t num_windows, int64
   if (num_windows >= wanted) return;
   throw Error(ExitStatus::data, "the training text has " + with_thousands(num_windows) + " sequences of " +
                                     with_thousands(train.sequence_length) + " tokens, but one step needs " +
-                                    with_thousands(wanted) + " (" + std::to_string(world_size) + " ranks x batch_size " +
-                                    std::to_string(train.batch_size) + " x gradient_accumulation " +
-                                    std::to_string(train.gradient_accumulation) +
+                                    with_thousands(wanted) + " (" + std::to_string(world_size) +
+                                    " ranks x batch_size " + std::to_string(train.batch_size) +
+                                    " x gradient_accumulation " + std::to_string(train.gradient_accumulation) +
                                     "); use fewer ranks, a smaller batch, or more text");
 }
 

@@ -1,7 +1,8 @@
 // Preparation of text: tokenizer and token files, made once and kept by content hash.
 //
-// `<database's folder>/cache/<hash>/` holds tokenizer.model (bpe), train.bin, validation.bin and prepared.json. The hash is
-// of the format's version, the tokenizer's settings and files, and the train and validation files, contents and names.
+// `<database's folder>/cache/<hash>/` holds tokenizer.model (bpe), train.bin, validation.bin and prepared.json. The
+// hash is of the format's version, the tokenizer's settings and files, and the train and validation files, contents and
+// names.
 //   1. the tokenizer is trained into cache/tokenizer-<hash>.model, renamed when whole: experiments that name the same
 //      tokenizer share it, whatever they train on
 //   2. everything is written and synced in cache/<hash>.tmp-<process>/, prepared.json last
@@ -36,9 +37,10 @@ struct Prepared {
 void prepare_data(const Experiment& experiment, const std::filesystem::path& cache,
                   const std::function<void(const std::string&)>& say);
 
-/// Opens what prepare_data built. [any rank] Error(data) when it is missing or damaged, has fewer ids than one window, or
-/// has too few windows, naming how many there are and how many are wanted: "text" must fill one step over `world_size`
-/// ranks and may then be gone round, shuffled anew each time; "tokens" must fill the whole run unless `epochs` is given.
+/// Opens what prepare_data built. [any rank] Error(data) when it is missing or damaged, has fewer ids than one window,
+/// or has too few windows, naming how many there are and how many are wanted: "text" must fill one step over
+/// `world_size` ranks and may then be gone round, shuffled anew each time; "tokens" must fill the whole run unless
+/// `epochs` is given.
 Prepared open_prepared(const Experiment& experiment, const std::filesystem::path& cache, int64_t world_size);
 
 }  // namespace wmtp

@@ -39,7 +39,8 @@ class TokenFile : public TokenWindows {
   TokenFile(const std::filesystem::path& file, bool wide, int64_t sequence_length, int64_t vocab_size)
       : file_(file), id_bytes_(wide ? 4 : 2), sequence_length_(sequence_length), vocab_size_(vocab_size) {
     descriptor_ = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor_ < 0) throw Error(ExitStatus::data, "cannot open token file " + file.string() + ": " + std::strerror(errno));
+    if (descriptor_ < 0)
+      throw Error(ExitStatus::data, "cannot open token file " + file.string() + ": " + std::strerror(errno));
     try {
       measure();
     } catch (...) {
@@ -83,8 +84,8 @@ class TokenFile : public TokenWindows {
     if (status.st_size % id_bytes_ != 0)
       throw Error(ExitStatus::data, file_.string() + " has " + with_thousands(status.st_size) +
                                         " bytes, no multiple of the " + std::to_string(id_bytes_) + " of a " +
-                                        (id_bytes_ == 4 ? "uint32" : "uint16") + " id: it is cut short, or data.dtype " +
-                                        "is wrong");
+                                        (id_bytes_ == 4 ? "uint32" : "uint16") +
+                                        " id: it is cut short, or data.dtype " + "is wrong");
     first_byte_ = has_llm_c_header(status.st_size) ? llm_c_header_bytes : 0;
     num_ids_ = (status.st_size - first_byte_) / id_bytes_;
     if (num_ids_ < sequence_length_)
@@ -133,7 +134,8 @@ class RandomWindows : public TokenWindows {
 std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file, const std::string& dtype,
                                               int64_t sequence_length, int64_t vocab_size) {
   if (dtype != "uint16" && dtype != "uint32")
-    throw Error(ExitStatus::data, "ids of " + file.string() + " are \"" + dtype + "\"; \"uint16\" or \"uint32\" is wanted");
+    throw Error(ExitStatus::data,
+                "ids of " + file.string() + " are \"" + dtype + "\"; \"uint16\" or \"uint32\" is wanted");
   return std::make_unique<TokenFile>(file, dtype == "uint32", sequence_length, vocab_size);
 }
 

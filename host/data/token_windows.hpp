@@ -1,6 +1,6 @@
-// TokenWindows: windows of sequence_length ids, by index. Read by position (not mapped: a mapped file that shrinks kills
-// the reader), so each rank reads its share only and a file may be larger than memory. Safe to use from many threads.
-// Knows no LibTorch.
+// TokenWindows: windows of sequence_length ids, by index. Read by position (not mapped: a mapped file that shrinks
+// kills the reader), so each rank reads its share only and a file may be larger than memory. Safe to use from many
+// threads. Knows no LibTorch.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,8 @@ void for_each_piece(const std::filesystem::path& file, const std::function<bool(
     if (!take(std::string_view(text).substr(0, cut))) return;
     text.erase(0, cut);
   }
-  if (!in.eof() || in.bad()) throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
+  if (!in.eof() || in.bad())
+    throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
   if (!text.empty()) take(text);
 }
 

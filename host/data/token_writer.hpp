@@ -16,8 +16,8 @@ namespace wmtp {
 /// "uint16" when every id of the vocabulary fits, with one to spare, else "uint32".
 std::string id_dtype(int64_t vocab_size);
 
-/// Gives `file` to `take` in pieces of about 1 MiB, each but the first beginning with a newline (where lines are shorter
-/// than that; else with a character), until `take` returns false. Error(data) when it cannot be read.
+/// Gives `file` to `take` in pieces of about 1 MiB, each but the first beginning with a newline (where lines are
+/// shorter than that; else with a character), until `take` returns false. Error(data) when it cannot be read.
 void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take);
 
 /// Offset of the first byte that is not UTF-8, or -1.

@@ -1,9 +1,9 @@
 // Text to ids and back, exactly: decode(encode(text)) is the text for every UTF-8 text.
 //
 // SentencePiece alone does not promise that. It writes a space as U+2581, so a U+2581 of the text would come back as a
-// space: it is encoded as its three bytes here. Its decoder repairs bytes that are no UTF-8: ids are turned back through
-// a table of each piece's own bytes here. No piece holds a newline behind its first byte, so that a text may be cut
-// before any newline and encoded part by part.
+// space: it is encoded as its three bytes here. Its decoder repairs bytes that are no UTF-8: ids are turned back
+// through a table of each piece's own bytes here. No piece holds a newline behind its first byte, so that a text may be
+// cut before any newline and encoded part by part.
 #include "data/tokenizer.hpp"
 
 #include <fcntl.h>
@@ -60,7 +60,8 @@ class SentencePieceTokenizer : public Tokenizer {
     if (!loaded.ok() || processor_.GetPieceSize() == 0)
       throw Error(ExitStatus::data, model.string() + " is not a SentencePiece model; remove it to have it made anew");
     if (processor_.eos_id() < 0)
-      throw Error(ExitStatus::data, model.string() + " has no piece that ends a text (eos_id is off); train it with one");
+      throw Error(ExitStatus::data,
+                  model.string() + " has no piece that ends a text (eos_id is off); train it with one");
     for (int id = 0; id < processor_.GetPieceSize(); ++id) bytes_.push_back(bytes_of(id));
     for (char byte : space_mark) {
       const auto at = std::find(bytes_.begin(), bytes_.end(), std::string(1, byte));
@@ -130,7 +131,8 @@ class Lines : public sentencepiece::SentenceIterator {
 /// itself) is cut into shorter ones, so that no text is lost but the cut itself.
 void add_lines(std::string_view text, std::vector<std::string>& lines) {
   const auto is_cut = [&](size_t at) {
-    return text[at] == '\n' || text[at] == '\0' || text.substr(at, 3) == space_mark || text.substr(at, 3) == unknown_mark;
+    return text[at] == '\n' || text[at] == '\0' || text.substr(at, 3) == space_mark ||
+           text.substr(at, 3) == unknown_mark;
   };
   size_t begin = 0;
   const auto end_line = [&](size_t end, size_t next) {
@@ -139,15 +141,17 @@ void add_lines(std::string_view text, std::vector<std::string>& lines) {
   };
   for (size_t at = 0; at < text.size(); ++at) {
     const bool starts_character = (static_cast<unsigned char>(text[at]) & 0xc0) != 0x80;
-    if (starts_character && is_cut(at)) end_line(at, at + (text[at] == '\n' || text[at] == '\0' ? 1 : 3));
-    else if (starts_character && at >= begin + sentence_bytes) end_line(at, at);
+    if (starts_character && is_cut(at))
+      end_line(at, at + (text[at] == '\n' || text[at] == '\0' ? 1 : 3));
+    else if (starts_character && at >= begin + sentence_bytes)
+      end_line(at, at);
   }
   end_line(text.size(), text.size());
 }
 
 /// The lines that the tokenizer is trained on: whole files in the order of their contents' hashes (no part of a tree is
-/// favoured, and the order does not depend on where the files lie), up to `training_bytes`. Files that are not UTF-8 are
-/// left out, as they are at encoding.
+/// favoured, and the order does not depend on where the files lie), up to `training_bytes`. Files that are not UTF-8
+/// are left out, as they are at encoding.
 std::vector<std::string> training_lines(const std::vector<fs::path>& files) {
   std::vector<std::pair<std::string, fs::path>> by_hash;
   for (const auto& file : files) by_hash.emplace_back(sha256_of_file(file), file);
@@ -181,6 +185,15 @@ std::string whole_symbols() {
   return symbols;
 }
 
+/// From "Vocabulary size is smaller than required_chars. 100 vs 309. …": 309; "" when the trainer complains of
+/// something else.
+std::string fewest_pieces(const std::string& complaint) {
+  const size_t about = complaint.find("required_chars. ");
+  const size_t versus = about == std::string::npos ? about : complaint.find(" vs ", about);
+  if (versus == std::string::npos) return {};
+  return complaint.substr(versus + 4, complaint.find('.', versus) - versus - 4);
+}
+
 /// Written beside it and renamed, so that the name never stands for half a model.
 void write_model(const std::string& bytes, const fs::path& model) {
   const fs::path temporary = model.string() + ".tmp-" + std::to_string(getpid());
@@ -193,7 +206,8 @@ void write_model(const std::string& bytes, const fs::path& model) {
   };
   const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) fail("create");
-  const bool written = write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) && fsync(file) == 0;
+  const bool written =
+      write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) && fsync(file) == 0;
   if (close(file) != 0 || !written) fail("write");
   if (rename(temporary.c_str(), model.c_str()) != 0) fail("rename");
 }
@@ -230,9 +244,15 @@ void train_bpe(const std::vector<fs::path>& files, int64_t vocab_size, const fs:
   Lines sentences(lines);
   std::string bytes;
   const auto trained = sentencepiece::SentencePieceTrainer::Train(settings, &sentences, &bytes);
-  if (!trained.ok())
-    throw Error(ExitStatus::data, "cannot train a tokenizer of " + with_thousands(vocab_size) + " pieces on " + found +
-                                      ": " + trained.ToString());
+  if (!trained.ok()) {
+    const std::string why = trained.ToString();
+    const std::string fewest = fewest_pieces(why);
+    throw Error(ExitStatus::data,
+                "cannot train a tokenizer of " + with_thousands(vocab_size) + " pieces on " + found +
+                    (fewest.empty() ? ": " + why
+                                    : ": every byte and the text's characters take at least " + fewest +
+                                          "; set data.tokenizer.vocab_size to that or more"));
+  }
   sentencepiece::SentencePieceProcessor made;
   if (!made.LoadFromSerializedProto(bytes).ok())
     throw Error(ExitStatus::bug, "the tokenizer just trained cannot be loaded");
