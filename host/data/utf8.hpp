@@ -1,4 +1,4 @@
-// Whether bytes are UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF), also piece by piece.
+// Whether bytes are UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
 #pragma once
 
 #include <cstddef>
