@@ -11,8 +11,9 @@
 namespace wmtp {
 
 /// Regular files that match any of `patterns` (absolute; `*` and `?` within a name, `**` over folders), without those
-/// that match any of `exclude`, sorted by path, each once. Symbolic links to folders are not followed.
-/// A pattern that matches nothing is Error(data) naming it, unless it is one of `exclude`.
+/// that match any of `exclude` or lie in a folder that does, sorted by path, each once. Symbolic links to folders are
+/// not followed where a pattern has wildcards. A pattern that matches nothing is Error(data) naming it, unless it is
+/// one of `exclude`.
 std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns,
                                               const std::vector<std::string>& exclude);
 
@@ -21,13 +22,26 @@ struct TextSplit {
   std::vector<std::filesystem::path> validation;
 };
 
-/// Validation files are those of `[validation] files`; without that table's files one file in twenty, chosen by the
-/// hash of its path relative to the folder all files share, when `[validation]` is given; otherwise none. Error(data)
-/// when the training part is empty.
+/// Validation files are those of `[validation] files`; without that table's files one file in twenty (rounded up),
+/// those whose path relative to the folder all files share has the smallest hashes, when `[validation]` is given;
+/// otherwise none. Error(data) when the training part is empty.
 TextSplit split_text(const Experiment& experiment);
 
+/// The files a "bpe" tokenizer is trained on: those of `[data.tokenizer] files`, or the training part. Without
+/// `exclude`, so that two experiments that name the same files share one tokenizer.
+std::vector<std::filesystem::path> tokenizer_files(const Experiment& experiment, const TextSplit& split);
+
+/// What a text corpus consists of: SHA-256 over the names (relative to the folder that the files of the list share:
+/// they decide order and split) and bytes of each list, each file read once.
+struct TextContent {
+  std::string tokenizer;  ///< "" for "byte"
+  std::string train;
+  std::string validation;
+};
+TextContent text_content(const Experiment& experiment, const TextSplit& split);
+
 /// SHA-256 over names (relative) and bytes of everything that the data of this experiment is read from, tokenizer
-/// included. For kind "random": of the kind alone.
+/// included. For kind "tokens": over the file's bytes. For kind "random": of the kind alone.
 std::string data_content_hash(const Experiment& experiment);
 
 }  // namespace wmtp

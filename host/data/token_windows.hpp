@@ -1,5 +1,6 @@
-// TokenWindows: windows of sequence_length ids, by index. Memory-mapped, so each rank reads its share only.
-// Knows no LibTorch.
+// TokenWindows: windows of sequence_length ids, by index. Read by position (not mapped: a mapped file that shrinks
+// kills the reader), so each rank reads its share only and a file may be larger than memory. Safe to use from many
+// threads. Knows no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,9 @@ class TokenWindows {
   virtual void read(int64_t index, int64_t* ids) const = 0;
 };
 
-/// A file of raw little-endian ids (uint16 or uint32). Error(data): missing, empty, a size that is no multiple of the
-/// id's, fewer ids than one window.
+/// A file of raw little-endian ids (uint16 or uint32); the header of 1,024 bytes that llm.c puts before them is
+/// recognised and skipped. Error(data): missing, empty, a size that is no multiple of the id's, fewer ids than one
+/// window. Ids behind the last whole window are not read.
 std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file, const std::string& dtype,
                                               int64_t sequence_length, int64_t vocab_size);
 

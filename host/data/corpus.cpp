@@ -1,0 +1,217 @@
+// Which files a text corpus has. The same files give the same order, split and hash wherever their folder lies:
+// sorting, choosing and hashing use paths relative to the folder they share.
+#include "data/corpus.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+
+namespace wmtp {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Segments = std::vector<std::string>;
+
+constexpr size_t one_file_in = 20;
+
+/// "/a/**/b" -> "a", "**", "b"
+Segments segments_of(const fs::path& path) {
+  Segments segments;
+  for (const auto& part : path.lexically_normal().relative_path())
+    if (!part.empty() && part != ".") segments.push_back(part.string());
+  return segments;
+}
+
+bool has_wildcard(const std::string& segment) { return segment.find_first_of("*?") != std::string::npos; }
+
+/// `*` any run of characters, `?` one. Goes back to the last `*` only, so a long name costs no more than its square.
+bool name_matches(const std::string& name, const std::string& pattern) {
+  size_t n = 0, p = 0, star = std::string::npos, star_name = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_name = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p, ++n;
+    } else if (star != std::string::npos) {
+      p = star + 1;
+      n = ++star_name;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string::npos;
+}
+
+/// Whether the pattern matches the path or a folder on the way to it.
+bool path_matches(const Segments& path, size_t i, const Segments& pattern, size_t p) {
+  if (p == pattern.size()) return true;
+  if (pattern[p] == "**") {
+    if (p + 1 == pattern.size()) return i < path.size();
+    for (size_t skip = i; skip <= path.size(); ++skip)
+      if (path_matches(path, skip, pattern, p + 1)) return true;
+    return false;
+  }
+  return i < path.size() && name_matches(path[i], pattern[p]) && path_matches(path, i + 1, pattern, p + 1);
+}
+
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
+  std::error_code failure;
+  std::vector<fs::directory_entry> entries;
+  fs::directory_iterator next(folder, failure);
+  for (; !failure && next != fs::directory_iterator(); next.increment(failure)) entries.push_back(*next);
+  if (failure) throw Error(ExitStatus::data, "cannot list folder " + folder.string() + ": " + failure.message());
+  return entries;
+}
+
+/// Adds the files under `folder` that match the pattern from its segment `p` on.
+void find_files(const fs::path& folder, const Segments& pattern, size_t p, std::set<fs::path>& found) {
+  std::error_code ignored;
+  const std::string& segment = pattern[p];
+  const bool last = p + 1 == pattern.size();
+  if (!has_wildcard(segment)) {
+    const fs::path path = folder / segment;
+    if (last) {
+      if (fs::is_regular_file(path, ignored)) found.insert(path);
+    } else if (fs::is_directory(path, ignored)) {
+      find_files(path, pattern, p + 1, found);
+    }
+    return;
+  }
+  const bool any_depth = segment == "**";
+  if (any_depth && !last) find_files(folder, pattern, p + 1, found);
+  for (const auto& entry : entries_of(folder)) {
+    if (!any_depth && !name_matches(entry.path().filename().string(), segment)) continue;
+    if (entry.is_directory(ignored)) {
+      if (entry.is_symlink(ignored)) continue;
+      if (any_depth)
+        find_files(entry.path(), pattern, p, found);
+      else if (!last)
+        find_files(entry.path(), pattern, p + 1, found);
+    } else if (last && entry.is_regular_file(ignored)) {
+      found.insert(entry.path());
+    }
+  }
+}
+
+fs::path shared_folder(const std::vector<fs::path>& files) {
+  if (files.empty()) return {};
+  fs::path shared = files.front().parent_path();
+  for (const auto& file : files) {
+    const fs::path folder = file.parent_path();
+    const auto parts = std::mismatch(shared.begin(), shared.end(), folder.begin(), folder.end());
+    fs::path both;
+    for (auto part = shared.begin(); part != parts.first; ++part) both /= *part;
+    shared = both;
+  }
+  return shared;
+}
+
+std::vector<std::string> resolved(const Experiment& experiment, const std::vector<std::string>& patterns) {
+  std::vector<std::string> paths;
+  for (const auto& pattern : patterns) paths.push_back(experiment.resolve(pattern).string());
+  return paths;
+}
+
+std::set<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
+  const fs::path folder = shared_folder(files);
+  std::vector<std::pair<std::string, fs::path>> by_hash;
+  for (const auto& file : files) by_hash.emplace_back(sha256_of(file.lexically_relative(folder).string()), file);
+  std::sort(by_hash.begin(), by_hash.end());
+  by_hash.resize((files.size() + one_file_in - 1) / one_file_in);
+  std::set<fs::path> chosen;
+  for (const auto& [hash, file] : by_hash) chosen.insert(file);
+  return chosen;
+}
+
+}  // namespace
+
+std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const std::vector<std::string>& exclude) {
+  std::set<fs::path> found;
+  for (const auto& pattern : patterns) {
+    const Segments segments = segments_of(pattern);
+    std::set<fs::path> matching;
+    if (!segments.empty()) find_files("/", segments, 0, matching);
+    if (matching.empty()) {
+      std::error_code ignored;
+      const bool folder = fs::is_directory(pattern, ignored);
+      throw Error(ExitStatus::data, "no file matches " + pattern +
+                                        (folder ? ": it is a folder; write " + (fs::path(pattern) / "**").string() +
+                                                      " for all files under it"
+                                                : "; check the path (relative ones start at the experiment's folder)"));
+    }
+    found.merge(matching);
+  }
+  std::vector<Segments> excluded;
+  for (const auto& pattern : exclude) excluded.push_back(segments_of(pattern));
+  std::vector<fs::path> files;
+  for (const auto& file : found) {
+    const Segments path = segments_of(file);
+    const bool out = std::any_of(excluded.begin(), excluded.end(), [&](const Segments& pattern) {
+      return !pattern.empty() && path_matches(path, 0, pattern, 0);
+    });
+    if (!out) files.push_back(file);
+  }
+  return files;
+}
+
+TextSplit split_text(const Experiment& experiment) {
+  const auto files =
+      list_files(resolved(experiment, experiment.data.files), resolved(experiment, experiment.data.exclude));
+  TextSplit split;
+  std::set<fs::path> held_out;
+  if (!experiment.validation.files.empty()) {
+    split.validation = list_files(resolved(experiment, experiment.validation.files), {});
+    held_out.insert(split.validation.begin(), split.validation.end());
+  } else if (experiment.validation.given && !files.empty()) {
+    held_out = chosen_by_hash(files);
+    split.validation.assign(held_out.begin(), held_out.end());
+  }
+  std::set_difference(files.begin(), files.end(), held_out.begin(), held_out.end(), std::back_inserter(split.train));
+  if (split.train.empty())
+    throw Error(ExitStatus::data, "no file is left to train on: data.files matches " + with_thousands(files.size()) +
+                                      " after data.exclude, and validation takes " +
+                                      with_thousands(split.validation.size()) +
+                                      "; name more files in data.files, or others in validation.files");
+  return split;
+}
+
+std::vector<fs::path> tokenizer_files(const Experiment& experiment, const TextSplit& split) {
+  const auto& patterns = experiment.data.tokenizer.files;
+  return patterns.empty() ? split.train : list_files(resolved(experiment, patterns), {});
+}
+
+TextContent text_content(const Experiment& experiment, const TextSplit& split) {
+  std::map<fs::path, std::string> digests;
+  const auto content = [&](const std::vector<fs::path>& files) {
+    const fs::path folder = shared_folder(files);
+    Sha256 list;
+    for (const auto& file : files) {
+      auto known = digests.find(file);
+      if (known == digests.end()) known = digests.emplace(file, sha256_of_file(file)).first;
+      list.add(file.lexically_relative(folder).string()).add(std::string_view("\0", 1)).add(known->second);
+    }
+    return list.hex();
+  };
+  TextContent result;
+  if (experiment.data.tokenizer.kind == "bpe") result.tokenizer = content(tokenizer_files(experiment, split));
+  result.train = content(split.train);
+  result.validation = content(split.validation);
+  return result;
+}
+
+std::string data_content_hash(const Experiment& experiment) {
+  const DataConfig& data = experiment.data;
+  if (data.kind == "random") return sha256_of("random");
+  if (data.kind == "tokens") return sha256_of("tokens " + sha256_of_file(experiment.resolve(data.file)));
+  const TextContent content = text_content(experiment, split_text(experiment));
+  return sha256_of("text " + content.tokenizer + " " + content.train + " " + content.validation);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,239 @@
+#include "data/prepare.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "data/corpus.hpp"
+#include "data/step_count.hpp"
+#include "data/token_writer.hpp"
+
+namespace wmtp {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Say = std::function<void(const std::string&)>;
+
+constexpr int format_version = 1;
+constexpr size_t max_warnings = 5;
+
+/// What is to be built, and where: a function of the experiment and of the files' contents.
+struct Plan {
+  TextSplit split;
+  fs::path folder;
+  fs::path tokenizer;  ///< empty for "byte"
+};
+
+Plan plan_of(const Experiment& experiment, const fs::path& cache) {
+  Plan plan;
+  plan.split = split_text(experiment);
+  const TextContent content = text_content(experiment, plan.split);
+  const TokenizerConfig& tokenizer = experiment.data.tokenizer;
+  const std::string settings = "format " + std::to_string(format_version) + " " + tokenizer.kind + " " +
+                               std::to_string(tokenizer.vocab_size) + " " + content.tokenizer;
+  const auto short_hash = [](const std::string& text) { return sha256_of(text).substr(0, 16); };
+  if (tokenizer.kind == "bpe") plan.tokenizer = cache / ("tokenizer-" + short_hash(settings) + ".model");
+  plan.folder = cache / short_hash(settings + " " + content.train + " " + content.validation);
+  return plan;
+}
+
+/// prepared.json of a folder that is whole, else nothing.
+std::optional<Json> read_prepared(const fs::path& folder) {
+  std::ifstream in(folder / "prepared.json");
+  if (!in) return std::nullopt;
+  const Json prepared = Json::parse(in, nullptr, false);
+  if (!prepared.is_object() || !prepared.contains("files")) return std::nullopt;
+  for (const auto& [name, bytes] : prepared["files"].items()) {
+    std::error_code failure;
+    if (!bytes.is_number() || fs::file_size(folder / name, failure) != bytes.get<uintmax_t>() || failure)
+      return std::nullopt;
+  }
+  return prepared;
+}
+
+[[noreturn]] void fail_storage(const std::string& what, const fs::path& path, int error) {
+  throw Error(ExitStatus::storage, "cannot " + what + " " + path.string() + ": " + std::strerror(error) +
+                                       "; free space, or name another folder with log.database");
+}
+
+/// Removes itself unless it was renamed into place.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const fs::path& target)
+      : target_(target), path_(target.string() + ".tmp-" + std::to_string(getpid())) {
+    std::error_code failure;
+    fs::remove_all(path_, failure);  // of a process that had this number before and died
+    fs::create_directories(path_, failure);
+    if (failure) fail_storage("create", path_, failure.value());
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+  void rename_into_place() {
+    if (rename(path_.c_str(), target_.c_str()) == 0 || read_prepared(target_)) return;
+    std::error_code ignored;
+    fs::remove_all(target_, ignored);  // a damaged one: what it held is made from its hash again
+    if (rename(path_.c_str(), target_.c_str()) != 0 && !read_prepared(target_)) fail_storage("rename", path_, errno);
+  }
+
+ private:
+  fs::path target_, path_;
+};
+
+void make_tokenizer(const Experiment& experiment, const Plan& plan, const Say& say) {
+  if (fs::exists(plan.tokenizer)) return;
+  const auto files = tokenizer_files(experiment, plan.split);
+  say("training a tokenizer of " + with_thousands(experiment.data.tokenizer.vocab_size) + " pieces on " +
+      with_thousands(static_cast<int64_t>(files.size())) + " files");
+  train_bpe(files, experiment.data.tokenizer.vocab_size, plan.tokenizer);
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer(const Experiment& experiment, const fs::path& folder) {
+  return experiment.data.tokenizer.kind == "bpe" ? sentencepiece_tokenizer(folder / "tokenizer.model")
+                                                 : byte_tokenizer();
+}
+
+/// Encodes `files` into `folder`/`part`.bin and returns what prepared.json says of them.
+Json encode_files(const std::vector<fs::path>& files, const std::string& part, const Tokenizer& tokenizer,
+                  bool needs_utf8, const fs::path& folder, const Say& say) {
+  int64_t bytes = 0;
+  std::vector<std::string> skipped;
+  TokenWriter writer(folder / (part + ".bin"), tokenizer);
+  for (const auto& file : files) bytes += static_cast<int64_t>(fs::file_size(file));
+  say("encoding " + with_thousands(static_cast<int64_t>(files.size())) + " files for " + part + " (" +
+      human_bytes(bytes) + ")");
+  for (const auto& file : files) {
+    const int64_t bad = needs_utf8 ? first_non_utf8(file) : -1;
+    if (bad < 0)
+      writer.add_document(file);
+    else
+      skipped.push_back("skipped " + file.string() + ": not UTF-8 at byte " + with_thousands(bad));
+  }
+  writer.finish();
+  for (size_t i = 0; i < std::min(skipped.size(), max_warnings); ++i) say("warning: " + skipped[i]);
+  if (skipped.size() > max_warnings)
+    say("warning: skipped " + with_thousands(static_cast<int64_t>(skipped.size() - max_warnings)) +
+        " more files that are not UTF-8");
+  return {{"files", files.size()}, {"skipped", skipped.size()}, {"bytes", bytes}, {"tokens", writer.num_ids()}};
+}
+
+void write_synced(const fs::path& file, const std::string& text) {
+  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) fail_storage("create", file, errno);
+  const bool written =
+      write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(descriptor) == 0;
+  const int error = errno;
+  close(descriptor);
+  if (!written) fail_storage("write", file, error);
+}
+
+void build(const Experiment& experiment, const Plan& plan, const Say& say) {
+  TemporaryFolder temporary(plan.folder);
+  const bool bpe = experiment.data.tokenizer.kind == "bpe";
+  if (bpe) {
+    make_tokenizer(experiment, plan, say);
+    fs::copy_file(plan.tokenizer, temporary.path() / "tokenizer.model");
+  }
+  const auto tokenizer = open_tokenizer(experiment, temporary.path());
+  Json prepared{{"format", format_version},
+                {"tokenizer", experiment.data.tokenizer.kind},
+                {"vocab_size", tokenizer->vocab_size()},
+                {"end_of_text", tokenizer->end_of_text()},
+                {"dtype", id_dtype(tokenizer->vocab_size())}};
+  prepared["train"] = encode_files(plan.split.train, "train", *tokenizer, bpe, temporary.path(), say);
+  if (!plan.split.validation.empty())
+    prepared["validation"] = encode_files(plan.split.validation, "validation", *tokenizer, bpe, temporary.path(), say);
+  for (const auto& entry : fs::directory_iterator(temporary.path()))
+    prepared["files"][entry.path().filename().string()] = entry.file_size();
+  write_synced(temporary.path() / "prepared.json", prepared.dump(2) + "\n");
+  temporary.rename_into_place();
+}
+
+std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::path& folder, const Json& prepared,
+                                        const std::string& part) {
+  const int64_t tokens = prepared[part]["tokens"], length = experiment.train.sequence_length;
+  if (tokens < length)
+    throw Error(ExitStatus::data, "the " + part + " text has " + with_thousands(tokens) +
+                                      " tokens, fewer than one window of " + with_thousands(length) + "; name more " +
+                                      "files in " + (part == "train" ? "data.files" : "validation.files") +
+                                      " or lower train.sequence_length");
+  return open_token_file(folder / (part + ".bin"), prepared["dtype"], length, experiment.model.vocab_size);
+}
+
+/// More ranks than sequences: one step would take the same window twice.
+void check_fills_a_step(const Experiment& experiment, int64_t num_windows, int64_t world_size) {
+  const TrainConfig& train = experiment.train;
+  const int64_t wanted = sequences_per_step(train, world_size);
+  if (num_windows >= wanted) return;
+  throw Error(ExitStatus::data, "the training text has " + with_thousands(num_windows) + " sequences of " +
+                                    with_thousands(train.sequence_length) + " tokens, but one step needs " +
+                                    with_thousands(wanted) + " (" + std::to_string(world_size) +
+                                    " ranks x batch_size " + std::to_string(train.batch_size) +
+                                    " x gradient_accumulation " + std::to_string(train.gradient_accumulation) +
+                                    "); use fewer ranks, a smaller batch, or more text");
+}
+
+void check_fills_the_run(const Experiment& experiment, int64_t num_windows, int64_t world_size) {
+  const TrainConfig& train = experiment.train;
+  if (train.epochs > 0) return;
+  const int64_t each = sequences_per_step(train, world_size);
+  if (train.steps <= num_windows / each) return;
+  const double wanted = static_cast<double>(train.steps) * static_cast<double>(each);
+  throw Error(ExitStatus::data, experiment.data.file + " has " + with_thousands(num_windows) + " windows of " +
+                                    with_thousands(train.sequence_length) + " ids, but " + with_thousands(train.steps) +
+                                    " steps of " + with_thousands(each) + " need " +
+                                    with_thousands(wanted < 9e18 ? static_cast<int64_t>(wanted) : INT64_MAX) +
+                                    "; lower train.steps to " + with_thousands(num_windows / each) +
+                                    ", or say with train.epochs how often to go round");
+}
+
+}  // namespace
+
+void prepare_data(const Experiment& experiment, const fs::path& cache, const Say& say) {
+  if (experiment.data.kind != "text") return;
+  const Plan plan = plan_of(experiment, cache);
+  if (!read_prepared(plan.folder)) build(experiment, plan, say);
+}
+
+Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int64_t world_size) {
+  const DataConfig& data = experiment.data;
+  const TrainConfig& train = experiment.train;
+  const int64_t vocab_size = experiment.model.vocab_size;
+  Prepared result;
+  if (data.kind == "random") {
+    result.train = random_windows(experiment.seed, train.sequence_length, vocab_size);
+  } else if (data.kind == "tokens") {
+    result.train = open_token_file(experiment.resolve(data.file), data.dtype, train.sequence_length, vocab_size);
+    check_fills_the_run(experiment, result.train->count(), world_size);
+  } else {
+    result.folder = plan_of(experiment, cache).folder;
+    const auto prepared = read_prepared(result.folder);
+    if (!prepared)
+      throw Error(ExitStatus::data, "the text is not prepared, or what was prepared is damaged: " +
+                                        result.folder.string() + " is not whole; prepare it first");
+    result.tokenizer = open_tokenizer(experiment, result.folder);
+    result.train = open_part(experiment, result.folder, *prepared, "train");
+    if (prepared->contains("validation"))
+      result.validation = open_part(experiment, result.folder, *prepared, "validation");
+    check_fills_a_step(experiment, result.train->count(), world_size);
+  }
+  return result;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,146 @@
+#include "data/token_windows.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "data/mix.hpp"
+
+namespace wmtp {
+
+namespace {
+
+constexpr int64_t llm_c_header_bytes = 1024;
+
+/// Reads `size` bytes from `offset`; false when the file ends before.
+bool read_at(int descriptor, const std::filesystem::path& file, int64_t offset, void* out, size_t size) {
+  auto* next = static_cast<char*>(out);
+  while (size > 0) {
+    const ssize_t got = pread(descriptor, next, size, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
+    if (got == 0) return false;
+    next += got;
+    offset += got;
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+class TokenFile : public TokenWindows {
+ public:
+  TokenFile(const std::filesystem::path& file, bool wide, int64_t sequence_length, int64_t vocab_size)
+      : file_(file), id_bytes_(wide ? 4 : 2), sequence_length_(sequence_length), vocab_size_(vocab_size) {
+    descriptor_ = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor_ < 0)
+      throw Error(ExitStatus::data, "cannot open token file " + file.string() + ": " + std::strerror(errno));
+    try {
+      measure();
+    } catch (...) {
+      close(descriptor_);
+      throw;
+    }
+  }
+  ~TokenFile() override { close(descriptor_); }
+  TokenFile(const TokenFile&) = delete;
+  TokenFile& operator=(const TokenFile&) = delete;
+
+  int64_t count() const override { return num_ids_ / sequence_length_; }
+
+  void read(int64_t index, int64_t* ids) const override {
+    std::vector<unsigned char> bytes(static_cast<size_t>(sequence_length_ * id_bytes_));
+    const int64_t first = index * sequence_length_;
+    if (!read_at(descriptor_, file_, first_byte_ + first * id_bytes_, bytes.data(), bytes.size()))
+      throw Error(ExitStatus::data, file_.string() + " has become shorter while it was read: it held " +
+                                        with_thousands(num_ids_) + " ids at the start, now window " +
+                                        with_thousands(index) + " is not whole; do not change data under a run");
+    const unsigned char* next = bytes.data();
+    for (int64_t i = 0; i < sequence_length_; ++i, next += id_bytes_) {
+      int64_t id = next[0] | next[1] << 8;
+      if (id_bytes_ == 4) id |= static_cast<int64_t>(next[2]) << 16 | static_cast<int64_t>(next[3]) << 24;
+      if (id >= vocab_size_)
+        throw Error(ExitStatus::data, file_.string() + ", position " + with_thousands(first + i) + ": id " +
+                                          with_thousands(id) + " is not below the vocabulary's size " +
+                                          with_thousands(vocab_size_) +
+                                          "; set model.vocab_size to that of the tokenizer that wrote the file, and "
+                                          "check data.dtype");
+      ids[i] = id;
+    }
+  }
+
+ private:
+  void measure() {
+    struct stat status;
+    if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode))
+      throw Error(ExitStatus::data, file_.string() + " is not a regular file; name a file of raw token ids");
+    if (status.st_size == 0) throw Error(ExitStatus::data, "token file " + file_.string() + " is empty");
+    if (status.st_size % id_bytes_ != 0)
+      throw Error(ExitStatus::data, file_.string() + " has " + with_thousands(status.st_size) +
+                                        " bytes, no multiple of the " + std::to_string(id_bytes_) + " of a " +
+                                        (id_bytes_ == 4 ? "uint32" : "uint16") +
+                                        " id: it is cut short, or data.dtype " + "is wrong");
+    first_byte_ = has_llm_c_header(status.st_size) ? llm_c_header_bytes : 0;
+    num_ids_ = (status.st_size - first_byte_) / id_bytes_;
+    if (num_ids_ < sequence_length_)
+      throw Error(ExitStatus::data, file_.string() + " has " + with_thousands(num_ids_) +
+                                        " ids, fewer than one window of " + with_thousands(sequence_length_) +
+                                        "; give more data or lower train.sequence_length");
+  }
+
+  /// Only when its count of ids fits the file's size exactly, so that raw ids are never taken for a header.
+  bool has_llm_c_header(int64_t size) const {
+    const int32_t magic = id_bytes_ == 2 ? 20240520 : 20240801, version = id_bytes_ == 2 ? 1 : 7;
+    int32_t header[3];
+    return size > llm_c_header_bytes && read_at(descriptor_, file_, 0, header, sizeof header) && header[0] == magic &&
+           header[1] == version && header[2] == (size - llm_c_header_bytes) / id_bytes_;
+  }
+
+  std::filesystem::path file_;
+  int64_t id_bytes_, sequence_length_, vocab_size_;
+  int descriptor_ = -1;
+  int64_t first_byte_ = 0, num_ids_ = 0;
+};
+
+class RandomWindows : public TokenWindows {
+ public:
+  RandomWindows(int64_t seed, int64_t sequence_length, int64_t vocab_size)
+      : seed_(static_cast<uint64_t>(seed)), sequence_length_(sequence_length), vocab_size_(vocab_size) {}
+
+  int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
+
+  void read(int64_t index, int64_t* ids) const override {
+    const uint64_t key = mixed(seed_, static_cast<uint64_t>(index));
+    for (int64_t i = 0; i < sequence_length_; ++i) {
+      // The upper 64 bits of the product: uniform to one part in 2^64 / vocab_size.
+      const auto wide = static_cast<unsigned __int128>(mixed(key, static_cast<uint64_t>(i)));
+      ids[i] = static_cast<int64_t>(wide * static_cast<uint64_t>(vocab_size_) >> 64);
+    }
+  }
+
+ private:
+  uint64_t seed_;
+  int64_t sequence_length_, vocab_size_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file, const std::string& dtype,
+                                              int64_t sequence_length, int64_t vocab_size) {
+  if (dtype != "uint16" && dtype != "uint32")
+    throw Error(ExitStatus::data,
+                "ids of " + file.string() + " are \"" + dtype + "\"; \"uint16\" or \"uint32\" is wanted");
+  return std::make_unique<TokenFile>(file, dtype == "uint32", sequence_length, vocab_size);
+}
+
+std::unique_ptr<TokenWindows> random_windows(int64_t seed, int64_t sequence_length, int64_t vocab_size) {
+  return std::make_unique<RandomWindows>(seed, sequence_length, vocab_size);
+}
+
+}  // namespace wmtp

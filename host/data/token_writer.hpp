@@ -1,0 +1,52 @@
+// Documents to a file of ids: each document's ids, then end_of_text; uint16 where the vocabulary allows, else uint32.
+// Documents are read and encoded piece by piece, so that a file may be larger than memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/tokenizer.hpp"
+
+namespace wmtp {
+
+/// "uint16" when every id of the vocabulary fits, with one to spare, else "uint32".
+std::string id_dtype(int64_t vocab_size);
+
+/// Gives `file` to `take` in pieces of about 1 MiB, each but the first beginning with a newline (where lines are
+/// shorter than that; else with a character), until `take` returns false. Error(data) when it cannot be read.
+void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take);
+
+/// Offset of the first byte that is not UTF-8, or -1.
+int64_t first_non_utf8(const std::filesystem::path& file);
+
+class TokenWriter {
+ public:
+  /// Creates `file`. Error(storage) here and below when the disk refuses.
+  TokenWriter(const std::filesystem::path& file, const Tokenizer& tokenizer);
+  ~TokenWriter();
+  TokenWriter(const TokenWriter&) = delete;
+  TokenWriter& operator=(const TokenWriter&) = delete;
+
+  void add_document(const std::filesystem::path& document);
+  /// Writes what is left and syncs it to the disk.
+  void finish();
+  int64_t num_ids() const { return num_ids_; }
+
+ private:
+  void add(int32_t id);
+  void flush();
+  [[noreturn]] void fail(const char* what) const;
+
+  std::filesystem::path file_;
+  const Tokenizer& tokenizer_;
+  bool wide_;
+  int descriptor_ = -1;
+  std::vector<char> buffer_;
+  int64_t num_ids_ = 0;
+};
+
+}  // namespace wmtp

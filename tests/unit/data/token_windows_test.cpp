@@ -1,0 +1,124 @@
+#include "data/token_windows.hpp"
+
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "data_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+template <typename Id>
+std::string bytes_of(const std::vector<Id>& ids) {
+  return {reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(Id)};
+}
+
+std::vector<int64_t> window_of(const TokenWindows& windows, int64_t index, int64_t length) {
+  std::vector<int64_t> ids(static_cast<size_t>(length), -1);
+  windows.read(index, ids.data());
+  return ids;
+}
+
+using TokenFile = DataTest;
+
+TEST_F(TokenFile, GivesTheFilesOwnIdsWindowByWindow) {
+  const auto file = write("ids.bin", bytes_of<uint16_t>({1, 2, 3, 65535, 258, 0, 7}));
+  const auto windows = open_token_file(file, "uint16", 3, 65536);
+  EXPECT_EQ(windows->count(), 2);
+  EXPECT_EQ(window_of(*windows, 0, 3), (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(window_of(*windows, 1, 3), (std::vector<int64_t>{65535, 258, 0}));
+}
+
+TEST_F(TokenFile, ReadsIdsOf32Bits) {
+  const auto file = write("ids.bin", bytes_of<uint32_t>({70000, 0x01020304, 128000, 4000000000}));
+  const auto windows = open_token_file(file, "uint32", 2, int64_t{1} << 32);
+  EXPECT_EQ(windows->count(), 2);
+  EXPECT_EQ(window_of(*windows, 0, 2), (std::vector<int64_t>{70000, 0x01020304}));
+  EXPECT_EQ(window_of(*windows, 1, 2), (std::vector<int64_t>{128000, 4000000000}));
+}
+
+TEST_F(TokenFile, TakesExactlyOneWindow) {
+  EXPECT_EQ(open_token_file(write("ids.bin", bytes_of<uint16_t>({1, 2, 3, 4})), "uint16", 4, 5)->count(), 1);
+}
+
+TEST_F(TokenFile, NamesFilePositionAndIdBeyondTheVocabulary) {
+  std::vector<uint16_t> ids(3000, 5);
+  ids[2001] = 999;
+  const auto windows = open_token_file(write("ids.bin", bytes_of(ids)), "uint16", 1000, 999);
+  window_of(*windows, 0, 1000);
+  const auto text = error_of(ExitStatus::data, [&] { window_of(*windows, 2, 1000); });
+  EXPECT_TRUE(has(text, "ids.bin") && has(text, "position 2,001") && has(text, "id 999") && has(text, "size 999"))
+      << text;
+}
+
+TEST_F(TokenFile, TellsThatTheFileHasShrunk) {
+  const auto file = write("ids.bin", bytes_of(std::vector<uint16_t>(100, 1)));
+  const auto windows = open_token_file(file, "uint16", 10, 2);
+  std::filesystem::resize_file(file, 150);
+  EXPECT_EQ(window_of(*windows, 6, 10), std::vector<int64_t>(10, 1));
+  const auto text = error_of(ExitStatus::data, [&] { window_of(*windows, 7, 10); });
+  EXPECT_TRUE(has(text, "ids.bin has become shorter")) << text;
+}
+
+TEST_F(TokenFile, RefusesAMissingFile) {
+  const auto text = error_of(ExitStatus::data, [&] { open_token_file(at("none.bin"), "uint16", 4, 5); });
+  EXPECT_TRUE(has(text, "none.bin") && has(text, "No such file")) << text;
+}
+
+TEST_F(TokenFile, RefusesAFolder) {
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { open_token_file(folder_, "uint16", 4, 5); }), "regular file"));
+}
+
+TEST_F(TokenFile, RefusesAnEmptyFile) {
+  const auto file = write("ids.bin", "");
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { open_token_file(file, "uint16", 4, 5); }), "is empty"));
+}
+
+TEST_F(TokenFile, RefusesASizeThatCutsAnId) {
+  const auto file = write("ids.bin", "123456");
+  const auto text = error_of(ExitStatus::data, [&] { open_token_file(file, "uint32", 1, 5); });
+  EXPECT_TRUE(has(text, "6 bytes") && has(text, "4 of a uint32")) << text;
+}
+
+TEST_F(TokenFile, RefusesFewerIdsThanOneWindow) {
+  const auto file = write("ids.bin", bytes_of<uint16_t>({1, 2, 3}));
+  const auto text = error_of(ExitStatus::data, [&] { open_token_file(file, "uint16", 4, 5); });
+  EXPECT_TRUE(has(text, "3 ids") && has(text, "window of 4")) << text;
+}
+
+TEST_F(TokenFile, SkipsTheHeaderOfLlmC) {
+  std::vector<int32_t> header(256);
+  header[0] = 20240520, header[1] = 1, header[2] = 4;
+  const auto file = write("ids.bin", bytes_of(header) + bytes_of<uint16_t>({10, 11, 12, 13}));
+  const auto windows = open_token_file(file, "uint16", 2, 100);
+  EXPECT_EQ(windows->count(), 2);
+  EXPECT_EQ(window_of(*windows, 0, 2), (std::vector<int64_t>{10, 11}));
+}
+
+TEST_F(TokenFile, TakesAHeaderThatDoesNotFitTheSizeForIds) {
+  std::vector<int32_t> header(256);
+  header[0] = 20240520, header[1] = 1, header[2] = 5;
+  const auto file = write("ids.bin", bytes_of(header) + bytes_of<uint16_t>({10, 11, 12, 13}));
+  EXPECT_EQ(open_token_file(file, "uint16", 2, 65536)->count(), 258);
+}
+
+TEST(RandomWindows, AreAFunctionOfSeedAndIndex) {
+  const auto windows = random_windows(1, 64, 100), again = random_windows(1, 64, 100),
+             other = random_windows(2, 64, 100);
+  const int64_t far = std::numeric_limits<int64_t>::max() - 1;
+  EXPECT_EQ(window_of(*windows, far, 64), window_of(*again, far, 64));
+  EXPECT_NE(window_of(*windows, 0, 64), window_of(*windows, 1, 64));
+  EXPECT_NE(window_of(*windows, 0, 64), window_of(*other, 0, 64));
+  EXPECT_EQ(windows->count(), std::numeric_limits<int64_t>::max());
+}
+
+TEST(RandomWindows, AreUniformBelowTheVocabularysSize) {
+  const auto ids = window_of(*random_windows(7, 70000, 7), 3, 70000);
+  std::vector<int> times(7);
+  for (int64_t id : ids) ++times.at(static_cast<size_t>(id));
+  for (int count : times) EXPECT_NEAR(count, 10000, 500);  // five standard deviations
+}
+
+}  // namespace
+}  // namespace wmtp
