@@ -1,0 +1,15 @@
+// JSON from files that nobody vouches for: duplicate keys (of which nlohmann would keep the last) and deep nesting are
+// refused.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace wmtp {
+
+/// Error(data) with `where` and the byte. The caller limits the length of the text.
+nlohmann::json parse_strict_json(std::string_view text, const std::string& where);
+
+}  // namespace wmtp
