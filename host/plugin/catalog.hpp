@@ -2,6 +2,8 @@
 //
 // Search order, first hit wins: `--plugin-dir` folders, WMTP_PLUGIN_PATH (':' between folders), the folder of this
 // build or installation (../lib/wmtp/plugins from the binary). Each holds pipelines/NAME.so and adapters/NAME.so.
+// An absent folder of WMTP_PLUGIN_PATH holds nothing; an absent --plugin-dir is Error(usage). In a static build the
+// plugins inside the engine come last. The first hit is described or refused; the search never goes on behind it.
 // A description is read by a child process (probe.hpp) and cached by path, size and modification time.
 #pragma once
 

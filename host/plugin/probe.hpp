@@ -1,15 +1,18 @@
 // Probe: reads a plugin's description in a child process, so that a bad library cannot hurt the host.
 //
-// parent  1. the path is a regular file (no symlink, not writable by others), starts like an ELF file for this machine
-//         2. runs `wmtp-host __probe FILE` with a time limit; reads one JSON object from its stdout
-// child   3. lists exported symbols without loading (Boost.DLL library_info): no entry, or an entry with another
-//            fingerprint, is refused before any plugin code runs, with both fingerprints
-//         4. loads the engine and the library, creates one instance, asks for its options and needs, prints JSON
+// parent  1. the path is a regular file (no symlink, not writable by others); known by path, size and time: done
+//         2. it is an ELF file for this machine, whole, and exports an entry symbol (read, not loaded)
+//         3. runs `wmtp-host __probe FILE` with a time limit of 20 s; reads one JSON object from its stdout
+// child   4. loads the engine, which refuses an entry of another fingerprint, with both, before any plugin code runs
+//         5. opens the library, creates one instance, asks for its options and needs, prints JSON
 // A child that dies or exceeds the limit is a refused plugin: the reason names the signal or the limit.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "experiment/plugin_description.hpp"
 
@@ -18,7 +21,17 @@ namespace wmtp {
 /// Cached. Throws Error(plugin) with the reason when the library is refused.
 PluginDescription probe_plugin(const std::filesystem::path& file);
 
-/// The child's side: prints the JSON; returns the exit code. Never throws.
-int probe_child_main(const std::string& file);
+/// The plugins that are linked into the engine (the static build); empty in every other build. Not cached.
+std::vector<PluginDescription> probe_built_in();
+
+/// The child's side: prints the JSON; returns the exit code. Never throws. `describe` is the way into the engine
+/// (describe_with_engine in run/job.hpp); the room above hands it in.
+int probe_child_main(const std::string& file, const std::function<std::string(const std::string&)>& describe);
+
+/// `file` of probe_child_main that asks for the built-in plugins: an array of descriptions.
+inline constexpr char probe_built_in_file[] = "built-in";
+
+/// [tests only] another program than our own, or another limit.
+void set_probe_program(const std::filesystem::path& program, std::chrono::milliseconds limit);
 
 }  // namespace wmtp

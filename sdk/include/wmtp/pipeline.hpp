@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <wmtp/options.hpp>
@@ -27,8 +28,8 @@ struct ValueHead {
 /// What a pipeline needs of the host; asked once, after `options()`. [before start]
 struct Needs {
   When when = When::before;
-  std::vector<Read> reads;
-  std::vector<ValueHead> heads;
+  std::vector<Read> reads = {};
+  std::vector<ValueHead> heads = {};
   bool signed_weights = false;  ///< without it a negative weight is an error
 };
 

@@ -6,6 +6,8 @@
 // compiler, C++ ABI), so the host can refuse a plugin that was built for another one before any of its code runs.
 #pragma once
 
+#include <type_traits>
+
 #include <wmtp/adapter.hpp>
 #include <wmtp/fingerprint.hpp>
 #include <wmtp/pipeline.hpp>
@@ -25,6 +27,8 @@ struct PluginEntry {
 
 namespace detail {
 template <class Plugin> constexpr const char* role_of() {
+  static_assert(std::is_base_of_v<Weighting, Plugin> || std::is_base_of_v<Objective, Plugin> ||
+                std::is_base_of_v<Adapter, Plugin>, "a plugin derives from wmtp::Weighting, Objective or Adapter");
   if (std::is_base_of_v<Weighting, Plugin>) return "weighting";
   if (std::is_base_of_v<Objective, Plugin>) return "objective";
   return "adapter";

@@ -1,0 +1,109 @@
+#include "plugin/probe.hpp"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/sha256.hpp"
+#include "plugin/child_process.hpp"
+#include "plugin/description_json.hpp"
+#include "plugin/fingerprint.hpp"
+#include "plugin/installation.hpp"
+#include "plugin/library_file.hpp"
+#include "plugin/probe_cache.hpp"
+
+namespace wmtp {
+namespace {
+
+struct ProbeProgram {
+  std::filesystem::path program;
+  std::chrono::milliseconds limit{20'000};
+};
+
+ProbeProgram& probe_program() {
+  static ProbeProgram value{own_program(), std::chrono::seconds(20)};
+  return value;
+}
+
+/// The program's version, and the state of its library: a build of the day must not read what yesterday's wrote.
+std::string program_version() {
+  const std::filesystem::path library = library_folder() / "libwmtp_core.so";
+  std::error_code absent;
+  const auto modified = std::filesystem::last_write_time(library, absent).time_since_epoch().count();
+  return fmt::format("{}@{}", WMTP_VERSION, absent ? 0 : modified);
+}
+
+std::string last_line(const std::string& text) {
+  const size_t end = text.find_last_not_of("\r\n \t");
+  if (end == std::string::npos) return "";
+  const size_t start = text.find_last_of('\n', end) + 1;  // npos + 1: no line break before it
+  return text.substr(start, end + 1 - start);
+}
+
+[[noreturn]] void refuse(const std::string& file, const std::string& reason, const ChildResult& child) {
+  const std::string said = last_line(child.messages);
+  throw Error(ExitStatus::plugin, file + ": " + reason + (said.empty() ? "" : "; its last message: " + said));
+}
+
+/// Steps 3 to 5: what the child says of `file`, as JSON.
+nlohmann::json ask_child(const std::string& file) {
+  const ProbeProgram& probe = probe_program();
+  const ChildResult child = run_child(probe.program, {"__probe", file}, probe.limit);
+  if (child.timed_out) {
+    refuse(file, fmt::format("loading and describing it took longer than {:g} s and was stopped; look at its static "
+                             "objects and its constructor", std::chrono::duration<double>(probe.limit).count()), child);
+  }
+  if (child.signal != 0) {
+    refuse(file, "its code ended the probe by signal " + std::to_string(child.signal) + " (" +
+                     strsignal(child.signal) + ") when it was loaded and described", child);
+  }
+  const auto json = nlohmann::json::parse(child.output, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    refuse(file, "its code ended the probe with exit code " + std::to_string(child.exit_code) +
+                     " before it was described", child);
+  }
+  if (json.is_object() && json.contains("refused")) {
+    throw Error(static_cast<ExitStatus>(json.value("status", static_cast<int>(ExitStatus::plugin))),
+                json.value("refused", ""));
+  }
+  if (child.exit_code != 0) {
+    refuse(file, "its code ended the probe with exit code " + std::to_string(child.exit_code), child);
+  }
+  return json;
+}
+
+}  // namespace
+
+void set_probe_program(const std::filesystem::path& program, std::chrono::milliseconds limit) {
+  probe_program() = {program, limit};
+}
+
+PluginDescription probe_plugin(const std::filesystem::path& file) {
+  const FileStamp stamp = check_library_file(file);
+  const ProbeCache cache(ProbeCache::usual_file(), program_version());
+  if (auto known = cache.find(stamp)) return *known;
+
+  entry_symbols(stamp.path, exported_symbols(stamp.path));
+  const std::string sha256 = sha256_of_file(stamp.path);
+  PluginDescription description;
+  try {
+    description = description_from_json(ask_child(stamp.path.string()));
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ExitStatus::plugin, stamp.path.string() + ": the probe gave no description: " + error.what());
+  }
+  description.path = stamp.path;
+  description.sha256 = sha256;
+  cache.keep(stamp, description);
+  return description;
+}
+
+std::vector<PluginDescription> probe_built_in() {
+  std::vector<PluginDescription> all;
+#ifdef WMTP_STATIC_PLUGINS
+  for (const nlohmann::json& one : ask_child(probe_built_in_file)) all.push_back(description_from_json(one));
+#endif
+  return all;
+}
+
+}  // namespace wmtp

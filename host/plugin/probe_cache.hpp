@@ -1,0 +1,35 @@
+// Descriptions of plugins that were probed before, by path, size, modification time and version of this program.
+// One JSON file, replaced whole by a rename; a damaged, foreign or unwritable one only means that plugins are probed
+// again. Two writers at once may lose an entry, never damage the file. A refusal is never kept.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "experiment/plugin_description.hpp"
+#include "plugin/library_file.hpp"
+
+namespace wmtp {
+
+class ProbeCache {
+ public:
+  /// `version` is the program's; an empty `file` keeps nothing.
+  ProbeCache(std::filesystem::path file, std::string version);
+  /// $XDG_CACHE_HOME/wmtp/plugins.json or ~/.cache/wmtp/plugins.json; empty when neither is known.
+  static std::filesystem::path usual_file();
+
+  std::optional<PluginDescription> find(const FileStamp& stamp) const;
+  void keep(const FileStamp& stamp, const PluginDescription& description) const;
+
+ private:
+  nlohmann::json read() const;
+  nlohmann::json key_of(const FileStamp& stamp) const;
+
+  std::filesystem::path file_;
+  std::string version_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,153 @@
+// What every plugin of this project must hold to, shipped or made for the tests: it describes itself, takes its own
+// defaults, answers in the shape that was asked for, with finite numbers, and the same way twice.
+#include <gtest/gtest.h>
+
+#include "fake_step.hpp"
+#include "plugin/boundary.hpp"
+#include "plugin/loader.hpp"
+#include "plugin_files.hpp"
+
+namespace wmtp {
+namespace {
+
+using test::described;
+using test::FakeStep;
+
+OptionValues defaults_of(const PluginDescription& description) {
+  OptionValues values;
+  for (const OptionSpec& option : description.options) values[option.name] = option.default_value;
+  return values;
+}
+
+class EveryWeighting : public testing::TestWithParam<const char*> {};
+
+FakeStep a_step(When when) {
+  at::manual_seed(11);
+  const bool all_heads = when == When::all || when == When::before;
+  const std::vector<int64_t> shape = all_heads             ? std::vector<int64_t>{2, 16, 4}
+                                     : when == When::token ? std::vector<int64_t>{37}
+                                                           : std::vector<int64_t>{2, 16};
+  FakeStep step(at::rand(shape) < 0.9);
+  const Tensor valid = step.valid().to(at::kFloat);
+  step.signals["policy.loss"] = at::rand(valid.sizes()) * 9 * valid;
+  step.signals["reference.loss"] = at::rand(valid.sizes()) * 9 * valid;
+  step.head_in_hand = when == When::token || when == When::head ? 2 : 0;
+  return step;
+}
+
+TEST_P(EveryWeighting, AnswersInTheRightShapeWithFiniteNumbersTheSameWayTwice) {
+  const PluginDescription description = described("pipeline", GetParam());
+  EXPECT_EQ(description.name, GetParam());
+  EXPECT_EQ(description.role, "weighting");
+  EXPECT_FALSE(description.summary.empty());
+  const auto weighting = create_weighting(description, defaults_of(description));
+  const Needs needs = weighting->needs();
+
+  FakeStep first = a_step(needs.when), second = a_step(needs.when);
+  const Weights one = weighting->weigh(first), two = weighting->weigh(second);
+  WeightsCall call{description.name, 1, first.head_in_hand, {2, 16}, first.valid().sizes().vec(), needs.signed_weights};
+  if (needs.when == When::token) call.by_target.clear();
+  EXPECT_NO_THROW(check_weights_form(call, one));
+  EXPECT_EQ(weight_faults(call, one).sum().item<float>(), 0.0F);
+  ASSERT_EQ(one.meaning, two.meaning);
+  EXPECT_EQ(one.values.defined(), two.values.defined());
+  EXPECT_TRUE(!one.values.defined() || at::equal(one.values, two.values));
+  EXPECT_EQ(first.metrics, second.metrics);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryWeighting, testing::Values("baseline", "rho1", "dft", "random_control"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Plugins, TellTheirOptionsAndReads) {
+  const PluginDescription rho1 = described("pipeline", "rho1");
+  ASSERT_EQ(rho1.options.size(), 3U);
+  EXPECT_EQ(rho1.options[0].name, "keep");
+  EXPECT_EQ(rho1.options[0].default_value, OptionValue(0.6));
+  EXPECT_EQ(rho1.options[0].max, 1.0);
+  EXPECT_GT(rho1.options[0].min, 0.0);
+  EXPECT_EQ(rho1.options[1].choices, (std::vector<std::string>{"signed", "absolute", "difficult"}));
+  EXPECT_EQ(rho1.options[2].type, OptionSpec::Type::flag);
+  EXPECT_EQ(rho1.reads, (std::vector<std::string>{"policy.loss", "reference.loss"}));
+  EXPECT_TRUE(described("pipeline", "baseline").reads.empty());
+}
+
+TEST(Plugins, AnExperimentsValuesReachThePlugin) {
+  FakeStep step(at::ones({2, 500, 1}, at::kBool));
+  create_weighting(described("pipeline", "random_control"), {{"keep", 0.25}})->weigh(step);
+  const auto [sum, count] = step.metrics.at("control/selection_ratio");
+  EXPECT_NEAR(sum / count, 0.25, 0.06);
+}
+
+TEST(Plugins, ARoleIsCheckedBeforeAnInstanceIsUsed) {
+  EXPECT_THROW(create_objective(described("pipeline", "baseline"), {}), Error);
+  EXPECT_THROW(create_adapter(described("pipeline", "rho1"), {}), Error);
+}
+
+TEST(Plugins, AFileThatChangedSinceItWasDescribedIsRefused) {
+  PluginDescription description = described("pipeline", "dft");
+  description.sha256 = std::string(64, '0');
+  try {
+    load_plugin(description);
+    FAIL() << "another file was loaded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::plugin);
+    EXPECT_NE(std::string(error.what()).find(std::string(64, '0')), std::string::npos);
+  }
+}
+
+TEST(FullAdapter, TrainsEverythingAndDeclaresNothing) {
+  const auto full = create_adapter(described("adapter", "full"), {});
+  EXPECT_TRUE(full->trains("layers.0.attention.wq.weight"));
+  EXPECT_TRUE(full->trains("tok_embeddings.weight"));
+  EXPECT_TRUE(full->declare({"layers.0.attention.wq", 8, 8}).empty());
+}
+
+class FakeCall final : public Call {
+ public:
+  FakeCall(Tensor weight, std::map<std::string, Tensor> params) : weight_(std::move(weight)), params_(std::move(params)) {}
+  bool training() const override { return true; }
+  Tensor base(const Tensor& x) override { return at::matmul(x, weight_.t()); }
+  Tensor linear(const Tensor& x, const std::string& param) override { return at::matmul(x, params_.at(param).t()); }
+  Tensor dropout(const Tensor& x, double) override { return x; }
+
+ private:
+  Tensor weight_;
+  std::map<std::string, Tensor> params_;
+};
+
+TEST(SmallLora, ItsForwardIsTheMergedWeightsForward) {
+  const auto lora = create_adapter(described("adapter", "small_lora"), {{"rank", int64_t{3}}, {"alpha", 6.0}});
+  const Slot slot{"layers.1.attention.wv", 10, 6};
+  EXPECT_TRUE(lora->declare({"layers.1.feed_forward.w1", 10, 6}).empty());
+  EXPECT_FALSE(lora->trains("layers.1.attention.wv.weight"));
+  const auto declared = lora->declare(slot);
+  ASSERT_EQ(declared.size(), 2U);
+  EXPECT_EQ(declared[0].shape, (std::vector<int64_t>{3, 10}));
+  EXPECT_EQ(declared[1].shape, (std::vector<int64_t>{6, 3}));
+  EXPECT_DOUBLE_EQ(declared[0].bound, 1 / std::sqrt(10.0));
+  EXPECT_EQ(declared[1].init, Param::Init::zeros);
+
+  at::manual_seed(5);
+  const Tensor weight = at::randn({6, 10}), a = at::randn({3, 10}), b = at::randn({6, 3}), x = at::randn({2, 5, 10});
+  FakeCall call(weight, {{"lora_A", a}, {"lora_B", b}});
+  const Tensor merged = lora->merged(slot, weight, {a, b});
+  EXPECT_TRUE(at::allclose(lora->forward(slot, x, call), at::matmul(x, merged.t()), 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(merged - weight, at::matmul(b, a) * 2, 1e-5, 1e-5));
+}
+
+TEST(ValueObjective, IsAMeanOverTheValidPositionsThatCanBeDifferentiated) {
+  const PluginDescription description = described("pipeline", "value_objective");
+  EXPECT_EQ(description.role, "objective");
+  EXPECT_EQ(description.reads, std::vector<std::string>{"policy.value:return"});
+  const auto objective = create_objective(description, {});
+  FakeStep step(at::tensor(std::vector<int64_t>{1, 1, 0}).to(at::kBool).reshape({1, 3, 1}).expand({1, 3, 4}));
+  step.signals["policy.value:return"] = at::tensor(std::vector<float>{3, 0, 50}).reshape({1, 3});
+  const Tensor loss = objective->loss(step);
+  EXPECT_FLOAT_EQ(loss.item<float>(), (4 + 1) / 2.0F);
+  loss.backward();
+  const Tensor gradient = step.signals["policy.value:return"].grad();
+  EXPECT_TRUE(at::allclose(gradient, at::tensor(std::vector<float>{2, -1, 0}).reshape({1, 3})));
+}
+
+}  // namespace
+}  // namespace wmtp

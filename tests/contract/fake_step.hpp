@@ -1,0 +1,83 @@
+// A Step made by hand, for one plugin alone: what it reads is what the test put there, and what it asks of other ranks is
+// answered from the ranks that the test laid down.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <wmtp/plugin.hpp>
+
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace wmtp::test {
+
+/// torch.quantile(values[valid], q), linear, written out: sort, place, interpolate.
+inline Tensor quantile_by_hand(const Tensor& values, const Tensor& valid, double q) {
+  const Tensor sorted = std::get<0>(at::sort(values.masked_select(valid)));
+  if (sorted.numel() == 0) return at::full({}, std::numeric_limits<double>::quiet_NaN(), at::kFloat);
+  const double place = q * static_cast<double>(sorted.numel() - 1);
+  const auto below = static_cast<int64_t>(std::floor(place));
+  const int64_t above = std::min(below + 1, sorted.numel() - 1);
+  const double share = place - static_cast<double>(below);
+  return at::lerp(sorted[below], sorted[above], share);
+}
+
+class FakeStep final : public Step, public Across {
+ public:
+  /// `valid` gives the shape of everything.
+  explicit FakeStep(Tensor valid) : valid_(std::move(valid)) {}
+
+  std::map<std::string, Tensor> signals;                           ///< "policy.loss"
+  std::map<std::string, std::pair<double, double>> metrics;        ///< sum, count
+  std::pair<Tensor, Tensor> other_rank;                            ///< its values and valid, for quantile
+  int collectives = 0;
+  int64_t head_in_hand = 1;
+  int64_t step = 1;
+
+  const Batch& batch() const override { return batch_; }
+  Across& across() override { return *this; }
+  int64_t number() const override { return step; }
+  int64_t head() const override { return head_in_hand; }
+  int64_t heads() const override { return 4; }
+  Tensor get(const Read& read) override {
+    const auto found = signals.find(read.model + "." + read.what);
+    if (found == signals.end()) throw std::logic_error("reads " + read.model + "." + read.what + " without a need");
+    return found->second;
+  }
+  Tensor leaf(const Read& read) override { return get(read).requires_grad_(true); }
+  Tensor valid() override { return valid_; }
+  Tensor counts() override { return valid_.sum().to(at::kDouble).expand({heads()}); }
+  Tensor uniform(int64_t stream) override {
+    at::manual_seed(static_cast<uint64_t>(1000 + stream));
+    return at::rand(valid_.sizes());
+  }
+  Tensor& state(const std::string& name, const Tensor& first) override {
+    return states_.try_emplace(name, first.clone()).first->second;
+  }
+  void metric(const std::string& name, const Tensor& sum, const Tensor& count) override {
+    metrics[name].first += sum.item<double>();
+    metrics[name].second += count.item<double>();
+  }
+
+  Tensor sum(const Tensor& values) override {
+    ++collectives;
+    return values;
+  }
+  Tensor quantile(const Tensor& values, const Tensor& valid, double q) override {
+    ++collectives;
+    if (!other_rank.first.defined()) return quantile_by_hand(values, valid, q);
+    return quantile_by_hand(at::cat({values.flatten(), other_rank.first.flatten()}),
+                            at::cat({valid.flatten(), other_rank.second.flatten()}), q);
+  }
+  Tensor quantile_here(const Tensor& values, const Tensor& valid, double q) override {
+    return quantile_by_hand(values, valid, q);
+  }
+
+ private:
+  Batch batch_;
+  Tensor valid_;
+  std::map<std::string, Tensor> states_;
+};
+
+}  // namespace wmtp::test

@@ -1,0 +1,102 @@
+// rho1 against hand-made losses: which tokens it keeps, and what it says of them.
+#include <gtest/gtest.h>
+
+#include "fake_step.hpp"
+#include "plugin/loader.hpp"
+#include "plugin_files.hpp"
+
+namespace wmtp {
+namespace {
+
+using test::FakeStep;
+
+Tensor row(std::vector<float> values) { return at::tensor(values).reshape({1, -1}); }
+Tensor mask(std::vector<int64_t> values) { return at::tensor(values).reshape({1, -1}).to(at::kBool); }
+
+std::vector<float> run(FakeStep& step, const OptionValues& options) {
+  const auto rho1 = create_weighting(test::described("pipeline", "rho1"), options);
+  const Weights weights = rho1->weigh(step);
+  EXPECT_EQ(weights.meaning, Weights::Meaning::by_source);
+  EXPECT_EQ(weights.values.sizes(), step.valid().sizes());
+  const Tensor flat = weights.values.contiguous().flatten();
+  return {flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel()};
+}
+
+FakeStep step_with(const Tensor& policy, const Tensor& reference, const Tensor& valid) {
+  FakeStep step(valid);
+  step.signals["policy.loss"] = policy;
+  step.signals["reference.loss"] = reference;
+  return step;
+}
+
+/// Excess 1 -2 3 0 5; the last position is not valid and would otherwise be the largest.
+FakeStep five_tokens() {
+  return step_with(row({2, 1, 4, 1, 6, 0}), row({1, 3, 1, 1, 1, 0}), mask({1, 1, 1, 1, 1, 0}));
+}
+
+TEST(Rho1, KeepsTheTokensWithTheLargestExcess) {
+  FakeStep step = five_tokens();
+  // torch.quantile([-2,0,1,3,5], 0.4) = 0 + 0.6 * (1 - 0) = 0.6
+  EXPECT_EQ(run(step, {{"keep", 0.6}}), (std::vector<float>{1, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(step.metrics.at("rho1/selection_ratio"), (std::pair<double, double>{3, 5}));
+  EXPECT_EQ(step.metrics.at("rho1/excess_mean"), (std::pair<double, double>{7, 5}));
+  EXPECT_EQ(step.metrics.at("rho1/ce_selected"), (std::pair<double, double>{12, 3}));
+  EXPECT_EQ(step.metrics.at("rho1/ce_unselected"), (std::pair<double, double>{2, 2}));
+}
+
+TEST(Rho1, TheModesScoreDifferently) {
+  // |excess| 1 2 3 0 5: quantile 0.6 of it is 2.4
+  FakeStep absolute = five_tokens();
+  EXPECT_EQ(run(absolute, {{"keep", 0.4}, {"mode", "absolute"}}), (std::vector<float>{0, 0, 1, 0, 1, 0}));
+  FakeStep signed_mode = five_tokens();
+  EXPECT_EQ(run(signed_mode, {{"keep", 0.4}, {"mode", "signed"}}), (std::vector<float>{0, 0, 1, 0, 1, 0}));
+  FakeStep difficult = five_tokens();
+  EXPECT_EQ(run(difficult, {{"keep", 0.2}, {"mode", "difficult"}}), (std::vector<float>{0, 1, 0, 0, 0, 0}));
+}
+
+TEST(Rho1, KeepsTies) {
+  FakeStep step = step_with(row({1, 1, 1, 1}), row({0, 0, 0, 0}), mask({1, 1, 1, 1}));
+  EXPECT_EQ(run(step, {{"keep", 0.25}}), (std::vector<float>{1, 1, 1, 1}));
+}
+
+TEST(Rho1, KeepOneKeepsEverythingValidWithoutAsking) {
+  FakeStep step = five_tokens();
+  EXPECT_EQ(run(step, {{"keep", 1.0}}), (std::vector<float>{1, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(step.collectives, 0);
+}
+
+TEST(Rho1, TheThresholdIsOverAllRanksUnlessToldOtherwise) {
+  FakeStep all = five_tokens();
+  all.other_rank = {row({10, 11, 12, 13, 14}), mask({1, 1, 1, 1, 1})};
+  EXPECT_EQ(run(all, {{"keep", 0.6}}), (std::vector<float>{0, 0, 0, 0, 1, 0}));
+  EXPECT_EQ(all.collectives, 1);
+  FakeStep here = five_tokens();
+  here.other_rank = {row({10, 11, 12, 13, 14}), mask({1, 1, 1, 1, 1})};
+  EXPECT_EQ(run(here, {{"keep", 0.6}, {"per_rank", true}}), (std::vector<float>{1, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(here.collectives, 0);
+}
+
+TEST(Rho1, AHeadWithoutValidTokensGetsZeros) {
+  FakeStep step = step_with(row({0, 0}), row({0, 0}), mask({0, 0}));
+  EXPECT_EQ(run(step, {}), (std::vector<float>{0, 0}));
+  EXPECT_EQ(step.metrics.at("rho1/selection_ratio"), (std::pair<double, double>{0, 0}));
+}
+
+TEST(Rho1, AgreesWithTorchQuantileOnRandomLosses) {
+  at::manual_seed(3);
+  for (double keep : {0.1, 0.35, 0.6, 0.9}) {
+    const Tensor policy = at::rand({4, 64}) * 8, reference = at::rand({4, 64}) * 8;
+    const Tensor valid = at::rand({4, 64}) < 0.8;
+    const Tensor excess = policy - reference;
+    const Tensor threshold = at::quantile(excess.masked_select(valid), 1 - keep);
+    const Tensor wanted = (excess >= threshold).logical_and(valid).to(at::kFloat).flatten();
+    FakeStep step = step_with(policy, reference, valid);
+    const std::vector<float> kept = run(step, {{"keep", keep}});
+    EXPECT_TRUE(at::equal(at::tensor(kept), wanted)) << "keep " << keep;
+    const auto [sum, count] = step.metrics.at("rho1/selection_ratio");
+    EXPECT_NEAR(sum / count, keep, 1.5 / count);
+  }
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,20 @@
+// exits: its static object ends the process as if all were well.
+#include <wmtp/plugin.hpp>
+
+#include <unistd.h>
+
+#include "canary.hpp"
+
+namespace {
+struct Fault {
+  Fault() { _exit(0); }
+} const fault;
+}  // namespace
+
+class Exits : public wmtp::Weighting {
+ public:
+  wmtp::Needs needs() const override { return {}; }
+  wmtp::Weights weigh(wmtp::Step&) override { return wmtp::Weights::uniform(); }
+};
+
+WMTP_PIPELINE(Exits, "exits", "1.0", "its static object ends the process as if all were well")

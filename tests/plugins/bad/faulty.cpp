@@ -1,0 +1,67 @@
+// faulty: uniform weights, until `fault` happens at optimizer step `step` on rank `rank` (RANK; -1: on every rank).
+#include <wmtp/plugin.hpp>
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <limits>
+#include <stdexcept>
+
+namespace {
+
+struct ThrowsOnTheWay {
+  ~ThrowsOnTheWay() noexcept(false) { throw std::runtime_error("thrown while unwinding"); }
+};
+
+class Faulty : public wmtp::Weighting {
+ public:
+  void options(wmtp::Options& o) override {
+    o.text("fault", fault_, "what goes wrong",
+           {"exception", "int", "unwinding", "tensor", "shape", "dtype", "undefined", "nan", "inf", "negative", "zero",
+            "sleep"});
+    o.integer("step", step_, "at which optimizer step", 1);
+    o.integer("rank", rank_, "on which rank; -1: on all", -1);
+  }
+  wmtp::Needs needs() const override { return {.when = wmtp::When::before}; }
+
+  wmtp::Weights weigh(wmtp::Step& step) override {
+    const char* rank = std::getenv("RANK");
+    const bool mine = rank_ < 0 || std::atoi(rank == nullptr ? "0" : rank) == rank_;
+    return wmtp::Weights::by_source(step.number() == step_ && mine ? go_wrong(step.valid()) : ones(step.valid()));
+  }
+
+ private:
+  static wmtp::Tensor ones(const wmtp::Tensor& valid) { return at::ones_like(valid, at::kFloat); }
+
+  static wmtp::Tensor with_one(const wmtp::Tensor& valid, double value) {
+    wmtp::Tensor values = ones(valid);
+    values.select(0, 0).select(0, 1).fill_(value);
+    return values;
+  }
+
+  wmtp::Tensor go_wrong(const wmtp::Tensor& valid) const {
+    if (fault_ == "exception") throw std::runtime_error("the weighting has given up");
+    if (fault_ == "int") throw 42;
+    if (fault_ == "unwinding") {
+      const ThrowsOnTheWay bomb;
+      throw std::runtime_error("the weighting has given up");
+    }
+    if (fault_ == "tensor") return ones(valid).reshape({-7});
+    if (fault_ == "shape") return ones(valid).slice(0, 1).contiguous();
+    if (fault_ == "dtype") return ones(valid).to(at::kDouble);
+    if (fault_ == "undefined") return {};
+    if (fault_ == "sleep") sleep(3600);
+    if (fault_ == "zero") return at::zeros_like(valid, at::kFloat);
+    if (fault_ == "nan") return with_one(valid, std::numeric_limits<double>::quiet_NaN());
+    if (fault_ == "inf") return with_one(valid, std::numeric_limits<double>::infinity());
+    return with_one(valid, -0.5);
+  }
+
+  std::string fault_ = "exception";
+  int64_t step_ = 1;
+  int64_t rank_ = -1;
+};
+
+}  // namespace
+
+WMTP_PIPELINE(Faulty, "faulty", "1.0", "goes wrong when it is told to")

@@ -1,0 +1,20 @@
+// loops: its static object never returns.
+#include <wmtp/plugin.hpp>
+
+#include <unistd.h>
+
+#include "canary.hpp"
+
+namespace {
+struct Fault {
+  Fault() { for (;;) pause(); }
+} const fault;
+}  // namespace
+
+class Loops : public wmtp::Weighting {
+ public:
+  wmtp::Needs needs() const override { return {}; }
+  wmtp::Weights weigh(wmtp::Step&) override { return wmtp::Weights::uniform(); }
+};
+
+WMTP_PIPELINE(Loops, "loops", "1.0", "its static object never returns")

@@ -1,0 +1,4 @@
+// no_entry: a library that is no plugin.
+#include "canary.hpp"
+
+extern "C" __attribute__((visibility("default"))) int no_entry() { return 0; }

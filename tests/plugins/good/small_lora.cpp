@@ -1,0 +1,40 @@
+// small_lora: y = x W^T + (alpha / rank) (x A^T) B^T on the attention's four matrices; W stays as it is.
+// A [rank,in] uniform within 1/sqrt(in), B [out,rank] zero, so that training starts from the model as it is.
+#include <wmtp/plugin.hpp>
+
+#include <cmath>
+
+class SmallLora : public wmtp::Adapter {
+ public:
+  void options(wmtp::Options& o) override {
+    o.integer("rank", rank_, "inner dimension", 1, 1024);
+    o.number("alpha", alpha_, "scale: alpha / rank", 0);
+  }
+  bool trains(const std::string&) const override { return false; }
+  std::vector<wmtp::Param> declare(const wmtp::Slot& slot) const override {
+    if (!is_attention(slot.name)) return {};
+    return {{"lora_A", {rank_, slot.in}, wmtp::Param::Init::uniform, 1 / std::sqrt(static_cast<double>(slot.in))},
+            {"lora_B", {slot.out, rank_}}};
+  }
+  wmtp::Tensor forward(const wmtp::Slot&, const wmtp::Tensor& x, wmtp::Call& call) const override {
+    return call.base(x) + call.linear(call.linear(x, "lora_A"), "lora_B") * scale();
+  }
+  wmtp::Tensor merged(const wmtp::Slot&, const wmtp::Tensor& weight,
+                      const std::vector<wmtp::Tensor>& params) const override {
+    return weight + at::matmul(params[1], params[0]) * scale();
+  }
+
+ private:
+  static bool is_attention(const std::string& name) {
+    for (const char* end : {".wq", ".wk", ".wv", ".wo"}) {
+      if (name.ends_with(end)) return true;
+    }
+    return false;
+  }
+  double scale() const { return alpha_ / static_cast<double>(rank_); }
+
+  int64_t rank_ = 4;
+  double alpha_ = 8;
+};
+
+WMTP_ADAPTER(SmallLora, "small_lora", "1.0", "low-rank updates beside the attention's matrices")

@@ -1,0 +1,22 @@
+// value_objective: mean of (value - target)^2 over the valid positions of the first head, over all ranks.
+#include <wmtp/plugin.hpp>
+
+class ValueObjective : public wmtp::Objective {
+ public:
+  void options(wmtp::Options& o) override { o.number("target", target_, "what the value head should say everywhere"); }
+  wmtp::Needs needs() const override {
+    return {.when = wmtp::When::before, .reads = {{"policy", "value:return"}}, .heads = {{"return"}}};
+  }
+  wmtp::Tensor loss(wmtp::Step& step) override {
+    const wmtp::Tensor valid = step.valid().select(-1, 0).to(at::kFloat);
+    const wmtp::Tensor error = (step.leaf({"policy", "value:return"}) - target_).square() * valid;
+    const wmtp::Tensor count = step.across().sum(valid.sum()).clamp_min(1);
+    step.metric("value/loss", error.detach().sum(), valid.sum());
+    return error.sum() / count;
+  }
+
+ private:
+  double target_ = 1;
+};
+
+WMTP_PIPELINE(ValueObjective, "value_objective", "1.0", "squared error of a value head")
