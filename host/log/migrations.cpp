@@ -61,9 +61,12 @@ int64_t newest_schema_version() {
 }
 
 bool is_new_log(Database& database) {
+  // One snapshot: another program may be making this very file.
+  database.execute("BEGIN");
   const int64_t version = database.integer("PRAGMA user_version");
   const int64_t application = database.integer("PRAGMA application_id");
   const bool empty = database.integer("SELECT count(*) FROM sqlite_schema") == 0;
+  database.execute("COMMIT");
   if (empty && version == 0) return true;
   const std::string where = "run log " + database.path().string() + ": ";
   if (application != kApplicationId) {

@@ -51,7 +51,7 @@ bool wal_works(Database& database) {
     return true;
   } catch (const SqliteError& error) {
     const bool wal_may_be_why = error.code() == SQLITE_IOERR || error.code() == SQLITE_CANTOPEN ||
-                                error.code() == SQLITE_PROTOCOL || error.code() == SQLITE_NOLFS;
+                                error.code() == SQLITE_PROTOCOL || error.code() == SQLITE_READONLY;
     if (!wal_may_be_why) throw;
     return false;
   }

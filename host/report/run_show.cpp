@@ -17,11 +17,13 @@ constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
 constexpr int64_t kEventsShown = 20;
 
 const char* const kMetrics =
-    "SELECT name, count(*) AS points, "
-    "(SELECT value FROM metrics AS f WHERE f.run_id = m.run_id AND f.name = m.name AND f.step = min(m.step)) AS first, "
-    "(SELECT value FROM metrics AS l WHERE l.run_id = m.run_id AND l.name = m.name AND l.step = max(m.step)) AS last, "
-    "min(value) AS lowest, max(value) AS highest, max(step) AS last_step, count(kind) AS not_finite "
-    "FROM metrics AS m WHERE run_id = CAST(?1 AS INTEGER) GROUP BY name ORDER BY name";
+    "WITH m AS (SELECT run_id, name, count(*) AS points, min(step) AS first_step, max(step) AS last_step, "
+    "min(value) AS lowest, max(value) AS highest, count(kind) AS not_finite "
+    "FROM metrics WHERE run_id = CAST(?1 AS INTEGER) GROUP BY run_id, name) "
+    "SELECT name, points, "
+    "(SELECT value FROM metrics AS f WHERE f.run_id = m.run_id AND f.name = m.name AND f.step = first_step) AS first, "
+    "(SELECT value FROM metrics AS l WHERE l.run_id = m.run_id AND l.name = m.name AND l.step = last_step) AS last, "
+    "lowest, highest, last_step, not_finite FROM m ORDER BY name";
 const char* const kPlugins =
     "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = CAST(?1 AS INTEGER) ORDER BY kind, name";
 const char* const kMemory =
@@ -99,7 +101,10 @@ void print_head(std::ostream& out, const Json& run) {
       << text("device") << '\n'
       << "  seed       " << text("seed") << '\n'
       << "  config     " << text("config_hash") << '\n'
-      << "  program    " << text("version") << " " << text("git_commit") << " on " << text("host") << '\n';
+      << "  program    " << text("version");
+  if (run.at("git_commit") != "") out << ", commit " << text("git_commit");
+  if (run.at("host") != "") out << ", on " << text("host");
+  out << '\n';
   if (!run.at("parent_run").is_null()) out << "  resumed    run " << text("parent_run") << '\n';
   if (run.at("log_incomplete") != 0) {
     out << "  log        incomplete: rows that the database did not take lie beside it in *.run-" << text("id")

@@ -16,8 +16,6 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kGap = 2;
 constexpr size_t kNarrowest = 8;  // a text column is not cut below this
 
-std::string padding(size_t width) { return std::string(width, ' '); }
-
 bool holds_numbers(const Table& table, size_t column) {
   bool number = false;
   for (const auto& row : table.rows) {
@@ -50,8 +48,11 @@ void print_row(std::ostream& out, const std::vector<std::string>& cells, const s
   std::string line;
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string cell = cut_to(cells[i], widths[i]);
-    const std::string pad = padding(widths[i] - shown_length(cell));
-    line += (i ? padding(kGap) : "") + (numeric[i] ? pad + cell : cell + pad);
+    const size_t pad = widths[i] - shown_length(cell);
+    if (i > 0) line.append(kGap, ' ');
+    if (numeric[i]) line.append(pad, ' ');
+    line += cell;
+    if (!numeric[i]) line.append(pad, ' ');
   }
   line.erase(line.find_last_not_of(' ') + 1);
   out << line << '\n';
