@@ -1,13 +1,16 @@
-// Read-only questions to the run log. Every connection is opened read-only with short transactions.
+// Read-only questions to the run log. The connection is opened read-only; no transaction outlives a call, so that the
+// writer's log file can be trimmed.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 namespace wmtp {
 
@@ -17,30 +20,37 @@ struct FinishedRun {
   std::filesystem::path folder;  ///< holds model/ and step-NNNNNN/
 };
 
+/// Cells: null, integer, double (which may be infinite, never NaN), text; a blob is text x'0a1b'. Column names are
+/// unique: a second "step" is "step:1".
 struct Table {
   std::vector<std::string> columns;
   std::vector<std::vector<nlohmann::json>> rows;
-  bool capped = false;
+  bool capped = false;  ///< there were more rows than asked for
 };
 
 class LogReader {
  public:
   /// Error(storage) when the file is not a run log, is newer than this program, or cannot be read. A missing file is an
-  /// empty log.
-  explicit LogReader(const std::filesystem::path& database);
+  /// empty log. A query that takes longer than `query_limit` is stopped.
+  explicit LogReader(const std::filesystem::path& database,
+                     std::chrono::milliseconds query_limit = std::chrono::seconds(30));
   ~LogReader();
 
-  /// The newest finished run of this configuration, newest first.
+  /// The finished runs of this configuration, newest first.
   std::vector<FinishedRun> finished_with_hash(const std::string& config_hash) const;
   /// The newest finished run of this name, for `run:NAME`.
   std::optional<FinishedRun> newest_finished(const std::string& name) const;
-  /// The newest unfinished run of this configuration, for --resume (running with a live heartbeat is left out).
+  /// The newest unfinished run of this configuration, for --resume. Left out are runs with a live heartbeat, and those
+  /// that a finished or live run has gone on from.
   std::optional<FinishedRun> newest_unfinished(const std::string& config_hash) const;
   /// A run by id or by name (the newest of that name). Error(usage) with the nearest name when there is none.
   int64_t resolve_run(const std::string& run) const;
 
-  /// Runs one read-only statement; Error(usage) with SQLite's text. At most `max_rows` rows.
+  /// Runs one read-only statement, its ?1, ?2, … bound to `arguments` as text. At most `max_rows` rows. Error(usage)
+  /// with SQLite's text when the statement is wrong, writes, or takes too long; Error(storage) when the file fails.
   Table query(const std::string& sql, const std::vector<std::string>& arguments, int64_t max_rows) const;
+
+  const std::filesystem::path& database() const;
 
  private:
   struct Impl;

@@ -1,0 +1,52 @@
+-- What people read. The writer creates these anew when their text here differs from the file's, so they may change
+-- without a new schema version; a reader whose text differs uses its own for the time of its connection.
+
+CREATE VIEW metrics AS
+SELECT v.run_id, v.step, n.name, v.value, v.kind, v.time_ns
+FROM metric_values AS v JOIN metric_names AS n ON n.id = v.name_id;
+
+CREATE VIEW v_runs AS
+WITH names AS (
+  SELECT max(iif(name = 'train/loss', id, NULL)) AS train_loss,
+         max(iif(name = 'valid/loss', id, NULL)) AS valid_loss,
+         max(iif(name = 'perf/tokens_per_second', id, NULL)) AS tokens_per_second,
+         max(iif(name = 'train/tokens', id, NULL)) AS tokens
+  FROM metric_names WHERE name IN ('train/loss', 'valid/loss', 'perf/tokens_per_second', 'train/tokens')
+)
+SELECT r.id, r.name, r.pipeline, r.adapter,
+  iif(r.status = 'running' AND r.heartbeat_at < strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-60 seconds'), 'lost', r.status)
+    AS status,
+  r.exit_code,
+  (SELECT max(step) FROM metric_values WHERE run_id = r.id AND name_id = names.train_loss) AS steps,
+  (SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.train_loss ORDER BY step DESC LIMIT 1)
+    AS train_loss,
+  (SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.valid_loss ORDER BY step DESC LIMIT 1)
+    AS valid_loss,
+  (SELECT min(value) FROM metric_values WHERE run_id = r.id AND name_id = names.valid_loss) AS best_valid_loss,
+  (SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.tokens_per_second
+   ORDER BY step DESC LIMIT 1) AS tokens_per_second,
+  (SELECT CAST(value AS INTEGER) FROM metric_values WHERE run_id = r.id AND name_id = names.tokens
+   ORDER BY step DESC LIMIT 1) AS tokens,
+  r.started_at, r.ended_at, r.heartbeat_at,
+  CAST(strftime('%s', coalesce(r.ended_at, r.heartbeat_at)) AS INTEGER)
+    - CAST(strftime('%s', r.started_at) AS INTEGER) AS seconds,
+  r.world_size, r.strategy, r.precision, r.device, r.seed, r.parent_run, r.config_hash, r.git_commit, r.host,
+  r.version, r.log_incomplete
+FROM runs AS r CROSS JOIN names;
+
+CREATE VIEW v_metrics AS
+SELECT v.run_id, r.name AS run, r.pipeline, v.step, n.name, v.value, v.kind, v.time_ns,
+  strftime('%Y-%m-%dT%H:%M:%fZ', v.time_ns / 1e9, 'unixepoch') AS time
+FROM metric_values AS v JOIN metric_names AS n ON n.id = v.name_id JOIN runs AS r ON r.id = v.run_id;
+
+CREATE VIEW v_latest AS
+SELECT r.id AS run_id, r.name AS run, n.name, v.step, v.value, v.kind,
+  strftime('%Y-%m-%dT%H:%M:%fZ', v.time_ns / 1e9, 'unixepoch') AS time
+FROM runs AS r CROSS JOIN metric_names AS n
+JOIN metric_values AS v ON v.run_id = r.id AND v.name_id = n.id
+  AND v.step = (SELECT max(step) FROM metric_values WHERE run_id = r.id AND name_id = n.id);
+
+CREATE VIEW v_memory_peak AS
+SELECT m.run_id, r.name AS run, m.rank, m.category, max(m.bytes) AS bytes, m.step, m.phase
+FROM memory AS m JOIN runs AS r ON r.id = m.run_id
+GROUP BY m.run_id, m.rank, m.category;

@@ -1,0 +1,121 @@
+// Database, Statement, Transaction: the SQLite C API with owners and exceptions, and nothing more.
+//
+// Every failure is a SqliteError (an Error(storage)) that names the file, what was being done, SQLite's text and code,
+// and what to do. A Transaction that is not committed is rolled back. A connection is used by one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace wmtp {
+
+class SqliteError : public Error {
+ public:
+  SqliteError(const std::string& message, int code) : Error(ExitStatus::storage, message), code_(code) {}
+  /// SQLite's primary result code.
+  int code() const { return code_ & 0xff; }
+  /// Another connection holds a lock: waiting helps.
+  bool busy() const;
+
+ private:
+  int code_;
+};
+
+class Database {
+ public:
+  enum class Mode {
+    create,     ///< read and write, made when absent
+    write,      ///< read and write, must exist
+    read,       ///< read only
+    immutable,  ///< read only a file that nobody writes, in a folder that may not be written
+    memory,     ///< empty, nowhere on disk; the path is for messages
+  };
+  Database(const std::filesystem::path& path, Mode mode);
+  ~Database();
+  Database(Database&& other) noexcept : path_(std::move(other.path_)), db_(std::exchange(other.db_, nullptr)) {}
+  Database& operator=(Database&&) = delete;
+
+  /// Runs every statement of `sql`.
+  void execute(const std::string& sql);
+  /// First column of the first row; 0 or "" when there is none.
+  int64_t integer(const std::string& sql);
+  std::string text(const std::string& sql);
+
+  void set_busy_timeout(std::chrono::milliseconds time);
+  int64_t last_insert_id() const;
+  int64_t changes() const;
+  sqlite3* handle() const { return db_; }
+  const std::filesystem::path& path() const { return path_; }
+  [[noreturn]] void fail(const std::string& doing) const;
+
+ private:
+  std::filesystem::path path_;
+  sqlite3* db_ = nullptr;
+};
+
+/// One prepared statement; must not outlive its database.
+class Statement {
+ public:
+  Statement(Database& database, const std::string& sql);
+  ~Statement();
+  Statement(const Statement&) = delete;
+
+  void bind(int index, int64_t value);
+  void bind(int index, int value) { bind(index, static_cast<int64_t>(value)); }
+  void bind(int index, double value);
+  void bind(int index, const std::string& value);
+  void bind(int index, const char* value) { bind(index, std::string(value)); }
+  void bind(int index, std::nullopt_t);
+  template <class T>
+  void bind(int index, const std::optional<T>& value) {
+    if (value) {
+      bind(index, *value);
+    } else {
+      bind(index, std::nullopt);
+    }
+  }
+
+  /// True while there is a row.
+  bool step();
+  void reset();
+  /// Binds all parameters in order and runs to the end.
+  template <class... Values>
+  void run(const Values&... values) {
+    int index = 0;
+    (bind(++index, values), ...);
+    while (step()) {
+    }
+    reset();
+  }
+
+  int64_t integer(int column) const;
+  std::string text(int column) const;
+  sqlite3_stmt* handle() const { return statement_; }
+
+ private:
+  Database& database_;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+/// BEGIN IMMEDIATE: a writer waits for its lock here, not in the middle.
+class Transaction {
+ public:
+  explicit Transaction(Database& database);
+  ~Transaction();
+  void commit();
+
+ private:
+  Database& database_;
+  bool open_ = true;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,236 @@
+// See log_reader.hpp.
+#include "log/log_reader.hpp"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "log/database.hpp"
+#include "log/migrations.hpp"
+#include "log/open_log.hpp"
+#include "log/query_guard.hpp"
+
+namespace wmtp {
+namespace {
+
+using namespace std::chrono_literals;
+
+Database empty_log(const std::filesystem::path& path) {
+  Database database(path, Database::Mode::memory);
+  migrate(database);
+  return database;
+}
+
+Database open_for_reading(const std::filesystem::path& path, Database::Mode mode) {
+  Database database(path, mode);
+  database.set_busy_timeout(10s);
+  // A file that a writer has just made holds nothing yet.
+  if (is_new_log(database)) return empty_log(path);
+  shadow_old_views(database);
+  return database;
+}
+
+Database open(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) return empty_log(path);
+  if (std::filesystem::is_directory(path, error)) {
+    throw Error(ExitStatus::storage, "run log " + path.string() + ": is a folder; name a database file with --db");
+  }
+  try {
+    return open_for_reading(path, Database::Mode::read);
+  } catch (const SqliteError& failure) {
+    // Without leave to write beside it, a log in WAL mode can be read only when there is nothing in its -wal file.
+    const bool no_shared_memory = failure.code() == SQLITE_CANTOPEN || failure.code() == SQLITE_READONLY;
+    if (!no_shared_memory || std::filesystem::exists(path.string() + "-wal", error)) throw;
+    return open_for_reading(path, Database::Mode::immutable);
+  }
+}
+
+nlohmann::json cell(sqlite3_stmt* row, int column) {
+  switch (sqlite3_column_type(row, column)) {
+    case SQLITE_INTEGER: return static_cast<int64_t>(sqlite3_column_int64(row, column));
+    case SQLITE_FLOAT: return sqlite3_column_double(row, column);
+    case SQLITE_TEXT: {
+      const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
+      return std::string(text, static_cast<size_t>(sqlite3_column_bytes(row, column)));
+    }
+    case SQLITE_BLOB: {
+      const auto* bytes = static_cast<const unsigned char*>(sqlite3_column_blob(row, column));
+      std::string hex = "x'";
+      for (int i = 0; i < sqlite3_column_bytes(row, column); ++i) {
+        hex += "0123456789abcdef"[bytes[i] >> 4];
+        hex += "0123456789abcdef"[bytes[i] & 15];
+      }
+      return hex + "'";
+    }
+    default: return nullptr;
+  }
+}
+
+std::vector<std::string> unique_names(sqlite3_stmt* statement) {
+  std::vector<std::string> names;
+  for (int column = 0; column < sqlite3_column_count(statement); ++column) {
+    const char* given = sqlite3_column_name(statement, column);
+    const std::string plain = given ? given : "column";
+    std::string name = plain;
+    for (int n = 1; std::find(names.begin(), names.end(), name) != names.end(); ++n) {
+      name = plain + ":" + std::to_string(n);
+    }
+    names.push_back(name);
+  }
+  return names;
+}
+
+bool only_space_and_comments(Database& database, const char* rest) {
+  // SQLite itself says whether anything is left: it compiles to no statement.
+  while (*rest != '\0') {
+    sqlite3_stmt* statement = nullptr;
+    const char* next = rest;
+    const int code = sqlite3_prepare_v2(database.handle(), rest, -1, &statement, &next);
+    sqlite3_finalize(statement);
+    if (code != SQLITE_OK || statement != nullptr) return false;
+    if (next == rest) break;
+    rest = next;
+  }
+  return true;
+}
+
+struct Closer {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using OwnedStatement = std::unique_ptr<sqlite3_stmt, Closer>;
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ExitStatus::usage, "sql: " + what); }
+
+/// SQLite's own complaint: about the statement (usage), or about the file (storage).
+[[noreturn]] void fail(Database& database, const QueryGuard& guard, std::chrono::milliseconds limit) {
+  const int code = sqlite3_errcode(database.handle());
+  if (code == SQLITE_INTERRUPT) {
+    refuse("stopped after " + human_seconds(static_cast<double>(limit.count()) / 1000) +
+           "; ask for less, for example one run or one metric name");
+  }
+  if (!guard.refused().empty()) {
+    refuse(guard.refused() + ", and questions to the log only read; write one SELECT (or WITH … SELECT)");
+  }
+  if (code == SQLITE_ERROR || code == SQLITE_RANGE || code == SQLITE_TOOBIG || code == SQLITE_MISMATCH) {
+    refuse(std::string(sqlite3_errmsg(database.handle())) +
+           "; tables and views: SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')");
+  }
+  database.fail("cannot be read");
+}
+
+OwnedStatement prepare_one(Database& database, const std::string& sql, const QueryGuard& guard,
+                           std::chrono::milliseconds limit) {
+  if (sql.find('\0') != std::string::npos) refuse("the statement holds a NUL byte; remove it");
+  sqlite3_stmt* raw = nullptr;
+  const char* rest = nullptr;
+  if (sqlite3_prepare_v2(database.handle(), sql.c_str(), -1, &raw, &rest) != SQLITE_OK) fail(database, guard, limit);
+  OwnedStatement statement(raw);
+  if (!statement) refuse("there is no statement; write one SELECT");
+  if (!only_space_and_comments(database, rest)) refuse("there is more than one statement; ask them one by one");
+  if (!sqlite3_stmt_readonly(raw)) refuse("the statement would write, and questions to the log only read");
+  return statement;
+}
+
+}  // namespace
+
+struct LogReader::Impl {
+  std::filesystem::path path;
+  std::chrono::milliseconds limit;
+  mutable Database database;
+
+  std::vector<FinishedRun> runs(const std::string& condition, const std::string& argument) const {
+    Statement find(database, "SELECT id, name FROM v_runs WHERE " + condition + " ORDER BY id DESC");
+    find.bind(1, argument);
+    std::vector<FinishedRun> found;
+    while (find.step()) {
+      found.push_back({find.integer(0), find.text(1), run_folder_of(path, find.integer(0), find.text(1))});
+    }
+    return found;
+  }
+
+  std::optional<FinishedRun> newest(const std::string& condition, const std::string& argument) const {
+    std::vector<FinishedRun> found = runs(condition, argument);
+    return found.empty() ? std::nullopt : std::optional(found.front());
+  }
+};
+
+LogReader::LogReader(const std::filesystem::path& path, std::chrono::milliseconds limit)
+    : impl_(new Impl{path, limit, open(path)}) {}
+
+LogReader::~LogReader() = default;
+
+const std::filesystem::path& LogReader::database() const { return impl_->path; }
+
+std::vector<FinishedRun> LogReader::finished_with_hash(const std::string& config_hash) const {
+  return impl_->runs("config_hash = ?1 AND status = 'finished'", config_hash);
+}
+
+std::optional<FinishedRun> LogReader::newest_finished(const std::string& name) const {
+  return impl_->newest("name = ?1 AND status = 'finished'", name);
+}
+
+std::optional<FinishedRun> LogReader::newest_unfinished(const std::string& config_hash) const {
+  return impl_->newest(
+      "config_hash = ?1 AND status IN ('failed', 'interrupted', 'lost') AND id NOT IN ("
+      "WITH RECURSIVE gone_on (id) AS ("
+      "SELECT parent_run FROM v_runs WHERE status IN ('finished', 'running') AND parent_run IS NOT NULL "
+      "UNION SELECT r.parent_run FROM runs AS r JOIN gone_on AS g ON r.id = g.id WHERE r.parent_run IS NOT NULL) "
+      "SELECT id FROM gone_on)",
+      config_hash);
+}
+
+int64_t LogReader::resolve_run(const std::string& run) const {
+  const bool number = !run.empty() && run.size() < 19 && std::all_of(run.begin(), run.end(), ::isdigit);
+  Statement by_id(impl_->database, "SELECT id FROM runs WHERE id = ?1");
+  by_id.bind(1, number ? static_cast<int64_t>(std::stoll(run)) : int64_t{-1});
+  if (by_id.step()) return by_id.integer(0);
+  Statement by_name(impl_->database, "SELECT max(id) FROM runs WHERE name = ?1");
+  by_name.bind(1, run);
+  if (by_name.step() && by_name.integer(0) > 0) return by_name.integer(0);
+
+  std::vector<std::string> names;
+  Statement all(impl_->database, "SELECT DISTINCT name FROM runs");
+  while (all.step()) names.push_back(all.text(0));
+  const std::string nearest = nearest_name(run, names);
+  throw Error(ExitStatus::usage,
+              "no run \"" + run + "\" in " + impl_->path.string() + " (" + std::to_string(names.size()) + " names)" +
+                  (nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?") +
+                  (nearest.empty() ? "; " : " ") + "`wmtp-host runs list` shows them");
+}
+
+Table LogReader::query(const std::string& sql, const std::vector<std::string>& arguments, int64_t max_rows) const {
+  Database& database = impl_->database;
+  const QueryGuard guard(database, impl_->limit);
+  const OwnedStatement statement = prepare_one(database, sql, guard, impl_->limit);
+  const int wanted = sqlite3_bind_parameter_count(statement.get());
+  if (wanted != static_cast<int>(arguments.size())) {
+    refuse("the statement has " + std::to_string(wanted) + " parameters, " + std::to_string(arguments.size()) +
+           " values were given");
+  }
+  for (int i = 0; i < wanted; ++i) {
+    const std::string& value = arguments[static_cast<size_t>(i)];
+    if (sqlite3_bind_text64(statement.get(), i + 1, value.data(), value.size(), SQLITE_STATIC, SQLITE_UTF8) != 0) {
+      fail(database, guard, impl_->limit);
+    }
+  }
+  Table table;
+  table.columns = unique_names(statement.get());
+  int code = 0;
+  while ((code = sqlite3_step(statement.get())) == SQLITE_ROW) {
+    if (static_cast<int64_t>(table.rows.size()) >= max_rows) {
+      table.capped = true;
+      return table;
+    }
+    std::vector<nlohmann::json> row;
+    for (int column = 0; column < sqlite3_column_count(statement.get()); ++column) {
+      row.push_back(cell(statement.get(), column));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  if (code != SQLITE_DONE) fail(database, guard, impl_->limit);
+  return table;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,64 @@
+// The thread that owns the connection between a run's start and its end.
+//
+// Each wake-up (at most ten a second) is one transaction: everything queued, and the heartbeat when it is due. When it
+// fails it is rolled back and its records are kept, in order, for the next try:
+//   locked   they wait until the lock is gone, or until half of the queue's room is taken;
+//   failing  (full, I/O, gone) they wait for 5 s, or until half of the room is taken; after that, until a transaction
+//            succeeds again, every wake-up that fails is given up at once.
+// Given up means: written to the spool; where that fails too they wait, and when the room is used up they are lost.
+// Either way the log is incomplete, which is told once as a warning and stands in the run's row as soon as it can.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <thread>
+
+#include "log/database.hpp"
+#include "log/log_queue.hpp"
+#include "log/row_writer.hpp"
+#include "log/spool.hpp"
+
+namespace wmtp {
+
+class LogWriter {
+ public:
+  LogWriter(Database database, int64_t run_id);
+  ~LogWriter();
+
+  /// [any thread] Never waits for a file.
+  void push(Record record);
+  /// Drains the queue, for at most 15 s while the database is locked, and ends the thread.
+  void stop();
+  bool incomplete() const { return incomplete_ || dropped_ > 0; }
+  /// [after stop]
+  void give_up(const std::string& why);
+  Database& database() { return database_; }
+  Spool& spool() { return spool_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void work();
+  bool try_commit();
+  bool should_spill(bool stopping) const;
+  void spill();
+
+  Database database_;
+  Spool spool_;
+  RowWriter rows_;
+  LogQueue queue_;
+  std::atomic<bool> incomplete_ = false;
+  std::atomic<int64_t> dropped_ = 0;
+
+  std::deque<Record> pending_;
+  int64_t pending_rows_ = 0;
+  Clock::time_point next_heartbeat_;
+  Clock::time_point failing_since_, deadline_;
+  bool failing_ = false, only_locked_ = false, spilled_ = false, marked_ = false;
+  std::string last_failure_;
+
+  std::thread thread_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,118 @@
+// See summary.hpp.
+#include "report/summary.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "base/text.hpp"
+
+namespace wmtp {
+namespace {
+
+class Summary {
+ public:
+  Summary(std::ostream& out, const LogReader& log, int64_t run_id)
+      : out_(out), log_(log), id_(std::to_string(run_id)) {}
+
+  void print() {
+    const auto run = rows("SELECT name, status, seconds FROM v_runs WHERE id = CAST(?1 AS INTEGER)");
+    if (run.empty()) return;
+    out_ << "run " << id_ << " (" << run[0][0].get<std::string>() << ") " << run[0][1].get<std::string>() << " after "
+         << human_seconds(run[0][2].is_number() ? run[0][2].get<double>() : 0) << '\n';
+    losses();
+    selection();
+    speed();
+    memory();
+    checkpoint();
+    out_ << "  next             wmtp-host runs show " << id_ << '\n'
+         << "                   wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = " << id_
+         << " AND name = 'valid/loss'\"\n";
+  }
+
+ private:
+  std::vector<std::vector<nlohmann::json>> rows(const std::string& sql) const {
+    return log_.query(sql, {id_}, 1000).rows;
+  }
+
+  std::optional<double> metric(const std::string& name, const std::string& order) const {
+    const auto found = log_.query("SELECT value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND name = ?2 "
+                                  "AND value IS NOT NULL ORDER BY step " + order + " LIMIT 1", {id_, name}, 1).rows;
+    return found.empty() ? std::nullopt : std::optional(found[0][0].get<double>());
+  }
+  std::optional<double> first(const std::string& name) const { return metric(name, "ASC"); }
+  std::optional<double> last(const std::string& name) const { return metric(name, "DESC"); }
+
+  /// Selection wavers from step to step: the mean of the last hundred.
+  std::optional<double> recent(const std::string& name) const {
+    const auto found = log_.query("SELECT avg(value) FROM (SELECT value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) "
+                                  "AND name = ?2 AND value IS NOT NULL ORDER BY step DESC LIMIT 100)", {id_, name}, 1);
+    return found.rows[0][0].is_null() ? std::nullopt : std::optional(found.rows[0][0].get<double>());
+  }
+
+  static std::string loss(double value) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.4f", value);
+    return text;
+  }
+
+  void fall(const char* title, const std::string& name) {
+    const auto begin = first(name), end = last(name);
+    if (!begin || !end) return;
+    out_ << title << loss(*begin) << " -> " << loss(*end);
+    out_ << (*end <= *begin ? ", fell by " : ", rose by ") << loss(std::fabs(*begin - *end)) << '\n';
+  }
+
+  void losses() {
+    fall("  validation loss  ", "valid/loss");
+    fall("  training loss    ", "train/loss");
+  }
+
+  void selection() {
+    const auto selected = recent("rho1/ce_selected"), unselected = recent("rho1/ce_unselected");
+    const auto ratio = recent("rho1/selection_ratio");
+    if (!selected && !unselected && !ratio) return;
+    out_ << "  selection        ";
+    if (ratio) out_ << loss(*ratio) << " of the tokens";
+    if (selected && unselected) {
+      out_ << (ratio ? "; " : "") << "loss of selected " << loss(*selected) << ", of unselected " << loss(*unselected);
+    }
+    out_ << " (last 100 steps)\n";
+  }
+
+  void speed() {
+    const auto found = rows("SELECT avg(value) FROM metrics WHERE run_id = CAST(?1 AS INTEGER) "
+                            "AND name = 'perf/tokens_per_second' AND value IS NOT NULL");
+    if (found[0][0].is_null()) return;
+    out_ << "  speed            " << with_thousands(std::llround(found[0][0].get<double>())) << " tokens/s (mean)\n";
+  }
+
+  void memory() {
+    const auto peaks = rows("SELECT rank, max(bytes) FROM memory WHERE run_id = CAST(?1 AS INTEGER) "
+                            "AND category = 'resident' AND phase = 'peak' GROUP BY rank ORDER BY rank");
+    if (peaks.empty()) return;
+    out_ << "  peak memory      ";
+    for (size_t i = 0; i < peaks.size(); ++i) {
+      out_ << (i ? ", " : "") << "rank " << peaks[i][0].get<int64_t>() << ": " << human_bytes(peaks[i][1].get<int64_t>());
+    }
+    out_ << " resident\n";
+  }
+
+  void checkpoint() {
+    const auto newest = rows("SELECT path, bytes FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) "
+                             "AND state = 'kept' ORDER BY step DESC, time_ns DESC LIMIT 1");
+    if (newest.empty()) return;
+    out_ << "  checkpoint       " << newest[0][0].get<std::string>() << " (" << human_bytes(newest[0][1].get<int64_t>())
+         << ")\n";
+  }
+
+  std::ostream& out_;
+  const LogReader& log_;
+  std::string id_;
+};
+
+}  // namespace
+
+void run_summary(std::ostream& out, const LogReader& log, int64_t run_id) { Summary(out, log, run_id).print(); }
+
+}  // namespace wmtp

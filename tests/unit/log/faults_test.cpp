@@ -1,0 +1,135 @@
+// What may go wrong after the start: killed, full, locked for good, many writers.
+#include <sys/resource.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+using LogFaultsTest = LogTest;
+
+TEST_F(LogFaultsTest, KeepsTheCommittedRowsOfAKilledRunAndShowsItAsLost) {
+  const pid_t writer = in_child([&] {
+    RunLog log(file_, start());
+    for (int64_t step = 1;; ++step) {
+      log.metrics(step, {{"train/loss", 1.0 / static_cast<double>(step)}});
+      usleep(1000);
+    }
+    return 0;
+  });
+  ASSERT_TRUE(eventually([&] {
+    return std::filesystem::exists(file_) && LogReader(file_).query("SELECT 1 FROM metrics", {}, 500).capped;
+  }));
+  const int64_t seen = integer("SELECT count(*) FROM metrics");
+  kill(writer, SIGKILL);
+  EXPECT_EQ(wait_for(writer), 128 + SIGKILL);
+  EXPECT_GE(integer("SELECT count(*) FROM metrics"), seen);
+  EXPECT_EQ(integer("SELECT count(*) = max(step) FROM metrics"), 1) << "a gap";
+  EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
+  EXPECT_EQ(text("SELECT status FROM v_runs"), "running");
+  execute("UPDATE runs SET heartbeat_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-61 seconds')");
+  EXPECT_EQ(text("SELECT status FROM v_runs"), "lost");
+  ASSERT_TRUE(LogReader(file_).newest_unfinished("c0ffee"));
+}
+
+TEST_F(LogFaultsTest, LetsTheLauncherCloseALostRunOnce) {
+  const pid_t writer = in_child([&] {
+    RunLog log(file_, start());
+    raise(SIGKILL);
+    return 0;
+  });
+  wait_for(writer);
+  close_lost_run(file_, 1, ExitStatus::peer, "rank 0 was killed by signal 9");
+  close_lost_run(file_, 1, ExitStatus::bug, "again");
+  EXPECT_EQ(text("SELECT status || exit_code || (ended_at IS NOT NULL) FROM runs"), "failed61");
+  EXPECT_EQ(text("SELECT group_concat(level || ' ' || message) FROM events"), "error rank 0 was killed by signal 9");
+}
+
+TEST_F(LogFaultsTest, LeavesAnEndedRunAloneWhenTheLauncherClosesIt) {
+  RunLog(file_, start()).end(ExitStatus::interrupted);
+  close_lost_run(file_, 1, ExitStatus::bug, "late");
+  EXPECT_EQ(text("SELECT status FROM runs"), "interrupted");
+  EXPECT_EQ(integer("SELECT count(*) FROM events"), 0);
+}
+
+TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
+  const pid_t child = in_child([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    RunLog log(file_, start());
+    log.metrics(1, {{"train/loss", 1.0}});
+    if (!eventually([&] { return integer("SELECT count(*) FROM metrics") == 1; })) return 1;
+    rlimit before, full;
+    getrlimit(RLIMIT_FSIZE, &before);
+    full = before;
+    full.rlim_cur = std::filesystem::file_size(file_.string() + "-wal");  // not a byte more
+    setrlimit(RLIMIT_FSIZE, &full);
+    for (int64_t step = 2; step <= 200; ++step) log.metrics(step, {{"train/loss", 1.0}, {"train/odd", 0.0 / 0.0}});
+    log.event(0, "info", "note", 3, "line one\nline two \"quoted\"");
+    if (!eventually([&] { return log.incomplete(); })) return 2;
+    setrlimit(RLIMIT_FSIZE, &before);  // there is room again
+    log.metrics(201, {{"train/loss", 1.0}, {"train/odd", 2.0}});
+    log.end(ExitStatus::done);
+    return 0;
+  });
+  ASSERT_EQ(wait_for(child), 0);
+  EXPECT_EQ(text("SELECT status || log_incomplete FROM runs"), "finished1");
+  EXPECT_EQ(text("SELECT group_concat(step || name) FROM metrics"), "1train/loss,201train/loss,201train/odd")
+      << "names of a transaction that was rolled back must be added again";
+  std::ifstream spool(file_.string() + ".run-1.spool");
+  std::string line;
+  int metrics = 0, events = 0, nans = 0;
+  while (std::getline(spool, line)) {
+    const auto row = nlohmann::json::parse(line);
+    EXPECT_EQ(row["run_id"], 1);
+    metrics += row["table"] == "metrics";
+    nans += row["table"] == "metrics" && row["kind"] == "nan" && row["value"].is_null();
+    events += row["table"] == "events" && row["message"] == "line one\nline two \"quoted\"";
+  }
+  EXPECT_EQ(metrics, 2 * 199);
+  EXPECT_EQ(nans, 199);
+  EXPECT_EQ(events, 1);
+  EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
+}
+
+TEST_F(LogFaultsTest, EndsInBoundedTimeUnderALockThatStays) {
+  RunLog log(file_, start());
+  Database other(file_, Database::Mode::write);
+  other.set_busy_timeout(std::chrono::seconds(5));
+  Transaction transaction(other);
+  log.metrics(1, {{"train/loss", 1.0}});
+  const auto begin = std::chrono::steady_clock::now();
+  log.end(ExitStatus::done);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_TRUE(log.incomplete());
+  std::ifstream spool(file_.string() + ".run-1.spool");
+  std::string first, second;
+  ASSERT_TRUE(std::getline(spool, first) && std::getline(spool, second));
+  EXPECT_EQ(nlohmann::json::parse(first)["name"], "train/loss");
+  EXPECT_EQ(nlohmann::json::parse(second)["status"], "finished");
+}
+
+TEST_F(LogFaultsTest, TakesEightWritersAtOnceIntoOneFile) {
+  constexpr int64_t kSteps = 300;
+  std::vector<pid_t> children;
+  for (int i = 0; i < 8; ++i) {
+    children.push_back(in_child([&] {
+      RunLog log(file_, start());
+      for (int64_t step = 1; step <= kSteps; ++step) {
+        log.metrics(step, {{"train/loss", 1.0}, {"train/lr", 2.0}, {"rank/" + std::to_string(getpid()), 3.0}});
+        usleep(5000);
+      }
+      log.end(ExitStatus::done);
+      return log.incomplete() ? 1 : 0;
+    }));
+  }
+  for (pid_t child : children) EXPECT_EQ(wait_for(child), 0);
+  EXPECT_EQ(integer("SELECT count(*) FROM runs WHERE status = 'finished' AND log_incomplete = 0"), 8);
+  EXPECT_EQ(integer("SELECT count(*) FROM metrics"), 8 * kSteps * 3);
+  EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
+}
+
+}  // namespace
+}  // namespace wmtp

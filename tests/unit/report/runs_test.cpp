@@ -1,0 +1,158 @@
+// `runs list`, `runs show` and the summary, from a real log.
+#include "report/runs.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+
+#include "log/database.hpp"
+#include "log/run_log.hpp"
+#include "report/summary.hpp"
+
+namespace wmtp {
+namespace {
+
+class RunsTest : public ::testing::Test {
+ protected:
+  RunsTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "wmtp-report-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    file_ = folder_ / "wmtp.db";
+  }
+  ~RunsTest() override { std::filesystem::remove_all(folder_); }
+
+  void rho1_run() {
+    RunStart start;
+    start.name = "rho1";
+    start.pipeline = "rho1";
+    start.adapter = "full";
+    start.config_hash = "c0ffee";
+    start.world_size = 2;
+    start.strategy = "full_shard";
+    start.precision = "fp32";
+    start.device = "cpu";
+    start.version = "0.1.0";
+    start.params = {{"pipeline.keep", 0.6}};
+    start.plugins = {{"pipeline", "rho1", "1.0", "0123456789abcdef", "/p/rho1.so"}};
+    RunLog log(file_, start);
+    log.metrics(0, {{"valid/loss", 6.0}});
+    for (int64_t step = 1; step <= 20; ++step) {
+      log.metrics(step, {{"train/loss", 6.0 - 0.1 * static_cast<double>(step)}, {"perf/tokens_per_second", 12345.0},
+                         {"rho1/selection_ratio", 0.6}, {"rho1/ce_selected", 3.0}, {"rho1/ce_unselected", 2.0},
+                         {"train/grad_norm", step == 3 ? std::nan("") : 1.0}});
+    }
+    log.metrics(20, {{"valid/loss", 4.25}});
+    log.memory({{0, 20, "peak", "resident", 512 << 20}, {1, 20, "peak", "resident", 256 << 20},
+                {0, 20, "peak", "parameters", 99 << 20}});
+    log.checkpoint(10, "runs/1-rho1/step-000010", 1 << 20, "kept");
+    log.checkpoint(20, "runs/1-rho1/model", 1 << 20, "kept");
+    log.checkpoint(10, "runs/1-rho1/step-000010", 1 << 20, "deleted");
+    log.event(1, "warning", "guard", 3, "step 3 skipped");
+    log.end(ExitStatus::done);
+  }
+
+  std::string list(TableFormat format) const {
+    std::ostringstream out;
+    print_runs_list(out, LogReader(file_), format);
+    return out.str();
+  }
+  std::string show(TableFormat format) const {
+    std::ostringstream out;
+    print_run(out, LogReader(file_), 1, format);
+    return out.str();
+  }
+
+  std::filesystem::path folder_, file_;
+};
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_F(RunsTest, AnEmptyLogSaysWhatToType) {
+  EXPECT_TRUE(holds(list(TableFormat::text), "wmtp-host run FILE.toml"));
+  EXPECT_EQ(nlohmann::json::parse(list(TableFormat::json)), nlohmann::json::array());
+}
+
+TEST_F(RunsTest, TheListShowsLossesSpeedAndStatus) {
+  rho1_run();
+  const std::string text = list(TableFormat::text);
+  for (const char* part : {"train/loss", "tokens/s", "rho1", "finished", "4.25", "12,345", "20"}) {
+    EXPECT_TRUE(holds(text, part)) << part << '\n' << text;
+  }
+  const auto json = nlohmann::json::parse(list(TableFormat::json))[0];
+  EXPECT_EQ(json["steps"], 20);
+  EXPECT_EQ(json["valid_loss"], 4.25);
+  EXPECT_EQ(json["tokens_per_second"], 12345.0);
+}
+
+TEST_F(RunsTest, TheListShowsALostRun) {
+  rho1_run();
+  Database(file_, Database::Mode::write)
+      .execute("UPDATE runs SET status = 'running', ended_at = NULL, heartbeat_at = '2020-01-01T00:00:00Z'");
+  EXPECT_TRUE(holds(list(TableFormat::text), "lost"));
+  EXPECT_EQ(nlohmann::json::parse(list(TableFormat::json))[0]["status"], "lost");
+}
+
+TEST_F(RunsTest, ShowHasEverySection) {
+  rho1_run();
+  const std::string text = show(TableFormat::text);
+  for (const char* part :
+       {"run 1  rho1  finished (exit 0)", "2 ranks, full_shard, fp32, cpu", "pipeline.keep", "0123456789ab",
+        "rho1/ce_selected", "valid/loss", "peak memory", "512.0 MiB", "checkpoints", "step-000010", "deleted", "events",
+        "step 3 skipped", " |", "o valid/loss"}) {
+    EXPECT_TRUE(holds(text, part)) << part << '\n' << text;
+  }
+}
+
+TEST_F(RunsTest, ShowIsOneObjectInJson) {
+  rho1_run();
+  const auto json = nlohmann::json::parse(show(TableFormat::json));
+  EXPECT_EQ(json["id"], 1);
+  EXPECT_EQ(json["params"]["pipeline.keep"], "0.6");
+  EXPECT_EQ(json["plugins"][0]["sha256"], "0123456789abcdef");
+  EXPECT_EQ(json["checkpoints"].size(), 2u);
+  EXPECT_EQ(json["memory_peak"][0]["bytes"], 512 << 20);
+  EXPECT_EQ(json["events"][0]["message"], "step 3 skipped");
+  for (const auto& metric : json["metrics"]) {
+    if (metric["name"] == "train/grad_norm") {
+      EXPECT_EQ(metric["not_finite"], 1);
+    }
+    if (metric["name"] == "valid/loss") {
+      EXPECT_EQ(metric["first"], 6.0);
+      EXPECT_EQ(metric["last"], 4.25);
+    }
+  }
+  EXPECT_THROW(show(TableFormat::csv), Error);
+}
+
+TEST_F(RunsTest, ShowRefusesARunThatIsNotThere) {
+  rho1_run();
+  std::ostringstream out;
+  EXPECT_THROW(print_run(out, LogReader(file_), 7, TableFormat::text), Error);
+}
+
+TEST_F(RunsTest, TheSummaryTellsLossesSelectionSpeedMemoryAndWhatIsNext) {
+  rho1_run();
+  std::ostringstream out;
+  run_summary(out, LogReader(file_), 1);
+  for (const char* part :
+       {"run 1 (rho1) finished", "6.0000 -> 4.2500, fell by 1.7500", "5.9000 -> 4.0000", "0.6000 of the tokens",
+        "selected 3.0000, of unselected 2.0000", "12,345 tokens/s", "rank 0: 512.0 MiB, rank 1: 256.0 MiB",
+        "runs/1-rho1/model (1.0 MiB)", "wmtp-host runs show 1", "wmtp-host sql \""}) {
+    EXPECT_TRUE(holds(out.str(), part)) << part << '\n' << out.str();
+  }
+}
+
+TEST_F(RunsTest, TheSummaryLeavesOutWhatWasNotMeasured) {
+  RunStart start;
+  start.name = "bare";
+  RunLog(file_, start).end(ExitStatus::guard);
+  std::ostringstream out;
+  run_summary(out, LogReader(file_), 1);
+  EXPECT_TRUE(holds(out.str(), "run 1 (bare) failed"));
+  for (const char* part : {"loss  ", "selection", "memory", "checkpoint"}) EXPECT_FALSE(holds(out.str(), part)) << part;
+}
+
+}  // namespace
+}  // namespace wmtp
