@@ -1,6 +1,6 @@
 // Messages for people, on stderr, one line each; what a program reads goes to stdout and never through here.
-// Quiet leaves out `log_info`. Colour only when stderr is a terminal, NO_COLOR is unset or empty, and it was not refused.
-// Threads may call it at the same time: lines are never mixed within one process.
+// Quiet leaves out `log_info`. Colour only when stderr is a terminal, NO_COLOR is unset or empty, and it was not
+// refused. Threads may call it at the same time: lines are never mixed within one process.
 #pragma once
 
 #include <string_view>

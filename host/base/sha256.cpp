@@ -19,13 +19,16 @@ void check(int result) {
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& file, int error) {
-  throw Error(ExitStatus::data, file.string() + ": cannot be read (" + std::strerror(error) + "): check path and rights");
+  throw Error(ExitStatus::data,
+              file.string() + ": cannot be read (" + std::strerror(error) + "): check path and rights");
 }
 
 }  // namespace
 
 struct Sha256::Context {
-  Context() : digest(EVP_MD_CTX_new(), &EVP_MD_CTX_free) { check(EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr)); }
+  Context() : digest(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+    check(EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr));
+  }
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> digest;
 };
 

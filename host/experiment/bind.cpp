@@ -59,9 +59,12 @@ class Binder {
       const Table* inner = find_table(path);
       bound_.keys[path] = entry.place;
       bound_.values[path] = entry.value.place;
-      if (key) bind_key(table, *key, entry);
-      else if (inner) bind_inner(*inner, entry);
-      else if (!table.plugin) unknown(table, entry);
+      if (key)
+        bind_key(table, *key, entry);
+      else if (inner)
+        bind_inner(*inner, entry);
+      else if (!table.plugin)
+        unknown(table, entry);
     }
   }
 
@@ -78,9 +81,12 @@ class Binder {
       }
       if (names.empty()) continue;
       const std::string list = join_names(names);
-      if (table.name.empty()) diagnostics_.add(bound_.start, list + " is missing", "begin with name = \"...\"");
-      else if (bound_.has(table.name)) diagnostics_.add(bound_.keys[table.name], header_of(table.name) + " lacks " + list);
-      else diagnostics_.add(bound_.start, header_of(table.name) + " is missing: it needs " + list);
+      if (table.name.empty())
+        diagnostics_.add(bound_.start, list + " is missing", "begin with name = \"...\"");
+      else if (bound_.has(table.name))
+        diagnostics_.add(bound_.keys[table.name], header_of(table.name) + " lacks " + list);
+      else
+        diagnostics_.add(bound_.start, header_of(table.name) + " is missing: it needs " + list);
     }
   }
 
@@ -117,7 +123,8 @@ class Binder {
 
   void unknown(const Table& table, const Entry& entry) {
     const bool is_table = entry.value.kind == Node::Kind::table;
-    const std::string what = is_table ? "table " + header_of(path_of(table.name, entry.key)) : "key " + quote(entry.key);
+    const std::string what =
+        is_table ? "table " + header_of(path_of(table.name, entry.key)) : "key " + quote(entry.key);
     const std::string where = table.name.empty() || is_table ? "" : " in " + header_of(table.name);
     diagnostics_.add(entry.place, "unknown " + what + where, hint_for_unknown(table, entry.key));
   }

@@ -16,10 +16,10 @@ namespace wmtp {
 /// An experiment on its way, with the places that later mistakes point at.
 struct Bound {
   Experiment experiment;
-  Place start;                          ///< of the file
-  std::map<std::string, Place> keys;    ///< of every given key and table: "train.steps", "train"
+  Place start;                        ///< of the file
+  std::map<std::string, Place> keys;  ///< of every given key and table: "train.steps", "train"
   std::map<std::string, Place> values;
-  std::set<std::string> bad;            ///< keys whose mistake is told already, missing ones too
+  std::set<std::string> bad;  ///< keys whose mistake is told already, missing ones too
 
   bool has(const std::string& key) const { return keys.count(key) > 0; }
   /// None of them has a mistake: a rule over them says something new.

@@ -20,7 +20,8 @@ bool stands_for(const std::vector<std::string>& kinds, const Experiment& e) {
 }
 
 // Calls visit(table, key or null, name, value) for every key that has a value, plugin options included.
-template <class Visit> void for_each_value(const Experiment& e, Visit visit) {
+template <class Visit>
+void for_each_value(const Experiment& e, Visit visit) {
   for (const Table& table : schema()) {
     if (!table.not_yet.empty() || (table.is_given && !table.is_given(e)) || !stands_for(table.kinds, e)) continue;
     for (const Key& key : table.keys) {
@@ -88,8 +89,10 @@ std::map<std::string, OptionValue> flat_values(const Experiment& experiment) {
   for_each_value(experiment, [&](const Table& table, const Key*, const std::string& name, const Value& value) {
     std::visit(
         [&](const auto& held) {
-          if constexpr (std::is_constructible_v<OptionValue, decltype(held)>) flat[path_of(table.name, name)] = held;
-          else flat[path_of(table.name, name)] = toml_text(value);
+          if constexpr (std::is_constructible_v<OptionValue, decltype(held)>)
+            flat[path_of(table.name, name)] = held;
+          else
+            flat[path_of(table.name, name)] = toml_text(value);
         },
         value);
   });

@@ -21,8 +21,8 @@ class Diagnostics {
 
   size_t count() const { return found_.size(); }
 
-  /// Throws one Error with all mistakes in the order of their places: a file, its overrides, then its stages. The status
-  /// is usage, unless every mistake is a plugin's own failure. Does nothing when there is none.
+  /// Throws one Error with all mistakes in the order of their places: a file, its overrides, then its stages. The
+  /// status is usage, unless every mistake is a plugin's own failure. Does nothing when there is none.
   void raise() const;
 
  private:

@@ -18,9 +18,12 @@ int64_t num_parameters(const ModelConfig& model) {
 
 const char* to_string(Strategy strategy) {
   switch (strategy) {
-    case Strategy::no_shard: return "no_shard";
-    case Strategy::shard_grad_op: return "shard_grad_op";
-    case Strategy::full_shard: return "full_shard";
+    case Strategy::no_shard:
+      return "no_shard";
+    case Strategy::shard_grad_op:
+      return "shard_grad_op";
+    case Strategy::full_shard:
+      return "full_shard";
   }
   return "";
 }
@@ -29,11 +32,16 @@ const char* to_string(Precision precision) { return precision == Precision::fp32
 
 const char* to_string(OptionSpec::Type type) {
   switch (type) {
-    case OptionSpec::Type::number: return "number";
-    case OptionSpec::Type::integer: return "integer";
-    case OptionSpec::Type::flag: return "flag";
-    case OptionSpec::Type::text: return "text";
-    case OptionSpec::Type::texts: return "texts";
+    case OptionSpec::Type::number:
+      return "number";
+    case OptionSpec::Type::integer:
+      return "integer";
+    case OptionSpec::Type::flag:
+      return "flag";
+    case OptionSpec::Type::text:
+      return "text";
+    case OptionSpec::Type::texts:
+      return "texts";
   }
   return "";
 }

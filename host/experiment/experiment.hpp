@@ -53,7 +53,7 @@ struct FrozenConfig {
 
 struct TokenizerConfig {
   bool given = false;
-  std::string kind = "byte";        ///< "byte" (256 bytes + begin, end) or "bpe" (SentencePiece, trained at preparation)
+  std::string kind = "byte";        ///< "byte" (256 bytes + begin, end) or "bpe" (SentencePiece, trained when prepared)
   std::vector<std::string> files;   ///< bpe: the patterns of the text it is trained on; empty: data.files
   int64_t vocab_size = 0;           ///< bpe: required; byte: 258
   bool operator==(const TokenizerConfig&) const = default;

@@ -12,11 +12,21 @@ namespace {
 ValueRule rule_of(const OptionSpec& option) {
   ValueRule rule;
   switch (option.type) {
-    case OptionSpec::Type::number: rule.type = ValueType::number; break;
-    case OptionSpec::Type::integer: rule.type = ValueType::integer; break;
-    case OptionSpec::Type::flag: rule.type = ValueType::flag; break;
-    case OptionSpec::Type::text: rule.type = ValueType::text; break;
-    case OptionSpec::Type::texts: rule.type = ValueType::texts; break;
+    case OptionSpec::Type::number:
+      rule.type = ValueType::number;
+      break;
+    case OptionSpec::Type::integer:
+      rule.type = ValueType::integer;
+      break;
+    case OptionSpec::Type::flag:
+      rule.type = ValueType::flag;
+      break;
+    case OptionSpec::Type::text:
+      rule.type = ValueType::text;
+      break;
+    case OptionSpec::Type::texts:
+      rule.type = ValueType::texts;
+      break;
   }
   if (option.min) rule.min = *option.min;
   if (option.max) rule.max = *option.max;
@@ -27,8 +37,10 @@ ValueRule rule_of(const OptionSpec& option) {
 OptionValue to_option(const Value& value) {
   return std::visit(
       [](const auto& held) -> OptionValue {
-        if constexpr (std::is_constructible_v<OptionValue, decltype(held)>) return held;
-        else throw Error(ExitStatus::bug, "an option of a plugin has a type that no plugin can declare");
+        if constexpr (std::is_constructible_v<OptionValue, decltype(held)>)
+          return held;
+        else
+          throw Error(ExitStatus::bug, "an option of a plugin has a type that no plugin can declare");
       },
       value);
 }
@@ -43,8 +55,10 @@ void bind_option(const OptionSpec& option, const std::string& table, const Entry
                  Bound& bound, Diagnostics& diagnostics) {
   if (is_the_default(entry.value, option)) return;
   const auto value = check_value(entry.value, rule_of(option), "[" + table + "] " + option.name, diagnostics);
-  if (value) options[option.name] = to_option(*value);
-  else bound.bad.insert(table + "." + option.name);
+  if (value)
+    options[option.name] = to_option(*value);
+  else
+    bound.bad.insert(table + "." + option.name);
 }
 
 }  // namespace

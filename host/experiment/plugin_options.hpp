@@ -6,8 +6,9 @@
 
 namespace wmtp {
 
-/// Finds the plugin of `kind` ("pipeline", "adapter") and fills `choice.options`, defaults included. A plugin that cannot
-/// be found or is refused is one mistake at its name, and its options are not looked at. Gives what the plugin reads.
+/// Finds the plugin of `kind` ("pipeline", "adapter") and fills `choice.options`, defaults included. A plugin that
+/// cannot be found or is refused is one mistake at its name, and its options are not looked at. Gives what the plugin
+/// reads.
 std::vector<std::string> bind_plugin(const std::string& kind, const Node& document, const DescribePlugin& describe,
                                      PluginChoice& choice, Bound& bound, Diagnostics& diagnostics);
 

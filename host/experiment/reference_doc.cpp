@@ -20,7 +20,8 @@ std::string default_of(const Key& key) {
 std::string allowed(const Key& key) {
   if (key.rule.choices.empty()) return range_text(key.rule);
   std::string text;
-  for (const std::string& choice : key.rule.choices) text.append(text.empty() ? "" : ", ").append(code(toml_text(choice)));
+  for (const std::string& choice : key.rule.choices)
+    text.append(text.empty() ? "" : ", ").append(code(toml_text(choice)));
   return text;
 }
 
@@ -38,8 +39,8 @@ std::string print(const Table& table) {
   text += "| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
   for (const Key& key : table.keys) {
     if (!key.not_yet.empty()) continue;
-    text += "| `" + key.name + "` | " + type_text(key.rule.type) + " | " + default_of(key) + " | " + allowed(key) + " | " +
-            meaning(key) + " |\n";
+    text += "| `" + key.name + "` | " + type_text(key.rule.type) + " | " + default_of(key) + " | " + allowed(key) +
+            " | " + meaning(key) + " |\n";
   }
   return text + "\n";
 }
@@ -66,11 +67,16 @@ std::string experiment_reference_markdown() {
   std::string text =
       "# Experiment file\n\n"
       "Made from the schema (`host/experiment/schema.cpp`); a test holds the two together.\n\n"
-      "An experiment is one TOML file of at most 16 KiB. Every key is known, or refused with the nearest known one; all\n"
-      "mistakes are told at once. `--set table.key=value` replaces or adds a key; its value is TOML, and a bare word such as\n"
-      "`full_shard` is taken as text. An integer may stand for a number; NaN and infinities are refused everywhere.\n\n"
-      "```toml\nname = \"rho1\"\nseed = 42\n\n[pipeline]\nplugin = \"rho1\"\nkeep = 0.6\n\n[model]\ndim = 256\nlayers = 6\n"
-      "heads = 8\n\n[reference]\nexperiment = \"reference.toml\"\n\n[data]\nkind = \"text\"\nfiles = [\"corpus/**.py\"]\n\n"
+      "An experiment is one TOML file of at most 16 KiB. Every key is known, or refused with the nearest known one; "
+      "all\n"
+      "mistakes are told at once. `--set table.key=value` replaces or adds a key; its value is TOML, and a bare word "
+      "such\n"
+      "as `full_shard` is taken as text. An integer may stand for a number; NaN and infinities are refused "
+      "everywhere.\n\n"
+      "```toml\nname = \"rho1\"\nseed = 42\n\n[pipeline]\nplugin = \"rho1\"\nkeep = 0.6\n\n[model]\ndim = 256\nlayers "
+      "= 6\n"
+      "heads = 8\n\n[reference]\nexperiment = \"reference.toml\"\n\n[data]\nkind = \"text\"\nfiles = "
+      "[\"corpus/**.py\"]\n\n"
       "[train]\nsteps = 200\nbatch_size = 8\nsequence_length = 256\n```\n\n";
   for (const Table& table : schema()) {
     if (table.not_yet.empty()) text += print(table);

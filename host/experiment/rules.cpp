@@ -20,7 +20,8 @@ int64_t llama_ffn_dim(int64_t dim) { return (8 * dim / 3 + 255) / 256 * 256; }
 
 class Rules {
  public:
-  Rules(const Bound& bound, Diagnostics& diagnostics) : bound_(bound), e_(bound.experiment), diagnostics_(diagnostics) {}
+  Rules(const Bound& bound, Diagnostics& diagnostics)
+      : bound_(bound), e_(bound.experiment), diagnostics_(diagnostics) {}
 
   void all(const std::vector<std::string>& reads) {
     name();
@@ -47,9 +48,11 @@ class Rules {
     const bool letters = std::all_of(e_.name.begin(), e_.name.end(), [](unsigned char byte) {
       return std::isalnum(byte) || byte == '.' || byte == '_' || byte == '-';
     });
-    if (letters && !e_.name.empty() && e_.name.size() <= 64 && std::isalnum(static_cast<unsigned char>(e_.name[0]))) return;
-    refuse("name", "name: found " + quote(e_.name) +
-                       ", wanted at most 64 letters, digits, '.', '_' or '-', the first a letter or digit",
+    if (letters && !e_.name.empty() && e_.name.size() <= 64 && std::isalnum(static_cast<unsigned char>(e_.name[0])))
+      return;
+    refuse("name",
+           "name: found " + quote(e_.name) +
+               ", wanted at most 64 letters, digits, '.', '_' or '-', the first a letter or digit",
            "the run's folder is named after it");
   }
 
@@ -68,12 +71,13 @@ class Rules {
              "the rotary embedding turns pairs");
     }
     if (good({"heads", "kv_heads"}) && m.heads % m.kv_heads != 0) {
-      refuse(at("kv_heads"), "found " + number(m.kv_heads) + " kv_heads for " + number(m.heads) +
-                                 " heads, wanted a divisor of heads");
+      refuse(at("kv_heads"),
+             "found " + number(m.kv_heads) + " kv_heads for " + number(m.heads) + " heads, wanted a divisor of heads");
     }
     if (good({"layers", "future_tokens"}) && m.layers < m.future_tokens) {
-      refuse(at("layers"), "found " + number(m.layers) + " layers for " + number(m.future_tokens) +
-                               " future_tokens, wanted at least one layer for each",
+      refuse(at("layers"),
+             "found " + number(m.layers) + " layers for " + number(m.future_tokens) +
+                 " future_tokens, wanted at least one layer for each",
              "layers counts trunk and heads together");
     }
     if (table != "model" && good({"vocab_size"}) && m.vocab_size != e_.model.vocab_size) {
@@ -85,8 +89,8 @@ class Rules {
     if (own_length && good({"max_sequence_length"}) && bound_.good({"train.sequence_length"}) &&
         e_.train.sequence_length > m.max_sequence_length) {
       refuse("train.sequence_length", "a sequence longer than the model: found " + number(e_.train.sequence_length) +
-                                          " tokens, wanted at most [" + table + "] max_sequence_length = " +
-                                          number(m.max_sequence_length));
+                                          " tokens, wanted at most [" + table +
+                                          "] max_sequence_length = " + number(m.max_sequence_length));
     }
   }
 
@@ -132,7 +136,8 @@ class Rules {
     }
     const std::string needed = e_.data.kind == "text" ? "files" : e_.data.kind == "tokens" ? "file" : "";
     if (!needed.empty() && !bound_.has("data." + needed)) {
-      diagnostics_.add(bound_.keys.at("data"), "[data] lacks " + needed + ", which kind " + quote(e_.data.kind) + " needs");
+      diagnostics_.add(bound_.keys.at("data"),
+                       "[data] lacks " + needed + ", which kind " + quote(e_.data.kind) + " needs");
     }
   }
 
@@ -145,8 +150,8 @@ class Rules {
     }
     if (e_.data.kind == "text" && t.kind == "byte") {
       if (t.vocab_size != byte_vocab_size) {
-        refuse("data.tokenizer.vocab_size", "found vocab_size " + number(t.vocab_size) + ", but the byte tokenizer has " +
-                                                number(byte_vocab_size));
+        refuse("data.tokenizer.vocab_size",
+               "found vocab_size " + number(t.vocab_size) + ", but the byte tokenizer has " + number(byte_vocab_size));
       }
       if (bound_.has("data.tokenizer.files")) {
         refuse_key("data.tokenizer.files", "the byte tokenizer is not trained, so it takes no files", "remove the key");
@@ -154,8 +159,8 @@ class Rules {
     }
     if (!bound_.good({"model", "model.vocab_size"})) return;
     if (e_.data.kind == "text" && e_.model.vocab_size != t.vocab_size) {
-      refuse("model.vocab_size", "found vocab_size " + number(e_.model.vocab_size) + ", but the tokenizer has " +
-                                     number(t.vocab_size),
+      refuse("model.vocab_size",
+             "found vocab_size " + number(e_.model.vocab_size) + ", but the tokenizer has " + number(t.vocab_size),
              "leave the key out: it follows the tokenizer");
     }
     if (e_.data.kind != "text" && !bound_.has("model.vocab_size")) {
@@ -164,13 +169,13 @@ class Rules {
   }
 
   void reference(const std::vector<std::string>& reads) {
-    const auto read = std::find_if(reads.begin(), reads.end(),
-                                   [](const std::string& one) { return one.starts_with("reference."); });
+    const auto read =
+        std::find_if(reads.begin(), reads.end(), [](const std::string& one) { return one.starts_with("reference."); });
     const bool reading_known = bound_.good({"pipeline", "pipeline.plugin"});
     if (!bound_.has("reference")) {
       if (reading_known && read != reads.end()) {
-        refuse("pipeline.plugin", "pipeline " + quote(e_.pipeline.plugin) + " reads " + *read +
-                                      ", but there is no [reference]",
+        refuse("pipeline.plugin",
+               "pipeline " + quote(e_.pipeline.plugin) + " reads " + *read + ", but there is no [reference]",
                "add [reference] with experiment = \"reference.toml\" or weights = \"run:NAME\"");
       }
       return;
@@ -230,9 +235,9 @@ void resolve_defaults(Bound& bound) {
   ModelConfig& r = *e.reference.model;
   if (r.kv_heads == 0) r.kv_heads = r.heads == 0 ? m.kv_heads : r.heads;
   if (r.ffn_dim == 0) r.ffn_dim = r.dim == 0 ? m.ffn_dim : llama_ffn_dim(r.dim);
-  for (int64_t ModelConfig::*member : {&ModelConfig::dim, &ModelConfig::layers, &ModelConfig::heads,
-                                       &ModelConfig::vocab_size, &ModelConfig::future_tokens,
-                                       &ModelConfig::max_sequence_length}) {
+  for (int64_t ModelConfig::*member :
+       {&ModelConfig::dim, &ModelConfig::layers, &ModelConfig::heads, &ModelConfig::vocab_size,
+        &ModelConfig::future_tokens, &ModelConfig::max_sequence_length}) {
     if (r.*member == 0) r.*member = m.*member;
   }
   if (r.rope_theta == 0) r.rope_theta = m.rope_theta;
@@ -251,9 +256,10 @@ void check_stage(const Bound& bound, const Experiment& stage, Diagnostics& diagn
     const bool same = ours.kind == theirs.kind && ours.vocab_size == theirs.vocab_size &&
                       tokenizer_patterns(e) == tokenizer_patterns(stage);
     if (!same) {
-      diagnostics.add(place, "the stage has another tokenizer: found " + theirs.kind + " with " +
-                                 number(theirs.vocab_size) + " tokens, wanted " + ours.kind + " with " +
-                                 number(ours.vocab_size) + (ours.kind == "bpe" ? ", trained on the same files" : ""),
+      diagnostics.add(place,
+                      "the stage has another tokenizer: found " + theirs.kind + " with " + number(theirs.vocab_size) +
+                          " tokens, wanted " + ours.kind + " with " + number(ours.vocab_size) +
+                          (ours.kind == "bpe" ? ", trained on the same files" : ""),
                       "give both the same [data.tokenizer] (kind, files and vocab_size)");
     }
   } else if (e.model.vocab_size != stage.model.vocab_size) {
@@ -261,9 +267,9 @@ void check_stage(const Bound& bound, const Experiment& stage, Diagnostics& diagn
                                number(e.model.vocab_size) + " as here");
   }
   if (stage.model.max_sequence_length < e.train.sequence_length) {
-    diagnostics.add(place, "a sequence longer than the stage's model: found sequence_length " +
-                               number(e.train.sequence_length) + ", wanted at most " +
-                               number(stage.model.max_sequence_length),
+    diagnostics.add(place,
+                    "a sequence longer than the stage's model: found sequence_length " +
+                        number(e.train.sequence_length) + ", wanted at most " + number(stage.model.max_sequence_length),
                     "set [model] max_sequence_length in the stage");
   }
 }

@@ -25,10 +25,22 @@ Node copy(int source, const toml::node& from) {
   Node to;
   to.place = place_of(source, from.source());
   switch (from.type()) {
-    case toml::node_type::boolean: to.kind = Node::Kind::flag; to.flag = from.as_boolean()->get(); break;
-    case toml::node_type::integer: to.kind = Node::Kind::integer; to.integer = from.as_integer()->get(); break;
-    case toml::node_type::floating_point: to.kind = Node::Kind::number; to.number = from.as_floating_point()->get(); break;
-    case toml::node_type::string: to.kind = Node::Kind::text; to.text = from.as_string()->get(); break;
+    case toml::node_type::boolean:
+      to.kind = Node::Kind::flag;
+      to.flag = from.as_boolean()->get();
+      break;
+    case toml::node_type::integer:
+      to.kind = Node::Kind::integer;
+      to.integer = from.as_integer()->get();
+      break;
+    case toml::node_type::floating_point:
+      to.kind = Node::Kind::number;
+      to.number = from.as_floating_point()->get();
+      break;
+    case toml::node_type::string:
+      to.kind = Node::Kind::text;
+      to.text = from.as_string()->get();
+      break;
     case toml::node_type::array:
       to.kind = Node::Kind::list;
       for (const toml::node& item : *from.as_array()) to.items.push_back(copy(source, item));
@@ -41,7 +53,9 @@ Node copy(int source, const toml::node& from) {
         return std::tie(a.place.line, a.place.column) < std::tie(b.place.line, b.place.column);
       });
       break;
-    default: to.kind = Node::Kind::time; break;
+    default:
+      to.kind = Node::Kind::time;
+      break;
   }
   return to;
 }
@@ -115,7 +129,8 @@ std::string read_source(const std::filesystem::path& file, const std::string& sh
   std::string text(max_source_bytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(stream.gcount()));
-  if (!stream.is_open() || stream.bad()) throw Error(ExitStatus::usage, shown_as + ": cannot be read; check its rights");
+  if (!stream.is_open() || stream.bad())
+    throw Error(ExitStatus::usage, shown_as + ": cannot be read; check its rights");
   if (text.size() > max_source_bytes) {
     const auto size = std::filesystem::file_size(file, problem);
     throw Error(ExitStatus::usage, shown_as + ": found " + std::to_string(problem ? text.size() : size) +
@@ -140,8 +155,8 @@ void lay_override(Node& root, const std::string& text, Diagnostics& diagnostics)
   const std::string indent(6, ' ');
   const Place start{source, 1, 7};
   if (text.size() > max_source_bytes) {
-    diagnostics.add(start, "found " + std::to_string(text.size()) + " bytes, wanted at most " +
-                               std::to_string(max_source_bytes));
+    diagnostics.add(
+        start, "found " + std::to_string(text.size()) + " bytes, wanted at most " + std::to_string(max_source_bytes));
     return;
   }
   if (!within_limits(source, indent + text, diagnostics)) return;

@@ -50,7 +50,8 @@ std::string toml_string(const std::string& text) {
   return result + '"';
 }
 
-template <class Items, class Print> std::string list_text(const Items& items, Print print) {
+template <class Items, class Print>
+std::string list_text(const Items& items, Print print) {
   std::string text = "[";
   for (size_t i = 0; i < items.size(); ++i) text.append(i == 0 ? "" : ", ").append(print(items[i]));
   return text + "]";
@@ -64,13 +65,20 @@ std::vector<std::string> in_quotes(const std::vector<std::string>& names) {
 
 std::string found_text(const Node& node) {
   switch (node.kind) {
-    case Node::Kind::flag: return node.flag ? "true" : "false";
-    case Node::Kind::integer: return "the integer " + std::to_string(node.integer);
-    case Node::Kind::number: return "the number " + number_text(node.number);
-    case Node::Kind::text: return "the text " + quote(node.text);
-    case Node::Kind::list: return "a list of " + std::to_string(node.items.size());
-    case Node::Kind::table: return "a table";
-    case Node::Kind::time: return "a date or time";
+    case Node::Kind::flag:
+      return node.flag ? "true" : "false";
+    case Node::Kind::integer:
+      return "the integer " + std::to_string(node.integer);
+    case Node::Kind::number:
+      return "the number " + number_text(node.number);
+    case Node::Kind::text:
+      return "the text " + quote(node.text);
+    case Node::Kind::list:
+      return "a list of " + std::to_string(node.items.size());
+    case Node::Kind::table:
+      return "a table";
+    case Node::Kind::time:
+      return "a date or time";
   }
   return "";
 }
@@ -197,12 +205,18 @@ std::string range_text(const ValueRule& rule) {
 
 std::string type_text(ValueType type) {
   switch (type) {
-    case ValueType::flag: return "true or false";
-    case ValueType::integer: return "integer";
-    case ValueType::number: return "number";
-    case ValueType::text: return "text";
-    case ValueType::texts: return "list of texts";
-    case ValueType::two_numbers: return "two numbers";
+    case ValueType::flag:
+      return "true or false";
+    case ValueType::integer:
+      return "integer";
+    case ValueType::number:
+      return "number";
+    case ValueType::text:
+      return "text";
+    case ValueType::texts:
+      return "list of texts";
+    case ValueType::two_numbers:
+      return "two numbers";
   }
   return "";
 }
@@ -214,6 +228,7 @@ std::string wanted(const ValueRule& rule) {
     return list + (list.empty() ? "one of " : "") + join_names(in_quotes(rule.choices));
   }
   std::string text = type_text(rule.type);
+  if (rule.type == ValueType::flag && !rule.later.empty()) text = "false";
   if (rule.type == ValueType::integer) text = "an integer";
   if (rule.type == ValueType::number) text = "a number";
   if (rule.type == ValueType::text) text = rule.may_be_empty ? "a text" : "a text that is not empty";

@@ -1,7 +1,6 @@
 // An experiment as text, as a hash and as flat values.
-#include "experiment_fixture.hpp"
-
 #include "experiment/reference_doc.hpp"
+#include "experiment_fixture.hpp"
 
 namespace wmtp {
 namespace {
@@ -37,11 +36,13 @@ void expect_equal(const Experiment& a, const Experiment& b) {
 TEST_F(Canonical, IsReadBackToAnEqualValue) {
   const std::string rho1 = with(small, "baseline", "rho1");
   for (const Experiment& e :
-       {load(small), load(small, {"optimizer.lr=0.1", "optimizer.betas=[0, 0.999]", "schedule.name=cosine",
-                                  "parallel.activation_checkpointing=full", "adapter.plugin=lora", "guard.loss_spike=1e300"}),
+       {load(small),
+        load(small, {"optimizer.lr=0.1", "optimizer.betas=[0, 0.999]", "schedule.name=cosine",
+                     "parallel.activation_checkpointing=full", "adapter.plugin=lora", "guard.loss_spike=1e300"}),
         load(small, {"data.kind=tokens", "data.file=\"/data/a \\\"b\\\\\\u0007.bin\"", "data.dtype=uint32"}),
-        load(with(text_experiment, "steps = 10", "epochs = 1.5"), {"data.files=[\"/c/**.py\"]", "data.tokenizer.files=[\"/c/*\"]",
-                               "data.exclude=[\"/d\"]", "validation.files=[\"/v\"]", "validation.every_steps=3"}),
+        load(with(text_experiment, "steps = 10", "epochs = 1.5"),
+             {"data.files=[\"/c/**.py\"]", "data.tokenizer.files=[\"/c/*\"]", "data.exclude=[\"/d\"]",
+              "validation.files=[\"/v\"]", "validation.every_steps=3"}),
         load(rho1 + "[reference]\nweights = \"run:b\"\nstrategy = \"no_shard\"\nprecision = \"bf16\"\n"
                     "[reference.model]\ndim = 128\n")}) {
     SCOPED_TRACE(to_toml(e));
@@ -52,10 +53,13 @@ TEST_F(Canonical, IsReadBackToAnEqualValue) {
 
 TEST_F(Canonical, MakesPathsAbsoluteAndKeepsTheStage) {
   write("b.toml", text_experiment);
-  const Experiment e = load(with(text_experiment, "baseline", "rho1") + "[reference]\nexperiment = \"b.toml\"\n"
-                            "[validation]\nfiles = [\"held/*\"]\n", {"model.weights=w/x.safetensors"});
+  const Experiment e = load(with(text_experiment, "baseline", "rho1") +
+                                "[reference]\nexperiment = \"b.toml\"\n"
+                                "[validation]\nfiles = [\"held/*\"]\n",
+                            {"model.weights=w/x.safetensors"});
   const std::string text = to_toml(e);
-  expect_in_order(text, {"weights = \"" + folder_.string() + "/w/x.safetensors\"", "experiment = \"" + folder_.string() + "/b.toml\"",
+  expect_in_order(text, {"weights = \"" + folder_.string() + "/w/x.safetensors\"",
+                         "experiment = \"" + folder_.string() + "/b.toml\"",
                          "files = [\"" + folder_.string() + "/corpus/**.py\"]", "database = \"runs/wmtp.db\""});
   const Experiment again = reload(e);
   EXPECT_EQ(to_toml(again), text);
@@ -64,27 +68,28 @@ TEST_F(Canonical, MakesPathsAbsoluteAndKeepsTheStage) {
 
 TEST_F(Canonical, HasEveryKeyWithItsDefault) {
   const std::string text = to_toml(load(small));
-  expect_in_order(text, {"name = \"small\"\nseed = 0\n", "[pipeline]\nplugin = \"baseline\"\n", "[adapter]\nplugin = \"full\"\n",
-                         "kv_heads = 4\n", "rope_theta = 10000.0\n", "lr = 0.0003\nbetas = [0.9, 0.95]\n",
-                         "strategy = \"full_shard\"\n", "cpu_offload = false\n", "[log]\nevery_steps = 1\n"});
+  expect_in_order(
+      text, {"name = \"small\"\nseed = 0\n", "[pipeline]\nplugin = \"baseline\"\n", "[adapter]\nplugin = \"full\"\n",
+             "kv_heads = 4\n", "rope_theta = 10000.0\n", "lr = 0.0003\nbetas = [0.9, 0.95]\n",
+             "strategy = \"full_shard\"\n", "cpu_offload = false\n", "[log]\nevery_steps = 1\n"});
 }
 
 TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
   const std::string base = hash({});
   EXPECT_EQ(base.size(), 64u);
-  for (const std::string same : {"name=other", "log.every_steps=7", "log.database=x.db", "checkpoint.every_steps=3",
-                                 "checkpoint.keep=9", "parallel.processes=2", "parallel.strategy=no_shard",
-                                 "parallel.device=cpu", "data.files=[\"elsewhere/*\"]", "data.exclude=[\"x\"]",
-                                 "train.clip_norm=1.0", "adapter.plugin=full"}) {
+  for (const std::string same :
+       {"name=other", "log.every_steps=7", "log.database=x.db", "checkpoint.every_steps=3", "checkpoint.keep=9",
+        "parallel.processes=2", "parallel.strategy=no_shard", "parallel.device=cpu", "data.files=[\"elsewhere/*\"]",
+        "data.exclude=[\"x\"]", "train.clip_norm=1.0", "adapter.plugin=full"}) {
     EXPECT_EQ(hash({same}), base) << same;
   }
 }
 
 TEST_F(Canonical, HashTellsWhatChangesTheResult) {
   const std::string base = hash({});
-  for (const std::string other : {"seed=1", "train.steps=11", "optimizer.lr=0.1", "parallel.precision=bf16",
-                                  "train.batch_size=3", "adapter.plugin=lora", "data.order=sequential",
-                                  "model.dim=128", "validation.every_steps=3"}) {
+  for (const std::string other :
+       {"seed=1", "train.steps=11", "optimizer.lr=0.1", "parallel.precision=bf16", "train.batch_size=3",
+        "adapter.plugin=lora", "data.order=sequential", "model.dim=128", "validation.every_steps=3"}) {
     EXPECT_NE(hash({other}), base) << other;
   }
   EXPECT_NE(hash({}, {{"data", "1"}}), base);

@@ -1,7 +1,7 @@
 // What an experiment says becomes one value; what it says wrongly is told all at once, at its place.
-#include "experiment_fixture.hpp"
-
 #include <chrono>
+
+#include "experiment_fixture.hpp"
 
 namespace wmtp {
 namespace {
@@ -70,15 +70,17 @@ TEST_F(Load, ReadsEveryTableOfTheContract) {
 
 TEST_F(Load, TellsAllMistakesAtOnceInTheOrderOfTheirLines) {
   const std::string told = refused(
-      "name = \"x\"\n[pipeline]\nplugin = \"baseline\"\n[model]\ndim = \"wide\"\nlayres = 6\nheads = 4\nvocab_size = 9\n"
+      "name = \"x\"\n[pipeline]\nplugin = \"baseline\"\n[model]\ndim = \"wide\"\nlayres = 6\nheads = 4\nvocab_size = "
+      "9\n"
       "[data]\nkind = \"random\"\n[train]\nsteps = 0\nbatch_size = 2\nsequence_length = 32\n[optimiser]\nlr = 1\n");
-  expect_in_order(told, {"a.toml:4:2: [model] lacks layers",
-                         "a.toml:5:7: [model] dim: found the text \"wide\", wanted an integer from 2 to 65536\n"
-                         "    dim = \"wide\"\n"
-                         "          ^\n",
-                         "a.toml:6:1: unknown key \"layres\" in [model]\n    layres = 6\n    ^\n  did you mean \"layers\"?",
-                         "a.toml:12:9: [train] steps: found the integer 0, wanted an integer from 1",
-                         "a.toml:15:2: unknown table [optimiser]\n    [optimiser]\n     ^\n  did you mean [optimizer]?"});
+  expect_in_order(told,
+                  {"a.toml:4:2: [model] lacks layers",
+                   "a.toml:5:7: [model] dim: found the text \"wide\", wanted an integer from 2 to 65536\n"
+                   "    dim = \"wide\"\n"
+                   "          ^\n",
+                   "a.toml:6:1: unknown key \"layres\" in [model]\n    layres = 6\n    ^\n  did you mean \"layers\"?",
+                   "a.toml:12:9: [train] steps: found the integer 0, wanted an integer from 1",
+                   "a.toml:15:2: unknown table [optimiser]\n    [optimiser]\n     ^\n  did you mean [optimizer]?"});
 }
 
 TEST_F(Load, SaysInWhichTableAMisplacedKeyBelongs) {
@@ -108,7 +110,8 @@ TEST_F(Load, RefusesNanAndInfinityEverywhere) {
 TEST_F(Load, SaysFoundAndWantedForAWrongType) {
   EXPECT_NE(refused(with(small, "steps = 10", "steps = 1e3")).find("found the number 1000.0, wanted an integer"),
             std::string::npos);
-  EXPECT_NE(refused(with(small, "steps = 10", "steps = true")).find("found true, wanted an integer"), std::string::npos);
+  EXPECT_NE(refused(with(small, "steps = 10", "steps = true")).find("found true, wanted an integer"),
+            std::string::npos);
   EXPECT_NE(refused(with(small, "steps = 10", "steps = [1]")).find("found a list of 1"), std::string::npos);
   EXPECT_NE(refused(with(small, "steps = 10", "steps = 2026-01-31")).find("found a date or time"), std::string::npos);
   EXPECT_NE(refused(with(small, "\"small\"", "{a = 1}")).find("found a table, wanted a text"), std::string::npos);
@@ -196,20 +199,23 @@ std::string repeated(const std::string& part, int times) {
 
 TEST_F(Load, RefusesDeepKeysBeforeTheyReachTheParser) {
   const std::string deep = repeated("a.", 7000) + "a = 1\n";
-  for (const std::string& text : {deep, "x = {" + deep + "}", "[" + repeated("a.", 100) + "a]\n",
-                                  "s = \"\"\"x\"\"\"\"\nx = 1\n" + deep, "x = " + repeated("[", 1000),
-                                  "x = " + repeated("{a.a.a=", 100), repeated("\"a\" . ", 100) + "a = 1"}) {
+  for (const std::string& text :
+       {deep, "x = {" + deep + "}", "[" + repeated("a.", 100) + "a]\n", "s = \"\"\"x\"\"\"\"\nx = 1\n" + deep,
+        "x = " + repeated("[", 1000), "x = " + repeated("{a.a.a=", 100), repeated("\"a\" . ", 100) + "a = 1"}) {
     EXPECT_NE(refused(text).find("nested more than 64 deep"), std::string::npos) << text.substr(0, 60);
   }
   EXPECT_NE(refused(small, {"x=\"\"\"y\"\"\"\"", deep.substr(0, 15000) + "=1"}).find("nested more than 64 deep"),
             std::string::npos);
   EXPECT_NE(refused(repeated("a.", 40) + "a = 1\n" + small).find("unknown table [a]"), std::string::npos);
   EXPECT_NO_THROW(load("# " + deep + small));
-  EXPECT_NE(refused(with(small, "\"small\"", "\"" + repeated("a.", 100) + "\"")).find("name: found"), std::string::npos);
+  EXPECT_NE(refused(with(small, "\"small\"", "\"" + repeated("a.", 100) + "\"")).find("name: found"),
+            std::string::npos);
 }
 
 TEST_F(Load, KeepsATerminalSafeFromWhatAFileSays) {
-  const std::string told = refused(with(small, "\"small\"", "'a\xc2\x9b" "2J\xe2\x80\xae'"));
+  const std::string told = refused(with(small, "\"small\"",
+                                        "'a\xc2\x9b"
+                                        "2J\xe2\x80\xae'"));
   EXPECT_EQ(told.find("\xc2\x9b"), std::string::npos);
   EXPECT_EQ(told.find("\xe2\x80\xae"), std::string::npos);
   EXPECT_EQ(refused("# \x1b[2J\n" + small).find('\x1b'), std::string::npos);
@@ -219,8 +225,8 @@ TEST_F(Load, PutsTheCaretUnderTheCharacterInALongLine) {
   const std::string told = refused(with(small, "[data]", "[data] # " + repeated("\xc3\xa9", 300)) + "lr = {x = '" +
                                    repeated("y", 300) + "', z = nan}\n");
   expect_in_order(told, {"a.toml:15:1: unknown table [train.lr]", "\n    lr = ", "\n    ^"});
-  const std::string far = refused(small + "[pipeline2]\n" + repeated(" ", 200) + "x = 1\n[optimizer]\n" +
-                                  repeated(" ", 200) + "lr = -1\n");
+  const std::string far =
+      refused(small + "[pipeline2]\n" + repeated(" ", 200) + "x = 1\n[optimizer]\n" + repeated(" ", 200) + "lr = -1\n");
   for (size_t at = 0, end; at < far.size(); at = end + 1) {
     end = std::min(far.find('\n', at), far.size());
     EXPECT_LE(end - at, 120u);

@@ -1,7 +1,7 @@
 // Whatever bytes stand in a file, it is read or refused: never a crash, never another ending.
-#include "experiment_fixture.hpp"
-
 #include <random>
+
+#include "experiment_fixture.hpp"
 
 namespace wmtp {
 namespace {
@@ -12,9 +12,31 @@ TEST_F(Mutations, OfAFileAreReadOrRefused) {
   write("b.toml", text_experiment);
   const std::string whole = with(text_experiment, "baseline", "rho1") +
                             "[reference]\nexperiment = \"b.toml\"\n[optimizer]\nbetas = [0.9, 0.95]\nlr = 3e-4\n";
-  const std::vector<std::string> pieces{"\"", "'''", "[", "]]", "{", "}", "=", ".", ",", "\n", "nan", "-", "a.b.c",
-                                        "\\u0000", "\xff", std::string(1, '\0'), "9999999999999999999", "[model]", "1e400",
-                                        "true", "#", "{a=", "\xe2\x80\xae", "inf", "\\"};
+  const std::vector<std::string> pieces{"\"",
+                                        "'''",
+                                        "[",
+                                        "]]",
+                                        "{",
+                                        "}",
+                                        "=",
+                                        ".",
+                                        ",",
+                                        "\n",
+                                        "nan",
+                                        "-",
+                                        "a.b.c",
+                                        "\\u0000",
+                                        "\xff",
+                                        std::string(1, '\0'),
+                                        "9999999999999999999",
+                                        "[model]",
+                                        "1e400",
+                                        "true",
+                                        "#",
+                                        "{a=",
+                                        "\xe2\x80\xae",
+                                        "inf",
+                                        "\\"};
   std::mt19937 random(20261121);
   const auto below = [&](size_t limit) { return random() % limit; };
   int read = 0, refused = 0;
@@ -23,10 +45,18 @@ TEST_F(Mutations, OfAFileAreReadOrRefused) {
     for (size_t edits = 1 + below(2); edits > 0; --edits) {
       const size_t at = below(text.size());
       switch (below(4)) {
-        case 0: text.erase(at, 1 + below(20)); break;
-        case 1: text.insert(at, pieces[below(pieces.size())]); break;
-        case 2: text[at] = static_cast<char>(below(256)); break;
-        default: text.insert(at, text.substr(below(text.size()), below(40))); break;
+        case 0:
+          text.erase(at, 1 + below(20));
+          break;
+        case 1:
+          text.insert(at, pieces[below(pieces.size())]);
+          break;
+        case 2:
+          text[at] = static_cast<char>(below(256));
+          break;
+        default:
+          text.insert(at, text.substr(below(text.size()), below(40)));
+          break;
       }
     }
     try {

@@ -31,7 +31,8 @@ TEST_F(Overrides, ReplaceAWholeTable) {
   const Experiment e = load(small, {"train={steps = 3, batch_size = 1, sequence_length = 16}"});
   EXPECT_EQ(e.train.steps, 3);
   EXPECT_EQ(e.train.batch_size, 1);
-  EXPECT_NE(refused(small, {"train={steps = 3}"}).find("[train] lacks batch_size and sequence_length"), std::string::npos);
+  EXPECT_NE(refused(small, {"train={steps = 3}"}).find("[train] lacks batch_size and sequence_length"),
+            std::string::npos);
 }
 
 TEST_F(Overrides, MendAMistakeOfTheFile) {
@@ -48,12 +49,14 @@ TEST_F(Overrides, AreNamedWithACaretWhereTheyAreWrong) {
             "    --set train.stesp=3\n"
             "                ^\n"
             "  did you mean \"steps\"?");
-  expect_in_order(refused(small, {"train.steps=many", "model.dim=\"x\""}),
-                  {"--set train.steps=many: [train] steps: found the text \"many\"", "--set model.dim=\"x\": [model] dim"});
+  expect_in_order(
+      refused(small, {"train.steps=many", "model.dim=\"x\""}),
+      {"--set train.steps=many: [train] steps: found the text \"many\"", "--set model.dim=\"x\": [model] dim"});
 }
 
 TEST_F(Overrides, AreToldAfterTheMistakesOfTheFile) {
-  expect_in_order(refused(small + "x = 1\n", {"y=2"}), {"a.toml:15:1: unknown key \"x\"", "--set y=2: unknown key \"y\""});
+  expect_in_order(refused(small + "x = 1\n", {"y=2"}),
+                  {"a.toml:15:1: unknown key \"x\"", "--set y=2: unknown key \"y\""});
 }
 
 TEST_F(Overrides, AreRefusedWithoutKeyOrValue) {

@@ -8,7 +8,8 @@ using Rules = ExperimentFolder;
 using PluginOptions = ExperimentFolder;
 
 TEST_F(Rules, HoldTheShapeOfTheModel) {
-  expect_in_order(refused(small, {"model.heads=5"}), {"--set model.heads=5: found 5 heads for dim 64, wanted a divisor"});
+  expect_in_order(refused(small, {"model.heads=5"}),
+                  {"--set model.heads=5: found 5 heads for dim 64, wanted a divisor"});
   expect_in_order(refused(small, {"model.heads=64"}), {"dim / heads is 1, wanted an even number"});
   expect_in_order(refused(small, {"model.kv_heads=3"}), {"found 3 kv_heads for 4 heads"});
   expect_in_order(refused(small, {"model.layers=3"}), {"found 3 layers for 4 future_tokens"});
@@ -31,17 +32,21 @@ TEST_F(Rules, WantExactlyOneOfStepsAndEpochs) {
 }
 
 TEST_F(Rules, WantTheWarmUpToEndBeforeTheRun) {
-  expect_in_order(refused(small, {"schedule.warmup_steps=10"}), {"found 10 warmup_steps, wanted less than [train] steps = 10"});
+  expect_in_order(refused(small, {"schedule.warmup_steps=10"}),
+                  {"found 10 warmup_steps, wanted less than [train] steps = 10"});
   EXPECT_NO_THROW(load(small, {"schedule.warmup_steps=9"}));
 }
 
 TEST_F(Rules, GiveEachKindOfDataItsOwnKeys) {
-  expect_in_order(refused(small, {"data.files=[\"a\"]"}), {"[data] files does not go with kind \"random\"", "kind text"});
+  expect_in_order(refused(small, {"data.files=[\"a\"]"}),
+                  {"[data] files does not go with kind \"random\"", "kind text"});
   expect_in_order(refused(text_experiment, {"data.file=ids.bin"}), {"[data] file does not go with kind \"text\""});
   expect_in_order(refused(small, {"data.dtype=uint32"}), {"[data] dtype does not go with"});
-  expect_in_order(refused(small + "[validation]\nbatches = 2\n"), {"[validation] does not go with data of kind \"random\""});
+  expect_in_order(refused(small + "[validation]\nbatches = 2\n"),
+                  {"[validation] does not go with data of kind \"random\""});
   expect_in_order(refused(small + "[data.tokenizer]\nkind = \"byte\"\n"), {"[data.tokenizer] does not go with"});
-  expect_in_order(refused(with(text_experiment, "files = [\"corpus/**.py\"]\n[", "[")), {"[data] lacks files, which kind \"text\""});
+  expect_in_order(refused(with(text_experiment, "files = [\"corpus/**.py\"]\n[", "[")),
+                  {"[data] lacks files, which kind \"text\""});
   expect_in_order(refused(small, {"data.kind=tokens"}), {"[data] lacks file, which kind \"tokens\""});
   refused(text_experiment, {"data.files=[]"});
   refused(text_experiment, {"data.files=[\"\"]"});
@@ -51,16 +56,19 @@ TEST_F(Rules, GiveEachKindOfDataItsOwnKeys) {
 TEST_F(Rules, TakeTheVocabularyFromTheTokenizer) {
   EXPECT_EQ(load(text_experiment).model.vocab_size, 512);
   EXPECT_EQ(load(text_experiment, {"model.vocab_size=512"}).model.vocab_size, 512);
-  expect_in_order(refused(text_experiment, {"model.vocab_size=100"}), {"found vocab_size 100, but the tokenizer has 512"});
+  expect_in_order(refused(text_experiment, {"model.vocab_size=100"}),
+                  {"found vocab_size 100, but the tokenizer has 512"});
   expect_in_order(refused(with(text_experiment, "vocab_size = 512\n", "")), {"[data.tokenizer] lacks vocab_size"});
   expect_in_order(refused(with(small, "vocab_size = 100\n", "")), {"a.toml:4:2: [model] lacks vocab_size"});
 }
 
 TEST_F(Rules, ReadTextBytewiseWithoutATokenizer) {
-  const std::string bytes = with(text_experiment, "[data.tokenizer]\nkind = \"bpe\"\nfiles = [\"corpus/**.py\"]\nvocab_size = 512\n", "");
+  const std::string bytes =
+      with(text_experiment, "[data.tokenizer]\nkind = \"bpe\"\nfiles = [\"corpus/**.py\"]\nvocab_size = 512\n", "");
   EXPECT_EQ(load(bytes).model.vocab_size, 258);
   EXPECT_EQ(load(bytes).data.tokenizer.kind, "byte");
-  expect_in_order(refused(bytes + "[data.tokenizer]\nvocab_size = 300\n"), {"found vocab_size 300, but the byte tokenizer has 258"});
+  expect_in_order(refused(bytes + "[data.tokenizer]\nvocab_size = 300\n"),
+                  {"found vocab_size 300, but the byte tokenizer has 258"});
   expect_in_order(refused(bytes + "[data.tokenizer]\nfiles = [\"a\"]\n"), {"the byte tokenizer is not trained"});
 }
 
@@ -113,14 +121,18 @@ TEST_F(PluginOptions, AreCheckedByThePluginsOwnSchema) {
   EXPECT_EQ(std::get<std::string>(e.pipeline.options.at("mode")), "signed");
   EXPECT_EQ(std::get<int64_t>(e.adapter.options.at("rank")), 8);
   EXPECT_EQ(std::get<std::vector<std::string>>(e.adapter.options.at("targets")), std::vector<std::string>{"wv"});
-  expect_in_order(refused(rho1, {"pipeline.kep=0.5"}), {"unknown option \"kep\" of pipeline \"rho1\"", "did you mean \"keep\"?"});
-  expect_in_order(refused(rho1, {"pipeline.keep=1.5"}), {"[pipeline] keep: found the number 1.5, wanted a number from 0 to 1"});
+  expect_in_order(refused(rho1, {"pipeline.kep=0.5"}),
+                  {"unknown option \"kep\" of pipeline \"rho1\"", "did you mean \"keep\"?"});
+  expect_in_order(refused(rho1, {"pipeline.keep=1.5"}),
+                  {"[pipeline] keep: found the number 1.5, wanted a number from 0 to 1"});
   expect_in_order(refused(rho1, {"pipeline.keep=nan"}), {"[pipeline] keep: found the number nan"});
   expect_in_order(refused(rho1, {"pipeline.limit=nan"}), {"[pipeline] limit: found the number nan"});
   expect_in_order(refused(rho1, {"pipeline.mode=singed"}), {"did you mean \"signed\"?"});
   expect_in_order(refused(rho1, {"pipeline.per_rank=1"}), {"wanted true or false"});
-  expect_in_order(refused(small, {"adapter.plugin=lora", "adapter.targets=[\"wx\"]"}), {"found the text \"wx\", wanted a list out of"});
-  expect_in_order(refused(small, {"pipeline.keep=0.5"}), {"unknown option \"keep\" of pipeline \"baseline\"", "it has no options"});
+  expect_in_order(refused(small, {"adapter.plugin=lora", "adapter.targets=[\"wx\"]"}),
+                  {"found the text \"wx\", wanted a list out of"});
+  expect_in_order(refused(small, {"pipeline.keep=0.5"}),
+                  {"unknown option \"keep\" of pipeline \"baseline\"", "it has no options"});
 }
 
 }  // namespace

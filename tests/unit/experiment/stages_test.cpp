@@ -1,4 +1,5 @@
-// Stages: the experiment that [reference] names is loaded with its own mistakes, and leaves out what its parent holds out.
+// Stages: the experiment that [reference] names is loaded with its own mistakes, and leaves out what its parent holds
+// out.
 #include "experiment_fixture.hpp"
 
 namespace wmtp {
@@ -65,7 +66,8 @@ TEST_F(Stages, ShareTheVocabularyWhereThereIsNoTokenizer) {
 
 TEST_F(Stages, TakeSequencesAsLongAsTheirParents) {
   write("b.toml", with(text_experiment, "sequence_length = 32", "sequence_length = 16"));
-  expect_in_order(refused(parent_), {"a sequence longer than the stage's model: found sequence_length 32, wanted at most 16"});
+  expect_in_order(refused(parent_),
+                  {"a sequence longer than the stage's model: found sequence_length 32, wanted at most 16"});
 }
 
 TEST_F(Stages, FailWithStatusThreeWhenOnlyTheirPluginDoes) {
