@@ -1,6 +1,7 @@
 // Small text helpers that several rooms share.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -19,6 +19,7 @@ using OptionValues = std::map<std::string, OptionValue>;  ///< every option of t
 struct PluginChoice {
   std::string plugin;
   OptionValues options;
+  bool operator==(const PluginChoice&) const = default;
 };
 
 struct ModelConfig {
@@ -33,6 +34,7 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   double norm_eps = 1e-5;
   std::string weights;       ///< "", a safetensors file or directory, or "run:NAME"
+  bool operator==(const ModelConfig&) const = default;
 };
 
 enum class Strategy { no_shard, shard_grad_op, full_shard };
@@ -46,13 +48,15 @@ struct FrozenConfig {
   std::optional<ModelConfig> model;  ///< [reference.model]; else the stage's shape, or the policy's
   std::optional<Strategy> strategy;
   std::optional<Precision> precision;
+  bool operator==(const FrozenConfig&) const = default;
 };
 
 struct TokenizerConfig {
   bool given = false;
-  std::string kind = "byte";        ///< "byte" (256 bytes + begin, end) or "bpe" (SentencePiece, trained at preparation)
+  std::string kind = "byte";        ///< "byte" (256 bytes + begin, end) or "bpe" (SentencePiece, trained when prepared)
   std::vector<std::string> files;   ///< bpe: the patterns of the text it is trained on; empty: data.files
   int64_t vocab_size = 0;           ///< bpe: required; byte: 258
+  bool operator==(const TokenizerConfig&) const = default;
 };
 
 struct DataConfig {
@@ -63,6 +67,7 @@ struct DataConfig {
   std::string file;                 ///< tokens: raw little-endian ids
   std::string dtype = "uint16";     ///< tokens: "uint16" or "uint32"
   std::string order = "shuffled";   ///< "shuffled" or "sequential"
+  bool operator==(const DataConfig&) const = default;
 };
 
 struct TrainConfig {
@@ -73,6 +78,7 @@ struct TrainConfig {
   int64_t gradient_accumulation = 1;
   double clip_norm = 1.0;           ///< 0: off
   std::string normalize = "tokens"; ///< "tokens" or "weights"
+  bool operator==(const TrainConfig&) const = default;
 };
 
 struct OptimizerConfig {
@@ -82,12 +88,14 @@ struct OptimizerConfig {
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_norms = false;
+  bool operator==(const OptimizerConfig&) const = default;
 };
 
 struct ScheduleConfig {
   std::string name = "constant";    ///< "constant" or "cosine"
   int64_t warmup_steps = 0;
   double min_lr_ratio = 0.1;
+  bool operator==(const ScheduleConfig&) const = default;
 };
 
 struct ParallelConfig {
@@ -97,11 +105,13 @@ struct ParallelConfig {
   bool activation_checkpointing = false;  ///< "none" or "full"
   std::string device = "auto";            ///< "auto", "cpu", "cuda"
   double timeout_seconds = 120;           ///< longest wait for a peer after the first step
+  bool operator==(const ParallelConfig&) const = default;
 };
 
 struct CheckpointConfig {
   int64_t every_steps = 0;          ///< 0: only at the end
   int64_t keep = 2;
+  bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct ValidationConfig {
@@ -109,6 +119,7 @@ struct ValidationConfig {
   int64_t batches = 8;              ///< micro-batches over all ranks together
   std::vector<std::string> files;   ///< text: held out of every training set, its stages' too
   bool given = false;
+  bool operator==(const ValidationConfig&) const = default;
 };
 
 struct GuardConfig {
@@ -116,11 +127,13 @@ struct GuardConfig {
   int64_t window = 100;
   double grad_norm = 0;             ///< limit before clipping; 0: off
   int64_t max_in_a_row = 10;
+  bool operator==(const GuardConfig&) const = default;
 };
 
 struct LogConfig {
   int64_t every_steps = 1;
   std::string database = "runs/wmtp.db";  ///< relative to the working directory
+  bool operator==(const LogConfig&) const = default;
 };
 
 struct Experiment {

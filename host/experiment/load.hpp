@@ -2,7 +2,7 @@
 //
 // 1. the file's size (16 KiB), UTF-8 and the depth of its dotted keys are checked before toml++ sees it
 // 2. each `--set a.b=value` is parsed as TOML and laid over the file's tables
-// 3. the schema (schema.cpp) binds keys to the Experiment: unknown keys, types, ranges, NaN, missing ones
+// 3. the schema (schema.cpp) binds keys to the Experiment (bind.cpp): unknown, missing, types, ranges, NaN
 // 4. the chosen plugins' options are checked by the plugins' own schemas
 // 5. rules that span several keys (rules.cpp)
 // 6. the stages it names are loaded the same way
@@ -26,7 +26,7 @@ struct LoadRequest {
   std::filesystem::path file;
   std::vector<std::string> overrides;  ///< "a.b=value"
   DescribePlugin describe_plugin;
-  std::vector<std::string> held_out;   ///< absolute patterns that a stage must leave out (its parent's validation files)
+  std::vector<std::string> held_out;   ///< absolute patterns that a stage leaves out (its parent's validation files)
 };
 
 /// Throws Error(usage) whose text lists all mistakes, each as

@@ -1,0 +1,57 @@
+// See log.hpp. Two spdlog loggers on one console: what only informs has no prefix, what warns has its level in colour.
+#include "base/log.hpp"
+
+#include <spdlog/sinks/ansicolor_sink.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+namespace wmtp {
+namespace {
+
+std::shared_ptr<spdlog::logger> make_logger(const char* pattern, bool color) {
+  auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(color ? spdlog::color_mode::always
+                                                                              : spdlog::color_mode::never);
+  auto logger = std::make_shared<spdlog::logger>("wmtp", sink);
+  logger->set_pattern(pattern);
+  return logger;
+}
+
+struct Loggers {
+  explicit Loggers(const LogSettings& settings)
+      : information(make_logger("%v", false)),
+        problems(make_logger("%^%l:%$ %v", settings.color && stderr_takes_color())),
+        quiet(settings.quiet) {}
+
+  std::shared_ptr<spdlog::logger> information, problems;
+  bool quiet;
+};
+
+Loggers& loggers() {
+  static Loggers all{LogSettings{}};
+  return all;
+}
+
+}  // namespace
+
+void configure_log(const LogSettings& settings) { loggers() = Loggers(settings); }
+
+void log_info(std::string_view message) {
+  if (!loggers().quiet) loggers().information->info(message);
+}
+
+void log_warning(std::string_view message) { loggers().problems->warn(message); }
+
+void log_error(std::string_view message) { loggers().problems->error(message); }
+
+bool stderr_takes_color() {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  if (no_color && *no_color) return false;
+  return ::isatty(STDERR_FILENO) == 1 && terminal && std::string_view(terminal) != "dumb";
+}
+
+}  // namespace wmtp

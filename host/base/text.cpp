@@ -1,0 +1,115 @@
+// See text.hpp.
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+
+namespace wmtp {
+namespace {
+
+// Insertions, deletions, replacements and swaps of neighbours each count one.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> table(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) table[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) table[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = table[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      table[i][j] = std::min({table[i - 1][j] + 1, table[i][j - 1] + 1, replaced});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) table[i][j] = std::min(table[i][j], table[i - 2][j - 2] + 1);
+    }
+  }
+  return table[a.size()][b.size()];
+}
+
+std::string format_number(const char* format, double number) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, number);
+  return text;
+}
+
+}  // namespace
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  const size_t limit = name.size() <= 3 ? 1 : name.size() <= 8 ? 2 : 3;
+  size_t best = limit + 1;
+  std::string nearest;
+  for (const std::string& candidate : candidates) {
+    const size_t longer = std::max(candidate.size(), name.size());
+    if (longer - std::min(candidate.size(), name.size()) > limit) continue;
+    const size_t distance = edit_distance(name, candidate);
+    if (distance < best && distance < longer) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  if (!nearest.empty() || name.size() < 3) return nearest;
+  // "warmup" for "warmup_steps" is no slip of the hand, but plainly meant.
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() >= 3 && (candidate.starts_with(name) || name.starts_with(candidate))) return candidate;
+  }
+  return "";
+}
+
+std::string join_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+std::string with_thousands(int64_t number) {
+  const std::string digits = std::to_string(number);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const bool group_ends = i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0;
+    if (group_ends) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string human_bytes(int64_t bytes) {
+  static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double amount = static_cast<double>(bytes);
+  size_t unit = 0;
+  // 1023.95 would be printed as 1024.0.
+  while (std::abs(amount) >= (unit == 0 ? 1024.0 : 1023.95) && unit + 1 < std::size(units)) {
+    amount /= 1024;
+    ++unit;
+  }
+  return format_number(unit == 0 ? "%.0f" : "%.1f", amount) + " " + units[unit];
+}
+
+std::string human_seconds(double seconds) {
+  if (!std::isfinite(seconds) || seconds > 1e12) return "?";
+  if (seconds < 0) return std::string("-").append(human_seconds(-seconds));
+  if (seconds < 9.95) return format_number("%.1f", seconds) + "s";
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 60) return std::to_string(whole) + "s";
+  const auto two_digits = [](int64_t number) { return format_number("%02.0f", static_cast<double>(number)); };
+  if (whole < 3600) return std::to_string(whole / 60) + "m " + two_digits(whole % 60) + "s";
+  return std::to_string(whole / 3600) + "h " + two_digits(whole % 3600 / 60) + "m";
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace wmtp

@@ -1,0 +1,49 @@
+// See experiment.hpp.
+#include "experiment/experiment.hpp"
+
+#include "experiment/plugin_description.hpp"
+
+namespace wmtp {
+
+std::filesystem::path Experiment::resolve(const std::string& path) const {
+  return std::filesystem::absolute(file.parent_path() / path).lexically_normal();
+}
+
+int64_t num_parameters(const ModelConfig& model) {
+  const int64_t kv_dim = model.kv_heads * head_dim(model);
+  const int64_t attention = 2 * model.dim * model.dim + 2 * model.dim * kv_dim;
+  const int64_t block = attention + 3 * model.dim * model.ffn_dim + 2 * model.dim;
+  return model.layers * block + 2 * model.vocab_size * model.dim + model.dim;
+}
+
+const char* to_string(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::no_shard:
+      return "no_shard";
+    case Strategy::shard_grad_op:
+      return "shard_grad_op";
+    case Strategy::full_shard:
+      return "full_shard";
+  }
+  return "";
+}
+
+const char* to_string(Precision precision) { return precision == Precision::fp32 ? "fp32" : "bf16"; }
+
+const char* to_string(OptionSpec::Type type) {
+  switch (type) {
+    case OptionSpec::Type::number:
+      return "number";
+    case OptionSpec::Type::integer:
+      return "integer";
+    case OptionSpec::Type::flag:
+      return "flag";
+    case OptionSpec::Type::text:
+      return "text";
+    case OptionSpec::Type::texts:
+      return "texts";
+  }
+  return "";
+}
+
+}  // namespace wmtp

@@ -1,0 +1,351 @@
+// See schema.hpp. One line for each key; its type follows from the member that it sets.
+#include "experiment/schema.hpp"
+
+#include <algorithm>
+
+#include "experiment/schema_key.hpp"
+
+namespace wmtp {
+namespace {
+
+// A public name without a place in this version's Experiment.
+Key refused(std::string name, std::string instead) {
+  Key made;
+  made.name = std::move(name);
+  made.not_yet = std::move(instead);
+  return made;
+}
+
+template <class Model>
+std::vector<Key> model_keys(Model model, bool own) {
+  std::vector<Key> keys{
+      key("dim", IN(model, dim), "width of the model").range(2, 65536),
+      key("layers", IN(model, layers), "blocks of trunk and heads together; each future token's head is one block")
+          .range(1, 1024),
+      key("heads", IN(model, heads), "attention heads; `dim` is a multiple of them, and `dim / heads` is even")
+          .range(1, 1024),
+      key("kv_heads", IN(model, kv_heads), "heads of keys and values; `heads` is a multiple of them")
+          .range(1, 1024)
+          .defaults_to("`heads`"),
+      key("ffn_dim", IN(model, ffn_dim), "width of the feed-forward layer")
+          .range(1, 1 << 20)
+          .defaults_to("2/3 of 4 `dim`, rounded up to a multiple of 256"),
+      key("vocab_size", IN(model, vocab_size), "number of tokens")
+          .range(2, 1 << 24)
+          .defaults_to("the tokenizer's; required without one"),
+      key("future_tokens", IN(model, future_tokens), "tokens predicted at each position, each by its own head")
+          .range(1, 64),
+      key("max_sequence_length", IN(model, max_sequence_length), "longest sequence that the model takes")
+          .range(2, 1 << 20)
+          .defaults_to("`train.sequence_length`"),
+      key("rope_theta", IN(model, rope_theta), "base of the rotary position embedding").above(0),
+      key("norm_eps", IN(model, norm_eps), "epsilon of the norms").above(0)};
+  for (Key& one : keys) {
+    if (!own) one.default_text = "as in `[model]`";
+    if (one.name == "dim" || one.name == "layers" || one.name == "heads") one.is_required = own;
+  }
+  if (!own) {
+    keys[3].default_text += ", or this table's `heads`";
+    keys[4].default_text += ", or from this table's `dim`";
+  }
+  return keys;
+}
+
+Table head_table() {
+  return {"",
+          "Stand above all tables.",
+          {key("name", AT(name), "name of the run: letters, digits, `.`, `_` and `-`").required().not_in_identity(),
+           key("seed", AT(seed), "all that is drawn follows from it").at_least(0)}};
+}
+
+Table plugin_table(const std::string& kind, Key plugin, std::function<const PluginChoice&(const Experiment&)> choice) {
+  Table table{kind,
+              "Every other key is an option of the plugin: `wmtp-host plugins inspect NAME` lists them.",
+              {std::move(plugin.not_empty())}};
+  table.plugin = std::move(choice);
+  return table;
+}
+
+Table model_table() {
+  Table table{"model", "A Llama that predicts several future tokens.", model_keys(AT(model), true)};
+  table.keys.push_back(key("weights", AT(model.weights), "first weights: a safetensors file or folder, or `run:NAME`")
+                           .is_path(Key::Names::weights));
+  table.keys.push_back(refused("tied_embeddings", "leave it out: the output layer has its own weight"));
+  return table;
+}
+
+Table reference_table() {
+  Table table{
+      "reference",
+      "A frozen model beside the policy, for pipelines that read it: exactly one of `experiment` and `weights`.",
+      {key("experiment", AT(reference.experiment),
+           "experiment that trains it; it runs first when the log holds no finished run of it")
+           .not_empty()
+           .is_path(Key::Names::path)
+           .unset_when_empty(),
+       key("weights", AT(reference.weights), "a safetensors file or folder, or `run:NAME`")
+           .not_empty()
+           .is_path(Key::Names::weights)
+           .unset_when_empty(),
+       key("strategy", AT(reference.strategy), "how it is sharded")
+           .defaults_to("`parallel.strategy`")
+           .later({"hybrid_shard"})
+           .not_in_identity(),
+       key("precision", AT(reference.precision), "in which it computes")
+           .defaults_to("`parallel.precision`")
+           .later({"fp16"})}};
+  table.is_given = AT(reference.given);
+  table.give = [](Experiment& e) { e.reference.given = true; };
+  return table;
+}
+
+Table reference_model_table() {
+  Table table{"reference.model", "The shape of `reference.weights` where it differs from `[model]`.",
+              model_keys(
+                  [](auto& e) -> auto& { return *e.reference.model; }, false)};
+  table.is_given = [](const Experiment& e) { return e.reference.model.has_value(); };
+  // All zero: what stays so is taken from [model] once that is known.
+  table.give = [](Experiment& e) {
+    ModelConfig& shape = e.reference.model.emplace();
+    shape.future_tokens = 0;
+    shape.rope_theta = shape.norm_eps = 0;
+  };
+  return table;
+}
+
+Table data_table() {
+  return {"data",
+          "What is trained on. Patterns: `*` and `?` within a name, `**` over folders.",
+          {key("kind", AT(data.kind), "text files, a file of token ids, or random ids")
+               .required()
+               .one_of({"text", "tokens", "random"})
+               .later({"records"}),
+           key("files", AT(data.files), "patterns of text files")
+               .not_empty()
+               .only_for({"text"})
+               .is_path(Key::Names::paths)
+               .defaults_to("required for `text`"),
+           key("exclude", AT(data.exclude), "patterns of files that are left out")
+               .only_for({"text"})
+               .is_path(Key::Names::paths),
+           key("file", AT(data.file), "raw little-endian ids")
+               .not_empty()
+               .only_for({"tokens"})
+               .is_path(Key::Names::path)
+               .defaults_to("required for `tokens`"),
+           key("dtype", AT(data.dtype), "of the ids").one_of({"uint16", "uint32"}).only_for({"tokens"}),
+           key("order", AT(data.order), "in which windows are drawn").one_of({"shuffled", "sequential"})}};
+}
+
+Table tokenizer_table() {
+  Table table{
+      "data.tokenizer",
+      "Text to ids. Two experiments with the same table share one tokenizer.",
+      {key("kind", AT(data.tokenizer.kind), "256 bytes with begin and end, or a SentencePiece BPE trained on text")
+           .one_of({"byte", "bpe"}),
+       key("files", AT(data.tokenizer.files), "bpe: patterns of the text that it is trained on")
+           .not_empty()
+           .is_path(Key::Names::paths)
+           .defaults_to("`data.files`")
+           .unset_when_empty(),
+       key("vocab_size", AT(data.tokenizer.vocab_size), "number of tokens")
+           .range(258, 1 << 24)
+           .defaults_to("258 for `byte`; required for `bpe`")}};
+  table.is_given = AT(data.tokenizer.given);
+  table.give = [](Experiment& e) { e.data.tokenizer.given = true; };
+  table.kinds = {"text"};
+  return table;
+}
+
+Table train_table() {
+  return {"train",
+          "How long and in which portions: exactly one of `steps` and `epochs`.",
+          {key("steps", AT(train.steps), "optimizer steps")
+               .range(1, 1e12)
+               .defaults_to("required without `epochs`")
+               .unset_when_empty(),
+           key("epochs", AT(train.epochs), "times round the data; not for `random`")
+               .above(0)
+               .defaults_to("required without `steps`")
+               .unset_when_empty(),
+           key("batch_size", AT(train.batch_size), "sequences per rank and micro-batch").required().range(1, 1 << 20),
+           key("sequence_length", AT(train.sequence_length), "tokens of a sequence").required().range(2, 1 << 20),
+           key("gradient_accumulation", AT(train.gradient_accumulation), "micro-batches of a step").range(1, 1 << 20),
+           key("clip_norm", AT(train.clip_norm), "largest norm of the gradient; 0 is off").at_least(0),
+           key("normalize", AT(train.normalize), "what a step's loss is divided by: its valid tokens, or its weights")
+               .one_of({"tokens", "weights"})}};
+}
+
+Table optimizer_table() {
+  Key betas = key("betas", AT(optimizer.eps), "decay of the moments").range(0, 1).below(1);
+  betas.rule.type = ValueType::two_numbers;
+  betas.get = [](const Experiment& e) { return Value(std::vector<double>{e.optimizer.beta1, e.optimizer.beta2}); };
+  betas.set = [](Experiment& e, const Value& value) {
+    const auto& both = std::get<std::vector<double>>(value);
+    e.optimizer.beta1 = both[0];
+    e.optimizer.beta2 = both[1];
+  };
+  return {"optimizer",
+          "AdamW.",
+          {key("name", AT(optimizer.name), "which optimizer")
+               .one_of({"adamw"})
+               .later({"adam", "sgd", "adamw8bit", "adafactor", "lion", "muon", "shampoo", "soap"}),
+           key("lr", AT(optimizer.lr), "highest learning rate").above(0), betas,
+           key("eps", AT(optimizer.eps), "added to the root of the second moment").above(0),
+           key("weight_decay", AT(optimizer.weight_decay), "decoupled weight decay").at_least(0),
+           key("decay_norms", AT(optimizer.decay_norms), "whether norms and biases decay too")}};
+}
+
+Table schedule_table() {
+  return {"schedule",
+          "The learning rate over the steps.",
+          {key("name", AT(schedule.name), "shape after the warm-up").one_of({"constant", "cosine"}).later({"wsd"}),
+           key("warmup_steps", AT(schedule.warmup_steps), "steps over which it rises; less than `train.steps`")
+               .range(0, 1e12),
+           key("min_lr_ratio", AT(schedule.min_lr_ratio), "last learning rate of cosine, as a part of the highest")
+               .range(0, 1),
+           refused("stable_steps", "it goes with the schedule \"wsd\": use \"cosine\" or \"constant\"")}};
+}
+
+Table parallel_table() {
+  Key checkpointing = key("activation_checkpointing", AT(parallel.activation_checkpointing),
+                          "whether blocks are computed again for the backward pass")
+                          .one_of({"none", "full"})
+                          .later({"a number"});
+  checkpointing.rule.type = ValueType::text;
+  checkpointing.get = [](const Experiment& e) {
+    return Value(std::string(e.parallel.activation_checkpointing ? "full" : "none"));
+  };
+  checkpointing.set = [](Experiment& e, const Value& value) {
+    e.parallel.activation_checkpointing = std::get<std::string>(value) == "full";
+  };
+  Key offload =
+      key("cpu_offload", AT(parallel.activation_checkpointing), "only `false` in this version").later({"true"});
+  offload.get = [](const Experiment&) { return Value(false); };
+  offload.set = [](Experiment&, const Value&) {};
+  return {"parallel",
+          "Ranks, and what each of them holds.",
+          {key("processes", AT(parallel.processes), "ranks").range(1, 65536).not_in_identity(),
+           key("strategy", AT(parallel.strategy), "what is sharded: everything, all but the parameters, nothing")
+               .later({"hybrid_shard"})
+               .not_in_identity(),
+           refused("shard_group_size", "it goes with the strategy \"hybrid_shard\": use \"full_shard\""),
+           key("precision", AT(parallel.precision), "of the computation; parameters stay fp32").later({"fp16"}),
+           checkpointing, offload,
+           key("device", AT(parallel.device), "where it runs").one_of({"auto", "cpu", "cuda"}).not_in_identity(),
+           key("timeout_seconds", AT(parallel.timeout_seconds), "longest wait for another rank")
+               .range(1, 86400)
+               .not_in_identity()}};
+}
+
+Table checkpoint_table() {
+  Table table{"checkpoint",
+              "What is saved for resuming; the end is always saved.",
+              {key("every_steps", AT(checkpoint.every_steps), "0: only at the end").range(0, 1e12),
+               refused("every_minutes", "use every_steps"),
+               key("keep", AT(checkpoint.keep), "newest ones that stay").range(1, 1e6)}};
+  table.in_identity = false;
+  return table;
+}
+
+Table validation_table() {
+  Table table{
+      "validation",
+      "The unweighted loss on text that is not trained on. Without this table there is none.",
+      {key("every_steps", AT(validation.every_steps), "0: only at step 0 and at the end").range(0, 1e12),
+       key("batches", AT(validation.batches), "micro-batches over all ranks together").range(1, 1e9),
+       key("files", AT(validation.files), "patterns of files held out of every training set, those of the stages too")
+           .not_empty()
+           .is_path(Key::Names::paths)
+           .defaults_to("one file of `data.files` in twenty")
+           .unset_when_empty()}};
+  table.is_given = AT(validation.given);
+  table.give = [](Experiment& e) { e.validation.given = true; };
+  table.kinds = {"text"};
+  return table;
+}
+
+Table guard_table() {
+  return {
+      "guard",
+      "Steps whose numbers look broken are skipped. Non-finite ones always are.",
+      {key("loss_spike", AT(guard.loss_spike), "times the mean of the last `window` accepted losses; 0 is off")
+           .at_least(0),
+       key("window", AT(guard.window), "accepted losses of that mean; silent until there are so many").range(1, 1e6),
+       key("grad_norm", AT(guard.grad_norm), "largest norm before clipping; 0 is off").at_least(0),
+       key("max_in_a_row", AT(guard.max_in_a_row), "skipped steps in a row after which the run ends").range(1, 1e9)}};
+}
+
+Table log_table() {
+  Table table{"log",
+              "The run log.",
+              {key("every_steps", AT(log.every_steps), "steps between logged ones").range(1, 1e12),
+               key("database", AT(log.database), "file of the log, relative to the working directory").not_empty()}};
+  table.in_identity = false;
+  return table;
+}
+
+Table refused_table(std::string name, std::string instead) {
+  Table table;
+  table.name = std::move(name);
+  table.not_yet = std::move(instead);
+  return table;
+}
+
+}  // namespace
+
+Key& Key::unset_when_empty() {
+  get = [inner = get](const Experiment& e) -> std::optional<Value> {
+    const auto value = inner(e);
+    if (!value) return value;
+    const auto* integer = std::get_if<int64_t>(&*value);
+    const auto* number = std::get_if<double>(&*value);
+    const auto* text = std::get_if<std::string>(&*value);
+    const auto* texts = std::get_if<std::vector<std::string>>(&*value);
+    const bool empty =
+        (integer && *integer == 0) || (number && *number == 0) || (text && text->empty()) || (texts && texts->empty());
+    return empty ? std::nullopt : value;
+  };
+  return *this;
+}
+
+const std::vector<Table>& schema() {
+  static const std::vector<Table> tables{
+      head_table(),
+      plugin_table("pipeline", key("plugin", AT(pipeline.plugin), "which weighting or objective").required(),
+                   AT(pipeline)),
+      plugin_table("adapter", key("plugin", AT(adapter.plugin), "what is trained"), AT(adapter)),
+      model_table(),
+      reference_table(),
+      reference_model_table(),
+      refused_table("value", "leave the table out: this version has no critic"),
+      data_table(),
+      tokenizer_table(),
+      train_table(),
+      optimizer_table(),
+      schedule_table(),
+      parallel_table(),
+      checkpoint_table(),
+      validation_table(),
+      guard_table(),
+      log_table(),
+      refused_table("sweep", "run the members one by one with --set")};
+  return tables;
+}
+
+const Table* find_table(const std::string& name) {
+  const auto& tables = schema();
+  const auto found = std::find_if(tables.begin(), tables.end(), [&](const Table& t) { return t.name == name; });
+  return found == tables.end() ? nullptr : &*found;
+}
+
+const Key* find_key(const Table& table, const std::string& key) {
+  const auto found = std::find_if(table.keys.begin(), table.keys.end(), [&](const Key& k) { return k.name == key; });
+  return found == table.keys.end() ? nullptr : &*found;
+}
+
+std::string path_of(const std::string& table, const std::string& key) {
+  return table.empty() ? key : table + "." + key;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,30 @@
+// Messages go to stderr, plain when it is no terminal.
+#include "base/log.hpp"
+
+#include <gtest/gtest.h>
+
+namespace wmtp {
+namespace {
+
+TEST(Log, SendsMessagesToStderrWithoutTimeAndColour) {
+  configure_log({});
+  testing::internal::CaptureStderr();
+  log_info("step 1 {}");
+  log_warning("slow");
+  log_error("gone");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "step 1 {}\nwarning: slow\nerror: gone\n");
+}
+
+TEST(Log, LeavesOutInformationWhenQuiet) {
+  configure_log({.quiet = true});
+  testing::internal::CaptureStderr();
+  log_info("step 1");
+  log_warning("slow");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "warning: slow\n");
+  configure_log({});
+}
+
+TEST(Log, TakesNoColourOutsideATerminal) { EXPECT_FALSE(stderr_takes_color()); }
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,68 @@
+// Text helpers: names, numbers and times as people read them.
+#include "base/text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace wmtp {
+namespace {
+
+TEST(NearestName, FindsASlipOfTheHand) {
+  const std::vector<std::string> names{"dim", "layers", "heads", "warmup_steps"};
+  EXPECT_EQ(nearest_name("layres", names), "layers");
+  EXPECT_EQ(nearest_name("laters", names), "layers");
+  EXPECT_EQ(nearest_name("dims", names), "dim");
+}
+
+TEST(NearestName, KnowsAnUnfinishedName) { EXPECT_EQ(nearest_name("warmup", {"dim", "warmup_steps"}), "warmup_steps"); }
+
+TEST(NearestName, IsEmptyWhenNothingIsNear) {
+  EXPECT_EQ(nearest_name("colour", {"dim", "layers"}), "");
+  EXPECT_EQ(nearest_name("x", {"dim", "k"}), "");
+  EXPECT_EQ(nearest_name("", {"dim"}), "");
+  EXPECT_EQ(nearest_name(std::string(20000, 'a'), {"dim"}), "");
+}
+
+TEST(JoinNames, PutsAndBeforeTheLast) {
+  EXPECT_EQ(join_names({}), "");
+  EXPECT_EQ(join_names({"a"}), "a");
+  EXPECT_EQ(join_names({"a", "b", "c"}), "a, b and c");
+}
+
+TEST(Numbers, AreGroupedByThousands) {
+  EXPECT_EQ(with_thousands(0), "0");
+  EXPECT_EQ(with_thousands(999), "999");
+  EXPECT_EQ(with_thousands(1234567), "1,234,567");
+  EXPECT_EQ(with_thousands(-123456), "-123,456");
+}
+
+TEST(Bytes, AreShownInTheLargestUnitThatFits) {
+  EXPECT_EQ(human_bytes(512), "512 B");
+  EXPECT_EQ(human_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(human_bytes(1048575), "1.0 MiB");
+  EXPECT_EQ(human_bytes(INT64_MAX), "8.0 EiB");
+}
+
+TEST(Seconds, AreShownInTwoUnits) {
+  EXPECT_EQ(human_seconds(3.21), "3.2s");
+  EXPECT_EQ(human_seconds(59.7), "1m 00s");
+  EXPECT_EQ(human_seconds(75.2), "1m 15s");
+  EXPECT_EQ(human_seconds(3725), "1h 02m");
+  EXPECT_EQ(human_seconds(1.0 / 0.0), "?");
+}
+
+TEST(UtcNow, IsIso8601WithZ) {
+  const std::string now = utc_now();
+  ASSERT_EQ(now.size(), 20u);
+  EXPECT_EQ(now[4], '-');
+  EXPECT_EQ(now[10], 'T');
+  EXPECT_EQ(now.back(), 'Z');
+}
+
+TEST(NowNs, Advances) {
+  const int64_t first = now_ns();
+  EXPECT_GT(first, 1'700'000'000'000'000'000);
+  EXPECT_GE(now_ns(), first);
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,134 @@
+// An experiment as text, as a hash and as flat values.
+#include "experiment/reference_doc.hpp"
+#include "experiment_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+class Canonical : public ExperimentFolder {
+ protected:
+  Experiment reload(const Experiment& e) const {
+    return load_experiment({write("again.toml", to_toml(e)), {}, known_plugin, {}});
+  }
+  std::string hash(const std::vector<std::string>& overrides, const IdentityParts& parts = {}) const {
+    return config_hash(load(text_experiment, overrides), parts);
+  }
+};
+
+void expect_equal(const Experiment& a, const Experiment& b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.seed, b.seed);
+  EXPECT_EQ(a.pipeline, b.pipeline);
+  EXPECT_EQ(a.adapter, b.adapter);
+  EXPECT_EQ(a.model, b.model);
+  EXPECT_EQ(a.reference, b.reference);
+  EXPECT_EQ(a.data, b.data);
+  EXPECT_EQ(a.train, b.train);
+  EXPECT_EQ(a.optimizer, b.optimizer);
+  EXPECT_EQ(a.schedule, b.schedule);
+  EXPECT_EQ(a.parallel, b.parallel);
+  EXPECT_EQ(a.checkpoint, b.checkpoint);
+  EXPECT_EQ(a.validation, b.validation);
+  EXPECT_EQ(a.guard, b.guard);
+  EXPECT_EQ(a.log, b.log);
+}
+
+TEST_F(Canonical, IsReadBackToAnEqualValue) {
+  const std::string rho1 = with(small, "baseline", "rho1");
+  for (const Experiment& e :
+       {load(small),
+        load(small, {"optimizer.lr=0.1", "optimizer.betas=[0, 0.999]", "schedule.name=cosine",
+                     "parallel.activation_checkpointing=full", "adapter.plugin=lora", "guard.loss_spike=1e300"}),
+        load(small, {"data.kind=tokens", "data.file=\"/data/a \\\"b\\\\\\u0007.bin\"", "data.dtype=uint32"}),
+        load(with(text_experiment, "steps = 10", "epochs = 1.5"),
+             {"data.files=[\"/c/**.py\"]", "data.tokenizer.files=[\"/c/*\"]", "data.exclude=[\"/d\"]",
+              "validation.files=[\"/v\"]", "validation.every_steps=3"}),
+        load(rho1 + "[reference]\nweights = \"run:b\"\nstrategy = \"no_shard\"\nprecision = \"bf16\"\n"
+                    "[reference.model]\ndim = 128\n")}) {
+    SCOPED_TRACE(to_toml(e));
+    expect_equal(reload(e), e);
+    EXPECT_EQ(to_toml(reload(e)), to_toml(e));
+  }
+}
+
+TEST_F(Canonical, MakesPathsAbsoluteAndKeepsTheStage) {
+  write("b.toml", text_experiment);
+  const Experiment e = load(with(text_experiment, "baseline", "rho1") +
+                                "[reference]\nexperiment = \"b.toml\"\n"
+                                "[validation]\nfiles = [\"held/*\"]\n",
+                            {"model.weights=w/x.safetensors"});
+  const std::string text = to_toml(e);
+  expect_in_order(text, {"weights = \"" + folder_.string() + "/w/x.safetensors\"",
+                         "experiment = \"" + folder_.string() + "/b.toml\"",
+                         "files = [\"" + folder_.string() + "/corpus/**.py\"]", "database = \"runs/wmtp.db\""});
+  const Experiment again = reload(e);
+  EXPECT_EQ(to_toml(again), text);
+  EXPECT_EQ(to_toml(*again.reference_stage), to_toml(*e.reference_stage));
+}
+
+TEST_F(Canonical, HasEveryKeyWithItsDefault) {
+  const std::string text = to_toml(load(small));
+  expect_in_order(
+      text, {"name = \"small\"\nseed = 0\n", "[pipeline]\nplugin = \"baseline\"\n", "[adapter]\nplugin = \"full\"\n",
+             "kv_heads = 4\n", "rope_theta = 10000.0\n", "lr = 0.0003\nbetas = [0.9, 0.95]\n",
+             "strategy = \"full_shard\"\n", "cpu_offload = false\n", "[log]\nevery_steps = 1\n"});
+}
+
+TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
+  const std::string base = hash({});
+  EXPECT_EQ(base.size(), 64u);
+  for (const std::string same :
+       {"name=other", "log.every_steps=7", "log.database=x.db", "checkpoint.every_steps=3", "checkpoint.keep=9",
+        "parallel.processes=2", "parallel.strategy=no_shard", "parallel.device=cpu", "data.files=[\"elsewhere/*\"]",
+        "data.exclude=[\"x\"]", "train.clip_norm=1.0", "adapter.plugin=full"}) {
+    EXPECT_EQ(hash({same}), base) << same;
+  }
+}
+
+TEST_F(Canonical, HashTellsWhatChangesTheResult) {
+  const std::string base = hash({});
+  for (const std::string other :
+       {"seed=1", "train.steps=11", "optimizer.lr=0.1", "parallel.precision=bf16", "train.batch_size=3",
+        "adapter.plugin=lora", "data.order=sequential", "model.dim=128", "validation.every_steps=3"}) {
+    EXPECT_NE(hash({other}), base) << other;
+  }
+  EXPECT_NE(hash({}, {{"data", "1"}}), base);
+  EXPECT_NE(hash({}, {{"data", "1"}}), hash({}, {{"data", "2"}}));
+  EXPECT_NE(hash({}, {{"a", "b\" = \"c"}}), hash({}, {{"a\" = \"b", "c"}}));
+}
+
+TEST_F(Canonical, GivesFlatValuesOfTheirTypes) {
+  const auto flat = flat_values(load(small, {"adapter.plugin=lora"}));
+  EXPECT_EQ(std::get<int64_t>(flat.at("train.batch_size")), 2);
+  EXPECT_EQ(std::get<double>(flat.at("optimizer.lr")), 3e-4);
+  EXPECT_EQ(std::get<std::string>(flat.at("parallel.strategy")), "full_shard");
+  EXPECT_EQ(std::get<std::string>(flat.at("optimizer.betas")), "[0.9, 0.95]");
+  EXPECT_EQ(std::get<int64_t>(flat.at("adapter.rank")), 8);
+  EXPECT_EQ(std::get<std::string>(flat.at("name")), "small");
+  EXPECT_EQ(flat.count("train.epochs"), 0u);
+  EXPECT_EQ(flat.count("reference.weights"), 0u);
+}
+
+TEST_F(Canonical, CountsTheParametersOfTheModel) {
+  ModelConfig m;
+  m.dim = 4;
+  m.layers = 3;
+  m.heads = 2;
+  m.kv_heads = 1;
+  m.ffn_dim = 8;
+  m.vocab_size = 10;
+  // A block: wq, wo 16 each, wk, wv 8 each, w1..w3 32 each, two norms of 4; then embedding, output and the last norm.
+  EXPECT_EQ(num_parameters(m), 3 * (2 * 16 + 2 * 8 + 3 * 32 + 2 * 4) + 2 * 40 + 4);
+}
+
+TEST_F(Canonical, ReferencePageIsTheOneInDocs) {
+  const auto page = std::filesystem::path(__FILE__).parent_path() / "../../../docs/experiment.md";
+  // The way to write the page anew: WMTP_WRITE_DOCS=1 in the environment of this test.
+  if (std::getenv("WMTP_WRITE_DOCS")) std::ofstream(page) << experiment_reference_markdown();
+  std::ifstream stream(page);
+  const std::string text((std::istreambuf_iterator<char>(stream)), {});
+  EXPECT_EQ(text, experiment_reference_markdown()) << "run this test with WMTP_WRITE_DOCS=1 and look at the change";
+}
+
+}  // namespace
+}  // namespace wmtp

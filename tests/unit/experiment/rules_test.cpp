@@ -1,0 +1,139 @@
+// Rules that span several keys, and the plugins' own keys.
+#include "experiment_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+using Rules = ExperimentFolder;
+using PluginOptions = ExperimentFolder;
+
+TEST_F(Rules, HoldTheShapeOfTheModel) {
+  expect_in_order(refused(small, {"model.heads=5"}),
+                  {"--set model.heads=5: found 5 heads for dim 64, wanted a divisor"});
+  expect_in_order(refused(small, {"model.heads=64"}), {"dim / heads is 1, wanted an even number"});
+  expect_in_order(refused(small, {"model.kv_heads=3"}), {"found 3 kv_heads for 4 heads"});
+  expect_in_order(refused(small, {"model.layers=3"}), {"found 3 layers for 4 future_tokens"});
+  EXPECT_EQ(num_trunk_blocks(load(small, {"model.layers=4"}).model), 0);
+  refused(small, {"model.future_tokens=0"});
+}
+
+TEST_F(Rules, HoldTheLengthOfTheSequences) {
+  expect_in_order(refused(small, {"train.sequence_length=4"}), {"found a sequence of 4 tokens for 4 future_tokens"});
+  expect_in_order(refused(small, {"model.max_sequence_length=31"}),
+                  {"a.toml:14:19: a sequence longer than the model: found 32 tokens, wanted at most"});
+  EXPECT_NO_THROW(load(small, {"model.max_sequence_length=32"}));
+}
+
+TEST_F(Rules, WantExactlyOneOfStepsAndEpochs) {
+  expect_in_order(refused(with(small, "steps = 10\n", "")), {"a.toml:11:2: [train] lacks steps or epochs"});
+  expect_in_order(refused(text_experiment, {"train.epochs=1"}), {"found both steps and epochs"});
+  EXPECT_EQ(load(with(text_experiment, "steps = 10", "epochs = 1.5")).train.epochs, 1.5);
+  expect_in_order(refused(with(small, "steps = 10", "epochs = 1")), {"random data has no end"});
+}
+
+TEST_F(Rules, WantTheWarmUpToEndBeforeTheRun) {
+  expect_in_order(refused(small, {"schedule.warmup_steps=10"}),
+                  {"found 10 warmup_steps, wanted less than [train] steps = 10"});
+  EXPECT_NO_THROW(load(small, {"schedule.warmup_steps=9"}));
+}
+
+TEST_F(Rules, GiveEachKindOfDataItsOwnKeys) {
+  expect_in_order(refused(small, {"data.files=[\"a\"]"}),
+                  {"[data] files does not go with kind \"random\"", "kind text"});
+  expect_in_order(refused(text_experiment, {"data.file=ids.bin"}), {"[data] file does not go with kind \"text\""});
+  expect_in_order(refused(small, {"data.dtype=uint32"}), {"[data] dtype does not go with"});
+  expect_in_order(refused(small + "[validation]\nbatches = 2\n"),
+                  {"[validation] does not go with data of kind \"random\""});
+  expect_in_order(refused(small + "[data.tokenizer]\nkind = \"byte\"\n"), {"[data.tokenizer] does not go with"});
+  expect_in_order(refused(with(text_experiment, "files = [\"corpus/**.py\"]\n[", "[")),
+                  {"[data] lacks files, which kind \"text\""});
+  expect_in_order(refused(small, {"data.kind=tokens"}), {"[data] lacks file, which kind \"tokens\""});
+  refused(text_experiment, {"data.files=[]"});
+  refused(text_experiment, {"data.files=[\"\"]"});
+  refused(small, {"data.kind=tokens", "data.file=\"\""});
+}
+
+TEST_F(Rules, TakeTheVocabularyFromTheTokenizer) {
+  EXPECT_EQ(load(text_experiment).model.vocab_size, 512);
+  EXPECT_EQ(load(text_experiment, {"model.vocab_size=512"}).model.vocab_size, 512);
+  expect_in_order(refused(text_experiment, {"model.vocab_size=100"}),
+                  {"found vocab_size 100, but the tokenizer has 512"});
+  expect_in_order(refused(with(text_experiment, "vocab_size = 512\n", "")), {"[data.tokenizer] lacks vocab_size"});
+  expect_in_order(refused(with(small, "vocab_size = 100\n", "")), {"a.toml:4:2: [model] lacks vocab_size"});
+}
+
+TEST_F(Rules, ReadTextBytewiseWithoutATokenizer) {
+  const std::string bytes =
+      with(text_experiment, "[data.tokenizer]\nkind = \"bpe\"\nfiles = [\"corpus/**.py\"]\nvocab_size = 512\n", "");
+  EXPECT_EQ(load(bytes).model.vocab_size, 258);
+  EXPECT_EQ(load(bytes).data.tokenizer.kind, "byte");
+  expect_in_order(refused(bytes + "[data.tokenizer]\nvocab_size = 300\n"),
+                  {"found vocab_size 300, but the byte tokenizer has 258"});
+  expect_in_order(refused(bytes + "[data.tokenizer]\nfiles = [\"a\"]\n"), {"the byte tokenizer is not trained"});
+}
+
+TEST_F(Rules, WantANameThatCanBeAFolder) {
+  for (const std::string& name : std::vector<std::string>{"", "a/b", "..", "-x", "a b", std::string(65, 'a')}) {
+    expect_in_order(refused(small, {"name=\"" + name + "\""}), {"name: found"});
+  }
+}
+
+TEST_F(Rules, WantAReferenceWhereThePipelineReadsOne) {
+  expect_in_order(refused(with(small, "baseline", "rho1")),
+                  {"a.toml:3:10: pipeline \"rho1\" reads reference.loss, but there is no [reference]"});
+  const std::string rho1 = with(small, "baseline", "rho1");
+  EXPECT_EQ(load(rho1 + "[reference]\nweights = \"run:base\"\n").reference.weights, "run:base");
+  expect_in_order(refused(rho1 + "[reference]\n"), {"a.toml:15:2: [reference] lacks experiment or weights"});
+  expect_in_order(refused(small + "[reference]\nweights = \"run:base\"\n"), {"reads nothing of a reference"});
+  write("b.toml", small);
+  expect_in_order(refused(rho1 + "[reference]\nweights = \"run:base\"\nexperiment = \"b.toml\"\n"),
+                  {"found both experiment and weights"});
+}
+
+TEST_F(Rules, GiveTheReferenceItsOwnShape) {
+  const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:base\"\n[reference.model]\n";
+  const Experiment e = load(rho1 + "dim = 128\nheads = 2\n");
+  ASSERT_TRUE(e.reference.model);
+  EXPECT_EQ(e.reference.model->dim, 128);
+  EXPECT_EQ(e.reference.model->kv_heads, 2);
+  EXPECT_EQ(e.reference.model->ffn_dim, 512);
+  EXPECT_EQ(e.reference.model->layers, 6);
+  EXPECT_EQ(e.reference.model->future_tokens, 4);
+  EXPECT_EQ(e.reference.model->rope_theta, 10000.0);
+  EXPECT_EQ(e.reference.model->max_sequence_length, 32);
+  expect_in_order(refused(rho1 + "dim = 66\n"), {"found 4 heads for dim 66"});
+  expect_in_order(refused(rho1 + "vocab_size = 7\n"), {"wanted the same vocabulary"});
+  expect_in_order(refused(rho1 + "max_sequence_length = 8\n"), {"a sequence longer than the model"});
+  expect_in_order(refused(rho1 + "weights = \"x\"\n"), {"unknown key \"weights\" in [reference.model]"});
+}
+
+TEST_F(Rules, SayNothingThatFollowsFromAMistakeAlreadyTold) {
+  const std::string told = refused(small, {"model.heads=\"x\"", "train.sequence_length=1.5", "data.kind=txet"});
+  size_t lines = 0;
+  for (size_t at = 0; (at = told.find("^", at)) != std::string::npos; ++at) ++lines;
+  EXPECT_EQ(lines, 3u) << told;
+}
+
+TEST_F(PluginOptions, AreCheckedByThePluginsOwnSchema) {
+  const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:base\"\n";
+  const Experiment e = load(rho1, {"pipeline.keep=1", "adapter.plugin=lora", "adapter.targets=[\"wv\"]"});
+  EXPECT_EQ(std::get<double>(e.pipeline.options.at("keep")), 1.0);
+  EXPECT_EQ(std::get<std::string>(e.pipeline.options.at("mode")), "signed");
+  EXPECT_EQ(std::get<int64_t>(e.adapter.options.at("rank")), 8);
+  EXPECT_EQ(std::get<std::vector<std::string>>(e.adapter.options.at("targets")), std::vector<std::string>{"wv"});
+  expect_in_order(refused(rho1, {"pipeline.kep=0.5"}),
+                  {"unknown option \"kep\" of pipeline \"rho1\"", "did you mean \"keep\"?"});
+  expect_in_order(refused(rho1, {"pipeline.keep=1.5"}),
+                  {"[pipeline] keep: found the number 1.5, wanted a number from 0 to 1"});
+  expect_in_order(refused(rho1, {"pipeline.keep=nan"}), {"[pipeline] keep: found the number nan"});
+  expect_in_order(refused(rho1, {"pipeline.limit=nan"}), {"[pipeline] limit: found the number nan"});
+  expect_in_order(refused(rho1, {"pipeline.mode=singed"}), {"did you mean \"signed\"?"});
+  expect_in_order(refused(rho1, {"pipeline.per_rank=1"}), {"wanted true or false"});
+  expect_in_order(refused(small, {"adapter.plugin=lora", "adapter.targets=[\"wx\"]"}),
+                  {"found the text \"wx\", wanted a list out of"});
+  expect_in_order(refused(small, {"pipeline.keep=0.5"}),
+                  {"unknown option \"keep\" of pipeline \"baseline\"", "it has no options"});
+}
+
+}  // namespace
+}  // namespace wmtp

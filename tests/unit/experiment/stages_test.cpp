@@ -1,0 +1,79 @@
+// Stages: the experiment that [reference] names is loaded with its own mistakes, and leaves out what its parent holds
+// out.
+#include "experiment_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+class Stages : public ExperimentFolder {
+ protected:
+  const std::string parent_ = with(text_experiment, "baseline", "rho1") + "[reference]\nexperiment = \"b.toml\"\n";
+};
+
+TEST_F(Stages, AreLoadedBesideTheExperimentThatNamesThem) {
+  write("b.toml", text_experiment);
+  const Experiment e = load(parent_);
+  ASSERT_TRUE(e.reference_stage);
+  EXPECT_EQ(e.reference_stage->name, "words");
+  EXPECT_EQ(e.reference_stage->file, folder_ / "b.toml");
+  EXPECT_FALSE(load(text_experiment).reference_stage);
+}
+
+TEST_F(Stages, LeaveOutTheValidationFilesOfAllThatNeedThem) {
+  write("b.toml", parent_.substr(0, parent_.find("[reference]")) +
+                      "[validation]\nfiles = [\"own/*.py\"]\n[reference]\nexperiment = \"c.toml\"\n");
+  write("c.toml", text_experiment + "[validation]\n");
+  const Experiment e = load(parent_ + "[validation]\nfiles = [\"held/*.py\", \"/abs/x.py\"]\n");
+  const std::vector<std::string> held{folder_ / "held/*.py", "/abs/x.py"};
+  EXPECT_TRUE(e.data.exclude.empty());
+  EXPECT_EQ(e.reference_stage->data.exclude, held);
+  ASSERT_EQ(e.reference_stage->reference_stage->data.exclude.size(), 3u);
+  EXPECT_EQ(e.reference_stage->reference_stage->data.exclude[2], folder_ / "own/*.py");
+}
+
+TEST_F(Stages, HaveTheirMistakesToldWithTheirOwnFileAfterTheParents) {
+  write("b.toml", text_experiment + "stesp = 3\n");
+  const std::string told = refused(parent_ + "[train2]\n");
+  expect_in_order(told, {"a.toml:", "unknown table [train2]", "b.toml:19:1: unknown key \"stesp\" in [train]"});
+}
+
+TEST_F(Stages, AreRefusedWhereTheyAreMissing) {
+  expect_in_order(refused(parent_), {"a.toml:20:14: b.toml: no such file", "    experiment = \"b.toml\"\n", "^"});
+}
+
+TEST_F(Stages, MayNotNeedThemselves) {
+  write("b.toml", with(parent_, "b.toml", "a.toml"));
+  expect_in_order(refused(parent_), {"b.toml:20:14: a stage that needs itself: a.toml > b.toml > a.toml"});
+  expect_in_order(refused(with(parent_, "b.toml", "./a.toml")), {"a.toml > a.toml"});
+}
+
+TEST_F(Stages, ShareTheTokenizerWithTheirParent) {
+  write("b.toml", with(text_experiment, "vocab_size = 512", "vocab_size = 300"));
+  expect_in_order(refused(parent_), {"a.toml:20:14: the stage has another tokenizer: found bpe with 300 tokens"});
+  write("b.toml", with(text_experiment, "files = [\"corpus/**.py\"]\nvocab", "files = [\"other/**.py\"]\nvocab"));
+  expect_in_order(refused(parent_), {"the stage has another tokenizer"});
+  write("b.toml", with(text_experiment, "files = [\"corpus/**.py\"]\nvocab", "files = [\"./corpus/**.py\"]\nvocab"));
+  EXPECT_NO_THROW(load(parent_));
+}
+
+TEST_F(Stages, ShareTheVocabularyWhereThereIsNoTokenizer) {
+  const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nexperiment = \"b.toml\"\n";
+  write("b.toml", small);
+  EXPECT_NO_THROW(load(rho1));
+  write("b.toml", with(small, "vocab_size = 100", "vocab_size = 101"));
+  expect_in_order(refused(rho1), {"the stage has 101 tokens, wanted vocab_size 100"});
+}
+
+TEST_F(Stages, TakeSequencesAsLongAsTheirParents) {
+  write("b.toml", with(text_experiment, "sequence_length = 32", "sequence_length = 16"));
+  expect_in_order(refused(parent_),
+                  {"a sequence longer than the stage's model: found sequence_length 32, wanted at most 16"});
+}
+
+TEST_F(Stages, FailWithStatusThreeWhenOnlyTheirPluginDoes) {
+  write("b.toml", with(text_experiment, "baseline", "absent"));
+  expect_in_order(refused(parent_, {}, ExitStatus::plugin), {"b.toml:3:10: no pipeline \"absent\""});
+}
+
+}  // namespace
+}  // namespace wmtp
