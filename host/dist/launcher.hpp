@@ -1,16 +1,22 @@
 // Launcher: the parent of all ranks of one job on this machine. [launcher process; knows no LibTorch]
 //
-// 1. picks a free port on the loopback, starts `num_ranks` children with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
-//    MASTER_PORT, WMTP_LAUNCHER=1; each dies with its parent (PR_SET_PDEATHSIG)
+// 1. picks a free port on the loopback, starts `num_ranks` children with RANK, WORLD_SIZE, LOCAL_RANK,
+//    LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, WMTP_LAUNCHER=1 and, unless it is set, OMP_NUM_THREADS (cores /
+//    ranks); each is in a process group of its own (a terminal's Ctrl-C reaches only us) and dies with us
+//    (PR_SET_PDEATHSIG)
 // 2. forwards their stdout and stderr line by line, never mixing two lines; lines of ranks other than 0 get "[rank N] "
 //    (rank 0's terminal stays a terminal when ours is one, so that it can draw its progress line)
-// 3. SIGINT and SIGTERM are passed to all ranks (second one: SIGKILL at once)
+// 3. SIGINT, SIGTERM and SIGHUP are passed to all ranks once, with no time limit; the second one: SIGKILL at once
 // 4. the first rank to end badly decides: the others get `grace_seconds` to report the same fault, then SIGTERM, then
-//    SIGKILL; no rank outlives this call
-// The result is the first bad rank's exit code; a rank killed by a signal counts as peer lost (6) and is named.
+//    after `kill_seconds` SIGKILL; no rank outlives this call, nor this process
+//
+// The result: a fault of its own kind (2, 3, 4, 5, 7, 8, 70; the first of them) wins over 75, which wins over 6. A rank
+// killed by a signal counts as 6 and is named; one killed by the signal that we passed on, as 75; an exit code that is
+// none of ours as 70.
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,18 +25,23 @@
 namespace wmtp {
 
 struct LaunchRequest {
-  std::filesystem::path program;        ///< this executable
-  std::vector<std::string> arguments;   ///< argv[1..] of each rank
+  std::filesystem::path program;                   ///< this executable
+  std::vector<std::string> arguments;              ///< argv[1..] of each rank
+  std::map<std::string, std::string> environment;  ///< beside ours and the variables above
   int num_ranks = 1;
-  double grace_seconds = 5;
-  int port = 0;                         ///< 0: pick a free one; a taken one is Error(usage)
+  double grace_seconds = 3;
+  double kill_seconds = 1;
+  int port = 0;  ///< 0: pick a free one; a taken one is Error(usage)
 };
 
 struct LaunchResult {
   ExitStatus status = ExitStatus::done;
-  bool rank0_died = false;              ///< it could not close the run's row itself
+  std::string reason;       ///< "rank 1 was killed by SIGKILL"; empty when done
+  bool rank0_died = false;  ///< it could not close the run's row itself
 };
 
+/// Error(usage) for a taken port, Error(storage) when the system gives no process or pipe. Returns when all ranks
+/// ended.
 LaunchResult launch_ranks(const LaunchRequest& request);
 
 }  // namespace wmtp

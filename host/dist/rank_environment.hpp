@@ -18,7 +18,12 @@ struct RankEnvironment {
 
 /// The job that the environment describes (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT; else SLURM_PROCID,
 /// SLURM_NTASKS, SLURM_LOCALID with MASTER_ADDR from SLURM_LAUNCH_NODE_IPADDR and a port from SLURM_JOB_ID), or nothing
-/// when this process stands alone. A half-set environment is Error(usage) naming what is missing.
+/// when this process stands alone: MASTER_ADDR and MASTER_PORT by themselves describe no job, nor does the script of a
+/// Slurm job of one task. A half-set environment is Error(usage) naming what is missing.
 std::optional<RankEnvironment> rank_environment();
+
+/// MASTER_PORT, for a process that stands alone and starts ranks; 0 when it is not set. Error(usage) when it is no
+/// port.
+int wanted_master_port();
 
 }  // namespace wmtp

@@ -1,23 +1,36 @@
 // Identity of an experiment: its configuration hash, with all that it depends on by content. Knows no LibTorch.
+//
+// Hashes of weight files are kept in `<the database's folder>/cache/hashes.json` by path, size and modification time,
+// replaced whole; a cache that cannot be read or written costs time and nothing else.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "experiment/experiment.hpp"
+#include "log/log_reader.hpp"
 #include "plugin/catalog.hpp"
 
 namespace wmtp {
 
-/// Hashes data, tokenizer and weights by content (a run's model by its manifest), plugins by name and version, stages by
-/// their own hashes. Error(data) when one of them is missing.
-std::string experiment_hash(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& database);
+/// Hashes data, tokenizer and weights by content (a run's model by its manifest), plugins by name and version, stages
+/// by their own hashes. Error(data) when one of them is missing.
+std::string experiment_hash(const Experiment& experiment, const Catalog& catalog,
+                            const std::filesystem::path& database);
 
-/// A finished run of this hash whose model/ verifies, or an empty path.
+/// The newest finished run of this hash whose model/ verifies.
+std::optional<FinishedRun> reusable_run(const std::string& config_hash, const std::filesystem::path& database);
+
+/// The model/ of that run, or an empty path.
 std::filesystem::path finished_model(const std::string& config_hash, const std::filesystem::path& database);
 
 /// "run:NAME", a file or a folder -> the folder or file to read. Error(data) when there is none.
 std::filesystem::path resolve_weights(const std::string& weights, const Experiment& experiment,
                                       const std::filesystem::path& database);
+
+/// SHA-256 of what `weights` (a file or a folder) holds: of the manifest where there is one, which has a sum of every
+/// byte; else of names and contents of the files in it.
+std::string weights_content_hash(const std::filesystem::path& weights, const std::filesystem::path& database);
 
 }  // namespace wmtp

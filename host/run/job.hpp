@@ -1,4 +1,4 @@
-// What `wmtp-host run` was asked for, and the engine's two doors. Plain values; knows no LibTorch.
+// What `wmtp-host run` was asked for, and the engine's doors. Plain values; knows no LibTorch.
 #pragma once
 
 #include <filesystem>
@@ -12,16 +12,26 @@ namespace wmtp {
 
 struct Job {
   Experiment experiment;
-  std::filesystem::path database;   ///< --db, WMTP_DB, or log.database
+  std::filesystem::path database;  ///< --db, WMTP_DB, or log.database
   bool resume = false;
   bool quiet = false;
   bool color = false;
   std::vector<std::filesystem::path> plugin_folders;  ///< --plugin-dir
 };
 
-/// `run` on one rank: stages that the log lacks, then the experiment. Loads libwmtp_engine.so.
-/// Returns the process's exit code; says what went wrong on stderr. Never throws.
+/// Names a file that the launcher made: rank 0 writes its run's id into it, in decimal, as soon as the row exists, so
+/// that the launcher can close the row of a rank 0 that died (close_lost_run). Not set under a foreign launcher.
+inline constexpr const char* run_id_file_variable = "WMTP_RUN_ID_FILE";
+
+// The doors load libwmtp_engine.so on first use, for the life of the process.
+
+/// `run` on one rank. Alone with own_launcher the stages are there already; under a foreign launcher the ranks run
+/// those that the log lacks, one after another. Returns the process's exit code; says what went wrong on stderr. Never
+/// throws.
 int run_rank(const Job& job, const RankEnvironment& environment);
+
+/// `data prepare`: tokenizer and token files of the experiment, in this process alone. As run_rank.
+int run_prepare(const Job& job);
 
 /// The probe child's way to a plugin's JSON description (see plugin/probe.hpp). Throws Error(plugin).
 std::string describe_with_engine(const std::string& plugin_file);

@@ -1,0 +1,312 @@
+#include "dist/launcher.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <optional>
+
+#include "dist/child_process.hpp"
+#include "dist/line_forwarder.hpp"
+
+namespace wmtp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Clock::time_point seconds_from_now(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+/// Binds as a listener would, to see whether one could; returns the port.
+int free_port(int wanted) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) throw Error(ExitStatus::storage, std::string("cannot make a socket: ") + std::strerror(errno));
+  const int yes = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_ANY);  // any: a listener on one address only is in the way too
+  address.sin_port = htons(static_cast<uint16_t>(wanted));
+  socklen_t size = sizeof address;
+  const bool is_free = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 && listen(fd, 1) == 0 &&
+                       getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  const int error = errno;
+  close(fd);
+  if (!is_free && wanted != 0) {
+    throw Error(ExitStatus::usage, "port " + std::to_string(wanted) + " cannot be used for the ranks to meet: " +
+                                       std::strerror(error) + "; unset MASTER_PORT to have a free one picked");
+  }
+  if (!is_free) throw Error(ExitStatus::storage, std::string("found no free port: ") + std::strerror(error));
+  return ntohs(address.sin_port);
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, int port) {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  const std::string count = std::to_string(request.num_ranks), number = std::to_string(rank);
+  variables.emplace("OMP_NUM_THREADS", std::to_string(std::max(1, usable_cores() / request.num_ranks)));
+  for (const auto& [name, value] : request.environment) variables[name] = value;
+  for (const char* name : {"RANK", "LOCAL_RANK"}) variables.insert_or_assign(name, number);
+  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) variables.insert_or_assign(name, count);
+  variables.insert_or_assign("MASTER_ADDR", std::string("127.0.0.1"));
+  variables.insert_or_assign("MASTER_PORT", std::to_string(port));
+  variables.insert_or_assign("WMTP_LAUNCHER", std::string("1"));
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+/// SIGINT, SIGTERM, SIGHUP and SIGCHLD as a file descriptor for the time of the launch.
+class SignalStream {
+ public:
+  SignalStream() {
+    std::signal(SIGCHLD, SIG_DFL);  // inherited as ignored, children would vanish without a status
+    struct sigaction hang_up;
+    sigaction(SIGHUP, nullptr, &hang_up);
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    for (int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&wanted, signal);
+    if (hang_up.sa_handler != SIG_IGN) sigaddset(&wanted, SIGHUP);  // nohup means it
+    sigprocmask(SIG_BLOCK, &wanted, &before_);
+    fd_ = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  ~SignalStream() {
+    close(fd_);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SignalStream(const SignalStream&) = delete;
+
+  int fd() const { return fd_; }
+  const sigset_t& mask_before() const { return before_; }
+  /// The next one that came in, or 0.
+  int next() const {
+    signalfd_siginfo info;
+    return read(fd_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_;
+  int fd_;
+};
+
+/// A reader that went away is an error of write(), which the sinks know how to take.
+class IgnoredPipeSignal {
+ public:
+  IgnoredPipeSignal() : before_(std::signal(SIGPIPE, SIG_IGN)) {}
+  ~IgnoredPipeSignal() { std::signal(SIGPIPE, before_); }
+  IgnoredPipeSignal(const IgnoredPipeSignal&) = delete;
+
+ private:
+  void (*before_)(int);
+};
+
+/// How one rank ended.
+struct Ending {
+  ExitStatus status = ExitStatus::done;
+  bool by_itself = true;  ///< with an exit code of ours, so that it could tell and close what it had open
+  std::string text;
+};
+
+Ending ending_of(int rank, int wait_status, int passed_signal) {
+  const std::string name = "rank " + std::to_string(rank);
+  if (WIFSIGNALED(wait_status)) {
+    const int signal = WTERMSIG(wait_status);
+    const auto status = signal == passed_signal ? ExitStatus::interrupted : ExitStatus::peer;
+    return {status, false, name + " was killed by " + signal_name(signal)};
+  }
+  const int code = WEXITSTATUS(wait_status);
+  const std::string text = name + " ended with exit code " + std::to_string(code);
+  switch (static_cast<ExitStatus>(code)) {
+    case ExitStatus::done:
+      return {};
+    case ExitStatus::usage:
+    case ExitStatus::plugin:
+    case ExitStatus::data:
+    case ExitStatus::guard:
+    case ExitStatus::peer:
+    case ExitStatus::storage:
+    case ExitStatus::device_memory:
+    case ExitStatus::bug:
+    case ExitStatus::interrupted:
+      return {static_cast<ExitStatus>(code), true, text};
+  }
+  return {ExitStatus::bug, false, text + ", which is none of ours"};
+}
+
+class Launch {
+ public:
+  Launch(const LaunchRequest& request, LineSink& out, LineSink& err) : request_(request), out_(out), err_(err) {
+    const int port = free_port(request.port);
+    endings_.resize(static_cast<size_t>(request.num_ranks));
+    for (int rank = 0; rank < request.num_ranks; ++rank) start(rank, port);
+  }
+
+  LaunchResult run() {
+    while (order_.size() < ranks_.size()) {
+      wait_for_something();
+      while (const int signal = signals_.next()) {
+        if (signal != SIGCHLD) take_signal(signal);
+      }
+      reap();
+      escalate();
+    }
+    for (auto& source : sources_) source.drain();
+    return result();
+  }
+
+ private:
+  void start(int rank, int port);
+  void wait_for_something();
+  void take_signal(int signal);
+  void reap();
+  void note_ending(int rank, Ending ending);
+  void escalate();
+  LaunchResult result() const;
+
+  const LaunchRequest& request_;
+  LineSink& out_;
+  LineSink& err_;
+  SignalStream signals_;
+  std::vector<ChildProcess> ranks_;
+  std::vector<LineSource> sources_;
+  std::vector<std::optional<Ending>> endings_;
+  std::vector<int> order_;  ///< ranks as they ended
+  int passed_signal_ = 0;
+  bool killed_by_user_ = false;
+  enum class Patience { endless, grace, terminated, over } patience_ = Patience::endless;
+  Clock::time_point deadline_;
+};
+
+void Launch::start(int rank, int port) {
+  ChildRequest child;
+  child.program = request_.program;
+  child.arguments = request_.arguments;
+  child.environment = rank_variables(request_, rank, port);
+  child.inherit_stdout = rank == 0 && out_.terminal();
+  child.inherit_stderr = rank == 0 && err_.terminal();
+  child.signal_mask = signals_.mask_before();
+  ranks_.emplace_back(child);
+  const std::string prefix = rank == 0 ? "" : "[rank " + std::to_string(rank) + "] ";
+  sources_.emplace_back(ranks_.back().stdout_pipe(), prefix, out_);
+  sources_.emplace_back(ranks_.back().stderr_pipe(), prefix, err_);
+}
+
+void Launch::wait_for_something() {
+  std::vector<pollfd> wanted{{signals_.fd(), POLLIN, 0}};
+  for (LineSink* sink : {&out_, &err_}) wanted.push_back({sink->has_room() ? -1 : sink->fd(), POLLOUT, 0});
+  for (const auto& source : sources_) wanted.push_back({source.sink().has_room() ? source.fd() : -1, POLLIN, 0});
+  int timeout_ms = -1;
+  if (patience_ == Patience::grace || patience_ == Patience::terminated) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
+    timeout_ms = static_cast<int>(std::max<int64_t>(0, left));
+  }
+  if (poll(wanted.data(), wanted.size(), timeout_ms) <= 0) return;
+  if (wanted[1].revents) out_.write_some();
+  if (wanted[2].revents) err_.write_some();
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (wanted[3 + i].revents) sources_[i].read_some();
+  }
+}
+
+void Launch::take_signal(int signal) {
+  if (passed_signal_ != 0) {
+    err_.line("", "second " + signal_name(signal) + ": the ranks are killed, without a new checkpoint");
+    killed_by_user_ = true;
+    for (auto& rank : ranks_) rank.kill_group();
+    return;
+  }
+  passed_signal_ = signal == SIGHUP ? SIGTERM : signal;
+  err_.line("", signal_name(signal) + ": the ranks save and stop; once more to kill them at once");
+  for (auto& rank : ranks_) rank.send(passed_signal_);
+}
+
+void Launch::reap() {
+  for (int rank = 0; rank < request_.num_ranks; ++rank) {
+    if (endings_[static_cast<size_t>(rank)]) continue;
+    if (const auto status = ranks_[static_cast<size_t>(rank)].wait_status()) {
+      note_ending(rank, ending_of(rank, *status, passed_signal_));
+    }
+  }
+}
+
+void Launch::note_ending(int rank, Ending ending) {
+  // A rank that we told to go, because another had ended badly, may take that for a wish to stop.
+  const bool told = patience_ == Patience::terminated && passed_signal_ == 0;
+  if (told && ending.status == ExitStatus::interrupted) ending.status = ExitStatus::peer;
+  const bool bad = ending.status != ExitStatus::done && ending.status != ExitStatus::interrupted;
+  if (bad && patience_ == Patience::endless && !killed_by_user_) {
+    patience_ = Patience::grace;
+    deadline_ = seconds_from_now(request_.grace_seconds);
+    if (request_.num_ranks > 1 || !ending.by_itself) err_.line("", ending.text);
+  }
+  endings_[static_cast<size_t>(rank)] = std::move(ending);
+  order_.push_back(rank);
+}
+
+void Launch::escalate() {
+  if ((patience_ != Patience::grace && patience_ != Patience::terminated) || Clock::now() < deadline_) return;
+  const bool kill = patience_ == Patience::terminated;
+  for (int rank = 0; rank < request_.num_ranks; ++rank) {
+    if (endings_[static_cast<size_t>(rank)]) continue;
+    auto& child = ranks_[static_cast<size_t>(rank)];
+    err_.line("", "rank " + std::to_string(rank) + (kill ? " still does not end: killed" : " does not end: SIGTERM"));
+    if (kill) {
+      child.kill_group();
+    } else {
+      child.send(SIGTERM);
+    }
+  }
+  patience_ = kill ? Patience::over : Patience::terminated;
+  deadline_ = seconds_from_now(request_.kill_seconds);
+}
+
+LaunchResult Launch::result() const {
+  const auto weight = [](ExitStatus status) {
+    if (status == ExitStatus::done) return 0;
+    if (status == ExitStatus::peer) return 1;
+    return status == ExitStatus::interrupted ? 2 : 3;
+  };
+  LaunchResult result;
+  for (const int rank : order_) {
+    const Ending& ending = *endings_[static_cast<size_t>(rank)];
+    if (weight(ending.status) <= weight(result.status)) continue;
+    result.status = ending.status;
+    result.reason = ending.text;
+  }
+  if (killed_by_user_ && weight(result.status) < weight(ExitStatus::bug)) result.status = ExitStatus::interrupted;
+  result.rank0_died = !endings_[0]->by_itself;
+  return result;
+}
+
+}  // namespace
+
+LaunchResult launch_ranks(const LaunchRequest& request) {
+  const IgnoredPipeSignal ignored;
+  LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
+  LaunchResult result = Launch(request, out, err).run();
+  // The signals are the system's again: a reader that never reads can be left with Ctrl-C.
+  out.flush();
+  err.flush();
+  return result;
+}
+
+}  // namespace wmtp

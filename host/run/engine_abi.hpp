@@ -1,0 +1,18 @@
+// What libwmtp_engine.so exports for engine_door.cpp: plain functions that throw nothing. Both sides include this file
+// and are built together; no other version of the engine fits.
+#pragma once
+
+#include <string>
+
+#include "run/job.hpp"
+
+extern "C" {
+
+/// run_rank() and run_prepare() of run/job.hpp: the process's exit code, after having said on stderr what went wrong.
+int wmtp_engine_run(const wmtp::Job* job, const wmtp::RankEnvironment* environment);
+int wmtp_engine_prepare(const wmtp::Job* job);
+
+/// 0 and the plugin's description as JSON, or an exit code and the reason as plain text.
+int wmtp_engine_describe(const char* plugin_file, std::string* json_or_error);
+
+}  // extern "C"

@@ -1,0 +1,93 @@
+// The only place that loads libwmtp_engine.so, and with it LibTorch: in a rank, in `data prepare`, in the probe child.
+// It is never closed: tensors and threads of LibTorch live to the end of the process.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "base/error.hpp"
+#include "run/engine_abi.hpp"
+#include "run/job.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr const char* engine_name = "libwmtp_engine.so";
+
+/// Beside the library that holds this function, else ../lib from the program.
+std::filesystem::path engine_file() {
+  std::vector<std::filesystem::path> folders;
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&engine_file), &here) != 0 && here.dli_fname) {
+    folders.push_back(std::filesystem::absolute(here.dli_fname).parent_path());
+  }
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) folders.push_back(program.parent_path().parent_path() / "lib");
+  std::string places;
+  for (const auto& folder : folders) {
+    if (std::filesystem::exists(folder / engine_name)) return folder / engine_name;
+    places += "\n  " + (folder / engine_name).string();
+  }
+  throw Error(ExitStatus::bug, std::string("the engine ") + engine_name + " is missing; looked for" + places +
+                                   "\nbuild it with `make build`, which needs LibTorch (`make setup` installs it)");
+}
+
+void* engine() {
+  static void* const handle = [] {
+    const auto file = engine_file();
+    void* const opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!opened) {
+      throw Error(ExitStatus::bug, "the engine " + file.string() + " cannot be loaded: " + dlerror() +
+                                       "\nbuild it again with `make build`");
+    }
+    return opened;
+  }();
+  return handle;
+}
+
+template <class Function>
+Function* engine_function(const char* name) {
+  void* const found = dlsym(engine(), name);
+  if (!found) {
+    throw Error(ExitStatus::bug, std::string(engine_name) + " has no " + name +
+                                     ": it is of another version than this program; build both with `make build`");
+  }
+  return reinterpret_cast<Function*>(found);
+}
+
+/// The last wall: what comes through here has no one left who could tell it.
+template <class Call>
+int exit_code_of(const Call& call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return static_cast<int>(error.status());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "internal error: %s\n", error.what());
+  } catch (...) {
+    std::fprintf(stderr, "internal error: the engine threw something that is no std::exception\n");
+  }
+  return static_cast<int>(ExitStatus::bug);
+}
+
+}  // namespace
+
+int run_rank(const Job& job, const RankEnvironment& environment) {
+  return exit_code_of(
+      [&] { return engine_function<decltype(wmtp_engine_run)>("wmtp_engine_run")(&job, &environment); });
+}
+
+int run_prepare(const Job& job) {
+  return exit_code_of([&] { return engine_function<decltype(wmtp_engine_prepare)>("wmtp_engine_prepare")(&job); });
+}
+
+std::string describe_with_engine(const std::string& plugin_file) {
+  std::string text;
+  const auto describe = engine_function<decltype(wmtp_engine_describe)>("wmtp_engine_describe");
+  if (describe(plugin_file.c_str(), &text) != 0) throw Error(ExitStatus::plugin, text);
+  return text;
+}
+
+}  // namespace wmtp
