@@ -1,0 +1,65 @@
+// `checkpoint list RUN` and `checkpoint verify PATH`.
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "checkpoint/manifest.hpp"
+#include "cli/command.hpp"
+#include "log/log_reader.hpp"
+#include "report/table.hpp"
+
+namespace wmtp {
+namespace {
+
+struct Options {
+  std::string run, path;
+  bool json = false;
+};
+
+int list(const Options& options, const GlobalOptions& globals) {
+  const LogReader log(globals.database_or(default_database));
+  const auto table =
+      log.query("SELECT step, path, bytes, state FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) ORDER BY step",
+                {std::to_string(log.resolve_run(options.run))}, std::numeric_limits<int32_t>::max());
+  print_table(std::cout, table, options.json ? TableFormat::json : TableFormat::text);
+  return 0;
+}
+
+int verify(const Options& options) {
+  const Manifest manifest = verify_checkpoint(options.path);
+  int64_t bytes = 0;
+  for (const auto& [name, size] : manifest.files) bytes += size;
+  const auto num_files = static_cast<int64_t>(manifest.files.size());
+  if (options.json) {
+    std::cout << nlohmann::ordered_json{{"path", options.path},  {"kind", manifest.kind},
+                                        {"step", manifest.step}, {"files", num_files},
+                                        {"bytes", bytes},        {"config_hash", manifest.config_hash}}
+                     .dump(2)
+              << '\n';
+  } else {
+    std::cout << options.path << ": whole (" << manifest.kind << ", step " << manifest.step << ", "
+              << with_thousands(num_files) << (num_files == 1 ? " file, " : " files, ") << human_bytes(bytes) << ")\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_checkpoint(CommandLine& line) {
+  const auto options = std::make_shared<Options>();
+  line.add_group("checkpoint", "list and verify checkpoints");
+  auto& all =
+      line.add("checkpoint list", "list the checkpoints of a run\n\nexamples:\n  wmtp-host checkpoint list rho1\n",
+               [options](const GlobalOptions& globals) { return list(*options, globals); });
+  all.add_option("RUN", options->run, "its number, or its name (the newest of that name)")->required();
+  auto& one = line.add("checkpoint verify",
+                       "read a checkpoint and compare every checksum\n\n"
+                       "examples:\n  wmtp-host checkpoint verify runs/2-rho1/model\n",
+                       [options](const GlobalOptions&) { return verify(*options); });
+  one.add_option("PATH", options->path, "a step-NNNNNN or model folder")->required();
+  for (CLI::App* app : {&all, &one}) app->add_flag("--json", options->json, "as JSON");
+}
+
+}  // namespace wmtp

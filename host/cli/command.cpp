@@ -1,0 +1,184 @@
+#include "cli/command.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <iostream>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr const char* program_help =
+    "Weighted multi-token-prediction training: experiments as files, methods as plugins, runs in SQLite.\n\n"
+    "examples:\n"
+    "  wmtp-host run experiments/rho1.toml\n"
+    "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
+    "  wmtp-host runs list\n"
+    "  wmtp-host plugins inspect rho1\n";
+
+/// Documented commands that this version does not have.
+constexpr std::array announced{"plan",
+                               "export",
+                               "report",
+                               "ui",
+                               "eval",
+                               "generate",
+                               "doctor",
+                               "completion",
+                               "runs compare",
+                               "runs watch",
+                               "runs delete",
+                               "runs snapshot",
+                               "plugins check",
+                               "plugins new",
+                               "data inspect",
+                               "checkpoint export",
+                               "checkpoint import",
+                               "checkpoint merge"};
+
+/// CLI11's layout, with the examples of a command in its own help only.
+class ExamplesFirst : public CLI::Formatter {
+ public:
+  std::string make_subcommand(const CLI::App* app) const override {
+    const std::string help = app->get_description();
+    std::stringstream out;
+    CLI::detail::format_help(out, app->get_display_name(true), help.substr(0, help.find('\n')), column_width_);
+    return out.str();
+  }
+};
+
+std::string full_name(const CLI::App& app) {
+  return app.get_parent() ? full_name(*app.get_parent()) + " " + app.get_name() : "wmtp-host";
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::string suggestion(const std::string& word, const std::vector<std::string>& candidates, const CLI::App& app) {
+  const std::string nearest = nearest_name(word, candidates);
+  const std::string help = "see `" + full_name(app) + " --help`";
+  return nearest.empty() ? help : "did you mean '" + nearest + "'? " + help;
+}
+
+std::string unknown_command(const CLI::App& app, const std::string& word) {
+  const std::string name = full_name(app) + " " + word;
+  for (const char* command : announced) {
+    if (name == std::string("wmtp-host ") + command) return "`" + name + "` is not there yet in this version";
+  }
+  return "there is no command `" + name + "`; " + suggestion(word, command_names(app), app);
+}
+
+}  // namespace
+
+std::filesystem::path GlobalOptions::database_or(const std::string& otherwise) const {
+  if (!database.empty()) return database;
+  const char* variable = std::getenv("WMTP_DB");
+  return variable && *variable ? variable : otherwise;
+}
+
+CommandLine::CommandLine() : app_(program_help, "wmtp-host") {
+  app_.formatter(std::make_shared<ExamplesFirst>());
+  app_.require_subcommand(0, 1);
+  app_.set_version_flag("--version", "wmtp-host " WMTP_VERSION);
+  take_global_options(app_);
+}
+
+void CommandLine::take_global_options(CLI::App& app) {
+  const auto add_folders = [this](const CLI::results_t& folders) {
+    globals_.plugin_folders.insert(globals_.plugin_folders.end(), folders.begin(), folders.end());
+    return true;
+  };
+  constexpr const char* group = "Options of all commands";
+  app.get_help_ptr()->group(group);
+  app.add_option("--plugin-dir", add_folders, "a folder with pipelines/ and adapters/, searched first; may be repeated")
+      ->type_name("DIR")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(group);
+  app.add_option("--db", globals_.database, "the run log (else WMTP_DB, else the experiment's or runs/wmtp.db)")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_flag("-q,--quiet", globals_.quiet, "errors and warnings only")->group(group);
+  app.add_flag("--no-color", globals_.no_color, "as NO_COLOR=1")->group(group);
+}
+
+void CommandLine::add_group(const std::string& name, const std::string& help) {
+  CLI::App* group = app_.add_subcommand(name, help)->require_subcommand(0, 1)->group("Commands");
+  take_global_options(*group);
+}
+
+CLI::App& CommandLine::add(const std::string& words, const std::string& help, Action action) {
+  const auto space = words.find(' ');
+  CLI::App* parent = space == std::string::npos ? &app_ : app_.get_subcommand(words.substr(0, space));
+  CLI::App* command = parent->add_subcommand(words.substr(space + 1), help)->group("Commands");
+  take_global_options(*command);
+  actions_[command] = std::move(action);
+  return *command;
+}
+
+CLI::App& CommandLine::add_hidden(const std::string& words, Action action) {
+  CLI::App& command = add(words, "", std::move(action));
+  command.group("");
+  return command;
+}
+
+std::vector<const CLI::App*> CommandLine::typed_commands() const {
+  std::vector<const CLI::App*> typed{&app_};
+  while (!typed.back()->get_subcommands().empty()) typed.push_back(typed.back()->get_subcommands().back());
+  return typed;
+}
+
+std::string CommandLine::explain(const CLI::ParseError& error) const {
+  const auto typed = typed_commands();
+  for (const CLI::App* app : typed) {
+    const auto unexpected = app->remaining();
+    if (unexpected.empty()) continue;
+    const std::string& word = unexpected.front();
+    if (word.starts_with("-")) {
+      const std::string name = word.substr(0, word.find('='));
+      return "`" + full_name(*app) + "` has no option " + name + "; " + suggestion(name, option_names(*app), *app);
+    }
+    if (!app->get_subcommands({}).empty()) return unknown_command(*app, word);
+    return "`" + full_name(*app) + "` takes no further argument '" + word + "'; " + suggestion("", {}, *app);
+  }
+  return std::string(error.what()) + "; " + suggestion("", {}, *typed.back());
+}
+
+std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app_.help();
+    return static_cast<int>(ExitStatus::done);
+  } catch (const CLI::CallForVersion& version) {
+    std::cout << version.what() << '\n';
+    return static_cast<int>(ExitStatus::done);
+  } catch (const CLI::ParseError& error) {
+    throw Error(ExitStatus::usage, explain(error));
+  }
+  configure_log({globals_.quiet, !globals_.no_color});
+  if (actions_.contains(typed_commands().back())) return std::nullopt;
+  std::cerr << app_.help();
+  return static_cast<int>(ExitStatus::usage);
+}
+
+int CommandLine::run() const { return actions_.at(typed_commands().back())(globals_); }
+
+}  // namespace wmtp

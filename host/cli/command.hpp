@@ -1,0 +1,66 @@
+// Commands: how each one registers its words, options and help, and how the line that was typed finds its command.
+//
+// Every mistake on the line is Error(usage) with the nearest word that is known; a command that is announced but not
+// part of this version is refused by name. The options of all commands may stand before or after the command's words.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace wmtp {
+
+/// What every command takes.
+struct GlobalOptions {
+  std::vector<std::filesystem::path> plugin_folders;
+  std::string database;  ///< "" when --db was not given
+  bool quiet = false;
+  bool no_color = false;
+
+  /// --db, else WMTP_DB, else `otherwise`.
+  std::filesystem::path database_or(const std::string& otherwise) const;
+};
+
+class CommandLine {
+ public:
+  using Action = std::function<int(const GlobalOptions&)>;
+
+  CommandLine();
+
+  /// Words that other commands begin with: "runs". The first line of `help` is shown in lists, all of it by --help.
+  void add_group(const std::string& name, const std::string& help);
+  /// `words` is "sql" or "runs list". The result takes the command's own options; `action` returns the exit code.
+  CLI::App& add(const std::string& words, const std::string& help, Action action);
+  /// Not shown in any help.
+  CLI::App& add_hidden(const std::string& words, Action action);
+
+  /// An exit code when the line is answered already (help, version, no command); else run() is next.
+  std::optional<int> parse(int argc, const char* const* argv);
+  int run() const;
+
+ private:
+  void take_global_options(CLI::App& app);
+  std::vector<const CLI::App*> typed_commands() const;
+  std::string explain(const CLI::ParseError& error) const;
+
+  GlobalOptions globals_;
+  CLI::App app_;
+  std::map<const CLI::App*, Action> actions_;
+};
+
+/// Where `runs`, `sql` and `checkpoint` look when nothing else is said; the default of [log] database.
+inline constexpr const char* default_database = "runs/wmtp.db";
+
+void add_run(CommandLine& line);         // run FILE
+void add_runs(CommandLine& line);        // runs list, runs show RUN
+void add_sql(CommandLine& line);         // sql "SELECT …"
+void add_plugins(CommandLine& line);     // plugins list, plugins inspect NAME
+void add_checkpoint(CommandLine& line);  // checkpoint list RUN, checkpoint verify PATH
+void add_data(CommandLine& line);        // data prepare EXPERIMENT
+void add_probe(CommandLine& line);       // __probe FILE, the child of the plugin store
+
+}  // namespace wmtp

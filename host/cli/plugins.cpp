@@ -1,0 +1,137 @@
+// `plugins list` and `plugins inspect NAME`: what the search path holds, from the plugins' own schemas.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "plugin/catalog.hpp"
+#include "report/table.hpp"
+
+namespace wmtp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string name, kind;
+  bool json = false;
+};
+
+Json to_json(const OptionValue& value) {
+  return std::visit([](const auto& held) { return Json(held); }, value);
+}
+
+std::string range_of(const OptionSpec& option) {
+  if (!option.choices.empty()) return join_names(option.choices);
+  const auto number = [](double value) { return Json(value).dump(); };
+  if (option.min && option.max) return number(*option.min) + " to " + number(*option.max);
+  if (option.min) return "at least " + number(*option.min);
+  return option.max ? "at most " + number(*option.max) : "";
+}
+
+Json to_json(const PluginDescription& plugin) {
+  Json options = Json::array();
+  for (const auto& option : plugin.options) {
+    Json entry{{"name", option.name}, {"type", to_string(option.type)}, {"default", to_json(option.default_value)}};
+    if (option.min) entry["min"] = *option.min;
+    if (option.max) entry["max"] = *option.max;
+    if (!option.choices.empty()) entry["choices"] = option.choices;
+    entry["help"] = option.help;
+    options.push_back(entry);
+  }
+  return {{"name", plugin.name},       {"kind", plugin.kind},          {"role", plugin.role},
+          {"version", plugin.version}, {"summary", plugin.summary},    {"reads", plugin.reads},
+          {"options", options},        {"path", plugin.path.string()}, {"sha256", plugin.sha256}};
+}
+
+void print_text(const PluginDescription& plugin) {
+  std::cout << plugin.name << ' ' << plugin.version << ", " << plugin.kind
+            << (plugin.role == plugin.kind ? "" : " (" + plugin.role + ")") << "\n"
+            << plugin.summary << "\n\npath    " << (plugin.path.empty() ? "built in" : plugin.path.string()) << "\n"
+            << (plugin.sha256.empty() ? "" : "sha256  " + plugin.sha256 + "\n")
+            << (plugin.reads.empty() ? "" : "reads   " + join_names(plugin.reads) + "\n") << '\n';
+  if (plugin.options.empty()) {
+    std::cout << "no options\n";
+    return;
+  }
+  Table table{{"option", "type", "default", "range", "help"}, {}, false};
+  for (const auto& option : plugin.options) {
+    table.rows.push_back(
+        {option.name, to_string(option.type), to_json(option.default_value).dump(), range_of(option), option.help});
+  }
+  print_table(std::cout, table, TableFormat::text);
+}
+
+/// The kind of the one plugin of this name. Not found by name: the nearest of all names, and where was looked.
+std::string kind_of(const Catalog& catalog, const std::string& name) {
+  std::vector<std::string> kinds, names;
+  for (const auto& listed : catalog.list()) {
+    const auto& found = listed.description;
+    names.push_back(found.name);
+    if (found.name == name && std::find(kinds.begin(), kinds.end(), found.kind) == kinds.end()) {
+      kinds.push_back(found.kind);
+    }
+  }
+  if (kinds.size() == 1) return kinds.front();
+  if (kinds.size() > 1) {
+    throw Error(ExitStatus::usage, "'" + name + "' is a pipeline and an adapter; say which with --kind");
+  }
+  std::string places;
+  for (const auto& folder : catalog.folders()) places += "\n  " + folder.string();
+  const std::string nearest = nearest_name(name, names);
+  throw Error(ExitStatus::plugin, "there is no plugin '" + name + "'" +
+                                      (nearest.empty() ? "" : "; did you mean '" + nearest + "'?") +
+                                      "\nsearched:" + places + "\nsee `wmtp-host plugins list`");
+}
+
+int list(const Options& options, const GlobalOptions& globals) {
+  Table table{{"name", "kind", "role", "version", "summary", "path", "problem"}, {}, false};
+  for (const auto& [plugin, problem, shadowed] : Catalog(globals.plugin_folders).list()) {
+    if (!options.kind.empty() && plugin.kind != options.kind) continue;
+    const std::string note = !problem.empty() ? problem : shadowed ? "shadowed by an earlier folder" : "";
+    table.rows.push_back(
+        {plugin.name, plugin.kind, plugin.role, plugin.version, plugin.summary, plugin.path.string(), note});
+  }
+  print_table(std::cout, table, options.json ? TableFormat::json : TableFormat::text);
+  return 0;
+}
+
+int inspect(const Options& options, const GlobalOptions& globals) {
+  const Catalog catalog(globals.plugin_folders);
+  const bool valid = is_plugin_name(options.name);
+  const std::string kind = !options.kind.empty() ? options.kind : valid ? kind_of(catalog, options.name) : "pipeline";
+  const auto plugin = catalog.describe(kind, options.name);
+  if (options.json) {
+    std::cout << to_json(plugin).dump(2) << '\n';
+  } else {
+    print_text(plugin);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_plugins(CommandLine& line) {
+  const auto options = std::make_shared<Options>();
+  line.add_group("plugins", "list and inspect plugins");
+  auto& all = line.add("plugins list",
+                       "list every plugin on the search path, refused ones with the reason\n\n"
+                       "examples:\n  wmtp-host plugins list\n  wmtp-host plugins list --kind pipeline --json\n",
+                       [options](const GlobalOptions& globals) { return list(*options, globals); });
+  auto& one = line.add("plugins inspect",
+                       "show a plugin's options: type, default, range, help\n\n"
+                       "examples:\n  wmtp-host plugins inspect rho1\n  wmtp-host plugins inspect lora --json\n",
+                       [options](const GlobalOptions& globals) { return inspect(*options, globals); });
+  one.add_option("NAME", options->name, "the plugin's name")->required();
+  for (CLI::App* app : {&all, &one}) {
+    app->add_option("--kind", options->kind, "pipeline or adapter")
+        ->type_name("KIND")
+        ->check(CLI::IsMember({"pipeline", "adapter"}));
+    app->add_flag("--json", options->json, "as JSON");
+  }
+}
+
+}  // namespace wmtp

@@ -1,0 +1,44 @@
+// `sql "SELECT …"`: one read-only statement to the run log.
+#include <iostream>
+#include <limits>
+#include <memory>
+
+#include "cli/command.hpp"
+#include "log/log_reader.hpp"
+#include "report/table.hpp"
+
+namespace wmtp {
+
+void add_sql(CommandLine& line) {
+  struct Options {
+    std::string statement;
+    bool json = false, csv = false;
+    int64_t limit = 1000;
+  };
+  const auto options = std::make_shared<Options>();
+  auto& sql = line.add(
+      "sql",
+      "ask the run log in SQL, read-only\n\n"
+      "examples:\n"
+      "  wmtp-host sql \"SELECT id, name, status FROM v_runs\"\n"
+      "  wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = 3 AND name = 'train/loss'\" "
+      "--csv\n",
+      [options](const GlobalOptions& globals) {
+        const auto table =
+            LogReader(globals.database_or(default_database)).query(options->statement, {}, options->limit);
+        const auto format = options->json ? TableFormat::json : options->csv ? TableFormat::csv : TableFormat::text;
+        print_table(std::cout, table, format);
+        if (table.capped && format != TableFormat::text) {
+          std::cerr << "only the first " << options->limit << " rows; --limit N for more\n";
+        }
+        return 0;
+      });
+  sql.add_option("STATEMENT", options->statement, "SELECT, WITH or a reading PRAGMA")->required();
+  auto* json = sql.add_flag("--json", options->json, "as JSON");
+  sql.add_flag("--csv", options->csv, "as CSV")->excludes(json);
+  sql.add_option("--limit", options->limit, "rows at most (1000)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max() - 1));
+}
+
+}  // namespace wmtp

@@ -1,0 +1,44 @@
+// wmtp-host: the contents page. Every command of the program stands here; each has its file in cli/.
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "cli/command.hpp"
+
+namespace {
+
+int fail(wmtp::ExitStatus status, const std::string& message) {
+  // A list of mistakes begins each with its own file:line:column, for editors to jump to.
+  if (message.find('\n') == std::string::npos) {
+    wmtp::log_error(message);
+  } else {
+    std::cerr << message << '\n';
+  }
+  return static_cast<int>(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    wmtp::CommandLine line;
+    wmtp::add_run(line);
+    wmtp::add_runs(line);
+    wmtp::add_sql(line);
+    wmtp::add_plugins(line);
+    wmtp::add_checkpoint(line);
+    wmtp::add_data(line);
+    wmtp::add_probe(line);
+    if (const auto answered = line.parse(argc, argv)) return *answered;
+    return line.run();
+  } catch (const wmtp::Error& error) {
+    return fail(error.status(), error.what());
+  } catch (const std::exception& error) {
+    return fail(wmtp::ExitStatus::bug, std::string("this is our own mistake, please report it: ") + error.what());
+  } catch (...) {
+    return fail(wmtp::ExitStatus::bug,
+                "this is our own mistake, please report it: something was thrown without a text");
+  }
+}
