@@ -125,9 +125,7 @@ void FolderDraft::publish() {
   published_ = true;
 }
 
-fs::path draft_path(const fs::path& target) {
-  return fs::path(target.string() + ".tmp-" + std::to_string(::getpid()));
-}
+fs::path draft_path(const fs::path& target) { return fs::path(target.string() + ".tmp-" + std::to_string(::getpid())); }
 
 void publish_folder(const fs::path& temporary, const fs::path& target) {
   sync_folder(temporary);

@@ -138,8 +138,9 @@ std::string checked_text(const json& document, const std::string& where) {
     if (read_back == document) return text;
   } catch (const json::exception&) {  // a string that is not UTF-8
   }
-  throw Error(ExitStatus::bug, where + ": state holds what JSON cannot: a NaN, an infinity, binary data or a string "
-                                       "that is not UTF-8");
+  throw Error(ExitStatus::bug, where +
+                                   ": state holds what JSON cannot: a NaN, an infinity, binary data or a string "
+                                   "that is not UTF-8");
 }
 
 void fill_from_folder(Manifest& manifest, const fs::path& folder) {
@@ -156,8 +157,8 @@ void fill_from_folder(Manifest& manifest, const fs::path& folder) {
     const auto found = sizes.find(name);
     if (found == sizes.end() || found->second != bytes) {
       const std::string size = found == sizes.end() ? "is missing" : "has " + std::to_string(found->second) + " bytes";
-      throw Error(ExitStatus::bug, (folder / name).string() + " " + size + " where " + std::to_string(bytes) +
-                                       " were to be written");
+      throw Error(ExitStatus::bug,
+                  (folder / name).string() + " " + size + " where " + std::to_string(bytes) + " were to be written");
     }
   }
   manifest.files = std::move(sizes);
@@ -172,12 +173,17 @@ json to_json(const Manifest& manifest) {
     files[name] = {{"bytes", bytes}, {"crc32c", sum == manifest.sums.end() ? 0 : sum->second}};
   }
   for (const Slice& slice : manifest.slices) {
-    slices.push_back({{"tensor", slice.tensor}, {"shape", slice.shape}, {"begin", slice.begin}, {"end", slice.end},
-                      {"file", slice.file}, {"entry", slice.entry}, {"crc32c", slice.crc32c}});
+    slices.push_back({{"tensor", slice.tensor},
+                      {"shape", slice.shape},
+                      {"begin", slice.begin},
+                      {"end", slice.end},
+                      {"file", slice.file},
+                      {"entry", slice.entry},
+                      {"crc32c", slice.crc32c}});
   }
-  return {{"format", "wmtp-checkpoint"}, {"version", current_version}, {"step", manifest.step},
-          {"world_size", manifest.world_size}, {"kind", manifest.kind}, {"config_hash", manifest.config_hash},
-          {"plugins", manifest.plugins}, {"state", manifest.state}, {"files", std::move(files)},
+  return {{"format", "wmtp-checkpoint"},       {"version", current_version}, {"step", manifest.step},
+          {"world_size", manifest.world_size}, {"kind", manifest.kind},      {"config_hash", manifest.config_hash},
+          {"plugins", manifest.plugins},       {"state", manifest.state},    {"files", std::move(files)},
           {"slices", std::move(slices)}};
 }
 
@@ -194,8 +200,9 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
                                       sum.dump().substr(0, 40) + "; the file is damaged");
   }
   if (text != canonical_text(document)) {
-    throw Error(ExitStatus::data, where + ": it is not written as this program writes it; the file is damaged or was "
-                                          "edited");
+    throw Error(ExitStatus::data, where +
+                                      ": it is not written as this program writes it; the file is damaged or was "
+                                      "edited");
   }
   if (const auto version = document.find("version"); version != document.end() && *version != current_version) {
     throw UnknownManifestVersion(where + ": version " + version->dump().substr(0, 40) + "; this program reads " +

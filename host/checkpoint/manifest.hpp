@@ -10,11 +10,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "checkpoint/crc32c.hpp"
@@ -34,13 +33,13 @@ struct Slice {
 struct Manifest {
   int64_t step = 0;
   int64_t world_size = 1;
-  std::string kind;            ///< "resume" or "model"
+  std::string kind;  ///< "resume" or "model"
   std::string config_hash;
   std::map<std::string, std::string> plugins;  ///< "pipeline rho1" -> sha256
-  nlohmann::json state;        ///< schedule, cursor, guard window, plugin state names: small things, no NaN
-  std::vector<Slice> slices;   ///< those of one tensor cover it whole, without overlap
-  std::map<std::string, int64_t> files;        ///< name -> bytes; write_manifest fills it from the folder
-  std::map<std::string, uint32_t> sums;        ///< name -> sum of the bytes outside slices; filled likewise
+  nlohmann::json state;                  ///< schedule, cursor, guard window, plugin state names: small things, no NaN
+  std::vector<Slice> slices;             ///< those of one tensor cover it whole, without overlap
+  std::map<std::string, int64_t> files;  ///< name -> bytes; write_manifest fills it from the folder
+  std::map<std::string, uint32_t> sums;  ///< name -> sum of the bytes outside slices; filled likewise
 };
 
 /// A manifest of a version that this program does not know: refused as data, but not damaged.

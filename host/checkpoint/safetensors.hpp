@@ -19,9 +19,9 @@ namespace wmtp {
 
 struct TensorEntry {
   std::string name;
-  std::string dtype;            ///< "F32", "BF16", "F16", "I64", "U8", …
+  std::string dtype;  ///< "F32", "BF16", "F16", "I64", "U8", …
   std::vector<int64_t> shape;
-  int64_t begin = 0, end = 0;   ///< bytes, absolute in the file
+  int64_t begin = 0, end = 0;  ///< bytes, absolute in the file
 };
 
 int64_t dtype_size(const std::string& dtype);  ///< 0 when unknown

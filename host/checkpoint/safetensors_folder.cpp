@@ -76,7 +76,8 @@ void SafetensorsFolder::open_by_index(const fs::path& index) {
     const auto place = find(tensor);
     if (!place || place->file->path().filename() != file.get<std::string>()) {
       throw Error(ExitStatus::data, where + ": tensor " + printable(tensor) + " is not in " +
-                                        printable(file.get<std::string>()) + ", where the index says it is; fetch "
+                                        printable(file.get<std::string>()) +
+                                        ", where the index says it is; fetch "
                                         "the folder again");
     }
   }

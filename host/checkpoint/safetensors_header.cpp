@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
-
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "checkpoint/messages.hpp"
 
@@ -14,6 +13,7 @@ namespace wmtp {
 namespace {
 
 constexpr size_t max_dimensions = 32;
+constexpr size_t max_metadata = 4096;  // a short text costs ten times its length in the map
 
 /// The one shape a header may have: {name: {dtype, shape: [..], data_offsets: [begin, end]}, "__metadata__": {..}}.
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
@@ -73,6 +73,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
       if (!header_.metadata.emplace(metadata_key_, text).second) {
         refuse("has the key " + printable(metadata_key_) + " twice");
       }
+      if (header_.metadata.size() > max_metadata) refuse("has more than " + std::to_string(max_metadata) + " keys");
       place_ = Place::metadata;
     } else {
       unexpected("a string");
@@ -138,7 +139,18 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   enum class Place {
-    start, top, name, entry, dtype, shape, shape_values, offsets, offset_values, metadata, metadata_value, end
+    start,
+    top,
+    name,
+    entry,
+    dtype,
+    shape,
+    shape_values,
+    offsets,
+    offset_values,
+    metadata,
+    metadata_value,
+    end
   };
 
   void entry_key(const std::string& text) {
@@ -176,13 +188,19 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
 
   std::string wanted() const {
     switch (place_) {
-      case Place::dtype: return "the dtype's name";
-      case Place::shape: return "the list of the shape";
-      case Place::offsets: return "the list [begin, end]";
+      case Place::dtype:
+        return "the dtype's name";
+      case Place::shape:
+        return "the list of the shape";
+      case Place::offsets:
+        return "the list [begin, end]";
       case Place::shape_values:
-      case Place::offset_values: return "a whole number from 0 on";
-      case Place::metadata_value: return "a string";
-      default: return "an object";
+      case Place::offset_values:
+        return "a whole number from 0 on";
+      case Place::metadata_value:
+        return "a string";
+      default:
+        return "an object";
     }
   }
 
@@ -247,9 +265,9 @@ void check_layout(std::vector<TensorEntry>& entries, int64_t buffer, const std::
 
 int64_t dtype_size(const std::string& dtype) {
   static const std::map<std::string, int64_t> sizes{
-      {"BOOL", 1},    {"U8", 1},      {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
-      {"U16", 2},     {"I16", 2},     {"F16", 2}, {"BF16", 2},    {"U32", 4},     {"I32", 4},
-      {"F32", 4},     {"U64", 8},     {"I64", 8}, {"F64", 8},     {"C64", 8}};
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
+      {"U16", 2},  {"I16", 2}, {"F16", 2}, {"BF16", 2},    {"U32", 4},     {"I32", 4},
+      {"F32", 4},  {"U64", 8}, {"I64", 8}, {"F64", 8},     {"C64", 8}};
   const auto found = sizes.find(dtype);
   return found == sizes.end() ? 0 : found->second;
 }

@@ -1,5 +1,4 @@
 #include <bit>
-
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/messages.hpp"

@@ -18,8 +18,8 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
     if (event == json::parse_event_t::object_start) keys.emplace_back();
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      throw Error(ExitStatus::data, where + ": key " + printable(value.get<std::string>()) +
-                                        " stands twice in one object; wanted once");
+      throw Error(ExitStatus::data,
+                  where + ": key " + printable(value.get<std::string>()) + " stands twice in one object; wanted once");
     }
     return true;
   };

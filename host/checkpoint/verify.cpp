@@ -74,7 +74,7 @@ int64_t step_of_name(std::string_view name) {
   const auto [end, failure] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), step);
   // Only the one way to write it: two folders must not stand for one step.
   return failure == std::errc{} && end == name.data() + name.size() && step >= 0 && name == checkpoint_name(step) ? step
-                                                                                                                : -1;
+                                                                                                                  : -1;
 }
 
 std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {

@@ -41,13 +41,18 @@ class PowerCut {
         unsynced_.insert(pending_path_);
         new_entries_.insert(pending_path_);
         break;
-      case FileOperation::fsync: unsynced_.erase(pending_path_); break;
-      case FileOperation::rename: renames_[pending_path_] = target_of(pending_path_); break;
+      case FileOperation::fsync:
+        unsynced_.erase(pending_path_);
+        break;
+      case FileOperation::rename:
+        renames_[pending_path_] = target_of(pending_path_);
+        break;
       case FileOperation::sync_folder:
         std::erase_if(new_entries_, [&](const fs::path& entry) { return entry.parent_path() == pending_path_; });
         std::erase_if(renames_, [&](const auto& rename) { return rename.first.parent_path() == pending_path_; });
         break;
-      default: break;
+      default:
+        break;
     }
   }
 
@@ -103,7 +108,7 @@ void crash_everywhere(bool power_cut) {
   std::set<int64_t> seen;
   int n = 1;
   for (; n < 200; ++n) {
-    TestFolder folder;
+    TestFolder folder(memory_folder());
     const bool finished = save_and_crash(folder / "run", n, power_cut);
     int damaged = 0;
     const auto good = newest_good(folder / "run", [&](const auto&, const auto&, const auto&) { ++damaged; });

@@ -108,7 +108,7 @@ TEST(FolderDraft, AFailureAtAnyPlaceOfASaveLeavesNoFolderAndTheNextSaveWorks) {
        {FileOperation::create_folder, FileOperation::open, FileOperation::write, FileOperation::fsync,
         FileOperation::close, FileOperation::rename, FileOperation::sync_folder}) {
     for (int nth = 1; nth < 100; ++nth) {
-      TestFolder folder;
+      TestFolder folder(memory_folder());
       set_file_hook(failing(operation, operation == FileOperation::write ? ENOSPC : EIO, nth));
       bool failed = false;
       try {

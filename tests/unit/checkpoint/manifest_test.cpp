@@ -78,15 +78,24 @@ TEST(Manifest, RefusesEveryFieldThatIsNotSound) {
       {[](json& d) { d["slices"][0]["x"] = 1; }, "slice 0 has the unknown key"},
       {[](json& d) { d["slices"][0]["entry"] = ""; }, "empty tensor or entry"},
       {[](json& d) { d["slices"][0]["file"] = "other"; }, "\"other\", which files does not list"},
-      {[](json& d) { d["slices"][0]["shape"] = {2, -3}; }, "shape is -3"},
-      {[](json& d) { d["slices"][0]["shape"] = {3, 2}; }, "has another shape"},
+      {[](json& d) {
+         d["slices"][0]["shape"] = {2, -3};
+       },
+       "shape is -3"},
+      {[](json& d) {
+         d["slices"][0]["shape"] = {3, 2};
+       },
+       "has another shape"},
       {[](json& d) { d["slices"][1]["end"] = 7; }, "is [4, 7) of 6"},
       {[](json& d) { d["slices"][1]["begin"] = 3; }, "begins at element 3; wanted 4"},
       {[](json& d) { d["slices"][1]["begin"] = 5; }, "begins at element 5; wanted 4"},
       {[](json& d) { d["slices"][1]["end"] = 5; }, "ends at element 5 of 6"},
       {[](json& d) { d["slices"][0]["end"] = 5, d["slices"][0]["begin"] = 6; }, "is [6, 5)"},
       {[](json& d) { d["slices"].erase(0); }, "begins at element 4; wanted 0"},
-      {[](json& d) { d["slices"][0]["shape"] = {4611686018427387904, 4}; }, "negative or too large"},
+      {[](json& d) {
+         d["slices"][0]["shape"] = {4611686018427387904, 4};
+       },
+       "negative or too large"},
       {[](json& d) { d["slices"][0]["shape"] = std::vector<int>(33, 1); }, "more than 32 dimensions"},
   };
   EXPECT_EQ(parse_manifest(sealed(sound_document()), "m").step, 7);
@@ -154,8 +163,8 @@ TEST(Manifest, TheWriterRefusesWhatItCouldNotReadBack) {
 
 TEST(Manifest, FiveThousandMutatedManifestsAreReadOrRefusedButNeverCrash) {
   std::mt19937 random(7);
-  const std::vector<json> values{-1, 0, 1.5, "x", nullptr, json::array(), json::object(), true,
-                                 9223372036854775807, 18446744073709551615u};
+  const std::vector<json> values{
+      -1, 0, 1.5, "x", nullptr, json::array(), json::object(), true, 9223372036854775807, 18446744073709551615u};
   int refused = 0;
   for (int i = 0; i < 5'000; ++i) {
     json document = sound_document();

@@ -15,9 +15,10 @@ TEST(Safetensors, GivesBackWhatWasWrittenInAnyOrder) {
   TestFolder folder;
   const std::vector<float> weight = values_of(1, 12);
   const std::vector<int64_t> ids{1, -2, 3};
-  SafetensorsWriter writer(folder / "a.safetensors",
-                           {{"ids", "I64", {3}}, {"weight \"q\"\né", "F32", {3, 4}}, {"none", "F16", {0, 7}}, {"one", "U8", {}}},
-                           {{"format", "pt"}, {"ключ", "значение"}});
+  SafetensorsWriter writer(
+      folder / "a.safetensors",
+      {{"ids", "I64", {3}}, {"weight \"q\"\né", "F32", {3, 4}}, {"none", "F16", {0, 7}}, {"one", "U8", {}}},
+      {{"format", "pt"}, {"ключ", "значение"}});
   writer.write("weight \"q\"\né", 16, weight.data() + 4, 32);
   writer.write("one", 0, "\x2a", 1);
   writer.write("ids", 0, ids.data(), 24);
@@ -44,11 +45,13 @@ TEST(Safetensors, GivesBackWhatWasWrittenInAnyOrder) {
 TEST(Safetensors, TheWriterRefusesOurOwnMistakes) {
   TestFolder folder;
   const std::vector<TensorEntry> one{{"a", "U8", {4}}};
-  EXPECT_SAYS(refusal(ExitStatus::bug, [&] {
-    SafetensorsWriter writer(folder / "1", one, {});
-    writer.write("a", 0, "abc", 3);
-    writer.finish();
-  }), "has 4 bytes, 3 were written");
+  EXPECT_SAYS(refusal(ExitStatus::bug,
+                      [&] {
+                        SafetensorsWriter writer(folder / "1", one, {});
+                        writer.write("a", 0, "abc", 3);
+                        writer.finish();
+                      }),
+              "has 4 bytes, 3 were written");
   refusal(ExitStatus::bug, [&] { SafetensorsWriter(folder / "2", one, {}).write("a", 2, "abc", 3); });
   refusal(ExitStatus::bug, [&] { SafetensorsWriter(folder / "3", one, {}).write("a", -1, "abc", 3); });
   refusal(ExitStatus::bug, [&] { SafetensorsWriter(folder / "4", one, {}).write("b", 0, "abc", 3); });
@@ -173,15 +176,24 @@ TEST(Safetensors, ControlCharactersOfAHostileNameDoNotReachTheTerminal) {
   EXPECT_SAYS(text, "\\x1b]0;owned\\x07");
 }
 
-TEST(Safetensors, AHeaderOfTheFullSizeCostsLittleMemory) {
-  std::string header = R"({"a":{"dtype":"U8","data_offsets":[0,0],"shape":[)";
-  while (header.size() < static_cast<size_t>(max_safetensors_header) - 8) header += "0,";
-  rusage before{}, after{};
-  ::getrusage(RUSAGE_SELF, &before);
-  EXPECT_SAYS(refusal(ExitStatus::data, [&] { parse_safetensors_header(header, max_safetensors_header, "f"); }),
-              "more than 32");
-  ::getrusage(RUSAGE_SELF, &after);
-  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 16 << 10);
+TEST(Safetensors, AHostileHeaderOfTheFullSizeCostsLittleMemory) {
+  const auto full = [](std::string header, const std::function<std::string(int)>& piece) {
+    for (int i = 0; header.size() < static_cast<size_t>(max_safetensors_header) - 32; ++i) header += piece(i);
+    return header;
+  };
+  const std::vector<BadFile> headers{
+      {full(R"({"a":{"dtype":"U8","data_offsets":[0,0],"shape":[)", [](int) { return "0,"; }), "more than 32"},
+      {full(R"({"__metadata__":{"":"")", [](int i) { return ",\"" + std::to_string(i) + "\":\"\""; }),
+       "more than 4096"},
+      {full("{\"a\":", [](int) { return "["; }), "an array where an object"}};
+  for (const BadFile& header : headers) {
+    rusage before{}, after{};
+    ::getrusage(RUSAGE_SELF, &before);
+    EXPECT_SAYS(refusal(ExitStatus::data, [&] { parse_safetensors_header(header.text, max_safetensors_header, "f"); }),
+                header.expected);
+    ::getrusage(RUSAGE_SELF, &after);
+    EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 16 << 10);
+  }
 }
 
 TEST(Safetensors, TwentyThousandMutatedHeadersAreReadOrRefusedButNeverCrash) {
@@ -190,23 +202,39 @@ TEST(Safetensors, TwentyThousandMutatedHeadersAreReadOrRefusedButNeverCrash) {
   const std::string seed =
       R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
       R"("b":{"dtype":"I64","shape":[],"data_offsets":[24,32]},"c":{"dtype":"BF16","shape":[0,9],"data_offsets":[32,32]}})";
-  const std::vector<std::string> words{"{", "}", "[", "]", ",", ":", "\"", "-1", "0", "18446744073709551616", "1e999",
-                                       "9223372036854775807", "null", "\"dtype\":", "\"a\":", "\\u0000", "\xc3"};
+  const std::vector<std::string> words{"{",      "}",
+                                       "[",      "]",
+                                       ",",      ":",
+                                       "\"",     "-1",
+                                       "0",      "18446744073709551616",
+                                       "1e999",  "9223372036854775807",
+                                       "null",   "\"dtype\":",
+                                       "\"a\":", "\\u0000",
+                                       "\xc3"};
   int accepted = 0, refused = 0;
   for (int i = 0; i < 20'000; ++i) {
     std::string header = seed;
     for (size_t changes = 1 + random() % 3; changes > 0; --changes) {
       const size_t at = random() % header.size();
       switch (random() % 4) {
-        case 0: header[at] = static_cast<char>(random()); break;
-        case 1: header.erase(at, random() % 9); break;
-        case 2: header.insert(at, words[random() % words.size()]); break;
-        default: header.insert(at, header.substr(random() % header.size(), random() % 30)); break;
+        case 0:
+          header[at] = static_cast<char>(random());
+          break;
+        case 1:
+          header.erase(at, random() % 9);
+          break;
+        case 2:
+          header.insert(at, words[random() % words.size()]);
+          break;
+        default:
+          header.insert(at, header.substr(random() % header.size(), random() % 30));
+          break;
       }
       if (header.empty()) header = "{";
     }
     try {
-      const SafetensorsHeader read = parse_safetensors_header(header, 8 + static_cast<int64_t>(header.size()) + 32, "f");
+      const SafetensorsHeader read =
+          parse_safetensors_header(header, 8 + static_cast<int64_t>(header.size()) + 32, "f");
       for (const TensorEntry& entry : read.entries) {
         ASSERT_GE(entry.begin, static_cast<int64_t>(header.size()) + 8);
         ASSERT_LE(entry.end, static_cast<int64_t>(header.size()) + 40);

@@ -25,7 +25,7 @@ TEST(Verify, FindsAndNamesEachOfTwoHundredFlippedBits) {
 }
 
 TEST(Verify, NoBitOfACheckpointCanChangeUnseen) {
-  TestFolder folder;
+  TestFolder folder(memory_folder());
   const fs::path checkpoint = save_checkpoint(folder.path(), 3);
   for (const std::string name : {"manifest.json", "shard-00000.safetensors", "plugin-state.bin"}) {
     const size_t bits = 8 * fs::file_size(checkpoint / name);

@@ -1,0 +1,20 @@
+// The parsers that read files nobody vouches for, each as a function of bytes. A target returns when the bytes were
+// read or refused with Error(data); everything else that it throws is a bug.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace wmtp::fuzz {
+
+struct Target {
+  const char* name;
+  void (*run)(const uint8_t* bytes, size_t count);
+  std::vector<std::string> seeds;
+};
+
+const std::vector<Target>& targets();
+
+}  // namespace wmtp::fuzz
