@@ -19,8 +19,10 @@ find_path(LibTorch_INCLUDE_DIR ATen/ATen.h PATHS ${_wmtp_candidates} PATH_SUFFIX
 find_library(LibTorch_cpu_LIBRARY torch_cpu PATHS ${_wmtp_candidates} PATH_SUFFIXES lib NO_DEFAULT_PATH)
 find_library(LibTorch_c10_LIBRARY c10 PATHS ${_wmtp_candidates} PATH_SUFFIXES lib NO_DEFAULT_PATH)
 if(LibTorch_INCLUDE_DIR)
-  file(STRINGS ${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h _wmtp_version REGEX "define TORCH_VERSION ")
-  string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" LibTorch_VERSION "${_wmtp_version}")
+  file(STRINGS ${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h _wmtp_version
+       REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+  string(REGEX REPLACE "[^0-9;]" "" LibTorch_VERSION "${_wmtp_version}")
+  list(JOIN LibTorch_VERSION . LibTorch_VERSION)
 endif()
 
 include(FindPackageHandleStandardArgs)
