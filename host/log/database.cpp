@@ -47,9 +47,15 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path) {
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   std::string name = path.string();
   switch (mode) {
-    case Mode::create: flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE; break;
-    case Mode::write: flags |= SQLITE_OPEN_READWRITE; break;
-    case Mode::read: flags |= SQLITE_OPEN_READONLY; break;
+    case Mode::create:
+      flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+      break;
+    case Mode::write:
+      flags |= SQLITE_OPEN_READWRITE;
+      break;
+    case Mode::read:
+      flags |= SQLITE_OPEN_READONLY;
+      break;
     case Mode::immutable:
       flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
       name = uri_of(path);

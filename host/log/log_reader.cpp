@@ -49,8 +49,10 @@ Database open(const std::filesystem::path& path) {
 
 nlohmann::json cell(sqlite3_stmt* row, int column) {
   switch (sqlite3_column_type(row, column)) {
-    case SQLITE_INTEGER: return static_cast<int64_t>(sqlite3_column_int64(row, column));
-    case SQLITE_FLOAT: return sqlite3_column_double(row, column);
+    case SQLITE_INTEGER:
+      return static_cast<int64_t>(sqlite3_column_int64(row, column));
+    case SQLITE_FLOAT:
+      return sqlite3_column_double(row, column);
     case SQLITE_TEXT: {
       const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
       return std::string(text, static_cast<size_t>(sqlite3_column_bytes(row, column)));
@@ -64,7 +66,8 @@ nlohmann::json cell(sqlite3_stmt* row, int column) {
       }
       return hex + "'";
     }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -194,10 +197,10 @@ int64_t LogReader::resolve_run(const std::string& run) const {
   Statement all(impl_->database, "SELECT DISTINCT name FROM runs");
   while (all.step()) names.push_back(all.text(0));
   const std::string nearest = nearest_name(run, names);
-  throw Error(ExitStatus::usage,
-              "no run \"" + run + "\" in " + impl_->path.string() + " (" + std::to_string(names.size()) + " names)" +
-                  (nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?") +
-                  (nearest.empty() ? "; " : " ") + "`wmtp-host runs list` shows them");
+  throw Error(ExitStatus::usage, "no run \"" + run + "\" in " + impl_->path.string() + " (" +
+                                     std::to_string(names.size()) + " names)" +
+                                     (nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?") +
+                                     (nearest.empty() ? "; " : " ") + "`wmtp-host runs list` shows them");
 }
 
 Table LogReader::query(const std::string& sql, const std::vector<std::string>& arguments, int64_t max_rows) const {

@@ -13,9 +13,9 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kHeartbeat = 10s;
-constexpr auto kPace = 100ms;         // between two transactions
+constexpr auto kPace = 100ms;  // between two transactions
 constexpr auto kFailingPatience = 5s;
-constexpr auto kLastPatience = 15s;   // for a lock, at the end
+constexpr auto kLastPatience = 15s;  // for a lock, at the end
 
 int64_t count_rows(const std::deque<Record>& records) {
   return std::accumulate(records.begin(), records.end(), int64_t{0},

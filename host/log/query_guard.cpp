@@ -10,23 +10,26 @@ namespace wmtp {
 namespace {
 
 /// Pragmas that only tell; those of the second set do so with an argument too.
-const std::set<std::string_view> kTelling{
-    "application_id", "collation_list", "compile_options", "data_version", "database_list", "encoding", "foreign_keys",
-    "freelist_count", "function_list", "journal_mode", "page_count", "page_size", "query_only", "schema_version",
-    "table_list", "user_version"};
+const std::set<std::string_view> kTelling{"application_id", "collation_list", "compile_options", "data_version",
+                                          "database_list",  "encoding",       "foreign_keys",    "freelist_count",
+                                          "function_list",  "journal_mode",   "page_count",      "page_size",
+                                          "query_only",     "schema_version", "table_list",      "user_version"};
 const std::set<std::string_view> kTellingOfSomething{
-    "foreign_key_check", "foreign_key_list", "index_info", "index_list", "index_xinfo", "integrity_check",
-    "quick_check", "table_info", "table_list", "table_xinfo"};
+    "foreign_key_check", "foreign_key_list", "index_info", "index_list", "index_xinfo",
+    "integrity_check",   "quick_check",      "table_info", "table_list", "table_xinfo"};
 
 bool reads_only(int action, std::string_view first, bool has_second, std::string_view second) {
   switch (action) {
     case SQLITE_SELECT:
     case SQLITE_READ:
-    case SQLITE_RECURSIVE: return true;
-    case SQLITE_FUNCTION: return second != "load_extension";
+    case SQLITE_RECURSIVE:
+      return true;
+    case SQLITE_FUNCTION:
+      return second != "load_extension";
     case SQLITE_PRAGMA:
       return kTellingOfSomething.contains(first) || (kTelling.contains(first) && !has_second);
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -34,14 +37,19 @@ std::string in_words(int action, std::string_view first, bool has_second) {
   switch (action) {
     case SQLITE_INSERT:
     case SQLITE_UPDATE:
-    case SQLITE_DELETE: return "it would write to " + std::string(first);
-    case SQLITE_ATTACH: return "it would attach another database";
+    case SQLITE_DELETE:
+      return "it would write to " + std::string(first);
+    case SQLITE_ATTACH:
+      return "it would attach another database";
     case SQLITE_PRAGMA:
       return "pragma " + std::string(first) + (has_second ? " with a value" : "") + " is not one that only tells";
     case SQLITE_TRANSACTION:
-    case SQLITE_SAVEPOINT: return "it would begin or end a transaction";
-    case SQLITE_FUNCTION: return "it would load code";
-    default: return "it would change the database";
+    case SQLITE_SAVEPOINT:
+      return "it would begin or end a transaction";
+    case SQLITE_FUNCTION:
+      return "it would load code";
+    default:
+      return "it would change the database";
   }
 }
 

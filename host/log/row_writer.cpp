@@ -17,10 +17,11 @@ RowWriter::RowWriter(Database& database, int64_t run_id)
               "SET value = excluded.value, kind = excluded.kind, time_ns = excluded.time_ns"),
       memory_(database,
               "INSERT INTO memory (run_id, rank, step, phase, category, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
-      checkpoint_(database,
-                  "INSERT INTO checkpoints (run_id, step, path, bytes, state, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
-                  "ON CONFLICT (run_id, path) DO UPDATE "
-                  "SET step = excluded.step, bytes = excluded.bytes, state = excluded.state, time_ns = excluded.time_ns"),
+      checkpoint_(
+          database,
+          "INSERT INTO checkpoints (run_id, step, path, bytes, state, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
+          "ON CONFLICT (run_id, path) DO UPDATE "
+          "SET step = excluded.step, bytes = excluded.bytes, state = excluded.state, time_ns = excluded.time_ns"),
       event_(database,
              "INSERT INTO events (run_id, time_ns, rank, level, kind, step, message) "
              "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"),

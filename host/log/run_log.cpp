@@ -135,9 +135,10 @@ void RunLog::end(ExitStatus status) {
     database.set_busy_timeout(5s);
     sync_fully(database);
     Transaction transaction(database);
-    Statement close(database,
-                    "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4, heartbeat_at = ?4, log_incomplete = ?5 "
-                    "WHERE id = ?1");
+    Statement close(
+        database,
+        "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4, heartbeat_at = ?4, log_incomplete = ?5 "
+        "WHERE id = ?1");
     close.run(impl_->run_id, status_name(status), static_cast<int64_t>(status), now,
               static_cast<int64_t>(writer.incomplete()));
     transaction.commit();

@@ -28,7 +28,9 @@ struct RunStart {
   std::string strategy, precision, device, git_commit, host, version;
   int64_t parent_run = 0;  ///< 0: none
   std::map<std::string, OptionValue> params;
-  struct Plugin { std::string kind, name, version, sha256, path; };
+  struct Plugin {
+    std::string kind, name, version, sha256, path;
+  };
   std::vector<Plugin> plugins;
 };
 
@@ -55,7 +57,8 @@ class RunLog {
   void checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state);
   void event(int64_t rank, const std::string& level, const std::string& kind, int64_t step, const std::string& message);
 
-  /// Drains the queue (bounded wait), writes status, exit_code, ended_at. finished with 0, interrupted with 75, else failed.
+  /// Drains the queue (bounded wait), writes status, exit_code, ended_at. finished with 0, interrupted with 75, else
+  /// failed.
   void end(ExitStatus status);
   /// Whether anything could not be written.
   bool incomplete() const;
@@ -66,6 +69,7 @@ class RunLog {
 };
 
 /// Closes the row of a run whose rank 0 died; nothing when it is closed already. [launcher]
-void close_lost_run(const std::filesystem::path& database, int64_t run_id, ExitStatus status, const std::string& message);
+void close_lost_run(const std::filesystem::path& database, int64_t run_id, ExitStatus status,
+                    const std::string& message);
 
 }  // namespace wmtp

@@ -17,8 +17,12 @@ std::string lines_of(const MetricsRecord& record, int64_t run_id) {
   std::string lines;
   for (const auto& [name, value] : record.values) {
     const char* kind = kind_of(value);
-    lines += line_of({{"table", "metrics"}, {"run_id", run_id}, {"step", record.step}, {"name", name},
-                      {"value", kind ? Json() : Json(value)}, {"kind", kind ? Json(kind) : Json()},
+    lines += line_of({{"table", "metrics"},
+                      {"run_id", run_id},
+                      {"step", record.step},
+                      {"name", name},
+                      {"value", kind ? Json() : Json(value)},
+                      {"kind", kind ? Json(kind) : Json()},
                       {"time_ns", record.time_ns}});
   }
   return lines;
@@ -27,20 +31,35 @@ std::string lines_of(const MetricsRecord& record, int64_t run_id) {
 std::string lines_of(const MemoryRecords& record, int64_t run_id) {
   std::string lines;
   for (const MemoryRecord& one : record.values) {
-    lines += line_of({{"table", "memory"}, {"run_id", run_id}, {"rank", one.rank}, {"step", one.step},
-                      {"phase", one.phase}, {"category", one.category}, {"bytes", one.bytes}});
+    lines += line_of({{"table", "memory"},
+                      {"run_id", run_id},
+                      {"rank", one.rank},
+                      {"step", one.step},
+                      {"phase", one.phase},
+                      {"category", one.category},
+                      {"bytes", one.bytes}});
   }
   return lines;
 }
 
 std::string lines_of(const CheckpointRecord& record, int64_t run_id) {
-  return line_of({{"table", "checkpoints"}, {"run_id", run_id}, {"step", record.step}, {"path", record.path},
-                  {"bytes", record.bytes}, {"state", record.state}, {"time_ns", record.time_ns}});
+  return line_of({{"table", "checkpoints"},
+                  {"run_id", run_id},
+                  {"step", record.step},
+                  {"path", record.path},
+                  {"bytes", record.bytes},
+                  {"state", record.state},
+                  {"time_ns", record.time_ns}});
 }
 
 std::string lines_of(const EventRecord& record, int64_t run_id) {
-  return line_of({{"table", "events"}, {"run_id", run_id}, {"time_ns", record.time_ns}, {"rank", record.rank},
-                  {"level", record.level}, {"kind", record.kind}, {"step", record.step},
+  return line_of({{"table", "events"},
+                  {"run_id", run_id},
+                  {"time_ns", record.time_ns},
+                  {"rank", record.rank},
+                  {"level", record.level},
+                  {"kind", record.kind},
+                  {"step", record.step},
                   {"message", record.message}});
 }
 
@@ -58,8 +77,8 @@ bool Spool::write(const std::deque<Record>& records) {
 }
 
 bool Spool::write_end(const std::string& status, int exit_code, const std::string& ended_at) {
-  return append(line_of({{"table", "runs"}, {"id", run_id_}, {"status", status}, {"exit_code", exit_code},
-                         {"ended_at", ended_at}}));
+  return append(line_of(
+      {{"table", "runs"}, {"id", run_id_}, {"status", status}, {"exit_code", exit_code}, {"ended_at", ended_at}}));
 }
 
 bool Spool::append(const std::string& lines) {

@@ -25,8 +25,8 @@ struct Frame {
 };
 
 /// Bits 0..7 of a braille character by column and row of the dot.
-constexpr std::array<std::array<uint8_t, kDotsDown>, kDotsAcross> kDot{{{0x01, 0x02, 0x04, 0x40},
-                                                                        {0x08, 0x10, 0x20, 0x80}}};
+constexpr std::array<std::array<uint8_t, kDotsDown>, kDotsAcross> kDot{
+    {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
 
 std::string braille(uint8_t dots) {
   const unsigned code = 0x2800u + dots;

@@ -32,7 +32,8 @@ const char* const kMemory =
 const char* const kCheckpoints =
     "SELECT step, state, bytes, path FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) ORDER BY step, path";
 const char* const kEvents =
-    "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', time_ns / 1000000000, 'unixepoch') AS time, level, kind, rank, step, message "
+    "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', time_ns / 1000000000, 'unixepoch') AS time, level, kind, rank, step, "
+    "message "
     "FROM events WHERE run_id = CAST(?1 AS INTEGER) ORDER BY time_ns DESC";
 const char* const kParams =
     "SELECT key, value_text AS value FROM run_params WHERE run_id = CAST(?1 AS INTEGER) ORDER BY key";
@@ -115,9 +116,10 @@ void print_head(std::ostream& out, const Json& run) {
 void print_text_run(std::ostream& out, const LogReader& log, const Json& run, const std::string& id) {
   print_head(out, run);
   print_section(out, "options", log.query(kParams, {id}, kAll));
-  print_section(out, "plugins", log.query("SELECT kind, name, version, substr(sha256, 1, 12) AS sha256, path "
-                                          "FROM run_plugins WHERE run_id = CAST(?1 AS INTEGER) ORDER BY kind, name",
-                                          {id}, kAll));
+  print_section(out, "plugins",
+                log.query("SELECT kind, name, version, substr(sha256, 1, 12) AS sha256, path "
+                          "FROM run_plugins WHERE run_id = CAST(?1 AS INTEGER) ORDER BY kind, name",
+                          {id}, kAll));
   print_section(out, "metrics", log.query(kMetrics, {id}, kAll));
   const Curve train = curve_of(log, id, "train/loss"), valid = curve_of(log, id, "valid/loss");
   if (train.points.size() + valid.points.size() > 1) out << '\n';
@@ -139,8 +141,10 @@ void print_text_run(std::ostream& out, const LogReader& log, const Json& run, co
 void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format) {
   const std::string id = std::to_string(run_id);
   if (format == TableFormat::csv) {
-    throw Error(ExitStatus::usage, "a run has no CSV form; use --json, or `wmtp-host sql --csv \"SELECT * FROM v_metrics "
-                                   "WHERE run_id = " + id + "\"`");
+    throw Error(ExitStatus::usage,
+                "a run has no CSV form; use --json, or `wmtp-host sql --csv \"SELECT * FROM v_metrics "
+                "WHERE run_id = " +
+                    id + "\"`");
   }
   const Json run = run_object(log, id);
   if (format == TableFormat::json) return print_json_run(out, log, run, id);

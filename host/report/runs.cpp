@@ -29,7 +29,7 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
     out << "no runs in " << log.database().string() << " yet; `wmtp-host run FILE.toml` makes one\n";
     return;
   }
-  table.columns = {"id",         "name",     "pipeline", "status",       "steps",
+  table.columns = {"id",         "name",       "pipeline", "status",        "steps",
                    "train/loss", "valid/loss", "tokens/s", "started (UTC)", "duration"};
   for (auto& row : table.rows) {
     if (row[7].is_number()) row[7] = with_thousands(static_cast<int64_t>(row[7].get<double>()));

@@ -11,8 +11,8 @@ namespace wmtp {
 
 /// Newest first. JSON and CSV carry the columns of v_runs by their names.
 void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format);
-/// Configuration, plugins, first/last/best metrics, a curve, memory, checkpoints, events of one run. JSON is one object.
-/// Error(usage) for CSV, which has no form for it, and for a run that is not in the log.
+/// Configuration, plugins, first/last/best metrics, a curve, memory, checkpoints, events of one run. JSON is one
+/// object. Error(usage) for CSV, which has no form for it, and for a run that is not in the log.
 void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format);
 
 }  // namespace wmtp

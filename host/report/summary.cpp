@@ -36,8 +36,12 @@ class Summary {
   }
 
   std::optional<double> metric(const std::string& name, const std::string& order) const {
-    const auto found = log_.query("SELECT value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND name = ?2 "
-                                  "AND value IS NOT NULL ORDER BY step " + order + " LIMIT 1", {id_, name}, 1).rows;
+    const auto found = log_.query(
+                               "SELECT value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND name = ?2 "
+                               "AND value IS NOT NULL ORDER BY step " +
+                                   order + " LIMIT 1",
+                               {id_, name}, 1)
+                           .rows;
     return found.empty() ? std::nullopt : std::optional(found[0][0].get<double>());
   }
   std::optional<double> first(const std::string& name) const { return metric(name, "ASC"); }
@@ -45,8 +49,10 @@ class Summary {
 
   /// Selection wavers from step to step: the mean of the last hundred.
   std::optional<double> recent(const std::string& name) const {
-    const auto found = log_.query("SELECT avg(value) FROM (SELECT value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) "
-                                  "AND name = ?2 AND value IS NOT NULL ORDER BY step DESC LIMIT 100)", {id_, name}, 1);
+    const auto found = log_.query(
+        "SELECT avg(value) FROM (SELECT value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) "
+        "AND name = ?2 AND value IS NOT NULL ORDER BY step DESC LIMIT 100)",
+        {id_, name}, 1);
     return found.rows[0][0].is_null() ? std::nullopt : std::optional(found.rows[0][0].get<double>());
   }
 
@@ -81,26 +87,30 @@ class Summary {
   }
 
   void speed() {
-    const auto found = rows("SELECT avg(value) FROM metrics WHERE run_id = CAST(?1 AS INTEGER) "
-                            "AND name = 'perf/tokens_per_second' AND value IS NOT NULL");
+    const auto found = rows(
+        "SELECT avg(value) FROM metrics WHERE run_id = CAST(?1 AS INTEGER) "
+        "AND name = 'perf/tokens_per_second' AND value IS NOT NULL");
     if (found[0][0].is_null()) return;
     out_ << "  speed            " << with_thousands(std::llround(found[0][0].get<double>())) << " tokens/s (mean)\n";
   }
 
   void memory() {
-    const auto peaks = rows("SELECT rank, max(bytes) FROM memory WHERE run_id = CAST(?1 AS INTEGER) "
-                            "AND category = 'resident' AND phase = 'peak' GROUP BY rank ORDER BY rank");
+    const auto peaks = rows(
+        "SELECT rank, max(bytes) FROM memory WHERE run_id = CAST(?1 AS INTEGER) "
+        "AND category = 'resident' AND phase = 'peak' GROUP BY rank ORDER BY rank");
     if (peaks.empty()) return;
     out_ << "  peak memory      ";
     for (size_t i = 0; i < peaks.size(); ++i) {
-      out_ << (i ? ", " : "") << "rank " << peaks[i][0].get<int64_t>() << ": " << human_bytes(peaks[i][1].get<int64_t>());
+      out_ << (i ? ", " : "") << "rank " << peaks[i][0].get<int64_t>() << ": "
+           << human_bytes(peaks[i][1].get<int64_t>());
     }
     out_ << " resident\n";
   }
 
   void checkpoint() {
-    const auto newest = rows("SELECT path, bytes FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) "
-                             "AND state = 'kept' ORDER BY step DESC, time_ns DESC LIMIT 1");
+    const auto newest = rows(
+        "SELECT path, bytes FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) "
+        "AND state = 'kept' ORDER BY step DESC, time_ns DESC LIMIT 1");
     if (newest.empty()) return;
     out_ << "  checkpoint       " << newest[0][0].get<std::string>() << " (" << human_bytes(newest[0][1].get<int64_t>())
          << ")\n";

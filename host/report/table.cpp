@@ -125,9 +125,12 @@ void print_text_table(std::ostream& out, const Table& table, size_t columns) {
 
 void print_table(std::ostream& out, const Table& table, TableFormat format) {
   switch (format) {
-    case TableFormat::text: return print_text_table(out, table, terminal_columns(out));
-    case TableFormat::json: return print_json(out, table);
-    case TableFormat::csv: return print_csv(out, table);
+    case TableFormat::text:
+      return print_text_table(out, table, terminal_columns(out));
+    case TableFormat::json:
+      return print_json(out, table);
+    case TableFormat::csv:
+      return print_csv(out, table);
   }
 }
 

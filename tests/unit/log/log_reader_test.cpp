@@ -93,7 +93,8 @@ TEST_F(LogReaderTest, AnswersWithTypedCellsAndUniqueColumns) {
 }
 
 TEST_F(LogReaderTest, CapsTheRowsAndSaysSo) {
-  const std::string sql = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT i FROM n";
+  const std::string sql =
+      "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT i FROM n";
   EXPECT_TRUE(LogReader(file_).query(sql, {}, 2).capped);
   EXPECT_EQ(LogReader(file_).query(sql, {}, 2).rows.size(), 2u);
   EXPECT_FALSE(LogReader(file_).query(sql, {}, 3).capped);

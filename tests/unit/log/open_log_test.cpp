@@ -21,9 +21,11 @@ TEST_F(OpenLogTest, MakesARunLogInWalMode) {
 TEST_F(OpenLogTest, HasStrictRowidTablesOnly) {
   open_log_for_writing(file_);
   EXPECT_EQ(integer("SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND type = 'table' "
-                    "AND name NOT LIKE 'sqlite_%' AND (strict = 0 OR wr = 1)"), 0);
+                    "AND name NOT LIKE 'sqlite_%' AND (strict = 0 OR wr = 1)"),
+            0);
   EXPECT_EQ(integer("SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND name IN ('runs', 'run_params', "
-                    "'run_plugins', 'metrics', 'memory', 'checkpoints', 'events', 'samples')"), 8);
+                    "'run_plugins', 'metrics', 'memory', 'checkpoints', 'events', 'samples')"),
+            8);
 }
 
 TEST_F(OpenLogTest, HoldsForeignKeysAndDistrustsTheSchema) {
@@ -53,12 +55,12 @@ TEST_F(OpenLogTest, RenewsAViewWhoseTextIsOld) {
 TEST_F(OpenLogTest, RefusesANewerVersionWithBothNumbers) {
   open_log_for_writing(file_);
   execute("PRAGMA user_version = 999");
-  for (const auto& open : {std::function<void()>([&] { RunLog(file_, start()); }), std::function<void()>([&] {
-                             LogReader reader(file_);
-                           })}) {
+  for (const auto& open : {std::function<void()>([&] { RunLog(file_, start()); }),
+                           std::function<void()>([&] { LogReader reader(file_); })}) {
     const std::string text = refusal(ExitStatus::storage, open);
     EXPECT_TRUE(holds(text, file_.string()) && holds(text, "999") &&
-                holds(text, "up to " + std::to_string(newest_schema_version())) && holds(text, "--db")) << text;
+                holds(text, "up to " + std::to_string(newest_schema_version())) && holds(text, "--db"))
+        << text;
   }
 }
 

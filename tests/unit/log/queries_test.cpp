@@ -26,8 +26,11 @@ class QueriesTest : public LogTest {
     RunLog log(file_, begin);
     log.metrics(0, {{"valid/loss", 9.0}});
     for (int64_t step = 1; step <= 100; ++step) {
-      log.metrics(step, {{"train/loss", loss + 1}, {"perf/step_seconds", step == 42 ? 5.0 : 1.0},
-                         {"rho1/selection_ratio", keep}, {"rho1/ce_selected", 1.0}, {"rho1/ce_unselected", 2.0},
+      log.metrics(step, {{"train/loss", loss + 1},
+                         {"perf/step_seconds", step == 42 ? 5.0 : 1.0},
+                         {"rho1/selection_ratio", keep},
+                         {"rho1/ce_selected", 1.0},
+                         {"rho1/ce_unselected", 2.0},
                          {"train/tokens", 1000.0 * static_cast<double>(step)}});
     }
     log.metrics(100, {{"valid/loss", loss}, {"train/grad_norm", 0.0 / 0.0}});

@@ -27,8 +27,11 @@ double milliseconds_since(Clock::time_point start) {
 TEST_F(RunLogTest, HasARowFromTheFirstMomentAndClosesIt) {
   file_ = folder_ / "made" / "for it" / "wmtp.db";
   RunStart begin = start();
-  begin.params = {{"pipeline.keep", 0.6}, {"pipeline.mode", std::string("signed")}, {"seed", int64_t{42}},
-                  {"flag", true}, {"targets", std::vector<std::string>{"wq", "wv"}}};
+  begin.params = {{"pipeline.keep", 0.6},
+                  {"pipeline.mode", std::string("signed")},
+                  {"seed", int64_t{42}},
+                  {"flag", true},
+                  {"targets", std::vector<std::string>{"wq", "wv"}}};
   begin.plugins = {{"pipeline", "rho1", "1.0", "abc", "/plugins/rho1.so"}};
   RunLog log(file_, begin);
   EXPECT_EQ(text("SELECT status || ' ' || (ended_at IS NULL) || ' ' || (exit_code IS NULL) FROM runs"), "running 1 1");

@@ -39,12 +39,16 @@ class RunsTest : public ::testing::Test {
     RunLog log(file_, start);
     log.metrics(0, {{"valid/loss", 6.0}});
     for (int64_t step = 1; step <= 20; ++step) {
-      log.metrics(step, {{"train/loss", 6.0 - 0.1 * static_cast<double>(step)}, {"perf/tokens_per_second", 12345.0},
-                         {"rho1/selection_ratio", 0.6}, {"rho1/ce_selected", 3.0}, {"rho1/ce_unselected", 2.0},
+      log.metrics(step, {{"train/loss", 6.0 - 0.1 * static_cast<double>(step)},
+                         {"perf/tokens_per_second", 12345.0},
+                         {"rho1/selection_ratio", 0.6},
+                         {"rho1/ce_selected", 3.0},
+                         {"rho1/ce_unselected", 2.0},
                          {"train/grad_norm", step == 3 ? std::nan("") : 1.0}});
     }
     log.metrics(20, {{"valid/loss", 4.25}});
-    log.memory({{0, 20, "peak", "resident", 512 << 20}, {1, 20, "peak", "resident", 256 << 20},
+    log.memory({{0, 20, "peak", "resident", 512 << 20},
+                {1, 20, "peak", "resident", 256 << 20},
                 {0, 20, "peak", "parameters", 99 << 20}});
     log.checkpoint(10, "runs/1-rho1/step-000010", 1 << 20, "kept");
     log.checkpoint(20, "runs/1-rho1/model", 1 << 20, "kept");
@@ -97,10 +101,9 @@ TEST_F(RunsTest, TheListShowsALostRun) {
 TEST_F(RunsTest, ShowHasEverySection) {
   rho1_run();
   const std::string text = show(TableFormat::text);
-  for (const char* part :
-       {"run 1  rho1  finished (exit 0)", "2 ranks, full_shard, fp32, cpu", "pipeline.keep", "0123456789ab",
-        "rho1/ce_selected", "valid/loss", "peak memory", "512.0 MiB", "checkpoints", "step-000010", "deleted", "events",
-        "step 3 skipped", " |", "o valid/loss"}) {
+  for (const char* part : {"run 1  rho1  finished (exit 0)", "2 ranks, full_shard, fp32, cpu", "pipeline.keep",
+                           "0123456789ab", "rho1/ce_selected", "valid/loss", "peak memory", "512.0 MiB", "checkpoints",
+                           "step-000010", "deleted", "events", "step 3 skipped", " |", "o valid/loss"}) {
     EXPECT_TRUE(holds(text, part)) << part << '\n' << text;
   }
 }

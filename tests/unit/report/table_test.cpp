@@ -12,7 +12,8 @@
 namespace wmtp {
 namespace {
 
-const Table kTable{{"id", "name", "loss"}, {{1, "short", 2.5}, {20, "a \"longer\", name\nof two lines", nullptr}}, false};
+const Table kTable{
+    {"id", "name", "loss"}, {{1, "short", 2.5}, {20, "a \"longer\", name\nof two lines", nullptr}}, false};
 
 std::string printed(const Table& table, TableFormat format) {
   std::ostringstream out;
