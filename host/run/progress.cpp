@@ -53,7 +53,7 @@ void Progress::step(const StepReport& report) {
       with_thousands(int64_t(report.metrics.at("perf/tokens_per_second"))), human_bytes(resident_bytes()),
       human_seconds(seconds_per_step_ * double(num_steps_ - report.step)));
   clear_line();
-  fmt::print(stderr, terminal_ ? "{}" : "{}\n", line);
+  fmt::print(stderr, "{}{}", line, terminal_ ? "" : "\n");
   drawn_ = terminal_;
   std::fflush(stderr);
 }
