@@ -1,0 +1,182 @@
+// The program as a user calls it: words, options, help, mistakes. It stands beside this test's own program.
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+namespace wmtp {
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+  double seconds = 0;
+};
+
+class CommandTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "cli-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    program_ = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "wmtp-host";
+    ASSERT_TRUE(std::filesystem::exists(program_));
+    for (const char* variable : {"WMTP_DB", "WMTP_PLUGIN_PATH", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR",
+                                 "MASTER_PORT", "SLURM_PROCID"}) {
+      unsetenv(variable);
+    }
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / name).rdbuf();
+    return text.str();
+  }
+
+  Outcome host(const std::string& arguments, const std::string& environment = "") const {
+    const auto begin = std::chrono::steady_clock::now();
+    const int status = std::system(("cd '" + folder_.string() + "' && " + environment + " '" + program_.string() + "' " +
+                                    arguments + " > out 2> err").c_str());
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("out"), read("err"), taken.count()};
+  }
+
+  std::filesystem::path folder_, program_;
+};
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_F(CommandTest, HelpBeginsWithExamplesAndListsTheCommands) {
+  const auto help = host("--help");
+  EXPECT_EQ(help.code, 0);
+  EXPECT_EQ(help.err, "");
+  EXPECT_LT(help.out.find("examples:"), help.out.find("Usage:"));
+  for (const char* command : {"run", "runs", "sql", "plugins", "checkpoint", "data"}) {
+    EXPECT_TRUE(has(help.out, std::string("\n  ") + command + " ")) << command;
+  }
+  EXPECT_FALSE(has(help.out, "__probe"));
+  EXPECT_FALSE(has(help.out, "checkpoint verify runs/"));
+}
+
+TEST_F(CommandTest, AnswersHelpAnywhereOnTheLine) {
+  EXPECT_TRUE(has(host("run --help").out, "wmtp-host run experiments/rho1.toml"));
+  EXPECT_TRUE(has(host("runs show -h").out, "wmtp-host runs show 3"));
+  EXPECT_TRUE(has(host("runs show 3 --json --help").out, "wmtp-host runs show 3"));
+  EXPECT_FALSE(has(host("run --help").out, "held-out"));
+}
+
+TEST_F(CommandTest, IsQuickWithHelpAndAnEmptyLog) {
+  double help = 1, list = 1;
+  for (int i = 0; i < 5; ++i) {
+    help = std::min(help, host("--help").seconds);
+    list = std::min(list, host("runs list").seconds);
+  }
+  EXPECT_LT(help, 0.05);
+  EXPECT_LT(list, 0.05);
+}
+
+TEST_F(CommandTest, SaysItsVersion) {
+  const auto version = host("--version");
+  EXPECT_EQ(version.code, 0);
+  EXPECT_EQ(version.out, "wmtp-host " WMTP_VERSION "\n");
+}
+
+TEST_F(CommandTest, ShowsHelpWhenNothingWasAskedFor) {
+  for (const char* words : {"", "runs", "plugins"}) {
+    const auto bare = host(words);
+    EXPECT_EQ(bare.code, 2);
+    EXPECT_EQ(bare.out, "");
+    EXPECT_TRUE(has(bare.err, "Usage:")) << words;
+  }
+}
+
+TEST_F(CommandTest, NamesTheNearestCommand) {
+  const auto mistake = host("plugin list");
+  EXPECT_EQ(mistake.code, 2);
+  EXPECT_TRUE(has(mistake.err, "there is no command `wmtp-host plugin`; did you mean 'plugins'?")) << mistake.err;
+  EXPECT_TRUE(has(host("runs shwo 3").err, "did you mean 'show'?"));
+  EXPECT_TRUE(has(host("quux").err, "see `wmtp-host --help`"));
+}
+
+TEST_F(CommandTest, NamesTheNearestOption) {
+  const auto mistake = host("sql 'SELECT 1' --limti=3");
+  EXPECT_EQ(mistake.code, 2);
+  EXPECT_TRUE(has(mistake.err, "`wmtp-host sql` has no option --limti; did you mean '--limit'?")) << mistake.err;
+  EXPECT_TRUE(has(host("run a.toml --resmue").err, "did you mean '--resume'?"));
+}
+
+TEST_F(CommandTest, RefusesWhatIsAnnouncedButNotThere) {
+  for (const char* words : {"plan a.toml", "plan run", "export 3 --to csv", "doctor", "ui", "runs compare 1 2",
+                            "runs snapshot copy.db", "plugins check x.so", "checkpoint export x --to hf"}) {
+    const auto refused = host(words);
+    EXPECT_EQ(refused.code, 2) << words;
+    EXPECT_TRUE(has(refused.err, "is not there yet in this version")) << words << ": " << refused.err;
+  }
+}
+
+TEST_F(CommandTest, RefusesMissingAndWrongArguments) {
+  for (const char* words : {"run", "runs show", "sql", "run a.toml b.toml", "run a.toml --nproc 0", "run a.toml --nproc x",
+                            "sql 'SELECT 1' --json --csv", "sql 'SELECT 1' --limit 0", "run a.toml --set",
+                            "plugins list --kind optimizer"}) {
+    const auto refused = host(words);
+    EXPECT_EQ(refused.code, 2) << words;
+    EXPECT_TRUE(has(refused.err, "--help`")) << words << ": " << refused.err;
+    EXPECT_EQ(refused.out, "") << words;
+  }
+}
+
+TEST_F(CommandTest, TakesACommandsWordAsTheNameOfARun) {
+  EXPECT_TRUE(has(host("runs show data").err, "data"));
+  EXPECT_FALSE(has(host("runs show data").err, "required"));
+}
+
+TEST_F(CommandTest, TakesCommonOptionsBeforeAndAfterTheCommand) {
+  const std::string make = "CREATE TABLE t(x)";
+  for (const char* words : {"--db absent/a.db -q --no-color sql 'SELECT 1 AS one' --json",
+                            "sql --db absent/a.db 'SELECT 1 AS one' --json -q --no-color"}) {
+    const auto answer = host(words);
+    EXPECT_EQ(answer.code, 0) << answer.err;
+    EXPECT_TRUE(has(answer.out, "\"one\"")) << answer.out;
+  }
+  EXPECT_EQ(host("--plugin-dir absent plugins list --plugin-dir absent2").code, 2);
+}
+
+TEST_F(CommandTest, LooksForTheLogInDbThenTheEnvironment) {
+  std::ofstream(folder_ / "text.db") << "this is no database, but long enough to be one: " << std::string(200, 'x');
+  EXPECT_EQ(host("runs list").code, 0);
+  EXPECT_EQ(host("runs list", "WMTP_DB=text.db").code, 7);
+  EXPECT_EQ(host("runs list --db absent.db", "WMTP_DB=text.db").code, 0);
+}
+
+TEST_F(CommandTest, SaysWhatIsWrongWithAMissingExperiment) {
+  const auto missing = host("run absent.toml");
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_TRUE(has(missing.err, "absent.toml"));
+}
+
+TEST_F(CommandTest, RefusesAHalfSetLauncherBeforeAnythingElse) {
+  const auto refused = host("run absent.toml", "RANK=0 WORLD_SIZE=2");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_TRUE(has(refused.err, "LOCAL_RANK, MASTER_ADDR and MASTER_PORT are not set")) << refused.err;
+}
+
+TEST_F(CommandTest, TellsAnInvalidPluginNameFromAnAbsentOne) {
+  EXPECT_EQ(host("plugins inspect ../x").code, 2);
+  EXPECT_EQ(host("plugins inspect absent").code, 3);
+  EXPECT_EQ(host("plugins inspect absent --kind adapter").code, 3);
+}
+
+TEST_F(CommandTest, RefusesACheckpointThatIsNotThere) {
+  const auto refused = host("checkpoint verify absent");
+  EXPECT_EQ(refused.code, 4);
+  EXPECT_TRUE(has(refused.err, "absent"));
+}
+
+}  // namespace
+}  // namespace wmtp
