@@ -1,5 +1,5 @@
 # Installation: PREFIX/bin/wmtp-host, PREFIX/lib (our libraries, plugins, the CMake package), PREFIX/include/wmtp, the
-# template and the experiments under PREFIX/share/wmtp. Our libraries find each other by $ORIGIN, so PREFIX can be moved.
+# template and the experiments under PREFIX/share/wmtp. Our libraries find each other by $ORIGIN: PREFIX can be moved.
 include(CMakePackageConfigHelpers)
 
 foreach(target wmtp_core wmtp_engine wmtp_cuda)

@@ -1,8 +1,7 @@
 #include "plugin/boundary.hpp"
 
-#include <unistd.h>
-
 #include <c10/util/Exception.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -18,8 +17,10 @@ std::terminate_handler handler_before = nullptr;
 
 [[noreturn]] void on_terminate() {
   if (plugin_in_hand != nullptr) {
-    std::fprintf(stderr, "error: plugin %s: %s() ended the process (std::terminate: an exception left a destructor or a "
-                 "noexcept function, or a thread)\n", plugin_in_hand, call_in_hand);
+    std::fprintf(stderr,
+                 "error: plugin %s: %s() ended the process (std::terminate: an exception left a destructor or a "
+                 "noexcept function, or a thread)\n",
+                 plugin_in_hand, call_in_hand);
     _exit(static_cast<int>(ExitStatus::plugin));
   }
   handler_before();
@@ -90,7 +91,8 @@ void check_weights_form(const WeightsCall& call, const Weights& weights) {
     return;
   }
   const bool target = weights.meaning == Weights::Meaning::by_target;
-  if (target && call.by_target.empty()) refuse(call, "returned by_target inside the loss; only by_source is possible there");
+  if (target && call.by_target.empty())
+    refuse(call, "returned by_target inside the loss; only by_source is possible there");
   const std::vector<int64_t>& wanted = target ? call.by_target : call.by_source;
   if (!weights.values.defined()) refuse(call, std::string("returned ") + meaning_text(weights) + " without values");
   if (weights.values.layout() != at::kStrided) refuse(call, "returned a sparse tensor, wanted a dense one");

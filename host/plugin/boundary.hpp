@@ -12,7 +12,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
 #include <wmtp/pipeline.hpp>
 
 #include "base/error.hpp"
@@ -55,8 +54,8 @@ struct WeightsCall {
   bool signed_weights = false;
 };
 
-/// Shape, dtype and layout against what is wanted; reads no value. Error(plugin) with found and wanted. Must be called on
-/// every rank before any exchange that depends on the weights.
+/// Shape, dtype and layout against what is wanted; reads no value. Error(plugin) with found and wanted. Must be called
+/// on every rank before any exchange that depends on the weights.
 void check_weights_form(const WeightsCall& call, const Weights& weights);
 
 /// [2] of fp32 on the weights' device: whether any is not finite, whether any is negative (0 where it may be). Reads no

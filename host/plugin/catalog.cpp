@@ -83,7 +83,8 @@ Catalog::Catalog(std::vector<std::filesystem::path> extra) {
 
 PluginDescription Catalog::describe(const std::string& kind, const std::string& name) const {
   if (!is_plugin_name(name)) {
-    throw Error(ExitStatus::usage, shown(name) + " is not the name of a plugin: lower case letters, digits and '_', at " +
+    throw Error(ExitStatus::usage, shown(name) +
+                                       " is not the name of a plugin: lower case letters, digits and '_', at " +
                                        "most 32, beginning with a letter; a path is given by --plugin-dir FOLDER");
   }
   std::vector<std::string> known, searched;
@@ -103,9 +104,9 @@ PluginDescription Catalog::describe(const std::string& kind, const std::string& 
     if (built_in.kind == kind) known.push_back(built_in.name);
   }
   const std::string nearest = nearest_name(name, known);
-  throw Error(ExitStatus::plugin, "no " + kind + " '" + name + "'" +
-                                      (nearest.empty() ? "" : "; did you mean '" + nearest + "'?") + "\n  searched: " +
-                                      join_names(searched) + "\n  `wmtp-host plugins list` shows what there is");
+  throw Error(ExitStatus::plugin,
+              "no " + kind + " '" + name + "'" + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?") +
+                  "\n  searched: " + join_names(searched) + "\n  `wmtp-host plugins list` shows what there is");
 }
 
 std::vector<Catalog::Listed> Catalog::list() const {

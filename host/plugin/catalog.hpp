@@ -26,7 +26,7 @@ class Catalog {
 
   struct Listed {
     PluginDescription description;
-    std::string problem;  ///< why it is refused; empty when it is fine
+    std::string problem;    ///< why it is refused; empty when it is fine
     bool shadowed = false;  ///< an earlier folder has the same name
   };
   /// Everything on the search path; a bad file is listed with its problem, never a crash.

@@ -13,7 +13,7 @@ struct ChildResult {
   std::string output;    ///< stdout, at most 4 MiB
   std::string messages;  ///< stderr, its last 16 KiB
   int exit_code = 0;
-  int signal = 0;        ///< that ended it; 0: none
+  int signal = 0;  ///< that ended it; 0: none
   bool timed_out = false;
 };
 

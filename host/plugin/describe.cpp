@@ -52,8 +52,7 @@ std::vector<std::string> read_texts(const Needs& needs) {
 template <class Base>
 void describe_instance(const PluginEntry& entry, PluginDescription& description) {
   const std::string name = entry.name;
-  const std::unique_ptr<Base> plugin(
-      guarded(name, "constructor", [&] { return static_cast<Base*>(entry.create()); }));
+  const std::unique_ptr<Base> plugin(guarded(name, "constructor", [&] { return static_cast<Base*>(entry.create()); }));
   OptionsRecorder recorder;
   guarded(name, "options", [&] { plugin->options(recorder); });
   description.options = recorder.specs();
@@ -73,10 +72,14 @@ PluginDescription describe(const PluginEntry& entry) {
     refuse("its name '" + description.name + "' is not lower case letters, digits and '_', at most 32");
   }
   const std::string what = description.kind + " " + description.role;
-  if (what == "pipeline weighting") describe_instance<Weighting>(entry, description);
-  else if (what == "pipeline objective") describe_instance<Objective>(entry, description);
-  else if (what == "adapter adapter") describe_instance<Adapter>(entry, description);
-  else refuse("its entry says '" + what + "', which this host does not know");
+  if (what == "pipeline weighting")
+    describe_instance<Weighting>(entry, description);
+  else if (what == "pipeline objective")
+    describe_instance<Objective>(entry, description);
+  else if (what == "adapter adapter")
+    describe_instance<Adapter>(entry, description);
+  else
+    refuse("its entry says '" + what + "', which this host does not know");
   return description;
 }
 

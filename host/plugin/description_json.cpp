@@ -10,11 +10,16 @@ constexpr Type all_types[] = {Type::number, Type::integer, Type::flag, Type::tex
 
 OptionValue value_from_json(Type type, const nlohmann::json& json) {
   switch (type) {
-    case Type::number: return json.get<double>();
-    case Type::integer: return json.get<int64_t>();
-    case Type::flag: return json.get<bool>();
-    case Type::text: return json.get<std::string>();
-    case Type::texts: return json.get<std::vector<std::string>>();
+    case Type::number:
+      return json.get<double>();
+    case Type::integer:
+      return json.get<int64_t>();
+    case Type::flag:
+      return json.get<bool>();
+    case Type::text:
+      return json.get<std::string>();
+    case Type::texts:
+      return json.get<std::vector<std::string>>();
   }
   throw std::invalid_argument("unknown option type");
 }
@@ -22,11 +27,16 @@ OptionValue value_from_json(Type type, const nlohmann::json& json) {
 // Own words instead of to_string(OptionSpec::Type): a cache must not change its meaning with a text for people.
 const char* type_key(Type type) {
   switch (type) {
-    case Type::number: return "number";
-    case Type::integer: return "integer";
-    case Type::flag: return "flag";
-    case Type::text: return "text";
-    case Type::texts: return "texts";
+    case Type::number:
+      return "number";
+    case Type::integer:
+      return "integer";
+    case Type::flag:
+      return "flag";
+    case Type::text:
+      return "text";
+    case Type::texts:
+      return "texts";
   }
   return "";
 }

@@ -27,12 +27,18 @@ constexpr uint16_t host_machine = EM_AARCH64;
 
 std::string machine_name(uint16_t machine) {
   switch (machine) {
-    case EM_X86_64: return "x86-64";
-    case EM_AARCH64: return "aarch64";
-    case EM_386: return "i386";
-    case EM_ARM: return "arm";
-    case EM_RISCV: return "riscv";
-    default: return "ELF machine " + std::to_string(machine);
+    case EM_X86_64:
+      return "x86-64";
+    case EM_AARCH64:
+      return "aarch64";
+    case EM_386:
+      return "i386";
+    case EM_ARM:
+      return "arm";
+    case EM_RISCV:
+      return "riscv";
+    default:
+      return "ELF machine " + std::to_string(machine);
   }
 }
 
@@ -56,8 +62,8 @@ class Reader {
   void require(uint64_t offset, uint64_t count, const std::string& what) const {
     if (offset > size_ || count > size_ - offset) {
       refuse(path_, "truncated or damaged: its " + what + " should reach byte " +
-                        (count > UINT64_MAX - offset ? "2^64" : std::to_string(offset + count)) + ", but the file has " +
-                        std::to_string(size_) + "; build or copy the plugin again");
+                        (count > UINT64_MAX - offset ? "2^64" : std::to_string(offset + count)) +
+                        ", but the file has " + std::to_string(size_) + "; build or copy the plugin again");
     }
   }
 
@@ -121,7 +127,8 @@ FileStamp check_library_file(const std::filesystem::path& file) {
   if (S_ISLNK(info.st_mode)) refuse(file, "a symbolic link; put the library itself there");
   if (!S_ISREG(info.st_mode)) refuse(file, "not a regular file");
   if ((info.st_mode & S_IWOTH) != 0) {
-    refuse(file, "writable by everyone, so anyone could have put code in it; check it, then: chmod o-w " + file.string());
+    refuse(file,
+           "writable by everyone, so anyone could have put code in it; check it, then: chmod o-w " + file.string());
   }
   return {std::filesystem::absolute(file).lexically_normal(), info.st_size,
           int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};

@@ -1,6 +1,6 @@
-// A plugin's file, judged before anything of it is mapped or run: every read is checked against the file's size, so that
-// text, a cut file and a library of another machine each get their own message and none can crash the reader.
-// All functions throw Error(plugin) whose text begins with the file's path.
+// A plugin's file, judged before anything of it is mapped or run: every read is checked against the file's size, so
+// that text, a cut file and a library of another machine each get their own message and none can crash the reader. All
+// functions throw Error(plugin) whose text begins with the file's path.
 #pragma once
 
 #include <cstdint>

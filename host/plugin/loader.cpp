@@ -28,7 +28,8 @@ std::map<std::filesystem::path, boost::dll::shared_library>& libraries() {
 const PluginEntry& checked(const std::string& where, const PluginEntry& entry) {
   const char* const texts[] = {entry.kind, entry.role, entry.name, entry.version, entry.summary};
   for (const char* text : texts) {
-    if (text == nullptr) refuse(where, "its entry has an empty field; end the source with WMTP_PIPELINE or WMTP_ADAPTER");
+    if (text == nullptr)
+      refuse(where, "its entry has an empty field; end the source with WMTP_PIPELINE or WMTP_ADAPTER");
   }
   if (entry.create == nullptr) refuse(where, "its entry has no function that creates the plugin");
   return entry;
@@ -80,8 +81,8 @@ const PluginEntry& load_plugin(const PluginDescription& description) {
   const PluginEntry& entry = open_plugin(description.path);
   if (description.kind != entry.kind || description.name != entry.name || description.version != entry.version) {
     refuse(description.path.string(), "it says that it is the " + std::string(entry.kind) + " '" + entry.name + "' " +
-                                          entry.version + ", wanted the " + description.kind + " '" +
-                                          description.name + "' " + description.version);
+                                          entry.version + ", wanted the " + description.kind + " '" + description.name +
+                                          "' " + description.version);
   }
   return entry;
 }

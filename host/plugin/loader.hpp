@@ -1,12 +1,11 @@
 // Loader: from a description to a live plugin. [engine; training thread, before start]
 //
-// A library is opened once, with its symbols bound at once and kept to itself, and never closed: objects, exceptions and
-// function pointers of a plugin may live as long as the process.
+// A library is opened once, with its symbols bound at once and kept to itself, and never closed: objects, exceptions
+// and function pointers of a plugin may live as long as the process.
 #pragma once
 
 #include <filesystem>
 #include <memory>
-
 #include <wmtp/plugin.hpp>
 
 #include "experiment/plugin_description.hpp"

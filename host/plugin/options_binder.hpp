@@ -4,7 +4,6 @@
 
 #include <string>
 #include <vector>
-
 #include <wmtp/plugin.hpp>
 
 #include "experiment/plugin_description.hpp"
@@ -12,8 +11,8 @@
 
 namespace wmtp {
 
-/// Writes down names, types, defaults, ranges, choices and helps. Error(plugin) when the plugin's own schema is wrong: a
-/// bad or repeated name, a default outside its range or choices, NaN, no help.
+/// Writes down names, types, defaults, ranges, choices and helps. Error(plugin) when the plugin's own schema is wrong:
+/// a bad or repeated name, a default outside its range or choices, NaN, no help.
 class OptionsRecorder final : public Options {
  public:
   const std::vector<OptionSpec>& specs() const { return specs_; }
@@ -30,8 +29,8 @@ class OptionsRecorder final : public Options {
   std::vector<OptionSpec> specs_;
 };
 
-/// Sets a plugin's variables from values that the experiment's schema has checked already; an option that `values` lacks
-/// keeps its default. A value of another type, or one that the plugin never asked for, is Error(plugin).
+/// Sets a plugin's variables from values that the experiment's schema has checked already; an option that `values`
+/// lacks keeps its default. A value of another type, or one that the plugin never asked for, is Error(plugin).
 class OptionsBinder final : public Options {
  public:
   explicit OptionsBinder(const OptionValues& values) : values_(values) {}

@@ -1,8 +1,8 @@
 #include "plugin/probe.hpp"
 
-#include <cstring>
-
 #include <fmt/format.h>
+
+#include <cstring>
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
@@ -51,17 +51,23 @@ nlohmann::json ask_child(const std::string& file) {
   const ProbeProgram& probe = probe_program();
   const ChildResult child = run_child(probe.program, {"__probe", file}, probe.limit);
   if (child.timed_out) {
-    refuse(file, fmt::format("loading and describing it took longer than {:g} s and was stopped; look at its static "
-                             "objects and its constructor", std::chrono::duration<double>(probe.limit).count()), child);
+    refuse(file,
+           fmt::format("loading and describing it took longer than {:g} s and was stopped; look at its static "
+                       "objects and its constructor",
+                       std::chrono::duration<double>(probe.limit).count()),
+           child);
   }
   if (child.signal != 0) {
-    refuse(file, "its code ended the probe by signal " + std::to_string(child.signal) + " (" +
-                     strsignal(child.signal) + ") when it was loaded and described", child);
+    refuse(file,
+           "its code ended the probe by signal " + std::to_string(child.signal) + " (" + strsignal(child.signal) +
+               ") when it was loaded and described",
+           child);
   }
   const auto json = nlohmann::json::parse(child.output, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
-    refuse(file, "its code ended the probe with exit code " + std::to_string(child.exit_code) +
-                     " before it was described", child);
+    refuse(file,
+           "its code ended the probe with exit code " + std::to_string(child.exit_code) + " before it was described",
+           child);
   }
   if (json.is_object() && json.contains("refused")) {
     throw Error(static_cast<ExitStatus>(json.value("status", static_cast<int>(ExitStatus::plugin))),

@@ -4,10 +4,9 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-
-#include <nlohmann/json.hpp>
 
 #include "experiment/plugin_description.hpp"
 #include "plugin/library_file.hpp"

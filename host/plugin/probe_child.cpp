@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"

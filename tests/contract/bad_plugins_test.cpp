@@ -44,7 +44,8 @@ class BadPlugins : public testing::Test {
 };
 
 TEST_F(BadPlugins, OfAnotherSdkIsRefusedWithBothValuesBeforeItsCodeRuns) {
-  EXPECT_THAT(refusal("other_sdk"), AllOf(HasSubstr("built for sdk 0.99, torch "), HasSubstr("; this host is sdk 0.1, torch ")));
+  EXPECT_THAT(refusal("other_sdk"),
+              AllOf(HasSubstr("built for sdk 0.99, torch "), HasSubstr("; this host is sdk 0.1, torch ")));
   EXPECT_FALSE(std::filesystem::exists(canary()));
 }
 
@@ -67,7 +68,8 @@ TEST_F(BadPlugins, ThatNeverComesBackIsStopped) {
 TEST_F(BadPlugins, ThatIsTruncatedIsRefused) {
   std::filesystem::create_directories(folder_ / "pipelines");
   std::filesystem::copy_file(plugins() / "pipelines/dft.so", folder_ / "pipelines/dft.so");
-  std::filesystem::resize_file(folder_ / "pipelines/dft.so", std::filesystem::file_size(folder_ / "pipelines/dft.so") / 2);
+  std::filesystem::resize_file(folder_ / "pipelines/dft.so",
+                               std::filesystem::file_size(folder_ / "pipelines/dft.so") / 2);
   EXPECT_THROW(
       {
         try {

@@ -104,7 +104,8 @@ TEST(FullAdapter, TrainsEverythingAndDeclaresNothing) {
 
 class FakeCall final : public Call {
  public:
-  FakeCall(Tensor weight, std::map<std::string, Tensor> params) : weight_(std::move(weight)), params_(std::move(params)) {}
+  FakeCall(Tensor weight, std::map<std::string, Tensor> params)
+      : weight_(std::move(weight)), params_(std::move(params)) {}
   bool training() const override { return true; }
   Tensor base(const Tensor& x) override { return at::matmul(x, weight_.t()); }
   Tensor linear(const Tensor& x, const std::string& param) override { return at::matmul(x, params_.at(param).t()); }

@@ -1,14 +1,14 @@
-// A Step made by hand, for one plugin alone: what it reads is what the test put there, and what it asks of other ranks is
-// answered from the ranks that the test laid down.
+// A Step made by hand, for one plugin alone: what it reads is what the test put there, and what it asks of other ranks
+// is answered from the ranks that the test laid down.
 #pragma once
 
 #include <ATen/ATen.h>
-#include <wmtp/plugin.hpp>
 
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <wmtp/plugin.hpp>
 
 namespace wmtp::test {
 
@@ -28,9 +28,9 @@ class FakeStep final : public Step, public Across {
   /// `valid` gives the shape of everything.
   explicit FakeStep(Tensor valid) : valid_(std::move(valid)) {}
 
-  std::map<std::string, Tensor> signals;                           ///< "policy.loss"
-  std::map<std::string, std::pair<double, double>> metrics;        ///< sum, count
-  std::pair<Tensor, Tensor> other_rank;                            ///< its values and valid, for quantile
+  std::map<std::string, Tensor> signals;                     ///< "policy.loss"
+  std::map<std::string, std::pair<double, double>> metrics;  ///< sum, count
+  std::pair<Tensor, Tensor> other_rank;                      ///< its values and valid, for quantile
   int collectives = 0;
   int64_t head_in_hand = 1;
   int64_t step = 1;

@@ -30,9 +30,7 @@ FakeStep step_with(const Tensor& policy, const Tensor& reference, const Tensor& 
 }
 
 /// Excess 1 -2 3 0 5; the last position is not valid and would otherwise be the largest.
-FakeStep five_tokens() {
-  return step_with(row({2, 1, 4, 1, 6, 0}), row({1, 3, 1, 1, 1, 0}), mask({1, 1, 1, 1, 1, 0}));
-}
+FakeStep five_tokens() { return step_with(row({2, 1, 4, 1, 6, 0}), row({1, 3, 1, 1, 1, 0}), mask({1, 1, 1, 1, 1, 0})); }
 
 TEST(Rho1, KeepsTheTokensWithTheLargestExcess) {
   FakeStep step = five_tokens();

@@ -44,7 +44,8 @@ class Rho1 : public wmtp::Weighting {
   Tensor select(wmtp::Step& step, const Tensor& score, const Tensor& valid) const {
     if (keep_ == 1) return valid;
     wmtp::Across& across = step.across();
-    return score >= (per_rank_ ? across.quantile_here(score, valid, 1 - keep_) : across.quantile(score, valid, 1 - keep_));
+    return score >=
+           (per_rank_ ? across.quantile_here(score, valid, 1 - keep_) : across.quantile(score, valid, 1 - keep_));
   }
 
   static void report(wmtp::Step& step, const Tensor& policy, const Tensor& excess, const Tensor& valid,

@@ -1,5 +1,5 @@
-// Step: all that a pipeline may know about one micro-batch. It reads tensors, asks questions that need every rank, keeps
-// named state and reports metrics; it never sees a process group, a file or the optimizer.
+// Step: all that a pipeline may know about one micro-batch. It reads tensors, asks questions that need every rank,
+// keeps named state and reports metrics; it never sees a process group, a file or the optimizer.
 //
 // Shapes: B sequences of this rank's micro-batch, S positions, H heads. Head k (1-based) predicts at SOURCE position s
 // the token at TARGET position s + k. Everything read from a Step is aligned by source position.

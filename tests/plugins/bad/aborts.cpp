@@ -1,7 +1,6 @@
 // aborts: its static object ends the process.
-#include <wmtp/plugin.hpp>
-
 #include <cstdlib>
+#include <wmtp/plugin.hpp>
 
 #include "canary.hpp"
 

@@ -1,7 +1,7 @@
 // exits: its static object ends the process as if all were well.
-#include <wmtp/plugin.hpp>
-
 #include <unistd.h>
+
+#include <wmtp/plugin.hpp>
 
 #include "canary.hpp"
 

@@ -1,11 +1,10 @@
 // faulty: uniform weights, until `fault` happens at optimizer step `step` on rank `rank` (RANK; -1: on every rank).
-#include <wmtp/plugin.hpp>
-
 #include <unistd.h>
 
 #include <cstdlib>
 #include <limits>
 #include <stdexcept>
+#include <wmtp/plugin.hpp>
 
 namespace {
 

@@ -1,13 +1,15 @@
 // loops: its static object never returns.
-#include <wmtp/plugin.hpp>
-
 #include <unistd.h>
+
+#include <wmtp/plugin.hpp>
 
 #include "canary.hpp"
 
 namespace {
 struct Fault {
-  Fault() { for (;;) pause(); }
+  Fault() {
+    for (;;) pause();
+  }
 } const fault;
 }  // namespace
 

@@ -1,7 +1,6 @@
 // writes: its static object writes to stdout, where the probe's answer is expected.
-#include <wmtp/plugin.hpp>
-
 #include <cstdio>
+#include <wmtp/plugin.hpp>
 
 #include "canary.hpp"
 

@@ -1,8 +1,7 @@
 // small_lora: y = x W^T + (alpha / rank) (x A^T) B^T on the attention's four matrices; W stays as it is.
 // A [rank,in] uniform within 1/sqrt(in), B [out,rank] zero, so that training starts from the model as it is.
-#include <wmtp/plugin.hpp>
-
 #include <cmath>
+#include <wmtp/plugin.hpp>
 
 class SmallLora : public wmtp::Adapter {
  public:

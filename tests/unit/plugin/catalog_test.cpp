@@ -18,14 +18,12 @@ using testing::HasSubstr;
 using testing::Not;
 using namespace std::chrono_literals;
 
-constexpr char answer[] =
-    R"({"kind":"%kind","role":"weighting","name":"%name","version":"1.0","summary":"s","reads":[],"path":"","sha256":"","options":[]})";
-
 /// What the child prints for a good plugin, taken from the path that it is asked for.
 constexpr char good_child[] = R"(
 name=$(basename "$2" .so)
 echo "$2" >> "$(dirname "$0")/asked"
-echo '{"kind":"pipeline","role":"weighting","name":"'$name'","version":"1.0","summary":"s","reads":[],"path":"","sha256":"","options":[]}'
+echo '{"kind":"pipeline","role":"weighting","name":"'$name'","version":"1.0",'
+echo '"summary":"s","reads":[],"path":"","sha256":"","options":[]}'
 )";
 
 /// A library that has an entry: our own, with one exported name changed to an entry's.
@@ -72,7 +70,8 @@ class CatalogTest : public testing::Test {
 };
 
 TEST_F(CatalogTest, TakesNamesAndNothingElse) {
-  for (const char* name : {"a", "rho1", "small_lora", "abcdefghijklmnopqrstuvwxyz012345"}) EXPECT_TRUE(is_plugin_name(name));
+  for (const char* name : {"a", "rho1", "small_lora", "abcdefghijklmnopqrstuvwxyz012345"})
+    EXPECT_TRUE(is_plugin_name(name));
   add("a", "good");
   const Catalog catalog({folder_.path() / "a"});
   const std::string with_nul("rho1\0", 5);
@@ -88,7 +87,8 @@ TEST_F(CatalogTest, TakesNamesAndNothingElse) {
 TEST_F(CatalogTest, TheFirstFolderWins) {
   const auto first = add("first", "rho1");
   add("second", "rho1");
-  setenv("WMTP_PLUGIN_PATH", (":" + (folder_.path() / "absent").string() + ":" + (folder_.path() / "second").string()).c_str(), 1);
+  setenv("WMTP_PLUGIN_PATH",
+         (":" + (folder_.path() / "absent").string() + ":" + (folder_.path() / "second").string()).c_str(), 1);
   EXPECT_EQ(Catalog({folder_.path() / "first"}).describe("pipeline", "rho1").path, first);
   const Catalog by_variable({});
   EXPECT_EQ(by_variable.describe("pipeline", "rho1").path, folder_.path() / "second/pipelines/rho1.so");
@@ -103,9 +103,9 @@ TEST_F(CatalogTest, TheFirstFolderWins) {
 TEST_F(CatalogTest, AnAbsentPluginComesWithTheNearestNameAndThePlacesSearched) {
   add("a", "rho1");
   const Catalog catalog({folder_.path() / "a"});
-  EXPECT_THAT(refusal(catalog, "rh01"), AllOf(HasSubstr("did you mean 'rho1'?"),
-                                              HasSubstr((folder_.path() / "a/pipelines").string()),
-                                              HasSubstr((own_plugin_folder() / "pipelines").string())));
+  EXPECT_THAT(refusal(catalog, "rh01"),
+              AllOf(HasSubstr("did you mean 'rho1'?"), HasSubstr((folder_.path() / "a/pipelines").string()),
+                    HasSubstr((own_plugin_folder() / "pipelines").string())));
   EXPECT_THROW(Catalog({folder_.path() / "absent"}), Error);
 }
 
@@ -134,10 +134,9 @@ TEST_F(CatalogTest, AsksTheChildOnceForAFile) {
 
 TEST_F(CatalogTest, AFileThatSaysAnotherNameIsRefused) {
   add("a", "rho2");
-  std::string script = answer;
-  script.replace(script.find("%kind"), 5, "pipeline");
-  script.replace(script.find("%name"), 5, "rho1");
-  child("echo '" + script + "'");
+  std::string script = good_child;
+  script.replace(script.find("'$name'"), 7, "rho1");
+  child(script);
   EXPECT_THAT(refusal(Catalog({folder_.path() / "a"}), "rho2"), AllOf(HasSubstr("'rho1'"), HasSubstr("'rho2'")));
 }
 
@@ -145,7 +144,8 @@ TEST_F(CatalogTest, AChildThatDiesIsAReason) {
   add("a", "rho1");
   const Catalog catalog({folder_.path() / "a"});
   child("echo 'first' >&2; echo 'terminate called' >&2; kill -ABRT $$");
-  EXPECT_THAT(refusal(catalog, "rho1"), AllOf(HasSubstr("signal 6"), HasSubstr("terminate called"), Not(HasSubstr("first"))));
+  EXPECT_THAT(refusal(catalog, "rho1"),
+              AllOf(HasSubstr("signal 6"), HasSubstr("terminate called"), Not(HasSubstr("first"))));
   child("exit 0");
   EXPECT_THAT(refusal(catalog, "rho1"), HasSubstr("exit code 0 before it was described"));
   child("echo '{}'");
@@ -181,7 +181,8 @@ TEST_F(CatalogTest, ListsBadFilesWithTheirProblem) {
   folder_.write("a/pipelines/notes.txt", "text");
   std::map<std::string, std::string> problems;
   for (const auto& one : Catalog({folder_.path() / "a"}).list()) {
-    if (one.description.path.string().starts_with(folder_.path().string())) problems[one.description.name] = one.problem;
+    if (one.description.path.string().starts_with(folder_.path().string()))
+      problems[one.description.name] = one.problem;
   }
   ASSERT_EQ(problems.size(), 3U);
   EXPECT_EQ(problems["good"], "");
@@ -217,7 +218,8 @@ TEST(ProbeChild, KeepsStdoutForTheAnswer) {
   EXPECT_EQ(child([](const std::string&) {
               if (write(STDOUT_FILENO, "noise", 5) != 5) _exit(98);
               return std::string("{}");
-            }), 0);
+            }),
+            0);
   EXPECT_EQ(test::bytes_of(out), "{}\n");
   EXPECT_EQ(child([](const std::string& file) -> std::string { throw Error(ExitStatus::plugin, file + ": no"); }), 3);
   EXPECT_EQ(test::bytes_of(out), "{\"refused\":\"x.so: no\",\"status\":3}\n");

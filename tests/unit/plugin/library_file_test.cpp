@@ -83,7 +83,8 @@ TEST(LibraryFile, SurvivesAnyDamage) {
     std::string bytes = whole;
     // Half of the changes hit the headers, where they hurt.
     for (int i = 0; i < 3; ++i) bytes[random() % (trial % 2 == 0 ? 1024 : bytes.size())] = static_cast<char>(random());
-    for (int i = 0; trial % 3 == 0 && i < 3; ++i) bytes[bytes.size() - 1 - random() % 2048] = static_cast<char>(random());
+    for (int i = 0; trial % 3 == 0 && i < 3; ++i)
+      bytes[bytes.size() - 1 - random() % 2048] = static_cast<char>(random());
     if (!refusal(folder.write("damaged.so", bytes)).empty()) ++refused;
   }
   EXPECT_EQ(refused, 300) << "none of them has a plugin's entry";
@@ -114,8 +115,9 @@ TEST(Fingerprint, IsReadableOnBothSides) {
     FAIL() << "another fingerprint was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::plugin);
-    EXPECT_STREQ(error.what(), "a.so: built for sdk 0.1, torch 2.10.0, clang 14, C++ ABI 0; this host is sdk 0.1, torch "
-                               "2.11.0, gcc 12, C++ ABI 1; build the plugin again with this host's sdk");
+    EXPECT_STREQ(error.what(),
+                 "a.so: built for sdk 0.1, torch 2.10.0, clang 14, C++ ABI 0; this host is sdk 0.1, torch "
+                 "2.11.0, gcc 12, C++ ABI 1; build the plugin again with this host's sdk");
   }
 }
 

@@ -37,7 +37,8 @@ TEST(Boundary, WhatThePluginReturnsComesBack) {
 }
 
 TEST(Boundary, TheHostsOwnErrorsKeepTheirStatus) {
-  EXPECT_EQ(fault([] { throw Error(ExitStatus::peer, "rank 1 is gone"); }), (std::pair<int, std::string>(6, "rank 1 is gone")));
+  EXPECT_EQ(fault([] { throw Error(ExitStatus::peer, "rank 1 is gone"); }),
+            (std::pair<int, std::string>(6, "rank 1 is gone")));
 }
 
 TEST(BoundaryDeathTest, TerminateNamesThePlugin) {
@@ -64,7 +65,8 @@ TEST(WeightsForm, WrongShapesAndTypesAreToldWithFoundAndWanted) {
   EXPECT_NE(form_fault(a_call(), Weights::by_source(at::ones({2, 4}, at::kDouble))).find("Double, wanted Float"),
             std::string::npos);
   EXPECT_NE(form_fault(a_call(), Weights::by_source({})).find("without values"), std::string::npos);
-  EXPECT_NE(form_fault(a_call(), Weights{Weights::Meaning::uniform, at::ones({2, 4})}).find("uniform"), std::string::npos);
+  EXPECT_NE(form_fault(a_call(), Weights{Weights::Meaning::uniform, at::ones({2, 4})}).find("uniform"),
+            std::string::npos);
   WeightsCall token = a_call();
   token.by_target.clear();
   token.by_source = {9};
@@ -138,8 +140,10 @@ TEST(OptionsRecorder, RefusesASchemaThatIsWrongInItself) {
   EXPECT_NE(schema_fault([&](Options& o) { o.number("X", x, "help"); }), "");
   EXPECT_NE(schema_fault([&](Options& o) { o.number("plugin", x, "help"); }), "");
   EXPECT_NE(schema_fault([&](Options& o) { o.number("x", x, ""); }), "");
-  EXPECT_NE(schema_fault([&](Options& o) { o.number("x", x, "a"), o.number("x", x, "b"); }).find("twice"), std::string::npos);
-  EXPECT_NE(schema_fault([&](Options& o) { o.text("mode", mode, "help", {"slow"}); }).find("'fast'"), std::string::npos);
+  EXPECT_NE(schema_fault([&](Options& o) { o.number("x", x, "a"), o.number("x", x, "b"); }).find("twice"),
+            std::string::npos);
+  EXPECT_NE(schema_fault([&](Options& o) { o.text("mode", mode, "help", {"slow"}); }).find("'fast'"),
+            std::string::npos);
   double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_NE(schema_fault([&](Options& o) { o.number("x", nan, "help"); }), "");
 }
