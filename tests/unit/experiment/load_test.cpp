@@ -163,6 +163,12 @@ TEST_F(Load, TellsADuplicateKeyAndBrokenTomlAtTheirPlace) {
   expect_in_order(refused(small.substr(0, small.size() - 20)), {"a.toml:"});
 }
 
+TEST_F(Load, RefusesEveryByteThatCannotBeginAKey) {
+  for (char byte = 1; byte < 127; ++byte) {
+    for (const std::string start : {"", "[", "[[", "a.", "[a.", "x = {"}) refused(start + byte + "\n");
+  }
+}
+
 TEST_F(Load, RefusesAFileThatIsMissingOrNoFile) {
   for (const auto& file : {folder_ / "none.toml", folder_}) {
     try {
