@@ -1,6 +1,9 @@
 // See text.hpp.
 #include "base/text.hpp"
 
+#include <cstdarg>
+#include <cstdio>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -110,6 +113,17 @@ std::string utc_now() {
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+std::string printed(const char* format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  std::string text(size_t(std::vsnprintf(nullptr, 0, format, arguments)), '\0');
+  std::vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(arguments);
+  va_end(again);
+  return text;
 }
 
 }  // namespace wmtp

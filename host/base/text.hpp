@@ -29,4 +29,7 @@ std::string utc_now();
 /// Nanoseconds since 1970.
 int64_t now_ns();
 
+/// printf into a string. For files that see LibTorch's headers, which bring another version of fmt with them.
+[[gnu::format(printf, 1, 2)]] std::string printed(const char* format, ...);
+
 }  // namespace wmtp

@@ -65,3 +65,17 @@ extern "C" int wmtp_engine_prepare(const wmtp::Job* job) {
     return fail(Error(ExitStatus::bug, error.what()), {});
   }
 }
+
+extern "C" int wmtp_engine_describe(const char* plugin_file, std::string* json_or_error) {
+  using namespace wmtp;
+  try {
+    *json_or_error = describe_plugin_file(plugin_file);
+    return 0;
+  } catch (const Error& error) {
+    *json_or_error = error.what();
+    return int(error.status());
+  } catch (const std::exception& error) {
+    *json_or_error = error.what();
+    return int(ExitStatus::bug);
+  }
+}

@@ -4,8 +4,6 @@
 
 #include <cstdio>
 
-#include <spdlog/fmt/fmt.h>
-
 #include "base/text.hpp"
 #include "memory/allocator.hpp"
 
@@ -37,7 +35,7 @@ void Progress::clear_line() {
 void Progress::say(const std::string& text) {
   if (!shown_) return;
   clear_line();
-  fmt::print(stderr, "{}: {}\n", name_, text);
+  std::fprintf(stderr, "%s: %s\n", name_.c_str(), text.c_str());
 }
 
 void Progress::step(const StepReport& report) {
@@ -48,16 +46,20 @@ void Progress::step(const StepReport& report) {
   const bool ends = report.step == num_steps_ || report.step == first_step_;
   if (!ends && now - last_line_ < (terminal_ ? between_lines_on_terminal : between_lines_elsewhere)) return;
   last_line_ = now;
-  const std::string line = fmt::format(
-      "{}: step {}/{}  loss {:.4f}  {} tokens/s  memory {}  {} left", name_, report.step, num_steps_, report.loss,
-      with_thousands(int64_t(report.metrics.at("perf/tokens_per_second"))), human_bytes(resident_bytes()),
-      human_seconds(seconds_per_step_ * double(num_steps_ - report.step)));
+  const std::string line =
+      printed("%s: step %lld/%lld  loss %.4f  %s tokens/s  memory %s  %s left", name_.c_str(),
+              static_cast<long long>(report.step), static_cast<long long>(num_steps_), report.loss,
+              with_thousands(int64_t(report.metrics.at("perf/tokens_per_second"))).c_str(),
+              human_bytes(resident_bytes()).c_str(),
+              human_seconds(seconds_per_step_ * double(num_steps_ - report.step)).c_str());
   clear_line();
-  fmt::print(stderr, "{}{}", line, terminal_ ? "" : "\n");
+  std::fprintf(stderr, "%s%s", line.c_str(), terminal_ ? "" : "\n");
   drawn_ = terminal_;
   std::fflush(stderr);
 }
 
-void Progress::validation(int64_t step, double loss) { say(fmt::format("step {}: validation loss {:.4f}", step, loss)); }
+void Progress::validation(int64_t step, double loss) { 
+  say(printed("step %lld: validation loss %.4f", static_cast<long long>(step), loss));
+ }
 
 }  // namespace wmtp

@@ -3,19 +3,19 @@
 #include <cmath>
 #include <numeric>
 
-#include <spdlog/fmt/fmt.h>
+#include "base/text.hpp"
 
 namespace wmtp {
 
 std::string Guard::verdict(double loss, double gradient_norm) const {
   if (!std::isfinite(loss) || !std::isfinite(gradient_norm)) return "not finite";
   if (config_.grad_norm > 0 && gradient_norm > config_.grad_norm)
-    return fmt::format("gradient norm {:.4g} is over guard.grad_norm = {:.4g}", gradient_norm, config_.grad_norm);
+    return printed("gradient norm %.4g is over guard.grad_norm = %.4g", gradient_norm, config_.grad_norm);
   if (config_.loss_spike > 0 && int64_t(window_.size()) == config_.window) {
     const double mean = std::accumulate(window_.begin(), window_.end(), 0.0) / double(window_.size());
     if (loss > config_.loss_spike * mean)
-      return fmt::format("loss spike: {:.4g} is over {:.4g} times the mean {:.4g} of {} steps", loss, config_.loss_spike,
-                         mean, window_.size());
+      return printed("loss spike: %.4g is over %.4g times the mean %.4g of %zu steps", loss, config_.loss_spike, mean,
+                     window_.size());
   }
   return "";
 }
