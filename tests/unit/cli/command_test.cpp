@@ -1,13 +1,13 @@
 // The program as a user calls it: words, options, help, mistakes. It stands beside this test's own program.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
 #include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-
-#include <gtest/gtest.h>
-#include <sys/wait.h>
 
 namespace wmtp {
 namespace {
@@ -41,8 +41,9 @@ class CommandTest : public testing::Test {
 
   Outcome host(const std::string& arguments, const std::string& environment = "") const {
     const auto begin = std::chrono::steady_clock::now();
-    const int status = std::system(("cd '" + folder_.string() + "' && " + environment + " '" + program_.string() + "' " +
-                                    arguments + " > out 2> err").c_str());
+    const int status = std::system(("cd '" + folder_.string() + "' && " + environment + " '" + program_.string() +
+                                    "' " + arguments + " > out 2> err")
+                                       .c_str());
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("out"), read("err"), taken.count()};
   }
@@ -121,9 +122,9 @@ TEST_F(CommandTest, RefusesWhatIsAnnouncedButNotThere) {
 }
 
 TEST_F(CommandTest, RefusesMissingAndWrongArguments) {
-  for (const char* words : {"run", "runs show", "sql", "run a.toml b.toml", "run a.toml --nproc 0", "run a.toml --nproc x",
-                            "sql 'SELECT 1' --json --csv", "sql 'SELECT 1' --limit 0", "run a.toml --set",
-                            "plugins list --kind optimizer"}) {
+  for (const char* words : {"run", "runs show", "sql", "run a.toml b.toml", "run a.toml --nproc 0",
+                            "run a.toml --nproc x", "sql 'SELECT 1' --json --csv", "sql 'SELECT 1' --limit 0",
+                            "run a.toml --set", "plugins list --kind optimizer"}) {
     const auto refused = host(words);
     EXPECT_EQ(refused.code, 2) << words;
     EXPECT_TRUE(has(refused.err, "--help`")) << words << ": " << refused.err;
@@ -137,7 +138,6 @@ TEST_F(CommandTest, TakesACommandsWordAsTheNameOfARun) {
 }
 
 TEST_F(CommandTest, TakesCommonOptionsBeforeAndAfterTheCommand) {
-  const std::string make = "CREATE TABLE t(x)";
   for (const char* words : {"--db absent/a.db -q --no-color sql 'SELECT 1 AS one' --json",
                             "sql --db absent/a.db 'SELECT 1 AS one' --json -q --no-color"}) {
     const auto answer = host(words);
