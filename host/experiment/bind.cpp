@@ -18,7 +18,7 @@ std::string shown_key(const std::string& table, const std::string& key) {
 // Supported tables that stand directly in `parent`, by their last part.
 std::vector<std::string> tables_in(const std::string& parent) {
   std::vector<std::string> names;
-  for (const Table& table : schema()) {
+  for (const SchemaTable& table : schema()) {
     const size_t dot = table.name.rfind('.');
     const std::string above = dot == std::string::npos ? "" : table.name.substr(0, dot);
     if (!table.name.empty() && table.not_yet.empty() && above == parent) names.push_back(table.name.substr(dot + 1));
@@ -26,7 +26,7 @@ std::vector<std::string> tables_in(const std::string& parent) {
   return names;
 }
 
-std::string hint_for_unknown(const Table& table, const std::string& key) {
+std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
   std::vector<std::string> keys;
   for (const Key& one : table.keys) {
     if (one.not_yet.empty()) keys.push_back(one.name);
@@ -38,7 +38,7 @@ std::string hint_for_unknown(const Table& table, const std::string& key) {
     const bool is_table = std::find(keys.begin(), keys.end(), nearest) == keys.end();
     return "did you mean " + (is_table ? header_of(path_of(table.name, nearest)) : quote(nearest)) + "?";
   }
-  for (const Table& other : schema()) {
+  for (const SchemaTable& other : schema()) {
     const Key* found = find_key(other, key);
     if (found && found->not_yet.empty()) {
       return quote(key) + " is a key " + (other.name.empty() ? "above all tables" : "of " + header_of(other.name));
@@ -51,12 +51,12 @@ class Binder {
  public:
   Binder(Bound& bound, Diagnostics& diagnostics) : bound_(bound), diagnostics_(diagnostics) {}
 
-  void table(const Table& table, const Node& node) {
+  void table(const SchemaTable& table, const Node& node) {
     if (table.give) table.give(bound_.experiment);
     for (const Entry& entry : node.entries) {
       const std::string path = path_of(table.name, entry.key);
       const Key* key = find_key(table, entry.key);
-      const Table* inner = find_table(path);
+      const SchemaTable* inner = find_table(path);
       bound_.keys[path] = entry.place;
       bound_.values[path] = entry.value.place;
       if (key)
@@ -69,7 +69,7 @@ class Binder {
   }
 
   void missing() {
-    for (const Table& table : schema()) {
+    for (const SchemaTable& table : schema()) {
       const bool inner = table.is_given && !table.is_given(bound_.experiment);
       if (inner || bound_.bad.count(table.name)) continue;
       std::vector<std::string> names;
@@ -91,7 +91,7 @@ class Binder {
   }
 
  private:
-  void bind_key(const Table& table, const Key& key, const Entry& entry) {
+  void bind_key(const SchemaTable& table, const Key& key, const Entry& entry) {
     const std::string path = path_of(table.name, key.name);
     const std::string shown = shown_key(table.name, key.name);
     if (!key.not_yet.empty()) {
@@ -104,7 +104,7 @@ class Binder {
     }
   }
 
-  void bind_inner(const Table& inner, const Entry& entry) {
+  void bind_inner(const SchemaTable& inner, const Entry& entry) {
     if (!inner.not_yet.empty()) {
       diagnostics_.add(entry.place, header_of(inner.name) + " is not supported yet", inner.not_yet);
       return;
@@ -121,7 +121,7 @@ class Binder {
     for (const Key& key : inner.keys) bound_.bad.insert(path_of(inner.name, key.name));
   }
 
-  void unknown(const Table& table, const Entry& entry) {
+  void unknown(const SchemaTable& table, const Entry& entry) {
     const bool is_table = entry.value.kind == Node::Kind::table;
     const std::string what =
         is_table ? "table " + header_of(path_of(table.name, entry.key)) : "key " + quote(entry.key);

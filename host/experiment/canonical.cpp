@@ -22,7 +22,7 @@ bool stands_for(const std::vector<std::string>& kinds, const Experiment& e) {
 // Calls visit(table, key or null, name, value) for every key that has a value, plugin options included.
 template <class Visit>
 void for_each_value(const Experiment& e, Visit visit) {
-  for (const Table& table : schema()) {
+  for (const SchemaTable& table : schema()) {
     if (!table.not_yet.empty() || (table.is_given && !table.is_given(e)) || !stands_for(table.kinds, e)) continue;
     for (const Key& key : table.keys) {
       if (!key.not_yet.empty() || !stands_for(key.kinds, e)) continue;
@@ -46,7 +46,7 @@ Value with_absolute_paths(const Experiment& e, const Key& key, Value value) {
 
 class Printer {
  public:
-  void add(const Table& table, const std::string& name, const Value& value) {
+  void add(const SchemaTable& table, const std::string& name, const Value& value) {
     if (table.name != table_) {
       table_ = table.name;
       text_ += "\n[" + table.name + "]\n";
@@ -64,7 +64,7 @@ class Printer {
 
 std::string to_toml(const Experiment& experiment) {
   Printer printer;
-  for_each_value(experiment, [&](const Table& table, const Key* key, const std::string& name, const Value& value) {
+  for_each_value(experiment, [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
     printer.add(table, name, key ? with_absolute_paths(experiment, *key, value) : value);
   });
   return printer.text();
@@ -72,7 +72,7 @@ std::string to_toml(const Experiment& experiment) {
 
 std::string config_hash(const Experiment& experiment, const IdentityParts& parts) {
   Printer printer;
-  for_each_value(experiment, [&](const Table& table, const Key* key, const std::string& name, const Value& value) {
+  for_each_value(experiment, [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
     const bool counts = table.in_identity && (!key || (key->in_identity && key->names == Key::Names::nothing));
     if (counts) printer.add(table, name, value);
   });
@@ -86,7 +86,7 @@ std::string config_hash(const Experiment& experiment, const IdentityParts& parts
 
 std::map<std::string, OptionValue> flat_values(const Experiment& experiment) {
   std::map<std::string, OptionValue> flat;
-  for_each_value(experiment, [&](const Table& table, const Key*, const std::string& name, const Value& value) {
+  for_each_value(experiment, [&](const SchemaTable& table, const Key*, const std::string& name, const Value& value) {
     std::visit(
         [&](const auto& held) {
           if constexpr (std::is_constructible_v<OptionValue, decltype(held)>)

@@ -32,7 +32,7 @@ std::string meaning(const Key& key) {
   return text;
 }
 
-std::string print(const Table& table) {
+std::string print(const SchemaTable& table) {
   std::string text = table.name.empty() ? "## Above all tables\n\n" : "## `[" + table.name + "]`\n\n";
   if (!table.name.empty()) text += table.help + "\n\n";
   if (!table.kinds.empty()) text += "Only for data of kind `" + join_names(table.kinds) + "`.\n\n";
@@ -49,7 +49,7 @@ std::string not_yet() {
   std::string text =
       "## Not supported yet\n\nThese public names are known and refused, so that no file means less than it says.\n\n"
       "| name | instead |\n| --- | --- |\n";
-  for (const Table& table : schema()) {
+  for (const SchemaTable& table : schema()) {
     if (!table.not_yet.empty()) text += "| `[" + table.name + "]` | " + table.not_yet + " |\n";
     for (const Key& key : table.keys) {
       if (!key.not_yet.empty()) text += "| `" + path_of(table.name, key.name) + "` | " + key.not_yet + " |\n";
@@ -78,7 +78,7 @@ std::string experiment_reference_markdown() {
       "heads = 8\n\n[reference]\nexperiment = \"reference.toml\"\n\n[data]\nkind = \"text\"\nfiles = "
       "[\"corpus/**.py\"]\n\n"
       "[train]\nsteps = 200\nbatch_size = 8\nsequence_length = 256\n```\n\n";
-  for (const Table& table : schema()) {
+  for (const SchemaTable& table : schema()) {
     if (table.not_yet.empty()) text += print(table);
   }
   return text + not_yet();

@@ -122,7 +122,7 @@ class Rules {
     const auto fits = [&](const std::vector<std::string>& kinds) {
       return kinds.empty() || std::find(kinds.begin(), kinds.end(), e_.data.kind) != kinds.end();
     };
-    for (const Table& table : schema()) {
+    for (const SchemaTable& table : schema()) {
       if (!fits(table.kinds) && bound_.has(table.name)) {
         refuse_key(table.name, "[" + table.name + "] does not go with data of kind " + quote(e_.data.kind),
                    "it is for kind " + join_names(table.kinds) + ": remove the table");

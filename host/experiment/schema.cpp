@@ -51,31 +51,31 @@ std::vector<Key> model_keys(Model model, bool own) {
   return keys;
 }
 
-Table head_table() {
+SchemaTable head_table() {
   return {"",
           "Stand above all tables.",
           {key("name", AT(name), "name of the run: letters, digits, `.`, `_` and `-`").required().not_in_identity(),
            key("seed", AT(seed), "all that is drawn follows from it").at_least(0)}};
 }
 
-Table plugin_table(const std::string& kind, Key plugin, std::function<const PluginChoice&(const Experiment&)> choice) {
-  Table table{kind,
+SchemaTable plugin_table(const std::string& kind, Key plugin, std::function<const PluginChoice&(const Experiment&)> choice) {
+  SchemaTable table{kind,
               "Every other key is an option of the plugin: `wmtp-host plugins inspect NAME` lists them.",
               {std::move(plugin.not_empty())}};
   table.plugin = std::move(choice);
   return table;
 }
 
-Table model_table() {
-  Table table{"model", "A Llama that predicts several future tokens.", model_keys(AT(model), true)};
+SchemaTable model_table() {
+  SchemaTable table{"model", "A Llama that predicts several future tokens.", model_keys(AT(model), true)};
   table.keys.push_back(key("weights", AT(model.weights), "first weights: a safetensors file or folder, or `run:NAME`")
                            .is_path(Key::Names::weights));
   table.keys.push_back(refused("tied_embeddings", "leave it out: the output layer has its own weight"));
   return table;
 }
 
-Table reference_table() {
-  Table table{
+SchemaTable reference_table() {
+  SchemaTable table{
       "reference",
       "A frozen model beside the policy, for pipelines that read it: exactly one of `experiment` and `weights`.",
       {key("experiment", AT(reference.experiment),
@@ -99,8 +99,8 @@ Table reference_table() {
   return table;
 }
 
-Table reference_model_table() {
-  Table table{"reference.model", "The shape of `reference.weights` where it differs from `[model]`.",
+SchemaTable reference_model_table() {
+  SchemaTable table{"reference.model", "The shape of `reference.weights` where it differs from `[model]`.",
               model_keys(
                   [](auto& e) -> auto& { return *e.reference.model; }, false)};
   table.is_given = [](const Experiment& e) { return e.reference.model.has_value(); };
@@ -113,7 +113,7 @@ Table reference_model_table() {
   return table;
 }
 
-Table data_table() {
+SchemaTable data_table() {
   return {"data",
           "What is trained on. Patterns: `*` and `?` within a name, `**` over folders.",
           {key("kind", AT(data.kind), "text files, a file of token ids, or random ids")
@@ -137,8 +137,8 @@ Table data_table() {
            key("order", AT(data.order), "in which windows are drawn").one_of({"shuffled", "sequential"})}};
 }
 
-Table tokenizer_table() {
-  Table table{
+SchemaTable tokenizer_table() {
+  SchemaTable table{
       "data.tokenizer",
       "Text to ids. Two experiments with the same table share one tokenizer.",
       {key("kind", AT(data.tokenizer.kind), "256 bytes with begin and end, or a SentencePiece BPE trained on text")
@@ -157,7 +157,7 @@ Table tokenizer_table() {
   return table;
 }
 
-Table train_table() {
+SchemaTable train_table() {
   return {"train",
           "How long and in which portions: exactly one of `steps` and `epochs`.",
           {key("steps", AT(train.steps), "optimizer steps")
@@ -176,7 +176,7 @@ Table train_table() {
                .one_of({"tokens", "weights"})}};
 }
 
-Table optimizer_table() {
+SchemaTable optimizer_table() {
   Key betas = key("betas", AT(optimizer.eps), "decay of the moments").range(0, 1).below(1);
   betas.rule.type = ValueType::two_numbers;
   betas.get = [](const Experiment& e) { return Value(std::vector<double>{e.optimizer.beta1, e.optimizer.beta2}); };
@@ -196,7 +196,7 @@ Table optimizer_table() {
            key("decay_norms", AT(optimizer.decay_norms), "whether norms and biases decay too")}};
 }
 
-Table schedule_table() {
+SchemaTable schedule_table() {
   return {"schedule",
           "The learning rate over the steps.",
           {key("name", AT(schedule.name), "shape after the warm-up").one_of({"constant", "cosine"}).later({"wsd"}),
@@ -207,7 +207,7 @@ Table schedule_table() {
            refused("stable_steps", "it goes with the schedule \"wsd\": use \"cosine\" or \"constant\"")}};
 }
 
-Table parallel_table() {
+SchemaTable parallel_table() {
   Key checkpointing = key("activation_checkpointing", AT(parallel.activation_checkpointing),
                           "whether blocks are computed again for the backward pass")
                           .one_of({"none", "full"})
@@ -238,8 +238,8 @@ Table parallel_table() {
                .not_in_identity()}};
 }
 
-Table checkpoint_table() {
-  Table table{"checkpoint",
+SchemaTable checkpoint_table() {
+  SchemaTable table{"checkpoint",
               "What is saved for resuming; the end is always saved.",
               {key("every_steps", AT(checkpoint.every_steps), "0: only at the end").range(0, 1e12),
                refused("every_minutes", "use every_steps"),
@@ -248,8 +248,8 @@ Table checkpoint_table() {
   return table;
 }
 
-Table validation_table() {
-  Table table{
+SchemaTable validation_table() {
+  SchemaTable table{
       "validation",
       "The unweighted loss on text that is not trained on. Without this table there is none.",
       {key("every_steps", AT(validation.every_steps), "0: only at step 0 and at the end").range(0, 1e12),
@@ -265,7 +265,7 @@ Table validation_table() {
   return table;
 }
 
-Table guard_table() {
+SchemaTable guard_table() {
   return {
       "guard",
       "Steps whose numbers look broken are skipped. Non-finite ones always are.",
@@ -276,8 +276,8 @@ Table guard_table() {
        key("max_in_a_row", AT(guard.max_in_a_row), "skipped steps in a row after which the run ends").range(1, 1e9)}};
 }
 
-Table log_table() {
-  Table table{"log",
+SchemaTable log_table() {
+  SchemaTable table{"log",
               "The run log.",
               {key("every_steps", AT(log.every_steps), "steps between logged ones").range(1, 1e12),
                key("database", AT(log.database), "file of the log, relative to the working directory").not_empty()}};
@@ -285,8 +285,8 @@ Table log_table() {
   return table;
 }
 
-Table refused_table(std::string name, std::string instead) {
-  Table table;
+SchemaTable refused_table(std::string name, std::string instead) {
+  SchemaTable table;
   table.name = std::move(name);
   table.not_yet = std::move(instead);
   return table;
@@ -309,8 +309,8 @@ Key& Key::unset_when_empty() {
   return *this;
 }
 
-const std::vector<Table>& schema() {
-  static const std::vector<Table> tables{
+const std::vector<SchemaTable>& schema() {
+  static const std::vector<SchemaTable> tables{
       head_table(),
       plugin_table("pipeline", key("plugin", AT(pipeline.plugin), "which weighting or objective").required(),
                    AT(pipeline)),
@@ -333,13 +333,13 @@ const std::vector<Table>& schema() {
   return tables;
 }
 
-const Table* find_table(const std::string& name) {
+const SchemaTable* find_table(const std::string& name) {
   const auto& tables = schema();
-  const auto found = std::find_if(tables.begin(), tables.end(), [&](const Table& t) { return t.name == name; });
+  const auto found = std::find_if(tables.begin(), tables.end(), [&](const SchemaTable& t) { return t.name == name; });
   return found == tables.end() ? nullptr : &*found;
 }
 
-const Key* find_key(const Table& table, const std::string& key) {
+const Key* find_key(const SchemaTable& table, const std::string& key) {
   const auto found = std::find_if(table.keys.begin(), table.keys.end(), [&](const Key& k) { return k.name == key; });
   return found == table.keys.end() ? nullptr : &*found;
 }

@@ -83,7 +83,7 @@ struct Key {
   Key& unset_when_empty();
 };
 
-struct Table {
+struct SchemaTable {
   std::string name;  ///< "" for the keys above all tables, "data.tokenizer" for a table in a table
   std::string help;
   std::vector<Key> keys;
@@ -95,10 +95,10 @@ struct Table {
   std::string not_yet{};
 };
 
-const std::vector<Table>& schema();
+const std::vector<SchemaTable>& schema();
 
-const Table* find_table(const std::string& name);
-const Key* find_key(const Table& table, const std::string& key);
+const SchemaTable* find_table(const std::string& name);
+const Key* find_key(const SchemaTable& table, const std::string& key);
 
 /// "train" and "steps" -> "train.steps"
 std::string path_of(const std::string& table, const std::string& key);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 #include "base/error.hpp"
@@ -36,6 +37,7 @@ std::filesystem::path engine_file() {
 void* engine() {
   static void* const handle = [] {
     const auto file = engine_file();
+    setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);  // a lost peer is told by us, without LibTorch's stack
     void* const opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!opened) {
       throw Error(ExitStatus::bug, "the engine " + file.string() + " cannot be loaded: " + dlerror() +
