@@ -112,7 +112,7 @@ void Recorder::checkpoint(int64_t step, const std::filesystem::path& path, const
 void Recorder::event(const std::string& level, const std::string& kind, int64_t step, const std::string& message) {
   if (!log_) return;
   log_->event(session_.rank(), level, kind, step, message);
-  if (level != "info") say(message);
+  if (level == "warning") say(message);  // an error is told where the rank ends
 }
 
 void Recorder::memory(int64_t step) {

@@ -110,17 +110,12 @@ void MicroStep::backward_trunk(std::vector<Kept>& frame, Tensor d_output, const 
 
 void MicroStep::run_heads(const Tensor& trunk, Tensor& d_trunk, const Pass& pass, bool last, StepTotals& totals) {
   const When when = pipeline_.needs.when;
-  const auto valid_of_all = [&] {
-    std::vector<Tensor> heads;
-    for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(valid_sources(micro_->batch, k));
-    return at::stack(heads, -1);
-  };
   Weights known;
-  if (when == When::before) known = weigh({When::before, 0, valid_of_all(), {}}, totals);
+  if (when == When::before) known = weigh({When::before, 0, valid_of_all_heads(), {}}, totals);
 
   const Gathered norm(model_.unit("norm"), &model_.unit("output"));
   const Gathered output(model_.unit("output"), &model_.unit(head_block_name(model_.config(), 1)));
-  if (when == When::all) known = weigh({When::all, 0, valid_of_all(), all_losses(trunk, pass)}, totals);
+  if (when == When::all) known = weigh({When::all, 0, valid_of_all_heads(), all_losses(trunk, pass)}, totals);
 
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     ShardUnit& unit = model_.unit(head_block_name(model_.config(), k));
@@ -143,6 +138,12 @@ void MicroStep::run_heads(const Tensor& trunk, Tensor& d_trunk, const Pass& pass
   }
   reduce(model_.unit("norm"), last);
   reduce(model_.unit("output"), last);
+}
+
+Tensor MicroStep::valid_of_all_heads() const {
+  std::vector<Tensor> heads;
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(valid_sources(micro_->batch, k));
+  return at::stack(heads, -1);
 }
 
 MicroStep::HeadRows MicroStep::head_rows(int64_t head, const Tensor& hidden) const {
@@ -279,7 +280,7 @@ void MicroStep::run_objective(const Tensor& trunk, Tensor& d_trunk, bool last, S
   const Gathered norm(model_.unit("norm"), &model_.unit("value_heads"));
   const Gathered heads(model_.unit("value_heads"));
   const Tensor input = as_leaf(trunk);
-  Moment moment{When::all, 0, valid_sources(micro_->batch, 1), {}};
+  Moment moment{When::all, 0, valid_of_all_heads(), {}};
   std::vector<Tensor> outputs, leaves;
   const at::AutoGradMode grad(true);
   const Tensor normed = rms_norm(input, model_.weight("norm.weight"), model_.config().norm_eps).to(at::kFloat);

@@ -60,6 +60,7 @@ class MicroStep {
   void run_heads(const at::Tensor& trunk, at::Tensor& d_trunk, const Pass& pass, bool last, StepTotals& totals);
   void run_objective(const at::Tensor& trunk, at::Tensor& d_trunk, bool last, StepTotals& totals);
   at::Tensor all_losses(const at::Tensor& trunk, const Pass& pass);
+  at::Tensor valid_of_all_heads() const;  ///< [B,S,H]
   HeadRows head_rows(int64_t head, const at::Tensor& hidden) const;
   at::Tensor head_gradient(const HeadRows& rows, const Weights& known, StepTotals& totals);
   at::Tensor coefficients(const HeadRows& rows, const at::Tensor& weights);
