@@ -255,7 +255,9 @@ void Launch::note_ending(int rank, Ending ending) {
   const bool bad = ending.status != ExitStatus::done && ending.status != ExitStatus::interrupted;
   if (bad && patience_ == Patience::endless && !killed_by_user_) {
     patience_ = Patience::grace;
-    deadline_ = seconds_from_now(request_.grace_seconds);
+    // A rank that reports a lost peer has given it the time already.
+    const bool waited = ending.by_itself && ending.status == ExitStatus::peer;
+    deadline_ = seconds_from_now(waited ? request_.kill_seconds : request_.grace_seconds);
     if (request_.num_ranks > 1 || !ending.by_itself) err_.line("", ending.text);
   }
   endings_[static_cast<size_t>(rank)] = std::move(ending);

@@ -7,8 +7,9 @@
 // 2. forwards their stdout and stderr line by line, never mixing two lines; lines of ranks other than 0 get "[rank N] "
 //    (rank 0's terminal stays a terminal when ours is one, so that it can draw its progress line)
 // 3. SIGINT, SIGTERM and SIGHUP are passed to all ranks once, with no time limit; the second one: SIGKILL at once
-// 4. the first rank to end badly decides: the others get `grace_seconds` to report the same fault, then SIGTERM, then
-//    after `kill_seconds` SIGKILL; no rank outlives this call, nor this process
+// 4. the first rank to end badly decides: the others get `grace_seconds` to report the same fault (`kill_seconds` when
+//    it reports a lost peer: it has waited already), then SIGTERM, then after `kill_seconds` SIGKILL; no rank outlives
+//    this call, nor this process
 //
 // The result: a fault of its own kind (2, 3, 4, 5, 7, 8, 70; the first of them) wins over 75, which wins over 6. A rank
 // killed by a signal counts as 6 and is named; one killed by the signal that we passed on, as 75; an exit code that is

@@ -9,7 +9,9 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-constexpr milliseconds time_to_report{3000};
+// Together under 5 s with the launcher's patience: that long after the timeout no rank of a job that hangs may be left.
+constexpr milliseconds time_to_report{2000};
+constexpr milliseconds time_to_leave_the_lost{500};
 constexpr milliseconds between_looks{50};
 
 std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -49,19 +51,24 @@ Peers::Peers(const RankEnvironment& environment, seconds timeout)
   }
 }
 
-void Peers::post_fault(const Error& error) noexcept {
-  if (!store_) return;
+bool Peers::post_fault(const Error& error) noexcept {
+  if (!store_) return true;
+  bool first = true;
   try {
+    // Before the fault itself: rank 0 takes the store away once all have posted theirs.
+    first = store_->add("told/" + std::string(error.what()), 1) == 1;
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
-    if (rank_ != 0) return;
-    for (milliseconds waited{0}; waited < time_to_report; waited += between_looks) {
+    if (rank_ != 0) return first;
+    const milliseconds patience = error.status() == ExitStatus::peer ? time_to_leave_the_lost : time_to_report;
+    for (milliseconds waited{0}; waited < patience; waited += between_looks) {
       bool all = true;
       for (int rank = 1; rank < size_; ++rank) all = all && store_->check({fault_key(rank)});
-      if (all) return;
+      if (all) break;
       std::this_thread::sleep_for(between_looks);
     }
   } catch (...) {  // the store is gone: nobody is left to be told
   }
+  return first;
 }
 
 Error Peers::explain(const std::string& what_broke, const std::string& detail) noexcept {

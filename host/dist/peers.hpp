@@ -27,8 +27,8 @@ class Peers {
   int size() const { return size_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
-  /// Says why this rank is about to end. Never throws.
-  void post_fault(const Error& error) noexcept;
+  /// Says why this rank is about to end. False when another rank has posted the same words: one of them tells the user.
+  bool post_fault(const Error& error) noexcept;
   /// The reason of a broken collective: the root cause another rank posted, or who does not answer.
   Error explain(const std::string& what_broke, const std::string& detail) noexcept;
 

@@ -1,10 +1,12 @@
-// Blocks carry a 64-byte header (size, category) before the tensor's bytes. Freed blocks of 64 KiB and more wait in a
-// map by size, and serve the next request that is at most an eighth smaller; smaller ones are malloc's business.
+// Blocks carry a 64-byte header (size, category) before the tensor's bytes. Freed blocks wait for the next request: those
+// up to 64 KiB in one list for each power of two, larger ones in a map by size, where a block serves a request that is at
+// most an eighth smaller.
 #include "memory/allocator.hpp"
 
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,13 +18,19 @@ namespace wmtp {
 namespace {
 
 constexpr size_t header_bytes = 64;
-constexpr size_t kept_from = 64 * 1024;
+constexpr size_t smallest = 64;
+constexpr size_t largest_small = 64 * 1024;
+constexpr int num_small_lists = 11;  // 64 bytes … 64 KiB
 
 struct Header {
   size_t capacity;
   size_t size;
   int category;
+  Header* next;  ///< in a list of free small blocks
 };
+
+/// Which list a small size belongs to: the power of two that holds it.
+int small_list(size_t size) { return size <= smallest ? 0 : std::bit_width(size - 1) - std::bit_width(smallest) + 1; }
 static_assert(sizeof(Header) <= header_bytes);
 
 thread_local MemoryCategory current_category = MemoryCategory::other;
@@ -78,27 +86,43 @@ class CountingAllocator final : public c10::Allocator {
   }
 
   Header* take(size_t size) {
-    if (size >= kept_from) {
+    const bool is_small = size <= largest_small;
+    const size_t capacity = is_small ? smallest << small_list(size) : (size + 63) / 64 * 64;
+    {
       const std::lock_guard lock(mutex_);
-      const auto block = free_.lower_bound(size);
-      if (block != free_.end() && block->first <= size + size / 8) {
-        Header* header = block->second;
-        free_.erase(block);
-        return header;
-      }
+      if (Header* header = is_small ? take_small(small_list(size)) : take_large(size)) return header;
     }
-    void* memory = std::aligned_alloc(header_bytes, header_bytes + (size + 63) / 64 * 64);
+    void* memory = std::aligned_alloc(header_bytes, header_bytes + capacity);
     if (!memory) throw std::bad_alloc();
     auto* header = static_cast<Header*>(memory);
-    header->capacity = (size + 63) / 64 * 64;
+    header->capacity = capacity;
+    return header;
+  }
+
+  Header* take_small(int list) {
+    Header* header = small_[size_t(list)];
+    if (header) small_[size_t(list)] = header->next;
+    return header;
+  }
+
+  Header* take_large(size_t size) {
+    const auto block = large_.lower_bound(size);
+    if (block == large_.end() || block->first > size + size / 8) return nullptr;
+    Header* header = block->second;
+    large_.erase(block);
     return header;
   }
 
   void give(Header* header) {
     count(header->category, -int64_t(header->size));
-    if (header->capacity < kept_from) return std::free(header);
     const std::lock_guard lock(mutex_);
-    free_.emplace(header->capacity, header);
+    if (header->capacity > largest_small) {
+      large_.emplace(header->capacity, header);
+      return;
+    }
+    Header*& list = small_[size_t(small_list(header->capacity))];
+    header->next = list;
+    list = header;
   }
 
   void count(int category, int64_t bytes) {
@@ -107,7 +131,8 @@ class CountingAllocator final : public c10::Allocator {
   }
 
   std::mutex mutex_;
-  std::multimap<size_t, Header*> free_;
+  std::array<Header*, num_small_lists> small_{};
+  std::multimap<size_t, Header*> large_;
   std::array<std::atomic<int64_t>, num_memory_categories> live_{}, peak_{};
   std::atomic<int64_t> live_total_{0}, peak_total_{0}, largest_{0};
 };

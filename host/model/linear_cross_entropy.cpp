@@ -2,27 +2,53 @@
 
 #include <algorithm>
 
+#include <ATen/Parallel.h>
+
 #include "memory/allocator.hpp"
+#include "model/kernels/tensors.hpp"
 
 namespace wmtp {
 namespace {
 
 using at::Tensor;
+constexpr int64_t rows_of_task = 16;
 
 /// Losses of a chunk and the log-sum-exp they came from, both [n] fp32.
 std::pair<Tensor, Tensor> chunk_losses(const Tensor& logits, const Tensor& targets) {
-  const Tensor wide = logits.to(at::kFloat);
-  const Tensor log_sum = at::logsumexp(wide, 1);
-  return {log_sum - wide.gather(1, targets.unsqueeze(1)).squeeze(1), log_sum};
+  if (!kernels::takes(logits)) {
+    const Tensor wide = logits.to(at::kFloat);
+    const Tensor log_sum = at::logsumexp(wide, 1);
+    return {log_sum - wide.gather(1, targets.unsqueeze(1)).squeeze(1), log_sum};
+  }
+  const int64_t count = logits.size(0), width = logits.size(1);
+  Tensor losses = at::empty({count}, at::kFloat), log_sum = at::empty({count}, at::kFloat);
+  kernels::by_type(logits, [&]<class T>() {
+    at::parallel_for(0, count, rows_of_task, [&](int64_t begin, int64_t end) {
+      kernels::rows<T>().cross_entropy(kernels::in<T>(logits) + begin * width, targets.const_data_ptr<int64_t>() + begin,
+                                       kernels::out<float>(losses) + begin, kernels::out<float>(log_sum) + begin,
+                                       end - begin, width);
+    });
+  });
+  return {losses, log_sum};
 }
 
 /// logits <- coefficient * (softmax(logits) - onehot(target)), in the logits' dtype.
 Tensor into_gradient(Tensor logits, const Tensor& targets, const Tensor& log_sum, const Tensor& coefficients) {
-  Tensor wide = logits.scalar_type() == at::kFloat ? logits : logits.to(at::kFloat);
-  wide.sub_(log_sum.unsqueeze(1)).exp_();
-  wide.scatter_add_(1, targets.unsqueeze(1), at::full({targets.size(0), 1}, -1.0, wide.options()));
-  wide.mul_(coefficients.unsqueeze(1));
-  return wide.to(logits.scalar_type());
+  if (!kernels::takes(logits)) {
+    Tensor wide = logits.to(at::kFloat);
+    wide.sub_(log_sum.unsqueeze(1)).exp_();
+    wide.scatter_add_(1, targets.unsqueeze(1), at::full({targets.size(0), 1}, -1.0, wide.options()));
+    return wide.mul_(coefficients.unsqueeze(1)).to(logits.scalar_type());
+  }
+  const int64_t count = logits.size(0), width = logits.size(1);
+  kernels::by_type(logits, [&]<class T>() {
+    at::parallel_for(0, count, rows_of_task, [&](int64_t begin, int64_t end) {
+      kernels::rows<T>().cross_entropy_backward(
+          kernels::out<T>(logits) + begin * width, targets.const_data_ptr<int64_t>() + begin,
+          kernels::in<float>(log_sum) + begin, kernels::in<float>(coefficients) + begin, end - begin, width);
+    });
+  });
+  return logits;
 }
 
 }  // namespace
@@ -54,7 +80,7 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
     Tensor logits = at::linear(chunk_hidden, weight);
     auto [losses, log_sum] = chunk_losses(logits, chunk_targets);
     result.losses.narrow(0, begin, n).copy_(losses);
-    Tensor coefficient = coefficients(losses, begin);
+    Tensor coefficient = coefficients(losses, begin).contiguous();
     Tensor d_hidden = result.d_hidden.narrow(0, begin, n);
     Tensor kept;
     if (sparse) {

@@ -18,19 +18,27 @@ class Summary {
   void print() {
     const auto run = rows("SELECT name, status, seconds FROM v_runs WHERE id = CAST(?1 AS INTEGER)");
     if (run.empty()) return;
-    out_ << "run " << id_ << " (" << run[0][0].get<std::string>() << ") " << run[0][1].get<std::string>() << " after "
+    const auto status = run[0][1].get<std::string>();
+    out_ << "run " << id_ << " (" << run[0][0].get<std::string>() << ") " << status << " after "
          << human_seconds(run[0][2].is_number() ? run[0][2].get<double>() : 0) << '\n';
     losses();
     selection();
     speed();
     memory();
     checkpoint();
-    out_ << "  next             wmtp-host runs show " << id_ << '\n'
-         << "                   wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = " << id_
-         << " AND name = 'valid/loss'\"\n";
+    next(status == "interrupted");
   }
 
  private:
+  void next(bool interrupted) {
+    const char* curve = first("valid/loss") ? "valid/loss" : "train/loss";
+    out_ << "  next             ";
+    if (interrupted) out_ << "the same command with --resume goes on from here\n                   ";
+    out_ << "wmtp-host runs show " << id_ << '\n'
+         << "                   wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = " << id_
+         << " AND name = '" << curve << "'\"\n";
+  }
+
   std::vector<std::vector<nlohmann::json>> rows(const std::string& sql) const {
     return log_.query(sql, {id_}, 1000).rows;
   }

@@ -14,10 +14,11 @@
 namespace wmtp {
 namespace {
 
-int fail(const Error& error, const RankEnvironment& environment) {
+/// `first`: no other rank tells the same. Under a foreign launcher each rank may have a log of its own, so each tells.
+int fail(const Error& error, const RankEnvironment& environment, bool first = true) {
   std::cout.flush();
-  if (error.status() != ExitStatus::peer || environment.rank == 0 || !environment.own_launcher)
-    std::cerr << "wmtp-host: " << error.what() << std::endl;
+  const bool ours = first && (error.status() != ExitStatus::peer || environment.rank == 0);
+  if (ours || !environment.own_launcher) std::cerr << "wmtp-host: " << error.what() << std::endl;
   return int(error.status());
 }
 
@@ -34,8 +35,8 @@ extern "C" int wmtp_engine_run(const wmtp::Job* job, const wmtp::RankEnvironment
   using namespace wmtp;
   std::unique_ptr<Session> session;
   const auto failed = [&](const Error& error) {
-    if (session) session->peers().post_fault(error);
-    leave(fail(error, *environment));
+    const bool first = !session || session->peers().post_fault(error);
+    leave(fail(error, *environment, first));
   };
   try {
     watch_signals();

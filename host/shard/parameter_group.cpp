@@ -1,8 +1,11 @@
 #include "shard/parameter_group.hpp"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 
 #include "memory/allocator.hpp"
+#include "model/kernels/tensors.hpp"
 
 namespace wmtp {
 namespace {
@@ -11,6 +14,20 @@ using at::Tensor;
 constexpr int64_t alignment = 64;  // elements: 256 bytes in fp32, 128 in bf16
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
+/// sum (fp32, contiguous) = value, or += value.
+void accumulate(Tensor& sum, const Tensor& value, bool first) {
+  if (!kernels::takes(value) || !value.is_contiguous()) {
+    if (first) sum.copy_(value);
+    else sum.add_(value);
+    return;
+  }
+  kernels::by_type(value, [&]<class T>() {
+    at::parallel_for(0, value.numel(), 1 << 15, [&](int64_t begin, int64_t end) {
+      kernels::rows<T>().accumulate(kernels::out<float>(sum) + begin, kernels::in<T>(value) + begin, first, end - begin);
+    });
+  });
+}
 
 }  // namespace
 
@@ -90,9 +107,7 @@ void ParameterGroup::add_product(int index, const Tensor& left, const Tensor& ri
   bool first = false;
   Tensor gradient = gradient_of(index, first);
   if (left.scalar_type() != at::kFloat) {
-    const Tensor product = at::mm(left.t(), right);
-    if (first) gradient.copy_(product);
-    else gradient.add_(product);
+    accumulate(gradient, at::mm(left.t(), right), first);
   } else if (first) {
     at::mm_out(gradient, left.t(), right);
   } else {
@@ -103,8 +118,7 @@ void ParameterGroup::add_product(int index, const Tensor& left, const Tensor& ri
 void ParameterGroup::add_gradient(int index, const Tensor& value) {
   bool first = false;
   Tensor gradient = gradient_of(index, first);
-  if (first) gradient.copy_(value);
-  else gradient.add_(value);
+  accumulate(gradient, value, first);
 }
 
 void ParameterGroup::add_rows(int index, const Tensor& rows, const Tensor& values) {

@@ -120,10 +120,9 @@ void Trainer::refuse_faults(const StepTotals& totals) {
     const double not_finite = totals.of_rank("fault/not_finite", rank), negative = totals.of_rank("fault/negative", rank);
     if (not_finite + negative == 0) continue;
     if (rank == channels_.rank()) micro_step_.refuse_faulty_weights();
-    throw Error(ExitStatus::plugin, "pipeline '" + pipeline_.name + "' returned " +
-                                        (not_finite > 0 ? "weights that are not finite" : "negative weights") +
-                                        " on rank " + std::to_string(rank) + " in step " +
-                                        std::to_string(state_.step + 1));
+    // That rank knows which weight of which sequence it was: its words are everybody's.
+    throw channels_.peers().explain("judging the weights of pipeline '" + pipeline_.name + "'",
+                                    "rank " + std::to_string(rank) + " returned faulty ones");
   }
 }
 

@@ -1,0 +1,40 @@
+// Fused CPU kernels over rows of fp32 or bf16: each reads its inputs once, computes in fp32 and rounds once. ATen does the
+// same by five or six passes with temporaries; in bf16 most of a small model's step went into those.
+//
+// Compiled once for each instruction set (rows_impl.hpp) and chosen at run time. Plain pointers, contiguous rows, no
+// threads of their own: the caller splits the rows.
+#pragma once
+
+#include <cstdint>
+
+namespace wmtp::kernels {
+
+struct Bf16 {
+  uint16_t bits;
+};
+
+template <class T> struct Rows {
+  /// y = x * scale * w with scale[r] = 1 / sqrt(mean(x^2) + eps).
+  void (*rms_norm)(const T* x, const T* w, float eps, T* y, float* scale, int64_t rows, int64_t width);
+  /// dx, and dw += sum over rows of dy * x * scale (fp32 [width]; null: not wanted).
+  void (*rms_norm_backward)(const T* dy, const T* x, const T* w, const float* scale, T* dx, float* dw, int64_t rows,
+                            int64_t width);
+  /// y = silu(gate) * up.
+  void (*swiglu)(const T* gate, const T* up, T* y, int64_t count);
+  void (*swiglu_backward)(const T* dy, const T* gate, const T* up, T* d_gate, T* d_up, int64_t count);
+  /// Pairs (2i, 2i+1) of each head turned by the row's angles; table [width/2] of (cos, sin); direction 1 or -1.
+  /// One position: `heads` heads of `width` elements.
+  void (*rotate)(const T* x, const float* table, float direction, T* y, int64_t heads, int64_t width);
+  /// loss[r] = log_sum[r] - logits[r][target[r]], log_sum[r] = log sum exp(logits[r]).
+  void (*cross_entropy)(const T* logits, const int64_t* targets, float* loss, float* log_sum, int64_t rows, int64_t width);
+  /// logits <- coefficient[r] * (exp(logits - log_sum[r]) - onehot(target[r])).
+  void (*cross_entropy_backward)(T* logits, const int64_t* targets, const float* log_sum, const float* coefficient,
+                                 int64_t rows, int64_t width);
+  /// sum = first ? value : sum + value.
+  void (*accumulate)(float* sum, const T* value, bool first, int64_t count);
+};
+
+/// The fastest set that this processor runs.
+template <class T> const Rows<T>& rows();
+
+}  // namespace wmtp::kernels

@@ -1,0 +1,3 @@
+// rows.hpp for one instruction set; its flags stand in host/CMakeLists.txt.
+#define WMTP_ISA avx2
+#include "model/kernels/rows_impl.hpp"
