@@ -1,0 +1,67 @@
+// Ranks inside the test's own process: one that needs no network, or several as threads that speak Gloo on the
+// loopback.
+#pragma once
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "dist/channels.hpp"
+
+namespace wmtp::test {
+
+struct OneRank {
+  Peers peers{RankEnvironment{}, std::chrono::seconds(1)};
+  Channels channels{peers, nullptr, nullptr, std::chrono::seconds(1)};
+};
+
+inline int free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  close(fd);
+  if (!bound) throw std::runtime_error("no free port on the loopback");
+  return ntohs(address.sin_port);
+}
+
+/// Calls body(channels) on every one of `size` ranks at once. The first exception of a rank is thrown here.
+inline void on_ranks(int size, const std::function<void(Channels&)>& body) {
+  if (size == 1) {
+    OneRank rank;
+    return body(rank.channels);
+  }
+  const int port = free_port();
+  std::vector<std::exception_ptr> faults(static_cast<size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        RankEnvironment environment;
+        environment.rank = environment.local_rank = rank;
+        environment.world_size = environment.local_world_size = size;
+        environment.master_port = port;
+        Peers peers(environment, std::chrono::seconds(20));
+        Channels channels(peers, gloo("127.0.0.1"), gloo("127.0.0.1"), std::chrono::seconds(20));
+        body(channels);
+        peers.agree("the end", "here", ExitStatus::bug);  // rank 0 holds the store: it leaves last
+        peers.collect("the end", "here");
+      } catch (...) {
+        faults[size_t(rank)] = std::current_exception();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& fault : faults)
+    if (fault) std::rethrow_exception(fault);
+}
+
+}  // namespace wmtp::test
