@@ -1,16 +1,16 @@
-// Blocks carry a 64-byte header (size, category) before the tensor's bytes. Freed blocks wait for the next request: those
-// up to 64 KiB in one list for each power of two, larger ones in a map by size, where a block serves a request that is at
-// most an eighth smaller.
+// Blocks carry a 64-byte header (size, category) before the tensor's bytes. Sizes are rounded up to classes, eight between
+// two powers of two, so that tensors whose sizes differ a little from step to step (the tokens that a pipeline keeps) use
+// the same blocks again. A freed block waits in its class's list for the next request of that class.
 #include "memory/allocator.hpp"
 
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <new>
 
@@ -19,18 +19,28 @@ namespace {
 
 constexpr size_t header_bytes = 64;
 constexpr size_t smallest = 64;
-constexpr size_t largest_small = 64 * 1024;
-constexpr int num_small_lists = 11;  // 64 bytes … 64 KiB
+constexpr int steps_bits = 3;  // eight classes between two powers of two
+constexpr size_t num_classes = size_t(64) << steps_bits;
 
 struct Header {
-  size_t capacity;
   size_t size;
   int category;
-  Header* next;  ///< in a list of free small blocks
+  Header* next;  ///< in a list of free blocks
 };
 
-/// Which list a small size belongs to: the power of two that holds it.
-int small_list(size_t size) { return size <= smallest ? 0 : std::bit_width(size - 1) - std::bit_width(smallest) + 1; }
+struct SizeClass {
+  size_t index;
+  size_t capacity;
+};
+
+/// The smallest class that holds `size`: 2^k * (1 + i/8).
+SizeClass class_of(size_t size) {
+  size = std::max(size, smallest);
+  const int power = std::bit_width(size - 1) - 1;  // 2^power < size <= 2^(power+1)
+  const size_t step = size_t(1) << (power - steps_bits);
+  const size_t capacity = (size + step - 1) / step * step;
+  return {(size_t(power) << steps_bits) + (capacity - (size_t(1) << power)) / step, (capacity + 63) / 64 * 64};
+}
 static_assert(sizeof(Header) <= header_bytes);
 
 thread_local MemoryCategory current_category = MemoryCategory::other;
@@ -86,41 +96,23 @@ class CountingAllocator final : public c10::Allocator {
   }
 
   Header* take(size_t size) {
-    const bool is_small = size <= largest_small;
-    const size_t capacity = is_small ? smallest << small_list(size) : (size + 63) / 64 * 64;
+    const SizeClass wanted = class_of(size);
     {
       const std::lock_guard lock(mutex_);
-      if (Header* header = is_small ? take_small(small_list(size)) : take_large(size)) return header;
+      if (Header* header = free_[wanted.index]) {
+        free_[wanted.index] = header->next;
+        return header;
+      }
     }
-    void* memory = std::aligned_alloc(header_bytes, header_bytes + capacity);
+    void* memory = std::aligned_alloc(header_bytes, header_bytes + wanted.capacity);
     if (!memory) throw std::bad_alloc();
-    auto* header = static_cast<Header*>(memory);
-    header->capacity = capacity;
-    return header;
-  }
-
-  Header* take_small(int list) {
-    Header* header = small_[size_t(list)];
-    if (header) small_[size_t(list)] = header->next;
-    return header;
-  }
-
-  Header* take_large(size_t size) {
-    const auto block = large_.lower_bound(size);
-    if (block == large_.end() || block->first > size + size / 8) return nullptr;
-    Header* header = block->second;
-    large_.erase(block);
-    return header;
+    return static_cast<Header*>(memory);
   }
 
   void give(Header* header) {
     count(header->category, -int64_t(header->size));
     const std::lock_guard lock(mutex_);
-    if (header->capacity > largest_small) {
-      large_.emplace(header->capacity, header);
-      return;
-    }
-    Header*& list = small_[size_t(small_list(header->capacity))];
+    Header*& list = free_[class_of(header->size).index];
     header->next = list;
     list = header;
   }
@@ -131,8 +123,7 @@ class CountingAllocator final : public c10::Allocator {
   }
 
   std::mutex mutex_;
-  std::array<Header*, num_small_lists> small_{};
-  std::multimap<size_t, Header*> large_;
+  std::array<Header*, num_classes> free_{};
   std::array<std::atomic<int64_t>, num_memory_categories> live_{}, peak_{};
   std::atomic<int64_t> live_total_{0}, peak_total_{0}, largest_{0};
 };
