@@ -2,6 +2,10 @@
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <thread>
 
 namespace wmtp {
@@ -17,6 +21,25 @@ constexpr milliseconds between_looks{50};
 std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
+
+bool is_listening(const addrinfo& address) {
+  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool connected = connect(fd, address.ai_addr, address.ai_addrlen) == 0;
+  close(fd);
+  return connected;
+}
+
+/// Returns as soon as rank 0 listens. The store's own client waits half a second and more after a refused connection, which
+/// is what the ranks that start a moment before rank 0 would pay every time.
+void await_listener(const std::string& host, int port, seconds timeout) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return;  // the store says why
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (!is_listening(*found) && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds{5});
+  freeaddrinfo(found);
+}
 
 std::string first_line(const char* text) {
   const std::string all(text);
@@ -40,6 +63,7 @@ Peers::Peers(const RankEnvironment& environment, seconds timeout)
   options.numWorkers = size_;
   options.timeout = timeout;
   const std::string place = environment.master_addr + ":" + std::to_string(environment.master_port);
+  if (rank_ != 0) await_listener(environment.master_addr, environment.master_port, timeout);
   try {
     store_ = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
   } catch (const std::exception& error) {
