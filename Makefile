@@ -19,12 +19,13 @@ setup:
 
 build: setup
 	@test -f build/build.ninja || cmake --preset release
-	@cmake --build build
+	@cmake --build build --target sdk/all host/all plugins/all
 
 run: build
 	build/bin/wmtp-host run experiments/rho1.toml
 
 test: build
+	@cmake --build build
 	ctest --preset release -j2
 
 bench: build
