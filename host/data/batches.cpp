@@ -1,19 +1,16 @@
 #include "data/batches.hpp"
 
-#include "base/error.hpp"
-
 namespace wmtp {
 
 using at::Tensor;
 
 BatchSource::BatchSource(const TokenWindows& windows, WindowOrder order, int64_t batch_size, int64_t sequence_length,
-                         int64_t heads, int64_t vocab_size, at::Device device)
+                         int64_t heads, at::Device device)
     : windows_(windows),
       order_(order),
       batch_size_(batch_size),
       sequence_length_(sequence_length),
       heads_(heads),
-      vocab_size_(vocab_size),
       device_(device) {}
 
 MicroBatch BatchSource::fetch(const std::vector<int64_t>& positions) const {
@@ -26,14 +23,7 @@ MicroBatch BatchSource::fetch(const std::vector<int64_t>& positions) const {
     const int64_t position = positions[size_t(b)];
     sequence.mutable_data_ptr<int64_t>()[b] = position;
     if (position < 0) continue;
-    const int64_t window = order_.window(position);
-    int64_t* ids = tokens.mutable_data_ptr<int64_t>() + b * S;
-    windows_.read(window, ids);
-    for (int64_t s = 0; s < S; ++s)
-      if (ids[s] < 0 || ids[s] >= vocab_size_)
-        throw Error(ExitStatus::data, "data: window " + std::to_string(window) + ", position " + std::to_string(s) +
-                                          ": token id " + std::to_string(ids[s]) + ", but model.vocab_size is " +
-                                          std::to_string(vocab_size_));
+    windows_.read(order_.window(position), tokens.mutable_data_ptr<int64_t>() + b * S);
     kind[b].fill_(2);
     for (int64_t k = 1; k <= heads_; ++k) micro.counts[size_t(k - 1)] += std::max<int64_t>(0, S - k);
   }

@@ -21,10 +21,9 @@ class BatchSource {
  public:
   /// `heads`: H. The windows outlive this.
   BatchSource(const TokenWindows& windows, WindowOrder order, int64_t batch_size, int64_t sequence_length, int64_t heads,
-              int64_t vocab_size, at::Device device);
+              at::Device device);
 
-  /// The sequences at these positions of the run's order; -1 gives a sequence of padding. Error(data) for an id that is
-  /// not in the vocabulary.
+  /// The sequences at these positions of the run's order; -1 gives a sequence of padding.
   MicroBatch fetch(const std::vector<int64_t>& positions) const;
   /// Micro-batch `m` of this rank, counted from the start of the run.
   MicroBatch training(int64_t m, int64_t rank, int64_t world) const;
@@ -32,7 +31,7 @@ class BatchSource {
  private:
   const TokenWindows& windows_;
   WindowOrder order_;
-  int64_t batch_size_, sequence_length_, heads_, vocab_size_;
+  int64_t batch_size_, sequence_length_, heads_;
   at::Device device_;
 };
 

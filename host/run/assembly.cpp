@@ -42,7 +42,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   const auto source = [&](const TokenWindows& windows, const std::string& order) {
     return std::make_unique<BatchSource>(windows, WindowOrder(experiment.seed, windows.count(), order),
                                          experiment.train.batch_size, experiment.train.sequence_length,
-                                         model_->num_heads(), experiment.model.vocab_size, session.device());
+                                         model_->num_heads(), session.device());
   };
   training_source_ = source(*data_.train, experiment.data.kind == "random" ? "sequential" : experiment.data.order);
   int64_t validation_windows = 0;

@@ -74,7 +74,7 @@ class Run {
       recorder_.event("warning", "skipped", report.step,
                       "step " + std::to_string(report.step) + " skipped: " + report.skipped + "; sequences " +
                           json(report.sequences).dump());
-      if (trainer().state().guard.gave_up()) return ExitStatus::guard;
+      if (trainer().state().guard.gave_up()) return give_up(report.step);
     }
     if (report.stop) {
       save(/*required=*/true);
@@ -86,6 +86,13 @@ class Run {
     if (due(experiment_.checkpoint.every_steps)) save(/*required=*/false);
     if (report.step == 1) session_.channels().set_timeout(timeout());
     return std::nullopt;
+  }
+
+  ExitStatus give_up(int64_t step) {
+    recorder_.event("error", "gave_up", step,
+                    std::to_string(trainer().state().guard.in_a_row()) + " steps in a row were skipped "
+                    "(guard.max_in_a_row); the last checkpoint is kept: lower optimizer.lr, or look at the data");
+    return ExitStatus::guard;
   }
 
   std::chrono::milliseconds timeout() const {
