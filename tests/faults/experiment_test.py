@@ -32,8 +32,10 @@ def test_a_number_out_of_range_is_refused(place, value):
 
 
 def test_missing_keys_and_tables_are_all_named(place):
-    ended = place.refuse(2, "vocab_size", "dim", r"\[?data\]?", model={"layers": 5, "heads": 4}, data=None)
+    ended = place.refuse(2, "vocab_size", r"\bdim\b", r"\[optimiser\]", r"\bsteps\b", model={"layers": 5, "heads": 4},
+                         train__steps=None, optimiser={"lr": 1e-3})
     assert "batch_size" not in ended.err, "what is there must not be reported"
+    place.refuse(2, r"\[data\]", "kind", r"\bdim\b", model={"layers": 5, "heads": 4}, data=None)
 
 
 def test_all_mistakes_are_told_at_once(place):

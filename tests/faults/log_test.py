@@ -1,25 +1,35 @@
 """The run log in trouble: refused at the start (exit 7), never in the way of a run that has begun."""
 import os
+import signal
 import sqlite3
 import time
 
 import pytest
 
+ENDLESS = {"train__steps": 1_000_000, "data": {"kind": "random"}}
 
-def test_a_database_locked_for_ten_seconds_stops_nothing_and_loses_nothing(place):
-    steps = 400
-    place.tokens(windows=steps * 4)
-    running = place.start(train__steps=steps)
+
+def test_a_database_locked_for_ten_seconds_slows_no_step_and_loses_nothing(place):
+    running = place.start(**ENDLESS)
     running.wait_for_step(2)
+    first = place.log.last_step()
     with_lock = sqlite3.connect(place.log.database, isolation_level=None)
     with_lock.execute("BEGIN IMMEDIATE")
+    begun = time.time_ns()
     time.sleep(10)
+    ended = time.time_ns()
     with_lock.execute("ROLLBACK")
     with_lock.close()
+    running.process.send_signal(signal.SIGTERM)
     running.wait()
-    assert running.code == 0, running
-    assert set(place.log.losses()) == set(range(1, steps + 1))
-    assert place.log.newest()["status"] == "finished"
+    assert running.code == 75, running
+
+    rows = place.log.query("SELECT step, time_ns FROM metrics WHERE name = 'train/loss' ORDER BY step")
+    assert [row["step"] for row in rows] == list(range(1, len(rows) + 1)), "steps are lost"
+    made = [row["time_ns"] for row in rows if begun < row["time_ns"] < ended]
+    assert len(made) > 20, f"only {len(made)} steps in 10 s, after {first} before\n{running}"
+    longest = max(after - before for before, after in zip(made, made[1:])) / 1e9
+    assert longest < 2, f"{longest:.1f} s between two steps while the database was locked"
 
 
 def test_a_database_of_a_newer_version_is_refused_with_both_numbers(place):

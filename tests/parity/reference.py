@@ -27,6 +27,7 @@ class Recipe:
     normalize: str = "tokens"
     lr: float = 1e-3
     betas: tuple = (0.9, 0.95)
+    eps: float = 1e-5  # parity_test.py says why
     weight_decay: float = 0.1
     clip_norm: float = 1.0
     schedule: str = "constant"
@@ -65,7 +66,7 @@ class Reference:
         norms = [p for p in model.parameters() if p.ndim == 1]
         self.optimizer = torch.optim.AdamW(
             [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": norms, "weight_decay": 0.0}],
-            lr=recipe.lr, betas=recipe.betas, eps=1e-8)
+            lr=recipe.lr, betas=recipe.betas, eps=recipe.eps)
         self.result = Result()
 
     def train(self, ids):

@@ -5,7 +5,9 @@ import signal
 import pytest
 from checkpoint import model_tensors, step_folders
 from compare import assert_tensors_equal
+from paths import cases
 from start import RHO1_KEYS, write_frozen
+
 
 def stopped_and_resumed(place, steps, changes):
     """Starts, stops by SIGTERM at some step in between, resumes to the end: {step: loss} of both runs, the model."""
@@ -27,8 +29,8 @@ def stopped_and_resumed(place, steps, changes):
     return losses, model_tensors(place.log.folder())
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("pipeline", ["baseline", "rho1"])
+@pytest.mark.soak
+@pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2)], [("rho1", 1), ("baseline", 2)]))
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, processes):
     steps = 200  # long enough that the signal comes in between
     changes = {"train__steps": steps, "data__order": "shuffled", "parallel__processes": processes,

@@ -25,7 +25,8 @@ class Running:
     def __init__(self, *arguments, cwd, env=None):
         self.cwd = Path(cwd)
         self.files = [open(self.cwd / f"{name}.{time.monotonic_ns()}", "w+") for name in ("stdout", "stderr")]
-        self.started_ns = time.time_ns()
+        self.own_launcher = not any(key in (env or {}) for key in (*FOREIGN, "SLURM_PROCID"))
+        self.runs_before = self.log.newest_id()
         self.process = subprocess.Popen([str(HOST), *map(str, arguments)], cwd=cwd, env=clean_environment(env),
                                         stdin=subprocess.DEVNULL, stdout=self.files[0], stderr=self.files[1],
                                         start_new_session=True)
@@ -59,7 +60,18 @@ class Running:
         if left:
             self.kill()
             raise AssertionError(f"left processes behind: {left}\n{self}")
+        self._row_agrees()
         return self
+
+    def _row_agrees(self):
+        """The log says of the newest run of this call what its exit code says. (A killed launcher says nothing.)"""
+        row = self.log.row_after(self.runs_before)
+        if self.code < 0 or not self.own_launcher or row is None:
+            return
+        status = {0: "finished", 75: "interrupted"}.get(self.code, "failed")
+        found = (row["status"], row["exit_code"])
+        assert found == (status, self.code), f"the log says {found}, wanted {(status, self.code)}\n{self}"
+        assert row["ended_at"], f"run {row['id']} has no end\n{self}"
 
     def _left_behind(self, patience=2.0):
         """Processes of this session that outlive the program."""
@@ -70,10 +82,11 @@ class Running:
 
     def kill(self):
         """Everything that this call started, and nothing else."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        for process in [self.process.pid, *session_of(self.process.pid)]:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         self.process.wait()
 
     def ranks(self):
@@ -90,12 +103,12 @@ class Running:
         return found
 
     def wait_for_step(self, step, timeout=LIMIT):
-        """Until the log holds that step of the newest run; the run must not end before."""
+        """Until the log holds that step of the run that was started here; it must not end before."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             if self.code is not None:
                 raise AssertionError(f"ended before step {step}\n{self}")
-            if self.log.last_step() >= step:
+            if self.log.last_step(self.runs_before) >= step:
                 return self
             time.sleep(0.05)
         self.kill()

@@ -9,6 +9,11 @@ TEST_PLUGINS = BUILD / "tests/plugins"
 SOAK = os.environ.get("WMTP_SOAK") == "1"
 
 
+def cases(short, long_only):
+    """Cases of a parametrised test: all of them only in `make soak`."""
+    return [*short, *long_only] if SOAK else list(short)
+
+
 def count(short, long):
     """How often a random trial is made: few in `make test`, many in `make soak`."""
     return long if SOAK else short

@@ -22,6 +22,13 @@ def assert_nothing_half_written(folder):
         assert run["status"] != "running", f"the log still holds a running run: {run}"
 
 
+def assert_told_once(ended):
+    """Ranks that fail alike say so once. (Lines that begin with a space show the experiment's text.)"""
+    lines = [re.sub(r"^(\[rank \d+\] )?((wmtp-host|error|trial): )*", "", line) for line in ended.err.splitlines()]
+    twice = {line for line in lines if line and not line.startswith(" ") and lines.count(line) > 1}
+    assert not twice, f"told more than once: {twice}\n{ended}"
+
+
 class Place:
     """A folder of one test: tokens.bin, experiment.toml, runs/."""
 
@@ -55,6 +62,7 @@ class Place:
         ended = self.host(*command, wanted=code, env=env)
         for message in messages:
             assert re.search(message, ended.err, re.IGNORECASE), f"stderr does not say {message!r}\n{ended}"
+        assert_told_once(ended)
         assert_nothing_half_written(self.folder)
         return ended
 

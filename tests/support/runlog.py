@@ -32,14 +32,27 @@ class RunLog:
     def losses(self, run=None):
         return self.metric("train/loss", run)
 
-    def last_step(self):
-        """The last logged step of the newest run; 0 while there is none."""
+    def _maybe(self, sql, *arguments):
+        """No rows while there is no database yet, or its tables are just being made."""
         try:
-            rows = self.query("SELECT max(step) AS step FROM metrics WHERE name = 'train/loss' "
-                              "AND run_id = (SELECT max(id) FROM runs)")
-        except sqlite3.Error:  # the file or its tables are just being made
-            return 0
-        return rows[0]["step"] or 0
+            return self.query(sql, *arguments) if self.database.exists() else []
+        except sqlite3.Error:
+            return []
+
+    def newest_id(self):
+        rows = self._maybe("SELECT max(id) AS id FROM runs")
+        return rows[0]["id"] or 0 if rows else 0
+
+    def row_after(self, run):
+        """The newest run after that one, or None."""
+        rows = self._maybe("SELECT * FROM runs WHERE id > ? ORDER BY id DESC LIMIT 1", run)
+        return rows[0] if rows else None
+
+    def last_step(self, after=0):
+        """The last logged step of the newest run after that one; 0 while there is none."""
+        rows = self._maybe("SELECT max(step) AS step FROM metrics WHERE name = 'train/loss' "
+                           "AND run_id = (SELECT max(id) FROM runs WHERE id > ?)", after)
+        return rows[0]["step"] or 0 if rows else 0
 
     def folder(self, run=None):
         """Where the run's files lie."""
