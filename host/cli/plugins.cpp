@@ -68,12 +68,10 @@ void print_text(const PluginDescription& plugin) {
 /// The kind of the one plugin of this name. Not found by name: the nearest of all names, and where was looked.
 std::string kind_of(const Catalog& catalog, const std::string& name) {
   std::vector<std::string> kinds, names;
-  for (const auto& listed : catalog.list()) {
-    const auto& found = listed.description;
-    names.push_back(found.name);
-    if (found.name == name && std::find(kinds.begin(), kinds.end(), found.kind) == kinds.end()) {
-      kinds.push_back(found.kind);
-    }
+  for (const char* kind : {"pipeline", "adapter"}) {
+    const auto of_kind = catalog.names(kind);
+    if (std::find(of_kind.begin(), of_kind.end(), name) != of_kind.end()) kinds.push_back(kind);
+    names.insert(names.end(), of_kind.begin(), of_kind.end());
   }
   if (kinds.size() == 1) return kinds.front();
   if (kinds.size() > 1) {

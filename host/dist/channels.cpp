@@ -12,6 +12,15 @@ namespace {
 
 double seconds_waited = 0;
 
+/// c10d's Gloo has no abort; closing the connections ends what waits on them, here and at the other ends.
+class ClosableGloo final : public c10d::ProcessGroupGloo {
+ public:
+  using ProcessGroupGloo::ProcessGroupGloo;
+  void abort() override {
+    for (const auto& context : contexts_) context->closeConnections();
+  }
+};
+
 }  // namespace
 
 MakeBackend gloo(const std::string& address) {
@@ -19,7 +28,7 @@ MakeBackend gloo(const std::string& address) {
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
     options->threads = 1;
-    return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+    return c10::make_intrusive<ClosableGloo>(store, rank, size, options);
   };
 }
 
@@ -88,6 +97,9 @@ Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& 
   gather_ = connect("gather", device);
   reduce_ = connect("reduce", device);
   control_ = connect("control", control);
+  peers.on_broken([this] {
+    for (const auto& backend : backends_) backend->abort();
+  });
 }
 
 void Channels::set_timeout(std::chrono::milliseconds timeout) {

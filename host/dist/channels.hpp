@@ -56,6 +56,7 @@ class Channels {
  public:
   /// [all ranks, collective] Control is always spoken on the CPU. `timeout` holds until set_timeout.
   Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device, std::chrono::milliseconds timeout);
+  ~Channels() { peers_->on_broken(nullptr); }
   void set_timeout(std::chrono::milliseconds timeout);
 
   Peers& peers() { return *peers_; }

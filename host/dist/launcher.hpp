@@ -31,7 +31,7 @@ struct LaunchRequest {
   std::map<std::string, std::string> environment;  ///< beside ours and the variables above
   int num_ranks = 1;
   double grace_seconds = 3;
-  double kill_seconds = 1;
+  double kill_seconds = 0.5;
   int port = 0;  ///< 0: pick a free one; a taken one is Error(usage)
 };
 

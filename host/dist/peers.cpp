@@ -82,6 +82,7 @@ bool Peers::post_fault(const Error& error) noexcept {
     // Before the fault itself: rank 0 takes the store away once all have posted theirs.
     first = store_->add("told/" + std::string(error.what()), 1) == 1;
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
+    if (hang_up_) hang_up_();
     if (rank_ != 0) return first;
     const milliseconds patience = error.status() == ExitStatus::peer ? time_to_leave_the_lost : time_to_report;
     for (milliseconds waited{0}; waited < patience; waited += between_looks) {
@@ -100,6 +101,7 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
   std::vector<int> silent;
   try {
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(ExitStatus::peer)) + " " + here));
+    if (hang_up_) hang_up_();
     for (milliseconds waited{0}; waited < time_to_report; waited += between_looks) {
       silent.clear();
       for (int rank = 0; rank < size_; ++rank) {

@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class Peers {
 
   /// Says why this rank is about to end. False when another rank has posted the same words: one of them tells the user.
   bool post_fault(const Error& error) noexcept;
+  /// What a fault, posted or explained, does next: others that wait for this rank then hear of it too.
+  void on_broken(std::function<void()> hang_up) { hang_up_ = std::move(hang_up); }
   /// The reason of a broken collective: the root cause another rank posted, or who does not answer.
   Error explain(const std::string& what_broke, const std::string& detail) noexcept;
 
@@ -45,6 +48,7 @@ class Peers {
   std::string wait_for(const std::string& key, int from, const std::string& what);
 
   int rank_, size_;
+  std::function<void()> hang_up_;
   int64_t exchanges_ = 0;  ///< makes every exchange's keys its own
   c10::intrusive_ptr<c10d::Store> store_;
 };

@@ -109,6 +109,18 @@ PluginDescription Catalog::describe(const std::string& kind, const std::string& 
                   "\n  searched: " + join_names(searched) + "\n  `wmtp-host plugins list` shows what there is");
 }
 
+std::vector<std::string> Catalog::names(const std::string& kind) const {
+  std::vector<std::string> all;
+  for (const auto& root : folders_) {
+    const auto names = names_in(folder_of(root, kind));
+    all.insert(all.end(), names.begin(), names.end());
+  }
+  for (const PluginDescription& built_in : probe_built_in()) {
+    if (built_in.kind == kind) all.push_back(built_in.name);
+  }
+  return all;
+}
+
 std::vector<Catalog::Listed> Catalog::list() const {
   std::vector<Listed> all;
   std::set<std::pair<std::string, std::string>> seen;

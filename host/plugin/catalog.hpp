@@ -31,6 +31,8 @@ class Catalog {
   };
   /// Everything on the search path; a bad file is listed with its problem, never a crash.
   std::vector<Listed> list() const;
+  /// The names of one kind on the search path, and runs no code of any.
+  std::vector<std::string> names(const std::string& kind) const;
 
   const std::vector<std::filesystem::path>& folders() const { return folders_; }
 

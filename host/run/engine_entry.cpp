@@ -1,5 +1,6 @@
 // The engine's doors, and the rank boundary: nothing is thrown past them. A rank that fails tells its peers why, and ends
 // without waiting for threads of collectives that may never finish.
+#include <c10/util/Logging.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -38,6 +39,7 @@ extern "C" int wmtp_engine_run(const wmtp::Job* job, const wmtp::RankEnvironment
     const bool first = !session || session->peers().post_fault(error);
     leave(fail(error, *environment, first));
   };
+  c10::initLogging();  // heeds TORCH_CPP_LOG_LEVEL, which the engine's loader has set
   try {
     watch_signals();
     session = std::make_unique<Session>(*job, *environment);
