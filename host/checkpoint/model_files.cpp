@@ -2,10 +2,9 @@
 
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "checkpoint/crc32c.hpp"
@@ -20,9 +19,15 @@ using nlohmann::json;
 constexpr const char* file_name = "model.safetensors";
 
 json params_json(const ModelConfig& m) {
-  return {{"dim", m.dim},         {"n_layers", m.layers},           {"n_heads", m.heads},
-          {"n_kv_heads", m.kv_heads}, {"n_future_tokens", m.future_tokens}, {"rope_theta", m.rope_theta},
-          {"norm_eps", m.norm_eps},   {"vocab_size", m.vocab_size},         {"ffn_dim", m.ffn_dim}};
+  return {{"dim", m.dim},
+          {"n_layers", m.layers},
+          {"n_heads", m.heads},
+          {"n_kv_heads", m.kv_heads},
+          {"n_future_tokens", m.future_tokens},
+          {"rope_theta", m.rope_theta},
+          {"norm_eps", m.norm_eps},
+          {"vocab_size", m.vocab_size},
+          {"ffn_dim", m.ffn_dim}};
 }
 
 /// Gathers a group whole, and gives one parameter after another in fp32 on the CPU.
@@ -65,7 +70,8 @@ std::vector<TensorEntry> entries_of(const ShardedModel& model) {
   for (const auto& unit : model.units())
     if (unit->name() != "adapter")
       for (const auto& group : unit->groups())
-        for (const Placed& placed : group->parameters()) entries.push_back({placed.spec.name, "F32", placed.spec.shape});
+        for (const Placed& placed : group->parameters())
+          entries.push_back({placed.spec.name, "F32", placed.spec.shape});
   return entries;
 }
 
@@ -92,12 +98,14 @@ void copy_as_float(const TensorPlace& place, int64_t begin, int64_t count, float
   }
 }
 
-bool is_ours_alone(const std::string& name) { return name.starts_with("value_heads.") || name.find(".lora_") != name.npos; }
+bool is_ours_alone(const std::string& name) {
+  return name.starts_with("value_heads.") || name.find(".lora_") != name.npos;
+}
 
 }  // namespace
 
-int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash, ShardedModel& model,
-                   const Adapter* adapter, Channels& channels) {
+int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
+                   ShardedModel& model, const Adapter* adapter, Channels& channels) {
   const bool writes = channels.rank() == 0;
   std::optional<FolderDraft> draft;
   std::optional<SafetensorsWriter> writer;
@@ -179,8 +187,8 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
   for (const std::string& name : files.names()) {
     if (known.count(name) || name.starts_with("value_heads.")) continue;
     if (first_head_only && name.starts_with("extra_heads.")) continue;
-    throw Error(ExitStatus::data, weights.string() + ": tensor '" + name +
-                                      "' has no place in the model; check layers and future_tokens");
+    throw Error(ExitStatus::data,
+                weights.string() + ": tensor '" + name + "' has no place in the model; check layers and future_tokens");
   }
 }
 
@@ -193,8 +201,9 @@ ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConf
     config.dim = params.at("dim");
     config.layers = params.at("n_layers");
     config.heads = params.at("n_heads");
-    config.kv_heads = params.contains("n_kv_heads") && !params["n_kv_heads"].is_null() ? params["n_kv_heads"].get<int64_t>()
-                                                                                      : config.heads;
+    config.kv_heads = params.contains("n_kv_heads") && !params["n_kv_heads"].is_null()
+                          ? params["n_kv_heads"].get<int64_t>()
+                          : config.heads;
     config.future_tokens = params.value("n_future_tokens", int64_t{1});
     config.rope_theta = params.value("rope_theta", 10000.0);
     config.norm_eps = params.value("norm_eps", 1e-5);

@@ -1,5 +1,5 @@
-// Whole models in safetensors files with Meta's names: written at the end of a run, read for [model] weights, a reference,
-// a stage. Tensor by tensor: no rank ever holds more than one group whole.
+// Whole models in safetensors files with Meta's names: written at the end of a run, read for [model] weights, a
+// reference, a stage. Tensor by tensor: no rank ever holds more than one group whole.
 #pragma once
 
 #include <filesystem>
@@ -14,12 +14,12 @@ namespace wmtp {
 
 /// [all ranks, collective] Writes `folder` (model.safetensors in fp32, params.json, manifest.json) with adapters merged
 /// into their slots, and publishes it. Returns its bytes on rank 0.
-int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash, ShardedModel& model,
-                   const Adapter* adapter, Channels& channels);
+int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
+                   ShardedModel& model, const Adapter* adapter, Channels& channels);
 
-/// [each rank, no communication] Fills the rank's own parts from a file or folder. Parameters of adapters and value heads
-/// keep their first values. Error(data) names a tensor that is missing, has another shape or dtype, or that the model
-/// has no place for (a frozen reference with the first head only may leave extra_heads.* and value_heads.* out).
+/// [each rank, no communication] Fills the rank's own parts from a file or folder. Parameters of adapters and value
+/// heads keep their first values. Error(data) names a tensor that is missing, has another shape or dtype, or that the
+/// model has no place for (a frozen reference with the first head only may leave extra_heads.* and value_heads.* out).
 void load_model(const std::filesystem::path& weights, ShardedModel& model);
 
 /// The shape that params.json beside the weights gives (Meta's keys); vocab_size falls back to `vocab_size`.

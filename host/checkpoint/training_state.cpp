@@ -50,9 +50,7 @@ std::vector<Piece> pieces_of(ShardedOptimizer& optimizer, const std::map<std::st
 
 json slice_json(const Slice& s) { return {s.tensor, s.shape, s.begin, s.end, s.file, s.entry, s.crc32c}; }
 
-Slice slice_of(const json& j) {
-  return {j[0], j[1].get<std::vector<int64_t>>(), j[2], j[3], j[4], j[5], j[6]};
-}
+Slice slice_of(const json& j) { return {j[0], j[1].get<std::vector<int64_t>>(), j[2], j[3], j[4], j[5], j[6]}; }
 
 /// Writes this rank's file; the slices, or the reason why not, as text for rank 0.
 std::string write_rank_file(const std::filesystem::path& folder, const std::vector<Piece>& pieces, int rank) {

@@ -1,6 +1,7 @@
 #include "cuda/backend.hpp"
 
 #include <c10/cuda/CUDAFunctions.h>
+
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 namespace wmtp {

@@ -1,12 +1,11 @@
-// The door of libwmtp_cuda: all that the engine asks of CUDA and NCCL. The engine links neither; it loads this library only
-// when a run wants a CUDA device, since LibTorch's CUDA half costs every process 350 MB.
+// The door of libwmtp_cuda: all that the engine asks of CUDA and NCCL. The engine links neither; it loads this library
+// only when a run wants a CUDA device, since LibTorch's CUDA half costs every process 350 MB.
 #pragma once
-
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 namespace wmtp {
 

@@ -18,7 +18,8 @@ MicroBatch BatchSource::fetch(const std::vector<int64_t>& positions) const {
   MicroBatch micro;
   micro.positions = positions;
   micro.counts.assign(size_t(heads_), 0);
-  Tensor tokens = at::zeros({B, S}, at::kLong), kind = at::zeros({B, S}, at::kByte), sequence = at::zeros({B}, at::kLong);
+  Tensor tokens = at::zeros({B, S}, at::kLong), kind = at::zeros({B, S}, at::kByte),
+         sequence = at::zeros({B}, at::kLong);
   for (int64_t b = 0; b < B; ++b) {
     const int64_t position = positions[size_t(b)];
     sequence.mutable_data_ptr<int64_t>()[b] = position;

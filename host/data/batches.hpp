@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <vector>
-
 #include <wmtp/step.hpp>
 
 #include "data/order.hpp"
@@ -13,15 +12,15 @@ namespace wmtp {
 
 struct MicroBatch {
   Batch batch;
-  std::vector<int64_t> counts;  ///< [H] valid targets of each head, here
+  std::vector<int64_t> counts;     ///< [H] valid targets of each head, here
   std::vector<int64_t> positions;  ///< of the sequences in the run's order; -1 for padding
 };
 
 class BatchSource {
  public:
   /// `heads`: H. The windows outlive this.
-  BatchSource(const TokenWindows& windows, WindowOrder order, int64_t batch_size, int64_t sequence_length, int64_t heads,
-              at::Device device);
+  BatchSource(const TokenWindows& windows, WindowOrder order, int64_t batch_size, int64_t sequence_length,
+              int64_t heads, at::Device device);
 
   /// The sequences at these positions of the run's order; -1 gives a sequence of padding.
   MicroBatch fetch(const std::vector<int64_t>& positions) const;

@@ -1,6 +1,6 @@
-// Blocks carry a 64-byte header (size, category) before the tensor's bytes. Sizes are rounded up to classes, eight between
-// two powers of two, so that tensors whose sizes differ a little from step to step (the tokens that a pipeline keeps) use
-// the same blocks again. A freed block waits in its class's list for the next request of that class.
+// Blocks carry a 64-byte header (size, category) before the tensor's bytes. Sizes are rounded up to classes, eight
+// between two powers of two, so that tensors whose sizes differ a little from step to step (the tokens that a pipeline
+// keeps) use the same blocks again. A freed block waits in its class's list for the next request of that class.
 #include "memory/allocator.hpp"
 
 #include <c10/core/CPUAllocator.h>

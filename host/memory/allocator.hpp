@@ -29,8 +29,8 @@ struct MemoryUsage {
   std::array<int64_t, num_memory_categories> live{};  ///< bytes now
   std::array<int64_t, num_memory_categories> peak{};  ///< highest of each category by itself since reset_peak
   int64_t live_total = 0;
-  int64_t peak_total = 0;                             ///< highest of the sum
-  int64_t largest_block = 0;                          ///< largest single request since reset_peak
+  int64_t peak_total = 0;     ///< highest of the sum
+  int64_t largest_block = 0;  ///< largest single request since reset_peak
 };
 
 /// Makes it LibTorch's CPU allocator. [before the first tensor] Later calls do nothing.

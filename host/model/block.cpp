@@ -44,7 +44,8 @@ class SlotCall final : public Call {
 LinearSlot::LinearSlot(Slot slot, const FindWeight& find, const Adapter* adapter)
     : slot_(std::move(slot)), weight_(find(slot_.name + ".weight")) {
   if (!adapter) return;
-  for (const Param& param : adapter->declare(slot_)) params_.emplace_back(param.name, find(slot_.name + "." + param.name));
+  for (const Param& param : adapter->declare(slot_))
+    params_.emplace_back(param.name, find(slot_.name + "." + param.name));
   if (!params_.empty()) adapter_ = adapter;
 }
 

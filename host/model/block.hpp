@@ -5,7 +5,6 @@
 #include <functional>
 #include <string>
 #include <vector>
-
 #include <wmtp/adapter.hpp>
 
 #include "experiment/experiment.hpp"

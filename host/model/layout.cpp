@@ -99,9 +99,12 @@ std::string head_block_name(const ModelConfig& model, int64_t head) {
 std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block) {
   const int64_t query = model.heads * head_dim(model), key = model.kv_heads * head_dim(model);
   const std::string attention = block + ".attention.", feed_forward = block + ".feed_forward.";
-  return {{attention + "wq", model.dim, query},          {attention + "wk", model.dim, key},
-          {attention + "wv", model.dim, key},            {attention + "wo", query, model.dim},
-          {feed_forward + "w1", model.dim, model.ffn_dim}, {feed_forward + "w2", model.ffn_dim, model.dim},
+  return {{attention + "wq", model.dim, query},
+          {attention + "wk", model.dim, key},
+          {attention + "wv", model.dim, key},
+          {attention + "wo", query, model.dim},
+          {feed_forward + "w1", model.dim, model.ffn_dim},
+          {feed_forward + "w2", model.ffn_dim, model.dim},
           {feed_forward + "w3", model.dim, model.ffn_dim}};
 }
 

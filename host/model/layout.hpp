@@ -1,12 +1,11 @@
 // Layout: the parameters of a multi-token-prediction Llama by name, shape and first value, in the units that are
-// gathered and reduced together. Names are Meta's: trunk blocks and the next-token head are layers.0 … layers.(L-n), the
-// other heads extra_heads.0 … extra_heads.(n-2); one shared norm and output (Gloeckle et al., arXiv 2404.19737).
+// gathered and reduced together. Names are Meta's: trunk blocks and the next-token head are layers.0 … layers.(L-n),
+// the other heads extra_heads.0 … extra_heads.(n-2); one shared norm and output (Gloeckle et al., arXiv 2404.19737).
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
-
 #include <wmtp/adapter.hpp>
 #include <wmtp/pipeline.hpp>
 
@@ -41,7 +40,7 @@ enum class Heads { all, first };
 struct LayoutRequest {
   const ModelConfig* model = nullptr;
   Heads heads = Heads::all;
-  const Adapter* adapter = nullptr;           ///< null: nothing trains
+  const Adapter* adapter = nullptr;  ///< null: nothing trains
   std::vector<ValueHead> value_heads;
   bool decay_norms = false;
 };

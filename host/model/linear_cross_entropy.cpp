@@ -1,8 +1,8 @@
 #include "model/linear_cross_entropy.hpp"
 
-#include <algorithm>
-
 #include <ATen/Parallel.h>
+
+#include <algorithm>
 
 #include "memory/allocator.hpp"
 #include "model/kernels/tensors.hpp"
@@ -24,9 +24,9 @@ std::pair<Tensor, Tensor> chunk_losses(const Tensor& logits, const Tensor& targe
   Tensor losses = at::empty({count}, at::kFloat), log_sum = at::empty({count}, at::kFloat);
   kernels::by_type(logits, [&]<class T>() {
     at::parallel_for(0, count, rows_of_task, [&](int64_t begin, int64_t end) {
-      kernels::rows<T>().cross_entropy(kernels::in<T>(logits) + begin * width, targets.const_data_ptr<int64_t>() + begin,
-                                       kernels::out<float>(losses) + begin, kernels::out<float>(log_sum) + begin,
-                                       end - begin, width);
+      kernels::rows<T>().cross_entropy(kernels::in<T>(logits) + begin * width,
+                                       targets.const_data_ptr<int64_t>() + begin, kernels::out<float>(losses) + begin,
+                                       kernels::out<float>(log_sum) + begin, end - begin, width);
     });
   });
   return {losses, log_sum};

@@ -1,9 +1,9 @@
-// The weighted linear-cross-entropy: hidden x output weight -> losses and gradients, in chunks of tokens, so that no more
-// than chunk x vocabulary logits ever exist.
+// The weighted linear-cross-entropy: hidden x output weight -> losses and gradients, in chunks of tokens, so that no
+// more than chunk x vocabulary logits ever exist.
 //
-// For a chunk of n tokens: logits [n,V] = hidden W^T; loss = logsumexp(logits) - logits[target]; the chunk's logits become
-// their own gradient in place, coefficient * (softmax - onehot), which gives d hidden and adds to d W. Tokens whose
-// coefficient is zero have no gradient, and none is computed for them.
+// For a chunk of n tokens: logits [n,V] = hidden W^T; loss = logsumexp(logits) - logits[target]; the chunk's logits
+// become their own gradient in place, coefficient * (softmax - onehot), which gives d hidden and adds to d W. Tokens
+// whose coefficient is zero have no gradient, and none is computed for them.
 #pragma once
 
 #include <ATen/ATen.h>

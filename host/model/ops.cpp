@@ -135,8 +135,7 @@ struct SwiGlu : Function<SwiGlu> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const Tensor &gate = saved[0], &up = saved[1], dy = gradients[0].contiguous();
-    if (!kernels::takes(gate))
-      return {at::silu_backward(dy * up, gate), at::silu(gate).mul_(dy)};
+    if (!kernels::takes(gate)) return {at::silu_backward(dy * up, gate), at::silu(gate).mul_(dy)};
     Tensor d_gate = at::empty_like(gate), d_up = at::empty_like(up);
     kernels::by_type(gate, [&]<class T>() {
       at::parallel_for(0, gate.numel(), elements_of_task, [&](int64_t begin, int64_t end) {

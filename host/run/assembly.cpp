@@ -48,12 +48,14 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   int64_t validation_windows = 0;
   if (data_.validation) {
     validation_source_ = source(*data_.validation, "sequential");
-    validation_windows = std::min(data_.validation->count(), experiment.validation.batches * experiment.train.batch_size *
-                                                                 session.size() * experiment.train.gradient_accumulation);
+    validation_windows =
+        std::min(data_.validation->count(), experiment.validation.batches * experiment.train.batch_size *
+                                                session.size() * experiment.train.gradient_accumulation);
   }
-  trainer_ = std::make_unique<Trainer>(experiment, num_steps(experiment.train, data_.train->count(), session.size()),
-                                       *model_, pipeline_, build_reference(session, experiment), *training_source_,
-                                       validation_source_.get(), validation_windows, session.channels(), session.device());
+  trainer_ =
+      std::make_unique<Trainer>(experiment, num_steps(experiment.train, data_.train->count(), session.size()), *model_,
+                                pipeline_, build_reference(session, experiment), *training_source_,
+                                validation_source_.get(), validation_windows, session.channels(), session.device());
 }
 
 std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment) {
@@ -82,7 +84,7 @@ std::unique_ptr<Reference> Assembly::build_reference(Session& session, const Exp
   } else {
     weights = resolve_weights(config.weights, experiment, session.job().database);
   }
-  ModelConfig shape = config.model              ? *config.model
+  ModelConfig shape = config.model                 ? *config.model
                       : experiment.reference_stage ? experiment.reference_stage->model
                                                    : model_config_of(weights, experiment.model);
   if (shape.vocab_size != experiment.model.vocab_size)

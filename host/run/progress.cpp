@@ -46,20 +46,19 @@ void Progress::step(const StepReport& report) {
   const bool ends = report.step == num_steps_ || report.step == first_step_;
   if (!ends && now - last_line_ < (terminal_ ? between_lines_on_terminal : between_lines_elsewhere)) return;
   last_line_ = now;
-  const std::string line =
-      printed("%s: step %lld/%lld  loss %.4f  %s tokens/s  memory %s  %s left", name_.c_str(),
-              static_cast<long long>(report.step), static_cast<long long>(num_steps_), report.loss,
-              with_thousands(int64_t(report.metrics.at("perf/tokens_per_second"))).c_str(),
-              human_bytes(resident_bytes()).c_str(),
-              human_seconds(seconds_per_step_ * double(num_steps_ - report.step)).c_str());
+  const std::string line = printed("%s: step %lld/%lld  loss %.4f  %s tokens/s  memory %s  %s left", name_.c_str(),
+                                   static_cast<long long>(report.step), static_cast<long long>(num_steps_), report.loss,
+                                   with_thousands(int64_t(report.metrics.at("perf/tokens_per_second"))).c_str(),
+                                   human_bytes(resident_bytes()).c_str(),
+                                   human_seconds(seconds_per_step_ * double(num_steps_ - report.step)).c_str());
   clear_line();
   std::fprintf(stderr, "%s%s", line.c_str(), terminal_ ? "" : "\n");
   drawn_ = terminal_;
   std::fflush(stderr);
 }
 
-void Progress::validation(int64_t step, double loss) { 
+void Progress::validation(int64_t step, double loss) {
   say(printed("step %lld: validation loss %.4f", static_cast<long long>(step), loss));
- }
+}
 
 }  // namespace wmtp

@@ -1,5 +1,5 @@
-// What rank 0 shows while it trains: on a terminal one line that is drawn again, elsewhere plain lines, not more than one a
-// second. Messages, so stderr.
+// What rank 0 shows while it trains: on a terminal one line that is drawn again, elsewhere plain lines, not more than
+// one a second. Messages, so stderr.
 #pragma once
 
 #include <chrono>

@@ -25,7 +25,9 @@ std::string host_name() {
 
 /// The commit that the experiment's folder stands at, with "+changes" when its tree is not clean; "" outside git.
 std::string git_commit(const std::filesystem::path& folder) {
-  const std::string command = "cd '" + folder.string() + "' 2>/dev/null && git describe --always --abbrev=40 --dirty=+changes --exclude '*' 2>/dev/null";
+  const std::string command =
+      "cd '" + folder.string() +
+      "' 2>/dev/null && git describe --always --abbrev=40 --dirty=+changes --exclude '*' 2>/dev/null";
   std::string commit;
   if (folder.string().find('\'') != std::string::npos) return commit;
   if (std::FILE* pipe = popen(command.c_str(), "r")) {
@@ -84,8 +86,10 @@ void Recorder::start_training(int64_t first_step, int64_t num_steps) {
 
 void Recorder::say(const std::string& text) {
   if (!log_ || session_.job().quiet) return;
-  if (progress_) progress_->say(text);
-  else std::cerr << experiment_.name << ": " << text << "\n";
+  if (progress_)
+    progress_->say(text);
+  else
+    std::cerr << experiment_.name << ": " << text << "\n";
 }
 
 void Recorder::step(const StepReport& report) {
@@ -119,7 +123,8 @@ void Recorder::memory(int64_t step) {
   const MemoryUsage usage = memory_usage();
   std::vector<double> mine;
   for (const int64_t bytes : usage.peak) mine.push_back(double(bytes));
-  for (const int64_t bytes : {usage.peak_total, usage.largest_block, peak_resident_bytes()}) mine.push_back(double(bytes));
+  for (const int64_t bytes : {usage.peak_total, usage.largest_block, peak_resident_bytes()})
+    mine.push_back(double(bytes));
   const at::Tensor all = session_.channels().all(at::tensor(mine, at::kDouble), "reporting memory").contiguous();
   if (!log_) return;
   std::vector<MemoryRecord> records;
@@ -140,7 +145,8 @@ void Recorder::end(ExitStatus status) {
   const int64_t id = log_->run_id();
   log_->end(status);
   if (log_->incomplete())
-    std::cerr << experiment_.name << ": warning: the log of run " << id << " is incomplete; see the .spool file beside it\n";
+    std::cerr << experiment_.name << ": warning: the log of run " << id
+              << " is incomplete; see the .spool file beside it\n";
   if (session_.job().quiet || (status != ExitStatus::done && status != ExitStatus::interrupted)) return;
   run_summary(std::cout, LogReader(session_.job().database), id);
   std::cout.flush();

@@ -1,10 +1,10 @@
 #include "run/resume.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.hpp"
 #include "checkpoint/retention.hpp"
 #include "log/log_reader.hpp"
-
-#include <nlohmann/json.hpp>
 
 namespace wmtp {
 
@@ -27,8 +27,9 @@ ResumePoint find_resume_point(const std::string& config_hash, const std::filesys
     if (!std::filesystem::exists(folder)) continue;
     if (const auto good = newest_good(folder, report)) return {id, good->folder};
   }
-  throw Error(ExitStatus::data, "--resume: " + database.string() + " holds no unfinished run of this experiment (hash " +
-                                    config_hash.substr(0, 12) + ") with a checkpoint that verifies; run it without --resume");
+  throw Error(ExitStatus::data, "--resume: " + database.string() +
+                                    " holds no unfinished run of this experiment (hash " + config_hash.substr(0, 12) +
+                                    ") with a checkpoint that verifies; run it without --resume");
 }
 
 }  // namespace wmtp

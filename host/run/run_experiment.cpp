@@ -1,6 +1,9 @@
 #include "run/run_experiment.hpp"
 
 #include <chrono>
+#include <cstdio>
+#include <deque>
+#include <optional>
 
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/retention.hpp"
@@ -30,7 +33,8 @@ class Run {
                                         manifest.config_hash + ", this one's " + identity_.config_hash);
     state.step = manifest.step;
     state.tokens = manifest.state.at("tokens");
-    state.guard.restore(manifest.state.at("guard_window").get<std::deque<double>>(), manifest.state.at("skipped_in_a_row"));
+    state.guard.restore(manifest.state.at("guard_window").get<std::deque<double>>(),
+                        manifest.state.at("skipped_in_a_row"));
   }
 
   void validate() { recorder_.validation(trainer().state().step, trainer().validate()); }
@@ -42,19 +46,21 @@ class Run {
     SaveRequest request{recorder_.run_folder(), state.step, identity_.config_hash, {}, {}, &state.pipeline};
     request.plugins = {{"pipeline " + identity_.pipeline.name, identity_.pipeline.sha256},
                        {"adapter " + identity_.adapter.name, identity_.adapter.sha256}};
-    request.state = {{"tokens", state.tokens}, {"guard_window", state.guard.window()},
-                     {"skipped_in_a_row", state.guard.in_a_row()}};
+    request.state = {
+        {"tokens", state.tokens}, {"guard_window", state.guard.window()}, {"skipped_in_a_row", state.guard.in_a_row()}};
     try {
       const auto folder = save_training_state(request, assembly_.model(), trainer().optimizer(), session_.channels());
       saved_at_ = state.step;
       recorder_.checkpoint(state.step, folder, "kept");
     } catch (const Error& error) {
       if (required || error.status() != ExitStatus::storage) throw;
-      recorder_.event("warning", "checkpoint_failed", state.step, std::string("checkpoint not written: ") + error.what());
+      recorder_.event("warning", "checkpoint_failed", state.step,
+                      std::string("checkpoint not written: ") + error.what());
       return;
     }
     if (!session_.is_rank0()) return;
-    const auto damaged = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
+    const auto damaged = [&](const std::filesystem::path& was, const std::filesystem::path&,
+                             const std::string& reason) {
       recorder_.event("warning", "checkpoint_damaged", state.step, was.string() + ": " + reason);
     };
     for (const auto& gone : keep_newest(recorder_.run_folder(), experiment_.checkpoint.keep, damaged))
@@ -90,8 +96,9 @@ class Run {
 
   ExitStatus give_up(int64_t step) {
     recorder_.event("error", "gave_up", step,
-                    std::to_string(trainer().state().guard.in_a_row()) + " steps in a row were skipped "
-                    "(guard.max_in_a_row); the last checkpoint is kept: lower optimizer.lr, or look at the data");
+                    std::to_string(trainer().state().guard.in_a_row()) +
+                        " steps in a row were skipped "
+                        "(guard.max_in_a_row); the last checkpoint is kept: lower optimizer.lr, or look at the data");
     return ExitStatus::guard;
   }
 
@@ -125,9 +132,9 @@ ExitStatus run_one(Session& session, const Experiment& experiment, bool resume) 
   const Identity identity = agree_on_identity(session, experiment);
   ResumePoint from;
   if (resume) {
-    if (session.is_rank0()) from = find_resume_point(identity.config_hash, session.job().database, [](const std::string& text) {
-      fprintf(stderr, "%s\n", text.c_str());
-    });
+    if (session.is_rank0())
+      from = find_resume_point(identity.config_hash, session.job().database,
+                               [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
     from.folder = session.peers().publish("finding the checkpoint", from.folder.string());
   }
   Recorder recorder(session, experiment, identity, from.run_id);
@@ -156,18 +163,24 @@ ExitStatus run_one(Session& session, const Experiment& experiment, bool resume) 
 bool is_missing(Session& session, const Experiment& stage) {
   std::string model;
   if (session.is_rank0())
-    model = finished_model(experiment_hash(stage, session.catalog(), session.job().database), session.job().database).string();
+    model = finished_model(experiment_hash(stage, session.catalog(), session.job().database), session.job().database)
+                .string();
   return session.peers().publish("looking for a finished stage", model).empty();
+}
+
+/// Deepest first.
+ExitStatus run_missing_stages(Session& session, const Experiment& experiment) {
+  const auto& stage = experiment.reference_stage;
+  if (!stage || !is_missing(session, *stage)) return ExitStatus::done;
+  const ExitStatus status = run_missing_stages(session, *stage);
+  return status == ExitStatus::done ? run_one(session, *stage, /*resume=*/false) : status;
 }
 
 }  // namespace
 
 ExitStatus run_with_stages(Session& session, const Experiment& experiment) {
-  if (const auto& stage = experiment.reference_stage; stage && is_missing(session, *stage)) {
-    const ExitStatus status = run_one(session, *stage, /*resume=*/false);
-    if (status != ExitStatus::done) return status;
-  }
-  return run_one(session, experiment, session.job().resume);
+  const ExitStatus status = run_missing_stages(session, experiment);
+  return status == ExitStatus::done ? run_one(session, experiment, session.job().resume) : status;
 }
 
 }  // namespace wmtp

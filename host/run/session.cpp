@@ -21,8 +21,9 @@ at::Device choose_device(const std::string& wanted, const RankEnvironment& envir
   if (devices == 0 && wanted == "auto") return at::kCPU;
   if (environment.local_rank >= devices)
     throw Error(ExitStatus::usage, "parallel.device = \"" + wanted + "\": rank " + std::to_string(environment.rank) +
-                                       " wants CUDA device " + std::to_string(environment.local_rank) + ", but there are " +
-                                       std::to_string(devices) + "; use fewer processes, or device = \"cpu\"");
+                                       " wants CUDA device " + std::to_string(environment.local_rank) +
+                                       ", but there are " + std::to_string(devices) +
+                                       "; use fewer processes, or device = \"cpu\"");
   cuda_backend().use_device(environment.local_rank);
   return {at::kCUDA, c10::DeviceIndex(environment.local_rank)};
 }

@@ -18,13 +18,16 @@ int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to;
 /// sum (fp32, contiguous) = value, or += value.
 void accumulate(Tensor& sum, const Tensor& value, bool first) {
   if (!kernels::takes(value) || !value.is_contiguous()) {
-    if (first) sum.copy_(value);
-    else sum.add_(value);
+    if (first)
+      sum.copy_(value);
+    else
+      sum.add_(value);
     return;
   }
   kernels::by_type(value, [&]<class T>() {
     at::parallel_for(0, value.numel(), 1 << 15, [&](int64_t begin, int64_t end) {
-      kernels::rows<T>().accumulate(kernels::out<float>(sum) + begin, kernels::in<T>(value) + begin, first, end - begin);
+      kernels::rows<T>().accumulate(kernels::out<float>(sum) + begin, kernels::in<T>(value) + begin, first,
+                                    end - begin);
     });
   });
 }
@@ -48,7 +51,8 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
   written_.assign(parameters_.size(), false);
 
   const MemoryScope scope(MemoryCategory::parameters);
-  master_ = at::zeros({shard_size_}, at::TensorOptions(trains_ ? at::kFloat : options_.compute).device(options_.device));
+  master_ =
+      at::zeros({shard_size_}, at::TensorOptions(trains_ ? at::kFloat : options_.compute).device(options_.device));
 }
 
 void ParameterGroup::start_gather() {
@@ -149,8 +153,10 @@ void ParameterGroup::start_reduce(bool last) {
 void ParameterGroup::finish_reduce() {
   if (!whole_gradient_.defined()) return;
   if (channels_.size() == 1) {
-    if (gradient_.defined()) gradient_.add_(whole_gradient_);
-    else gradient_ = whole_gradient_;
+    if (gradient_.defined())
+      gradient_.add_(whole_gradient_);
+    else
+      gradient_ = whole_gradient_;
     whole_gradient_.reset();
     return;
   }

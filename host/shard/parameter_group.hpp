@@ -1,7 +1,7 @@
 // ParameterGroup: flat storage of parameters that are gathered, reduced and stepped together.
 //
-// Layout: parameters with weight decay first, then the others, each aligned to 64 elements, the whole padded to a multiple
-// of 64 * shards. The master shard (fp32 when it trains, else the compute dtype) is one contiguous part of it.
+// Layout: parameters with weight decay first, then the others, each aligned to 64 elements, the whole padded to a
+// multiple of 64 * shards. The master shard (fp32 when it trains, else the compute dtype) is one contiguous part of it.
 //
 //   strategy        master shard   gathered weights            gradient
 //   no_shard        whole          the master (or a cast copy) summed over ranks in the whole buffer
@@ -41,7 +41,8 @@ struct Placed {
 class ParameterGroup final : public WeightStore {
  public:
   /// All of `parameters` train, or none does.
-  ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options, Channels& channels);
+  ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options,
+                 Channels& channels);
 
   const std::string& name() const { return name_; }
   const std::vector<Placed>& parameters() const { return parameters_; }
@@ -80,7 +81,8 @@ class ParameterGroup final : public WeightStore {
 
   /// Calls visit(placed, begin, part): elements [begin, begin + part.numel()) of the parameter lie in `part`, a view of
   /// `flat`, which is laid out like the master shard. For filling, saving and loading.
-  template <class Visit> void for_each_part(const at::Tensor& flat, Visit visit) const {
+  template <class Visit>
+  void for_each_part(const at::Tensor& flat, Visit visit) const {
     for (const Placed& placed : parameters_) {
       const int64_t begin = std::max(placed.offset, shard_begin_);
       const int64_t end = std::min(placed.offset + placed.count, shard_begin_ + shard_size_);
@@ -104,12 +106,12 @@ class ParameterGroup final : public WeightStore {
   int64_t total_ = 0, decay_total_ = 0, shard_begin_ = 0, shard_size_ = 0;
 
   at::Tensor master_;
-  at::Tensor weights_;           ///< flat, compute dtype; an alias of the master where possible
-  at::Tensor gathering_;         ///< output of the gather under way
+  at::Tensor weights_;    ///< flat, compute dtype; an alias of the master where possible
+  at::Tensor gathering_;  ///< output of the gather under way
   Pending gather_;
-  at::Tensor whole_gradient_;    ///< flat fp32, of this rank's micro-batch (no_shard: of the step so far)
-  std::vector<bool> written_;    ///< per parameter: its part of whole_gradient_ holds something
-  at::Tensor arriving_;          ///< [W * shard] of the reduce under way
+  at::Tensor whole_gradient_;  ///< flat fp32, of this rank's micro-batch (no_shard: of the step so far)
+  std::vector<bool> written_;  ///< per parameter: its part of whole_gradient_ holds something
+  at::Tensor arriving_;        ///< [W * shard] of the reduce under way
   Pending reduce_;
   at::Tensor gradient_;
 };

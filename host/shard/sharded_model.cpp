@@ -25,7 +25,8 @@ void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count,
         for (int i = pair; i < pair + 2; ++i) value[i] = float((2.0 * unit_float(bits[i]) - 1.0) * init.scale);
         continue;
       }
-      const float radius = float(init.scale) * std::sqrt(-2.0f * std::log(1.0f - unit_float(bits[pair])));  // Box-Muller
+      const float radius =
+          float(init.scale) * std::sqrt(-2.0f * std::log(1.0f - unit_float(bits[pair])));  // Box-Muller
       const float angle = 6.28318530717958648f * unit_float(bits[pair + 1]);
       value[pair] = radius * std::cos(angle);
       value[pair + 1] = radius * std::sin(angle);
@@ -45,7 +46,8 @@ ShardUnit::ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels
   if (!trained.empty())
     groups_.push_back(std::make_unique<ParameterGroup>(name_, std::move(trained), group_options, channels));
   if (!frozen.empty())
-    groups_.push_back(std::make_unique<ParameterGroup>(name_ + " (frozen)", std::move(frozen), group_options, channels));
+    groups_.push_back(
+        std::make_unique<ParameterGroup>(name_ + " (frozen)", std::move(frozen), group_options, channels));
 }
 
 bool ShardUnit::trains() const { return groups_.front()->trains(); }

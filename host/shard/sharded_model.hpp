@@ -1,5 +1,5 @@
-// ShardedModel: a multi-token-prediction Llama whose parameters live in sharded groups. Built empty; filled from the seed
-// or from files, each rank its own part: no rank ever holds the model whole.
+// ShardedModel: a multi-token-prediction Llama whose parameters live in sharded groups. Built empty; filled from the
+// seed or from files, each rank its own part: no rank ever holds the model whole.
 #pragma once
 
 #include <functional>
@@ -54,8 +54,8 @@ class ShardedModel {
 
   /// Every parameter's first value, keyed by (seed, name, element). [all ranks, no communication]
   void initialize(int64_t seed);
-  /// Fills this rank's parts: read(name, shape, begin, count, out) writes `count` fp32 values of the flattened parameter
-  /// from element `begin`, or returns false to leave it as it is.
+  /// Fills this rank's parts: read(name, shape, begin, count, out) writes `count` fp32 values of the flattened
+  /// parameter from element `begin`, or returns false to leave it as it is.
   using ReadPart = std::function<bool(const ParameterSpec&, int64_t begin, int64_t count, float* out)>;
   void fill(const ReadPart& read);
 

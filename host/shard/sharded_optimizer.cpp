@@ -37,8 +37,8 @@ void ShardedOptimizer::step(double lr, double scale) {
     const auto part = [&](int64_t begin, int64_t end, double weight_decay) {
       if (begin == end) return;
       const auto cut = [&](const Tensor& flat) { return std::vector<Tensor>{flat.narrow(0, begin, end - begin)}; };
-      at::_fused_adamw_(cut(group.master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq), {}, {state.steps},
-                        lr, config_.beta1, config_.beta2, weight_decay, config_.eps, /*amsgrad=*/false,
+      at::_fused_adamw_(cut(group.master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq), {},
+                        {state.steps}, lr, config_.beta1, config_.beta2, weight_decay, config_.eps, /*amsgrad=*/false,
                         /*maximize=*/false);
     };
     part(0, decay_end, config_.weight_decay);

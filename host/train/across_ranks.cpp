@@ -34,9 +34,10 @@ void AcrossRanks::agree(int64_t operation, const Tensor& values) {
       const auto text = [](int64_t what, int64_t size) {
         return std::string(what == sum_operation ? "a sum" : "a quantile") + " of " + std::to_string(size) + " numbers";
       };
-      throw Error(ExitStatus::plugin, "plugin: ranks ask different questions: rank " + std::to_string(channels_.rank()) +
-                                          " " + text(operation, values.numel()) + ", rank " + std::to_string(rank) + " " +
-                                          text(theirs[0], theirs[1]) + "; every rank must ask the same, in the same order");
+      throw Error(ExitStatus::plugin, "plugin: ranks ask different questions: rank " +
+                                          std::to_string(channels_.rank()) + " " + text(operation, values.numel()) +
+                                          ", rank " + std::to_string(rank) + " " + text(theirs[0], theirs[1]) +
+                                          "; every rank must ask the same, in the same order");
     }
 }
 

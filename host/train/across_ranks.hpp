@@ -1,6 +1,6 @@
 // The host's answer to a plugin's questions that need every rank (wmtp::Across).
-// Each exchange begins with a word that says what is asked and how large it is: a rank that asks something else is found
-// by name, where Gloo would abort the process.
+// Each exchange begins with a word that says what is asked and how large it is: a rank that asks something else is
+// found by name, where Gloo would abort the process.
 #pragma once
 
 #include <wmtp/step.hpp>

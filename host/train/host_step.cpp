@@ -38,8 +38,9 @@ Tensor HostStep::get(const Read& read) {
   }
   const auto leaf = moment_.leaves.find(read.what);
   if (read.model == "policy" && leaf != moment_.leaves.end()) return leaf->second.detach();
-  throw Error(ExitStatus::plugin, "plugin reads " + read.model + "." + read.what +
-                                      ", which is not there at this moment; declare it in needs() and ask for the right When");
+  throw Error(ExitStatus::plugin,
+              "plugin reads " + read.model + "." + read.what +
+                  ", which is not there at this moment; declare it in needs() and ask for the right When");
 }
 
 Tensor HostStep::leaf(const Read& read) {

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <string>
-
 #include <wmtp/pipeline.hpp>
 
 #include "data/batches.hpp"
@@ -15,10 +14,10 @@ namespace wmtp {
 /// What is there when the pipeline is called.
 struct Moment {
   When when = When::before;
-  int64_t head = 0;            ///< 1-based at token and head
-  at::Tensor valid;            ///< [n] at token, [B,S] at head, [B,S,H] otherwise
-  at::Tensor policy_loss;      ///< like valid; undefined before the heads
-  int64_t chunk_begin = 0;     ///< token: first row of the chunk, counted over [B, S-head] flattened
+  int64_t head = 0;                               ///< 1-based at token and head
+  at::Tensor valid;                               ///< [n] at token, [B,S] at head, [B,S,H] otherwise
+  at::Tensor policy_loss;                         ///< like valid; undefined before the heads
+  int64_t chunk_begin = 0;                        ///< token: first row of the chunk, counted over [B, S-head] flattened
   std::map<std::string, at::Tensor> leaves = {};  ///< "value:NAME" -> [B,S] leaf
 };
 

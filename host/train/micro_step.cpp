@@ -54,8 +54,10 @@ void MicroStep::run(const MicroBatch& micro, int64_t number, const std::vector<i
   std::vector<Kept> frame;
   const Tensor trunk = forward_trunk(pass, &frame);
   Tensor d_trunk = at::zeros_like(trunk);
-  if (pipeline_.objective) run_objective(trunk, d_trunk, last, totals);
-  else run_heads(trunk, d_trunk, pass, last, totals);
+  if (pipeline_.objective)
+    run_objective(trunk, d_trunk, last, totals);
+  else
+    run_heads(trunk, d_trunk, pass, last, totals);
   backward_trunk(frame, std::move(d_trunk), pass, last);
   for (const auto& unit : model_.units())
     if (unit->name() == "adapter") {
@@ -120,7 +122,8 @@ void MicroStep::run_heads(const Tensor& trunk, Tensor& d_trunk, const Pass& pass
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     ShardUnit& unit = model_.unit(head_block_name(model_.config(), k));
     {
-      const Gathered block(unit, k < model_.num_heads() ? &model_.unit(head_block_name(model_.config(), k + 1)) : nullptr);
+      const Gathered block(unit,
+                           k < model_.num_heads() ? &model_.unit(head_block_name(model_.config(), k + 1)) : nullptr);
       const Tensor input = as_leaf(trunk);
       Tensor hidden;
       {
@@ -221,8 +224,8 @@ Tensor MicroStep::head_gradient(const HeadRows& rows, const Weights& known, Step
   return gradient;
 }
 
-/// contract: "tokens" divides by the head's valid tokens in the whole step, "weights" by the weights' sum over all ranks
-/// in this micro-batch, then by the number of micro-batches; both by the number of heads.
+/// contract: "tokens" divides by the head's valid tokens in the whole step, "weights" by the weights' sum over all
+/// ranks in this micro-batch, then by the number of micro-batches; both by the number of heads.
 Tensor MicroStep::coefficients(const HeadRows& rows, const Tensor& weights) {
   const Tensor counted = weights * rows.valid;
   if (!config_.normalize_by_weights) {
@@ -235,8 +238,12 @@ Tensor MicroStep::coefficients(const HeadRows& rows, const Tensor& weights) {
 }
 
 Weights MicroStep::weigh(Moment moment, StepTotals& totals) {
-  WeightsCall call{pipeline_.name, step_.number(), moment.head, micro_->batch.tokens.sizes().vec(),
-                   moment.valid.sizes().vec(), pipeline_.needs.signed_weights};
+  WeightsCall call{pipeline_.name,
+                   step_.number(),
+                   moment.head,
+                   micro_->batch.tokens.sizes().vec(),
+                   moment.valid.sizes().vec(),
+                   pipeline_.needs.signed_weights};
   if (moment.when == When::token) call.by_target.clear();
   step_.enter(std::move(moment));
   const at::AutoGradMode grad(false);
@@ -294,8 +301,8 @@ void MicroStep::run_objective(const Tensor& trunk, Tensor& d_trunk, bool last, S
   step_.enter(std::move(moment));
   const Tensor loss = guarded(pipeline_.name, "loss", [&] { return pipeline_.objective->loss(step_); });
   if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad())
-    throw Error(ExitStatus::plugin, "pipeline '" + pipeline_.name +
-                                        "': loss() must return a scalar that depends on one of its leaves");
+    throw Error(ExitStatus::plugin,
+                "pipeline '" + pipeline_.name + "': loss() must return a scalar that depends on one of its leaves");
   totals.add("loss", loss);
   const auto d_leaves = torch::autograd::grad({loss}, leaves);
   d_trunk.add_(torch::autograd::grad(outputs, {input}, d_leaves)[0]);

@@ -34,7 +34,8 @@ struct MicroStepConfig {
 
 class MicroStep {
  public:
-  MicroStep(ShardedModel& model, PipelineInUse& pipeline, HostStep& step, Channels& channels, const MicroStepConfig& config);
+  MicroStep(ShardedModel& model, PipelineInUse& pipeline, HostStep& step, Channels& channels,
+            const MicroStepConfig& config);
 
   /// `counts` [H]: valid targets of each head in the whole optimizer step, over all ranks. `last`: of the step.
   void run(const MicroBatch& micro, int64_t number, const std::vector<int64_t>& counts, bool last, StepTotals& totals);
@@ -77,7 +78,7 @@ class MicroStep {
   Channels& channels_;
   MicroStepConfig config_;
   LinearCrossEntropy loss_;
-  int64_t lowest_block_;       ///< first trunk block below which nothing trains; num_trunk_blocks when none does
+  int64_t lowest_block_;  ///< first trunk block below which nothing trains; num_trunk_blocks when none does
   bool embedding_trains_;
   const MicroBatch* micro_ = nullptr;
   std::vector<int64_t> counts_;

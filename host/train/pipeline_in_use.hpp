@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-
 #include <wmtp/pipeline.hpp>
 
 #include "experiment/experiment.hpp"

@@ -30,9 +30,10 @@ Tensor Reference::losses(const Batch& batch) {
   h = rms_norm(h, model_->weight("norm.weight"), model_->config().norm_eps);
   const Gathered output(model_->unit("output"));
   Tensor losses = at::zeros({B, S}, h.options().dtype(at::kFloat));
-  losses.narrow(1, 0, S - 1).copy_(
-      loss_.losses(h.narrow(1, 0, S - 1).reshape({-1, h.size(2)}), batch.tokens.narrow(1, 1, S - 1).reshape({-1}))
-          .view({B, S - 1}));
+  losses.narrow(1, 0, S - 1)
+      .copy_(
+          loss_.losses(h.narrow(1, 0, S - 1).reshape({-1, h.size(2)}), batch.tokens.narrow(1, 1, S - 1).reshape({-1}))
+              .view({B, S - 1}));
   return losses.mul_(valid_sources(batch, 1));
 }
 

@@ -1,5 +1,5 @@
-// The frozen reference model: what it thinks of the next token. Sharded by its own strategy, in its own precision; holds
-// the first head only and nothing to train it.
+// The frozen reference model: what it thinks of the next token. Sharded by its own strategy, in its own precision;
+// holds the first head only and nothing to train it.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Learning rate of optimizer step s = 1..N: linear warm-up (lr * s / warmup_steps), then constant, or half a cosine down
-// to lr * min_lr_ratio at step N (Loshchilov & Hutter 2017).
+// Learning rate of optimizer step s = 1..N: linear warm-up (lr * s / warmup_steps), then constant, or half a cosine
+// down to lr * min_lr_ratio at step N (Loshchilov & Hutter 2017).
 #pragma once
 
 #include "experiment/experiment.hpp"

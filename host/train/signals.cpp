@@ -1,7 +1,8 @@
 #include "train/signals.hpp"
 
-#include <csignal>
 #include <unistd.h>
+
+#include <csignal>
 
 #include "base/error.hpp"
 

@@ -28,7 +28,7 @@ class StepTotals {
  private:
   std::map<std::string, at::Tensor> values_;  ///< fp64 scalars
   std::map<std::string, int64_t> column_;
-  at::Tensor all_;                            ///< [W, names] after the exchange
+  at::Tensor all_;  ///< [W, names] after the exchange
 };
 
 }  // namespace wmtp

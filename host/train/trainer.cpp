@@ -99,8 +99,8 @@ StepReport Trainer::step() {
     optimizer_.drop_gradients();
   }
   state_.step = number;
-  const int64_t step_tokens = channels_.size() * experiment_.train.gradient_accumulation * experiment_.train.batch_size *
-                              experiment_.train.sequence_length;
+  const int64_t step_tokens = channels_.size() * experiment_.train.gradient_accumulation *
+                              experiment_.train.batch_size * experiment_.train.sequence_length;
   state_.tokens += step_tokens;
 
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -117,7 +117,8 @@ StepReport Trainer::step() {
 
 void Trainer::refuse_faults(const StepTotals& totals) {
   for (int rank = 0; rank < channels_.size(); ++rank) {
-    const double not_finite = totals.of_rank("fault/not_finite", rank), negative = totals.of_rank("fault/negative", rank);
+    const double not_finite = totals.of_rank("fault/not_finite", rank),
+                 negative = totals.of_rank("fault/negative", rank);
     if (not_finite + negative == 0) continue;
     if (rank == channels_.rank()) micro_step_.refuse_faulty_weights();
     // That rank knows which weight of which sequence it was: its words are everybody's.

@@ -1,9 +1,9 @@
 // Trainer: optimizer steps, one after another.
 //
 // step(): 1. fetch the step's micro-batches and count their targets over all ranks  2. forward and backward of each
-// 3. one exchange of everything that was summed: losses, metrics, the squared norm, wishes to stop  4. the same verdict on
-// every rank: refuse faulty weights, skip, or clip and step the optimizer  5. the report.
-// The host reads values of the device once a step, plus one read a head where a pipeline drops tokens.
+// 3. one exchange of everything that was summed: losses, metrics, the squared norm, wishes to stop  4. the same verdict
+// on every rank: refuse faulty weights, skip, or clip and step the optimizer  5. the report. The host reads values of
+// the device once a step, plus one read a head where a pipeline drops tokens.
 #pragma once
 
 #include <map>
@@ -33,8 +33,8 @@ struct StepReport {
 
 /// All that changes from step to step and is not a parameter.
 struct TrainerState {
-  int64_t step = 0;   ///< optimizer steps made; the data cursor follows from it
-  int64_t tokens = 0; ///< targets' tokens seen over all ranks
+  int64_t step = 0;    ///< optimizer steps made; the data cursor follows from it
+  int64_t tokens = 0;  ///< targets' tokens seen over all ranks
   Guard guard;
   std::map<std::string, at::Tensor> pipeline;  ///< the plugin's named state, equal on all ranks
 };
@@ -58,7 +58,8 @@ class Trainer {
   std::vector<MicroBatch> fetch() const;
   std::vector<int64_t> count_targets(const std::vector<MicroBatch>& micros);
   void refuse_faults(const StepTotals& totals);
-  void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm, StepReport& report) const;
+  void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
+                      StepReport& report) const;
 
   const Experiment& experiment_;
   int64_t num_steps_;

@@ -2,8 +2,8 @@
 
 namespace wmtp::kernels {
 
-#define WMTP_DECLARE_ISA(isa)         \
-  namespace isa {                     \
+#define WMTP_DECLARE_ISA(isa)          \
+  namespace isa {                      \
   extern const Rows<float> float_rows; \
   extern const Rows<Bf16> bf16_rows;   \
   }
@@ -31,17 +31,18 @@ Isa best_isa() {
 }  // namespace
 
 #if defined(__x86_64__)
-#define WMTP_CHOOSE(table) \
-  isa == Isa::avx512 ? avx512::table : isa == Isa::avx2 ? avx2::table : generic::table
+#define WMTP_CHOOSE(table) isa == Isa::avx512 ? avx512::table : isa == Isa::avx2 ? avx2::table : generic::table
 #else
 #define WMTP_CHOOSE(table) generic::table
 #endif
 
-template <> const Rows<float>& rows<float>() {
+template <>
+const Rows<float>& rows<float>() {
   static const Isa isa = best_isa();
   return WMTP_CHOOSE(float_rows);
 }
-template <> const Rows<Bf16>& rows<Bf16>() {
+template <>
+const Rows<Bf16>& rows<Bf16>() {
   static const Isa isa = best_isa();
   return WMTP_CHOOSE(bf16_rows);
 }

@@ -1,5 +1,5 @@
-// Fused CPU kernels over rows of fp32 or bf16: each reads its inputs once, computes in fp32 and rounds once. ATen does the
-// same by five or six passes with temporaries; in bf16 most of a small model's step went into those.
+// Fused CPU kernels over rows of fp32 or bf16: each reads its inputs once, computes in fp32 and rounds once. ATen does
+// the same by five or six passes with temporaries; in bf16 most of a small model's step went into those.
 //
 // Compiled once for each instruction set (rows_impl.hpp) and chosen at run time. Plain pointers, contiguous rows, no
 // threads of their own: the caller splits the rows.
@@ -13,7 +13,8 @@ struct Bf16 {
   uint16_t bits;
 };
 
-template <class T> struct Rows {
+template <class T>
+struct Rows {
   /// y = x * scale * w with scale[r] = 1 / sqrt(mean(x^2) + eps).
   void (*rms_norm)(const T* x, const T* w, float eps, T* y, float* scale, int64_t rows, int64_t width);
   /// dx, and dw += sum over rows of dy * x * scale (fp32 [width]; null: not wanted).
@@ -26,7 +27,8 @@ template <class T> struct Rows {
   /// One position: `heads` heads of `width` elements.
   void (*rotate)(const T* x, const float* table, float direction, T* y, int64_t heads, int64_t width);
   /// loss[r] = log_sum[r] - logits[r][target[r]], log_sum[r] = log sum exp(logits[r]).
-  void (*cross_entropy)(const T* logits, const int64_t* targets, float* loss, float* log_sum, int64_t rows, int64_t width);
+  void (*cross_entropy)(const T* logits, const int64_t* targets, float* loss, float* log_sum, int64_t rows,
+                        int64_t width);
   /// logits <- coefficient[r] * (exp(logits - log_sum[r]) - onehot(target[r])).
   void (*cross_entropy_backward)(T* logits, const int64_t* targets, const float* log_sum, const float* coefficient,
                                  int64_t rows, int64_t width);
@@ -35,6 +37,7 @@ template <class T> struct Rows {
 };
 
 /// The fastest set that this processor runs.
-template <class T> const Rows<T>& rows();
+template <class T>
+const Rows<T>& rows();
 
 }  // namespace wmtp::kernels

@@ -43,7 +43,8 @@ inline float exp_of(float x) {
 }
 inline float sigmoid(float x) { return 1.0f / (1.0f + exp_of(-x)); }
 
-template <class T> void rms_norm(const T* x, const T* w, float eps, T* y, float* scale, int64_t rows, int64_t width) {
+template <class T>
+void rms_norm(const T* x, const T* w, float eps, T* y, float* scale, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; ++r, x += width, y += width) {
     float squares = 0;
 #pragma omp simd reduction(+ : squares)
@@ -72,12 +73,14 @@ void rms_norm_backward(const T* dy, const T* x, const T* w, const float* scale, 
   }
 }
 
-template <class T> void swiglu(const T* gate, const T* up, T* y, int64_t count) {
+template <class T>
+void swiglu(const T* gate, const T* up, T* y, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) store(y[i], load(gate[i]) * sigmoid(load(gate[i])) * load(up[i]));
 }
 
-template <class T> void swiglu_backward(const T* dy, const T* gate, const T* up, T* d_gate, T* d_up, int64_t count) {
+template <class T>
+void swiglu_backward(const T* dy, const T* gate, const T* up, T* d_gate, T* d_up, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float g = load(gate[i]), d = load(dy[i]), s = sigmoid(g);
@@ -86,7 +89,8 @@ template <class T> void swiglu_backward(const T* dy, const T* gate, const T* up,
   }
 }
 
-template <class T> void rotate(const T* x, const float* table, float direction, T* y, int64_t heads, int64_t width) {
+template <class T>
+void rotate(const T* x, const float* table, float direction, T* y, int64_t heads, int64_t width) {
   for (int64_t h = 0; h < heads; ++h, x += width, y += width)
 #pragma omp simd
     for (int64_t i = 0; i < width; i += 2) {
@@ -122,7 +126,8 @@ void cross_entropy_backward(T* logits, const int64_t* targets, const float* log_
   }
 }
 
-template <class T> void accumulate(float* sum, const T* value, bool first, int64_t count) {
+template <class T>
+void accumulate(float* sum, const T* value, bool first, int64_t count) {
   if (first) {
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) sum[i] = load(value[i]);
@@ -132,9 +137,10 @@ template <class T> void accumulate(float* sum, const T* value, bool first, int64
   }
 }
 
-template <class T> constexpr Rows<T> table_of() {
-  return {&rms_norm<T>, &rms_norm_backward<T>, &swiglu<T>,
-          &swiglu_backward<T>, &rotate<T>, &cross_entropy<T>, &cross_entropy_backward<T>, &accumulate<T>};
+template <class T>
+constexpr Rows<T> table_of() {
+  return {&rms_norm<T>,      &rms_norm_backward<T>,      &swiglu<T>,    &swiglu_backward<T>, &rotate<T>,
+          &cross_entropy<T>, &cross_entropy_backward<T>, &accumulate<T>};
 }
 
 }  // namespace

@@ -12,13 +12,22 @@ inline bool takes(const at::Tensor& x) {
   return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
-template <class T> const T* in(const at::Tensor& x) { return static_cast<const T*>(x.const_data_ptr()); }
-template <class T> T* out(const at::Tensor& x) { return static_cast<T*>(x.mutable_data_ptr()); }
+template <class T>
+const T* in(const at::Tensor& x) {
+  return static_cast<const T*>(x.const_data_ptr());
+}
+template <class T>
+T* out(const at::Tensor& x) {
+  return static_cast<T*>(x.mutable_data_ptr());
+}
 
 /// call.template operator()<T>() with T the element of `x`.
-template <class Call> void by_type(const at::Tensor& x, Call call) {
-  if (x.scalar_type() == at::kFloat) call.template operator()<float>();
-  else call.template operator()<Bf16>();
+template <class Call>
+void by_type(const at::Tensor& x, Call call) {
+  if (x.scalar_type() == at::kFloat)
+    call.template operator()<float>();
+  else
+    call.template operator()<Bf16>();
 }
 
 }  // namespace wmtp::kernels
