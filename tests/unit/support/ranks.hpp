@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <stdexcept>
@@ -40,6 +41,8 @@ inline void on_ranks(int size, const std::function<void(Channels&)>& body) {
     OneRank rank;
     return body(rank.channels);
   }
+  // LibTorch's record of collectives is one for the process and not made for several groups at once.
+  setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
   const int port = free_port();
   std::vector<std::exception_ptr> faults(static_cast<size_t>(size));
   std::vector<std::thread> threads;
