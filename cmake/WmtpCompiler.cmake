@@ -22,9 +22,9 @@ endif()
 add_library(wmtp_warnings INTERFACE)
 # g++ 12 sees overlaps in "text" + std::string that are not there (its bug 105651), and under sanitizers optionals that
 # are read before they are set.
-target_compile_options(wmtp_warnings INTERFACE -Wall -Wextra -Werror -Wno-unused-parameter -Wno-restrict -fpch-preprocess
-  $<$<BOOL:${WMTP_SANITIZE}>:-Wno-maybe-uninitialized>)
+target_compile_options(wmtp_warnings INTERFACE -Wall -Wextra -Werror -Wno-unused-parameter -Wno-restrict -fpch-preprocess)
 if(WMTP_SANITIZE)
+  target_compile_options(wmtp_warnings INTERFACE -Wno-maybe-uninitialized)
   add_compile_options(-fsanitize=${WMTP_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${WMTP_SANITIZE})
 endif()

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs into a temporary prefix, moves the prefix, builds the template against it by find_package(wmtp), and asks the
-# moved program for the new plugin. Usage: installed_template.sh BUILD_FOLDER [CMAKE]
+# Installs into a temporary prefix, moves the prefix, builds the template against it by find_package(wmtp), asks the
+# moved program for the new plugin, and sees it change a run. Usage: installed_template.sh BUILD_FOLDER [CMAKE]
 set -eu
 build=$1
 cmake=${2:-cmake}
@@ -22,6 +22,42 @@ grep -q gamma "$folder/said"
 "$prefix/bin/wmtp-host" plugins list --plugin-dir "$folder/mine/build/lib/wmtp/plugins" > "$folder/list"
 grep -q focal "$folder/list"
 grep -q "$prefix/lib/wmtp/plugins" "$folder/list" || grep -q rho1 "$folder/list"
+
+# It changes a run: the same three steps with every token alike and with the new weights. The
+# unweighted loss is equal before the first update and differs after it.
+run() {
+  cat > "$folder/$1.toml" <<END
+name = "$1"
+seed = 3
+[pipeline]
+plugin = "$1"
+[model]
+dim = 16
+layers = 3
+heads = 2
+vocab_size = 32
+future_tokens = 2
+[data]
+kind = "random"
+[train]
+steps = 3
+batch_size = 2
+sequence_length = 16
+[parallel]
+device = "cpu"
+END
+  "$prefix/bin/wmtp-host" run "$folder/$1.toml" --plugin-dir "$folder/mine/build/lib/wmtp/plugins" \
+    --db "$folder/runs.db" > "$folder/$1.log" 2>&1 || { cat "$folder/$1.log"; exit 1; }
+}
+run baseline
+run focal
+ce="SELECT m.value FROM metrics m JOIN runs r ON r.id = m.run_id WHERE m.name = 'train/ce' AND m.step = %d AND r.name = '%s'"
+ce_of() { "$prefix/bin/wmtp-host" sql "$(printf "$ce" "$1" "$2")" --csv --db "$folder/runs.db" | tail -n 1; }
+for step in 1 2 3; do echo "train/ce of step $step: baseline $(ce_of $step baseline), focal $(ce_of $step focal)"; done
+test -n "$(ce_of 3 focal)"
+test "$(ce_of 1 baseline)" = "$(ce_of 1 focal)"
+test "$(ce_of 2 baseline)" != "$(ce_of 2 focal)"
+test "$(ce_of 3 baseline)" != "$(ce_of 3 focal)"
 
 # Among the host's own: found without a word about where.
 "$cmake" --install "$folder/mine/build" --prefix "$prefix"
