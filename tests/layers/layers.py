@@ -105,13 +105,16 @@ def check_plugins(root):
 
 
 def core_files(root):
-    """What host/CMakeLists.txt puts into libwmtp_core, and the program."""
+    """What host/CMakeLists.txt puts into libwmtp_core, and the program: of a room that the engine shares, the sources
+    that are not the engine's (their headers are reached from them); of any other room, all."""
     text = (root / "host/CMakeLists.txt").read_text()
-    rooms = re.search(r"set\(core_rooms ([^)]*)\)", text)[1].split()
-    files = [root / "host" / name for name in re.search(r"set\(core_files\s([^)]*)\)", text)[1].split()]
-    for room in [*rooms, "cli"]:
-        files += source_files(root / "host" / room)
-    return [file for file in [*files, root / "host/main.cpp"] if file.is_file()]
+    rooms = re.search(r"add_rooms\(core_files ([^)]*)\)", text)[1].split()
+    of_engine = {root / "host" / name for name in re.search(r"set\(engine_files\s([^)]*)\)", text)[1].split()}
+    shared = {file.parent for file in of_engine}
+    files = [root / "host/main.cpp"]
+    for folder in (root / "host" / room for room in [*rooms, "cli"]):
+        files += [file for file in source_files(folder) if folder not in shared or file.suffix == ".cpp"]
+    return [file for file in files if file not in of_engine and file.is_file()]
 
 
 def check_core(root):

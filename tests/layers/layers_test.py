@@ -8,13 +8,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SOUND = {
     "docs/architecture.md": "main > cli > run > train > data > base\nplugins > sdk < host (train)\n",
-    "host/CMakeLists.txt": "set(core_rooms base)\nset(core_files\n  data/corpus.cpp)\n",
+    "host/CMakeLists.txt": "set(engine_files\n  data/batches.cpp)\nadd_rooms(core_files base data)\n",
     "host/main.cpp": '#include "cli/run.hpp"\n',
     "host/cli/run.hpp": '#include <string>\n#include "run/run.hpp"\n',
     "host/run/run.hpp": '#include "base/error.hpp"\n',
     "host/train/trainer.hpp": '#include <ATen/ATen.h>\n#include <wmtp/step.hpp>\n#include "data/corpus.hpp"\n',
     "host/data/corpus.hpp": '#include "base/error.hpp"\n',
     "host/data/corpus.cpp": '#include "data/corpus.hpp"\n',
+    "host/data/batches.cpp": '#include <ATen/ATen.h>\n',
     "host/base/error.hpp": "#include <string>\n",
     "sdk/include/wmtp/step.hpp": "#include <ATen/ATen.h>\n#include <string>\n",
     "plugins/pipelines/rho1/rho1.cpp": '#include <wmtp/step.hpp>\n#include "local.hpp"\n',

@@ -16,7 +16,8 @@ FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"
 
 def clean_environment(extra=None):
     kept = {k: v for k, v in os.environ.items() if k not in FOREIGN and not k.startswith(("WMTP_", "SLURM_"))}
-    return {**kept, "NO_COLOR": "1", **{k: str(v) for k, v in (extra or {}).items()}}
+    # Threads that spin while they wait cost most of the time when other work shares the cores.
+    return {**kept, "NO_COLOR": "1", "OMP_WAIT_POLICY": "passive", **{k: str(v) for k, v in (extra or {}).items()}}
 
 
 class Running:

@@ -2,4 +2,6 @@
 tests is skipped, and says why."""
 import pytest
 
-pytest.importorskip("torch", reason="no torch in .venv: set up with LIBTORCH; unset it and `make setup` to run this")
+torch = pytest.importorskip(
+    "torch", reason="no torch in .venv: set up with LIBTORCH; unset it and `make setup` to run this")
+torch.set_num_threads(1)  # such small models gain nothing from more, and lose much when other work shares the cores
