@@ -21,7 +21,7 @@ Tensor ShardedOptimizer::squared_norm() const {
   for (const State& state : states_) {
     const Tensor& gradient = state.group->gradient();
     if (gradient.defined() && state.group->counts_in_norm())
-      sum += at::linalg_vector_norm(gradient, 2, std::nullopt, false, at::kDouble).square().cpu();
+      sum = sum + at::linalg_vector_norm(gradient, 2, std::nullopt, false, at::kDouble).square();
   }
   return sum;
 }

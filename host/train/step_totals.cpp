@@ -4,9 +4,29 @@
 #include "base/philox.hpp"
 
 namespace wmtp {
+namespace {
+
+/// Scalars [n] on the CPU, wherever each of them lies: the host waits for the device once.
+at::Tensor on_cpu(const std::vector<at::Tensor>& values) {
+  at::Tensor all = at::empty({int64_t(values.size())}, at::kDouble);
+  std::vector<at::Tensor> elsewhere;
+  std::vector<int64_t> columns;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].is_cpu()) {
+      all.mutable_data_ptr<double>()[i] = *values[i].const_data_ptr<double>();
+    } else {
+      elsewhere.push_back(values[i]);
+      columns.push_back(int64_t(i));
+    }
+  }
+  if (!elsewhere.empty()) all.index_copy_(0, at::tensor(columns), at::stack(elsewhere).cpu());
+  return all;
+}
+
+}  // namespace
 
 void StepTotals::add(const std::string& name, const at::Tensor& value) {
-  const at::Tensor wide = value.detach().to(at::kDouble).reshape({});
+  const at::Tensor wide = value.detach().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).reshape({});
   const auto [place, fresh] = values_.try_emplace(name, wide);
   if (!fresh) place->second = place->second + wide;
 }
@@ -30,7 +50,7 @@ void StepTotals::exchange(Channels& channels) {
                                             std::to_string(channels.rank()) +
                                             "; every rank must report the same names in every step");
   }
-  all_ = channels.all(at::stack(values).cpu(), "adding up the step").contiguous();
+  all_ = channels.all(on_cpu(values), "adding up the step").contiguous();
 }
 
 double StepTotals::of_rank(const std::string& name, int rank) const {

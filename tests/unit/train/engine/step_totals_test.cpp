@@ -23,6 +23,16 @@ TEST(StepTotals, AddUpInDoubleWhateverIsGiven) {
   EXPECT_FALSE(totals.has("c"));
 }
 
+TEST(StepTotals, HoldWhatWasGivenThoughTheTensorGoesOnToChange) {
+  test::OneRank rank;
+  StepTotals totals;
+  at::Tensor mean = at::full({}, 2.0, at::kDouble);
+  totals.add("mean", mean);
+  mean.fill_(7.0);
+  totals.exchange(rank.channels);
+  EXPECT_EQ(totals.sum("mean"), 2.0);
+}
+
 TEST(StepTotals, AreToldByRankAndOverAllRanks) {
   on_ranks(3, [](Channels& channels) {
     StepTotals totals;
