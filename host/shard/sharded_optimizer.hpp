@@ -15,8 +15,8 @@ class ShardedOptimizer {
  public:
   ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups);
 
-  /// This rank's sum of squares of all gradients, fp64 scalar where they lie; over ranks it adds up to the squared global
-  /// norm.
+  /// This rank's sum of squares of all gradients, fp64 scalar where they lie; over ranks it adds up to the squared
+  /// global norm.
   at::Tensor squared_norm() const;
   /// One step with gradients times `scale` (clipping), then drops the gradients. Groups without a gradient stay.
   void step(double lr, double scale);
