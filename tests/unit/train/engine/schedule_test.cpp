@@ -14,6 +14,7 @@ TEST(LearningRate, WarmsUpToTheFullRateAtTheLastStepOfTheWarmUp) {
     const ScheduleConfig s = schedule(name, 10);
     EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 1, 100), 0.2) << name;
     EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 5, 100), 1.0) << name;
+    EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 9, 100), 1.8) << name;
     EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 10, 100), 2.0) << name;
   }
 }
