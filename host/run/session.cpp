@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "base/error.hpp"
@@ -39,8 +40,9 @@ std::string address_of(const RankEnvironment& environment) {
   return environment.master_addr == "localhost" ? "127.0.0.1" : environment.master_addr;
 }
 
-/// Left alone, every rank takes all cores and they fight for them.
+/// Left alone, every rank takes all cores and they fight for them. What the user or a launcher has said stands.
 void share_cores(const RankEnvironment& environment) {
+  if (std::getenv("OMP_NUM_THREADS")) return;
   const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
   at::set_num_threads(std::max(1, cores / std::max(1, environment.local_world_size)));
 }

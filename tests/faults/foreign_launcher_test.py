@@ -75,6 +75,16 @@ def test_a_port_in_use_is_told(place):
         second.kill()  # as its launcher does when a rank has failed: whoever holds the port might still answer it
 
 
+def test_a_port_in_use_is_told_before_our_own_launcher_starts_a_rank(place):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ended = place.host("run", place.write(), env={"MASTER_PORT": port}, wanted=2)
+        assert str(port) in ended.err and "in use" in ended.err, ended
+    assert not place.log.runs()
+
+
 def test_ranks_of_different_experiments_do_not_train(place):
     port = free_port()
     files = [place.write(name=f"{rank}.toml", optimizer__lr=1e-3 * (rank + 1)) for rank in range(2)]

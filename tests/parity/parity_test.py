@@ -13,9 +13,9 @@ GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=e
                 norm_eps=1e-6, future_tokens=3)
 
 # Adam divides by the root of the second moment. Where a gradient is mostly rounding (below 1e-8, beside a median of
-# 1e-4) the update is rounding too, as large as any: one to three such elements make nearly all of a tensor's difference,
-# and PyTorch's own fp32 lies as far from fp64 (1e-6 to 3e-5) as we do (up to 7e-5). The recipes' eps, above that
-# rounding, takes it away, so that all else is compared closely; the default eps has a case of its own.
+# 1e-4) the update is rounding too, as large as any: one to three such elements make nearly all of a tensor's
+# difference, and PyTorch's own fp32 lies as far from fp64 (1e-6 to 3e-5) as we do (up to 7e-5). The recipes' eps, above
+# that rounding, takes it away, so that all else is compared closely; the default eps has a case of its own.
 DEFAULT_EPS = 1e-8
 CLOSE, CLOSE_WITH_DEFAULT_EPS = 3e-6, 1e-4
 

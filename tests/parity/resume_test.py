@@ -1,5 +1,4 @@
 """Ten steps in one go, and ten steps with a stop between: the same losses and the same parameters, bit for bit."""
-import os
 import signal
 
 import pytest
@@ -47,16 +46,15 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, process
 
 
 def test_resuming_from_a_periodic_checkpoint_after_a_kill(place):
-    """Nothing was said to the run: it goes on from the newest step folder that verifies."""
+    """All processes at once, as when the machine loses power: it goes on from the newest step folder that verifies."""
     changes = {"train__steps": 60, "checkpoint__every_steps": 5, "checkpoint__keep": 2}
     place.tokens(windows=240)
     place.run(**changes)
     wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
     running = place.start(**changes)
     running.wait_for_step(12)
-    os.kill(running.ranks()[1], signal.SIGKILL)
-    running.wait()
-    assert running.code == 6, f"wanted exit code 6\n{running}"
+    running.kill()
+    assert place.log.newest()["status"] == "running", "nobody was left to close the row"
     kept = step_folders(place.log.folder())
     assert 1 <= len(kept) <= 3, [folder.name for folder in kept]
     place.host("run", "experiment.toml", "--resume")
