@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/weight_store.hpp"
+#include "poisoned_memory.hpp"
 
 namespace wmtp::test {
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dist/channels.hpp"
+#include "poisoned_memory.hpp"
 
 namespace wmtp::test {
 

@@ -1,0 +1,21 @@
+// Every new tensor of a program that includes this begins as NaN instead of whatever lay there, which is often zero: a
+// part that nobody fills is seen.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace wmtp::test {
+
+class PoisonedMemory : public testing::Environment {
+ public:
+  void SetUp() override {
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+    at::globalContext().setDeterministicFillUninitializedMemory(true);
+    ASSERT_TRUE(at::empty({3}).isnan().all().item<bool>());
+  }
+};
+
+inline testing::Environment* const poisoned_memory = testing::AddGlobalTestEnvironment(new PoisonedMemory);
+
+}  // namespace wmtp::test
