@@ -123,7 +123,7 @@ def test_a_checkpoint_loads_at_another_world_size(place, stopped):
 def test_kills_at_random_times_never_cost_more_than_the_steps_since_the_last_save(place):
     """A rank is killed again and again; each time the run goes on from a whole checkpoint, and in the end nothing can
     be told from a run that was never disturbed."""
-    steps = count(100, 1500)
+    steps = count(100, 500)
     changes = {"train__steps": steps, "checkpoint__every_steps": 2, "checkpoint__keep": 2}
     place.tokens(windows=steps * 4)
     place.run(timeout=300, **changes)
@@ -132,7 +132,7 @@ def test_kills_at_random_times_never_cost_more_than_the_steps_since_the_last_sav
     chance = random.Random(9)
     arguments = ["run", "experiment.toml"]
     reached = 4  # the first checkpoint is whole by then
-    for _ in range(count(3, 200)):
+    for _ in range(count(3, 60)):
         reached += chance.randrange(2, 12)
         if reached >= steps:
             break
