@@ -73,6 +73,7 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
     : session_(session), experiment_(experiment) {
   if (session.is_rank0()) {
     log_ = std::make_unique<RunLog>(session.job().database, run_start(session, experiment, identity, parent_run));
+    lock_ = std::make_unique<RunLock>(log_->run_folder());
     announce_run(log_->run_id());
   }
   run_folder_ = session.peers().publish("opening the log", log_ ? log_->run_folder().string() : "");

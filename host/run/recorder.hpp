@@ -9,6 +9,7 @@
 #include "log/run_log.hpp"
 #include "run/assembly.hpp"
 #include "run/progress.hpp"
+#include "run/run_lock.hpp"
 #include "run/session.hpp"
 
 namespace wmtp {
@@ -38,6 +39,7 @@ class Recorder {
   Session& session_;
   const Experiment& experiment_;
   std::unique_ptr<RunLog> log_;
+  std::unique_ptr<RunLock> lock_;
   std::unique_ptr<Progress> progress_;
   std::filesystem::path run_folder_;
 };

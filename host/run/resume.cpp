@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "checkpoint/retention.hpp"
 #include "log/log_reader.hpp"
+#include "run/run_lock.hpp"
 
 namespace wmtp {
 
@@ -25,6 +26,9 @@ ResumePoint find_resume_point(const std::string& config_hash, const std::filesys
     const std::filesystem::path folder =
         database.parent_path() / (std::to_string(id) + "-" + row[1].get<std::string>());
     if (!std::filesystem::exists(folder)) continue;
+    if (RunLock::is_held(folder))
+      throw Error(ExitStatus::data, "--resume: run " + std::to_string(id) + " of this experiment is still running (" +
+                                        folder.string() + " is locked); stop it first");
     if (const auto good = newest_good(folder, report)) return {id, good->folder};
   }
   throw Error(ExitStatus::data, "--resume: " + database.string() +

@@ -15,7 +15,7 @@ struct ResumePoint {
 
 /// [rank 0] The newest unfinished run of this configuration that has a checkpoint which verifies, with damaged ones set
 /// aside (each named through `say`). A run that a finished one was resumed from counts as finished. Error(data) when
-/// there is none.
+/// there is none, and when the run is still alive.
 ResumePoint find_resume_point(const std::string& config_hash, const std::filesystem::path& database,
                               const std::function<void(const std::string&)>& say);
 

@@ -1,4 +1,4 @@
-// value_objective: mean of (value - target)^2 over the valid positions of the first head, over all ranks.
+// value_objective: mean of (value - target)^2 over the valid positions of the first head, over all ranks and micro-batches.
 #include <wmtp/plugin.hpp>
 
 class ValueObjective : public wmtp::Objective {
@@ -10,7 +10,7 @@ class ValueObjective : public wmtp::Objective {
   wmtp::Tensor loss(wmtp::Step& step) override {
     const wmtp::Tensor valid = step.valid().select(-1, 0).to(at::kFloat);
     const wmtp::Tensor error = (step.leaf({"policy", "value:return"}) - target_).square() * valid;
-    const wmtp::Tensor count = step.across().sum(valid.sum()).clamp_min(1);
+    const wmtp::Tensor count = step.counts()[0].clamp_min(1).to(valid.options());
     step.metric("value/loss", error.detach().sum(), valid.sum());
     return error.sum() / count;
   }
