@@ -47,7 +47,11 @@ class FakeStep final : public Step, public Across {
   }
   Tensor leaf(const Read& read) override { return get(read).requires_grad_(true); }
   Tensor valid() override { return valid_; }
-  Tensor counts() override { return valid_.sum().to(at::kDouble).expand({heads()}); }
+  /// As if this micro-batch were the whole step; what is valid for one head alone is taken for every head.
+  Tensor counts() override {
+    const Tensor valid = valid_.to(at::kDouble);
+    return valid.dim() == 3 ? valid.sum({0, 1}) : valid.sum().expand({heads()});
+  }
   Tensor uniform(int64_t stream) override {
     at::manual_seed(static_cast<uint64_t>(1000 + stream));
     return at::rand(valid_.sizes());
