@@ -50,7 +50,7 @@ class FakeStep final : public Step, public Across {
   /// As if this micro-batch were the whole step; what is valid for one head alone is taken for every head.
   Tensor counts() override {
     const Tensor valid = valid_.to(at::kDouble);
-    return valid.dim() == 3 ? valid.sum({0, 1}) : valid.sum().expand({heads()});
+    return valid.dim() == 3 ? valid.flatten(0, 1).sum(0) : valid.sum().expand({heads()});
   }
   Tensor uniform(int64_t stream) override {
     at::manual_seed(static_cast<uint64_t>(1000 + stream));
