@@ -94,6 +94,8 @@ def main():
                           "losses": losses}))
     if world > 1:
         dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # Gloo's threads now and then abort the interpreter while it ends, with the figures out
 
 
 if __name__ == "__main__":
