@@ -77,10 +77,10 @@ Peers::Peers(const RankEnvironment& environment, seconds timeout)
 
 bool Peers::post_fault(const Error& error) noexcept {
   if (!store_) return true;
-  bool first = true;
+  bool first = !adopted_;
   try {
     // Before the fault itself: rank 0 takes the store away once all have posted theirs.
-    first = store_->add("told/" + std::string(error.what()), 1) == 1;
+    first = store_->add("told/" + std::string(error.what()), 1) == 1 && !adopted_;
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
     if (hang_up_) hang_up_();
     if (rank_ != 0) return first;
@@ -111,7 +111,9 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
         }
         const std::string fault = text_of(store_->get(fault_key(rank)));
         const int status = std::stoi(fault);
-        if (status != int(ExitStatus::peer)) return Error(ExitStatus(status), fault.substr(fault.find(' ') + 1));
+        if (status == int(ExitStatus::peer)) continue;
+        adopted_ = true;  // whoever posted it tells it, even when the store is gone by the time we end
+        return Error(ExitStatus(status), fault.substr(fault.find(' ') + 1));
       }
       if (silent.empty()) break;
       std::this_thread::sleep_for(between_looks);

@@ -49,6 +49,7 @@ class Peers {
 
   int rank_, size_;
   std::function<void()> hang_up_;
+  bool adopted_ = false;   ///< the reason we end for is another rank's, found by explain
   int64_t exchanges_ = 0;  ///< makes every exchange's keys its own
   c10::intrusive_ptr<c10d::Store> store_;
 };
