@@ -122,8 +122,8 @@ class Run {
  private:
   /// Starts what the log lacks, deepest first; with `only_tell` says it and starts nothing.
   ExitStatus run_stages(const Experiment& experiment, std::vector<std::string> held_out, bool only_tell) {
-    if (!experiment.reference_stage) return ExitStatus::done;
-    const Experiment& stage = *experiment.reference_stage;
+    if (!experiment.stage("reference")) return ExitStatus::done;
+    const Experiment& stage = *experiment.stage("reference");
     for (const auto& pattern : experiment.validation.files) held_out.push_back(experiment.resolve(pattern).string());
     const std::string file = stage.file.filename().string();
     if (const auto run = reusable_run(experiment_hash(stage, catalog_, job_.database), job_.database)) {

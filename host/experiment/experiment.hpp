@@ -34,13 +34,14 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   double norm_eps = 1e-5;
   std::string weights;       ///< "", a safetensors file or directory, or "run:NAME"
+  std::string experiment;    ///< the policy's: path of the stage that trains its first weights, as written
   bool operator==(const ModelConfig&) const = default;
 };
 
 enum class Strategy { no_shard, shard_grad_op, full_shard };
 enum class Precision { fp32, bf16 };
 
-/// A frozen model beside the policy: [reference].
+/// A frozen model beside the policy: [reference], [value].
 struct FrozenConfig {
   bool given = false;
   std::string experiment;    ///< path of the stage that trains it, as written
@@ -48,6 +49,7 @@ struct FrozenConfig {
   std::optional<ModelConfig> model;  ///< [reference.model]; else the stage's shape, or the policy's
   std::optional<Strategy> strategy;
   std::optional<Precision> precision;
+  bool cache = true;         ///< whether what it says of a window is kept for other epochs and runs
   bool operator==(const FrozenConfig&) const = default;
 };
 
@@ -84,6 +86,7 @@ struct TrainConfig {
 struct OptimizerConfig {
   std::string name = "adamw";
   double lr = 3e-4;
+  double value_head_lr = 0;         ///< of value heads; resolved: = lr when not given
   double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
@@ -140,9 +143,12 @@ struct Experiment {
   std::string name;
   int64_t seed = 0;
   PluginChoice pipeline;
+  std::optional<PluginChoice> inner;  ///< [pipeline.inner]: what a wrapper is laid over
   PluginChoice adapter{"full", {}};
+  std::string adapter_weights;      ///< [adapter] weights: first values of the adapter's own parameters
   ModelConfig model;
   FrozenConfig reference;
+  FrozenConfig value;
   DataConfig data;
   TrainConfig train;
   OptimizerConfig optimizer;
@@ -155,8 +161,14 @@ struct Experiment {
 
   std::filesystem::path file;       ///< where it was read; paths in it are relative to this file's folder
   std::string source;               ///< the text as it stood in the file
-  std::shared_ptr<const Experiment> reference_stage;  ///< the parsed `reference.experiment`, or null
+  /// The parsed experiments that are run first, by the table that names them: "model", "reference", "value".
+  std::map<std::string, std::shared_ptr<const Experiment>> stages;
 
+  /// A stage by its table's name, or null.
+  const Experiment* stage(const std::string& table) const {
+    const auto found = stages.find(table);
+    return found == stages.end() ? nullptr : found->second.get();
+  }
   /// A path of this experiment, resolved against its file's folder.
   std::filesystem::path resolve(const std::string& path) const;
 };

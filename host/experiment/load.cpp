@@ -77,7 +77,7 @@ class Loader {
     const bool parent_good = before_stage == mistakes_before;
     auto stage = std::make_shared<const Experiment>(load(request, chain, text));
     if (parent_good && diagnostics_.count() == before_stage) check_stage(bound, *stage, diagnostics_);
-    e.reference_stage = std::move(stage);
+    e.stages["reference"] = std::move(stage);
   }
 
   const DescribePlugin& describe_;

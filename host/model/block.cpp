@@ -16,10 +16,11 @@ class SlotCall final : public Call {
   bool training() const override { return pass_.training; }
   Tensor base(const Tensor& x) override { return wmtp::linear(x, slot_.weight_); }
   Tensor linear(const Tensor& x, const std::string& param) override {
-    for (const auto& [name, handle] : slot_.params_)
-      if (name == param) return wmtp::linear(x, handle);
-    throw Error(ExitStatus::plugin, "adapter: slot " + slot_.slot_.name + " declares no parameter '" + param + "'");
+    return wmtp::linear(x, handle(param));
   }
+  Tensor scale(const Tensor& x, const std::string& param) override { return x * value(param); }
+  Tensor weight() override { return slot_.weight_.weight().detach(); }
+  Tensor value(const std::string& param) override { return handle(param).weight().detach(); }
   Tensor dropout(const Tensor& x, double p) override {
     if (!pass_.training || p <= 0) return x;
     Tensor kept = at::empty(x.sizes(), at::kFloat);
@@ -37,6 +38,11 @@ class SlotCall final : public Call {
   }
 
  private:
+  const WeightHandle& handle(const std::string& param) const {
+    for (const auto& [name, handle] : slot_.params_)
+      if (name == param) return handle;
+    throw Error(ExitStatus::plugin, "adapter: slot " + slot_.slot_.name + " declares no parameter '" + param + "'");
+  }
   const LinearSlot& slot_;
   const Pass& pass_;
 };

@@ -40,9 +40,13 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
       data_(open_data(session, experiment, say)),
       model_(build_policy(session, experiment)) {
   const auto source = [&](const TokenWindows& windows, const std::string& order) {
-    return std::make_unique<BatchSource>(windows, WindowOrder(experiment.seed, windows.count(), order),
-                                         experiment.train.batch_size, experiment.train.sequence_length,
-                                         model_->num_heads(), session.device());
+    BatchRequest request;
+    request.heads = model_->num_heads();
+    request.prompts = pipeline_.needs.prompts;
+    request.pairs = pipeline_.needs.pairs;
+    request.device = session.device();
+    return window_batches(windows, WindowOrder(experiment.seed, windows.count(), order), experiment.train.batch_size,
+                          experiment.train.sequence_length, request);
   };
   training_source_ = source(*data_.train, experiment.data.kind == "random" ? "sequential" : experiment.data.order);
   int64_t validation_windows = 0;
@@ -77,15 +81,15 @@ std::unique_ptr<Reference> Assembly::build_reference(Session& session, const Exp
   if (!pipeline_.reads_reference) return nullptr;
   const FrozenConfig& config = experiment.reference;
   std::filesystem::path weights;
-  if (experiment.reference_stage) {
-    const Experiment& stage = *experiment.reference_stage;
+  if (const Experiment* trained = experiment.stage("reference")) {
+    const Experiment& stage = *trained;
     weights = finished_model(experiment_hash(stage, session.catalog(), session.job().database), session.job().database);
     if (weights.empty()) throw Error(ExitStatus::data, "reference: stage '" + stage.name + "' has no finished run");
   } else {
     weights = resolve_weights(config.weights, experiment, session.job().database);
   }
   ModelConfig shape = config.model                 ? *config.model
-                      : experiment.reference_stage ? experiment.reference_stage->model
+                      : experiment.stage("reference") ? experiment.stage("reference")->model
                                                    : model_config_of(weights, experiment.model);
   if (shape.vocab_size != experiment.model.vocab_size)
     throw Error(ExitStatus::data, "reference " + weights.string() + ": its vocabulary has " +

@@ -113,8 +113,8 @@ std::string experiment_hash(const Experiment& experiment, const Catalog& catalog
   parts["adapter"] = plugin_part(catalog, "adapter", experiment.adapter.plugin);
   add_weights("model.weights", experiment.model.weights);
   add_weights("reference.weights", experiment.reference.weights);
-  if (experiment.reference_stage) {
-    parts["reference.experiment"] = experiment_hash(*experiment.reference_stage, catalog, database);
+  if (experiment.stage("reference")) {
+    parts["reference.experiment"] = experiment_hash(*experiment.stage("reference"), catalog, database);
   }
   return config_hash(experiment, parts);
 }

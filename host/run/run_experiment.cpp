@@ -170,7 +170,7 @@ bool is_missing(Session& session, const Experiment& stage) {
 
 /// Deepest first.
 ExitStatus run_missing_stages(Session& session, const Experiment& experiment) {
-  const auto& stage = experiment.reference_stage;
+  const Experiment* stage = experiment.stage("reference");
   if (!stage || !is_missing(session, *stage)) return ExitStatus::done;
   const ExitStatus status = run_missing_stages(session, *stage);
   return status == ExitStatus::done ? run_one(session, *stage, /*resume=*/false) : status;

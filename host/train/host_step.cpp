@@ -5,7 +5,7 @@
 
 namespace wmtp {
 
-void HostStep::begin_step(int64_t number, const Tensor& counts, StepTotals& totals) {
+void HostStep::begin_step(int64_t number, const StepCounts& counts, StepTotals& totals) {
   number_ = number;
   counts_ = counts;
   totals_ = &totals;
@@ -33,7 +33,7 @@ Tensor HostStep::get(const Read& read) {
       return rows.narrow(0, moment_.chunk_begin, moment_.valid.size(0));
     }
     std::vector<Tensor> heads;
-    for (int64_t head = 1; head <= heads_; ++head) heads.push_back(reference_for(head));
+    for (int64_t head = 1; head <= config_.heads; ++head) heads.push_back(reference_for(head));
     return at::stack(heads, -1);
   }
   const auto leaf = moment_.leaves.find(read.what);
@@ -50,19 +50,23 @@ Tensor HostStep::leaf(const Read& read) {
                                       "; only value heads that it declares are leaves");
 }
 
+Tensor HostStep::counts() {
+  return at::tensor(std::vector<double>(counts_.targets.begin(), counts_.targets.end()), at::kDouble);
+}
+
 Tensor HostStep::uniform(int64_t stream) {
   if (moment_.when == When::token)
     throw Error(ExitStatus::plugin, "plugin asks for uniform() at When::token; use When::before");
   Tensor numbers = at::empty(moment_.valid.sizes(), at::kFloat);
   float* out = numbers.mutable_data_ptr<float>();
   const int64_t B = numbers.size(0), S = numbers.size(1), H = numbers.dim() == 3 ? numbers.size(2) : 1;
-  const uint64_t key = name_key("uniform " + std::to_string(stream), uint64_t(seed_));
+  const uint64_t key = name_key("uniform " + std::to_string(stream), uint64_t(config_.seed));
   for (int64_t b = 0; b < B; ++b) {
     const uint64_t draw = uint64_t(number_) << 40 ^ uint64_t(micro_->positions[size_t(b)]);
     for (int64_t s = 0; s < S; ++s)
       for (int64_t h = 0; h < H; ++h) {
         const int64_t head = H == 1 && moment_.head ? moment_.head - 1 : h;
-        *out++ = unit_float(philox(key, draw, uint64_t(s * heads_ + head))[0]);
+        *out++ = unit_float(philox(key, draw, uint64_t(s * config_.heads + head))[0]);
       }
   }
   return numbers.to(moment_.valid.device());

@@ -145,7 +145,7 @@ void MicroStep::run_heads(const Tensor& trunk, Tensor& d_trunk, const Pass& pass
 
 Tensor MicroStep::valid_of_all_heads() const {
   std::vector<Tensor> heads;
-  for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(valid_sources(micro_->batch, k));
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(valid_sources(micro_->targets, k));
   return at::stack(heads, -1);
 }
 
@@ -153,7 +153,7 @@ MicroStep::HeadRows MicroStep::head_rows(int64_t head, const Tensor& hidden) con
   const int64_t S = hidden.size(1);
   return {head, hidden.narrow(1, 0, S - head).reshape({-1, hidden.size(2)}),
           micro_->batch.tokens.narrow(1, head, S - head).reshape({-1}),
-          valid_sources(micro_->batch, head).narrow(1, 0, S - head).reshape({-1}).to(at::kFloat)};
+          valid_sources(micro_->targets, head).narrow(1, 0, S - head).reshape({-1}).to(at::kFloat)};
 }
 
 Tensor MicroStep::all_losses(const Tensor& trunk, const Pass& pass) {
@@ -185,7 +185,7 @@ Tensor MicroStep::head_gradient(const HeadRows& rows, const Weights& known, Step
     } else {
       Tensor by_source = at::zeros({B, S}, counted.options());
       by_source.narrow(1, 0, S - k).copy_(counted.view({B, -1}));
-      weights = rows_of(weigh({When::head, k, valid_sources(micro_->batch, k), by_source}, totals), k);
+      weights = rows_of(weigh({When::head, k, valid_sources(micro_->targets, k), by_source}, totals), k);
     }
     const Tensor scale = coefficients(rows, weights);
     count_weights(weights, rows.valid, totals);

@@ -34,7 +34,7 @@ Tensor Reference::losses(const Batch& batch) {
       .copy_(
           loss_.losses(h.narrow(1, 0, S - 1).reshape({-1, h.size(2)}), batch.tokens.narrow(1, 1, S - 1).reshape({-1}))
               .view({B, S - 1}));
-  return losses.mul_(valid_sources(batch, 1));
+  return losses.mul_(valid_sources(batch.kind.gt(0), 1));
 }
 
 }  // namespace wmtp

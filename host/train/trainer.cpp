@@ -37,7 +37,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       state_{0, 0, Guard(experiment.guard), {}},
       optimizer_(experiment.optimizer, model.trained_groups()),
       across_(channels),
-      host_step_(model.num_heads(), experiment.seed, across_, state_.pipeline),
+      host_step_({model.num_heads(), experiment.model.vocab_size, experiment.seed}, across_, state_.pipeline),
       micro_step_(model, pipeline, host_step_, channels, micro_step_config(experiment)) {
   if (optimizer_.states().empty())
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
@@ -51,13 +51,17 @@ std::vector<MicroBatch> Trainer::fetch() const {
   return micros;
 }
 
-std::vector<int64_t> Trainer::count_targets(const std::vector<MicroBatch>& micros) {
-  std::vector<double> mine(size_t(model_.num_heads()), 0.0);
-  for (const MicroBatch& micro : micros)
-    for (size_t k = 0; k < mine.size(); ++k) mine[k] += double(micro.counts[k]);
+StepCounts Trainer::count(const std::vector<MicroBatch>& micros) {
+  const size_t heads = size_t(model_.num_heads());
+  std::vector<double> mine(heads + 2, 0.0);
+  for (const MicroBatch& micro : micros) {
+    for (size_t k = 0; k < heads; ++k) mine[k] += double(micro.counts[k]);
+    mine[heads] += double(micro.answers);
+    mine[heads + 1] += double(micro.pairs);
+  }
   const at::Tensor all = channels_.sum(at::tensor(mine, at::kDouble), "counting the step's tokens").contiguous();
   const double* counts = all.const_data_ptr<double>();
-  return {counts, counts + mine.size()};
+  return {{counts, counts + heads}, int64_t(counts[heads]), int64_t(counts[heads + 1])};
 }
 
 StepReport Trainer::step() {
@@ -65,7 +69,7 @@ StepReport Trainer::step() {
   const double waited = waited_seconds();
   const int64_t number = state_.step + 1;
   const std::vector<MicroBatch> micros = fetch();
-  const std::vector<int64_t> counts = count_targets(micros);
+  const StepCounts counts = count(micros);
 
   StepTotals totals;
   totals.add("loss", 0.0);
@@ -74,10 +78,10 @@ StepReport Trainer::step() {
   totals.add("fault/not_finite", 0.0);
   totals.add("fault/negative", 0.0);
   for (int64_t k = 1; k <= model_.num_heads(); ++k) totals.add("ce/" + std::to_string(k), 0.0);
-  host_step_.begin_step(number, at::tensor(std::vector<double>(counts.begin(), counts.end()), at::kDouble), totals);
+  host_step_.begin_step(number, counts, totals);
   for (size_t i = 0; i < micros.size(); ++i) {
     host_step_.begin_micro_batch(micros[i], reference_ ? reference_->losses(micros[i].batch) : at::Tensor());
-    micro_step_.run(micros[i], number, counts, i + 1 == micros.size(), totals);
+    micro_step_.run(micros[i], number, counts.targets, i + 1 == micros.size(), totals);
   }
   totals.add("norm/squared", optimizer_.squared_norm());
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
@@ -104,7 +108,7 @@ StepReport Trainer::step() {
   state_.tokens += step_tokens;
 
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  report_metrics(totals, counts, norm, report);
+  report_metrics(totals, counts.targets, norm, report);
   report.metrics["train/lr"] = lr;
   report.metrics["train/tokens"] = double(state_.tokens);
   report.metrics["perf/step_seconds"] = seconds;
@@ -160,11 +164,9 @@ std::map<std::string, double> Trainer::validate() {
   std::vector<double> mine(size_t(model_.num_heads()), 0.0);
   for (int64_t first = 0; first < validation_windows_; first += per_round) {
     std::vector<int64_t> positions;
-    for (int64_t b = 0; b < batch; ++b) {
-      const int64_t position = first + channels_.rank() * batch + b;
+    for (int64_t position = first; position < first + per_round; ++position)
       positions.push_back(position < validation_windows_ ? position : -1);
-    }
-    const MicroBatch micro = validation_->fetch(positions);
+    const MicroBatch micro = validation_->fetch(positions, channels_.rank(), channels_.size());
     for (size_t k = 0; k < mine.size(); ++k) mine[k] += double(micro.counts[k]);
     micro_step_.evaluate(micro, totals);
   }

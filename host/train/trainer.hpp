@@ -56,7 +56,7 @@ class Trainer {
 
  private:
   std::vector<MicroBatch> fetch() const;
-  std::vector<int64_t> count_targets(const std::vector<MicroBatch>& micros);
+  StepCounts count(const std::vector<MicroBatch>& micros);
   void refuse_faults(const StepTotals& totals);
   void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
                       StepReport& report) const;

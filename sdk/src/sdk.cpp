@@ -8,9 +8,14 @@ Options::~Options() = default;
 Across::~Across() = default;
 Step::~Step() = default;
 Weighting::~Weighting() = default;
+Wrapper::~Wrapper() = default;
 Objective::~Objective() = default;
 Call::~Call() = default;
 Adapter::~Adapter() = default;
+
+BadOption::BadOption(std::string option, std::string message, int64_t at)
+    : option_(std::move(option)), message_(std::move(message)), at_(at) {}
+BadOption::~BadOption() = default;
 
 namespace detail {
 namespace {

@@ -45,7 +45,7 @@ class BadPlugins : public testing::Test {
 
 TEST_F(BadPlugins, OfAnotherSdkIsRefusedWithBothValuesBeforeItsCodeRuns) {
   EXPECT_THAT(refusal("other_sdk"),
-              AllOf(HasSubstr("built for sdk 0.99, torch "), HasSubstr("; this host is sdk 0.1, torch ")));
+              AllOf(HasSubstr("built for sdk 0.99, torch "), HasSubstr("; this host is sdk 0.2, torch ")));
   EXPECT_FALSE(std::filesystem::exists(canary()));
 }
 

@@ -35,11 +35,14 @@ class FakeStep final : public Step, public Across {
   int64_t head_in_hand = 1;
   int64_t step = 1;
 
-  const Batch& batch() const override { return batch_; }
+  Batch batch_in_hand;
+
+  const Batch& batch() const override { return batch_in_hand; }
   Across& across() override { return *this; }
   int64_t number() const override { return step; }
   int64_t head() const override { return head_in_hand; }
   int64_t heads() const override { return 4; }
+  int64_t vocab_size() const override { return 16; }
   Tensor get(const Read& read) override {
     const auto found = signals.find(read.model + "." + read.what);
     if (found == signals.end()) throw std::logic_error("reads " + read.model + "." + read.what + " without a need");
@@ -52,6 +55,8 @@ class FakeStep final : public Step, public Across {
     const Tensor valid = valid_.to(at::kDouble);
     return valid.dim() == 3 ? valid.flatten(0, 1).sum(0) : valid.sum().expand({heads()});
   }
+  Tensor answers() override { return batch_in_hand.kind.eq(2).sum().to(at::kDouble); }
+  Tensor pairs() override { return batch_in_hand.partner.ge(0).sum().to(at::kDouble) / 2; }
   Tensor uniform(int64_t stream) override {
     at::manual_seed(static_cast<uint64_t>(1000 + stream));
     return at::rand(valid_.sizes());
@@ -79,7 +84,6 @@ class FakeStep final : public Step, public Across {
   }
 
  private:
-  Batch batch_;
   Tensor valid_;
   std::map<std::string, Tensor> states_;
 };

@@ -22,8 +22,11 @@ struct Slot {
 struct Param {
   std::string name;                   ///< "lora_A"
   std::vector<int64_t> shape;         ///< two dimensions: [rows, columns]
-  enum class Init { zeros, uniform } init = Init::zeros;
+  /// row_norms: Euclidean norms of the rows of the slot's weight, shape [1,out].
+  enum class Init { zeros, uniform, row_norms } init = Init::zeros;
   double bound = 0;                   ///< uniform: drawn from (-bound, bound), keyed by (seed, full name)
+  double lr_scale = 1;                ///< its learning rate, in parts of the optimizer's
+  bool decays = true;                 ///< whether weight decay applies
 };
 
 /// One use of a slot. Made by the host; valid during `forward`. Differentiable.
@@ -35,6 +38,11 @@ class WMTP_SDK_API Call {
   virtual Tensor base(const Tensor& x) = 0;
   /// x P^T with a declared two-dimensional parameter P [rows, columns], x [..., columns].
   virtual Tensor linear(const Tensor& x, const std::string& param) = 0;
+  /// x * P with a declared P [1, columns], x [..., columns].
+  virtual Tensor scale(const Tensor& x, const std::string& param) = 0;
+  /// The slot's own weight [out,in], and a declared parameter, as they are; what is computed from them has no gradient.
+  virtual Tensor weight() = 0;
+  virtual Tensor value(const std::string& param) = 0;
   /// Zeroes each element with probability p and scales the rest by 1/(1-p); drawn from (seed, step, sequence, slot), so
   /// equal when the forward pass runs again, and in every layout. The identity when not training.
   virtual Tensor dropout(const Tensor& x, double p) = 0;

@@ -1,11 +1,11 @@
-// The tool chain's fingerprint, as one C identifier: wmtp_plugin__sdk_0_1__torch_2_11_0__gcc_12__abi_1.
+// The tool chain's fingerprint, as one C identifier: wmtp_plugin__sdk_0_2__torch_2_11_0__gcc_12__abi_1.
 // All that must agree for a C++ object to cross from a plugin to the host is in it.
 #pragma once
 
 #include <torch/headeronly/version.h>
 
 #define WMTP_SDK_MAJOR 0
-#define WMTP_SDK_MINOR 1
+#define WMTP_SDK_MINOR 2
 
 #if defined(__clang__)
 #define WMTP_COMPILER_NAME clang

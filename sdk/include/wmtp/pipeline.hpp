@@ -2,6 +2,7 @@
 // Both declare what they read and when they can be called, and the host computes that and no more.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +20,9 @@ enum class When {
   all,     ///< needs the losses of all heads at once: called once, after a pass for losses over all heads
 };
 
-/// A value head on the policy's normed trunk output: one number a position, fp32, named `value:NAME` in reads.
+/// A value head on the policy's normed trunk output: one number a position, fp32, named `value:NAME` in reads. With
+/// d the model's width, "linear" is d -> 1, "mlp" d -> d/4 -> d/8 -> 1 with GELU between; both with biases, the last
+/// layer zero at the start.
 struct ValueHead {
   std::string name;
   std::string kind = "linear";
@@ -31,6 +34,24 @@ struct Needs {
   std::vector<Read> reads = {};
   std::vector<ValueHead> heads = {};
   bool signed_weights = false;  ///< without it a negative weight is an error
+  bool pairs = false;           ///< a right and a wrong answer to the same problem, in neighbouring rows; records only
+  bool prompts = false;         ///< prompt tokens are targets too
+};
+
+/// An option's value that its range lets through and the plugin cannot take: thrown from `needs()`, which the host asks
+/// for while it checks the experiment, so that the user sees it with line and column, before anything is started.
+class WMTP_SDK_API BadOption : public std::exception {
+ public:
+  /// `option`: its name. `at`: the byte of a text option where it is wrong, or -1.
+  BadOption(std::string option, std::string message, int64_t at = -1);
+  ~BadOption() override;
+  const char* what() const noexcept override { return message_.c_str(); }
+  const std::string& option() const { return option_; }
+  int64_t at() const { return at_; }
+
+ private:
+  std::string option_, message_;
+  int64_t at_;
 };
 
 /// Weights with their meaning; the shape alone never decides. fp32 on the batch's device, finite.
@@ -53,6 +74,24 @@ class WMTP_SDK_API Weighting {
   virtual void options(Options&) {}
   virtual Needs needs() const = 0;
   virtual Weights weigh(Step& step) = 0;
+  /// A loss of the value heads that `needs()` declares, trained beside the weighted token loss and added to it; called
+  /// before `weigh` of the same micro-batch, with grad on. As Objective::loss.
+  virtual Tensor value_loss(Step&) { return {}; }
+};
+
+/// A weighting over another one, that of the experiment's [pipeline.inner]: shuffled, clipped, mean-one. What the inner
+/// one needs is in the outer one's `needs()`; the host calls the outer one only.
+class WMTP_SDK_API Wrapper : public Weighting {
+ public:
+  ~Wrapper() override;
+  /// [host only, after both have their options, before `needs()`]
+  void wrap(Weighting& inner) { inner_ = &inner; }
+
+ protected:
+  Weighting& inner() const { return *inner_; }
+
+ private:
+  Weighting* inner_ = nullptr;
 };
 
 /// A loss over leaves, in place of the weighted token loss. [all ranks, as above; called with grad on]

@@ -18,7 +18,7 @@ namespace wmtp {
 /// class that `kind` and `role` name; the library is never closed, so the instance may live as long as the process.
 struct PluginEntry {
   const char* kind;  ///< "pipeline" or "adapter"
-  const char* role;  ///< "weighting", "objective" or "adapter"
+  const char* role;  ///< "weighting", "wrapper", "objective" or "adapter"
   const char* name;
   const char* version;
   const char* summary;
@@ -29,12 +29,14 @@ namespace detail {
 template <class Plugin> constexpr const char* role_of() {
   static_assert(std::is_base_of_v<Weighting, Plugin> || std::is_base_of_v<Objective, Plugin> ||
                 std::is_base_of_v<Adapter, Plugin>, "a plugin derives from wmtp::Weighting, Objective or Adapter");
+  if (std::is_base_of_v<Wrapper, Plugin>) return "wrapper";
   if (std::is_base_of_v<Weighting, Plugin>) return "weighting";
   if (std::is_base_of_v<Objective, Plugin>) return "objective";
   return "adapter";
 }
 template <class Plugin> void* create() {
-  if constexpr (std::is_base_of_v<Weighting, Plugin>) return static_cast<Weighting*>(new Plugin);
+  if constexpr (std::is_base_of_v<Wrapper, Plugin>) return static_cast<Wrapper*>(new Plugin);
+  else if constexpr (std::is_base_of_v<Weighting, Plugin>) return static_cast<Weighting*>(new Plugin);
   else if constexpr (std::is_base_of_v<Objective, Plugin>) return static_cast<Objective*>(new Plugin);
   else return static_cast<Adapter*>(new Plugin);
 }

@@ -19,7 +19,13 @@ namespace wmtp {
 
 using at::Tensor;
 
-/// What a plugin wants to read. model: "policy", "reference". what: "loss" (cross entropy in nats), "value:NAME".
+/// What a plugin wants to read, fp32:
+///   policy.loss, policy.entropy        cross entropy of the target, and entropy of the distribution over the vocabulary
+///                                      that it was predicted with, both in nats
+///   policy.value:NAME                  a value head that `needs().heads` declares
+///   reference.loss, reference.entropy  the same of the frozen model of [reference], aligned with the policy's heads
+///   value.value                        the frozen model of [value]: its value head
+/// A value stands AFTER the token at its position: V_t has seen tokens 0 … t.
 struct Read {
   std::string model = "policy";
   std::string what = "loss";
@@ -28,8 +34,10 @@ struct Read {
 /// The tokens of one micro-batch on this rank.
 struct Batch {
   Tensor tokens;    ///< [B,S] int64
-  Tensor kind;      ///< [B,S] uint8: 0 padding, 1 prompt, 2 answer; only answers are targets
-  Tensor sequence;  ///< [B] int64: global index of the sequence in its epoch's order; the same in every layout
+  Tensor kind;      ///< [B,S] uint8: 0 padding, 1 prompt, 2 answer; targets are answers, with Needs::prompts prompts too
+  Tensor sequence;  ///< [B] int64: position of the sequence in the run's order; the same in every layout; -1 for padding
+  Tensor correct;   ///< [B] int64: whether the answer is right: 1 yes, 0 no, -1 not known (no records, or padding)
+  Tensor partner;   ///< [B] int64: row of the other answer to the same problem, -1 none; given with Needs::pairs
 };
 
 /// Questions that need every rank. [all ranks, collective: call them in the same order on every rank, or the run ends
@@ -58,10 +66,11 @@ class WMTP_SDK_API Step {
   /// Head in hand, 1-based, when the plugin is called once a head (When::token, When::head); otherwise 0.
   virtual int64_t head() const = 0;
   virtual int64_t heads() const = 0;
+  virtual int64_t vocab_size() const = 0;
 
   /// A signal declared in `needs().reads`, detached, fp32, with zeros where not valid.
-  /// When::token: [N], the tokens of the chunk in hand. When::head: [B,S] for `head()`. Otherwise [B,S,H].
-  /// "value:NAME" is [B,S] whatever the call.
+  /// Losses and entropies. When::token: [N], the tokens of the chunk in hand. When::head: [B,S] for `head()`. Otherwise
+  /// [B,S,H]. Values are [B,S] whatever the call.
   virtual Tensor get(const Read& read) = 0;
   /// The same signal as a leaf that requires grad; what an objective computes from it is differentiated by the host.
   virtual Tensor leaf(const Read& read) = 0;
@@ -69,6 +78,10 @@ class WMTP_SDK_API Step {
   virtual Tensor valid() = 0;
   /// Valid tokens of each head over all ranks and micro-batches of the optimizer step: [H] fp64.
   virtual Tensor counts() = 0;
+  /// Tokens of kind "answer", the same way: a scalar, fp64. What a loss over values divides by.
+  virtual Tensor answers() = 0;
+  /// Pairs of answers (Needs::pairs), the same way: a scalar, fp64.
+  virtual Tensor pairs() = 0;
   /// Numbers in [0,1), shaped like `valid()`, drawn from (seed, step, sequence, position, head, stream): equal in every
   /// layout. Not with When::token.
   virtual Tensor uniform(int64_t stream) = 0;

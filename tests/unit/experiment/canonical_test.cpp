@@ -63,7 +63,7 @@ TEST_F(Canonical, MakesPathsAbsoluteAndKeepsTheStage) {
                          "files = [\"" + folder_.string() + "/corpus/**.py\"]", "database = \"runs/wmtp.db\""});
   const Experiment again = reload(e);
   EXPECT_EQ(to_toml(again), text);
-  EXPECT_EQ(to_toml(*again.reference_stage), to_toml(*e.reference_stage));
+  EXPECT_EQ(to_toml(*again.stage("reference")), to_toml(*e.stage("reference")));
 }
 
 TEST_F(Canonical, HasEveryKeyWithItsDefault) {

@@ -13,10 +13,10 @@ class Stages : public ExperimentFolder {
 TEST_F(Stages, AreLoadedBesideTheExperimentThatNamesThem) {
   write("b.toml", text_experiment);
   const Experiment e = load(parent_);
-  ASSERT_TRUE(e.reference_stage);
-  EXPECT_EQ(e.reference_stage->name, "words");
-  EXPECT_EQ(e.reference_stage->file, folder_ / "b.toml");
-  EXPECT_FALSE(load(text_experiment).reference_stage);
+  ASSERT_TRUE(e.stage("reference"));
+  EXPECT_EQ(e.stage("reference")->name, "words");
+  EXPECT_EQ(e.stage("reference")->file, folder_ / "b.toml");
+  EXPECT_FALSE(load(text_experiment).stage("reference"));
 }
 
 TEST_F(Stages, LeaveOutTheValidationFilesOfAllThatNeedThem) {
@@ -26,9 +26,9 @@ TEST_F(Stages, LeaveOutTheValidationFilesOfAllThatNeedThem) {
   const Experiment e = load(parent_ + "[validation]\nfiles = [\"held/*.py\", \"/abs/x.py\"]\n");
   const std::vector<std::string> held{folder_ / "held/*.py", "/abs/x.py"};
   EXPECT_TRUE(e.data.exclude.empty());
-  EXPECT_EQ(e.reference_stage->data.exclude, held);
-  ASSERT_EQ(e.reference_stage->reference_stage->data.exclude.size(), 3u);
-  EXPECT_EQ(e.reference_stage->reference_stage->data.exclude[2], folder_ / "own/*.py");
+  EXPECT_EQ(e.stage("reference")->data.exclude, held);
+  ASSERT_EQ(e.stage("reference")->stage("reference")->data.exclude.size(), 3u);
+  EXPECT_EQ(e.stage("reference")->stage("reference")->data.exclude[2], folder_ / "own/*.py");
 }
 
 TEST_F(Stages, HaveTheirMistakesToldWithTheirOwnFileAfterTheParents) {

@@ -14,12 +14,14 @@ constexpr int64_t num_sequences = 2, positions = 6, num_heads = 3;
 class HostStepTest : public testing::Test {
  protected:
   HostStepTest() : windows_(random_windows(1, positions, 50)) {
-    step_.begin_step(1, at::full({num_heads}, 7.0, at::kDouble), totals_);
+    step_.begin_step(1, {{7, 7, 7}, 20, 0}, totals_);
   }
   MicroBatch micro_of(const std::vector<int64_t>& at_positions) const {
-    const BatchSource source(*windows_, WindowOrder(1, windows_->count(), "sequential"), num_sequences, positions,
-                             num_heads, at::kCPU);
-    return source.fetch(at_positions);
+    BatchRequest request;
+    request.heads = num_heads;
+    const auto source = window_batches(*windows_, WindowOrder(1, windows_->count(), "sequential"), num_sequences,
+                                       positions, request);
+    return source->fetch(at_positions, 0, 1);
   }
   /// Loss at source position s of sequence b: 100 b + s.
   static Tensor reference() {
@@ -45,7 +47,7 @@ class HostStepTest : public testing::Test {
   AcrossRanks across_{rank_.channels};
   std::map<std::string, Tensor> states_;
   StepTotals totals_;
-  HostStep step_{num_heads, 42, across_, states_};
+  HostStep step_{{num_heads, 50, 42}, across_, states_};
   std::unique_ptr<TokenWindows> windows_;
 };
 
@@ -53,7 +55,7 @@ TEST_F(HostStepTest, TheReferenceOfHeadKStandsWhereTheHeadPredictsTheSameTarget)
   const MicroBatch micro = micro_of({0, 1});
   step_.begin_micro_batch(micro, reference());
   for (int64_t head = 1; head <= num_heads; ++head) {
-    step_.enter(moment(When::head, head, valid_sources(micro.batch, head)));
+    step_.enter(moment(When::head, head, valid_sources(micro.targets, head)));
     EXPECT_TRUE(at::equal(step_.get({"reference", "loss"}), aligned(head))) << "head " << head;
     EXPECT_EQ(step_.head(), head);
   }
@@ -81,7 +83,7 @@ TEST_F(HostStepTest, TheReferenceOfAChunkIsThatOfItsRows) {
 
 TEST_F(HostStepTest, AHeadWithoutATargetHasAReferenceOfZeros) {
   std::map<std::string, Tensor> states;
-  HostStep step(positions + 1, 42, across_, states);
+  HostStep step({positions + 1, 50, 42}, across_, states);
   const MicroBatch micro = micro_of({0, 1});
   step.begin_micro_batch(micro, reference());
   step.enter(moment(When::head, positions + 1, at::zeros({num_sequences, positions}, at::kBool)));
@@ -135,7 +137,7 @@ TEST_F(HostStepTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUnifor
   step_.begin_micro_batch(micro, Tensor());
   step_.enter(moment(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
   const Tensor first = step_.uniform(0), other_stream = step_.uniform(1);
-  step_.begin_step(2, at::ones({num_heads}, at::kDouble), totals_);
+  step_.begin_step(2, {{1, 1, 1}, 3, 0}, totals_);
   const Tensor next_step = step_.uniform(0);
   EXPECT_FALSE(at::equal(first, other_stream));
   EXPECT_FALSE(at::equal(first, next_step));
@@ -159,7 +161,7 @@ TEST_F(HostStepTest, StateLivesOnAndBeginsAsItWasFirstGiven) {
   const Tensor first = at::zeros({2});
   step_.state("mean", first).add_(1.5);
   EXPECT_TRUE(at::equal(first, at::zeros({2}))) << "the plugin's own tensor is left alone";
-  step_.begin_step(2, at::ones({num_heads}, at::kDouble), totals_);
+  step_.begin_step(2, {{1, 1, 1}, 3, 0}, totals_);
   EXPECT_TRUE(at::equal(step_.state("mean", at::zeros({2})), at::full({2}, 1.5)));
   EXPECT_TRUE(at::equal(states_.at("mean"), at::full({2}, 1.5)));
 }

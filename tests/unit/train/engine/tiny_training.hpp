@@ -69,8 +69,10 @@ class TinyTraining {
     model_ = model_of(Heads::all, &everything_, experiment_.seed, channels);
     const TrainConfig& train = experiment_.train;
     windows_ = random_windows(experiment_.seed, train.sequence_length, experiment_.model.vocab_size);
-    source_ = std::make_unique<BatchSource>(*windows_, WindowOrder(experiment_.seed, windows_->count(), "sequential"),
-                                            train.batch_size, train.sequence_length, model_->num_heads(), at::kCPU);
+    BatchRequest request;
+    request.heads = model_->num_heads();
+    source_ = window_batches(*windows_, WindowOrder(experiment_.seed, windows_->count(), "sequential"),
+                             train.batch_size, train.sequence_length, request);
     std::unique_ptr<Reference> reference;
     if (pipeline_.reads_reference)
       reference = std::make_unique<Reference>(model_of(Heads::first, nullptr, experiment_.seed + 1, channels),
