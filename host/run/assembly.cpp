@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "checkpoint/model_files.hpp"
+#include "data/sources.hpp"
 #include "data/step_count.hpp"
 #include "plugin/loader.hpp"
 #include "run/identity.hpp"
@@ -39,27 +40,22 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
       adapter_(create_adapter(identity.adapter, experiment.adapter.options)),
       data_(open_data(session, experiment, say)),
       model_(build_policy(session, experiment)) {
-  const auto source = [&](const TokenWindows& windows, const std::string& order) {
-    BatchRequest request;
-    request.heads = model_->num_heads();
-    request.prompts = pipeline_.needs.prompts;
-    request.pairs = pipeline_.needs.pairs;
-    request.device = session.device();
-    return window_batches(windows, WindowOrder(experiment.seed, windows.count(), order), experiment.train.batch_size,
-                          experiment.train.sequence_length, request);
-  };
-  training_source_ = source(*data_.train, experiment.data.kind == "random" ? "sequential" : experiment.data.order);
-  int64_t validation_windows = 0;
-  if (data_.validation) {
-    validation_source_ = source(*data_.validation, "sequential");
-    validation_windows =
-        std::min(data_.validation->count(), experiment.validation.batches * experiment.train.batch_size *
-                                                session.size() * experiment.train.gradient_accumulation);
-  }
+  BatchRequest request;
+  request.heads = model_->num_heads();
+  request.prompts = pipeline_.needs.prompts;
+  request.pairs = pipeline_.needs.pairs;
+  request.device = session.device();
+  training_source_ = training_batches(experiment, data_, request, session.size());
+  validation_source_ = validation_batches(experiment, data_, request, session.size());
+  const TrainConfig& train = experiment.train;
+  const int64_t validation_sequences =
+      validation_source_ ? std::min(validation_source_->count(),
+                                    experiment.validation.batches * sequences_per_step(train, session.size()))
+                         : 0;
   trainer_ =
-      std::make_unique<Trainer>(experiment, num_steps(experiment.train, data_.train->count(), session.size()), *model_,
+      std::make_unique<Trainer>(experiment, num_steps(train, training_source_->count(), session.size()), *model_,
                                 pipeline_, build_reference(session, experiment), *training_source_,
-                                validation_source_.get(), validation_windows, session.channels(), session.device());
+                                validation_source_.get(), validation_sequences, session.channels(), session.device());
 }
 
 std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment) {
@@ -88,9 +84,9 @@ std::unique_ptr<Reference> Assembly::build_reference(Session& session, const Exp
   } else {
     weights = resolve_weights(config.weights, experiment, session.job().database);
   }
-  ModelConfig shape = config.model                 ? *config.model
+  ModelConfig shape = config.model                    ? *config.model
                       : experiment.stage("reference") ? experiment.stage("reference")->model
-                                                   : model_config_of(weights, experiment.model);
+                                                      : model_config_of(weights, experiment.model);
   if (shape.vocab_size != experiment.model.vocab_size)
     throw Error(ExitStatus::data, "reference " + weights.string() + ": its vocabulary has " +
                                       std::to_string(shape.vocab_size) + " ids, the policy's " +
