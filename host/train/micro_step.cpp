@@ -165,7 +165,7 @@ Tensor MicroStep::all_losses(const Tensor& trunk, const Pass& pass) {
     const HeadRows rows = head_rows(k, hidden);
     Tensor losses = at::zeros(micro_->batch.tokens.sizes(), rows.valid.options());
     losses.narrow(1, 0, losses.size(1) - k)
-        .copy_((loss_.losses(rows.hidden, rows.targets) * rows.valid).view({losses.size(0), -1}));
+        .copy_((loss_.scores(rows.hidden, rows.targets).losses * rows.valid).view({losses.size(0), -1}));
     heads.push_back(losses);
   }
   return at::stack(heads, -1);
@@ -177,7 +177,8 @@ Tensor MicroStep::head_gradient(const HeadRows& rows, const Weights& known, Step
   Tensor losses, gradient, weighted;
 
   if (when == When::head || (when == When::token && config_.normalize_by_weights)) {
-    losses = loss_.losses(rows.hidden, rows.targets);
+    ScoredChunk kept;
+    losses = loss_.scores(rows.hidden, rows.targets, {}, kept).losses;
     const Tensor counted = losses * rows.valid;
     Tensor weights;
     if (when == When::token) {
@@ -190,21 +191,21 @@ Tensor MicroStep::head_gradient(const HeadRows& rows, const Weights& known, Step
     const Tensor scale = coefficients(rows, weights);
     count_weights(weights, rows.valid, totals);
     weighted = scale * counted;
-    gradient = loss_.gradients(rows.hidden, rows.targets, scale);
+    gradient = loss_.gradients(rows.hidden, rows.targets, scale, std::move(kept));
   } else if (when == When::token) {
     std::vector<Tensor> parts;
     const auto result = loss_.one_pass(
         rows.hidden, rows.targets,
-        [&](const Tensor& chunk, int64_t begin) {
-          const Tensor valid = rows.valid.narrow(0, begin, chunk.size(0));
-          const Tensor weights = rows_of(weigh({When::token, k, valid > 0, chunk * valid, begin}, totals), k);
+        [&](const Scores& chunk, int64_t begin) {
+          const Tensor valid = rows.valid.narrow(0, begin, chunk.losses.size(0));
+          const Tensor weights = rows_of(weigh({When::token, k, valid > 0, chunk.losses * valid, begin}, totals), k);
           count_weights(weights, valid, totals);
           HeadRows part{k, {}, {}, valid};
           parts.push_back(coefficients(part, weights));
           return parts.back();
         },
         /*sparse=*/false);
-    losses = result.losses;
+    losses = result.scores.losses;
     gradient = result.d_hidden;
     weighted = at::cat(parts) * losses;
   } else {
@@ -213,9 +214,9 @@ Tensor MicroStep::head_gradient(const HeadRows& rows, const Weights& known, Step
     count_weights(weights, rows.valid, totals);
     const auto result = loss_.one_pass(
         rows.hidden, rows.targets,
-        [&](const Tensor& chunk, int64_t begin) { return scale.narrow(0, begin, chunk.size(0)); },
+        [&](const Scores& chunk, int64_t begin) { return scale.narrow(0, begin, chunk.losses.size(0)); },
         known.meaning != Weights::Meaning::uniform);
-    losses = result.losses;
+    losses = result.scores.losses;
     gradient = result.d_hidden;
     weighted = scale * losses;
   }

@@ -32,8 +32,8 @@ Tensor Reference::losses(const Batch& batch) {
   Tensor losses = at::zeros({B, S}, h.options().dtype(at::kFloat));
   losses.narrow(1, 0, S - 1)
       .copy_(
-          loss_.losses(h.narrow(1, 0, S - 1).reshape({-1, h.size(2)}), batch.tokens.narrow(1, 1, S - 1).reshape({-1}))
-              .view({B, S - 1}));
+          loss_.scores(h.narrow(1, 0, S - 1).reshape({-1, h.size(2)}), batch.tokens.narrow(1, 1, S - 1).reshape({-1}))
+              .losses.view({B, S - 1}));
   return losses.mul_(valid_sources(batch.kind.gt(0), 1));
 }
 

@@ -13,22 +13,16 @@ WMTP_DECLARE_ISA(avx2)
 #endif
 WMTP_DECLARE_ISA(generic)
 
-namespace {
-
-enum class Isa { generic, avx2, avx512 };
-
-Isa best_isa() {
+bool runs(Isa isa) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq"))
-    return Isa::avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
+  if (isa == Isa::avx512)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  if (isa == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #endif
-  return Isa::generic;
+  return isa == Isa::generic;
 }
-
-}  // namespace
 
 #if defined(__x86_64__)
 #define WMTP_CHOOSE(table) isa == Isa::avx512 ? avx512::table : isa == Isa::avx2 ? avx2::table : generic::table
@@ -37,14 +31,29 @@ Isa best_isa() {
 #endif
 
 template <>
-const Rows<float>& rows<float>() {
-  static const Isa isa = best_isa();
+const Rows<float>& rows<float>([[maybe_unused]] Isa isa) {
   return WMTP_CHOOSE(float_rows);
 }
 template <>
-const Rows<Bf16>& rows<Bf16>() {
-  static const Isa isa = best_isa();
+const Rows<Bf16>& rows<Bf16>([[maybe_unused]] Isa isa) {
   return WMTP_CHOOSE(bf16_rows);
+}
+
+namespace {
+
+Isa best_isa() { return runs(Isa::avx512) ? Isa::avx512 : runs(Isa::avx2) ? Isa::avx2 : Isa::generic; }
+
+}  // namespace
+
+template <>
+const Rows<float>& rows<float>() {
+  static const Rows<float>& best = rows<float>(best_isa());
+  return best;
+}
+template <>
+const Rows<Bf16>& rows<Bf16>() {
+  static const Rows<Bf16>& best = rows<Bf16>(best_isa());
+  return best;
 }
 
 }  // namespace wmtp::kernels

@@ -26,15 +26,26 @@ struct Rows {
   /// Pairs (2i, 2i+1) of each head turned by the row's angles; table [width/2] of (cos, sin); direction 1 or -1.
   /// One position: `heads` heads of `width` elements.
   void (*rotate)(const T* x, const float* table, float direction, T* y, int64_t heads, int64_t width);
-  /// loss[r] = log_sum[r] - logits[r][target[r]], log_sum[r] = log sum exp(logits[r]).
-  void (*cross_entropy)(const T* logits, const int64_t* targets, float* loss, float* log_sum, int64_t rows,
-                        int64_t width);
+  /// loss[r] = log_sum[r] - logits[r][target[r]], log_sum[r] = log sum exp(logits[r]); of the same pass, where not
+  /// null, entropy[r] = log_sum[r] - sum softmax(logits[r]) * logits[r], and hit[r] = 1 where no logit is larger than
+  /// the target's, else 0.
+  void (*cross_entropy)(const T* logits, const int64_t* targets, float* loss, float* log_sum, float* entropy,
+                        float* hit, int64_t rows, int64_t width);
   /// logits <- coefficient[r] * (exp(logits - log_sum[r]) - onehot(target[r])).
   void (*cross_entropy_backward)(T* logits, const int64_t* targets, const float* log_sum, const float* coefficient,
                                  int64_t rows, int64_t width);
   /// sum = first ? value : sum + value.
   void (*accumulate)(float* sum, const T* value, bool first, int64_t count);
 };
+
+enum class Isa { generic, avx2, avx512 };
+
+/// Whether this processor, and this build, run the set.
+bool runs(Isa isa);
+
+/// One set, so that a test can hold one against another. Only where `runs(isa)`.
+template <class T>
+const Rows<T>& rows(Isa isa);
 
 /// The fastest set that this processor runs.
 template <class T>

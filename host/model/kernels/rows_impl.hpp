@@ -100,18 +100,45 @@ void rotate(const T* x, const float* table, float direction, T* y, int64_t heads
     }
 }
 
-template <class T>
-void cross_entropy(const T* logits, const int64_t* targets, float* loss, float* log_sum, int64_t rows, int64_t width) {
+/// Everything relative to the highest logit, so that neither sum overflows nor loses the digits that large logits take.
+/// An entropy's term is 0 far below it, also where the distance is infinite in fp32.
+template <bool with_entropy, class T>
+void cross_entropy_rows(const T* logits, const int64_t* targets, float* loss, float* log_sum, float* entropy,
+                        float* hit, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; ++r, logits += width) {
     float highest = load(logits[0]);
 #pragma omp simd reduction(max : highest)
     for (int64_t i = 0; i < width; ++i) highest = load(logits[i]) > highest ? load(logits[i]) : highest;
-    float sum = 0;
+    float sum = 0, along = 0;
+    if constexpr (with_entropy) {
+#pragma omp simd reduction(+ : sum, along)
+      for (int64_t i = 0; i < width; ++i) {
+        const float below = load(logits[i]) - highest, e = exp_of(below);
+        sum += e;
+        along += e * (below < -100.0f ? -100.0f : below);
+      }
+    } else {
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < width; ++i) sum += exp_of(load(logits[i]) - highest);
-    log_sum[r] = highest + __builtin_logf(sum);
-    loss[r] = log_sum[r] - load(logits[targets[r]]);
+      for (int64_t i = 0; i < width; ++i) sum += exp_of(load(logits[i]) - highest);
+    }
+    const float log_of_sum = __builtin_logf(sum), below = load(logits[targets[r]]) - highest;
+    log_sum[r] = highest + log_of_sum;
+    loss[r] = log_of_sum - below;
+    if constexpr (with_entropy) {
+      const float h = log_of_sum - along / sum;
+      entropy[r] = h < 0.0f ? 0.0f : h;
+    }
+    if (hit) hit[r] = below >= 0.0f ? 1.0f : 0.0f;
   }
+}
+
+template <class T>
+void cross_entropy(const T* logits, const int64_t* targets, float* loss, float* log_sum, float* entropy, float* hit,
+                   int64_t rows, int64_t width) {
+  if (entropy)
+    cross_entropy_rows<true>(logits, targets, loss, log_sum, entropy, hit, rows, width);
+  else
+    cross_entropy_rows<false>(logits, targets, loss, log_sum, entropy, hit, rows, width);
 }
 
 template <class T>

@@ -45,7 +45,7 @@ class LinearCrossEntropyOfChunks : public testing::TestWithParam<int64_t> {
     return {handle_, GetParam()};
   }
   static LinearCrossEntropy::Coefficients parts_of(const Tensor& all) {
-    return [all](const Tensor& losses, int64_t begin) { return all.narrow(0, begin, losses.size(0)); };
+    return [all](const Scores& chunk, int64_t begin) { return all.narrow(0, begin, chunk.losses.size(0)); };
   }
   Tensor hidden_, weight_, targets_, dense_, sparse_;
   WeightHandle handle_;
@@ -53,7 +53,7 @@ class LinearCrossEntropyOfChunks : public testing::TestWithParam<int64_t> {
 
 TEST_P(LinearCrossEntropyOfChunks, LossesAreThoseOfAllLogits) {
   PlainStore store;
-  const Tensor losses = make(store, weight_).losses(hidden_, targets_);
+  const Tensor losses = make(store, weight_).scores(hidden_, targets_).losses;
   EXPECT_EQ(losses.scalar_type(), at::kFloat);
   EXPECT_LT(distance(losses, plain(hidden_, weight_, targets_, dense_).losses), 1e-6);
   EXPECT_EQ(store.writes, 0);
@@ -63,16 +63,17 @@ TEST_P(LinearCrossEntropyOfChunks, OnePassGivesLossesAndBothGradients) {
   PlainStore store;
   const auto result = make(store, weight_).one_pass(hidden_, targets_, parts_of(dense_), false);
   const Plain expected = plain(hidden_, weight_, targets_, dense_);
-  EXPECT_LT(distance(result.losses, expected.losses), 1e-6);
+  EXPECT_LT(distance(result.scores.losses, expected.losses), 1e-6);
   EXPECT_LT(distance(result.d_hidden, expected.d_hidden), 2e-6);
   EXPECT_LT(distance(store.gradient(handle_), expected.d_weight), 2e-6);
 }
 
 TEST_P(LinearCrossEntropyOfChunks, TheCoefficientsMayFollowFromTheLossesOfTheChunk) {
   PlainStore store;
-  const auto result = make(store, weight_)
-                          .one_pass(
-                              hidden_, targets_, [](const Tensor& losses, int64_t) { return losses * 0.5; }, false);
+  const auto result =
+      make(store, weight_)
+          .one_pass(
+              hidden_, targets_, [](const Scores& chunk, int64_t) { return chunk.losses * 0.5; }, false);
   const Tensor losses = plain(hidden_, weight_, targets_, dense_).losses;
   EXPECT_LT(distance(result.d_hidden, plain(hidden_, weight_, targets_, losses * 0.5).d_hidden), 2e-6);
 }
@@ -82,7 +83,7 @@ TEST_P(LinearCrossEntropyOfChunks, TwoPassesEqualOne) {
   const auto one = make(one_store, weight_).one_pass(hidden_, targets_, parts_of(sparse_), true);
   const WeightHandle one_handle = handle_;
   const LinearCrossEntropy two = make(two_store, weight_);
-  EXPECT_LT(distance(two.losses(hidden_, targets_), one.losses), 1e-7);
+  EXPECT_LT(distance(two.scores(hidden_, targets_).losses, one.scores.losses), 1e-7);
   EXPECT_LT(distance(two.gradients(hidden_, targets_, sparse_), one.d_hidden), 1e-6);
   EXPECT_LT(distance(two_store.gradient(handle_), one_store.gradient(one_handle)), 1e-6);
 }
@@ -94,7 +95,7 @@ TEST_P(LinearCrossEntropyOfChunks, OnlyTokensWithWeightAreDifferentiated) {
   const Plain expected = plain(hidden_, weight_, targets_, sparse_);
   PlainStore one_store, two_store;
   const auto one = make(one_store, weight_).one_pass(hidden_, targets_, parts_of(sparse_), true);
-  EXPECT_LT(distance(one.losses, expected.losses), 1e-6);
+  EXPECT_LT(distance(one.scores.losses, expected.losses), 1e-6);
   EXPECT_LT(distance(one.d_hidden, expected.d_hidden), 2e-6);
   EXPECT_LT(distance(one_store.gradient(handle_), expected.d_weight), 2e-6);
   EXPECT_EQ(one_store.product_rows, kept);
@@ -107,7 +108,7 @@ TEST_P(LinearCrossEntropyOfChunks, NoTokenWithWeightGivesZeros) {
   PlainStore store;
   const LinearCrossEntropy loss = make(store, weight_);
   const auto one = loss.one_pass(hidden_, targets_, parts_of(none), true);
-  EXPECT_LT(distance(one.losses, plain(hidden_, weight_, targets_, dense_).losses), 1e-6);
+  EXPECT_LT(distance(one.scores.losses, plain(hidden_, weight_, targets_, dense_).losses), 1e-6);
   EXPECT_TRUE(at::equal(one.d_hidden, at::zeros_like(hidden_)));
   EXPECT_TRUE(at::equal(loss.gradients(hidden_, targets_, none), at::zeros_like(hidden_)));
   EXPECT_EQ(store.gradient(handle_).abs().max().item<double>(), 0.0);
@@ -133,9 +134,9 @@ TEST_P(LinearCrossEntropyOfChunks, HalfPrecisionKeepsLossesInSingle) {
   PlainStore store;
   const auto result = make(store, weight).one_pass(hidden, targets_, parts_of(dense_), false);
   const Plain expected = plain(hidden, weight, targets_, dense_);
-  EXPECT_EQ(result.losses.scalar_type(), at::kFloat);
+  EXPECT_EQ(result.scores.losses.scalar_type(), at::kFloat);
   EXPECT_EQ(result.d_hidden.scalar_type(), at::kBFloat16);
-  EXPECT_LT(distance(result.losses, expected.losses), 1e-2);
+  EXPECT_LT(distance(result.scores.losses, expected.losses), 1e-2);
   EXPECT_LT(distance(result.d_hidden, expected.d_hidden), 1e-2);
   EXPECT_LT(distance(store.gradient(handle_), expected.d_weight), 1e-2);
 }
@@ -143,8 +144,8 @@ TEST_P(LinearCrossEntropyOfChunks, HalfPrecisionKeepsLossesInSingle) {
 TEST_P(LinearCrossEntropyOfChunks, LargeLogitsDoNotOverflow) {
   PlainStore store;
   const auto result = make(store, weight_ * 1e3).one_pass(hidden_, targets_, parts_of(dense_), false);
-  EXPECT_TRUE(at::isfinite(result.losses).all().item<bool>());
-  EXPECT_LT(distance(result.losses, plain(hidden_, weight_ * 1e3, targets_, dense_).losses), 1e-6);
+  EXPECT_TRUE(at::isfinite(result.scores.losses).all().item<bool>());
+  EXPECT_LT(distance(result.scores.losses, plain(hidden_, weight_ * 1e3, targets_, dense_).losses), 1e-6);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LinearCrossEntropyOfChunks, testing::Values(1, 7, num_tokens, 4 * num_tokens),
@@ -158,9 +159,9 @@ TEST(LinearCrossEntropy, NeverHoldsMoreThanAChunkOfLogits) {
   const Tensor hidden = at::randn({n, 8}), targets = at::randint(v, {n}, at::kLong), ones = at::ones({n});
   reset_memory_peak();
   const int64_t before = memory_usage().live_total;
-  loss.losses(hidden, targets);
+  loss.scores(hidden, targets);
   loss.one_pass(
-      hidden, targets, [&](const Tensor& losses, int64_t) { return at::ones_like(losses); }, false);
+      hidden, targets, [](const Scores& chunk, int64_t) { return at::ones_like(chunk.losses); }, false);
   loss.gradients(hidden, targets, ones);
   const MemoryUsage usage = memory_usage();
   EXPECT_EQ(usage.largest_block, chunk * v * int64_t{4});
