@@ -61,11 +61,25 @@ struct TokenizerConfig {
   bool operator==(const TokenizerConfig&) const = default;
 };
 
+/// Problems of our own making (data/arithmetic.hpp): [data.arithmetic].
+struct ArithmeticConfig {
+  bool given = false;
+  int64_t problems = 20000;
+  int64_t seed = 0;
+  std::vector<std::string> operations{"negate", "add", "multiply", "compose"};
+  int64_t min_operations = 1, max_operations = 5;  ///< of a problem
+  int64_t answers_right = 1;  ///< 0 or 1 for each problem
+  int64_t answers_wrong = 1;
+  bool steps = true;          ///< whether answers show the result of each operation
+  bool operator==(const ArithmeticConfig&) const = default;
+};
+
 struct DataConfig {
   std::string kind;                 ///< "text", "tokens", "random" ("records" is refused: not supported yet)
   std::vector<std::string> files;   ///< text: patterns; `*` within a name, `**` over folders
   std::vector<std::string> exclude; ///< text: patterns left out; a stage also gets its parent's validation files here
   TokenizerConfig tokenizer;
+  ArithmeticConfig arithmetic;      ///< records: made, where no files are named
   std::string file;                 ///< tokens: raw little-endian ids
   std::string dtype = "uint16";     ///< tokens: "uint16" or "uint32"
   std::string order = "shuffled";   ///< "shuffled" or "sequential"

@@ -157,6 +157,26 @@ SchemaTable tokenizer_table() {
   return table;
 }
 
+SchemaTable arithmetic_table() {
+  SchemaTable table{
+      "data.arithmetic",
+      "Records made by the program: expressions over F_7[X]/(X^5) with right and wrong answers. In place of `files`.",
+      {key("problems", AT(data.arithmetic.problems), "expressions, all different").range(1, 1e8),
+       key("seed", AT(data.arithmetic.seed), "the problems follow from it, and not from the run's `seed`").at_least(0),
+       key("operations", AT(data.arithmetic.operations), "what expressions are made of")
+           .one_of({"negate", "add", "multiply", "compose"})
+           .not_empty(),
+       key("min_operations", AT(data.arithmetic.min_operations), "fewest operations of a problem").range(1, 100),
+       key("max_operations", AT(data.arithmetic.max_operations), "most operations of a problem").range(1, 100),
+       key("answers_right", AT(data.arithmetic.answers_right), "right answers to each problem").range(0, 1),
+       key("answers_wrong", AT(data.arithmetic.answers_wrong), "wrong answers to each problem").range(0, 10),
+       key("steps", AT(data.arithmetic.steps), "whether an answer shows each operation's result before its own")}};
+  table.is_given = AT(data.arithmetic.given);
+  table.give = [](Experiment& e) { e.data.arithmetic.given = true; };
+  table.kinds = {"records"};
+  return table;
+}
+
 SchemaTable train_table() {
   return {"train",
           "How long and in which portions: exactly one of `steps` and `epochs`.",
@@ -321,6 +341,7 @@ const std::vector<SchemaTable>& schema() {
       refused_table("value", "leave the table out: this version has no critic"),
       data_table(),
       tokenizer_table(),
+      arithmetic_table(),
       train_table(),
       optimizer_table(),
       schedule_table(),
