@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/crc32c.hpp"
 #include "base/error.hpp"
-#include "checkpoint/crc32c.hpp"
 
 namespace wmtp {
 

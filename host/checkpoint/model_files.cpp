@@ -6,8 +6,8 @@
 #include <optional>
 #include <set>
 
+#include "base/crc32c.hpp"
 #include "base/error.hpp"
-#include "checkpoint/crc32c.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors_folder.hpp"
 

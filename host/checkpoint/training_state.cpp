@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "base/crc32c.hpp"
 #include "base/error.hpp"
-#include "checkpoint/crc32c.hpp"
 #include "checkpoint/durable_file.hpp"
 #include "checkpoint/safetensors.hpp"
 

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli): the sum that stands beside every slice of a checkpoint. The processor's own instruction where
-// it has one (SSE4.2), tables elsewhere; both give the same value.
+// CRC-32C (Castagnoli): the sum that stands beside every slice of a checkpoint and every kept signal. The processor's
+// own instruction where it has one (SSE4.2), tables elsewhere; both give the same value.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Values are kept reflected: bit 31 is the coefficient of x^0. One crc32 instruction takes 8 bytes but three cycles to
 // answer, so three neighbouring lanes are summed at once and joined: a register that sees n more zero bytes is the
 // register times x^(8n) modulo the polynomial, which four table look-ups give for a fixed n.
-#include "checkpoint/crc32c.hpp"
+#include "base/crc32c.hpp"
 
 #include <array>
 #include <bit>
