@@ -67,13 +67,13 @@ TEST_F(BadPlugins, ThatNeverComesBackIsStopped) {
 
 TEST_F(BadPlugins, ThatIsTruncatedIsRefused) {
   std::filesystem::create_directories(folder_ / "pipelines");
-  std::filesystem::copy_file(plugins() / "pipelines/dft.so", folder_ / "pipelines/dft.so");
-  std::filesystem::resize_file(folder_ / "pipelines/dft.so",
-                               std::filesystem::file_size(folder_ / "pipelines/dft.so") / 2);
+  const std::filesystem::path cut = folder_ / "pipelines/value_objective.so";
+  std::filesystem::copy_file(plugins() / "pipelines/value_objective.so", cut);
+  std::filesystem::resize_file(cut, std::filesystem::file_size(cut) / 2);
   EXPECT_THROW(
       {
         try {
-          Catalog({folder_}).describe("pipeline", "dft");
+          Catalog({folder_}).describe("pipeline", "value_objective");
         } catch (const Error& error) {
           EXPECT_THAT(error.what(), HasSubstr("truncated"));
           throw;
@@ -90,7 +90,7 @@ TEST_F(BadPlugins, ThatWritesToStdoutIsHeardAllTheSame) { EXPECT_EQ(refusal("wri
 
 TEST_F(BadPlugins, GoodOnesAreDescribedByTheProgram) {
   const Catalog catalog({plugins()});
-  EXPECT_EQ(catalog.describe("pipeline", "dft").role, "weighting");
+  EXPECT_EQ(catalog.describe("pipeline", "value_objective").role, "objective");
   EXPECT_EQ(catalog.describe("adapter", "small_lora").options.size(), 2U);
   EXPECT_EQ(catalog.describe("pipeline", "rho1").options.size(), 3U);
 }

@@ -15,12 +15,12 @@ prefix=$folder/moved
 cp -r "$prefix/share/wmtp/template" "$folder/mine"
 "$cmake" -S "$folder/mine" -B "$folder/mine/build" -DCMAKE_PREFIX_PATH="$prefix"
 "$cmake" --build "$folder/mine/build"
-test -f "$folder/mine/build/lib/wmtp/plugins/pipelines/focal.so"
+test -f "$folder/mine/build/lib/wmtp/plugins/pipelines/ramp.so"
 
-"$prefix/bin/wmtp-host" plugins inspect focal --plugin-dir "$folder/mine/build/lib/wmtp/plugins" | tee "$folder/said"
-grep -q gamma "$folder/said"
+"$prefix/bin/wmtp-host" plugins inspect ramp --plugin-dir "$folder/mine/build/lib/wmtp/plugins" | tee "$folder/said"
+grep -q width "$folder/said"
 "$prefix/bin/wmtp-host" plugins list --plugin-dir "$folder/mine/build/lib/wmtp/plugins" > "$folder/list"
-grep -q focal "$folder/list"
+grep -q ramp "$folder/list"
 grep -q "$prefix/lib/wmtp/plugins" "$folder/list" || grep -q rho1 "$folder/list"
 
 # It changes a run: the same three steps with every token alike and with the new weights. The
@@ -50,18 +50,18 @@ END
     --db "$folder/runs.db" > "$folder/$1.log" 2>&1 || { cat "$folder/$1.log"; exit 1; }
 }
 run baseline
-run focal
+run ramp
 ce="SELECT m.value FROM metrics m JOIN runs r ON r.id = m.run_id WHERE m.name = 'train/ce' AND m.step = %d AND r.name = '%s'"
 ce_of() { "$prefix/bin/wmtp-host" sql "$(printf "$ce" "$1" "$2")" --csv --db "$folder/runs.db" | tail -n 1; }
-for step in 1 2 3; do echo "train/ce of step $step: baseline $(ce_of $step baseline), focal $(ce_of $step focal)"; done
-test -n "$(ce_of 3 focal)"
-test "$(ce_of 1 baseline)" = "$(ce_of 1 focal)"
-test "$(ce_of 2 baseline)" != "$(ce_of 2 focal)"
-test "$(ce_of 3 baseline)" != "$(ce_of 3 focal)"
+for step in 1 2 3; do echo "train/ce of step $step: baseline $(ce_of $step baseline), ramp $(ce_of $step ramp)"; done
+test -n "$(ce_of 3 ramp)"
+test "$(ce_of 1 baseline)" = "$(ce_of 1 ramp)"
+test "$(ce_of 2 baseline)" != "$(ce_of 2 ramp)"
+test "$(ce_of 3 baseline)" != "$(ce_of 3 ramp)"
 
 # Among the host's own: found without a word about where.
 "$cmake" --install "$folder/mine/build" --prefix "$prefix"
-"$prefix/bin/wmtp-host" plugins inspect focal > /dev/null
+"$prefix/bin/wmtp-host" plugins inspect ramp > /dev/null
 
 # No library of the installation looks for its parts in the build folder or in the current one.
 for file in "$prefix"/lib/*.so "$prefix"/lib/wmtp/plugins/*/*.so "$prefix"/bin/wmtp-host; do

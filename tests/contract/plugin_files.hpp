@@ -1,12 +1,15 @@
 // The plugins of this build, described by this process: the contract tests run good plugins only in it.
 #pragma once
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/sha256.hpp"
 #include "plugin/describe.hpp"
 #include "plugin/description_json.hpp"
 #include "plugin/installation.hpp"
+#include "plugin/loader.hpp"
+#include "plugin/options_binder.hpp"
 
 namespace wmtp::test {
 
@@ -30,6 +33,44 @@ inline PluginDescription described(const std::string& kind, const std::string& n
     if (json.at("kind") == kind && json.at("name") == name) return description_from_json(json);
   }
   throw std::runtime_error("this build has no " + kind + " '" + name + "'");
+}
+
+/// Names of the plugins of a kind that this build ships, in files or linked in; in alphabetical order.
+inline std::vector<std::string> shipped(const std::string& kind) {
+  std::vector<std::string> names;
+  for (const PluginEntry* entry : detail::BuiltIn::all()) {
+    if (kind == entry->kind) names.push_back(entry->name);
+  }
+  const auto folder = own_plugin_folder() / (kind + "s");
+  if (std::filesystem::exists(folder)) {
+    for (const auto& file : std::filesystem::directory_iterator(folder)) names.push_back(file.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// A shipped plugin's entry, without the host's questions to it.
+inline const PluginEntry& entry_of(const std::string& kind, const std::string& name) {
+  for (const PluginEntry* entry : detail::BuiltIn::all()) {
+    if (kind == entry->kind && name == entry->name) return *entry;
+  }
+  return open_plugin(own_plugin_folder() / (kind + "s") / (name + ".so"));
+}
+
+/// A shipped weighting with its options set; around `inner` where it is a wrapper.
+inline std::unique_ptr<Weighting> weighting(const std::string& name, const OptionValues& options = {},
+                                            Weighting* inner = nullptr) {
+  const PluginEntry& entry = entry_of("pipeline", name);
+  std::unique_ptr<Weighting> made;
+  if (std::string(entry.role) == "wrapper") {
+    auto* const wrapper = static_cast<Wrapper*>(entry.create());
+    made.reset(wrapper);
+    wrapper->wrap(*inner);
+  } else {
+    made.reset(static_cast<Weighting*>(entry.create()));
+  }
+  bind_options(name, *made, options);
+  return made;
 }
 
 }  // namespace wmtp::test

@@ -1,5 +1,5 @@
-"""What the sdk carries beyond the shipped plugins: a token-wise weighting, a random control, an objective on a value
-head, a small LoRA. The token-wise weighting is also compared with PyTorch, in tests/parity."""
+"""What the sdk carries, in real runs: weightings that draw, remember or know the tokens give the same numbers in every
+layout; and the plugins of the tests, an objective on a value head and a small LoRA."""
 import pytest
 from checkpoint import model_tensors
 from compare import assert_losses_close, assert_tensors_close
@@ -9,16 +9,31 @@ OURS = {"WMTP_PLUGIN_PATH": TEST_PLUGINS}
 LAYOUTS = [(1, 4), (2, 2), (4, 1)]
 
 
-def test_a_random_control_keeps_its_share_and_is_the_same_in_every_layout(place):
+def losses_in_every_layout(place, pipeline):
     losses = []
     for ranks, batch in LAYOUTS:
-        place.run(env=OURS, pipeline={"plugin": "random_control", "keep": 0.6}, train__steps=4,
-                  parallel__processes=ranks, train__batch_size=batch)
+        place.run(pipeline=pipeline, train__steps=4, parallel__processes=ranks, train__batch_size=batch)
         losses.append(place.log.losses())
-        for share in place.log.metric("control/selection_ratio").values():
-            assert share == pytest.approx(0.6, abs=0.08)
     for other in losses[1:]:
         assert_losses_close(other, losses[0], 1e-6)
+
+
+def test_a_random_control_keeps_its_share_and_is_the_same_in_every_layout(place):
+    losses_in_every_layout(place, {"plugin": "random", "keep": 0.6})
+    for share in place.log.metric("random/selection_ratio").values():
+        assert share == pytest.approx(0.6, abs=0.08)
+
+
+@pytest.mark.parametrize("pipeline", [
+    {"plugin": "random", "kind": "lognormal"},
+    {"plugin": "frequency"},
+    {"plugin": "truncation", "drop": 0.2, "warmup_steps": 1},
+    {"plugin": "focal"},
+], ids=lambda pipeline: pipeline["plugin"])
+def test_small_weightings_give_the_same_numbers_in_every_layout(place, pipeline):
+    losses_in_every_layout(place, pipeline)
+    means = place.log.metric("weights/mean").values()
+    assert any(abs(mean - 1) > 1e-3 for mean in means), "the weights change nothing"
 
 
 def test_an_objective_teaches_a_value_head(place):

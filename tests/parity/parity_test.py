@@ -5,7 +5,6 @@ import pytest
 from checkpoint import model_tensors, state_tensors, step_folders
 from compare import assert_losses_close, assert_tensors_close
 from mtp_model import Shape
-from paths import TEST_PLUGINS
 from reference import Recipe
 from start import POLICY, RHO1_KEYS, keys_of, train_reference
 
@@ -19,7 +18,6 @@ GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=e
 DEFAULT_EPS = 1e-8
 CLOSE, CLOSE_WITH_DEFAULT_EPS = 3e-6, 1e-4
 
-OURS = {"WMTP_PLUGIN_PATH": TEST_PLUGINS}  # dft is one of them
 CASES = {
     "baseline": (POLICY, Recipe()),
     "default-eps": (POLICY, Recipe(eps=DEFAULT_EPS)),
@@ -58,7 +56,7 @@ def changes_for(shape, recipe):
 def test_losses_and_parameters_equal_pytorch(place, case):
     shape, recipe = CASES[case]
     wanted = train_reference(place.folder, shape, recipe)
-    place.run(env=OURS, **changes_for(shape, recipe))
+    place.run(**changes_for(shape, recipe))
     assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
     close = CLOSE_WITH_DEFAULT_EPS if recipe.eps == DEFAULT_EPS else CLOSE
     assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, close)
@@ -70,7 +68,7 @@ def test_gradients_of_the_first_step_equal_pytorch(place, case):
     shape, recipe = CASES[case]
     recipe = Recipe(**{**vars(recipe), "steps": 1, "clip_norm": 0.0, "betas": (0.5, 0.95)})
     wanted = train_reference(place.folder, shape, recipe)
-    place.run(env=OURS, checkpoint__every_steps=1, **changes_for(shape, recipe))
+    place.run(checkpoint__every_steps=1, **changes_for(shape, recipe))
     step_folder, = step_folders(place.log.folder())
     gradients = {name: 2 * moment for name, moment in state_tensors(step_folder, "exp_avg").items()}
     assert_tensors_close(gradients, wanted.first_gradients, 1e-5)

@@ -1,5 +1,8 @@
-// dft: w = p = exp(-loss), detached ("dynamic fine-tuning", arXiv 2508.05629). The smallest token-wise weighting.
+// dft: w = p = exp(-loss), the policy's probability of the token, not differentiated ("dynamic fine-tuning", Wu et al.
+// 2025, arXiv 2508.05629): a token counts the more, the better the policy knows it already.
 #include <wmtp/plugin.hpp>
+
+namespace {
 
 class Dft : public wmtp::Weighting {
  public:
@@ -8,5 +11,7 @@ class Dft : public wmtp::Weighting {
     return wmtp::Weights::by_source(step.get({"policy", "loss"}).neg().exp());
   }
 };
+
+}  // namespace
 
 WMTP_PIPELINE(Dft, "dft", "1.0", "a token counts by the policy's probability of it")

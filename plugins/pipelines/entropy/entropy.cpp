@@ -1,0 +1,35 @@
+// entropy: w = 1 where H >= quantile(H, 1 - share), else 0, with H the entropy of the policy's distribution: only the
+// tokens at which the policy is least decided are trained (Wang et al. 2025, "Beyond the 80/20 Rule", arXiv 2506.01939;
+// share = 0.2 as there). The quantile is over the valid tokens of the head's micro-batch on all ranks; ties are kept.
+#include <wmtp/plugin.hpp>
+
+namespace {
+
+using wmtp::Tensor;
+
+class Entropy : public wmtp::Weighting {
+ public:
+  void options(wmtp::Options& o) override {
+    o.number("share", share_, "share of the tokens that is kept: those of the highest entropy", 1e-6, 1);
+  }
+  wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {{"policy", "entropy"}}}; }
+
+  wmtp::Weights weigh(wmtp::Step& step) override {
+    const Tensor entropy = step.get({"policy", "entropy"}), valid = step.valid();
+    const Tensor threshold = step.across().quantile(entropy, valid, 1 - share_);
+    const Tensor selected = (entropy >= threshold).logical_and(valid).to(at::kFloat);
+    const Tensor any = at::isfinite(threshold);  // NaN: no valid token on any rank
+    step.metric("entropy/threshold", at::where(any, threshold, 0), any);
+    step.metric("entropy/selection_ratio", selected.sum(), valid.sum());
+    step.metric("entropy/mean", entropy.sum(), valid.sum());
+    step.metric("entropy/mean_selected", (entropy * selected).sum(), selected.sum());
+    return wmtp::Weights::by_source(selected);
+  }
+
+ private:
+  double share_ = 0.2;
+};
+
+}  // namespace
+
+WMTP_PIPELINE(Entropy, "entropy", "1.0", "keeps the tokens at which the policy is least decided")

@@ -1,0 +1,34 @@
+// mile: w = a (sigma + H)^gamma, with H the entropy of the policy's distribution, not differentiated, and a = 1 over
+// the mean of (sigma + H)^gamma over the valid tokens of the head's micro-batch on all ranks, so that the mean weight
+// is 1 (Su et al. 2023, "MiLe Loss", arXiv 2310.19531; sigma = gamma = 1 as there).
+#include <wmtp/plugin.hpp>
+
+namespace {
+
+using wmtp::Tensor;
+
+class Mile : public wmtp::Weighting {
+ public:
+  void options(wmtp::Options& o) override {
+    o.number("gamma", gamma_, "how fast the weight grows with the entropy", 0, 10);
+    o.number("sigma", sigma_, "added to the entropy: what a token that is certain still counts", 1e-3, 100);
+  }
+  wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {{"policy", "entropy"}}}; }
+
+  wmtp::Weights weigh(wmtp::Step& step) override {
+    const Tensor entropy = step.get({"policy", "entropy"}), valid = step.valid();
+    const Tensor scale = (entropy.clamp_min(0) + sigma_).pow(gamma_) * valid;
+    const Tensor total = step.across().sum(at::stack({scale.sum(at::kDouble), valid.sum().to(at::kDouble)}));
+    const Tensor mean = total[0] / total[1].clamp_min(1);
+    step.metric("mile/entropy", entropy.sum(), valid.sum());
+    // Without a valid token anywhere the mean is zero, and so is every weight.
+    return wmtp::Weights::by_source((scale / mean.clamp_min(1e-30)).to(at::kFloat));
+  }
+
+ private:
+  double gamma_ = 1, sigma_ = 1;
+};
+
+}  // namespace
+
+WMTP_PIPELINE(Mile, "mile", "1.0", "tokens at which the policy is undecided count more; the mean weight is 1")

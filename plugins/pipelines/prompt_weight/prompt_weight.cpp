@@ -1,0 +1,24 @@
+// prompt_weight: w = weight for a token of the prompt, 1 for a token of the answer: the prompt is learned too, but less
+// (a common option of fine-tuning services; studied by Huerta-Enochian and Ko 2024, arXiv 2401.13586). weight = 0
+// leaves prompts out and still divides by their number; weight = 1 makes no difference between the two.
+#include <wmtp/plugin.hpp>
+
+namespace {
+
+class PromptWeight : public wmtp::Weighting {
+ public:
+  void options(wmtp::Options& o) override { o.number("weight", weight_, "what a token of the prompt counts", 0, 10); }
+  wmtp::Needs needs() const override { return {.when = wmtp::When::before, .prompts = true}; }
+
+  wmtp::Weights weigh(wmtp::Step& step) override {
+    const wmtp::Tensor prompt = step.batch().kind.eq(1).to(at::kFloat);
+    return wmtp::Weights::by_target(1 + (weight_ - 1) * prompt);
+  }
+
+ private:
+  double weight_ = 0.1;
+};
+
+}  // namespace
+
+WMTP_PIPELINE(PromptWeight, "prompt_weight", "1.0", "trains on prompts too, with a weight of their own")

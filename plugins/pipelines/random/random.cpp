@@ -1,0 +1,64 @@
+// random: weights that know nothing of the tokens, the control of every selection and weighting.
+//
+//   kind = "keep"       w = 1 where u < keep, else 0, for each head and position: beside rho1
+//   kind = "lognormal"  w = clamp(exp(mu + sigma z), min, max) for each token: beside verifiable; the defaults are the
+//                       mean and deviation of a trained critic's weights, and their clamp (wooshikwon/weighted_mtp)
+//
+// z = Phi^-1(u) is normal (inverse of the distribution function); mean and deviation are the weights' before the clamp:
+// sigma^2 = ln(1 + deviation^2 / mean^2), mu = ln(mean) - sigma^2 / 2. u is uniform, the same in every layout.
+#include <cmath>
+#include <wmtp/plugin.hpp>
+
+namespace {
+
+using wmtp::Tensor;
+
+struct LogNormal {
+  double mean = 1.328, deviation = 0.981, min = 0.1, max = 3;
+  bool operator==(const LogNormal&) const = default;
+};
+constexpr double default_keep = 0.6;
+
+class Random : public wmtp::Weighting {
+ public:
+  void options(wmtp::Options& o) override {
+    o.text("kind", kind_, "keep = a share of the tokens, lognormal = uneven weights", {"keep", "lognormal"});
+    o.number("keep", keep_, "keep: share of the tokens that is kept", 1e-6, 1);
+    o.number("mean", shape_.mean, "lognormal: mean of the weights before the clamp", 1e-3, 1e3);
+    o.number("deviation", shape_.deviation, "lognormal: their standard deviation before the clamp", 0, 1e3);
+    o.number("min", shape_.min, "lognormal: smallest weight", 0, 1e3);
+    o.number("max", shape_.max, "lognormal: largest weight", 0, 1e3);
+  }
+
+  wmtp::Needs needs() const override {
+    if (shape_.min > shape_.max) throw wmtp::BadOption("min", "min is above max");
+    if (kind_ == "keep" && shape_ != LogNormal{})
+      throw wmtp::BadOption("kind", "mean, deviation, min and max belong to kind = \"lognormal\"");
+    if (kind_ == "lognormal" && keep_ != default_keep) throw wmtp::BadOption("keep", "keep belongs to kind = \"keep\"");
+    return {.when = wmtp::When::before};
+  }
+
+  wmtp::Weights weigh(wmtp::Step& step) override {
+    const Tensor u = step.uniform(0), valid = step.valid();
+    if (kind_ == "lognormal") return wmtp::Weights::by_target(lognormal(u.select(-1, 0)));
+    const Tensor selected = u.lt(keep_).logical_and(valid);
+    step.metric("random/selection_ratio", selected.sum(), valid.sum());
+    return wmtp::Weights::by_source(selected.to(at::kFloat));
+  }
+
+ private:
+  Tensor lognormal(const Tensor& u) const {
+    const double variance = std::log1p(std::pow(shape_.deviation / shape_.mean, 2));
+    const Tensor z = at::special_ndtri(u.to(at::kDouble).clamp_min(1e-12));  // u = 0 would be minus infinity
+    const Tensor weights = (z * std::sqrt(variance) + (std::log(shape_.mean) - variance / 2)).exp();
+    return weights.clamp(shape_.min, shape_.max).to(at::kFloat);
+  }
+
+  std::string kind_ = "keep";
+  double keep_ = default_keep;
+  LogNormal shape_;
+};
+
+}  // namespace
+
+WMTP_PIPELINE(Random, "random", "1.0", "weights by chance, a share or log-normal: a control")

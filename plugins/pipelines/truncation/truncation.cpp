@@ -1,0 +1,54 @@
+// truncation: w = 1 where loss < t, else 0: the tokens of the highest loss, which noise is among, are dropped (Kang and
+// Hashimoto 2020, "Improved Natural Language Generation via Loss Truncation", arXiv 2004.14589; there whole sequences).
+//
+// t is a running quantile, one a head: the first micro-batch's quantile(loss, 1 - drop) over the valid tokens of all
+// ranks, then t <- t + momentum (quantile - t). A micro-batch is judged by what stood before it, so that one that is
+// all noise does not raise its own limit; the first `warmup_steps` optimizer steps keep everything.
+#include <limits>
+#include <wmtp/plugin.hpp>
+
+namespace {
+
+using wmtp::Tensor;
+
+class Truncation : public wmtp::Weighting {
+ public:
+  void options(wmtp::Options& o) override {
+    o.number("drop", drop_, "share of the tokens that is dropped: those of the highest loss", 0, 0.999999);
+    o.number("momentum", momentum_, "how much of a micro-batch's quantile goes into the running one", 1e-6, 1);
+    o.integer("warmup_steps", warmup_steps_, "optimizer steps at the start that keep every token", 1);
+  }
+  wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {{"policy", "loss"}}}; }
+
+  wmtp::Weights weigh(wmtp::Step& step) override {
+    const Tensor loss = step.get({"policy", "loss"}), valid = step.valid();
+    const Tensor selected = keep(step, loss, valid).to(at::kFloat);
+    step.metric("truncation/selection_ratio", selected.sum(), valid.sum());
+    step.metric("truncation/ce_dropped", (loss * (valid.to(at::kFloat) - selected)).sum(),
+                valid.sum() - selected.sum());
+    return wmtp::Weights::by_source(selected);
+  }
+
+ private:
+  Tensor keep(wmtp::Step& step, const Tensor& loss, const Tensor& valid) const {
+    if (drop_ == 0) return valid;
+    // Infinite until the head has had a valid token: that keeps everything.
+    constexpr float none = std::numeric_limits<float>::infinity();
+    Tensor& thresholds = step.state("threshold", at::full({step.heads()}, none, loss.options()));
+    const Tensor before = thresholds[step.head() - 1].clone();
+    const Tensor now = step.across().quantile(loss, valid, 1 - drop_);
+    const Tensor after = at::where(at::isinf(before), now, at::lerp(before, now, momentum_));
+    thresholds[step.head() - 1].copy_(at::where(at::isnan(now), before, after));  // NaN: no valid token on any rank
+    if (step.number() <= warmup_steps_) return valid;
+    const Tensor known = at::isfinite(before);
+    step.metric("truncation/threshold", at::where(known, before, 0), known);
+    return (loss < before).logical_and(valid);
+  }
+
+  double drop_ = 0.1, momentum_ = 0.1;
+  int64_t warmup_steps_ = 10;
+};
+
+}  // namespace
+
+WMTP_PIPELINE(Truncation, "truncation", "1.0", "drops the tokens whose loss is above a running quantile")
