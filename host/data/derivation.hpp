@@ -4,7 +4,7 @@
 //
 //   -31400=46300
 //   31400+20010=51410
-//   31400*20010=326,301123,...=62161
+//   31400*20010=326,3001222,...=62131
 //   31400@20010                      then the lines of Horner's rule, the last of which has the result
 //   #62105                           the answer, after a mark of its own
 //

@@ -30,6 +30,7 @@ class Rules {
     lengths();
     steps();
     data();
+    arithmetic();
     tokenizer();
     reference(reads);
   }
@@ -138,6 +139,30 @@ class Rules {
     if (!needed.empty() && !bound_.has("data." + needed)) {
       diagnostics_.add(bound_.keys.at("data"),
                        "[data] lacks " + needed + ", which kind " + quote(e_.data.kind) + " needs");
+    }
+  }
+
+  void arithmetic() {
+    if (!bound_.has("data.arithmetic") || !bound_.good({"data", "data.kind"}) || e_.data.kind != "records") return;
+    const ArithmeticConfig& a = e_.data.arithmetic;
+    if (bound_.has("data.files")) {
+      refuse_key("data.files", "found both files and [data.arithmetic], wanted one of them",
+                 "the table makes the records that files would name");
+    }
+    if (bound_.good({"data.arithmetic.min_operations", "data.arithmetic.max_operations"}) &&
+        a.min_operations > a.max_operations) {
+      refuse("data.arithmetic.min_operations", "found min_operations " + number(a.min_operations) +
+                                                   ", wanted at most max_operations = " + number(a.max_operations));
+    }
+    if (bound_.good({"data.arithmetic.answers_right", "data.arithmetic.answers_wrong"}) &&
+        a.answers_right + a.answers_wrong == 0) {
+      refuse("data.arithmetic.answers_wrong",
+             "found neither answers_right nor answers_wrong, wanted at least one answer to each problem");
+    }
+    const std::set<std::string> operations(a.operations.begin(), a.operations.end());
+    if (bound_.good({"data.arithmetic.operations"}) && operations.size() < a.operations.size()) {
+      refuse("data.arithmetic.operations", "found an operation twice, wanted each at most once",
+             "all that are named are drawn alike");
     }
   }
 
