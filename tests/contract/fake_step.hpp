@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 #include <wmtp/plugin.hpp>
 
 namespace wmtp::test {
@@ -31,6 +32,8 @@ class FakeStep final : public Step, public Across {
   std::map<std::string, Tensor> signals;                     ///< "policy.loss"
   std::map<std::string, std::pair<double, double>> metrics;  ///< sum, count
   std::pair<Tensor, Tensor> other_rank;                      ///< its values and valid, for quantile
+  std::vector<Tensor> other_sums;                            ///< what it adds to the first, second … sum
+  std::map<std::string, Tensor> states;                      ///< what the plugin keeps from step to step
   int collectives = 0;
   int64_t head_in_hand = 1;
   int64_t step = 1;
@@ -62,7 +65,7 @@ class FakeStep final : public Step, public Across {
     return at::rand(valid_.sizes());
   }
   Tensor& state(const std::string& name, const Tensor& first) override {
-    return states_.try_emplace(name, first.clone()).first->second;
+    return states.try_emplace(name, first.clone()).first->second;
   }
   void metric(const std::string& name, const Tensor& sum, const Tensor& count) override {
     metrics[name].first += sum.item<double>();
@@ -71,7 +74,7 @@ class FakeStep final : public Step, public Across {
 
   Tensor sum(const Tensor& values) override {
     ++collectives;
-    return values;
+    return sums_asked_ < other_sums.size() ? values + other_sums[sums_asked_++] : values.clone();
   }
   Tensor quantile(const Tensor& values, const Tensor& valid, double q) override {
     ++collectives;
@@ -85,7 +88,25 @@ class FakeStep final : public Step, public Across {
 
  private:
   Tensor valid_;
-  std::map<std::string, Tensor> states_;
+  size_t sums_asked_ = 0;
 };
+
+/// Rows of answers for the pipelines that read values: one letter a position ('p' prompt, 'a' answer, '.' padding), and
+/// whether each row is right (1, 0, -1 not known).
+inline Batch answer_batch(const std::vector<std::string>& rows, const std::vector<int64_t>& correct) {
+  Batch batch;
+  const auto B = static_cast<int64_t>(rows.size()), S = static_cast<int64_t>(rows.at(0).size());
+  batch.kind = at::zeros({B, S}, at::kByte);
+  for (int64_t b = 0; b < B; ++b)
+    for (int64_t s = 0; s < S; ++s) {
+      const char letter = rows[size_t(b)].at(size_t(s));
+      batch.kind[b][s] = letter == 'a' ? 2 : letter == 'p' ? 1 : 0;
+    }
+  batch.tokens = at::zeros({B, S}, at::kLong);
+  batch.sequence = at::arange(B, at::kLong);
+  batch.correct = at::tensor(correct, at::kLong);
+  batch.partner = at::full({B}, -1, at::kLong);
+  return batch;
+}
 
 }  // namespace wmtp::test
