@@ -14,12 +14,13 @@ using test::FakeStep;
 
 TEST(Plugins, TellTheirOptionsAndReads) {
   const PluginDescription rho1 = described("pipeline", "rho1");
-  ASSERT_EQ(rho1.options.size(), 3U);
+  ASSERT_EQ(rho1.options.size(), 5U);
   EXPECT_EQ(rho1.options[0].name, "keep");
   EXPECT_EQ(rho1.options[0].default_value, OptionValue(0.6));
   EXPECT_EQ(rho1.options[0].max, 1.0);
   EXPECT_GT(rho1.options[0].min, 0.0);
-  EXPECT_EQ(rho1.options[1].choices, (std::vector<std::string>{"signed", "absolute", "difficult"}));
+  EXPECT_EQ(rho1.options[1].choices,
+            (std::vector<std::string>{"signed", "absolute", "difficult", "self_loss", "self_entropy", "self_both"}));
   EXPECT_EQ(rho1.options[2].type, OptionSpec::Type::flag);
   EXPECT_EQ(rho1.reads, (std::vector<std::string>{"policy.loss", "reference.loss"}));
   EXPECT_TRUE(described("pipeline", "baseline").reads.empty());

@@ -1,9 +1,10 @@
 // rho1 against hand-made losses: which tokens it keeps, and what it says of them.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "fake_step.hpp"
-#include "plugin/loader.hpp"
-#include "plugin_files.hpp"
+#include "made_plugin.hpp"
 
 namespace wmtp {
 namespace {
@@ -14,7 +15,7 @@ Tensor row(std::vector<float> values) { return at::tensor(values).reshape({1, -1
 Tensor mask(std::vector<int64_t> values) { return at::tensor(values).reshape({1, -1}).to(at::kBool); }
 
 std::vector<float> run(FakeStep& step, const OptionValues& options) {
-  const auto rho1 = create_weighting(test::described("pipeline", "rho1"), options);
+  const auto rho1 = test::made<Weighting>("rho1", options);
   const Weights weights = rho1->weigh(step);
   EXPECT_EQ(weights.meaning, Weights::Meaning::by_source);
   EXPECT_EQ(weights.values.sizes(), step.valid().sizes());
@@ -50,6 +51,76 @@ TEST(Rho1, TheModesScoreDifferently) {
   EXPECT_EQ(run(signed_mode, {{"keep", 0.4}, {"mode", "signed"}}), (std::vector<float>{0, 0, 1, 0, 1, 0}));
   FakeStep difficult = five_tokens();
   EXPECT_EQ(run(difficult, {{"keep", 0.2}, {"mode", "difficult"}}), (std::vector<float>{0, 1, 0, 0, 0, 0}));
+}
+
+/// As above, with reference entropies 4 1 2 3 0.
+FakeStep five_with_entropies() {
+  FakeStep step = five_tokens();
+  step.signals["reference.entropy"] = row({4, 1, 2, 3, 0, 0});
+  return step;
+}
+
+TEST(Rho1, SelfReferenceKeepsWhatTheReferenceFindsEasyOrIsSureOf) {
+  // Reference losses 1 3 1 1 1: the share that is kept has the lowest.
+  FakeStep loss = five_with_entropies(), entropy = five_with_entropies(), both = five_with_entropies();
+  EXPECT_EQ(run(loss, {{"keep", 0.6}, {"mode", "self_loss"}}), (std::vector<float>{1, 0, 1, 1, 1, 0}));
+  // quantile 0.4 of -4 -3 -2 -1 0 is -2.4
+  EXPECT_EQ(run(entropy, {{"keep", 0.6}, {"mode", "self_entropy"}}), (std::vector<float>{0, 1, 1, 0, 1, 0}));
+  EXPECT_EQ(run(both, {{"keep", 0.6}, {"mode", "self_both"}}), (std::vector<float>{0, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(both.metrics.at("rho1/selection_ratio"), (std::pair<double, double>{2, 5}));
+  EXPECT_EQ(both.collectives, 2);
+}
+
+TEST(Rho1, ReadsEntropiesOnlyWhereTheModeNeedsThem) {
+  const auto reads = [](const char* mode) {
+    std::string text;
+    for (const Read& read : test::made<Weighting>("rho1", {{"mode", mode}})->needs().reads)
+      text += read.model + "." + read.what + " ";
+    return text;
+  };
+  EXPECT_EQ(reads("signed"), "policy.loss reference.loss ");
+  EXPECT_EQ(reads("self_loss"), "policy.loss reference.loss ");
+  EXPECT_EQ(reads("self_entropy"), "policy.loss reference.loss reference.entropy ");
+  EXPECT_EQ(reads("self_both"), "policy.loss reference.loss reference.entropy ");
+}
+
+TEST(Rho1, SoftWeightsAreASoftmaxOfMeanOne) {
+  FakeStep step = five_tokens();
+  const std::vector<float> weights = run(step, {{"selection", "soft"}, {"temperature", 2.0}});
+  const std::vector<double> excess = {1, -2, 3, 0, 5};
+  double sum = 0;
+  for (const double x : excess) sum += std::exp(x / 2);
+  for (size_t i = 0; i < excess.size(); ++i) EXPECT_NEAR(weights[i], 5 * std::exp(excess[i] / 2) / sum, 1e-5);
+  EXPECT_EQ(weights[5], 0);
+  EXPECT_EQ(step.metrics.at("rho1/excess_mean"), (std::pair<double, double>{7, 5}));
+  EXPECT_EQ(step.metrics.count("rho1/selection_ratio"), 0U);
+}
+
+TEST(Rho1, SoftWeightsAreOverAllRanksUnlessToldOtherwise) {
+  FakeStep all = five_tokens(), here = five_tokens();
+  // The other rank has one token of excess 6, the largest: it adds one token and exp(0) to the sums.
+  for (FakeStep* step : {&all, &here})
+    step->other_rank = {row({6}), mask({1})}, step->other_sums = {at::tensor({1.0, 1.0}, at::kDouble)};
+  double sum = 1;
+  for (const double x : {1, -2, 3, 0, 5}) sum += std::exp(x - 6);
+  EXPECT_NEAR(run(all, {{"selection", "soft"}})[4], 6 * std::exp(-1) / sum, 1e-5);
+  run(here, {{"selection", "soft"}, {"per_rank", true}});
+  EXPECT_EQ(here.collectives, 0);
+}
+
+TEST(Rho1, ASoftmaxOfFarScoresStaysFinite) {
+  FakeStep step = step_with(row({90, 0, 50, 7}), row({0, 90, 0, 7}), mask({1, 1, 1, 0}));
+  EXPECT_EQ(run(step, {{"selection", "soft"}, {"temperature", 1e-6}}), (std::vector<float>{3, 0, 0, 0}));
+  FakeStep nothing = step_with(row({0, 0}), row({0, 0}), mask({0, 0}));
+  EXPECT_EQ(run(nothing, {{"selection", "soft"}}), (std::vector<float>{0, 0}));
+}
+
+TEST(Rho1, RefusesOptionsThatContradict) {
+  const auto refused = [](const OptionValues& o) { return test::refused_option(*test::made<Weighting>("rho1", o)); };
+  EXPECT_EQ(refused({{"temperature", 0.5}}), "temperature");
+  EXPECT_EQ(refused({{"selection", "soft"}, {"keep", 0.5}}), "keep");
+  EXPECT_EQ(refused({{"selection", "soft"}, {"mode", "self_both"}}), "selection");
+  EXPECT_EQ(refused({{"selection", "soft"}, {"mode", "self_entropy"}, {"temperature", 0.5}}), "");
 }
 
 TEST(Rho1, KeepsTies) {

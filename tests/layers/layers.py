@@ -3,7 +3,7 @@
 1. Rooms: a file of host/ROOM includes its own room, rooms on lower floors, and base; the floors are those of
    docs/architecture.md, so the page and the rule cannot differ. Files that lie in host/ itself are the room `main`.
 2. The sdk includes the sdk, ATen and the standard library; the rooms that the page names may include the sdk.
-3. Plugins (those of tests too) include the sdk and their own folder.
+3. Plugins (those of tests too) include the sdk, their own folder and shared/ beside it.
 4. What is linked into the core or the program includes no LibTorch and no sdk, by whatever way.
 5. A source file over 400 lines says why in the comment it begins with ("over 400 lines because ...").
 6. No file names a path of a developer's machine.
@@ -96,12 +96,14 @@ def check_plugins(root):
         for file in source_files(folder):
             for include in includes_of(file):
                 if include.quoted:
-                    bad = not (file.parent / include.name).is_file() or ".." in include.name
+                    local = include.name.removeprefix("../shared/")  # headers that pipelines share, beside them
+                    bad = not (file.parent / include.name).is_file() or ".." in local
                 else:
                     bad = "/" in include.name and not include.name.startswith("wmtp/") \
                         and not allowed_libtorch(include.name)
                 if bad:
-                    yield file, include.line, f"a plugin includes {include.name}: only the sdk and its own folder"
+                    yield file, include.line, \
+                        f"a plugin includes {include.name}: only the sdk, its own folder and ../shared"
 
 
 def core_files(root):

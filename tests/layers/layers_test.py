@@ -18,8 +18,10 @@ SOUND = {
     "host/data/batches.cpp": '#include <ATen/ATen.h>\n',
     "host/base/error.hpp": "#include <string>\n",
     "sdk/include/wmtp/step.hpp": "#include <ATen/ATen.h>\n#include <string>\n",
-    "plugins/pipelines/rho1/rho1.cpp": '#include <wmtp/step.hpp>\n#include "local.hpp"\n',
+    "plugins/pipelines/rho1/rho1.cpp":
+        '#include <wmtp/step.hpp>\n#include "local.hpp"\n#include "../shared/math.hpp"\n',
     "plugins/pipelines/rho1/local.hpp": "#include <vector>\n",
+    "plugins/pipelines/shared/math.hpp": "#include <wmtp/step.hpp>\n",
 }
 
 
@@ -49,6 +51,9 @@ def test_a_sound_house_has_no_violations(tmp_path):
     ("sdk/include/wmtp/step.hpp", "#include <torch/torch.h>\n", "the sdk includes torch/torch.h"),
     ("sdk/include/wmtp/step.hpp", "#include <train/trainer.hpp>\n", "the sdk includes train/trainer.hpp"),
     ("plugins/pipelines/rho1/rho1.cpp", '#include "train/trainer.hpp"\n', "a plugin includes train/trainer.hpp"),
+    ("plugins/pipelines/focal/focal.cpp", '#include "../rho1/local.hpp"\n', "a plugin includes ../rho1/local.hpp"),
+    ("plugins/pipelines/focal/focal.cpp", '#include "../shared/../rho1/local.hpp"\n',
+     "a plugin includes ../shared/../rho1"),
     ("tests/plugins/dft.cpp", "#include <torch/torch.h>\n", "a plugin includes torch/torch.h"),
     ("host/data/corpus.cpp", "#include <ATen/ATen.h>\n", "the core includes ATen/ATen.h"),
     ("host/base/error.hpp", "#include <c10/util/Exception.h>\n", "the core includes c10/util/Exception.h, reached"),

@@ -1,67 +1,112 @@
 // rho1: selective language modelling (Lin et al. 2024, "Rho-1: Not All Tokens Are What You Need", arXiv 2404.07965,
-// equations 3 to 5), applied to each head of a multi-token model on its own.
+// equations 3 to 5; self-reference: section 3.4 and appendix H), applied to each head of a multi-token model on its
+// own.
 //
 //   score = policy loss - reference loss          "signed": what the reference has learned and the policy has not
 //           |policy loss - reference loss|        "absolute"
 //           reference loss                        "difficult"
-//   w = 1 where score >= quantile(score, 1 - keep), else 0; ties are kept
+//           -(reference loss)                     "self_loss": what a reference trained on the same text finds easy
+//           -(reference entropy)                  "self_entropy": where it is sure
+//   hard    w = 1 where score >= quantile(score, 1 - keep), else 0; ties are kept. "self_both" keeps what both
+//           self_loss and self_entropy keep, each with its own share `keep`
+//   soft    w = N * softmax(score / temperature) over the N tokens: mean 1, every token counts (an extension that the
+//           paper's appendix C names as future work)
 //
-// The quantile is torch.quantile (linear interpolation) over the valid tokens of the head's micro-batch: of all ranks,
-// or with per_rank of this rank alone, which needs no exchange and depends on the layout.
+// The quantile is torch.quantile (linear interpolation). It and the softmax are over the valid tokens of the head's
+// micro-batch: of all ranks, or with per_rank of this rank alone, which needs no exchange and depends on the layout.
 #include <wmtp/plugin.hpp>
 
 namespace {
 
+using wmtp::BadOption;
 using wmtp::Tensor;
 
 class Rho1 : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
     o.number("keep", keep_, "share of the tokens that is kept", 1e-6, 1);
-    o.text("mode", mode_, "score: signed = policy - reference, absolute = |policy - reference|, difficult = reference",
-           {"signed", "absolute", "difficult"});
+    o.text(
+        "mode", mode_,
+        "score: signed = policy - reference, absolute = |policy - reference|, difficult = reference; self-reference: "
+        "self_loss = low reference loss, self_entropy = low reference entropy, self_both = both",
+        {"signed", "absolute", "difficult", "self_loss", "self_entropy", "self_both"});
     o.flag("per_rank", per_rank_, "threshold over this rank's tokens alone instead of all ranks'");
+    o.text("selection", selection_, "hard keeps a share of the tokens, soft weighs all of them by a softmax",
+           {"hard", "soft"});
+    o.number("temperature", temperature_, "soft: the smaller, the more uneven the weights, in nats", 1e-6, 1e6);
   }
 
   wmtp::Needs needs() const override {
-    return {.when = wmtp::When::head, .reads = {{"policy", "loss"}, {"reference", "loss"}}};
+    check();
+    wmtp::Needs needs{.when = wmtp::When::head, .reads = {{"policy", "loss"}, {"reference", "loss"}}};
+    if (reads_entropy()) needs.reads.push_back({"reference", "entropy"});
+    return needs;
   }
 
   wmtp::Weights weigh(wmtp::Step& step) override {
     const Tensor policy = step.get({"policy", "loss"}), reference = step.get({"reference", "loss"});
-    const Tensor valid = step.valid(), excess = policy - reference;
-    const Tensor selected = select(step, score(excess, reference), valid).logical_and(valid).to(at::kFloat);
-    report(step, policy, excess, valid.to(at::kFloat), selected);
+    const Tensor valid = step.valid(), excess = policy - reference, counted = valid.to(at::kFloat);
+    step.metric("rho1/excess_mean", (excess * counted).sum(), counted.sum());
+    if (selection_ == "soft") return wmtp::Weights::by_source(softmax(step, score(step, excess, reference), valid));
+
+    Tensor kept = valid;
+    if (keep_ < 1) kept = above_threshold(step, score(step, excess, reference), valid).logical_and(valid);
+    if (keep_ < 1 && mode_ == "self_both") kept = kept.logical_and(above_threshold(step, -reference, valid));
+    const Tensor selected = kept.to(at::kFloat);
+    report(step, policy, counted, selected);
     return wmtp::Weights::by_source(selected);
   }
 
  private:
-  Tensor score(const Tensor& excess, const Tensor& reference) const {
+  bool reads_entropy() const { return mode_ == "self_entropy" || mode_ == "self_both"; }
+
+  void check() const {
+    const Rho1 first{};
+    const bool soft = selection_ == "soft";
+    if (soft && mode_ == "self_both")
+      throw BadOption("selection", "mode = \"self_both\" has two scores and no softmax over them; take \"hard\"");
+    if (soft && keep_ != first.keep_) throw BadOption("keep", "selection = \"soft\" keeps every token");
+    if (!soft && temperature_ != first.temperature_)
+      throw BadOption("temperature", "it belongs to selection = \"soft\"");
+  }
+
+  /// Of "self_both" that by entropy.
+  Tensor score(wmtp::Step& step, const Tensor& excess, const Tensor& reference) const {
+    if (reads_entropy()) return -step.get({"reference", "entropy"});
+    if (mode_ == "self_loss") return -reference;
     if (mode_ == "difficult") return reference;
     return mode_ == "absolute" ? excess.abs() : excess;
   }
 
-  Tensor select(wmtp::Step& step, const Tensor& score, const Tensor& valid) const {
-    if (keep_ == 1) return valid;
-    wmtp::Across& across = step.across();
-    return score >=
-           (per_rank_ ? across.quantile_here(score, valid, 1 - keep_) : across.quantile(score, valid, 1 - keep_));
+  Tensor quantile(wmtp::Step& step, const Tensor& score, const Tensor& valid, double q) const {
+    return per_rank_ ? step.across().quantile_here(score, valid, q) : step.across().quantile(score, valid, q);
   }
 
-  static void report(wmtp::Step& step, const Tensor& policy, const Tensor& excess, const Tensor& valid,
-                     const Tensor& selected) {
-    const Tensor unselected = valid - selected;
-    step.metric("rho1/selection_ratio", selected.sum(), valid.sum());
-    step.metric("rho1/excess_mean", (excess * valid).sum(), valid.sum());
+  Tensor above_threshold(wmtp::Step& step, const Tensor& score, const Tensor& valid) const {
+    return score >= quantile(step, score, valid, 1 - keep_);
+  }
+
+  /// The largest score, quantile 1, is taken off first: no exponential is above 1, and their sum not below.
+  Tensor softmax(wmtp::Step& step, const Tensor& score, const Tensor& valid) const {
+    const Tensor away = (score - quantile(step, score, valid, 1)) / temperature_;
+    const Tensor share = at::where(valid, away.exp(), 0.0);
+    const Tensor here = at::stack({valid.sum().to(at::kDouble), share.sum(at::kDouble)});
+    const Tensor all = per_rank_ ? here : step.across().sum(here);
+    return share * (all[0] / all[1].clamp_min(1));
+  }
+
+  static void report(wmtp::Step& step, const Tensor& policy, const Tensor& counted, const Tensor& selected) {
+    const Tensor unselected = counted - selected;
+    step.metric("rho1/selection_ratio", selected.sum(), counted.sum());
     step.metric("rho1/ce_selected", (policy * selected).sum(), selected.sum());
     step.metric("rho1/ce_unselected", (policy * unselected).sum(), unselected.sum());
   }
 
-  double keep_ = 0.6;
-  std::string mode_ = "signed";
+  double keep_ = 0.6, temperature_ = 1;
+  std::string mode_ = "signed", selection_ = "hard";
   bool per_rank_ = false;
 };
 
 }  // namespace
 
-WMTP_PIPELINE(Rho1, "rho1", "1.0", "keeps the tokens whose loss exceeds a reference model's the most")
+WMTP_PIPELINE(Rho1, "rho1", "1.1", "keeps the tokens whose loss exceeds a reference model's the most")

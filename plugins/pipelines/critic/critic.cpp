@@ -1,0 +1,86 @@
+// critic: trains a value head on answers that are known to be right or wrong; prompts are left out.
+//
+//   pairwise       -log sigmoid(mean V of the right answer - mean V of the wrong one - margin), over pairs of answers
+//   to
+//                  the same problem, divided by the step's pairs (Bradley and Terry 1952; Ouyang et al. 2022, arXiv
+//                  2203.02155); V is a logit of which differences alone mean something
+//   lambda_return  V_t against a return that leans on later values (Peng et al. 2019, arXiv 1910.00177)
+//   monte_carlo    V_t against gamma^(T - t) if the answer is right, else 0
+//
+// V_t stands after token t. The returns, and how they are divided, stand in ../shared/values.hpp.
+#include "../shared/values.hpp"
+
+namespace {
+
+using wmtp::BadOption;
+using wmtp::Tensor;
+
+class Critic : public wmtp::Objective {
+ public:
+  void options(wmtp::Options& o) override {
+    o.text("head", head_, "linear: d -> 1; mlp: d -> d/4 -> d/8 -> 1", {"linear", "mlp"});
+    o.text("loss", loss_, "pairwise ranks a right answer over a wrong one; the others predict the outcome",
+           {"pairwise", "lambda_return", "monte_carlo"});
+    o.number("margin", margin_, "pairwise: by how much a right answer should lead", 0, 100);
+    o.number("gamma", regression_.gamma, "discount a token", 0, 1);
+    o.number("lambda", regression_.lambda, "lambda_return: 1 trusts the outcome alone, 0 the next value", 0, 1);
+    regression_.error_options(o);
+  }
+
+  wmtp::Needs needs() const override {
+    check();
+    return {.when = wmtp::When::before,
+            .reads = {{"policy", "value:value"}},
+            .heads = {{"value", head_}},
+            .pairs = loss_ == "pairwise"};
+  }
+
+  Tensor loss(wmtp::Step& step) override {
+    const Tensor values = step.leaf({"policy", "value:value"});
+    return loss_ == "pairwise" ? pairwise(step, values) : regression_.loss(step, values, loss_ == "monte_carlo");
+  }
+
+ private:
+  void check() const {
+    const values::Regression first;
+    const auto refuse_with = [&](const char* option, bool given) {
+      if (given) throw BadOption(option, "it means nothing with loss = \"" + loss_ + "\"");
+    };
+    const bool pairs = loss_ == "pairwise";
+    refuse_with("margin", !pairs && margin_ != 0);
+    refuse_with("gamma", pairs && regression_.gamma != first.gamma);
+    refuse_with("lambda", loss_ != "lambda_return" && regression_.lambda != first.lambda);
+    refuse_with("error", pairs && regression_.error != first.error);
+    refuse_with("huber_delta", pairs && regression_.huber_delta != first.huber_delta);
+    regression_.check();
+  }
+
+  Tensor pairwise(wmtp::Step& step, const Tensor& values) const {
+    const wmtp::Batch& batch = step.batch();
+    const Tensor answers = values::answers_of(batch);
+    const Tensor mean = (values * answers).sum(1) / answers.sum(1).clamp_min(1);
+    const Tensor right = batch.correct.eq(1).logical_and(batch.partner.ge(0)).to(at::kFloat);
+    const Tensor gap = mean - mean.index_select(0, batch.partner.clamp_min(0));
+    const Tensor sum = -(at::log_sigmoid(gap - margin_) * right).sum();
+    step.metric("value/loss", sum.detach(), right.sum());
+    report_pairs(step, mean.detach(), gap.detach(), right);
+    values::report_values(step, values.detach(), answers);
+    return sum / step.pairs().clamp_min(1);
+  }
+
+  static void report_pairs(wmtp::Step& step, const Tensor& mean, const Tensor& gap, const Tensor& right) {
+    const Tensor pairs = right.sum();
+    step.metric("pair/accuracy", (gap > 0).mul(right).sum(), pairs);
+    step.metric("pair/margin", (gap * right).sum(), pairs);
+    step.metric("pair/mean_right", (mean * right).sum(), pairs);
+    step.metric("pair/mean_wrong", ((mean - gap) * right).sum(), pairs);
+  }
+
+  std::string head_ = "linear", loss_ = "pairwise";
+  double margin_ = 0;
+  values::Regression regression_;
+};
+
+}  // namespace
+
+WMTP_PIPELINE(Critic, "critic", "1.0", "trains a value head on answers that are right or wrong")

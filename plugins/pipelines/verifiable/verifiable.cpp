@@ -1,0 +1,139 @@
+// verifiable: an answer's token counts by its advantage, what it did to the chance that the answer turns out right
+// (advantage-weighted regression: Peng et al. 2019, arXiv 1910.00177; GAE: Schulman et al. 2016, arXiv 1506.02438).
+//
+//   V_t stands after token t: of the frozen model of [value] or, with joint, of a head on the policy, trained beside
+//   it. Before the first token of an answer V is 0.5, since no critic here learns anything about prompts. mode = gae
+//   d_t = gamma * V_t - V_{t-1}, A_t = d_t + gamma * lambda * A_{t+1}, over the answer; the outcome is not
+//                used, so this is what each token changed in the critic's eyes ("marginal values")
+//   mode = td    A_t = r_t + gamma * V_t - V_{t-1}, the textbook error of one step: r is 1 at the last token of a right
+//                answer, else 0, and V after the last token is 0, so its error is r - V_{T-1}. Where it is not known
+//                whether an answer is right, its tokens have weight 1
+//   w_t = clamp(exp((A_t - mean) / deviation / beta), min, max); prompts 1, padding 0; for the token AT t, by every
+//   head
+//
+// Mean and deviation run over the answer tokens of all ranks, from micro-batch to micro-batch: the average of the first
+// ten (each with the share 1/n), from then on each new one with a share of 0.1. The one in hand is included.
+// mean_one divides by the mean over the micro-batch of all ranks or over the answer, after min and max.
+#include "../shared/values.hpp"
+
+namespace {
+
+using wmtp::BadOption;
+using wmtp::Tensor;
+
+constexpr double ema_share = 0.1;  // and its inverse, ten, the micro-batches of the warm-up
+constexpr double least_deviation = 1e-6;
+
+class Verifiable : public wmtp::Weighting {
+ public:
+  void options(wmtp::Options& o) override {
+    o.text("mode", mode_, "advantage: gae over the values alone, or td, one step with the outcome at the end",
+           {"gae", "td"});
+    o.number("gamma", regression_.gamma, "discount a token", 0, 1);
+    o.number("lambda", regression_.lambda, "how far an advantage looks ahead: 0 one token, 1 to the end", 0, 1);
+    o.number("beta", beta_, "temperature: the smaller, the more uneven the weights", 1e-6, 1e6);
+    o.number("min", min_, "smallest weight", 0, 1e6);
+    o.number("max", max_, "largest weight", 0, 1e6);
+    o.flag("whiten", whiten_, "advantages less their running mean, in parts of their running deviation");
+    o.text("mean_one", mean_one_, "what has the mean weight 1", {"none", "batch", "sequence"});
+    o.text("squash", squash_, "what makes a probability of a value; one of a pairwise critic is a logit",
+           {"none", "sigmoid"});
+    o.flag("joint", joint_, "a value head of the policy, trained beside it, in place of the model of [value]");
+    o.text("head", head_, "joint: linear: d -> 1; mlp: d -> d/4 -> d/8 -> 1", {"linear", "mlp"});
+    o.text("value_loss", value_loss_, "joint: what the value head learns", {"lambda_return", "monte_carlo"});
+    o.number("value_coefficient", coefficient_, "joint: how much its loss counts beside the tokens'", 0, 1e6);
+    regression_.error_options(o);
+  }
+
+  wmtp::Needs needs() const override {
+    check();
+    wmtp::Needs needs{.when = wmtp::When::before, .reads = {value_read()}};
+    if (joint_) needs.heads = {{"value", head_}};
+    return needs;
+  }
+
+  Tensor value_loss(wmtp::Step& step) override {
+    if (!joint_) return {};
+    const Tensor loss = regression_.loss(step, squashed(step.leaf(value_read())), value_loss_ == "monte_carlo");
+    return coefficient_ * loss;
+  }
+
+  wmtp::Weights weigh(wmtp::Step& step) override {
+    const wmtp::Batch& batch = step.batch();
+    const Tensor answers = values::answers_of(batch), values = squashed(step.get(value_read()));
+    const Tensor counted = mode_ == "td" ? answers * values::known_rows(batch) : answers;
+    if (!joint_) step.metric("value/mean", (values * answers).sum(), answers.sum());
+
+    const Tensor scaled = in_deviations(step, advantages(batch, values, answers), counted);
+    const Tensor raw = (scaled / beta_).exp(), clipped = raw.clamp(min_, max_);
+    const Tensor weights = at::where(counted > 0, clipped, answers);
+    step.metric("weights/before_mean_one", weights.sum(), answers.sum());
+    step.metric("weights/clipped", ((raw != clipped) * counted).sum(), counted.sum());
+    return wmtp::Weights::by_target(at::where(answers > 0, with_mean_one(step, weights, answers), batch.kind.eq(1)));
+  }
+
+ private:
+  wmtp::Read value_read() const { return joint_ ? wmtp::Read{"policy", "value:value"} : wmtp::Read{"value", "value"}; }
+  Tensor squashed(const Tensor& values) const { return squash_ == "sigmoid" ? values.sigmoid() : values; }
+
+  void check() const {
+    const Verifiable first{};
+    if (min_ > max_) throw BadOption("min", "it is larger than max");
+    const bool lambda_used = mode_ == "gae" || (joint_ && value_loss_ == "lambda_return");
+    if (!lambda_used && regression_.lambda != first.regression_.lambda)
+      throw BadOption("lambda", "nothing uses it here: mode = \"td\" looks one token ahead");
+    const auto joint_only = [&](const char* option, bool given) {
+      if (given && !joint_) throw BadOption(option, "it belongs to joint = true");
+    };
+    joint_only("head", head_ != first.head_);
+    joint_only("value_loss", value_loss_ != first.value_loss_);
+    joint_only("value_coefficient", coefficient_ != first.coefficient_);
+    joint_only("error", regression_.error != first.regression_.error);
+    joint_only("huber_delta", regression_.huber_delta != first.regression_.huber_delta);
+    regression_.check();
+  }
+
+  Tensor advantages(const wmtp::Batch& batch, const Tensor& values, const Tensor& answers) const {
+    const Tensor before = at::where(values::previous(answers) > 0, values::previous(values), 0.5);
+    const double gamma = regression_.gamma;
+    if (mode_ == "gae")
+      return values::discounted_sums((gamma * values - before) * answers, gamma * regression_.lambda) * answers;
+    const Tensor ends = values::ends_of(answers);
+    return (ends * values::right_rows(batch) + gamma * values * (1 - ends) - before) * answers;
+  }
+
+  /// Reports td/mean and td/std of the micro-batch (the latter the same on every rank), with whiten the running ones.
+  Tensor in_deviations(wmtp::Step& step, const Tensor& advantages, const Tensor& counted) const {
+    const Tensor here = values::moments(advantages, counted), all = step.across().sum(here);
+    const Tensor any = all[0] > 0, mean = values::mean_of(all), deviation = values::variance_of(all).sqrt();
+    step.metric("td/mean", here[1], here[0]);
+    step.metric("td/std", deviation, any);
+    if (!whiten_) return advantages;
+    Tensor& running = step.state("advantages", at::zeros({3}, all.options()));  // mean, deviation, updates
+    const Tensor updates = running[2] + any, share = updates.clamp_min(1).reciprocal().clamp_min(ema_share);
+    running = at::where(
+        any,
+        at::stack({running[0] + share * (mean - running[0]), running[1] + share * (deviation - running[1]), updates}),
+        running);
+    step.metric("td/ema_mean", running[0], any);
+    step.metric("td/ema_std", running[1], any);
+    return (advantages - running[0]) / running[1].clamp_min(least_deviation);
+  }
+
+  Tensor with_mean_one(wmtp::Step& step, const Tensor& weights, const Tensor& answers) const {
+    if (mean_one_ == "none") return weights;
+    if (mean_one_ == "sequence")
+      return weights * answers.sum(1, true) / weights.sum(1, true).clamp_min(least_deviation);
+    const Tensor all = step.across().sum(at::stack({weights.sum(at::kDouble), answers.sum(at::kDouble)}));
+    return weights * (all[1] / all[0].clamp_min(least_deviation));
+  }
+
+  std::string mode_ = "gae", mean_one_ = "none", squash_ = "none", head_ = "linear", value_loss_ = "lambda_return";
+  double beta_ = 1, min_ = 0.1, max_ = 3, coefficient_ = 1;
+  bool whiten_ = true, joint_ = false;
+  values::Regression regression_;
+};
+
+}  // namespace
+
+WMTP_PIPELINE(Verifiable, "verifiable", "1.0", "an answer's tokens count by their advantage under a value model")

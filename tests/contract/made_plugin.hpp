@@ -1,0 +1,43 @@
+// A shipped plugin made by its entry, with its options set as a run sets them, and what it says of options that it
+// cannot take.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <wmtp/plugin.hpp>
+
+#include "plugin/installation.hpp"
+#include "plugin/loader.hpp"
+#include "plugin/options_binder.hpp"
+
+namespace wmtp::test {
+
+/// `Base`: Weighting or Objective, what the plugin's entry says that it is.
+template <class Base>
+std::unique_ptr<Base> made(const std::string& pipeline, const OptionValues& options) {
+  const PluginEntry* entry = nullptr;
+  for (const PluginEntry* built_in : detail::BuiltIn::all())
+    if (built_in->name == pipeline) entry = built_in;
+  if (entry == nullptr) entry = &open_plugin(own_plugin_folder() / "pipelines" / (pipeline + ".so"));
+  std::unique_ptr<Base> plugin(static_cast<Base*>(entry->create()));
+  bind_options(pipeline, *plugin, options);
+  return plugin;
+}
+
+/// What it throws from needs(); an option "" when it takes all of them.
+template <class Plugin>
+BadOption refused(const Plugin& plugin) {
+  try {
+    plugin.needs();
+  } catch (const BadOption& bad) {
+    return bad;
+  }
+  return BadOption("", "");
+}
+
+template <class Plugin>
+std::string refused_option(const Plugin& plugin) {
+  return refused(plugin).option();
+}
+
+}  // namespace wmtp::test
