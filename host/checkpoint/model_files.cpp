@@ -18,16 +18,20 @@ using at::Tensor;
 using nlohmann::json;
 constexpr const char* file_name = "model.safetensors";
 
-json params_json(const ModelConfig& m) {
-  return {{"dim", m.dim},
-          {"n_layers", m.layers},
-          {"n_heads", m.heads},
-          {"n_kv_heads", m.kv_heads},
-          {"n_future_tokens", m.future_tokens},
-          {"rope_theta", m.rope_theta},
-          {"norm_eps", m.norm_eps},
-          {"vocab_size", m.vocab_size},
-          {"ffn_dim", m.ffn_dim}};
+json params_json(const ShardedModel& model) {
+  const ModelConfig& m = model.config();
+  json params{{"dim", m.dim},
+              {"n_layers", m.layers},
+              {"n_heads", m.heads},
+              {"n_kv_heads", m.kv_heads},
+              {"n_future_tokens", m.future_tokens},
+              {"rope_theta", m.rope_theta},
+              {"norm_eps", m.norm_eps},
+              {"vocab_size", m.vocab_size},
+              {"ffn_dim", m.ffn_dim}};
+  for (const ValueHeadModule& module : model.value_heads())
+    params["value_heads"].push_back({{"name", module.name()}, {"kind", module.head().kind}});
+  return params;
 }
 
 /// Gathers a group whole, and gives one parameter after another in fp32 on the CPU.
@@ -98,6 +102,14 @@ void copy_as_float(const TensorPlace& place, int64_t begin, int64_t count, float
   }
 }
 
+/// Whether a tensor is of a head that this model does without: a reference has one head, a value model none.
+bool is_of_another_head(const ShardedModel& model, const std::string& name) {
+  if (name.starts_with("value_heads.")) return true;
+  if (name.starts_with("extra_heads.")) return model.num_heads() <= 1;
+  return model.num_heads() == 0 &&
+         (name == "output.weight" || name.starts_with(head_block_name(model.config(), 1) + "."));
+}
+
 bool is_ours_alone(const std::string& name) {
   return name.starts_with("value_heads.") || name.find(".lora_") != name.npos;
 }
@@ -148,7 +160,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   attempt([&] {
     writer->finish();
     DurableFile params(draft->path() / "params.json");
-    const std::string text = params_json(model.config()).dump(2) + "\n";
+    const std::string text = params_json(model).dump(2) + "\n";
     params.write(text.data(), text.size());
     params.finish();
     manifest.step = step;
@@ -169,7 +181,7 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     const auto place = files.find(spec.name);
     if (!place) {
-      if (is_ours_alone(spec.name)) return false;
+      if (is_ours_alone(spec.name) && spec.trains) return false;
       throw Error(ExitStatus::data, weights.string() + ": tensor '" + spec.name + "' is missing; the model needs " +
                                         c10::str(at::IntArrayRef(spec.shape)));
     }
@@ -183,12 +195,22 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
   for (const auto& unit : model.units())
     for (const auto& group : unit->groups())
       for (const Placed& placed : group->parameters()) known.insert(placed.spec.name);
-  const bool first_head_only = model.num_heads() < model.config().future_tokens || model.config().future_tokens == 1;
-  for (const std::string& name : files.names()) {
-    if (known.count(name) || name.starts_with("value_heads.")) continue;
-    if (first_head_only && name.starts_with("extra_heads.")) continue;
-    throw Error(ExitStatus::data,
-                weights.string() + ": tensor '" + name + "' has no place in the model; check layers and future_tokens");
+  for (const std::string& name : files.names())
+    if (known.count(name) == 0 && !is_of_another_head(model, name))
+      throw Error(ExitStatus::data, weights.string() + ": tensor '" + name +
+                                        "' has no place in the model; check layers and future_tokens");
+}
+
+std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "params.json";
+  if (!std::filesystem::exists(file)) return {};
+  try {
+    std::vector<ValueHead> heads;
+    for (const json& head : json::parse(std::ifstream(file)).value("value_heads", json::array()))
+      heads.push_back({head.at("name"), head.at("kind")});
+    return heads;
+  } catch (const json::exception& error) {
+    throw Error(ExitStatus::data, file.string() + ": " + error.what());
   }
 }
 

@@ -17,12 +17,15 @@ namespace wmtp {
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
                    ShardedModel& model, const Adapter* adapter, Channels& channels);
 
-/// [each rank, no communication] Fills the rank's own parts from a file or folder. Parameters of adapters and value
-/// heads keep their first values. Error(data) names a tensor that is missing, has another shape or dtype, or that the
-/// model has no place for (a frozen reference with the first head only may leave extra_heads.* and value_heads.* out).
+/// [each rank, no communication] Fills the rank's own parts from a file or folder. Parameters of adapters, and of value
+/// heads that train, keep their first values. Error(data) names a tensor that is missing, has another shape or dtype, or
+/// that the model has no place for (heads that the model does without may be there).
 void load_model(const std::filesystem::path& weights, ShardedModel& model);
 
 /// The shape that params.json beside the weights gives (Meta's keys); vocab_size falls back to `vocab_size`.
 ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConfig& like);
+
+/// The value heads of a model that was saved here; none for other files.
+std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder);
 
 }  // namespace wmtp

@@ -221,8 +221,12 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
   } else if (data.kind == "tokens") {
     result.train = open_token_file(experiment.resolve(data.file), data.dtype, train.sequence_length, vocab_size);
     check_fills_the_run(experiment, result.train->count(), world_size);
+    const fs::path file = experiment.resolve(data.file);
+    result.identity = file.string() + " (" + data.dtype + ") of " + std::to_string(fs::file_size(file)) + " bytes at " +
+                      std::to_string(fs::last_write_time(file).time_since_epoch().count());
   } else {
     result.folder = plan_of(experiment, cache).folder;
+    result.identity = result.folder.filename().string();
     const auto prepared = read_prepared(result.folder);
     if (!prepared)
       throw Error(ExitStatus::data, "the text is not prepared, or what was prepared is damaged: " +

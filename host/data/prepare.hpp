@@ -27,6 +27,7 @@ namespace wmtp {
 
 struct Prepared {
   std::filesystem::path folder;          ///< empty for "tokens" and "random"
+  std::string identity;                  ///< what each window holds follows from this; empty when nothing can be kept
   std::unique_ptr<Tokenizer> tokenizer;  ///< null for "tokens" and "random"
   std::unique_ptr<TokenWindows> train;
   std::unique_ptr<TokenWindows> validation;  ///< null when there is none

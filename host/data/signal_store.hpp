@@ -38,6 +38,7 @@ class SignalStore {
   void write(int64_t window, const float* values);
 
   const std::filesystem::path& file() const { return file_; }
+  int64_t values_per_window() const { return int64_t(value_bytes_ / sizeof(float)); }
 
  private:
   void open_file();

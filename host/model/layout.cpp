@@ -23,10 +23,10 @@ class Builder {
   std::vector<UnitSpec> build() {
     unit("tok_embeddings", {matrix("tok_embeddings.weight", model_.vocab_size, model_.dim, base_deviation)});
     for (int64_t i = 0; i < num_trunk_blocks(model_); ++i) block(trunk_block_name(i));
-    const int64_t heads = request_.heads == Heads::first ? 1 : model_.future_tokens;
-    for (int64_t k = 1; k <= heads; ++k) block(head_block_name(model_, k));
+    for (int64_t k = 1; k <= num_heads(model_, request_.heads); ++k) block(head_block_name(model_, k));
     unit("norm", {norm("norm.weight")});
-    unit("output", {matrix("output.weight", model_.vocab_size, model_.dim, base_deviation)});
+    if (request_.heads != Heads::none)
+      unit("output", {matrix("output.weight", model_.vocab_size, model_.dim, base_deviation)});
     value_heads();
     if (!adapter_.empty()) unit("adapter", std::move(adapter_));
     return std::move(units_);
@@ -67,12 +67,15 @@ class Builder {
     if (request_.value_heads.empty()) return;
     std::vector<ParameterSpec> parameters;
     for (const ValueHead& head : request_.value_heads) {
-      if (head.kind != "linear")
-        throw Error(ExitStatus::plugin, "value head '" + head.name + "': kind '" + head.kind +
-                                            "' is not supported; this version has: linear");
-      const std::string prefix = "value_heads." + head.name;
-      parameters.push_back({prefix + ".weight", {1, model_.dim}, {}, true, true});
-      parameters.push_back({prefix + ".bias", {1, 1}, {}, false, true});
+      const std::vector<Slot> slots = value_head_slots(model_, head);
+      for (const Slot& slot : slots) {
+        // The last layer is zero, so that a head begins by saying nothing; the others as torch's Linear.
+        const Init init = slot.name == slots.back().name
+                              ? Init{}
+                              : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
+        parameters.push_back({slot.name + ".weight", {slot.out, slot.in}, init, true, request_.adapter != nullptr});
+        parameters.push_back({slot.name + ".bias", {1, slot.out}, init, false, request_.adapter != nullptr});
+      }
     }
     unit("value_heads", std::move(parameters));
     units_.back().always_fp32 = true;
@@ -106,6 +109,32 @@ std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block
           {feed_forward + "w1", model.dim, model.ffn_dim},
           {feed_forward + "w2", model.ffn_dim, model.dim},
           {feed_forward + "w3", model.dim, model.ffn_dim}};
+}
+
+std::vector<Slot> value_head_slots(const ModelConfig& model, const ValueHead& head) {
+  std::vector<int64_t> widths{model.dim};
+  if (head.kind == "mlp")
+    for (const int64_t part : {4, 8}) widths.push_back(std::max<int64_t>(1, model.dim / part));
+  else if (head.kind != "linear")
+    throw Error(ExitStatus::plugin,
+                "value head '" + head.name + "': kind '" + head.kind + "' is not known; there are linear and mlp");
+  widths.push_back(1);
+  std::vector<Slot> slots;
+  for (size_t i = 0; i + 1 < widths.size(); ++i)
+    slots.push_back({"value_heads." + head.name + "." + std::to_string(i), widths[i], widths[i + 1]});
+  return slots;
+}
+
+int64_t num_heads(const ModelConfig& model, Heads heads) {
+  switch (heads) {
+    case Heads::all:
+      return model.future_tokens;
+    case Heads::first:
+      return 1;
+    case Heads::none:
+      return 0;
+  }
+  return 0;
 }
 
 std::vector<UnitSpec> model_units(const LayoutRequest& request) { return Builder(request).build(); }

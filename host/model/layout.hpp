@@ -34,8 +34,9 @@ struct UnitSpec {
   bool always_fp32 = false;  ///< computed in fp32 whatever the precision
 };
 
-/// Which heads stand on the trunk: a frozen reference needs the next-token head only.
-enum class Heads { all, first };
+/// Which heads stand on the trunk: a frozen reference needs the next-token head only, a value model none, and with it
+/// no output layer.
+enum class Heads { all, first, none };
 
 struct LayoutRequest {
   const ModelConfig* model = nullptr;
@@ -48,10 +49,15 @@ struct LayoutRequest {
 /// Units in the order of the forward pass: tok_embeddings, trunk blocks, heads, norm, output, value heads, adapter.
 std::vector<UnitSpec> model_units(const LayoutRequest& request);
 
+int64_t num_heads(const ModelConfig& model, Heads heads);
+
 /// "layers.3" for the trunk and the first head, "extra_heads.0" for the others. `head` is 1-based.
 std::string trunk_block_name(int64_t block);
 std::string head_block_name(const ModelConfig& model, int64_t head);
 /// The linear layers of a block, in Meta's names.
 std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block);
+/// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) when its
+/// kind is not known.
+std::vector<Slot> value_head_slots(const ModelConfig& model, const ValueHead& head);
 
 }  // namespace wmtp

@@ -111,7 +111,7 @@ struct AddBias : Function<AddBias> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const WeightHandle handle = saved_handle(context);
-    if (handle.trains()) handle.store->add_gradient(handle.index, gradients[0].sum().view({1, 1}));
+    if (handle.trains()) handle.store->add_gradient(handle.index, gradients[0].flatten(0, -2).sum(0, /*keepdim=*/true));
     return {gradients[0], Tensor()};
   }
 };

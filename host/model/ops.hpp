@@ -13,7 +13,7 @@ namespace wmtp {
 at::Tensor linear(const at::Tensor& x, const WeightHandle& weight);
 /// x / rms(x) * weight over the last dimension, computed in fp32 (Zhang & Sennrich 2019).
 at::Tensor rms_norm(const at::Tensor& x, const WeightHandle& weight, double eps);
-/// x + bias, bias [1,1].
+/// x + bias, bias [1,D].
 at::Tensor add_bias(const at::Tensor& x, const WeightHandle& bias);
 /// silu(gate) * up (Shazeer 2020).
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);

@@ -34,7 +34,6 @@ class Assembly {
 
  private:
   std::unique_ptr<ShardedModel> build_policy(Session& session, const Experiment& experiment);
-  std::unique_ptr<Reference> build_reference(Session& session, const Experiment& experiment);
 
   PipelineInUse pipeline_;
   std::unique_ptr<Adapter> adapter_;

@@ -77,9 +77,9 @@ ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channel
   const FindWeight find = [this](const std::string& name) { return weight(name); };
   for (int64_t i = 0; i < wmtp::num_trunk_blocks(config_); ++i)
     trunk_.emplace_back(config_, trunk_block_name(i), find, request.layout.adapter);
-  const int64_t heads = request.layout.heads == Heads::first ? 1 : config_.future_tokens;
-  for (int64_t k = 1; k <= heads; ++k)
+  for (int64_t k = 1; k <= wmtp::num_heads(config_, request.layout.heads); ++k)
     heads_.emplace_back(config_, head_block_name(config_, k), find, request.layout.adapter);
+  for (const ValueHead& head : request.layout.value_heads) value_heads_.emplace_back(config_, head, find);
   rotary_ = rotary_table(request.positions, head_dim(config_), config_.rope_theta, request.options.device);
 }
 

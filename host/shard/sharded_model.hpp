@@ -10,6 +10,7 @@
 
 #include "model/block.hpp"
 #include "model/layout.hpp"
+#include "model/value_head.hpp"
 #include "shard/parameter_group.hpp"
 
 namespace wmtp {
@@ -50,6 +51,7 @@ class ShardedModel {
   const Block& head_block(int64_t head) const { return heads_[size_t(head - 1)]; }  ///< 1-based
   int64_t num_trunk_blocks() const { return int64_t(trunk_.size()); }
   int64_t num_heads() const { return int64_t(heads_.size()); }
+  const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }
   const at::Tensor& rotary() const { return rotary_; }
 
   /// Every parameter's first value, keyed by (seed, name, element). [all ranks, no communication]
@@ -67,6 +69,7 @@ class ShardedModel {
   std::vector<std::unique_ptr<ShardUnit>> units_;
   std::map<std::string, WeightHandle> handles_;
   std::vector<Block> trunk_, heads_;
+  std::vector<ValueHeadModule> value_heads_;
   at::Tensor rotary_;
 };
 

@@ -11,41 +11,54 @@ void HostStep::begin_step(int64_t number, const StepCounts& counts, StepTotals& 
   totals_ = &totals;
 }
 
-void HostStep::begin_micro_batch(const MicroBatch& micro, const Tensor& reference) {
+void HostStep::begin_micro_batch(const MicroBatch& micro, std::map<std::string, Tensor> frozen) {
   micro_ = &micro;
-  reference_ = reference;
+  frozen_ = std::move(frozen);
+  leaves_.clear();
 }
 
-/// The reference predicts one token ahead: what it says about the target of head k at source s stands at source s+k-1.
-Tensor HostStep::reference_for(int64_t head) const {
-  const int64_t S = reference_.size(1);
-  Tensor aligned = at::zeros_like(reference_);
-  if (head < S) aligned.narrow(1, 0, S - head).copy_(reference_.narrow(1, head - 1, S - head));
+namespace {
+/// A frozen model predicts one token ahead: what it says of the target of head k at source s stands at source s+k-1.
+Tensor for_head(const Tensor& next_token, int64_t head) {
+  const int64_t S = next_token.size(1);
+  Tensor aligned = at::zeros_like(next_token);
+  if (head < S) aligned.narrow(1, 0, S - head).copy_(next_token.narrow(1, head - 1, S - head));
   return aligned;
+}
+}  // namespace
+
+Tensor HostStep::at_this_moment(const Tensor& next_token) const {
+  if (moment_.when == When::head) return for_head(next_token, moment_.head) * moment_.valid;
+  if (moment_.when == When::token) {
+    Tensor rows = for_head(next_token, moment_.head).narrow(1, 0, next_token.size(1) - moment_.head).reshape({-1});
+    if (moment_.rows.defined()) rows = rows.index_select(0, moment_.rows);
+    return rows.narrow(0, moment_.chunk_begin, moment_.valid.size(0)) * moment_.valid;
+  }
+  std::vector<Tensor> heads;
+  for (int64_t head = 1; head <= config_.heads; ++head) heads.push_back(for_head(next_token, head));
+  return at::stack(heads, -1) * moment_.valid;
+}
+
+Tensor HostStep::policy_value(const Read& read) const {
+  if (read.model != "policy" || !read.what.starts_with("value:")) return {};
+  const auto leaf = leaves_.find(read.what.substr(6));
+  return leaf == leaves_.end() ? Tensor() : leaf->second;
 }
 
 Tensor HostStep::get(const Read& read) {
-  if (read.model == "policy" && read.what == "loss" && moment_.policy_loss.defined()) return moment_.policy_loss;
-  if (read.model == "reference" && read.what == "loss" && reference_.defined()) {
-    if (moment_.when == When::head) return reference_for(moment_.head);
-    if (moment_.when == When::token) {
-      const Tensor rows = reference_for(moment_.head).narrow(1, 0, reference_.size(1) - moment_.head).reshape({-1});
-      return rows.narrow(0, moment_.chunk_begin, moment_.valid.size(0));
-    }
-    std::vector<Tensor> heads;
-    for (int64_t head = 1; head <= config_.heads; ++head) heads.push_back(reference_for(head));
-    return at::stack(heads, -1);
-  }
-  const auto leaf = moment_.leaves.find(read.what);
-  if (read.model == "policy" && leaf != moment_.leaves.end()) return leaf->second.detach();
+  const std::string name = read.model + "." + read.what;
+  if (name == "policy.loss" && moment_.policy_loss.defined()) return moment_.policy_loss;
+  if (name == "policy.entropy" && moment_.policy_entropy.defined()) return moment_.policy_entropy;
+  if (const Tensor value = policy_value(read); value.defined()) return value.detach();
+  if (const auto frozen = frozen_.find(name); frozen != frozen_.end())
+    return read.model == "value" ? frozen->second : at_this_moment(frozen->second);
   throw Error(ExitStatus::plugin,
-              "plugin reads " + read.model + "." + read.what +
+              "plugin reads " + name +
                   ", which is not there at this moment; declare it in needs() and ask for the right When");
 }
 
 Tensor HostStep::leaf(const Read& read) {
-  const auto leaf = moment_.leaves.find(read.what);
-  if (read.model == "policy" && leaf != moment_.leaves.end()) return leaf->second;
+  if (const Tensor value = policy_value(read); value.defined()) return value;
   throw Error(ExitStatus::plugin, "plugin asks for the leaf " + read.model + "." + read.what +
                                       "; only value heads that it declares are leaves");
 }
@@ -77,8 +90,7 @@ Tensor& HostStep::state(const std::string& name, const Tensor& first) {
 }
 
 void HostStep::metric(const std::string& name, const Tensor& sum, const Tensor& count) {
-  totals_->add("plugin_sum/" + name, sum);
-  totals_->add("plugin_count/" + name, count);
+  totals_->add_plugin_metric(name, sum, count);
 }
 
 }  // namespace wmtp

@@ -7,6 +7,7 @@
 
 #include "data/batches.hpp"
 #include "train/across_ranks.hpp"
+#include "train/step_counts.hpp"
 #include "train/step_totals.hpp"
 
 namespace wmtp {
@@ -16,16 +17,10 @@ struct Moment {
   When when = When::before;
   int64_t head = 0;                               ///< 1-based at token and head
   at::Tensor valid;                               ///< [n] at token, [B,S] at head, [B,S,H] otherwise
-  at::Tensor policy_loss;                         ///< like valid; undefined before the heads
-  int64_t chunk_begin = 0;                        ///< token: first row of the chunk, counted over [B, S-head] flattened
-  std::map<std::string, at::Tensor> leaves = {};  ///< "value:NAME" -> [B,S] leaf
-};
-
-/// What an optimizer step holds, over all ranks and micro-batches.
-struct StepCounts {
-  std::vector<int64_t> targets;  ///< [H]
-  int64_t answers = 0;
-  int64_t pairs = 0;
+  at::Tensor policy_loss;                         ///< like valid, 0 where not valid; undefined before the heads
+  at::Tensor policy_entropy;                      ///< as the loss; undefined when nobody reads it
+  int64_t chunk_begin = 0;                        ///< token: first row of the chunk
+  at::Tensor rows;                                ///< token: which of [B, S-head] flattened the rows are; undefined: all
 };
 
 struct HostStepConfig {
@@ -40,8 +35,10 @@ class HostStep final : public Step {
       : config_(config), across_(across), states_(states) {}
 
   void begin_step(int64_t number, const StepCounts& counts, StepTotals& totals);
-  /// `reference`: [B,S] losses of the next token by source, or undefined.
-  void begin_micro_batch(const MicroBatch& micro, const at::Tensor& reference);
+  /// `frozen`: [B,S] by name: "reference.loss" and "reference.entropy" of the next token, "value.value".
+  void begin_micro_batch(const MicroBatch& micro, std::map<std::string, at::Tensor> frozen);
+  /// The policy's value heads in this micro-batch: name -> [B,S] leaf.
+  void set_values(std::map<std::string, at::Tensor> leaves) { leaves_ = std::move(leaves); }
   void enter(Moment moment) { moment_ = std::move(moment); }
 
   const Batch& batch() const override { return micro_->batch; }
@@ -61,13 +58,16 @@ class HostStep final : public Step {
   void metric(const std::string& name, const Tensor& sum, const Tensor& count) override;
 
  private:
-  Tensor reference_for(int64_t head) const;
+  /// The value head that a read names, or undefined.
+  Tensor policy_value(const Read& read) const;
+  /// A signal of the next token, where head k predicts the same target; 0 where not valid, shaped like valid().
+  Tensor at_this_moment(const Tensor& next_token) const;
   HostStepConfig config_;
   Across& across_;
   std::map<std::string, at::Tensor>& states_;
   int64_t number_ = 0;
   StepCounts counts_;
-  at::Tensor reference_;
+  std::map<std::string, at::Tensor> frozen_, leaves_;
   StepTotals* totals_ = nullptr;
   const MicroBatch* micro_ = nullptr;
   Moment moment_;

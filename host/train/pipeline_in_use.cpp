@@ -17,37 +17,43 @@ bool declares(const Needs& needs, const std::string& value) {
   return false;
 }
 
+void take_read(PipelineInUse& pipeline, const Read& read, const Experiment& experiment) {
+  const std::string what = read.model + "." + read.what;
+  const bool of_policy = what == "policy.loss" || what == "policy.entropy";
+  if (what == "reference.loss" || what == "reference.entropy") {
+    if (!experiment.reference.given)
+      refuse(pipeline.name, "it reads " + what + "; give [reference] experiment or weights");
+    pipeline.reference.insert(read.what);
+  } else if (what == "value.value") {
+    if (!experiment.value.given) refuse(pipeline.name, "it reads " + what + "; give [value] experiment or weights");
+    pipeline.value.insert(read.what);
+  } else if (of_policy) {
+    if (pipeline.objective) refuse(pipeline.name, "an objective over the policy's tokens is not supported yet");
+    if (pipeline.needs.when == When::before)
+      refuse(pipeline.name, "it reads " + what + ", which is not there at When::before");
+    pipeline.reads_entropy |= read.what == "entropy";
+  } else if (read.model != "policy" || !declares(pipeline.needs, read.what)) {
+    refuse(pipeline.name, "it reads " + what +
+                              "; there are policy.loss, policy.entropy, reference.loss, reference.entropy, "
+                              "value.value, and policy.value:NAME of a head that it declares");
+  }
+}
+
 }  // namespace
 
-PipelineInUse open_pipeline(const PluginDescription& description, const OptionValues& options, bool has_reference) {
+PipelineInUse open_pipeline(const PluginDescription& description, const Experiment& experiment) {
   PipelineInUse pipeline;
   pipeline.name = description.name;
   const bool is_objective = description.role == "objective";
   if (is_objective)
-    pipeline.objective = create_objective(description, options);
+    pipeline.objective = create_objective(description, experiment.pipeline.options);
   else
-    pipeline.weighting = create_weighting(description, options);
+    pipeline.weighting = create_weighting(description, experiment.pipeline.options);
   pipeline.needs = guarded(description.name, "needs",
                            [&] { return is_objective ? pipeline.objective->needs() : pipeline.weighting->needs(); });
-
-  if (!is_objective && !pipeline.needs.heads.empty())
-    refuse(description.name, "a weighting declares a value head; only an objective trains one");
-  for (const Read& read : pipeline.needs.reads) {
-    const std::string what = read.model + "." + read.what;
-    if (what == "reference.loss") {
-      if (!has_reference)
-        refuse(description.name, "it reads the reference's losses; give [reference] experiment or weights");
-      pipeline.reads_reference = true;
-    } else if (what == "policy.loss") {
-      if (is_objective) refuse(description.name, "an objective over the policy's token losses is not supported yet");
-      if (pipeline.needs.when == When::before)
-        refuse(description.name, "it reads the policy's losses, which are not there at When::before");
-    } else if (!(is_objective && read.model == "policy" && declares(pipeline.needs, read.what))) {
-      refuse(description.name, "it reads " + what +
-                                   "; there are: policy.loss, reference.loss, and for an objective "
-                                   "policy.value:NAME of a head that it declares");
-    }
-  }
+  if (is_objective && pipeline.needs.heads.empty())
+    refuse(description.name, "an objective declares no value head, so there is nothing to train");
+  for (const Read& read : pipeline.needs.reads) take_read(pipeline, read, experiment);
   return pipeline;
 }
 

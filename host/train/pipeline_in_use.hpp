@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <wmtp/pipeline.hpp>
 
@@ -15,10 +16,11 @@ struct PipelineInUse {
   std::unique_ptr<Weighting> weighting;  ///< one of the two
   std::unique_ptr<Objective> objective;
   Needs needs;
-  bool reads_reference = false;
+  bool reads_entropy = false;              ///< of the policy
+  std::set<std::string> reference, value;  ///< what it reads of the frozen models: "loss", "entropy", "value"
 };
 
 /// Error(plugin) names the plugin, what it needs and what there is.
-PipelineInUse open_pipeline(const PluginDescription& description, const OptionValues& options, bool has_reference);
+PipelineInUse open_pipeline(const PluginDescription& description, const Experiment& experiment);
 
 }  // namespace wmtp

@@ -1,5 +1,7 @@
 #include "train/step_totals.hpp"
 
+#include <cmath>
+
 #include "base/error.hpp"
 #include "base/philox.hpp"
 
@@ -61,6 +63,20 @@ double StepTotals::sum(const std::string& name) const {
   double sum = 0;
   for (int rank = 0; rank < all_.size(0); ++rank) sum += of_rank(name, rank);
   return sum;
+}
+
+void StepTotals::add_plugin_metric(const std::string& name, const at::Tensor& sum, const at::Tensor& count) {
+  add("plugin_sum/" + name, sum);
+  add("plugin_count/" + name, count);
+}
+
+std::map<std::string, double> StepTotals::plugin_metrics() const {
+  std::map<std::string, double> metrics;
+  for (const std::string& name : names_with("plugin_sum/")) {
+    const double count = sum("plugin_count/" + name);
+    metrics[name] = count == 0 ? std::nan("") : sum("plugin_sum/" + name) / count;
+  }
+  return metrics;
 }
 
 std::vector<std::string> StepTotals::names_with(const std::string& prefix) const {

@@ -25,6 +25,10 @@ class StepTotals {
   bool has(const std::string& name) const { return values_.count(name) != 0; }
   std::vector<std::string> names_with(const std::string& prefix) const;
 
+  /// What a plugin reports: a metric is sum over count, over all ranks and micro-batches; NaN when nothing was counted.
+  void add_plugin_metric(const std::string& name, const at::Tensor& sum, const at::Tensor& count);
+  std::map<std::string, double> plugin_metrics() const;
+
  private:
   std::map<std::string, at::Tensor> values_;  ///< fp64 scalars
   std::map<std::string, int64_t> column_;

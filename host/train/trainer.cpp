@@ -13,26 +13,23 @@ namespace {
 MicroStepConfig micro_step_config(const Experiment& e) {
   MicroStepConfig config;
   config.activation_checkpointing = e.parallel.activation_checkpointing;
-  config.normalize_by_weights = e.train.normalize == "weights";
-  config.gradient_accumulation = e.train.gradient_accumulation;
   config.seed = e.seed;
-  config.chunk_tokens = chunk_tokens(e.model.vocab_size);
+  config.token_loss.normalize_by_weights = e.train.normalize == "weights";
+  config.token_loss.gradient_accumulation = e.train.gradient_accumulation;
+  config.token_loss.chunk_tokens = chunk_tokens(e.model.vocab_size);
   return config;
 }
 
 }  // namespace
 
 Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, PipelineInUse& pipeline,
-                 std::unique_ptr<Reference> reference, const BatchSource& training, const BatchSource* validation,
-                 int64_t validation_windows, Channels& channels, at::Device device)
+                 std::vector<std::unique_ptr<FrozenSignals>> frozen, const TrainerData& data, Channels& channels)
     : experiment_(experiment),
       num_steps_(num_steps),
       model_(model),
       pipeline_(pipeline),
-      reference_(std::move(reference)),
-      training_(training),
-      validation_(validation),
-      validation_windows_(validation_windows),
+      frozen_(std::move(frozen)),
+      training_(*data.training),
       channels_(channels),
       state_{0, 0, Guard(experiment.guard), {}},
       optimizer_(experiment.optimizer, model.trained_groups()),
@@ -41,6 +38,10 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       micro_step_(model, pipeline, host_step_, channels, micro_step_config(experiment)) {
   if (optimizer_.states().empty())
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
+  if (data.validation)
+    validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
+                                          experiment.train.sequence_length, experiment.data.kind == "records"},
+                        micro_step_, host_step_, pipeline, channels);
 }
 
 std::vector<MicroBatch> Trainer::fetch() const {
@@ -51,17 +52,13 @@ std::vector<MicroBatch> Trainer::fetch() const {
   return micros;
 }
 
-StepCounts Trainer::count(const std::vector<MicroBatch>& micros) {
-  const size_t heads = size_t(model_.num_heads());
-  std::vector<double> mine(heads + 2, 0.0);
-  for (const MicroBatch& micro : micros) {
-    for (size_t k = 0; k < heads; ++k) mine[k] += double(micro.counts[k]);
-    mine[heads] += double(micro.answers);
-    mine[heads + 1] += double(micro.pairs);
-  }
-  const at::Tensor all = channels_.sum(at::tensor(mine, at::kDouble), "counting the step's tokens").contiguous();
-  const double* counts = all.const_data_ptr<double>();
-  return {{counts, counts + heads}, int64_t(counts[heads]), int64_t(counts[heads + 1])};
+/// The names that every step adds to: there even when a step adds nothing.
+StepTotals Trainer::empty_totals() const {
+  StepTotals totals;
+  for (const char* name : {"loss", "weight/sum", "weight/square", "fault/not_finite", "fault/negative"})
+    totals.add(name, 0.0);
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) totals.add("ce/" + std::to_string(k), 0.0);
+  return totals;
 }
 
 StepReport Trainer::step() {
@@ -69,19 +66,19 @@ StepReport Trainer::step() {
   const double waited = waited_seconds();
   const int64_t number = state_.step + 1;
   const std::vector<MicroBatch> micros = fetch();
-  const StepCounts counts = count(micros);
+  std::vector<double> lacks;  // micro-batch by micro-batch: ranks that must ask a frozen model
+  for (const MicroBatch& micro : micros)
+    for (const auto& signals : frozen_) lacks.push_back(signals->lacks(micro) ? 1 : 0);
+  const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &lacks);
 
-  StepTotals totals;
-  totals.add("loss", 0.0);
-  totals.add("weight/sum", 0.0);
-  totals.add("weight/square", 0.0);
-  totals.add("fault/not_finite", 0.0);
-  totals.add("fault/negative", 0.0);
-  for (int64_t k = 1; k <= model_.num_heads(); ++k) totals.add("ce/" + std::to_string(k), 0.0);
+  StepTotals totals = empty_totals();
   host_step_.begin_step(number, counts, totals);
   for (size_t i = 0; i < micros.size(); ++i) {
-    host_step_.begin_micro_batch(micros[i], reference_ ? reference_->losses(micros[i].batch) : at::Tensor());
-    micro_step_.run(micros[i], number, counts.targets, i + 1 == micros.size(), totals);
+    std::map<std::string, at::Tensor> signals;
+    for (size_t f = 0; f < frozen_.size(); ++f)
+      frozen_[f]->add(micros[i], lacks[i * frozen_.size() + f] > 0, signals);
+    host_step_.begin_micro_batch(micros[i], std::move(signals));
+    micro_step_.run(micros[i], number, counts, i + 1 == micros.size(), totals);
   }
   totals.add("norm/squared", optimizer_.squared_norm());
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
@@ -137,10 +134,7 @@ void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t
   metrics["train/loss"] = report.loss;
   metrics["train/grad_norm"] = norm;
   metrics["guard/skipped"] = report.skipped.empty() ? 0 : 1;
-  for (const std::string& name : totals.names_with("plugin_sum/")) {
-    const double count = totals.sum("plugin_count/" + name);
-    metrics[name] = count == 0 ? std::nan("") : totals.sum("plugin_sum/" + name) / count;
-  }
+  metrics.merge(totals.plugin_metrics());
   if (pipeline_.objective) return;
   double ce = 0, targets = 0;
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
@@ -159,29 +153,7 @@ void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t
 
 std::map<std::string, double> Trainer::validate() {
   if (!validation_) return {};
-  const int64_t batch = experiment_.train.batch_size, per_round = batch * channels_.size();
-  StepTotals totals;
-  std::vector<double> mine(size_t(model_.num_heads()), 0.0);
-  for (int64_t first = 0; first < validation_windows_; first += per_round) {
-    std::vector<int64_t> positions;
-    for (int64_t position = first; position < first + per_round; ++position)
-      positions.push_back(position < validation_windows_ ? position : -1);
-    const MicroBatch micro = validation_->fetch(positions, channels_.rank(), channels_.size());
-    for (size_t k = 0; k < mine.size(); ++k) mine[k] += double(micro.counts[k]);
-    micro_step_.evaluate(micro, totals);
-  }
-  for (size_t k = 0; k < mine.size(); ++k) totals.add("count/" + std::to_string(k + 1), mine[k]);
-  totals.exchange(channels_);
-  std::map<std::string, double> metrics;
-  double mean = 0;
-  for (int64_t k = 1; k <= model_.num_heads(); ++k) {
-    const std::string head = std::to_string(k);
-    const double loss = totals.sum("valid/" + head) / totals.sum("count/" + head);
-    metrics["valid/ce_head_" + head] = loss;
-    mean += loss / double(model_.num_heads());
-  }
-  metrics["valid/loss"] = mean;
-  return metrics;
+  return validation_->run(state_.step, state_.pipeline);
 }
 
 }  // namespace wmtp

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,11 @@
 #include "experiment/experiment.hpp"
 #include "shard/sharded_model.hpp"
 #include "shard/sharded_optimizer.hpp"
+#include "train/frozen_signals.hpp"
 #include "train/guard.hpp"
 #include "train/micro_step.hpp"
 #include "train/pipeline_in_use.hpp"
-#include "train/reference.hpp"
+#include "train/validation.hpp"
 
 namespace wmtp {
 
@@ -39,11 +41,17 @@ struct TrainerState {
   std::map<std::string, at::Tensor> pipeline;  ///< the plugin's named state, equal on all ranks
 };
 
+struct TrainerData {
+  const BatchSource* training = nullptr;
+  const BatchSource* validation = nullptr;  ///< null: none
+  int64_t validation_sequences = 0;         ///< how many of it are taken
+};
+
 class Trainer {
  public:
+  /// `frozen`: the models that the pipeline reads.
   Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, PipelineInUse& pipeline,
-          std::unique_ptr<Reference> reference, const BatchSource& training, const BatchSource* validation,
-          int64_t validation_windows, Channels& channels, at::Device device);
+          std::vector<std::unique_ptr<FrozenSignals>> frozen, const TrainerData& data, Channels& channels);
 
   int64_t num_steps() const { return num_steps_; }
   TrainerState& state() { return state_; }
@@ -51,12 +59,12 @@ class Trainer {
   ShardedModel& model() { return model_; }
 
   StepReport step();
-  /// "valid/loss", "valid/ce_head_k"; empty when there is no validation data. [all ranks, collective]
+  /// Metrics by name (train/validation.hpp); empty when there is no validation data. [all ranks, collective]
   std::map<std::string, double> validate();
 
  private:
   std::vector<MicroBatch> fetch() const;
-  StepCounts count(const std::vector<MicroBatch>& micros);
+  StepTotals empty_totals() const;
   void refuse_faults(const StepTotals& totals);
   void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
                       StepReport& report) const;
@@ -65,16 +73,15 @@ class Trainer {
   int64_t num_steps_;
   ShardedModel& model_;
   PipelineInUse& pipeline_;
-  std::unique_ptr<Reference> reference_;
+  std::vector<std::unique_ptr<FrozenSignals>> frozen_;
   const BatchSource& training_;
-  const BatchSource* validation_;
-  int64_t validation_windows_;
   Channels& channels_;
   TrainerState state_;
   ShardedOptimizer optimizer_;
   AcrossRanks across_;
   HostStep host_step_;
   MicroStep micro_step_;
+  std::optional<Validation> validation_;
 };
 
 }  // namespace wmtp

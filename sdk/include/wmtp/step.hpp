@@ -74,7 +74,8 @@ class WMTP_SDK_API Step {
   virtual Tensor get(const Read& read) = 0;
   /// The same signal as a leaf that requires grad; what an objective computes from it is differentiated by the host.
   virtual Tensor leaf(const Read& read) = 0;
-  /// Where a loss counts: bool, shaped like `get({"policy","loss"})` of this call.
+  /// Where a loss counts: bool, shaped like `get({"policy","loss"})` of this call. In a loss over value heads [B,S]: the
+  /// tokens that are targets.
   virtual Tensor valid() = 0;
   /// Valid tokens of each head over all ranks and micro-batches of the optimizer step: [H] fp64.
   virtual Tensor counts() = 0;

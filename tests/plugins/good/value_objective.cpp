@@ -1,16 +1,14 @@
-// value_objective: mean of (value - target)^2 over the valid positions of the first head, over all ranks and micro-batches.
+// value_objective: mean of (value - target)^2 over the tokens that are targets, over all ranks and micro-batches.
 #include <wmtp/plugin.hpp>
 
 class ValueObjective : public wmtp::Objective {
  public:
   void options(wmtp::Options& o) override { o.number("target", target_, "what the value head should say everywhere"); }
-  wmtp::Needs needs() const override {
-    return {.when = wmtp::When::before, .reads = {{"policy", "value:return"}}, .heads = {{"return"}}};
-  }
+  wmtp::Needs needs() const override { return {.reads = {{"policy", "value:return"}}, .heads = {{"return"}}}; }
   wmtp::Tensor loss(wmtp::Step& step) override {
-    const wmtp::Tensor valid = step.valid().select(-1, 0).to(at::kFloat);
+    const wmtp::Tensor valid = step.valid().to(at::kFloat);
     const wmtp::Tensor error = (step.leaf({"policy", "value:return"}) - target_).square() * valid;
-    const wmtp::Tensor count = step.counts()[0].clamp_min(1).to(valid.options());
+    const wmtp::Tensor count = step.answers().clamp_min(1).to(valid.options());
     step.metric("value/loss", error.detach().sum(), valid.sum());
     return error.sum() / count;
   }

@@ -159,10 +159,37 @@ TEST(Layout, ValueHeadsAreComputedInSinglePrecision) {
   ASSERT_EQ(units.back().name, "value_heads");
   EXPECT_TRUE(units.back().always_fp32);
   const auto parameters = parameters_of(request);
-  EXPECT_EQ(parameters.at("value_heads.return.weight").shape, (std::vector<int64_t>{1, 8}));
-  EXPECT_EQ(parameters.at("value_heads.return.bias").shape, (std::vector<int64_t>{1, 1}));
-  request.value_heads = {{"return", "mlp"}};
+  EXPECT_EQ(parameters.at("value_heads.return.0.weight").shape, (std::vector<int64_t>{1, 8}));
+  EXPECT_EQ(parameters.at("value_heads.return.0.bias").shape, (std::vector<int64_t>{1, 1}));
+  request.value_heads = {{"return", "cubic"}};
   EXPECT_THROW(model_units(request), Error);
+}
+
+TEST(Layout, AnMlpValueHeadHalvesTwiceAndBeginsByAnsweringZero) {
+  const ModelConfig model = small();  // 8 wide
+  LayoutRequest request = request_for(model);
+  request.value_heads = {{"v", "mlp"}};
+  const auto parameters = parameters_of(request);
+  EXPECT_EQ(parameters.at("value_heads.v.0.weight").shape, (std::vector<int64_t>{2, 8}));
+  EXPECT_EQ(parameters.at("value_heads.v.1.weight").shape, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(parameters.at("value_heads.v.2.weight").shape, (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(parameters.at("value_heads.v.1.bias").shape, (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(parameters.at("value_heads.v.0.weight").init.kind, Init::Kind::uniform);
+  EXPECT_EQ(parameters.at("value_heads.v.2.weight").init.kind, Init::Kind::zeros);
+  EXPECT_TRUE(parameters.at("value_heads.v.2.weight").decays);
+  EXPECT_FALSE(parameters.at("value_heads.v.0.bias").decays);
+}
+
+TEST(Layout, AValueModelHasNeitherHeadsNorOutputLayer) {
+  const ModelConfig model = small();
+  LayoutRequest request = request_for(model);
+  request.heads = Heads::none;
+  request.value_heads = {{"v"}};
+  for (const UnitSpec& unit : model_units(request)) {
+    EXPECT_NE(unit.name, "output");
+    EXPECT_NE(unit.name, head_block_name(model, 1));
+    EXPECT_FALSE(unit.name.starts_with("extra_heads")) << unit.name;
+  }
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class HostStepTest : public testing::Test {
 
 TEST_F(HostStepTest, TheReferenceOfHeadKStandsWhereTheHeadPredictsTheSameTarget) {
   const MicroBatch micro = micro_of({0, 1});
-  step_.begin_micro_batch(micro, reference());
+  step_.begin_micro_batch(micro, {{"reference.loss", reference()}});
   for (int64_t head = 1; head <= num_heads; ++head) {
     step_.enter(moment(When::head, head, valid_sources(micro.targets, head)));
     EXPECT_TRUE(at::equal(step_.get({"reference", "loss"}), aligned(head))) << "head " << head;
@@ -63,7 +63,7 @@ TEST_F(HostStepTest, TheReferenceOfHeadKStandsWhereTheHeadPredictsTheSameTarget)
 
 TEST_F(HostStepTest, TheReferenceOfAllHeadsIsStackedByHead) {
   const MicroBatch micro = micro_of({0, 1});
-  step_.begin_micro_batch(micro, reference());
+  step_.begin_micro_batch(micro, {{"reference.loss", reference()}});
   step_.enter(moment(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
   const Tensor all = step_.get({"reference", "loss"});
   ASSERT_EQ(all.sizes(), (at::IntArrayRef{num_sequences, positions, num_heads}));
@@ -72,7 +72,7 @@ TEST_F(HostStepTest, TheReferenceOfAllHeadsIsStackedByHead) {
 
 TEST_F(HostStepTest, TheReferenceOfAChunkIsThatOfItsRows) {
   const MicroBatch micro = micro_of({0, 1});
-  step_.begin_micro_batch(micro, reference());
+  step_.begin_micro_batch(micro, {{"reference.loss", reference()}});
   const int64_t head = 2;
   const Tensor rows = aligned(head).narrow(1, 0, positions - head).reshape({-1});
   Moment chunk = moment(When::token, head, at::ones({3}, at::kBool));
@@ -85,14 +85,14 @@ TEST_F(HostStepTest, AHeadWithoutATargetHasAReferenceOfZeros) {
   std::map<std::string, Tensor> states;
   HostStep step({positions + 1, 50, 42}, across_, states);
   const MicroBatch micro = micro_of({0, 1});
-  step.begin_micro_batch(micro, reference());
+  step.begin_micro_batch(micro, {{"reference.loss", reference()}});
   step.enter(moment(When::head, positions + 1, at::zeros({num_sequences, positions}, at::kBool)));
   EXPECT_TRUE(at::equal(step.get({"reference", "loss"}), at::zeros({num_sequences, positions})));
 }
 
 TEST_F(HostStepTest, WhatIsNotThereIsRefusedByName) {
   const MicroBatch micro = micro_of({0, 1});
-  step_.begin_micro_batch(micro, Tensor());
+  step_.begin_micro_batch(micro, {});
   step_.enter(moment(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
   for (const Read& read : {Read{"policy", "loss"}, Read{"reference", "loss"}, Read{"policy", "value:x"}}) {
     try {
@@ -109,7 +109,7 @@ TEST_F(HostStepTest, WhatIsNotThereIsRefusedByName) {
 TEST_F(HostStepTest, UniformNumbersDoNotDependOnHowTheBatchIsCut) {
   const auto draw = [&](const std::vector<int64_t>& at_positions) {
     const MicroBatch micro = micro_of(at_positions);
-    step_.begin_micro_batch(micro, Tensor());
+    step_.begin_micro_batch(micro, {});
     step_.enter(moment(When::before, 0, at::ones({int64_t(at_positions.size()), positions, num_heads}, at::kBool)));
     return step_.uniform(0);
   };
@@ -121,7 +121,7 @@ TEST_F(HostStepTest, UniformNumbersDoNotDependOnHowTheBatchIsCut) {
 
 TEST_F(HostStepTest, UniformNumbersOfAHeadAreTheSameAskedAloneOrTogether) {
   const MicroBatch micro = micro_of({0, 1});
-  step_.begin_micro_batch(micro, Tensor());
+  step_.begin_micro_batch(micro, {});
   step_.enter(moment(When::all, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
   const Tensor together = step_.uniform(0);
   for (int64_t head = 1; head <= num_heads; ++head) {
@@ -134,7 +134,7 @@ TEST_F(HostStepTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUnifor
   std::vector<int64_t> many(400);
   for (size_t i = 0; i < many.size(); ++i) many[i] = int64_t(i);
   const MicroBatch micro = micro_of(many);
-  step_.begin_micro_batch(micro, Tensor());
+  step_.begin_micro_batch(micro, {});
   step_.enter(moment(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
   const Tensor first = step_.uniform(0), other_stream = step_.uniform(1);
   step_.begin_step(2, {{1, 1, 1}, 3, 0}, totals_);
@@ -152,7 +152,7 @@ TEST_F(HostStepTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUnifor
 
 TEST_F(HostStepTest, UniformNumbersAreRefusedWithinTheLoss) {
   const MicroBatch micro = micro_of({0});
-  step_.begin_micro_batch(micro, Tensor());
+  step_.begin_micro_batch(micro, {});
   step_.enter(moment(When::token, 1, at::ones({3}, at::kBool)));
   EXPECT_THROW(step_.uniform(0), Error);
 }

@@ -65,7 +65,10 @@ class TinyTraining {
     pipeline_.name = "made by the test";
     pipeline_.needs = weighting->needs();
     pipeline_.weighting = std::move(weighting);
-    for (const Read& read : pipeline_.needs.reads) pipeline_.reads_reference |= read.model == "reference";
+    for (const Read& read : pipeline_.needs.reads) {
+      if (read.model == "reference") pipeline_.reference.insert(read.what);
+      pipeline_.reads_entropy |= read.model == "policy" && read.what == "entropy";
+    }
     model_ = model_of(Heads::all, &everything_, experiment_.seed, channels);
     const TrainConfig& train = experiment_.train;
     windows_ = random_windows(experiment_.seed, train.sequence_length, experiment_.model.vocab_size);
@@ -73,12 +76,17 @@ class TinyTraining {
     request.heads = model_->num_heads();
     source_ = window_batches(*windows_, WindowOrder(experiment_.seed, windows_->count(), "sequential"),
                              train.batch_size, train.sequence_length, request);
-    std::unique_ptr<Reference> reference;
-    if (pipeline_.reads_reference)
-      reference = std::make_unique<Reference>(model_of(Heads::first, nullptr, experiment_.seed + 1, channels),
-                                              chunk_tokens(experiment_.model.vocab_size));
-    trainer_ = std::make_unique<Trainer>(experiment_, train.steps, *model_, pipeline_, std::move(reference), *source_,
-                                         source_.get(), 4, channels, at::kCPU);
+    std::vector<std::unique_ptr<FrozenSignals>> frozen;
+    if (!pipeline_.reference.empty())
+      frozen.push_back(std::make_unique<FrozenSignals>(
+          "reference", pipeline_.reference,
+          [&] {
+            return std::make_unique<FrozenModel>(model_of(Heads::first, nullptr, experiment_.seed + 1, channels),
+                                                 chunk_tokens(experiment_.model.vocab_size));
+          },
+          FrozenSignals::Stores{}));
+    trainer_ = std::make_unique<Trainer>(experiment_, train.steps, *model_, pipeline_, std::move(frozen),
+                                         TrainerData{source_.get(), source_.get(), 4}, channels);
   }
   TinyTraining(const TinyTraining&) = delete;
   Trainer& operator*() { return *trainer_; }

@@ -1,0 +1,102 @@
+#include "run/frozen.hpp"
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/sha256.hpp"
+#include "checkpoint/model_files.hpp"
+#include "run/identity.hpp"
+#include "run/model_options.hpp"
+
+namespace wmtp {
+namespace {
+
+/// One of the two tables.
+struct Source {
+  std::string table;
+  const FrozenConfig& config;
+  const std::set<std::string>& wanted;
+};
+
+class Frozen {
+ public:
+  Frozen(Session& session, const Experiment& experiment, const Source& source)
+      : session_(session),
+        experiment_(experiment),
+        source_(source),
+        weights_(first_weights(session, experiment, source.table, source.config.experiment, source.config.weights)),
+        shape_(shape()) {
+    if (shape_.vocab_size != experiment.model.vocab_size)
+      refuse("its vocabulary has " + std::to_string(shape_.vocab_size) + " ids, the policy's " +
+             std::to_string(experiment.model.vocab_size) + "; both must share a tokenizer");
+    if (reads_values()) {
+      heads_ = value_heads_of(weights_);
+      if (heads_.size() != 1)
+        refuse("wanted a model with one value head, found " + std::to_string(heads_.size()) +
+               "; train one with pipeline critic");
+    }
+  }
+
+  std::unique_ptr<FrozenModel> build() const {
+    ShardedModelRequest request;
+    request.layout.model = &shape_;
+    request.layout.heads = reads_values() ? Heads::none : Heads::first;
+    request.layout.value_heads = heads_;
+    request.options = group_options(source_.config.strategy.value_or(experiment_.parallel.strategy), precision(),
+                                    session_.device());
+    request.positions = experiment_.train.sequence_length;
+    auto model = std::make_unique<ShardedModel>(request, session_.channels());
+    load_model(weights_, *model);
+    return std::make_unique<FrozenModel>(std::move(model), chunk_tokens(shape_.vocab_size));
+  }
+
+  /// What the numbers follow from: model, data, window length, precision and device.
+  FrozenSignals::Stores stores(const Prepared& data) const {
+    FrozenSignals::Stores stores;
+    if (!source_.config.cache || data.identity.empty()) return stores;
+    const std::string model = weights_content_hash(weights_, session_.job().database);
+    for (const std::string& signal : source_.wanted) {
+      const std::string key = signal + " of model " + model + ", data " + data.identity + ", windows of " +
+                              std::to_string(experiment_.train.sequence_length) + ", " + to_string(precision()) +
+                              " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
+      stores[signal] = std::make_unique<SignalStore>(session_.cache_folder() / "signals", key,
+                                                     experiment_.train.sequence_length, log_warning);
+    }
+    return stores;
+  }
+
+ private:
+  bool reads_values() const { return source_.wanted.count("value") > 0; }
+  Precision precision() const { return source_.config.precision.value_or(experiment_.parallel.precision); }
+  ModelConfig shape() const {
+    if (source_.config.model) return *source_.config.model;
+    const Experiment* stage = experiment_.stage(source_.table);
+    return stage ? stage->model : model_config_of(weights_, experiment_.model);
+  }
+  [[noreturn]] void refuse(const std::string& reason) const {
+    throw Error(ExitStatus::data, "[" + source_.table + "] " + weights_.string() + ": " + reason);
+  }
+
+  Session& session_;
+  const Experiment& experiment_;
+  Source source_;
+  std::filesystem::path weights_;
+  ModelConfig shape_;
+  std::vector<ValueHead> heads_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<FrozenSignals>> open_frozen(Session& session, const Experiment& experiment,
+                                                        const PipelineInUse& pipeline, const Prepared& data) {
+  std::vector<std::unique_ptr<FrozenSignals>> opened;
+  for (const Source& source : {Source{"reference", experiment.reference, pipeline.reference},
+                               Source{"value", experiment.value, pipeline.value}}) {
+    if (source.wanted.empty()) continue;
+    const auto frozen = std::make_shared<Frozen>(session, experiment, source);
+    opened.push_back(std::make_unique<FrozenSignals>(
+        source.table, source.wanted, [frozen] { return frozen->build(); }, frozen->stores(data)));
+  }
+  return opened;
+}
+
+}  // namespace wmtp

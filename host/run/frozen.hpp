@@ -1,0 +1,20 @@
+// The frozen models of an experiment: [reference] and [value], from the stage that trained them or from files, with what
+// they said of each window in earlier runs.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "data/prepare.hpp"
+#include "run/session.hpp"
+#include "train/frozen_signals.hpp"
+#include "train/pipeline_in_use.hpp"
+
+namespace wmtp {
+
+/// Those that the pipeline reads. [all ranks] Error(data) when one is missing, has another vocabulary, or lacks what is
+/// read of it. Its weights are loaded when the first window wants them.
+std::vector<std::unique_ptr<FrozenSignals>> open_frozen(Session& session, const Experiment& experiment,
+                                                        const PipelineInUse& pipeline, const Prepared& data);
+
+}  // namespace wmtp

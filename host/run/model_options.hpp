@@ -1,0 +1,18 @@
+// Small answers that every model of a run needs: how it is stored, and where its first weights lie.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "run/session.hpp"
+#include "shard/parameter_group.hpp"
+
+namespace wmtp {
+
+GroupOptions group_options(Strategy strategy, Precision precision, at::Device device);
+
+/// The folder or file that a table's `experiment` or `weights` stands for; empty when it gives neither. Error(data).
+std::filesystem::path first_weights(Session& session, const Experiment& experiment, const std::string& table,
+                                    const std::string& stage, const std::string& weights);
+
+}  // namespace wmtp

@@ -1,0 +1,43 @@
+// FrozenSignals: what a pipeline reads of one frozen model, window by window. What such a model says of a window never
+// changes, so it is kept on disk (data/signal_store.hpp): a second epoch, and the next run with the same model and data,
+// compute none of it, and the model is not even loaded until a window is missing.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "data/batches.hpp"
+#include "data/signal_store.hpp"
+#include "train/frozen_model.hpp"
+
+namespace wmtp {
+
+class FrozenSignals {
+ public:
+  using Build = std::function<std::unique_ptr<FrozenModel>()>;
+  using Stores = std::map<std::string, std::unique_ptr<SignalStore>>;
+
+  /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each of them, or none when
+  /// nothing is to be kept. `build` is called at most once, on all ranks together.
+  FrozenSignals(std::string model, std::set<std::string> wanted, Build build, Stores stores);
+
+  /// Whether this rank has to compute something for these windows.
+  bool lacks(const MicroBatch& micro) const;
+  /// Adds "reference.loss" and so on, [B,S] each. `compute`: some rank lacks some window of this micro-batch, so all of
+  /// them compute. [all ranks, with the same `compute`]
+  void add(const MicroBatch& micro, bool compute, std::map<std::string, at::Tensor>& signals);
+
+ private:
+  at::Tensor kept(const SignalStore& store, const MicroBatch& micro) const;
+  void keep(SignalStore& store, const MicroBatch& micro, const at::Tensor& signal) const;
+  std::string model_;
+  std::set<std::string> wanted_;
+  Build build_;
+  Stores stores_;
+  std::unique_ptr<FrozenModel> frozen_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,120 @@
+#include "train/validation.hpp"
+
+#include <limits>
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+constexpr const char* first_losses = "validation/first_losses";
+constexpr double unchanged_within = 0.2;                    // nats
+constexpr int64_t most_tokens_compared = int64_t{1} << 22;  // 16 MB, in every checkpoint
+
+}  // namespace
+
+std::vector<MicroBatch> Validation::fetch() const {
+  const int64_t per_round = request_.batch_size * channels_.size();
+  std::vector<MicroBatch> micros;
+  for (int64_t first = 0; first < request_.sequences; first += per_round) {
+    std::vector<int64_t> positions;
+    for (int64_t position = first; position < first + per_round; ++position)
+      positions.push_back(position < request_.sequences ? position : -1);
+    micros.push_back(request_.source->fetch(positions, channels_.rank(), channels_.size()));
+  }
+  return micros;
+}
+
+std::map<std::string, double> Validation::run(int64_t number, std::map<std::string, Tensor>& states) {
+  const std::vector<MicroBatch> micros = fetch();
+  const StepCounts counts = count_over_ranks(micros, channels_, "counting the validation's tokens");
+  const int64_t compared = std::min(request_.sequences, most_tokens_compared / request_.sequence_length);
+  Tensor losses = at::zeros({compared, request_.sequence_length}, at::kDouble);
+  StepTotals totals;
+  const auto before = states;
+  step_.begin_step(number, counts, totals);
+  for (const MicroBatch& micro : micros) {
+    step_.begin_micro_batch(micro, {});
+    const std::vector<Scores> scores = micro_step_.evaluate(micro, totals);
+    for (size_t k = 0; k < scores.size(); ++k)
+      totals.add("valid/" + std::to_string(k + 1), scores[k].losses.sum(at::kDouble));
+    if (scores.empty()) continue;
+    if (request_.exact_match) add_exact_matches(micro, scores[0].hits, totals);
+    place_losses(micro, scores[0].losses, losses);
+  }
+  states = before;
+  totals.exchange(channels_);
+  if (pipeline_.objective) return objective_metrics(totals);
+  auto metrics = token_metrics(totals, counts);
+  metrics.merge(token_classes(losses, states));
+  return metrics;
+}
+
+/// A sequence matches when the hits among its targets are all of its targets.
+void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, StepTotals& totals) const {
+  const Tensor targets = valid_sources(micro.targets, 1).sum(1);
+  const Tensor asked = targets.gt(0).logical_and(micro.batch.correct.ne(0));
+  const Tensor matched = asked.logical_and(hits.sum(1).eq(targets));
+  const Tensor bins = at::tensor(micro.bins).to(asked.device());
+  const auto add = [&](const std::string& name, const Tensor& among) {
+    totals.add("matched" + name, matched.logical_and(among).sum());
+    totals.add("asked" + name, asked.logical_and(among).sum());
+  };
+  add("", at::ones_like(asked));
+  const std::vector<std::string> names = request_.source->bins();
+  for (size_t i = 0; i < names.size(); ++i) add("/" + names[i], bins.eq(int64_t(i)));
+}
+
+/// Rows of `all` by position: NaN where a sequence has no target, zero where another rank has the sequence.
+void Validation::place_losses(const MicroBatch& micro, const Tensor& losses, Tensor& all) const {
+  const Tensor rows =
+      at::where(valid_sources(micro.targets, 1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
+  for (int64_t b = 0; b < rows.size(0); ++b) {
+    const int64_t position = micro.positions[size_t(b)];
+    if (position < 0 || position >= all.size(0)) continue;
+    all[position].fill_(std::numeric_limits<double>::quiet_NaN()).narrow(0, 0, rows.size(1)).copy_(rows[b]);
+  }
+}
+
+std::map<std::string, double> Validation::objective_metrics(const StepTotals& totals) const {
+  std::map<std::string, double> metrics{{"valid/loss", totals.sum("loss")}};
+  for (const auto& [name, value] : totals.plugin_metrics()) metrics["valid/" + name] = value;
+  return metrics;
+}
+
+std::map<std::string, double> Validation::token_metrics(const StepTotals& totals, const StepCounts& counts) const {
+  std::map<std::string, double> metrics;
+  const size_t heads = counts.targets.size();
+  double mean = 0;
+  for (size_t k = 0; k < heads; ++k) {
+    const std::string head = std::to_string(k + 1);
+    const double loss = totals.sum("valid/" + head) / double(counts.targets[k]);
+    metrics["valid/ce_head_" + head] = loss;
+    mean += loss / double(heads);
+  }
+  metrics["valid/loss"] = mean;
+  for (const std::string& name : totals.names_with("asked"))
+    if (totals.sum("asked" + name) > 0)
+      metrics["valid/exact_match" + name] = totals.sum("matched" + name) / totals.sum("asked" + name);
+  return metrics;
+}
+
+std::map<std::string, double> Validation::token_classes(const Tensor& mine,
+                                                        std::map<std::string, Tensor>& states) const {
+  const Tensor now = channels_.sum(mine, "comparing the validation's tokens");
+  const auto [place, is_first] = states.try_emplace(first_losses, now.to(at::kFloat));
+  if (is_first) return {};
+  const Tensor valid = now.isnan().logical_not(), change = now - place->second.to(at::kDouble);
+  const Tensor up = change.gt(unchanged_within), down = change.lt(-unchanged_within);
+  const Tensor same = up.logical_or(down).logical_not(), high = now.gt(now.nanmean());
+  const double tokens = valid.sum().item<double>();
+  const auto share = [&](const Tensor& which) {
+    return tokens == 0 ? 0.0 : which.logical_and(valid).sum().item<double>() / tokens;
+  };
+  return {{"valid/tokens_lh", share(up)},
+          {"valid/tokens_hl", share(down)},
+          {"valid/tokens_hh", share(same.logical_and(high))},
+          {"valid/tokens_ll", share(same.logical_and(high.logical_not()))}};
+}
+
+}  // namespace wmtp
