@@ -131,6 +131,9 @@ Derivation draw_wrong(const Expression& expression, bool steps, const Derivation
 }  // namespace
 
 void write_arithmetic(const ArithmeticConfig& config, const std::filesystem::path& jsonl) {
+  if (config.min_operations > config.max_operations)
+    throw Error(ExitStatus::usage, "arithmetic: found min_operations " + std::to_string(config.min_operations) +
+                                       ", wanted at most max_operations = " + std::to_string(config.max_operations));
   if (config.answers_right + config.answers_wrong == 0)
     throw Error(ExitStatus::usage,
                 "arithmetic: found neither answers_right nor answers_wrong, wanted at least one answer");

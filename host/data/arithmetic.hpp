@@ -18,8 +18,8 @@ namespace wmtp {
 
 /// The file, whole or not at all: it is written beside its place and renamed, and replaces what is there. The same
 /// bytes on every machine for the same `config`, and the first lines of a longer file; memory does not grow with it.
-/// Error(usage) when there are fewer expressions than problems, or answers neither right nor wrong are wanted;
-/// Error(storage) when it cannot be written.
+/// Error(usage) when there are fewer expressions than problems, no answers are wanted, or min_operations is above
+/// max_operations; Error(storage) when it cannot be written.
 void write_arithmetic(const ArithmeticConfig& config, const std::filesystem::path& jsonl);
 
 }  // namespace wmtp

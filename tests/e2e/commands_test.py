@@ -80,3 +80,55 @@ def test_plugins_can_be_listed_and_inspected(place):
 def test_nothing_is_coloured_away_from_a_terminal(place, arguments):
     ended = place.host(*arguments)
     assert "\x1b" not in ended.out + ended.err
+
+
+def write_lines(place, name, *objects):
+    file = place.folder / name
+    file.write_text("".join(json.dumps(one) + "\n" for one in objects))
+    return file
+
+
+def test_published_data_becomes_records(place):
+    raw = write_lines(place, "test.jsonl", {"question": "2 and 2?", "answer": "#### 4"})
+    out = place.folder / "records.jsonl"
+    ended = place.host("data", "prepare", raw, "--from", "gsm8k", "-o", out)
+    assert "1 problems, 1 right and 0 wrong answers" in ended.err
+    assert json.loads(out.read_text())["task_id"] == "gsm8k/test/1"
+    before = out.read_bytes()
+    assert "--force" in place.host("data", "prepare", raw, "--from", "gsm8k", "-o", out, wanted=2).err
+    write_lines(place, "test.jsonl", {"question": "2 and 2?"})
+    ended = place.host("data", "prepare", raw, "--from", "gsm8k", "-o", out, "--force", wanted=4)
+    assert "test.jsonl: line 1: answer: missing, wanted a text" in ended.err
+    assert out.read_bytes() == before
+    assert sorted(one.name for one in place.folder.glob("records.jsonl*")) == ["records.jsonl"]
+
+
+def test_arithmetic_can_be_had_as_a_file(place):
+    out = place.folder / "arithmetic.jsonl"
+    place.host("data", "prepare", "--from", "arithmetic", "-o", out, "--problems", 3, "--seed", 7, "--operations",
+               "add,multiply", "--max-operations", 2, "--answers-wrong", 2, "--no-steps")
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [one["is_correct"] for one in records] == [True, False, False] * 3
+    assert {one["task_id"] for one in records} == {f"arithmetic-7/{i}" for i in range(3)}
+    assert all(len(one["output"]) == 6 and not set(one["instruction"]) & set("-@") for one in records)
+
+
+@pytest.mark.parametrize("arguments, told", [
+    ([], "no FILE"),
+    (["a.jsonl", "--from", "gsm8k"], "--from needs -o FILE"),
+    (["--from", "gsm8k", "-o", "b.jsonl"], "no FILE"),
+    (["a.jsonl", "--from", "gsm9k", "-o", "b.jsonl"], "gsm9k"),
+    (["a.jsonl", "-o", "b.jsonl"], "--output goes with --from, found an experiment"),
+    (["a.jsonl", "--from", "gsm8k", "-o", "b.jsonl", "--set", "seed=1"], "--set goes with an experiment, found --from gsm8k"),
+    (["a.jsonl", "--from", "gsm8k", "-o", "b.jsonl", "--seed", "1"], "--seed goes with --from arithmetic, found --from gsm8k"),
+    (["a.jsonl", "--from", "mbpp", "-o", "b.jsonl", "--language", "cpp"], "--language goes with --from codecontests"),
+    (["a.jsonl", "--from", "codecontests", "-o", "b.jsonl", "--language", "perl"], "perl"),
+    (["a.jsonl", "--from", "arithmetic", "-o", "b.jsonl"], "--from arithmetic reads no file"),
+    (["--from", "arithmetic", "-o", "b.jsonl", "--problems", "0"], "problems"),
+    (["--from", "arithmetic", "-o", "b.jsonl", "--operations", "divide"], "divide"),
+    (["--from", "arithmetic", "-o", "b.jsonl", "--min-operations", "9"], "min_operations 9, wanted at most max_operations"),
+    (["--from", "arithmetic", "-o", "."], "is a folder"),
+])
+def test_a_wrong_use_of_data_prepare_is_refused(place, arguments, told):
+    ended = place.host("data", "prepare", *arguments, wanted=2)
+    assert told in ended.err

@@ -291,10 +291,13 @@ TEST_F(Arithmetic, ShowsNoLabelOnTheSurface) {
   }
 }
 
-TEST_F(Arithmetic, RefusesToMakeProblemsWithoutAnswers) {
+TEST_F(Arithmetic, RefusesToMakeProblemsWithoutAnswersOrOfNoLength) {
   ArithmeticConfig asked = config(1);
   asked.answers_right = asked.answers_wrong = 0;
   EXPECT_TRUE(has(error_of(ExitStatus::usage, [&] { made(asked); }), "wanted at least one answer"));
+  asked = config(1);
+  asked.min_operations = 6;
+  EXPECT_TRUE(has(error_of(ExitStatus::usage, [&] { made(asked); }), "min_operations 6, wanted at most"));
 }
 
 TEST_F(Arithmetic, LeavesNothingWhereItCannotWrite) {

@@ -45,6 +45,7 @@ TEST_F(Rules, GiveEachKindOfDataItsOwnKeys) {
   expect_in_order(refused(small + "[validation]\nbatches = 2\n"),
                   {"[validation] does not go with data of kind \"random\""});
   expect_in_order(refused(small + "[data.tokenizer]\nkind = \"byte\"\n"), {"[data.tokenizer] does not go with"});
+  expect_in_order(refused(small + "[data.arithmetic]\nproblems = 5\n"), {"[data.arithmetic] does not go with"});
   expect_in_order(refused(with(text_experiment, "files = [\"corpus/**.py\"]\n[", "[")),
                   {"[data] lacks files, which kind \"text\""});
   expect_in_order(refused(small, {"data.kind=tokens"}), {"[data] lacks file, which kind \"tokens\""});

@@ -1,0 +1,161 @@
+// See jsonl_reader.hpp.
+#include "data/jsonl_reader.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "data/utf8.hpp"
+
+namespace wmtp {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr size_t piece_bytes = 1 << 20;
+constexpr int deepest = 32;
+constexpr size_t longest_quote = 40;
+
+struct Refused {
+  std::string field, message;
+};
+
+void check_kind(const fs::path& file) {
+  std::error_code failure;
+  const fs::file_status status = fs::status(file, failure);
+  if (!fs::exists(status)) throw Error(ExitStatus::data, "no such file: " + file.string());
+  if (fs::is_directory(status))
+    throw Error(ExitStatus::data, file.string() + ": found a folder, wanted a file of JSON lines");
+}
+
+/// What a file begins with when it is something else, and what to do.
+void check_start(const fs::path& file, std::string_view start) {
+  if (start.starts_with("\x1f\x8b"))
+    throw Error(ExitStatus::data, file.string() + ": found a gzip file, wanted JSON lines; unpack it first (gunzip)");
+  if (start.starts_with("PAR1"))
+    throw Error(ExitStatus::data, file.string() + ": found a parquet file, wanted JSON lines; convert it first");
+  const size_t first = start.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && start[first] == '[')
+    throw Error(ExitStatus::data,
+                file.string() + ": found a list, wanted one object on each line; convert it first (jq -c '.[]')");
+}
+
+/// Calls take(number, line, bytes) for each line; of a line above the limit only its number of bytes is kept.
+void for_each_line(const fs::path& file, const std::function<void(int64_t, std::string_view, size_t)>& take) {
+  check_kind(file);
+  std::ifstream in(file, std::ios::binary);
+  std::string piece(piece_bytes, '\0'), line;
+  int64_t number = 1;
+  size_t bytes = 0;
+  for (bool first = true; in; first = false) {
+    in.read(piece.data(), piece_bytes);
+    std::string_view rest(piece.data(), static_cast<size_t>(in.gcount()));
+    if (first) check_start(file, rest);
+    while (!rest.empty()) {
+      const size_t end = rest.find('\n'), part = std::min(end, rest.size());
+      bytes += part;
+      if (bytes <= longest_jsonl_line) line += rest.substr(0, part);
+      if (end == std::string_view::npos) break;
+      take(number++, line, bytes);
+      line.clear();
+      bytes = 0;
+      rest.remove_prefix(end + 1);
+    }
+  }
+  if (!in.eof() || in.bad())
+    throw Error(ExitStatus::storage, "cannot read " + file.string() + ": " + std::strerror(errno));
+  if (bytes > 0) take(number, line, bytes);
+}
+
+/// nlohmann would keep the last of two fields of one name, and go down as deep as the stack.
+Json parse_wanted(std::string_view line, const std::vector<std::string>& wanted) {
+  std::set<std::string> seen;
+  return Json::parse(line.begin(), line.end(), [&](int depth, Json::parse_event_t event, Json& value) {
+    if (depth > deepest) throw Refused{"", "nested more than " + std::to_string(deepest) + " deep"};
+    if (event != Json::parse_event_t::key || depth != 1) return true;
+    const auto& name = value.get_ref<const std::string&>();
+    if (std::find(wanted.begin(), wanted.end(), name) == wanted.end()) return false;
+    if (!seen.insert(name).second) throw Refused{name, "found twice, wanted once"};
+    return true;
+  });
+}
+
+size_t column_of(std::string_view line, size_t byte) {
+  const std::string_view before = line.substr(0, byte);
+  return 1 + size_t(std::count_if(before.begin(), before.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+}  // namespace
+
+void JsonlMistakes::tell(std::string mistake) {
+  told_.push_back(std::move(mistake));
+  if (told_.size() == most_jsonl_mistakes) {
+    told_.push_back("the rest of the file was not read");
+    raise();
+  }
+}
+
+void JsonlMistakes::add(int64_t line, const std::string& field, const std::string& message) {
+  tell("line " + std::to_string(line) + ": " + (field.empty() ? "" : field + ": ") + message);
+}
+
+void JsonlMistakes::add_at(int64_t line, size_t column, const std::string& message) {
+  tell("line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + message);
+}
+
+void JsonlMistakes::raise() const {
+  if (told_.empty()) return;
+  std::string text;
+  for (const std::string& one : told_) text += (text.empty() ? "" : "\n") + file_.string() + ": " + one;
+  throw Error(ExitStatus::data, text);
+}
+
+void for_each_json_line(const fs::path& file, const std::vector<std::string>& wanted, JsonlMistakes& mistakes,
+                        const std::function<void(int64_t, const Json&)>& take) {
+  for_each_line(file, [&](int64_t number, std::string_view line, size_t bytes) {
+    if (bytes > longest_jsonl_line) {
+      return mistakes.add(number, "",
+                          "found a line of " + human_bytes(int64_t(bytes)) + ", wanted at most " +
+                              human_bytes(int64_t(longest_jsonl_line)));
+    }
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+    if (const size_t good = valid_utf8(line); good < line.size()) {
+      return mistakes.add_at(number, column_of(line, good),
+                             printed("found byte 0x%02x, wanted UTF-8", static_cast<unsigned char>(line[good])));
+    }
+    Json object;
+    try {
+      object = parse_wanted(line, wanted);
+    } catch (const Refused& refused) {
+      return mistakes.add(number, refused.field, refused.message);
+    } catch (const Json::parse_error& failure) {
+      const bool cut = failure.byte > line.size();
+      return mistakes.add_at(number, column_of(line, failure.byte - 1),
+                             cut ? "the line ends in the middle of its object, wanted a whole one"
+                                 : "found no JSON from here on, wanted an object on each line");
+    } catch (const Json::exception&) {
+      return mistakes.add(number, "", "found a number that is out of range");
+    }
+    if (!object.is_object()) return mistakes.add(number, "", "found " + found_text(object) + ", wanted an object");
+    take(number, object);
+  });
+}
+
+std::string found_text(const Json& value) {
+  if (value.is_null()) return "null";
+  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
+  if (value.is_number()) return "the number " + value.dump();
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  const auto& text = value.get_ref<const std::string&>();
+  const std::string shown = text.substr(0, valid_utf8(std::string_view(text).substr(0, longest_quote)));
+  return "the text " + Json(shown + (shown.size() < text.size() ? "..." : "")).dump();
+}
+
+}  // namespace wmtp
