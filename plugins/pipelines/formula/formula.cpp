@@ -1,0 +1,105 @@
+// formula: a weight written down in the experiment, weight = "(1 - exp(-ce))^2", in place of a plugin of one's own.
+//
+//   ce        the policy's loss of the token             value     the model of [value] before the token is read
+//   ref       the reference's loss of it                 position  the source's place in its sequence, from 0
+//   excess    ce - ref                                   head      1, 2 …: how many tokens ahead
+//   entropy   of the policy's prediction                 uniform   a number in [0,1), the same wherever it is named
+//   + - * / ^ < > <= >= (1 or 0)  min max clamp exp log  quantile(x, q) over the head's valid tokens of all ranks
+//
+// All are aligned by source position: the weight is of the loss AT a source, so `value` has seen the tokens up to it.
+// The host is asked as early as the names allow: inside the loss where each token's weight follows from its own loss,
+// once a head where a quantile, a place, a value or chance comes in, before the heads where no signal of the policy
+// does. Tokens that are not valid are masked where the formula says nothing sensible of them; what is not finite or
+// negative elsewhere is found by the host.
+#include <wmtp/plugin.hpp>
+
+#include "compile.hpp"
+
+namespace {
+
+using wmtp::Tensor;
+using wmtp::When;
+
+class Formula : public wmtp::Weighting {
+ public:
+  void options(wmtp::Options& o) override {
+    program_.reset();
+    o.text(
+        "weight", weight_,
+        "over ce, ref, excess, entropy, value, position, head, uniform with + - * / ^ < > <= >= min max clamp exp log "
+        "quantile");
+  }
+
+  wmtp::Needs needs() const override {
+    const formula::Program& program = compiled();
+    const auto& reads = program.reads;
+    const bool excess = reads[formula::excess];
+    wmtp::Needs needs{.when = when(program)};
+    if (reads[formula::ce] || excess) needs.reads.push_back({"policy", "loss"});
+    if (reads[formula::entropy]) needs.reads.push_back({"policy", "entropy"});
+    if (reads[formula::ref] || excess) needs.reads.push_back({"reference", "loss"});
+    if (reads[formula::value]) needs.reads.push_back({"value", "value"});
+    return needs;
+  }
+
+  wmtp::Weights weigh(wmtp::Step& step) override {
+    const formula::Program& program = compiled();
+    const Tensor valid = step.valid();
+    if (program.constant) {
+      if (*program.constant == 1) return wmtp::Weights::uniform();
+      return wmtp::Weights::by_source(at::full(valid.sizes(), *program.constant, valid.options().dtype(at::kFloat)));
+    }
+    const formula::Signals signals = signals_of(step, program);
+    if (valid.dim() < 3) return wmtp::Weights::by_source(of_head(step, signals, valid, step.head()));
+    std::vector<Tensor> heads;
+    for (int64_t k = 1; k <= step.heads(); ++k) heads.push_back(of_head(step, signals, valid.select(2, k - 1), k));
+    return wmtp::Weights::by_source(at::stack(heads, 2));
+  }
+
+ private:
+  const formula::Program& compiled() const {
+    if (!program_) {
+      program_ = formula::compile(weight_);
+      harmless_ = formula::harmless_at_zero(*program_);
+    }
+    return *program_;
+  }
+
+  static When when(const formula::Program& program) {
+    const auto& reads = program.reads;
+    if (!reads[formula::ce] && !reads[formula::excess] && !reads[formula::entropy]) return When::before;
+    const bool by_place = reads[formula::position] || reads[formula::value] || reads[formula::uniform];
+    return by_place || program.has_quantile ? When::head : When::token;
+  }
+
+  static formula::Signals signals_of(wmtp::Step& step, const formula::Program& program) {
+    const auto& reads = program.reads;
+    formula::Signals signals;
+    if (reads[formula::ce] || reads[formula::excess]) signals[formula::ce] = step.get({"policy", "loss"});
+    if (reads[formula::ref] || reads[formula::excess]) signals[formula::ref] = step.get({"reference", "loss"});
+    if (reads[formula::excess]) signals[formula::excess] = signals[formula::ce] - signals[formula::ref];
+    if (reads[formula::entropy]) signals[formula::entropy] = step.get({"policy", "entropy"});
+    if (reads[formula::value]) signals[formula::value] = step.get({"value", "value"});
+    if (reads[formula::uniform]) signals[formula::uniform] = step.uniform(0);
+    return signals;
+  }
+
+  Tensor of_head(wmtp::Step& step, formula::Signals signals, const Tensor& valid, int64_t head) const {
+    const at::TensorOptions options = valid.options().dtype(at::kFloat);
+    for (Tensor& signal : signals)
+      if (signal.defined() && signal.dim() == 3) signal = signal.select(2, head - 1);
+    if (program_->reads[formula::head]) signals[formula::head] = at::full({}, head, options);
+    if (program_->reads[formula::position])
+      signals[formula::position] = at::arange(valid.size(1), options).expand_as(valid);
+    const Tensor weights = formula::run(*program_, signals, valid, &step.across());
+    return harmless_ ? weights : at::where(valid, weights, 0.0);
+  }
+
+  std::string weight_ = "1";
+  mutable std::optional<formula::Program> program_;  // of weight_, made on first use
+  mutable bool harmless_ = false;                    // no mask is needed
+};
+
+}  // namespace
+
+WMTP_PIPELINE(Formula, "formula", "1.0", "a weight written down in the experiment")
