@@ -192,8 +192,8 @@ INSTANTIATE_TEST_SUITE_P(Shipped, EveryPipeline, testing::ValuesIn(test::shipped
 TEST(ShippedPipelines, AreAllThere) {
   const std::vector<std::string> names = test::shipped("pipeline");
   const std::set<std::string> found(names.begin(), names.end());
-  for (const char* name : {"baseline", "dft", "entropy", "focal", "frequency", "mile", "prompt_weight", "random",
-                           "rho1", "shuffled", "truncation"})
+  for (const char* name : {"baseline", "critic", "dft", "entropy", "focal", "formula", "frequency", "mile",
+                           "prompt_weight", "random", "rho1", "shuffled", "truncation", "verifiable"})
     EXPECT_TRUE(found.count(name)) << name;
 }
 

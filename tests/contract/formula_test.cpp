@@ -1,5 +1,6 @@
 // formula: what a formula means, to the number; when it is asked; where a wrong one is wrong; and that it is as fast as
 // a plugin.
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
@@ -267,6 +268,7 @@ std::pair<double, double> fastest(const std::function<void()>& one, const std::f
 
 TEST(Formula, IsAsFastAsThePluginThatItReplaces) {
   const at::AutoGradMode as_the_host_calls(false);
+  at::set_num_threads(1);  // more would wait for the tests beside this one
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{4096}, std::vector<int64_t>{8, 1024}}) {
     FakeStep step(at::ones(shape, at::kBool));
     step.signals["policy.loss"] = at::rand(shape) * 9;
