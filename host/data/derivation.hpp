@@ -14,7 +14,7 @@
 // entries, and all the rest are copies. The alternative, "31400*20010=62105" alone, asks a reader for sums of five
 // products at once.
 //
-// The length follows from the expression's operations alone (12, 17, 77 and 381 characters a line or lines for - + * @,
+// The length follows from the expression's operations alone (12, 17, 77 and 387 characters a line or lines for - + * @,
 // and one for each end of a line), so that it says nothing about right and wrong. Knows no LibTorch.
 #pragma once
 
