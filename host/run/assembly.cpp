@@ -19,23 +19,38 @@ Prepared open_data(Session& session, const Experiment& experiment, const std::fu
   return open_prepared(experiment, session.cache_folder(), session.size());
 }
 
+PipelineInUse open_pipeline(const Identity& identity, const Experiment& experiment) {
+  std::optional<PluginSetting> inner;
+  if (identity.inner) inner = PluginSetting{*identity.inner, experiment.inner->options};
+  return open_pipeline({identity.pipeline, experiment.pipeline.options}, inner ? &*inner : nullptr,
+                       experiment.reference.given);
+}
+
 }  // namespace
 
-Identity agree_on_identity(Session& session, const Experiment& experiment) {
+std::vector<std::pair<std::string, const PluginDescription*>> Identity::plugins() const {
+  std::vector<std::pair<std::string, const PluginDescription*>> all{{"pipeline", &pipeline}};
+  if (inner) all.emplace_back("inner", &*inner);
+  all.emplace_back("adapter", &adapter);
+  return all;
+}
+
+Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages) {
   Identity identity;
   identity.pipeline = session.catalog().describe("pipeline", experiment.pipeline.plugin);
+  if (experiment.inner) identity.inner = session.catalog().describe("pipeline", experiment.inner->plugin);
   identity.adapter = session.catalog().describe("adapter", experiment.adapter.plugin);
-  identity.config_hash = experiment_hash(experiment, session.catalog(), session.job().database);
+  identity.config_hash = experiment_hash(experiment, stages, session.catalog(), session.job().database);
   Peers& peers = session.peers();
   peers.agree("the experiment's hash", identity.config_hash, ExitStatus::usage);
-  for (const PluginDescription* plugin : {&identity.pipeline, &identity.adapter})
+  for (const auto& [part, plugin] : identity.plugins())
     peers.agree("the sha256 of " + plugin->kind + " '" + plugin->name + "'", plugin->sha256, ExitStatus::plugin);
   return identity;
 }
 
-Assembly::Assembly(Session& session, const Experiment& experiment, const Identity& identity,
+Assembly::Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
                    const std::function<void(const std::string&)>& say)
-    : pipeline_(open_pipeline(identity.pipeline, experiment.pipeline.options, experiment.reference.given)),
+    : pipeline_(open_pipeline(identity, experiment)),
       adapter_(create_adapter(identity.adapter, experiment.adapter.options)),
       data_(open_data(session, experiment, say)),
       model_(build_policy(session, experiment)) {
@@ -58,7 +73,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   }
   trainer_ =
       std::make_unique<Trainer>(experiment, num_steps(experiment.train, data_.train->count(), session.size()), *model_,
-                                pipeline_, build_reference(session, experiment), *training_source_,
+                                pipeline_, build_reference(session, experiment, stages), *training_source_,
                                 validation_source_.get(), validation_windows, session.channels(), session.device());
 }
 
@@ -77,20 +92,16 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   return model;
 }
 
-std::unique_ptr<Reference> Assembly::build_reference(Session& session, const Experiment& experiment) {
+std::unique_ptr<Reference> Assembly::build_reference(Session& session, const Experiment& experiment,
+                                                     const Stages& stages) {
   if (!pipeline_.reads_reference) return nullptr;
   const FrozenConfig& config = experiment.reference;
-  std::filesystem::path weights;
-  if (const Experiment* trained = experiment.stage("reference")) {
-    const Experiment& stage = *trained;
-    weights = finished_model(experiment_hash(stage, session.catalog(), session.job().database), session.job().database);
-    if (weights.empty()) throw Error(ExitStatus::data, "reference: stage '" + stage.name + "' has no finished run");
-  } else {
-    weights = resolve_weights(config.weights, experiment, session.job().database);
-  }
-  ModelConfig shape = config.model                 ? *config.model
+  const auto stage = stages.find("reference");
+  const std::filesystem::path weights =
+      stage != stages.end() ? stage->second.model : resolve_weights(config.weights, experiment, session.job().database);
+  ModelConfig shape = config.model                    ? *config.model
                       : experiment.stage("reference") ? experiment.stage("reference")->model
-                                                   : model_config_of(weights, experiment.model);
+                                                      : model_config_of(weights, experiment.model);
   if (shape.vocab_size != experiment.model.vocab_size)
     throw Error(ExitStatus::data, "reference " + weights.string() + ": its vocabulary has " +
                                       std::to_string(shape.vocab_size) + " ids, the policy's " +

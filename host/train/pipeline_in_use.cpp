@@ -19,14 +19,15 @@ bool declares(const Needs& needs, const std::string& value) {
 
 }  // namespace
 
-PipelineInUse open_pipeline(const PluginDescription& description, const OptionValues& options, bool has_reference) {
+PipelineInUse open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, bool has_reference) {
+  const PluginDescription& description = plugin.description;
   PipelineInUse pipeline;
   pipeline.name = description.name;
   const bool is_objective = description.role == "objective";
   if (is_objective)
-    pipeline.objective = create_objective(description, options);
+    pipeline.objective = create_objective(description, plugin.options);
   else
-    pipeline.weighting = create_weighting(description, options);
+    pipeline.weighting = create_weighting(plugin, inner);
   pipeline.needs = guarded(description.name, "needs",
                            [&] { return is_objective ? pipeline.objective->needs() : pipeline.weighting->needs(); });
 

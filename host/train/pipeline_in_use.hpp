@@ -19,6 +19,6 @@ struct PipelineInUse {
 };
 
 /// Error(plugin) names the plugin, what it needs and what there is.
-PipelineInUse open_pipeline(const PluginDescription& description, const OptionValues& options, bool has_reference);
+PipelineInUse open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, bool has_reference);
 
 }  // namespace wmtp
