@@ -42,11 +42,7 @@ struct Options {
 int prepare_experiment(const Options& options, const GlobalOptions& globals) {
   const Catalog catalog(globals.plugin_folders);
   Job job;
-  job.experiment =
-      load_experiment({options.file,
-                       options.overrides,
-                       [&](const std::string& kind, const std::string& name) { return catalog.describe(kind, name); },
-                       {}});
+  job.experiment = load_experiment(load_request(catalog, options.file, options.overrides));
   job.database = globals.database_or(job.experiment.log.database);
   job.quiet = globals.quiet;
   job.color = !globals.no_color && stderr_takes_color();

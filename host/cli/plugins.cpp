@@ -32,6 +32,13 @@ std::string range_of(const OptionSpec& option) {
   return option.max ? "at most " + number(*option.max) : "";
 }
 
+/// Null where the default options alone do not say it.
+Json needs_to_json(const PluginDescription& plugin) {
+  if (!plugin.needs) return nullptr;
+  const PluginNeeds& needs = *plugin.needs;
+  return {{"reads", needs.reads}, {"heads", needs.heads}, {"pairs", needs.pairs}, {"prompts", needs.prompts}};
+}
+
 Json to_json(const PluginDescription& plugin) {
   Json options = Json::array();
   for (const auto& option : plugin.options) {
@@ -43,16 +50,28 @@ Json to_json(const PluginDescription& plugin) {
     options.push_back(entry);
   }
   return {{"name", plugin.name},       {"kind", plugin.kind},          {"role", plugin.role},
-          {"version", plugin.version}, {"summary", plugin.summary},    {"reads", plugin.reads},
+          {"version", plugin.version}, {"summary", plugin.summary},    {"needs", needs_to_json(plugin)},
           {"options", options},        {"path", plugin.path.string()}, {"sha256", plugin.sha256}};
+}
+
+/// What it asks of the host with its default options, a line for each.
+std::string needs_text(const PluginDescription& plugin) {
+  if (plugin.role == "wrapper") return "needs   what the weighting of [pipeline.inner] needs\n";
+  if (!plugin.needs) return "needs   known with an experiment's options only: it does not take its defaults\n";
+  const PluginNeeds& needs = *plugin.needs;
+  std::string text;
+  if (!needs.reads.empty()) text += "reads   " + join_names(needs.reads) + "\n";
+  if (!needs.heads.empty()) text += "heads   " + join_names(needs.heads) + "\n";
+  if (needs.pairs) text += "pairs   of a right and a wrong answer: data of kind \"records\"\n";
+  if (needs.prompts) text += "prompts are targets too\n";
+  return text;
 }
 
 void print_text(const PluginDescription& plugin) {
   std::cout << plugin.name << ' ' << plugin.version << ", " << plugin.kind
             << (plugin.role == plugin.kind ? "" : " (" + plugin.role + ")") << "\n"
             << plugin.summary << "\n\npath    " << (plugin.path.empty() ? "built in" : plugin.path.string()) << "\n"
-            << (plugin.sha256.empty() ? "" : "sha256  " + plugin.sha256 + "\n")
-            << (plugin.reads.empty() ? "" : "reads   " + join_names(plugin.reads) + "\n") << '\n';
+            << (plugin.sha256.empty() ? "" : "sha256  " + plugin.sha256 + "\n") << needs_text(plugin) << '\n';
   if (plugin.options.empty()) {
     std::cout << "no options\n";
     return;
@@ -120,7 +139,7 @@ void add_plugins(CommandLine& line) {
                        "examples:\n  wmtp-host plugins list\n  wmtp-host plugins list --kind pipeline --json\n",
                        [options](const GlobalOptions& globals) { return list(*options, globals); });
   auto& one = line.add("plugins inspect",
-                       "show a plugin's options: type, default, range, help\n\n"
+                       "show what a plugin needs, and its options: type, default, range, help\n\n"
                        "examples:\n  wmtp-host plugins inspect rho1\n  wmtp-host plugins inspect lora --json\n",
                        [options](const GlobalOptions& globals) { return inspect(*options, globals); });
   one.add_option("NAME", options->name, "the plugin's name")->required();

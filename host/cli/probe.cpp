@@ -1,4 +1,5 @@
-// `__probe FILE`: the child process in which the plugin store reads a library's description. Not for people.
+// `__probe FILE` and `__check SETTINGS`: the child process in which the plugin store reads a library's description and
+// makes a plugin with its options. Not for people.
 #include "plugin/probe.hpp"
 
 #include <memory>
@@ -9,10 +10,13 @@
 namespace wmtp {
 
 void add_probe(CommandLine& line) {
-  const auto file = std::make_shared<std::string>();
-  auto& probe = line.add_hidden("__probe",
-                                [file](const GlobalOptions&) { return probe_child_main(*file, describe_with_engine); });
-  probe.add_option("FILE", *file)->required();
+  const auto question = std::make_shared<std::string>();
+  auto& probe = line.add_hidden(
+      "__probe", [question](const GlobalOptions&) { return probe_child_main(*question, describe_with_engine); });
+  probe.add_option("FILE", *question)->required();
+  auto& check = line.add_hidden(
+      "__check", [question](const GlobalOptions&) { return probe_child_main(*question, check_with_engine); });
+  check.add_option("SETTINGS", *question)->required();
 }
 
 }  // namespace wmtp

@@ -13,6 +13,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -22,14 +23,15 @@
 #include "experiment/load.hpp"
 #include "log/run_log.hpp"
 #include "plugin/catalog.hpp"
-#include "run/identity.hpp"
 #include "run/job.hpp"
+#include "run/stages.hpp"
 
 namespace wmtp {
 namespace {
 
 struct RunOptions {
   std::string file, name;
+  std::string stages;  ///< the launcher's, as text
   std::vector<std::string> overrides, held_out;
   int64_t nproc = 0;  ///< 0: not given
   bool resume = false, dry_run = false;
@@ -83,20 +85,26 @@ void agree_on_processes(const RunOptions& options, int64_t world_size, Experimen
   experiment.parallel.processes = world_size;
 }
 
+Job make_job(const RunOptions& options, const GlobalOptions& globals, const Catalog& catalog) {
+  Job job;
+  job.experiment = load_experiment(load_request(catalog, options.file, all_overrides(options), options.held_out));
+  if (!options.stages.empty()) job.stages = stages_from_text(options.stages);
+  job.database = globals.database_or(job.experiment.log.database);
+  job.resume = options.resume;
+  job.quiet = globals.quiet;
+  job.color = !globals.no_color && stderr_takes_color();
+  job.plugin_folders = globals.plugin_folders;
+  return job;
+}
+
 class Run {
  public:
   Run(const RunOptions& options, const GlobalOptions& globals)
-      : options_(options), globals_(globals), catalog_(globals.plugin_folders) {
-    const auto describe = [this](const std::string& kind, const std::string& name) {
-      return catalog_.describe(kind, name);
-    };
-    job_.experiment = load_experiment({options.file, all_overrides(options), describe, options.held_out});
-    job_.database = globals.database_or(job_.experiment.log.database);
-    job_.resume = options.resume;
-    job_.quiet = globals.quiet;
-    job_.color = !globals.no_color && stderr_takes_color();
-    job_.plugin_folders = globals.plugin_folders;
-  }
+      : options_(options),
+        globals_(globals),
+        catalog_(globals.plugin_folders),
+        job_(make_job(options, globals, catalog_)),
+        hashes_(catalog_, job_.database) {}
 
   int as_rank(const RankEnvironment& environment) {
     if (!environment.own_launcher) agree_on_processes(options_, environment.world_size, job_.experiment);
@@ -105,44 +113,74 @@ class Run {
 
   int dry() {
     std::cout << to_toml(job_.experiment);
-    run_stages(job_.experiment, options_.held_out, true);
+    Stages none;
+    run_stages(job_.experiment, options_.held_out, true, none);
     return 0;
   }
 
   int alone() {
-    const ExitStatus stages = run_stages(job_.experiment, options_.held_out, false);
-    if (stages != ExitStatus::done) return static_cast<int>(stages);
+    Stages stages;
+    const ExitStatus status = run_stages(job_.experiment, options_.held_out, false, stages);
+    if (status != ExitStatus::done) return static_cast<int>(status);
     std::vector<std::string> arguments{"run", options_.file};
     for (const auto& text : options_.overrides) arguments.insert(arguments.end(), {"--set", text});
     if (!options_.name.empty()) arguments.insert(arguments.end(), {"--name", options_.name});
     if (options_.resume) arguments.push_back("--resume");
-    return static_cast<int>(launch(std::move(arguments), options_.held_out, job_.experiment.parallel.processes));
+    return static_cast<int>(
+        launch(std::move(arguments), stages, options_.held_out, job_.experiment.parallel.processes));
   }
 
  private:
-  /// Starts what the log lacks, deepest first; with `only_tell` says it and starts nothing.
-  ExitStatus run_stages(const Experiment& experiment, std::vector<std::string> held_out, bool only_tell) {
-    if (!experiment.stage("reference")) return ExitStatus::done;
-    const Experiment& stage = *experiment.stage("reference");
+  /// Starts what the log lacks, deepest first; with `only_tell` says it and starts nothing. Gives the stages that
+  /// `experiment` itself names.
+  ExitStatus run_stages(const Experiment& experiment, std::vector<std::string> held_out, bool only_tell,
+                        Stages& stages) {
     for (const auto& pattern : experiment.validation.files) held_out.push_back(experiment.resolve(pattern).string());
-    const std::string file = stage.file.filename().string();
-    if (const auto run = reusable_run(experiment_hash(stage, catalog_, job_.database), job_.database)) {
-      log_info("reference: run " + std::to_string(run->id) + " of " + file + " is reused");
+    for (const NamedStage& named : named_stages(experiment)) {
+      Stage stage{hashes_.of(*named.experiment), {}};
+      const ExitStatus status = run_stage(named, held_out, only_tell, stage);
+      if (status != ExitStatus::done) return status;
+      for (const std::string& table : named.tables) stages[table] = stage;
+    }
+    return ExitStatus::done;
+  }
+
+  ExitStatus run_stage(const NamedStage& named, const std::vector<std::string>& held_out, bool only_tell,
+                       Stage& stage) {
+    const Experiment& experiment = *named.experiment;
+    const std::string file = experiment.file.filename().string();
+    const std::string who = tables_text(named) + ": ";
+    if (const auto run = reusable_run(stage.config_hash, job_.database)) {
+      log_info(who + "run " + std::to_string(run->id) + " of " + file + " is reused");
+      stage.model = model_in(run->folder);
       return ExitStatus::done;
     }
-    const ExitStatus inner = run_stages(stage, held_out, only_tell);
+    Stages below;
+    const ExitStatus inner = run_stages(experiment, held_out, only_tell, below);
     if (inner != ExitStatus::done) return inner;
-    log_info("reference: " + file + (only_tell ? " would run" : " runs") + " first, the log has no finished run of it");
-    if (only_tell) return ExitStatus::done;
-    const int64_t processes = options_.nproc > 0 ? options_.nproc : stage.parallel.processes;
-    const ExitStatus status = launch({"run", stage.file.string()}, held_out, processes);
-    if (status != ExitStatus::done)
-      log_error("reference: " + file + " was not finished, so " + options_.file + " was not started");
+    if (only_tell) {
+      if (told_.insert(stage.config_hash).second)
+        log_info(who + file + " would run first, the log has no finished run of it");
+      return ExitStatus::done;
+    }
+    log_info(who + file + " runs first, the log has no finished run of it");
+    const int64_t processes = options_.nproc > 0 ? options_.nproc : experiment.parallel.processes;
+    const ExitStatus status = launch({"run", experiment.file.string()}, below, held_out, processes);
+    if (status != ExitStatus::done) {
+      log_error(who + file + " was not finished, so " + options_.file + " was not started");
+      return status;
+    }
+    const auto run = reusable_run(stage.config_hash, job_.database);
+    if (!run)
+      throw Error(ExitStatus::data, who + file + " was run, but its data or weights changed meanwhile; run it again");
+    stage.model = model_in(run->folder);
     return status;
   }
 
-  ExitStatus launch(std::vector<std::string> arguments, const std::vector<std::string>& held_out, int64_t processes) {
+  ExitStatus launch(std::vector<std::string> arguments, const Stages& stages, const std::vector<std::string>& held_out,
+                    int64_t processes) {
     const RunIdFile id_file;
+    if (!stages.empty()) arguments.insert(arguments.end(), {"--stages", to_text(stages)});
     for (const auto& pattern : held_out) arguments.insert(arguments.end(), {"--held-out", pattern});
     if (options_.nproc > 0) arguments.insert(arguments.end(), {"--nproc", std::to_string(options_.nproc)});
     arguments.insert(arguments.end(), {"--db", job_.database.string()});
@@ -174,6 +212,8 @@ class Run {
   const GlobalOptions& globals_;
   Catalog catalog_;
   Job job_;
+  ExperimentHashes hashes_;
+  std::set<std::string> told_;  ///< stages of which a dry run has spoken
 };
 
 int run(const RunOptions& options, const GlobalOptions& globals) {
@@ -208,6 +248,7 @@ void add_run(CommandLine& line) {
   run_command.add_flag("--dry-run", options->dry_run,
                        "check, print the resolved experiment, tell the stages; run nothing");
   run_command.add_option("--held-out", options->held_out)->allow_extra_args(false)->group("");
+  run_command.add_option("--stages", options->stages)->group("");
 }
 
 }  // namespace wmtp

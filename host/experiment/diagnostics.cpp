@@ -66,6 +66,11 @@ std::string quote(const std::string& text) {
   return result;
 }
 
+std::string on_one_line(const std::string& text) {
+  const auto characters = printable(text);
+  return join(characters, 0, characters.size());
+}
+
 int Diagnostics::add_file(const std::string& name, const std::string& text) {
   sources_.push_back({name, text, true});
   return static_cast<int>(sources_.size()) - 1;

@@ -20,6 +20,8 @@ class Diagnostics {
   void add(Place place, std::string message, std::string hint = "", ExitStatus status = ExitStatus::usage);
 
   size_t count() const { return found_.size(); }
+  /// The text that places with this number point into.
+  const std::string& text_of(int source) const { return sources_[static_cast<size_t>(source)].text; }
 
   /// Throws one Error with all mistakes in the order of their places: a file, its overrides, then its stages. The
   /// status is usage, unless every mistake is a plugin's own failure. Does nothing when there is none.
@@ -44,5 +46,7 @@ class Diagnostics {
 
 /// Text of a user on one line, in quotes, shortened, with nothing in it that a terminal would obey.
 std::string quote(const std::string& text);
+/// Foreign text on one line, with nothing in it that a terminal would obey.
+std::string on_one_line(const std::string& text);
 
 }  // namespace wmtp

@@ -2,6 +2,8 @@
 #include "experiment/load.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "experiment/plugin_options.hpp"
 #include "experiment/rules.hpp"
@@ -14,10 +16,14 @@ using Chain = std::vector<std::filesystem::path>;  ///< the files from the first
 
 class Loader {
  public:
-  explicit Loader(const DescribePlugin& describe) : describe_(describe) {}
+  explicit Loader(const LoadRequest& request) : describe_(request.describe_plugin), check_(request.check_plugin) {}
 
+  struct Loaded {
+    Experiment experiment;
+    std::optional<PluginNeeds> needs;
+  };
   /// The value is whole only when no mistake was added.
-  Experiment load(const LoadRequest& request, Chain chain, const std::string& text) {
+  Loaded load(const LoadRequest& request, const Chain& chain, const std::string& text) {
     const int source = diagnostics_.add_file(request.file.string(), text);
     std::optional<Node> document = parse_source(source, text, diagnostics_);
     Node fallback;
@@ -29,13 +35,12 @@ class Loader {
     Experiment& e = bound.experiment;
     e.file = std::filesystem::absolute(request.file).lexically_normal();
     e.source = text;
-    const auto reads = bind_plugin("pipeline", *document, describe_, e.pipeline, bound, diagnostics_);
-    bind_plugin("adapter", *document, describe_, e.adapter, bound, diagnostics_);
+    const auto needs = bind_plugins(*document, describe_, check_, bound, diagnostics_);
     resolve_defaults(bound);
-    check_rules(bound, reads, diagnostics_);
+    check_rules(bound, needs, diagnostics_);
     hold_out(e, request.held_out);
-    if (!e.reference.experiment.empty()) load_stage(bound, request, chain, before);
-    return e;
+    load_stages(bound, request, chain, diagnostics_.count() == before);
+    return {e, needs};
   }
 
   Diagnostics& diagnostics() { return diagnostics_; }
@@ -49,21 +54,37 @@ class Loader {
     }
   }
 
-  void load_stage(Bound& bound, const LoadRequest& parent, Chain chain, size_t mistakes_before) {
+  /// A file that two tables name is one stage.
+  void load_stages(Bound& bound, const LoadRequest& parent, const Chain& chain, bool parent_good) {
     Experiment& e = bound.experiment;
-    LoadRequest request;
-    request.file = parent.file.parent_path() / e.reference.experiment;
-    request.held_out = parent.held_out;
-    for (const std::string& pattern : e.validation.files) request.held_out.push_back(e.resolve(pattern).string());
+    std::map<std::filesystem::path, LoadedStage> loaded;
+    const std::pair<const char*, const std::string*> named[] = {
+        {"model", &e.model.experiment}, {"reference", &e.reference.experiment}, {"value", &e.value.experiment}};
+    for (const auto& [table, file] : named) {
+      if (file->empty()) continue;
+      const Place place = bound.place(table + std::string(".experiment"));
+      LoadRequest request;
+      request.file = parent.file.parent_path() / *file;
+      request.held_out = parent.held_out;
+      for (const std::string& pattern : e.validation.files) request.held_out.push_back(e.resolve(pattern).string());
 
-    const auto place = bound.place("reference.experiment");
-    const auto canonical = std::filesystem::weakly_canonical(std::filesystem::absolute(request.file));
+      const auto canonical = std::filesystem::weakly_canonical(std::filesystem::absolute(request.file));
+      auto stage = loaded.find(canonical);
+      if (stage == loaded.end()) stage = loaded.emplace(canonical, load_stage(request, chain, canonical, place)).first;
+      if (!stage->second.experiment) continue;
+      if (parent_good && stage->second.is_good) check_stage(bound, table, stage->second, diagnostics_);
+      e.stages[table] = stage->second.experiment;
+    }
+  }
+
+  /// Without an experiment when there is none to speak of.
+  LoadedStage load_stage(const LoadRequest& request, Chain chain, const std::filesystem::path& canonical, Place place) {
     if (std::find(chain.begin(), chain.end(), canonical) != chain.end()) {
       std::string names;
       for (const auto& file : chain) names += file.filename().string() + " > ";
       diagnostics_.add(place, "a stage that needs itself: " + names + canonical.filename().string(),
-                       "a reference is trained first, so it cannot follow from this experiment");
-      return;
+                       "a stage is trained first, so it cannot follow from this experiment");
+      return {};
     }
     chain.push_back(canonical);
     std::string text;
@@ -71,26 +92,26 @@ class Loader {
       text = read_source(request.file, request.file.string());
     } catch (const Error& error) {
       diagnostics_.add(place, error.what());
-      return;
+      return {};
     }
-    const size_t before_stage = diagnostics_.count();
-    const bool parent_good = before_stage == mistakes_before;
-    auto stage = std::make_shared<const Experiment>(load(request, chain, text));
-    if (parent_good && diagnostics_.count() == before_stage) check_stage(bound, *stage, diagnostics_);
-    e.stages["reference"] = std::move(stage);
+    const size_t before = diagnostics_.count();
+    Loaded stage = load(request, chain, text);
+    return {std::make_shared<const Experiment>(std::move(stage.experiment)), std::move(stage.needs),
+            diagnostics_.count() == before};
   }
 
   const DescribePlugin& describe_;
+  const CheckPlugin& check_;
   Diagnostics diagnostics_;
 };
 
 }  // namespace
 
 Experiment load_experiment(const LoadRequest& request) {
-  Loader loader(request.describe_plugin);
+  Loader loader(request);
   const std::string text = read_source(request.file, request.file.string());
   const Chain chain{std::filesystem::weakly_canonical(std::filesystem::absolute(request.file))};
-  Experiment experiment = loader.load(request, chain, text);
+  Experiment experiment = loader.load(request, chain, text).experiment;
   loader.diagnostics().raise();
   return experiment;
 }

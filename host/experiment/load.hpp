@@ -3,8 +3,8 @@
 // 1. the file's size (16 KiB), UTF-8 and the depth of its dotted keys are checked before toml++ sees it
 // 2. each `--set a.b=value` is parsed as TOML and laid over the file's tables
 // 3. the schema (schema.cpp) binds keys to the Experiment (bind.cpp): unknown, missing, types, ranges, NaN
-// 4. the chosen plugins' options are checked by the plugins' own schemas
-// 5. rules that span several keys (rules.cpp)
+// 4. the chosen plugins' options are checked by the plugins' own schemas, then by the plugins with these options
+// 5. rules that span several keys (rules.cpp); those over what a pipeline needs use its answer of step 4
 // 6. the stages it names are loaded the same way
 // Knows no LibTorch.
 #pragma once
@@ -22,11 +22,16 @@ namespace wmtp {
 /// Finds a plugin's description. Throws Error (usage for an invalid name, plugin for an absent or bad library).
 using DescribePlugin = std::function<PluginDescription(const std::string& kind, const std::string& name)>;
 
+/// Makes a plugin with its options, a wrapper over its inner one, and asks what it needs. Throws Error(plugin) when the
+/// plugin fails in that. Not asked where the description says it already, or where the options have mistakes.
+using CheckPlugin = std::function<PluginAnswer(const PluginSetting& plugin, const PluginSetting* inner)>;
+
 struct LoadRequest {
   std::filesystem::path file;
   std::vector<std::string> overrides;  ///< "a.b=value"
   DescribePlugin describe_plugin;
-  std::vector<std::string> held_out;   ///< absolute patterns that a stage leaves out (its parent's validation files)
+  std::vector<std::string> held_out;  ///< absolute patterns that a stage leaves out (its parent's validation files)
+  CheckPlugin check_plugin = {};
 };
 
 /// Throws Error(usage) whose text lists all mistakes, each as

@@ -1,4 +1,5 @@
-// The keys of a plugin's own: [pipeline] and [adapter] against the schema that the plugin declares.
+// The keys of plugins' own: [pipeline], [pipeline.inner] and [adapter] against the schemas that the plugins declare,
+// and then against the plugins themselves.
 #pragma once
 
 #include "experiment/bind.hpp"
@@ -6,10 +7,11 @@
 
 namespace wmtp {
 
-/// Finds the plugin of `kind` ("pipeline", "adapter") and fills `choice.options`, defaults included. A plugin that
-/// cannot be found or is refused is one mistake at its name, and its options are not looked at. Gives what the plugin
-/// reads.
-std::vector<std::string> bind_plugin(const std::string& kind, const Node& document, const DescribePlugin& describe,
-                                     PluginChoice& choice, Bound& bound, Diagnostics& diagnostics);
+/// Finds the plugins of an experiment and fills their options, defaults included. A plugin that cannot be found or is
+/// refused is one mistake at its name, and its options are not looked at. A value that a plugin cannot take is one at
+/// that value, down to the letter where the plugin names it. Gives what the pipeline needs with its options; nothing
+/// after a mistake in its tables. Without `check` (tests of other things) it is what the description says.
+std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
+                                        Bound& bound, Diagnostics& diagnostics);
 
 }  // namespace wmtp

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 #include "base/text.hpp"
 #include "experiment/schema.hpp"
@@ -18,21 +19,43 @@ std::string number(int64_t value) { return std::to_string(value); }
 // Llama's rule: 2/3 of 4 dim, rounded up to a multiple of 256.
 int64_t llama_ffn_dim(int64_t dim) { return (8 * dim / 3 + 255) / 256 * 256; }
 
+struct Frozen {
+  std::string table, what, example;
+  const FrozenConfig* config;
+};
+
+std::vector<Frozen> all_frozen(const Experiment& e) {
+  return {{"reference", "reference", "reference.toml", &e.reference},
+          {"value", "value model", "critic.toml", &e.value}};
+}
+
+// "reference.loss" for "reference"; "" when nothing of that model is read.
+std::string first_read(const PluginNeeds& needs, const std::string& model) {
+  for (const std::string& read : needs.reads) {
+    if (read.starts_with(model + ".")) return read;
+  }
+  return "";
+}
+
 class Rules {
  public:
   Rules(const Bound& bound, Diagnostics& diagnostics)
       : bound_(bound), e_(bound.experiment), diagnostics_(diagnostics) {}
 
-  void all(const std::vector<std::string>& reads) {
+  void all(const PluginNeeds* needs) {
     name();
     model("model", e_.model);
-    if (e_.reference.model) model("reference.model", *e_.reference.model);
+    first_weights();
+    for (const Frozen& frozen : all_frozen(e_)) {
+      if (frozen.config->model) model(frozen.table + ".model", *frozen.config->model);
+    }
     lengths();
     steps();
     data();
     arithmetic();
     tokenizer();
-    reference(reads);
+    for (const Frozen& frozen : all_frozen(e_)) beside(frozen, needs);
+    if (needs && needs->pairs) pairs();
   }
 
  private:
@@ -82,16 +105,23 @@ class Rules {
              "layers counts trunk and heads together");
     }
     if (table != "model" && good({"vocab_size"}) && m.vocab_size != e_.model.vocab_size) {
-      refuse(at("vocab_size"), "the reference has " + number(m.vocab_size) + " tokens, the model " +
+      refuse(at("vocab_size"), "[" + table + "] has " + number(m.vocab_size) + " tokens, the model " +
                                    number(e_.model.vocab_size) + ", wanted the same vocabulary");
     }
-    // Told for [reference.model] only where that table sets the length: [model] itself tells the rest.
+    // Told for a frozen model only where its table sets the length: [model] itself tells the rest.
     const bool own_length = table == "model" || bound_.has(at("max_sequence_length"));
     if (own_length && good({"max_sequence_length"}) && bound_.good({"train.sequence_length"}) &&
         e_.train.sequence_length > m.max_sequence_length) {
       refuse("train.sequence_length", "a sequence longer than the model: found " + number(e_.train.sequence_length) +
                                           " tokens, wanted at most [" + table +
                                           "] max_sequence_length = " + number(m.max_sequence_length));
+    }
+  }
+
+  void first_weights() {
+    if (bound_.good({"model", "model.experiment", "model.weights"}) && !e_.model.experiment.empty() &&
+        !e_.model.weights.empty()) {
+      refuse_key("model.weights", "found both experiment and weights, wanted one of them");
     }
   }
 
@@ -193,30 +223,46 @@ class Rules {
     }
   }
 
-  void reference(const std::vector<std::string>& reads) {
-    const auto read =
-        std::find_if(reads.begin(), reads.end(), [](const std::string& one) { return one.starts_with("reference."); });
-    const bool reading_known = bound_.good({"pipeline", "pipeline.plugin"});
-    if (!bound_.has("reference")) {
-      if (reading_known && read != reads.end()) {
-        refuse("pipeline.plugin",
-               "pipeline " + quote(e_.pipeline.plugin) + " reads " + *read + ", but there is no [reference]",
-               "add [reference] with experiment = \"reference.toml\" or weights = \"run:NAME\"");
+  // A frozen model is given where the pipeline reads it, and nowhere else.
+  void beside(const Frozen& frozen, const PluginNeeds* needs) {
+    const std::string& table = frozen.table;
+    const std::string experiment = table + ".experiment", weights = table + ".weights", shape = table + ".model";
+    const std::string read = needs ? first_read(*needs, table) : "";
+    if (!bound_.has(table)) {
+      if (!read.empty()) {
+        refuse("pipeline.plugin", title() + " reads " + read + ", but there is no [" + table + "]",
+               "add [" + table + "] with experiment = \"" + frozen.example + "\" or weights = \"run:NAME\"");
       }
       return;
     }
-    if (!bound_.good({"reference"})) return;
-    const bool experiment = bound_.has("reference.experiment"), weights = bound_.has("reference.weights");
-    if (!experiment && !weights) refuse("reference.", "[reference] lacks experiment or weights");
-    if (experiment && weights) refuse_key("reference.weights", "found both experiment and weights, wanted one of them");
-    if (experiment && bound_.has("reference.model")) {
-      refuse_key("reference.model", "[reference.model] goes with weights; an experiment has a shape of its own",
-                 "remove the table");
+    if (!bound_.good({table.c_str()})) return;
+    const bool by_experiment = bound_.has(experiment), by_weights = bound_.has(weights);
+    if (!by_experiment && !by_weights) refuse(table + ".", "[" + table + "] lacks experiment or weights");
+    if (by_experiment && by_weights) refuse_key(weights, "found both experiment and weights, wanted one of them");
+    if (by_experiment && bound_.has(shape)) {
+      refuse_key(shape, "[" + shape + "] goes with weights; an experiment has a shape of its own", "remove the table");
     }
-    if (reading_known && read == reads.end()) {
-      refuse_key("reference", "pipeline " + quote(e_.pipeline.plugin) + " reads nothing of a reference",
-                 "remove [reference]: it would be trained for nothing");
+    if (needs && read.empty()) {
+      refuse_key(
+          table,
+          title() + " reads nothing of a " + frozen.what + (e_.pipeline.options.empty() ? "" : " with these options"),
+          "remove [" + table + "]: it would be trained for nothing");
     }
+  }
+
+  void pairs() {
+    if (bound_.good({"data", "data.kind"}) && e_.data.kind != "records") {
+      refuse("data.kind", title() + " needs pairs of a right and a wrong answer, which data of kind " +
+                              quote(e_.data.kind) + " has not; wanted kind \"records\"");
+    }
+    if (bound_.good({"train", "train.batch_size"}) && e_.train.batch_size % 2 != 0) {
+      refuse("train.batch_size", "found batch_size " + number(e_.train.batch_size) + ", but " + title() +
+                                     " needs pairs of answers in it; wanted an even number");
+    }
+  }
+
+  std::string title() const {
+    return "pipeline " + quote(e_.pipeline.plugin) + (e_.inner ? " over " + quote(e_.inner->plugin) : "");
   }
 
   const Bound& bound_;
@@ -231,6 +277,37 @@ std::set<std::string> tokenizer_patterns(const Experiment& e) {
   const auto& files = e.data.tokenizer.files.empty() ? e.data.files : e.data.tokenizer.files;
   for (const std::string& file : files) patterns.insert(e.resolve(file).string());
   return patterns;
+}
+
+// The policy takes over the stage's tensors as they are; their number of tokens is told with the tokenizer.
+void check_same_shape(const Place& place, const ModelConfig& ours, const ModelConfig& theirs,
+                      Diagnostics& diagnostics) {
+  const std::pair<const char*, int64_t ModelConfig::*> members[] = {
+      {"dim", &ModelConfig::dim},         {"layers", &ModelConfig::layers},
+      {"heads", &ModelConfig::heads},     {"kv_heads", &ModelConfig::kv_heads},
+      {"ffn_dim", &ModelConfig::ffn_dim}, {"future_tokens", &ModelConfig::future_tokens}};
+  std::string found, wanted;
+  for (const auto& [name, member] : members) {
+    if (ours.*member == theirs.*member) continue;
+    const std::string comma = found.empty() ? "" : ", ";
+    found += comma + name + " " + number(theirs.*member);
+    wanted += comma + number(ours.*member);
+  }
+  if (found.empty()) return;
+  diagnostics.add(place, "the stage's model has another shape: found " + found + ", wanted " + wanted + " as here");
+}
+
+// What a frozen model's own table leaves open is as in [model].
+void follow_shape(ModelConfig& shape, const ModelConfig& model) {
+  if (shape.kv_heads == 0) shape.kv_heads = shape.heads == 0 ? model.kv_heads : shape.heads;
+  if (shape.ffn_dim == 0) shape.ffn_dim = shape.dim == 0 ? model.ffn_dim : llama_ffn_dim(shape.dim);
+  for (int64_t ModelConfig::*member :
+       {&ModelConfig::dim, &ModelConfig::layers, &ModelConfig::heads, &ModelConfig::vocab_size,
+        &ModelConfig::future_tokens, &ModelConfig::max_sequence_length}) {
+    if (shape.*member == 0) shape.*member = model.*member;
+  }
+  if (shape.rope_theta == 0) shape.rope_theta = model.rope_theta;
+  if (shape.norm_eps == 0) shape.norm_eps = model.norm_eps;
 }
 
 }  // namespace
@@ -256,26 +333,20 @@ void resolve_defaults(Bound& bound) {
     follow("model.vocab_size", from);
   }
 
-  if (!e.reference.model) return;
-  ModelConfig& r = *e.reference.model;
-  if (r.kv_heads == 0) r.kv_heads = r.heads == 0 ? m.kv_heads : r.heads;
-  if (r.ffn_dim == 0) r.ffn_dim = r.dim == 0 ? m.ffn_dim : llama_ffn_dim(r.dim);
-  for (int64_t ModelConfig::*member :
-       {&ModelConfig::dim, &ModelConfig::layers, &ModelConfig::heads, &ModelConfig::vocab_size,
-        &ModelConfig::future_tokens, &ModelConfig::max_sequence_length}) {
-    if (r.*member == 0) r.*member = m.*member;
+  if (!bound.has("optimizer.value_head_lr")) e.optimizer.value_head_lr = e.optimizer.lr;
+  for (FrozenConfig* frozen : {&e.reference, &e.value}) {
+    if (frozen->model) follow_shape(*frozen->model, m);
   }
-  if (r.rope_theta == 0) r.rope_theta = m.rope_theta;
-  if (r.norm_eps == 0) r.norm_eps = m.norm_eps;
 }
 
-void check_rules(const Bound& bound, const std::vector<std::string>& reads, Diagnostics& diagnostics) {
-  Rules(bound, diagnostics).all(reads);
+void check_rules(const Bound& bound, const std::optional<PluginNeeds>& needs, Diagnostics& diagnostics) {
+  Rules(bound, diagnostics).all(needs ? &*needs : nullptr);
 }
 
-void check_stage(const Bound& bound, const Experiment& stage, Diagnostics& diagnostics) {
+void check_stage(const Bound& bound, const std::string& table, const LoadedStage& loaded, Diagnostics& diagnostics) {
   const Experiment& e = bound.experiment;
-  const Place place = bound.place("reference.experiment");
+  const Experiment& stage = *loaded.experiment;
+  const Place place = bound.place(table + ".experiment");
   if (e.data.kind == "text" && stage.data.kind == "text") {
     const TokenizerConfig &ours = e.data.tokenizer, &theirs = stage.data.tokenizer;
     const bool same = ours.kind == theirs.kind && ours.vocab_size == theirs.vocab_size &&
@@ -296,6 +367,13 @@ void check_stage(const Bound& bound, const Experiment& stage, Diagnostics& diagn
                     "a sequence longer than the stage's model: found sequence_length " +
                         number(e.train.sequence_length) + ", wanted at most " + number(stage.model.max_sequence_length),
                     "set [model] max_sequence_length in the stage");
+  }
+  if (table == "model") check_same_shape(place, e.model, stage.model, diagnostics);
+  if (table == "value" && loaded.needs && loaded.needs->heads.empty()) {
+    diagnostics.add(place,
+                    "the stage trains no value head: found pipeline " + quote(stage.pipeline.plugin) +
+                        ", wanted one that has values to give",
+                    "name an experiment with pipeline \"critic\"");
   }
 }
 

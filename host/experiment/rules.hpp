@@ -1,22 +1,32 @@
 // What spans several keys: defaults that follow from other keys, and rules that no single key can check.
 #pragma once
 
-#include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "experiment/bind.hpp"
+#include "experiment/plugin_description.hpp"
 
 namespace wmtp {
 
 /// Fills what follows from other keys (kv_heads, ffn_dim, vocab_size, max_sequence_length, the tokenizer's size, the
-/// shape of [reference.model]). Values that are not known because of a mistake stay zero.
+/// shapes of [reference.model] and [value.model]). Values that are not known because of a mistake stay zero.
 void resolve_defaults(Bound& bound);
 
-/// Adds a mistake for every rule broken by keys that have no mistake of their own. `reads` is what the pipeline reads.
-void check_rules(const Bound& bound, const std::vector<std::string>& reads, Diagnostics& diagnostics);
+/// Adds a mistake for every rule broken by keys that have no mistake of their own. `needs` are the pipeline's; without
+/// them, because of a mistake, rules over them are left out.
+void check_rules(const Bound& bound, const std::optional<PluginNeeds>& needs, Diagnostics& diagnostics);
 
-/// The stage and the experiment that names it: one tokenizer or one vocabulary, and room for the sequences.
-void check_stage(const Bound& bound, const Experiment& stage, Diagnostics& diagnostics);
+/// A stage, what its pipeline needs, and whether it has no mistake.
+struct LoadedStage {
+  std::shared_ptr<const Experiment> experiment;
+  std::optional<PluginNeeds> needs;
+  bool is_good = false;
+};
+
+/// The stage and the table that names it ("model", "reference", "value"): one tokenizer or one vocabulary, room for the
+/// sequences, for [model] the same shape, for [value] a value head.
+void check_stage(const Bound& bound, const std::string& table, const LoadedStage& stage, Diagnostics& diagnostics);
 
 }  // namespace wmtp

@@ -4,113 +4,16 @@
 #include <algorithm>
 
 #include "experiment/schema_key.hpp"
+#include "experiment/schema_models.hpp"
 
 namespace wmtp {
 namespace {
-
-// A public name without a place in this version's Experiment.
-Key refused(std::string name, std::string instead) {
-  Key made;
-  made.name = std::move(name);
-  made.not_yet = std::move(instead);
-  return made;
-}
-
-template <class Model>
-std::vector<Key> model_keys(Model model, bool own) {
-  std::vector<Key> keys{
-      key("dim", IN(model, dim), "width of the model").range(2, 65536),
-      key("layers", IN(model, layers), "blocks of trunk and heads together; each future token's head is one block")
-          .range(1, 1024),
-      key("heads", IN(model, heads), "attention heads; `dim` is a multiple of them, and `dim / heads` is even")
-          .range(1, 1024),
-      key("kv_heads", IN(model, kv_heads), "heads of keys and values; `heads` is a multiple of them")
-          .range(1, 1024)
-          .defaults_to("`heads`"),
-      key("ffn_dim", IN(model, ffn_dim), "width of the feed-forward layer")
-          .range(1, 1 << 20)
-          .defaults_to("2/3 of 4 `dim`, rounded up to a multiple of 256"),
-      key("vocab_size", IN(model, vocab_size), "number of tokens")
-          .range(2, 1 << 24)
-          .defaults_to("the tokenizer's; required without one"),
-      key("future_tokens", IN(model, future_tokens), "tokens predicted at each position, each by its own head")
-          .range(1, 64),
-      key("max_sequence_length", IN(model, max_sequence_length), "longest sequence that the model takes")
-          .range(2, 1 << 20)
-          .defaults_to("`train.sequence_length`"),
-      key("rope_theta", IN(model, rope_theta), "base of the rotary position embedding").above(0),
-      key("norm_eps", IN(model, norm_eps), "epsilon of the norms").above(0)};
-  for (Key& one : keys) {
-    if (!own) one.default_text = "as in `[model]`";
-    if (one.name == "dim" || one.name == "layers" || one.name == "heads") one.is_required = own;
-  }
-  if (!own) {
-    keys[3].default_text += ", or this table's `heads`";
-    keys[4].default_text += ", or from this table's `dim`";
-  }
-  return keys;
-}
 
 SchemaTable head_table() {
   return {"",
           "Stand above all tables.",
           {key("name", AT(name), "name of the run: letters, digits, `.`, `_` and `-`").required().not_in_identity(),
            key("seed", AT(seed), "all that is drawn follows from it").at_least(0)}};
-}
-
-SchemaTable plugin_table(const std::string& kind, Key plugin, std::function<const PluginChoice&(const Experiment&)> choice) {
-  SchemaTable table{kind,
-              "Every other key is an option of the plugin: `wmtp-host plugins inspect NAME` lists them.",
-              {std::move(plugin.not_empty())}};
-  table.plugin = std::move(choice);
-  return table;
-}
-
-SchemaTable model_table() {
-  SchemaTable table{"model", "A Llama that predicts several future tokens.", model_keys(AT(model), true)};
-  table.keys.push_back(key("weights", AT(model.weights), "first weights: a safetensors file or folder, or `run:NAME`")
-                           .is_path(Key::Names::weights));
-  table.keys.push_back(refused("tied_embeddings", "leave it out: the output layer has its own weight"));
-  return table;
-}
-
-SchemaTable reference_table() {
-  SchemaTable table{
-      "reference",
-      "A frozen model beside the policy, for pipelines that read it: exactly one of `experiment` and `weights`.",
-      {key("experiment", AT(reference.experiment),
-           "experiment that trains it; it runs first when the log holds no finished run of it")
-           .not_empty()
-           .is_path(Key::Names::path)
-           .unset_when_empty(),
-       key("weights", AT(reference.weights), "a safetensors file or folder, or `run:NAME`")
-           .not_empty()
-           .is_path(Key::Names::weights)
-           .unset_when_empty(),
-       key("strategy", AT(reference.strategy), "how it is sharded")
-           .defaults_to("`parallel.strategy`")
-           .later({"hybrid_shard"})
-           .not_in_identity(),
-       key("precision", AT(reference.precision), "in which it computes")
-           .defaults_to("`parallel.precision`")
-           .later({"fp16"})}};
-  table.is_given = AT(reference.given);
-  table.give = [](Experiment& e) { e.reference.given = true; };
-  return table;
-}
-
-SchemaTable reference_model_table() {
-  SchemaTable table{"reference.model", "The shape of `reference.weights` where it differs from `[model]`.",
-              model_keys(
-                  [](auto& e) -> auto& { return *e.reference.model; }, false)};
-  table.is_given = [](const Experiment& e) { return e.reference.model.has_value(); };
-  // All zero: what stays so is taken from [model] once that is known.
-  table.give = [](Experiment& e) {
-    ModelConfig& shape = e.reference.model.emplace();
-    shape.future_tokens = 0;
-    shape.rope_theta = shape.norm_eps = 0;
-  };
-  return table;
 }
 
 SchemaTable data_table() {
@@ -210,7 +113,9 @@ SchemaTable optimizer_table() {
           {key("name", AT(optimizer.name), "which optimizer")
                .one_of({"adamw"})
                .later({"adam", "sgd", "adamw8bit", "adafactor", "lion", "muon", "shampoo", "soap"}),
-           key("lr", AT(optimizer.lr), "highest learning rate").above(0), betas,
+           key("lr", AT(optimizer.lr), "highest learning rate").above(0),
+           key("value_head_lr", AT(optimizer.value_head_lr), "the same of value heads").above(0).defaults_to("`lr`"),
+           betas,
            key("eps", AT(optimizer.eps), "added to the root of the second moment").above(0),
            key("weight_decay", AT(optimizer.weight_decay), "decoupled weight decay").at_least(0),
            key("decay_norms", AT(optimizer.decay_norms), "whether norms and biases decay too")}};
@@ -332,13 +237,14 @@ Key& Key::unset_when_empty() {
 const std::vector<SchemaTable>& schema() {
   static const std::vector<SchemaTable> tables{
       head_table(),
-      plugin_table("pipeline", key("plugin", AT(pipeline.plugin), "which weighting or objective").required(),
-                   AT(pipeline)),
-      plugin_table("adapter", key("plugin", AT(adapter.plugin), "what is trained"), AT(adapter)),
+      pipeline_table(),
+      inner_table(),
+      adapter_table(),
       model_table(),
       reference_table(),
       reference_model_table(),
-      refused_table("value", "leave the table out: this version has no critic"),
+      value_table(),
+      value_model_table(),
       data_table(),
       tokenizer_table(),
       arithmetic_table(),

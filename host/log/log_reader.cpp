@@ -143,18 +143,18 @@ struct LogReader::Impl {
   std::chrono::milliseconds limit;
   mutable Database database;
 
-  std::vector<FinishedRun> runs(const std::string& condition, const std::string& argument) const {
+  std::vector<LoggedRun> runs(const std::string& condition, const std::string& argument) const {
     Statement find(database, "SELECT id, name FROM v_runs WHERE " + condition + " ORDER BY id DESC");
     find.bind(1, argument);
-    std::vector<FinishedRun> found;
+    std::vector<LoggedRun> found;
     while (find.step()) {
       found.push_back({find.integer(0), find.text(1), run_folder_of(path, find.integer(0), find.text(1))});
     }
     return found;
   }
 
-  std::optional<FinishedRun> newest(const std::string& condition, const std::string& argument) const {
-    std::vector<FinishedRun> found = runs(condition, argument);
+  std::optional<LoggedRun> newest(const std::string& condition, const std::string& argument) const {
+    std::vector<LoggedRun> found = runs(condition, argument);
     return found.empty() ? std::nullopt : std::optional(found.front());
   }
 };
@@ -166,19 +166,19 @@ LogReader::~LogReader() = default;
 
 const std::filesystem::path& LogReader::database() const { return impl_->path; }
 
-std::vector<FinishedRun> LogReader::finished_with_hash(const std::string& config_hash) const {
+std::vector<LoggedRun> LogReader::finished_with_hash(const std::string& config_hash) const {
   return impl_->runs("config_hash = ?1 AND status = 'finished'", config_hash);
 }
 
-std::optional<FinishedRun> LogReader::newest_finished(const std::string& name) const {
+std::optional<LoggedRun> LogReader::newest_finished(const std::string& name) const {
   return impl_->newest("name = ?1 AND status = 'finished'", name);
 }
 
-std::optional<FinishedRun> LogReader::newest_unfinished(const std::string& config_hash) const {
-  return impl_->newest(
-      "config_hash = ?1 AND status IN ('failed', 'interrupted', 'lost') AND id NOT IN ("
+std::vector<LoggedRun> LogReader::unfinished_with_hash(const std::string& config_hash) const {
+  return impl_->runs(
+      "config_hash = ?1 AND status <> 'finished' AND id NOT IN ("
       "WITH RECURSIVE gone_on (id) AS ("
-      "SELECT parent_run FROM v_runs WHERE status IN ('finished', 'running') AND parent_run IS NOT NULL "
+      "SELECT parent_run FROM v_runs WHERE status = 'finished' AND parent_run IS NOT NULL "
       "UNION SELECT r.parent_run FROM runs AS r JOIN gone_on AS g ON r.id = g.id WHERE r.parent_run IS NOT NULL) "
       "SELECT id FROM gone_on)",
       config_hash);

@@ -13,7 +13,7 @@
 
 namespace wmtp {
 
-struct FinishedRun {
+struct LoggedRun {
   int64_t id = 0;
   std::string name;
   std::filesystem::path folder;  ///< holds model/ and step-NNNNNN/
@@ -36,12 +36,12 @@ class LogReader {
   ~LogReader();
 
   /// The finished runs of this configuration, newest first.
-  std::vector<FinishedRun> finished_with_hash(const std::string& config_hash) const;
+  std::vector<LoggedRun> finished_with_hash(const std::string& config_hash) const;
   /// The newest finished run of this name, for `run:NAME`.
-  std::optional<FinishedRun> newest_finished(const std::string& name) const;
-  /// The newest unfinished run of this configuration, for --resume. Left out are runs with a live heartbeat, and those
-  /// that a finished or live run has gone on from.
-  std::optional<FinishedRun> newest_unfinished(const std::string& config_hash) const;
+  std::optional<LoggedRun> newest_finished(const std::string& name) const;
+  /// The runs of this configuration that have not finished, newest first, for --resume; those that a finished run has gone
+  /// on from count as finished. A run that is alive is among them: its folder's lock tells, at once and for sure.
+  std::vector<LoggedRun> unfinished_with_hash(const std::string& config_hash) const;
   /// A run by id or by name (the newest of that name). Error(usage) with the nearest name when there is none.
   int64_t resolve_run(const std::string& run) const;
 

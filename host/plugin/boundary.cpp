@@ -48,6 +48,14 @@ bool is_uniform(const Weights& weights) { return weights.meaning == Weights::Mea
 
 }  // namespace
 
+OptionError::OptionError(const std::string& plugin, const std::string& call, const BadOption& bad)
+    : Error(ExitStatus::plugin,
+            "plugin " + plugin + ": " + call + "() refuses option '" + bad.option() + "': " + bad.what()),
+      plugin_(plugin),
+      option_(bad.option()),
+      message_(bad.what()),
+      at_(bad.at()) {}
+
 namespace detail {
 
 PluginInHand::PluginInHand(const std::string& plugin, const char* call)
@@ -67,6 +75,8 @@ void rethrow_as_plugin_error(const std::string& plugin, const char* call) {
   const std::string where = "plugin " + plugin + ": " + call + "() ";
   try {
     throw;
+  } catch (const BadOption& bad) {
+    throw OptionError(plugin, call, bad);
   } catch (const Error& error) {
     if (error.status() != ExitStatus::plugin) throw;
     throw Error(ExitStatus::plugin, where + "failed: " + error.what());

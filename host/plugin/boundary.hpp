@@ -1,9 +1,10 @@
 // The boundary between host and plugin: every call goes through `guarded`, and what a weighting returns is checked
 // before anything else sees it. [engine]
 //
-// A plugin that throws, whatever it throws, becomes Error(plugin) with the plugin's name, the call and the text. The
-// host's own Error passes unchanged: it comes from a question that the plugin asked (a lost peer, say). A plugin that
-// ends the process by std::terminate is named on stderr, and the process exits with the code of a plugin's fault.
+// A plugin that throws, whatever it throws, becomes Error(plugin) with the plugin's name, the call and the text; a
+// BadOption becomes an OptionError, which is one. The host's own Error passes unchanged: it comes from a question that
+// the plugin asked (a lost peer, say). A plugin that ends the process by std::terminate is named on stderr, and the
+// process exits with the code of a plugin's fault.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,20 @@
 #include "base/error.hpp"
 
 namespace wmtp {
+
+/// A plugin's BadOption: Error(plugin) that still knows the option.
+class OptionError : public Error {
+ public:
+  OptionError(const std::string& plugin, const std::string& call, const BadOption& bad);
+  const std::string& plugin() const { return plugin_; }
+  const std::string& option() const { return option_; }
+  const std::string& message() const { return message_; }  ///< the plugin's own words
+  int64_t at() const { return at_; }
+
+ private:
+  std::string plugin_, option_, message_;
+  int64_t at_;
+};
 
 namespace detail {
 /// Names the plugin in hand for the terminate handler.

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "experiment/plugin_description.hpp"
+#include "experiment/load.hpp"
 
 namespace wmtp {
 
@@ -39,6 +39,10 @@ class Catalog {
  private:
   std::vector<std::filesystem::path> folders_;
 };
+
+/// An experiment's file and overrides as a request to load it with the plugins of this catalog, which must outlive it.
+LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides,
+                         std::vector<std::string> held_out = {});
 
 /// Whether a plugin's name may be looked up at all.
 bool is_plugin_name(const std::string& name);

@@ -1,6 +1,7 @@
 #include "plugin/describe.hpp"
 
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "base/error.hpp"
@@ -16,37 +17,68 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& reason) { throw Error(ExitStatus::plugin, reason); }
 
-/// "policy.loss", after a check that the host can give it.
+/// "policy.loss", after a check that it is a signal of the sdk's list.
 std::string read_text(const Read& read, const std::set<std::string>& heads) {
   const std::string text = read.model + "." + read.what;
-  if (read.model != "policy" && read.model != "reference") {
-    refuse("it reads '" + text + "', but the models are policy and reference");
+  for (const char* known : {"policy.loss", "policy.entropy", "reference.loss", "reference.entropy", "value.value"}) {
+    if (text == known) return text;
   }
-  if (read.what == "loss") return text;
-  if (read.what.starts_with("value:") && read.model == "policy") {
+  if (read.model == "policy" && read.what.starts_with("value:")) {
     if (heads.count(read.what.substr(6)) == 0) refuse("it reads '" + text + "', a value head that it does not declare");
     return text;
   }
-  refuse("it reads '" + text + "', but there are loss and value:NAME (of the policy)");
+  refuse("it reads '" + text + "', but there are loss and entropy of policy and reference, value.value, and " +
+         "policy.value:NAME of a head that it declares");
 }
 
-std::vector<std::string> read_texts(const Needs& needs) {
-  std::set<std::string> heads;
+std::set<std::string> head_names(const Needs& needs) {
+  std::set<std::string> names;
   for (const ValueHead& head : needs.heads) {
-    if (head.kind != "linear") refuse("its value head '" + head.name + "' is '" + head.kind + "'; there is linear");
-    if (!is_plugin_name(head.name) || !heads.insert(head.name).second) {
+    if (head.kind != "linear" && head.kind != "mlp")
+      refuse("its value head '" + head.name + "' is '" + head.kind + "'; there are linear and mlp");
+    if (!is_plugin_name(head.name) || !names.insert(head.name).second) {
       refuse("its value head '" + head.name + "' has no name of its own in lower case letters, digits and '_'");
     }
   }
-  std::vector<std::string> texts;
+  return names;
+}
+
+PluginNeeds plain(const Needs& needs) {
+  PluginNeeds texts;
+  const std::set<std::string> heads = head_names(needs);
   for (const Read& read : needs.reads) {
-    texts.push_back(read_text(read, heads));
+    texts.reads.push_back(read_text(read, heads));
     // A token-wise weighting is called inside the loss; one that is called before the heads has no loss to read.
-    if (needs.when == When::before && texts.back() == "policy.loss") {
-      refuse("it reads policy.loss, which is not there at When::before; say When::token, head or all");
+    const std::string& text = texts.reads.back();
+    if (needs.when == When::before && (text == "policy.loss" || text == "policy.entropy")) {
+      refuse("it reads " + text + ", which is not there at When::before; say When::token, head or all");
     }
   }
+  for (const ValueHead& head : needs.heads) texts.heads.push_back(head.name + " (" + head.kind + ")");
+  texts.pairs = needs.pairs;
+  texts.prompts = needs.prompts;
   return texts;
+}
+
+template <class Pipeline>
+PluginNeeds needs_of(const std::string& name, const Pipeline& pipeline) {
+  return plain(guarded(name, "needs", [&] { return pipeline.needs(); }));
+}
+
+/// With the default options, where they say it.
+template <class Base>
+std::optional<PluginNeeds> default_needs(const std::string& name, const Base& plugin) {
+  if constexpr (std::is_same_v<Base, Adapter>) {
+    return PluginNeeds{};
+  } else if constexpr (std::is_same_v<Base, Wrapper>) {
+    return std::nullopt;
+  } else {
+    try {
+      return needs_of(name, plugin);
+    } catch (const OptionError&) {
+      return std::nullopt;
+    }
+  }
 }
 
 template <class Base>
@@ -56,9 +88,7 @@ void describe_instance(const PluginEntry& entry, PluginDescription& description)
   OptionsRecorder recorder;
   guarded(name, "options", [&] { plugin->options(recorder); });
   description.options = recorder.specs();
-  if constexpr (!std::is_same_v<Base, Adapter>) {
-    description.reads = read_texts(guarded(name, "needs", [&] { return plugin->needs(); }));
-  }
+  description.needs = default_needs(name, *plugin);
 }
 
 PluginDescription describe(const PluginEntry& entry) {
@@ -74,6 +104,8 @@ PluginDescription describe(const PluginEntry& entry) {
   const std::string what = description.kind + " " + description.role;
   if (what == "pipeline weighting")
     describe_instance<Weighting>(entry, description);
+  else if (what == "pipeline wrapper")
+    describe_instance<Wrapper>(entry, description);
   else if (what == "pipeline objective")
     describe_instance<Objective>(entry, description);
   else if (what == "adapter adapter")
@@ -83,7 +115,45 @@ PluginDescription describe(const PluginEntry& entry) {
   return description;
 }
 
+/// The needs of a plugin as it is made with its options; an OptionError when it refuses one.
+PluginNeeds needs_with_options(const PluginSetting& plugin, const PluginSetting* inner) {
+  const std::string& name = plugin.description.name;
+  if (plugin.description.kind == "adapter") {
+    create_adapter(plugin.description, plugin.options);
+    return {};
+  }
+  if (plugin.description.role == "objective")
+    return needs_of(name, *create_objective(plugin.description, plugin.options));
+  // First the inner one's own, so that what it refuses is not laid to the outer one.
+  if (inner) needs_of(inner->description.name, *create_weighting(*inner, nullptr));
+  return needs_of(name, *create_weighting(plugin, inner));
+}
+
+/// The mistake that the user can mend: in one of the plugin's own options.
+OptionMistake mistake_of(const OptionError& error, const PluginSetting& plugin, const PluginSetting* inner) {
+  OptionMistake mistake{inner && error.plugin() == inner->description.name, error.option(), error.message(),
+                        error.at()};
+  const OptionValues& options = mistake.of_inner ? inner->options : plugin.options;
+  if (options.count(mistake.option) == 0) throw error;
+  return mistake;
+}
+
 }  // namespace
+
+std::string check_plugin_options(const std::string& request) {
+  const auto json = nlohmann::json::parse(request);
+  const PluginSetting plugin = setting_from_json(json.at("plugin"));
+  std::optional<PluginSetting> inner;
+  if (json.contains("inner")) inner = setting_from_json(json["inner"]);
+  const PluginSetting* const wrapped = inner ? &*inner : nullptr;
+  PluginAnswer answer;
+  try {
+    answer.needs = needs_with_options(plugin, wrapped);
+  } catch (const OptionError& error) {
+    answer.mistake = mistake_of(error, plugin, wrapped);
+  }
+  return to_json(answer).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 std::string describe_plugin_file(const std::string& file) {
   if (file == probe_built_in_file) {

@@ -46,11 +46,28 @@ template <class Base>
 std::unique_ptr<Base> create(const PluginDescription& description, const OptionValues& options, const char* role) {
   const PluginEntry& entry = load_plugin(description);
   const std::string& name = description.name;
-  if (std::string(entry.role) != role) refuse("plugin " + name, std::string("a ") + entry.role + ", not a " + role);
+  if (std::string(entry.role) != role)
+    refuse("plugin " + name, std::string("its role is '") + entry.role + "', wanted '" + role + "'");
   std::unique_ptr<Base> plugin(guarded(name, "constructor", [&] { return static_cast<Base*>(entry.create()); }));
   bind_options(name, *plugin, options);
   return plugin;
 }
+
+/// A wrapper and what it is laid over.
+class Wrapped final : public Weighting {
+ public:
+  Wrapped(std::unique_ptr<Weighting> inner, std::unique_ptr<Wrapper> outer)
+      : inner_(std::move(inner)), outer_(std::move(outer)) {
+    outer_->wrap(*inner_);
+  }
+  Needs needs() const override { return outer_->needs(); }
+  Weights weigh(Step& step) override { return outer_->weigh(step); }
+  Tensor value_loss(Step& step) override { return outer_->value_loss(step); }
+
+ private:
+  std::unique_ptr<Weighting> inner_;  // outlives outer_
+  std::unique_ptr<Wrapper> outer_;
+};
 
 }  // namespace
 
@@ -87,6 +104,11 @@ const PluginEntry& load_plugin(const PluginDescription& description) {
   return entry;
 }
 
+std::unique_ptr<Weighting> create_weighting(const PluginSetting& plugin, const PluginSetting* inner) {
+  if (!inner) return create_weighting(plugin.description, plugin.options);
+  auto wrapped = create_weighting(inner->description, inner->options);
+  return std::make_unique<Wrapped>(std::move(wrapped), create<Wrapper>(plugin.description, plugin.options, "wrapper"));
+}
 std::unique_ptr<Weighting> create_weighting(const PluginDescription& description, const OptionValues& options) {
   return create<Weighting>(description, options, "weighting");
 }

@@ -19,7 +19,10 @@ const PluginEntry& open_plugin(const std::filesystem::path& file);
 /// The described plugin: from its file, whose sha256 must be the described one, or linked into the engine.
 const PluginEntry& load_plugin(const PluginDescription& description);
 
-/// A new instance with its options set. Error(plugin) also when the plugin is of another role.
+/// A new instance with its options set. Error(plugin) also when the plugin is of another role; an OptionError when it
+/// refuses a value.
+/// With `inner`, a weighting, the plugin is a wrapper and is laid over it; the result owns both.
+std::unique_ptr<Weighting> create_weighting(const PluginSetting& plugin, const PluginSetting* inner);
 std::unique_ptr<Weighting> create_weighting(const PluginDescription& description, const OptionValues& options);
 std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options);
 std::unique_ptr<Adapter> create_adapter(const PluginDescription& description, const OptionValues& options);

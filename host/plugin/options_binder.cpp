@@ -24,7 +24,9 @@ void require_choice(const std::string& option, const std::string& value, const s
 OptionSpec& OptionsRecorder::add(const char* name, const char* help, OptionSpec::Type type) {
   const std::string text = name != nullptr ? name : "";
   if (!is_plugin_name(text)) refuse(text, "a name is lower case letters, digits and '_', at most 32");
-  if (text == "plugin") refuse(text, "the name is the experiment's own");
+  for (const char* own : {"plugin", "inner", "weights"}) {
+    if (text == own) refuse(text, "the name is the experiment's own");
+  }
   if (help == nullptr || help[0] == '\0') refuse(text, "it has no help");
   for (const OptionSpec& spec : specs_) {
     if (spec.name == text) refuse(text, "stated twice");

@@ -12,7 +12,8 @@
 namespace wmtp {
 
 /// Writes down names, types, defaults, ranges, choices and helps. Error(plugin) when the plugin's own schema is wrong:
-/// a bad or repeated name, a default outside its range or choices, NaN, no help.
+/// a bad or repeated name, one of the table's own keys (plugin, inner, weights), a default outside its range or
+/// choices, NaN, no help.
 class OptionsRecorder final : public Options {
  public:
   const std::vector<OptionSpec>& specs() const { return specs_; }

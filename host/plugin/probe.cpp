@@ -46,10 +46,10 @@ std::string last_line(const std::string& text) {
   throw Error(ExitStatus::plugin, file + ": " + reason + (said.empty() ? "" : "; its last message: " + said));
 }
 
-/// Steps 3 to 5: what the child says of `file`, as JSON.
-nlohmann::json ask_child(const std::string& file) {
+/// Steps 3 to 5: what the child says when it is asked about `file`, as JSON.
+nlohmann::json ask_child(const std::string& file, const std::vector<std::string>& question) {
   const ProbeProgram& probe = probe_program();
-  const ChildResult child = run_child(probe.program, {"__probe", file}, probe.limit);
+  const ChildResult child = run_child(probe.program, question, probe.limit);
   if (child.timed_out) {
     refuse(file,
            fmt::format("loading and describing it took longer than {:g} s and was stopped; look at its static "
@@ -94,7 +94,7 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
   const std::string sha256 = sha256_of_file(stamp.path);
   PluginDescription description;
   try {
-    description = description_from_json(ask_child(stamp.path.string()));
+    description = description_from_json(ask_child(stamp.path.string(), {"__probe", stamp.path.string()}));
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitStatus::plugin, stamp.path.string() + ": the probe gave no description: " + error.what());
   }
@@ -104,10 +104,31 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
   return description;
 }
 
+PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
+  nlohmann::json settings{{"plugin", to_json(plugin)}};
+  if (inner) settings["inner"] = to_json(*inner);
+  const std::string question = settings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const bool is_file = !plugin.description.path.empty();  // a built-in one is asked anew each time
+  const FileStamp stamp = is_file ? check_library_file(plugin.description.path) : FileStamp{};
+  const ProbeCache cache(is_file ? ProbeCache::usual_file() : "", program_version());
+  if (auto known = cache.find_needs(stamp, question)) return {*known, std::nullopt};
+
+  const std::string where = is_file ? stamp.path.string() : plugin.description.name;
+  PluginAnswer answer;
+  try {
+    answer = answer_from_json(ask_child(where, {"__check", question}));
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ExitStatus::plugin, where + ": the probe gave no answer: " + error.what());
+  }
+  if (!answer.mistake) cache.keep_needs(stamp, question, answer.needs);
+  return answer;
+}
+
 std::vector<PluginDescription> probe_built_in() {
   std::vector<PluginDescription> all;
 #ifdef WMTP_STATIC_PLUGINS
-  for (const nlohmann::json& one : ask_child(probe_built_in_file)) all.push_back(description_from_json(one));
+  for (const nlohmann::json& one : ask_child(probe_built_in_file, {"__probe", probe_built_in_file}))
+    all.push_back(description_from_json(one));
 #endif
   return all;
 }

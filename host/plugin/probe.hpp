@@ -5,7 +5,9 @@
 //         3. runs `wmtp-host __probe FILE` with a time limit of 20 s; reads one JSON object from its stdout
 // child   4. loads the engine, which refuses an entry of another fingerprint, with both, before any plugin code runs
 //         5. opens the library, creates one instance, asks for its options and needs, prints JSON
-// A child that dies or exceeds the limit is a refused plugin: the reason names the signal or the limit.
+// An experiment's own options are asked about in the same way: `wmtp-host __check SETTINGS` makes the plugin with them,
+// a wrapper over its inner one. A child that dies or exceeds the limit is a refused plugin: the reason names the signal
+// or the limit.
 #pragma once
 
 #include <chrono>
@@ -21,14 +23,19 @@ namespace wmtp {
 /// Cached. Throws Error(plugin) with the reason when the library is refused.
 PluginDescription probe_plugin(const std::filesystem::path& file);
 
+/// What a plugin needs with these options, or which one it refuses; cached unless it refuses. Throws Error(plugin) when
+/// the plugin fails in any other way.
+PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inner);
+
 /// The plugins that are linked into the engine (the static build); empty in every other build. Not cached.
 std::vector<PluginDescription> probe_built_in();
 
-/// The child's side: prints the JSON; returns the exit code. Never throws. `describe` is the way into the engine
-/// (describe_with_engine in run/job.hpp); the room above hands it in.
-int probe_child_main(const std::string& file, const std::function<std::string(const std::string&)>& describe);
+/// The child's side: prints the JSON that `answer` gives to `question` (a file, or settings); returns the exit code.
+/// Never throws. `answer` is the way into the engine (describe_with_engine, check_with_engine in run/job.hpp); the room
+/// above hands it in.
+int probe_child_main(const std::string& question, const std::function<std::string(const std::string&)>& answer);
 
-/// `file` of probe_child_main that asks for the built-in plugins: an array of descriptions.
+/// The file of `__probe` that asks for the built-in plugins: an array of descriptions.
 inline constexpr char probe_built_in_file[] = "built-in";
 
 /// [tests only] another program than our own, or another limit.

@@ -6,12 +6,14 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "base/sha256.hpp"
 #include "plugin/description_json.hpp"
 
 namespace wmtp {
 namespace {
 constexpr uintmax_t size_limit = 4 << 20;
-}
+constexpr size_t most_questions = 64;
+}  // namespace
 
 ProbeCache::ProbeCache(std::filesystem::path file, std::string version)
     : file_(std::move(file)), version_(std::move(version)) {}
@@ -50,7 +52,7 @@ std::optional<PluginDescription> ProbeCache::find(const FileStamp& stamp) const 
   }
 }
 
-void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& description) const {
+void ProbeCache::replace(const std::function<void(nlohmann::json& entries)>& change) const {
   if (file_.empty()) return;
   static std::atomic<int> writes{0};
   const std::filesystem::path temporary =
@@ -61,7 +63,7 @@ void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& descripti
     for (auto entry = entries.begin(); entry != entries.end();) {
       entry = std::filesystem::exists(entry.key()) ? std::next(entry) : entries.erase(entry);
     }
-    entries[stamp.path.string()] = {{"key", key_of(stamp)}, {"description", to_json(description)}};
+    change(entries);
     std::ofstream stream(temporary);
     stream << entries.dump(1) << '\n';
     stream.close();
@@ -71,6 +73,32 @@ void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& descripti
   }
   std::error_code ignored;
   std::filesystem::remove(temporary, ignored);
+}
+
+void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& description) const {
+  replace([&](nlohmann::json& entries) {
+    entries[stamp.path.string()] = {{"key", key_of(stamp)}, {"description", to_json(description)}};
+  });
+}
+
+std::optional<PluginNeeds> ProbeCache::find_needs(const FileStamp& stamp, const std::string& question) const {
+  try {
+    const nlohmann::json entries = read();
+    const auto entry = entries.find(stamp.path.string());
+    if (entry == entries.end() || entry->at("key") != key_of(stamp)) return std::nullopt;
+    return needs_from_json(entry->at("needs").at(sha256_of(question)));
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+void ProbeCache::keep_needs(const FileStamp& stamp, const std::string& question, const PluginNeeds& needs) const {
+  replace([&](nlohmann::json& entries) {
+    nlohmann::json& entry = entries.at(stamp.path.string());
+    if (entry.at("key") != key_of(stamp)) return;
+    if (entry["needs"].size() >= most_questions) entry["needs"] = nlohmann::json::object();
+    entry["needs"][sha256_of(question)] = to_json(needs);
+  });
 }
 
 }  // namespace wmtp

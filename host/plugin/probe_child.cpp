@@ -32,7 +32,7 @@ bool write_all(int end, const std::string& text) {
 
 }  // namespace
 
-int probe_child_main(const std::string& file, const std::function<std::string(const std::string&)>& describe) {
+int probe_child_main(const std::string& question, const std::function<std::string(const std::string&)>& ask) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
@@ -43,16 +43,16 @@ int probe_child_main(const std::string& file, const std::function<std::string(co
   std::string answer;
   ExitStatus status = ExitStatus::done;
   try {
-    answer = describe(file);
+    answer = ask(question);
   } catch (const Error& error) {
     status = error.status();
     answer = refusal(status, error.what());
   } catch (const std::exception& error) {
     status = ExitStatus::plugin;
-    answer = refusal(status, file + ": " + error.what());
+    answer = refusal(status, question + ": " + error.what());
   } catch (...) {
     status = ExitStatus::plugin;
-    answer = refusal(status, file + ": its code threw something that is no std::exception");
+    answer = refusal(status, question + ": its code threw something that is no std::exception");
   }
   const bool written = answer_end >= 0 && write_all(answer_end, answer + "\n");
   close(answer_end);

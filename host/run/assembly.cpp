@@ -18,26 +18,40 @@ Prepared open_data(Session& session, const Experiment& experiment, const std::fu
   return open_prepared(experiment, session.cache_folder(), session.size());
 }
 
+PipelineInUse open_pipeline(const Identity& identity, const Experiment& experiment) {
+  std::optional<PluginSetting> inner;
+  if (identity.inner) inner = PluginSetting{*identity.inner, experiment.inner->options};
+  return open_pipeline({identity.pipeline, experiment.pipeline.options}, inner ? &*inner : nullptr, experiment);
+}
+
 }  // namespace
 
-Identity agree_on_identity(Session& session, const Experiment& experiment) {
+std::vector<std::pair<std::string, const PluginDescription*>> Identity::plugins() const {
+  std::vector<std::pair<std::string, const PluginDescription*>> all{{"pipeline", &pipeline}};
+  if (inner) all.emplace_back("inner", &*inner);
+  all.emplace_back("adapter", &adapter);
+  return all;
+}
+
+Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages) {
   Identity identity;
   identity.pipeline = session.catalog().describe("pipeline", experiment.pipeline.plugin);
+  if (experiment.inner) identity.inner = session.catalog().describe("pipeline", experiment.inner->plugin);
   identity.adapter = session.catalog().describe("adapter", experiment.adapter.plugin);
-  identity.config_hash = experiment_hash(experiment, session.catalog(), session.job().database);
+  identity.config_hash = experiment_hash(experiment, stages, session.catalog(), session.job().database);
   Peers& peers = session.peers();
   peers.agree("the experiment's hash", identity.config_hash, ExitStatus::usage);
-  for (const PluginDescription* plugin : {&identity.pipeline, &identity.adapter})
+  for (const auto& [part, plugin] : identity.plugins())
     peers.agree("the sha256 of " + plugin->kind + " '" + plugin->name + "'", plugin->sha256, ExitStatus::plugin);
   return identity;
 }
 
-Assembly::Assembly(Session& session, const Experiment& experiment, const Identity& identity,
+Assembly::Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
                    const std::function<void(const std::string&)>& say)
-    : pipeline_(open_pipeline(identity.pipeline, experiment)),
+    : pipeline_(open_pipeline(identity, experiment)),
       adapter_(create_adapter(identity.adapter, experiment.adapter.options)),
       data_(open_data(session, experiment, say)),
-      model_(build_policy(session, experiment)) {
+      model_(build_policy(session, experiment, stages)) {
   BatchRequest request;
   request.heads = model_->num_heads();
   request.prompts = pipeline_.needs.prompts;
@@ -51,11 +65,12 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
     data.validation_sequences = std::min(validation_source_->count(),
                                          experiment.validation.batches * sequences_per_step(train, session.size()));
   trainer_ = std::make_unique<Trainer>(experiment, num_steps(train, training_source_->count(), session.size()), *model_,
-                                       pipeline_, open_frozen(session, experiment, pipeline_, data_), data,
+                                       pipeline_, open_frozen(session, experiment, stages, pipeline_, data_), data,
                                        session.channels());
 }
 
-std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment) {
+std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment,
+                                                     const Stages& stages) {
   ShardedModelRequest request;
   request.layout.model = &experiment.model;
   request.layout.heads = pipeline_.objective ? Heads::none : Heads::all;
@@ -67,7 +82,7 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   auto model = std::make_unique<ShardedModel>(request, session.channels());
   model->initialize(experiment.seed);
   const ModelConfig& config = experiment.model;
-  if (const auto weights = first_weights(session, experiment, "model", config.experiment, config.weights);
+  if (const auto weights = first_weights(session, experiment, stages, "model", config.weights);
       !weights.empty())
     load_model(weights, *model);
   return model;

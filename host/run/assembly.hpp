@@ -3,7 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "data/prepare.hpp"
 #include "run/session.hpp"
@@ -15,15 +18,20 @@ namespace wmtp {
 struct Identity {
   std::string config_hash;
   PluginDescription pipeline, adapter;
+  std::optional<PluginDescription> inner;  ///< that of [pipeline.inner]
+
+  /// All of them, each with what it is in the experiment: "pipeline", "inner", "adapter".
+  std::vector<std::pair<std::string, const PluginDescription*>> plugins() const;
 };
 /// [all ranks, collective] Error(usage) or Error(plugin) with both values where ranks differ.
-Identity agree_on_identity(Session& session, const Experiment& experiment);
+Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages);
 
 /// The parts keep references to one another: built once, never moved.
 class Assembly {
  public:
-  /// [all ranks, collective] `say` gets a line for each long part, on rank 0.
-  Assembly(Session& session, const Experiment& experiment, const Identity& identity,
+  /// [all ranks, collective] `stages` has the finished model of each stage that the experiment names. `say` gets a line
+  /// for each long part, on rank 0.
+  Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
            const std::function<void(const std::string&)>& say);
   Assembly(const Assembly&) = delete;
 
@@ -33,7 +41,7 @@ class Assembly {
   bool has_validation() const { return validation_source_ != nullptr; }
 
  private:
-  std::unique_ptr<ShardedModel> build_policy(Session& session, const Experiment& experiment);
+  std::unique_ptr<ShardedModel> build_policy(Session& session, const Experiment& experiment, const Stages& stages);
 
   PipelineInUse pipeline_;
   std::unique_ptr<Adapter> adapter_;

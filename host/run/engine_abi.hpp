@@ -14,5 +14,7 @@ int wmtp_engine_prepare(const wmtp::Job* job);
 
 /// 0 and the plugin's description as JSON, or an exit code and the reason as plain text.
 int wmtp_engine_describe(const char* plugin_file, std::string* json_or_error);
+/// The same for a plugin's answer to its options.
+int wmtp_engine_check(const char* settings, std::string* json_or_error);
 
 }  // extern "C"

@@ -58,6 +58,14 @@ Function* engine_function(const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 
+template <class Function>
+std::string ask_engine(const char* name, const std::string& question) {
+  std::string text;
+  const auto status = static_cast<ExitStatus>(engine_function<Function>(name)(question.c_str(), &text));
+  if (status != ExitStatus::done) throw Error(ExitStatus::plugin, text);
+  return text;
+}
+
 /// The last wall: what comes through here has no one left who could tell it.
 template <class Call>
 int exit_code_of(const Call& call) {
@@ -86,10 +94,11 @@ int run_prepare(const Job& job) {
 }
 
 std::string describe_with_engine(const std::string& plugin_file) {
-  std::string text;
-  const auto describe = engine_function<decltype(wmtp_engine_describe)>("wmtp_engine_describe");
-  if (describe(plugin_file.c_str(), &text) != 0) throw Error(ExitStatus::plugin, text);
-  return text;
+  return ask_engine<decltype(wmtp_engine_describe)>("wmtp_engine_describe", plugin_file);
+}
+
+std::string check_with_engine(const std::string& settings) {
+  return ask_engine<decltype(wmtp_engine_check)>("wmtp_engine_check", settings);
 }
 
 }  // namespace wmtp

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <functional>
 #include <iostream>
 
 #include "data/prepare.hpp"
@@ -27,6 +28,19 @@ int fail(const Error& error, const RankEnvironment& environment, bool first = tr
   std::cout.flush();
   std::fflush(nullptr);
   _exit(status);
+}
+
+int answer(const std::function<std::string()>& ask, std::string* json_or_error) {
+  try {
+    *json_or_error = ask();
+    return 0;
+  } catch (const Error& error) {
+    *json_or_error = error.what();
+    return int(error.status());
+  } catch (const std::exception& error) {
+    *json_or_error = error.what();
+    return int(ExitStatus::bug);
+  }
 }
 
 }  // namespace
@@ -70,15 +84,9 @@ extern "C" int wmtp_engine_prepare(const wmtp::Job* job) {
 }
 
 extern "C" int wmtp_engine_describe(const char* plugin_file, std::string* json_or_error) {
-  using namespace wmtp;
-  try {
-    *json_or_error = describe_plugin_file(plugin_file);
-    return 0;
-  } catch (const Error& error) {
-    *json_or_error = error.what();
-    return int(error.status());
-  } catch (const std::exception& error) {
-    *json_or_error = error.what();
-    return int(ExitStatus::bug);
-  }
+  return wmtp::answer([&] { return wmtp::describe_plugin_file(plugin_file); }, json_or_error);
+}
+
+extern "C" int wmtp_engine_check(const char* settings, std::string* json_or_error) {
+  return wmtp::answer([&] { return wmtp::check_plugin_options(settings); }, json_or_error);
 }

@@ -19,11 +19,11 @@ struct Source {
 
 class Frozen {
  public:
-  Frozen(Session& session, const Experiment& experiment, const Source& source)
+  Frozen(Session& session, const Experiment& experiment, const Stages& stages, const Source& source)
       : session_(session),
         experiment_(experiment),
         source_(source),
-        weights_(first_weights(session, experiment, source.table, source.config.experiment, source.config.weights)),
+        weights_(first_weights(session, experiment, stages, source.table, source.config.weights)),
         shape_(shape()) {
     if (shape_.vocab_size != experiment.model.vocab_size)
       refuse("its vocabulary has " + std::to_string(shape_.vocab_size) + " ids, the policy's " +
@@ -87,12 +87,13 @@ class Frozen {
 }  // namespace
 
 std::vector<std::unique_ptr<FrozenSignals>> open_frozen(Session& session, const Experiment& experiment,
-                                                        const PipelineInUse& pipeline, const Prepared& data) {
+                                                        const Stages& stages, const PipelineInUse& pipeline,
+                                                        const Prepared& data) {
   std::vector<std::unique_ptr<FrozenSignals>> opened;
   for (const Source& source : {Source{"reference", experiment.reference, pipeline.reference},
                                Source{"value", experiment.value, pipeline.value}}) {
     if (source.wanted.empty()) continue;
-    const auto frozen = std::make_shared<Frozen>(session, experiment, source);
+    const auto frozen = std::make_shared<Frozen>(session, experiment, stages, source);
     opened.push_back(std::make_unique<FrozenSignals>(
         source.table, source.wanted, [frozen] { return frozen->build(); }, frozen->stores(data)));
   }

@@ -15,6 +15,7 @@ namespace wmtp {
 /// Those that the pipeline reads. [all ranks] Error(data) when one is missing, has another vocabulary, or lacks what is
 /// read of it. Its weights are loaded when the first window wants them.
 std::vector<std::unique_ptr<FrozenSignals>> open_frozen(Session& session, const Experiment& experiment,
-                                                        const PipelineInUse& pipeline, const Prepared& data);
+                                                        const Stages& stages, const PipelineInUse& pipeline,
+                                                        const Prepared& data);
 
 }  // namespace wmtp

@@ -90,7 +90,7 @@ std::filesystem::path resolve_weights(const std::string& weights, const Experime
                                         " has no finished run named '" + name +
                                         "'; see `wmtp-host runs list`, or name another log with --db");
     }
-    if (const auto model = run->folder / "model"; std::filesystem::exists(model)) return model;
+    if (const auto model = model_in(run->folder); std::filesystem::exists(model)) return model;
     throw Error(ExitStatus::data, "run " + std::to_string(run->id) + " ('" + name + "') has no model in " +
                                       run->folder.string() + "; run its experiment again");
   }
@@ -102,7 +102,7 @@ std::filesystem::path resolve_weights(const std::string& weights, const Experime
   return path;
 }
 
-std::string experiment_hash(const Experiment& experiment, const Catalog& catalog,
+std::string experiment_hash(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
                             const std::filesystem::path& database) {
   IdentityParts parts;
   const auto add_weights = [&](const std::string& part, const std::string& weights) {
@@ -110,30 +110,26 @@ std::string experiment_hash(const Experiment& experiment, const Catalog& catalog
   };
   parts["data"] = data_content_hash(experiment);
   parts["pipeline"] = plugin_part(catalog, "pipeline", experiment.pipeline.plugin);
+  if (experiment.inner) parts["pipeline.inner"] = plugin_part(catalog, "pipeline", experiment.inner->plugin);
   parts["adapter"] = plugin_part(catalog, "adapter", experiment.adapter.plugin);
   add_weights("model.weights", experiment.model.weights);
+  add_weights("adapter.weights", experiment.adapter_weights);
   add_weights("reference.weights", experiment.reference.weights);
-  if (experiment.stage("reference")) {
-    parts["reference.experiment"] = experiment_hash(*experiment.stage("reference"), catalog, database);
-  }
+  add_weights("value.weights", experiment.value.weights);
+  for (const auto& [table, stage] : experiment.stages) parts[table + ".experiment"] = stages.at(table).config_hash;
   return config_hash(experiment, parts);
 }
 
-std::optional<FinishedRun> reusable_run(const std::string& config_hash, const std::filesystem::path& database) {
+std::optional<LoggedRun> reusable_run(const std::string& config_hash, const std::filesystem::path& database) {
   for (const auto& run : LogReader(database).finished_with_hash(config_hash)) {
     try {
-      verify_checkpoint(run.folder / "model");
+      verify_checkpoint(model_in(run.folder));
       return run;
     } catch (const Error& error) {
       if (error.status() != ExitStatus::data) throw;  // damaged or gone: an older one may still be whole
     }
   }
   return std::nullopt;
-}
-
-std::filesystem::path finished_model(const std::string& config_hash, const std::filesystem::path& database) {
-  const auto run = reusable_run(config_hash, database);
-  return run ? run->folder / "model" : std::filesystem::path();
 }
 
 }  // namespace wmtp

@@ -11,19 +11,20 @@
 #include "experiment/experiment.hpp"
 #include "log/log_reader.hpp"
 #include "plugin/catalog.hpp"
+#include "run/job.hpp"
 
 namespace wmtp {
 
 /// Hashes data, tokenizer and weights by content (a run's model by its manifest), plugins by name and version, stages
-/// by their own hashes. Error(data) when one of them is missing.
-std::string experiment_hash(const Experiment& experiment, const Catalog& catalog,
+/// by their own hashes, which `stages` has. Error(data) when one of them is missing.
+std::string experiment_hash(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
                             const std::filesystem::path& database);
 
 /// The newest finished run of this hash whose model/ verifies.
-std::optional<FinishedRun> reusable_run(const std::string& config_hash, const std::filesystem::path& database);
+std::optional<LoggedRun> reusable_run(const std::string& config_hash, const std::filesystem::path& database);
 
-/// The model/ of that run, or an empty path.
-std::filesystem::path finished_model(const std::string& config_hash, const std::filesystem::path& database);
+/// Where a run leaves its finished model.
+inline std::filesystem::path model_in(const std::filesystem::path& run_folder) { return run_folder / "model"; }
 
 /// "run:NAME", a file or a folder -> the folder or file to read. Error(data) when there is none.
 std::filesystem::path resolve_weights(const std::string& weights, const Experiment& experiment,

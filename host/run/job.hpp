@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,17 @@
 
 namespace wmtp {
 
+/// A stage that has been trained: its experiment's hash, and the model/ of the run that is used.
+struct Stage {
+  std::string config_hash;
+  std::filesystem::path model;
+};
+/// Those of one experiment, by the table that names each: "model", "reference", "value".
+using Stages = std::map<std::string, Stage>;
+
 struct Job {
   Experiment experiment;
+  Stages stages;                   ///< found or run by our own launcher; empty where the ranks look for themselves
   std::filesystem::path database;  ///< --db, WMTP_DB, or log.database
   bool resume = false;
   bool quiet = false;
@@ -35,5 +45,7 @@ int run_prepare(const Job& job);
 
 /// The probe child's way to a plugin's JSON description (see plugin/probe.hpp). Throws Error(plugin).
 std::string describe_with_engine(const std::string& plugin_file);
+/// Its way to a plugin's JSON answer to its options. Throws Error(plugin).
+std::string check_with_engine(const std::string& settings);
 
 }  // namespace wmtp

@@ -11,8 +11,8 @@ namespace wmtp {
 
 GroupOptions group_options(Strategy strategy, Precision precision, at::Device device);
 
-/// The folder or file that a table's `experiment` or `weights` stands for; empty when it gives neither. Error(data).
-std::filesystem::path first_weights(Session& session, const Experiment& experiment, const std::string& table,
-                                    const std::string& stage, const std::string& weights);
+/// The folder or file that a table's stage or its `weights` stand for; empty when it gives neither. Error(data).
+std::filesystem::path first_weights(const Session& session, const Experiment& experiment, const Stages& stages,
+                                    const std::string& table, const std::string& weights);
 
 }  // namespace wmtp

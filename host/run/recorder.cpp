@@ -57,8 +57,8 @@ RunStart run_start(Session& session, const Experiment& experiment, const Identit
   start.version = WMTP_VERSION;
   start.parent_run = parent_run;
   start.params = flat_values(experiment);
-  for (const PluginDescription* p : {&identity.pipeline, &identity.adapter})
-    start.plugins.push_back({p->kind, p->name, p->version, p->sha256, p->path.string()});
+  for (const auto& [part, plugin] : identity.plugins())
+    start.plugins.push_back({part, plugin->name, plugin->version, plugin->sha256, plugin->path.string()});
   return start;
 }
 

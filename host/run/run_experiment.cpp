@@ -12,6 +12,7 @@
 #include "run/identity.hpp"
 #include "run/recorder.hpp"
 #include "run/resume.hpp"
+#include "run/stages.hpp"
 #include "train/signals.hpp"
 
 namespace wmtp {
@@ -44,8 +45,7 @@ class Run {
     const TrainerState& state = trainer().state();
     if (saved_at_ == state.step) return;
     SaveRequest request{recorder_.run_folder(), state.step, identity_.config_hash, {}, {}, &state.pipeline};
-    request.plugins = {{"pipeline " + identity_.pipeline.name, identity_.pipeline.sha256},
-                       {"adapter " + identity_.adapter.name, identity_.adapter.sha256}};
+    for (const auto& [part, plugin] : identity_.plugins()) request.plugins[part + " " + plugin->name] = plugin->sha256;
     request.state = {
         {"tokens", state.tokens}, {"guard_window", state.guard.window()}, {"skipped_in_a_row", state.guard.in_a_row()}};
     try {
@@ -68,7 +68,7 @@ class Run {
   }
 
   void publish_model() {
-    const auto folder = recorder_.run_folder() / "model";
+    const auto folder = model_in(recorder_.run_folder());
     save_model(folder, trainer().state().step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),
                session_.channels());
   }
@@ -128,8 +128,13 @@ ExitStatus train(Run& run, Assembly& assembly, Recorder& recorder) {
   return ExitStatus::done;
 }
 
-ExitStatus run_one(Session& session, const Experiment& experiment, bool resume) {
-  const Identity identity = agree_on_identity(session, experiment);
+struct Ended {
+  ExitStatus status;
+  std::filesystem::path model;  ///< when it is done
+};
+
+Ended run_one(Session& session, const Experiment& experiment, const Stages& stages, bool resume) {
+  const Identity identity = agree_on_identity(session, experiment, stages);
   ResumePoint from;
   if (resume) {
     if (session.is_rank0())
@@ -140,7 +145,7 @@ ExitStatus run_one(Session& session, const Experiment& experiment, bool resume) 
   Recorder recorder(session, experiment, identity, from.run_id);
   ExitStatus status = ExitStatus::bug;
   try {
-    Assembly assembly(session, experiment, identity, [&](const std::string& text) { recorder.say(text); });
+    Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.say(text); });
     // After this line no rank may change the plugins, the data or the shape of the model.
     Run run(session, experiment, identity, assembly, recorder);
     if (resume) run.load(from.folder);
@@ -156,31 +161,48 @@ ExitStatus run_one(Session& session, const Experiment& experiment, bool resume) 
     throw;
   }
   recorder.end(status);
-  return status;
+  return {status, model_in(recorder.run_folder())};
 }
 
-/// Whether a stage must run: rank 0 asks the log, all do the same.
-bool is_missing(Session& session, const Experiment& stage) {
-  std::string model;
-  if (session.is_rank0())
-    model = finished_model(experiment_hash(stage, session.catalog(), session.job().database), session.job().database)
-                .string();
-  return session.peers().publish("looking for a finished stage", model).empty();
+/// Rank 0 asks the log, all do the same.
+Stage find_stage(Session& session, ExperimentHashes& hashes, const Experiment& stage) {
+  Stages found;
+  if (session.is_rank0()) {
+    const std::string& hash = hashes.of(stage);
+    const auto run = reusable_run(hash, session.job().database);
+    found["stage"] = {hash, run ? model_in(run->folder) : std::filesystem::path()};
+  }
+  return stages_from_text(session.peers().publish("looking for a finished stage", to_text(found))).at("stage");
 }
 
-/// Deepest first.
-ExitStatus run_missing_stages(Session& session, const Experiment& experiment) {
-  const Experiment* stage = experiment.stage("reference");
-  if (!stage || !is_missing(session, *stage)) return ExitStatus::done;
-  const ExitStatus status = run_missing_stages(session, *stage);
-  return status == ExitStatus::done ? run_one(session, *stage, /*resume=*/false) : status;
+/// Runs what the log lacks, deepest first.
+ExitStatus run_missing_stages(Session& session, ExperimentHashes& hashes, const Experiment& experiment,
+                              Stages& stages) {
+  for (const NamedStage& named : named_stages(experiment)) {
+    Stage stage = find_stage(session, hashes, *named.experiment);
+    if (stage.model.empty()) {
+      Stages below;
+      const ExitStatus status = run_missing_stages(session, hashes, *named.experiment, below);
+      if (status != ExitStatus::done) return status;
+      const Ended ended = run_one(session, *named.experiment, below, /*resume=*/false);
+      if (ended.status != ExitStatus::done) return ended.status;
+      stage.model = ended.model;
+    }
+    for (const std::string& table : named.tables) stages[table] = stage;
+  }
+  return ExitStatus::done;
 }
 
 }  // namespace
 
 ExitStatus run_with_stages(Session& session, const Experiment& experiment) {
-  const ExitStatus status = run_missing_stages(session, experiment);
-  return status == ExitStatus::done ? run_one(session, experiment, session.job().resume) : status;
+  Stages stages = session.job().stages;
+  ExperimentHashes hashes(session.catalog(), session.job().database);
+  if (stages.empty()) {
+    const ExitStatus status = run_missing_stages(session, hashes, experiment, stages);
+    if (status != ExitStatus::done) return status;
+  }
+  return run_one(session, experiment, stages, session.job().resume).status;
 }
 
 }  // namespace wmtp

@@ -41,14 +41,15 @@ void take_read(PipelineInUse& pipeline, const Read& read, const Experiment& expe
 
 }  // namespace
 
-PipelineInUse open_pipeline(const PluginDescription& description, const Experiment& experiment) {
+PipelineInUse open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment) {
+  const PluginDescription& description = plugin.description;
   PipelineInUse pipeline;
   pipeline.name = description.name;
   const bool is_objective = description.role == "objective";
   if (is_objective)
-    pipeline.objective = create_objective(description, experiment.pipeline.options);
+    pipeline.objective = create_objective(description, plugin.options);
   else
-    pipeline.weighting = create_weighting(description, experiment.pipeline.options);
+    pipeline.weighting = create_weighting(plugin, inner);
   pipeline.needs = guarded(description.name, "needs",
                            [&] { return is_objective ? pipeline.objective->needs() : pipeline.weighting->needs(); });
   if (is_objective && pipeline.needs.heads.empty())

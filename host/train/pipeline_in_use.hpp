@@ -21,6 +21,6 @@ struct PipelineInUse {
 };
 
 /// Error(plugin) names the plugin, what it needs and what there is.
-PipelineInUse open_pipeline(const PluginDescription& description, const Experiment& experiment);
+PipelineInUse open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment);
 
 }  // namespace wmtp

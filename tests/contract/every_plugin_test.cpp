@@ -22,8 +22,8 @@ TEST(Plugins, TellTheirOptionsAndReads) {
   EXPECT_EQ(rho1.options[1].choices,
             (std::vector<std::string>{"signed", "absolute", "difficult", "self_loss", "self_entropy", "self_both"}));
   EXPECT_EQ(rho1.options[2].type, OptionSpec::Type::flag);
-  EXPECT_EQ(rho1.reads, (std::vector<std::string>{"policy.loss", "reference.loss"}));
-  EXPECT_TRUE(described("pipeline", "baseline").reads.empty());
+  EXPECT_EQ(rho1.needs->reads, (std::vector<std::string>{"policy.loss", "reference.loss"}));
+  EXPECT_TRUE(described("pipeline", "baseline").needs->reads.empty());
 }
 
 TEST(Plugins, AnExperimentsValuesReachThePlugin) {
@@ -97,7 +97,7 @@ TEST(SmallLora, ItsForwardIsTheMergedWeightsForward) {
 TEST(ValueObjective, IsAMeanOverTheValidPositionsThatCanBeDifferentiated) {
   const PluginDescription description = described("pipeline", "value_objective");
   EXPECT_EQ(description.role, "objective");
-  EXPECT_EQ(description.reads, std::vector<std::string>{"policy.value:return"});
+  EXPECT_EQ(description.needs->reads, std::vector<std::string>{"policy.value:return"});
   const auto objective = create_objective(description, {});
   FakeStep step(at::tensor(std::vector<int64_t>{1, 1, 0}).to(at::kBool).reshape({1, 3, 1}).expand({1, 3, 4}));
   step.signals["policy.value:return"] = at::tensor(std::vector<float>{3, 0, 50}).reshape({1, 3});

@@ -86,6 +86,8 @@ class WMTP_SDK_API Wrapper : public Weighting {
   ~Wrapper() override;
   /// [host only, after both have their options, before `needs()`]
   void wrap(Weighting& inner) { inner_ = &inner; }
+  /// That of the inner one, whose value heads are trained under a wrapper too.
+  Tensor value_loss(Step& step) override { return inner_->value_loss(step); }
 
  protected:
   Weighting& inner() const { return *inner_; }

@@ -8,7 +8,7 @@ namespace {
 class Canonical : public ExperimentFolder {
  protected:
   Experiment reload(const Experiment& e) const {
-    return load_experiment({write("again.toml", to_toml(e)), {}, known_plugin, {}});
+    return load_experiment({write("again.toml", to_toml(e)), {}, known_plugin, {}, asked_plugin});
   }
   std::string hash(const std::vector<std::string>& overrides, const IdentityParts& parts = {}) const {
     return config_hash(load(text_experiment, overrides), parts);
@@ -19,9 +19,12 @@ void expect_equal(const Experiment& a, const Experiment& b) {
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.seed, b.seed);
   EXPECT_EQ(a.pipeline, b.pipeline);
+  EXPECT_EQ(a.inner, b.inner);
   EXPECT_EQ(a.adapter, b.adapter);
+  EXPECT_EQ(a.adapter_weights, b.adapter_weights);
   EXPECT_EQ(a.model, b.model);
   EXPECT_EQ(a.reference, b.reference);
+  EXPECT_EQ(a.value, b.value);
   EXPECT_EQ(a.data, b.data);
   EXPECT_EQ(a.train, b.train);
   EXPECT_EQ(a.optimizer, b.optimizer);
@@ -44,7 +47,12 @@ TEST_F(Canonical, IsReadBackToAnEqualValue) {
              {"data.files=[\"/c/**.py\"]", "data.tokenizer.files=[\"/c/*\"]", "data.exclude=[\"/d\"]",
               "validation.files=[\"/v\"]", "validation.every_steps=3"}),
         load(rho1 + "[reference]\nweights = \"run:b\"\nstrategy = \"no_shard\"\nprecision = \"bf16\"\n"
-                    "[reference.model]\ndim = 128\n")}) {
+                    "[reference.model]\ndim = 128\n"),
+        load(with(small, "baseline", "formula") +
+                 "[value]\nweights = \"run:c\"\ncache = false\n[value.model]\nlayers = 2\n"
+                 "future_tokens = 1\n[adapter]\nplugin = \"lora\"\nweights = \"run:l\"\n",
+             {"pipeline.weight=\"value * 2\"", "optimizer.value_head_lr=0.5"}),
+        load(with(small, "baseline", "shuffled"), {"pipeline.inner.plugin=formula", "pipeline.inner.weight=ce"})}) {
     SCOPED_TRACE(to_toml(e));
     expect_equal(reload(e), e);
     EXPECT_EQ(to_toml(reload(e)), to_toml(e));
@@ -95,6 +103,26 @@ TEST_F(Canonical, HashTellsWhatChangesTheResult) {
   EXPECT_NE(hash({}, {{"data", "1"}}), base);
   EXPECT_NE(hash({}, {{"data", "1"}}), hash({}, {{"data", "2"}}));
   EXPECT_NE(hash({}, {{"a", "b\" = \"c"}}), hash({}, {{"a\" = \"b", "c"}}));
+}
+
+TEST_F(Canonical, HashKnowsTheInnerPluginAndItsOptions) {
+  const std::string wrapper = with(small, "baseline", "shuffled");
+  const auto hash_of = [&](const std::string& plugin, const std::string& option) {
+    return config_hash(load(wrapper, {"pipeline.inner.plugin=" + plugin, "pipeline.inner." + option}), {});
+  };
+  const std::string base = hash_of("formula", "weight=ce");
+  EXPECT_EQ(base, hash_of("formula", "weight=\"ce\""));
+  EXPECT_NE(base, hash_of("formula", "weight=\"2*ce\""));
+  const auto flat = flat_values(load(wrapper, {"pipeline.inner.plugin=formula", "pipeline.inner.weight=ce"}));
+  EXPECT_EQ(std::get<std::string>(flat.at("pipeline.inner.plugin")), "formula");
+  EXPECT_EQ(std::get<std::string>(flat.at("pipeline.inner.weight")), "ce");
+}
+
+TEST_F(Canonical, HashIgnoresCachesAndTakesWeightsByContent) {
+  const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:b\"\n";
+  EXPECT_EQ(config_hash(load(rho1), {}), config_hash(load(rho1, {"reference.cache=false"}), {}));
+  EXPECT_EQ(hash({}), hash({"adapter.weights=\"run:x\""}));
+  EXPECT_NE(hash({}), hash({"optimizer.value_head_lr=1"}));
 }
 
 TEST_F(Canonical, GivesFlatValuesOfTheirTypes) {

@@ -20,9 +20,11 @@ inline PluginDescription known_plugin(const std::string& kind, const std::string
   PluginDescription plugin;
   plugin.kind = kind;
   plugin.name = name;
+  plugin.role = kind == "adapter" ? "adapter" : "weighting";
+  plugin.needs = PluginNeeds{};
   using Type = OptionSpec::Type;
   if (kind == "pipeline" && name == "rho1") {
-    plugin.reads = {"policy.loss", "reference.loss"};
+    plugin.needs->reads = {"policy.loss", "reference.loss"};
     plugin.options = {{"keep", Type::number, 0.6, 0.0, 1.0, {}, "part that is kept"},
                       {"mode", Type::text, std::string("signed"), {}, {}, {"signed", "absolute"}, "of the excess"},
                       {"per_rank", Type::flag, false, {}, {}, {}, "threshold of each rank alone"},
@@ -34,9 +36,54 @@ inline PluginDescription known_plugin(const std::string& kind, const std::string
                       {"targets", Type::texts, std::vector<std::string>{"wq"}, {}, {}, {"wq", "wv"}, "slots"}};
     return plugin;
   }
+  if (kind == "pipeline" && name == "shuffled") {
+    plugin.role = "wrapper";
+    plugin.needs.reset();
+    plugin.options = {{"seed", Type::integer, int64_t{0}, {}, {}, {}, "of the order"}};
+    return plugin;
+  }
+  if (kind == "pipeline" && name == "critic") {
+    plugin.role = "objective";
+    plugin.needs = PluginNeeds{{"policy.value:value"}, {"value (mlp)"}, true, false};
+    plugin.options = {{"loss", Type::text, std::string("pairwise"), {}, {}, {"pairwise", "lambda_return"}, "which"}};
+    return plugin;
+  }
+  if (kind == "pipeline" && name == "formula") {
+    plugin.needs.reset();
+    plugin.options = {{"weight", Type::text, std::string(), {}, {}, {}, "over ce, ref and value"},
+                      {"low", Type::number, 0.0, {}, {}, {}, "smallest"}};
+    return plugin;
+  }
   if ((kind == "pipeline" && name == "baseline") || (kind == "adapter" && name == "full")) return plugin;
   if (name.find('/') != std::string::npos) throw Error(ExitStatus::usage, "\"" + name + "\" is no name of a plugin");
   throw Error(ExitStatus::plugin, "no " + kind + " \"" + name + "\"\nsearched: somewhere");
+}
+
+/// The answers of those plugins: `formula` reads what its text holds and refuses "?" in it, `shuffled` needs what its
+/// inner one does.
+inline PluginAnswer asked_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
+  if (inner) {
+    PluginAnswer answer = asked_plugin(*inner, nullptr);
+    if (answer.mistake) answer.mistake->of_inner = true;
+    return answer;
+  }
+  const std::string& name = plugin.description.name;
+  if (name == "critic") {
+    const bool pairs = std::get<std::string>(plugin.options.at("loss")) == "pairwise";
+    return {{{"policy.value:value"}, {"value (mlp)"}, pairs, false}, {}};
+  }
+  if (name != "formula") return {*plugin.description.needs, {}};
+  const std::string& weight = std::get<std::string>(plugin.options.at("weight"));
+  if (std::get<double>(plugin.options.at("low")) > 1) return {{}, OptionMistake{false, "low", "above 1", -1}};
+  if (weight.empty()) return {{}, OptionMistake{false, "weight", "it must be given", -1}};
+  if (weight == "broken") throw Error(ExitStatus::plugin, "formula.so: it broke");
+  if (const size_t at = weight.find('?'); at != std::string::npos)
+    return {{}, OptionMistake{false, "weight", "unknown name \"\x1b?\"", static_cast<int64_t>(at)}};
+  PluginNeeds needs;
+  if (weight.find("ce") != std::string::npos) needs.reads.push_back("policy.loss");
+  if (weight.find("ref") != std::string::npos) needs.reads.push_back("reference.loss");
+  if (weight.find("value") != std::string::npos) needs.reads.push_back("value.value");
+  return {needs, {}};
 }
 
 class ExperimentFolder : public testing::Test {
@@ -52,7 +99,7 @@ class ExperimentFolder : public testing::Test {
     return folder_ / name;
   }
   Experiment load(const std::string& text, const std::vector<std::string>& overrides = {}) const {
-    return load_experiment({write("a.toml", text), overrides, known_plugin, {}});
+    return load_experiment({write("a.toml", text), overrides, known_plugin, {}, asked_plugin});
   }
   /// What is told about a text that must be refused, with the folder's name left out.
   std::string refused(const std::string& text, const std::vector<std::string>& overrides = {},

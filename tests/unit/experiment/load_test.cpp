@@ -146,7 +146,7 @@ TEST_F(Load, SuggestsTheNearestChoice) {
 
 TEST_F(Load, RefusesWhatIsNotSupportedYetAsSuch) {
   for (const std::string lines :
-       {"[value]\nweights = \"x\"", "[sweep]\nlr = [1, 2]", "[optimizer]\nname = \"sgd\"", "[schedule]\nname = \"wsd\"",
+       {"[sweep]\nlr = [1, 2]", "[optimizer]\nname = \"sgd\"", "[schedule]\nname = \"wsd\"",
         "[schedule]\nstable_steps = 3", "[parallel]\nstrategy = \"hybrid_shard\"", "[parallel]\nshard_group_size = 2",
         "[parallel]\nprecision = \"fp16\"", "[parallel]\nactivation_checkpointing = 0.5",
         "[parallel]\ncpu_offload = true", "[checkpoint]\nevery_minutes = 3"}) {

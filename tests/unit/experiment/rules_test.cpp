@@ -115,6 +115,108 @@ TEST_F(Rules, SayNothingThatFollowsFromAMistakeAlreadyTold) {
   EXPECT_EQ(lines, 3u) << told;
 }
 
+TEST_F(Rules, WantAValueModelWhereThePipelineReadsOne) {
+  const std::string by_value = with(small, "\"baseline\"", "\"formula\"\nweight = \"value\"");
+  expect_in_order(refused(by_value), {"a.toml:3:10: pipeline \"formula\" reads value.value, but there is no [value]",
+                                      "add [value] with experiment = \"critic.toml\""});
+  const Experiment e = load(by_value + "[value]\nweights = \"run:c\"\n[value.model]\ndim = 128\nheads = 2\n");
+  EXPECT_EQ(e.value.model->dim, 128);
+  EXPECT_EQ(e.value.model->layers, 6);
+  expect_in_order(refused(by_value + "[value]\n"), {"a.toml:16:2: [value] lacks experiment or weights"});
+  expect_in_order(refused(by_value + "[value]\nweights = \"run:c\"\n[value.model]\nvocab_size = 7\n"),
+                  {"a.toml:19:14: [value.model] has 7 tokens", "wanted the same vocabulary"});
+  expect_in_order(refused(small + "[value]\nweights = \"run:c\"\n"),
+                  {"a.toml:15:2: pipeline \"baseline\" reads nothing of a value model"});
+}
+
+TEST_F(Rules, GoByWhatThePipelineNeedsWithItsOptions) {
+  const std::string formula = with(small, "\"baseline\"", "\"formula\"\nweight = \"ce\"");
+  const std::string reference = "[reference]\nweights = \"run:b\"\n";
+  EXPECT_NO_THROW(load(formula));
+  expect_in_order(refused(formula + reference), {"\"formula\" reads nothing of a reference with these options"});
+  EXPECT_NO_THROW(load(formula + reference, {"pipeline.weight=ref"}));
+  expect_in_order(refused(formula, {"pipeline.weight=ref"}), {"reads reference.loss, but there is no [reference]"});
+  expect_in_order(
+      refused(with(small, "baseline", "shuffled"), {"pipeline.inner.plugin=formula", "pipeline.inner.weight=ref"}),
+      {"pipeline \"shuffled\" over \"formula\" reads reference.loss, but there is no [reference]"});
+}
+
+TEST_F(Rules, WantRecordsAndAnEvenBatchForPairs) {
+  const std::string critic = with(small, "baseline", "critic");
+  expect_in_order(refused(critic), {"a.toml:10:8: pipeline \"critic\" needs pairs of a right and a wrong answer",
+                                    "wanted kind \"records\""});
+  expect_in_order(refused(critic, {"train.batch_size=3"}),
+                  {"found batch_size 3, but pipeline \"critic\" needs pairs", "wanted an even number"});
+  EXPECT_NO_THROW(load(critic, {"train.batch_size=3", "pipeline.loss=lambda_return"}));
+}
+
+TEST_F(Rules, TakeTheFirstWeightsFromOnePlace) {
+  write("b.toml", small);
+  const std::string both = with(small, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\nweights = \"run:b\"\n");
+  expect_in_order(refused(both), {"a.toml:7:1: found both experiment and weights"});
+  EXPECT_TRUE(load(with(both, "run:b", "")).stage("model"));
+}
+
+TEST_F(Rules, GiveValueHeadsTheModelsLearningRate) {
+  EXPECT_EQ(load(small, {"optimizer.lr=0.25"}).optimizer.value_head_lr, 0.25);
+  EXPECT_EQ(load(small, {"optimizer.value_head_lr=0.5"}).optimizer.value_head_lr, 0.5);
+  expect_in_order(refused(small, {"optimizer.value_head_lr=0"}), {"value_head_lr: found", "above 0"});
+}
+
+TEST_F(PluginOptions, MayBeRefusedByThePluginAtTheirPlace) {
+  const std::string formula = with(small, "\"baseline\"", "\"formula\"\nweight = \"ce\"\nlow = 0.5");
+  expect_in_order(refused(formula, {"pipeline.low=2"}), {"--set pipeline.low=2: [pipeline] low: above 1"});
+  expect_in_order(refused(with(small, "baseline", "formula")), {"a.toml:2:2: [pipeline] weight: it must be given"});
+  expect_in_order(refused(formula, {"pipeline.weight=\"\""}), {"[pipeline] weight: it must be given"});
+  refused(formula, {"pipeline.weight=broken"}, ExitStatus::plugin);
+}
+
+TEST_F(PluginOptions, MayBeRefusedDownToTheLetter) {
+  const auto told = [&](const std::string& value) {
+    return refused(with(small, "\"baseline\"", "\"formula\"\nweight = " + value));
+  };
+  expect_in_order(told("\"1 - ?\""), {"a.toml:4:15: [pipeline] weight: unknown name \"??\"", "    weight = \"1 - ?\"\n",
+                                      "    " + std::string(14, ' ') + "^\n"});
+  expect_in_order(told("'1 - ?'"), {"a.toml:4:15:"});
+  expect_in_order(told("\"\\u00e9\\t\\\"é ?\""), {"a.toml:4:23:"});
+  expect_in_order(told("\"\"\"\n  1\n  - ?\"\"\""), {"a.toml:6:5:", "      - ?"});
+  expect_in_order(told("\"\"\"1 \\\n    - ?\"\"\""), {"a.toml:5:7:"});
+  expect_in_order(told("'''a\r\n?'''"), {"a.toml:5:1:"});
+  expect_in_order(refused(with(small, "baseline", "formula"), {"pipeline.weight=1-?"}),
+                  {"--set pipeline.weight=1-?: [pipeline] weight:", "    --set pipeline.weight=1-?\n",
+                   "    " + std::string(24, ' ') + "^\n"});
+  expect_in_order(
+      refused(with(small, "baseline", "shuffled") + "[pipeline.inner]\nplugin = \"formula\"\nweight = \"?\"\n"),
+      {"a.toml:17:11: [pipeline.inner] weight: unknown name"});
+}
+
+TEST_F(PluginOptions, OfAWrapperComeWithTheInnerOnes) {
+  const std::string wrapper = with(small, "baseline", "shuffled");
+  expect_in_order(refused(wrapper),
+                  {"a.toml:3:10: \"shuffled\" is laid over another weighting", "add [pipeline.inner] with plugin"});
+  const Experiment e = load(wrapper, {"pipeline.inner.plugin=formula", "pipeline.inner.weight=ce"});
+  ASSERT_TRUE(e.inner);
+  EXPECT_EQ(e.inner->plugin, "formula");
+  EXPECT_EQ(std::get<double>(e.inner->options.at("low")), 0.0);
+  expect_in_order(refused(small + "[pipeline.inner]\nplugin = \"formula\"\nweight = \"ce\"\n"),
+                  {"a.toml:15:2: pipeline \"baseline\" is laid over no other one", "remove [pipeline.inner]"});
+  expect_in_order(refused(wrapper, {"pipeline.inner.plugin=shuffled"}),
+                  {"found the wrapper \"shuffled\", wanted a weighting"});
+  expect_in_order(refused(wrapper, {"pipeline.inner.plugin=critic"}), {"found the objective \"critic\""});
+  expect_in_order(refused(wrapper + "[pipeline.inner]\nlow = 1\n"), {"a.toml:15:2: [pipeline.inner] lacks plugin"});
+  expect_in_order(refused(wrapper, {"pipeline.inner.plugin=formula", "pipeline.inner.wieght=ce"}),
+                  {"unknown option \"wieght\" of pipeline \"formula\"", "did you mean \"weight\"?"});
+  expect_in_order(refused(wrapper, {"pipeline.inner=3"}), {"\"pipeline.inner\" is a table"});
+  refused(wrapper, {"pipeline.inner.plugin=absent"}, ExitStatus::plugin);
+}
+
+TEST_F(PluginOptions, LeaveTheTablesOwnKeysToTheTable) {
+  const Experiment e = load(small, {"adapter.plugin=lora", "adapter.weights=\"run:l\""});
+  EXPECT_EQ(e.adapter_weights, "run:l");
+  EXPECT_EQ(e.adapter.options.count("weights"), 0u);
+  expect_in_order(refused(small, {"adapter.weights=\"\""}), {"[adapter] weights"});
+}
+
 TEST_F(PluginOptions, AreCheckedByThePluginsOwnSchema) {
   const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:base\"\n";
   const Experiment e = load(rho1, {"pipeline.keep=1", "adapter.plugin=lora", "adapter.targets=[\"wv\"]"});

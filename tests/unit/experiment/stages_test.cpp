@@ -19,6 +19,38 @@ TEST_F(Stages, AreLoadedBesideTheExperimentThatNamesThem) {
   EXPECT_FALSE(load(text_experiment).stage("reference"));
 }
 
+TEST_F(Stages, AreOneWhereTwoTablesNameTheSameFile) {
+  const std::string twice = with(with(text_experiment, "\"baseline\"", "\"formula\"\nweight = \"ref\""), "dim = 64\n",
+                                 "dim = 64\nexperiment = \"./b.toml\"\n") +
+                            "[reference]\nexperiment = \"b.toml\"\n";
+  write("b.toml", text_experiment + "stesp = 3\n");
+  const std::string told = refused(twice);
+  EXPECT_EQ(told.find("unknown key"), told.rfind("unknown key")) << "told twice:\n" << told;
+  write("b.toml", text_experiment);
+  const Experiment e = load(twice);
+  ASSERT_TRUE(e.stage("model"));
+  EXPECT_EQ(e.stage("model"), e.stage("reference"));
+}
+
+TEST_F(Stages, OfTheModelHaveItsShape) {
+  const std::string parent = with(small, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\n");
+  write("b.toml", small);
+  EXPECT_EQ(load(parent).stage("model")->name, "small");
+  write("b.toml", with(small, "layers = 6\nheads = 4", "layers = 5\nheads = 2"));
+  expect_in_order(refused(parent),
+                  {"a.toml:6:14: the stage's model has another shape: found layers 5, heads 2, kv_heads 2",
+                   "wanted 6, 4, 4 as here"});
+}
+
+TEST_F(Stages, OfValuesMayHaveAnotherShapeAndTrainAValueHead) {
+  const std::string parent =
+      with(small, "\"baseline\"", "\"formula\"\nweight = \"value\"") + "[value]\nexperiment = \"b.toml\"\n";
+  write("b.toml", with(with(small, "\"baseline\"", "\"critic\"\nloss = \"lambda_return\""), "dim = 64", "dim = 128"));
+  EXPECT_EQ(load(parent).stage("value")->model.dim, 128);
+  write("b.toml", small);
+  expect_in_order(refused(parent), {"a.toml:17:14: the stage trains no value head: found pipeline \"baseline\""});
+}
+
 TEST_F(Stages, LeaveOutTheValidationFilesOfAllThatNeedThem) {
   write("b.toml", parent_.substr(0, parent_.find("[reference]")) +
                       "[validation]\nfiles = [\"own/*.py\"]\n[reference]\nexperiment = \"c.toml\"\n");

@@ -46,24 +46,28 @@ TEST_F(LogReaderTest, FindsFinishedRunsNewestFirst) {
   EXPECT_FALSE(reader.newest_finished("c"));
 }
 
-TEST_F(LogReaderTest, GoesOnWithTheNewestUnfinishedRun) {
+TEST_F(LogReaderTest, FindsUnfinishedRunsNewestFirst) {
   run("a", "h", ExitStatus::interrupted);
   run("a", "h", ExitStatus::guard);
   run("a", "other", ExitStatus::interrupted);
-  EXPECT_EQ(LogReader(file_).newest_unfinished("h")->id, 2);
+  const auto unfinished = LogReader(file_).unfinished_with_hash("h");
+  ASSERT_EQ(unfinished.size(), 2u);
+  EXPECT_EQ(unfinished[0].id, 2);
+  EXPECT_EQ(unfinished[0].folder, folder_ / "2-a");
+  EXPECT_EQ(unfinished[1].id, 1);
 }
 
-TEST_F(LogReaderTest, DoesNotGoOnWithARunThatAnotherHasFinishedOrIsFinishing) {
+TEST_F(LogReaderTest, CountsRunsThatAFinishedOneHasGoneOnFromAsFinished) {
   run("a", "h", ExitStatus::interrupted);
   run("a", "h", ExitStatus::peer, 1);
-  EXPECT_EQ(LogReader(file_).newest_unfinished("h")->id, 2);
+  EXPECT_EQ(LogReader(file_).unfinished_with_hash("h").size(), 2u);
   RunStart begin = start("a");
   begin.config_hash = "h";
   begin.parent_run = 2;
   RunLog live(file_, begin);
-  EXPECT_FALSE(LogReader(file_).newest_unfinished("h")) << "run 3 is alive and goes on from 2, which went on from 1";
+  EXPECT_EQ(LogReader(file_).unfinished_with_hash("h").front().id, 3) << "it is alive, which its lock tells";
   live.end(ExitStatus::done);
-  EXPECT_FALSE(LogReader(file_).newest_unfinished("h"));
+  EXPECT_TRUE(LogReader(file_).unfinished_with_hash("h").empty());
 }
 
 TEST_F(LogReaderTest, FindsARunByIdAndByName) {

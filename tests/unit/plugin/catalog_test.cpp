@@ -23,7 +23,7 @@ constexpr char good_child[] = R"(
 name=$(basename "$2" .so)
 echo "$2" >> "$(dirname "$0")/asked"
 echo '{"kind":"pipeline","role":"weighting","name":"'$name'","version":"1.0",'
-echo '"summary":"s","reads":[],"path":"","sha256":"","options":[]}'
+echo '"summary":"s","needs":null,"path":"","sha256":"","options":[]}'
 )";
 
 /// A library that has an entry: our own, with one exported name changed to an entry's.

@@ -20,7 +20,7 @@ PluginDescription rho1() {
   description.name = "rho1";
   description.version = "1.0";
   description.summary = "keeps some tokens";
-  description.reads = {"policy.loss", "reference.loss"};
+  description.needs = PluginNeeds{{"policy.loss", "reference.loss"}, {"return (mlp)"}, true, false};
   description.path = "/plugins/rho1.so";
   description.sha256 = "00ff";
   description.options = {
@@ -36,6 +36,10 @@ TEST(DescriptionJson, GoesThereAndBackWithEveryType) {
   const PluginDescription before = rho1();
   const PluginDescription after = description_from_json(nlohmann::json::parse(to_json(before).dump()));
   EXPECT_EQ(to_json(after), to_json(before));
+  EXPECT_EQ(after.needs, before.needs);
+  PluginDescription wrapper = rho1();
+  wrapper.needs.reset();
+  EXPECT_FALSE(description_from_json(to_json(wrapper)).needs);
   ASSERT_EQ(after.options.size(), 5U);
   EXPECT_EQ(after.options[0].default_value, OptionValue(1.0)) << "a whole number must stay a double";
   EXPECT_EQ(after.options[1].default_value, OptionValue(int64_t{3}));
@@ -56,6 +60,42 @@ TEST(ProbeCache, KnowsAFileUntilItChanges) {
   EXPECT_FALSE(cache.find({stamp.path, 1, 43}).has_value()) << "another time";
   EXPECT_FALSE(cache.find({folder.path() / "other.so", 1, 42}).has_value()) << "another path";
   EXPECT_FALSE(ProbeCache(folder.path() / "deep" / "plugins.json", "0.2").find(stamp).has_value()) << "another version";
+}
+
+TEST(DescriptionJson, CarriesSettingsAndAnswersWithTheTypesOfTheirValues) {
+  const PluginSetting before{rho1(),
+                             {{"keep", 1.0},
+                              {"top", int64_t{3}},
+                              {"per_rank", true},
+                              {"mode", std::string("a \"b\"\n")},
+                              {"targets", std::vector<std::string>{}}}};
+  const PluginSetting after = setting_from_json(nlohmann::json::parse(to_json(before).dump()));
+  EXPECT_EQ(after.options, before.options);
+  EXPECT_EQ(after.description.path, before.description.path);
+  EXPECT_EQ(after.description.sha256, before.description.sha256);
+  const PluginAnswer mistake = answer_from_json(to_json(PluginAnswer{{}, OptionMistake{true, "mode", "no", 3}}));
+  ASSERT_TRUE(mistake.mistake);
+  EXPECT_TRUE(mistake.mistake->of_inner);
+  EXPECT_EQ(mistake.mistake->at, 3);
+  EXPECT_EQ(answer_from_json(to_json(PluginAnswer{*rho1().needs, {}})).needs, rho1().needs);
+}
+
+TEST(ProbeCache, KnowsNeedsUntilTheFileOrTheQuestionChanges) {
+  const TemporaryFolder folder;
+  const ProbeCache cache(folder.path() / "plugins.json", "0.1");
+  const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
+  cache.keep_needs(stamp, "keep 0.5", *rho1().needs);
+  EXPECT_FALSE(cache.find_needs(stamp, "keep 0.5")) << "the file was not described";
+  cache.keep(stamp, rho1());
+  cache.keep_needs(stamp, "keep 0.5", *rho1().needs);
+  EXPECT_EQ(cache.find_needs(stamp, "keep 0.5"), rho1().needs);
+  EXPECT_FALSE(cache.find_needs(stamp, "keep 0.6"));
+  EXPECT_FALSE(cache.find_needs({stamp.path, 2, 42}, "keep 0.5"));
+  for (int i = 0; i < 100; ++i) cache.keep_needs(stamp, std::to_string(i), *rho1().needs);
+  EXPECT_TRUE(cache.find_needs(stamp, "99"));
+  EXPECT_FALSE(cache.find_needs(stamp, "keep 0.5")) << "there is no end to what is kept";
+  cache.keep({stamp.path, 2, 42}, rho1());
+  EXPECT_FALSE(cache.find_needs({stamp.path, 2, 42}, "99")) << "needs of another state of the file";
 }
 
 TEST(ProbeCache, IsRebuiltWhenItIsDamaged) {

@@ -109,7 +109,7 @@ TEST_F(IdentityTest, RefusesARunThatTheLogLacks) {
 }
 
 TEST_F(IdentityTest, FindsNoModelInAnEmptyLog) {
-  EXPECT_TRUE(finished_model(std::string(64, '0'), database()).empty());
+  EXPECT_FALSE(reusable_run(std::string(64, '0'), database()));
 }
 
 }  // namespace

@@ -1,0 +1,41 @@
+// chosen: reads what its options name, and weighs by it: a weighting whose needs follow from its options, and that
+// refuses values that their ranges let through.
+#include <wmtp/plugin.hpp>
+
+class Chosen : public wmtp::Weighting {
+ public:
+  void options(wmtp::Options& o) override {
+    o.text("by", by_, "nothing, loss, excess (over the reference's loss) or value (of the frozen value model)",
+           {"nothing", "loss", "excess", "value"});
+    o.flag("pairs", pairs_, "whether it wants pairs of answers");
+    o.text("marks", marks_, "one letter for each mark; none may be x");
+    o.number("low", low_, "smallest weight", 0, 10);
+    o.number("high", high_, "largest weight", 0, 10);
+  }
+
+  wmtp::Needs needs() const override {
+    if (const size_t bad = marks_.find('x'); bad != std::string::npos)
+      throw wmtp::BadOption("marks", "no mark is called x", static_cast<int64_t>(bad));
+    if (low_ > high_) throw wmtp::BadOption("low", "above high");
+    wmtp::Needs needs{.when = wmtp::When::head, .pairs = pairs_};
+    if (by_ != "nothing") needs.reads.push_back({"policy", "loss"});
+    if (by_ == "excess") needs.reads.push_back({"reference", "loss"});
+    if (by_ == "value") needs.reads.push_back({"value", "value"});
+    return needs;
+  }
+
+  wmtp::Weights weigh(wmtp::Step& step) override {
+    if (by_ == "nothing") return wmtp::Weights::uniform();
+    wmtp::Tensor score = step.get({"policy", "loss"});
+    if (by_ == "excess") score = score - step.get({"reference", "loss"});
+    if (by_ == "value") score = step.get({"value", "value"});
+    return wmtp::Weights::by_source(score.clamp(low_, high_));
+  }
+
+ private:
+  std::string by_ = "nothing", marks_;
+  bool pairs_ = false;
+  double low_ = 0, high_ = 10;
+};
+
+WMTP_PIPELINE(Chosen, "chosen", "1.0", "weights by what its options name")

@@ -1,0 +1,16 @@
+// doubled: the weights of the inner weighting, twice. The smallest wrapper.
+#include <wmtp/plugin.hpp>
+
+class Doubled : public wmtp::Wrapper {
+ public:
+  wmtp::Needs needs() const override { return inner().needs(); }
+  wmtp::Weights weigh(wmtp::Step& step) override {
+    wmtp::Weights weights = inner().weigh(step);
+    if (weights.meaning == wmtp::Weights::Meaning::uniform)
+      return wmtp::Weights::by_source(at::full_like(step.valid(), 2, at::kFloat));
+    weights.values = weights.values * 2;
+    return weights;
+  }
+};
+
+WMTP_PIPELINE(Doubled, "doubled", "1.0", "the weights of another weighting, twice")
