@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "fake_call.hpp"
+#include "model/layout.hpp"
 #include "plugin/loader.hpp"
 #include "plugin_files.hpp"
 
@@ -90,6 +91,23 @@ TEST(Lora, ThePartOfTheUpdateIsAlphaOverTheRankOrOverItsRoot) {
     const Tensor wanted = at::matmul(x, weight.t()) + update * (root ? 3.0 : 1.5);
     EXPECT_TRUE(at::allclose(adapter->forward(slot, x, call), wanted, 1e-5, 1e-5));
   }
+}
+
+TEST(Lora, OfRankEightBesideTheAttentionOfTheSevenBillionModelHasItsKnownSize) {
+  ModelConfig model;
+  model.dim = 4096;
+  model.layers = 32;
+  model.heads = model.kv_heads = 32;
+  model.ffn_dim = 11008;
+  model.vocab_size = 32000;
+  const auto adapter = lora({{"rank", int64_t{8}}});
+  LayoutRequest request;
+  request.model = &model;
+  request.adapter = adapter.get();
+  int64_t trained = 0;
+  for (const UnitSpec& unit : model_units(request))
+    for (const ParameterSpec& parameter : unit.parameters) trained += parameter.trains ? parameter.count() : 0;
+  EXPECT_EQ(trained, 8'388'608);
 }
 
 TEST(Lora, DropoutIsOnTheInputOfTheUpdateAlone) {

@@ -17,7 +17,10 @@ using test::on_ranks;
 using test::OneRank;
 
 std::vector<ParameterSpec> some_parameters() {
-  return {{"norm", {50}, {}, false, true}, {"matrix", {9, 30}, {}, true, true}, {"bias", {1, 1}, {}, false, true}};
+  return {{"norm", {50}, {}, false, true},
+          {"matrix", {9, 30}, {}, true, true},
+          {"fast", {4, 30}, {}, true, true, 8},
+          {"bias", {1, 1}, {}, false, true}};
 }
 
 struct ByHand {
