@@ -34,7 +34,7 @@ CASES = {
 LORA = {
     "lora": (POLICY, Recipe(lora={}, lr=1e-2)),
     "lora-rho1": (POLICY, Recipe(lora={"targets": ["wq", "wv", "w1", "w2", "w3"], "rank": 4}, lr=1e-2, pipeline="rho1")),
-    "rslora": (GROUPED, Recipe(lora={"rslora": True, "rank": 16}, lr=1e-2)),
+    "rslora": (GROUPED, Recipe(lora={"rslora": True, "rank": 16}, lr=2e-3)),
     "dora": (GROUPED, Recipe(lora={"dora": True}, lr=1e-2)),
     "dora-rho1": (POLICY, Recipe(lora={"dora": True, "alpha": 4.0}, lr=1e-2, pipeline="rho1")),
     "lora-plus": (POLICY, Recipe(lora={"plus_ratio": 16.0, "dora": True}, lr=1e-3, accumulation=2)),
