@@ -5,9 +5,9 @@
 #include <optional>
 #include <set>
 
+#include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "checkpoint/crc32c.hpp"
 #include "checkpoint/input_file.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors.hpp"
