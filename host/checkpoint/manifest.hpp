@@ -1,5 +1,5 @@
 // Manifest: what a checkpoint folder holds, so that it can be verified without LibTorch and loaded at any world size.
-// manifest.json stands in every step-NNNNNN/ and model/ folder and is written last.
+// manifest.json stands in every step-NNNNNN/, model/ and adapter/ folder and is written last.
 //
 // Every byte of a checkpoint is under a sum: a slice's bytes under the slice's own, so that damage is named by tensor;
 // the rest of each file (headers, files without tensors) under the file's; the manifest under its own "crc32c", taken
@@ -33,7 +33,7 @@ struct Slice {
 struct Manifest {
   int64_t step = 0;
   int64_t world_size = 1;
-  std::string kind;  ///< "resume" or "model"
+  std::string kind;  ///< "resume", "model" or "adapter"
   std::string config_hash;
   std::map<std::string, std::string> plugins;  ///< "pipeline rho1" -> sha256
   nlohmann::json state;                  ///< schedule, cursor, guard window, plugin state names: small things, no NaN

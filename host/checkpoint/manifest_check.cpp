@@ -20,8 +20,8 @@ class ManifestCheck {
     if (manifest_.world_size < 1 || manifest_.world_size > 1'000'000) {
       refuse("world_size is " + std::to_string(manifest_.world_size) + "; wanted 1 to 1000000");
     }
-    if (manifest_.kind != "resume" && manifest_.kind != "model") {
-      refuse("kind is " + printable(manifest_.kind) + "; wanted \"resume\" or \"model\"");
+    if (manifest_.kind != "resume" && manifest_.kind != "model" && manifest_.kind != "adapter") {
+      refuse("kind is " + printable(manifest_.kind) + "; wanted \"resume\", \"model\" or \"adapter\"");
     }
     for (const auto& [name, bytes] : manifest_.files) {
       if (!is_plain_file_name(name) || name == "manifest.json") {

@@ -72,7 +72,7 @@ Tensor merged(const Adapter& adapter, const Slot& slot, Tensor weight, const Who
 std::vector<TensorEntry> entries_of(const ShardedModel& model) {
   std::vector<TensorEntry> entries;
   for (const auto& unit : model.units())
-    if (unit->name() != "adapter")
+    if (unit.get() != model.adapter_unit())
       for (const auto& group : unit->groups())
         for (const Placed& placed : group->parameters())
           entries.push_back({placed.spec.name, "F32", placed.spec.shape});
@@ -110,10 +110,6 @@ bool is_of_another_head(const ShardedModel& model, const std::string& name) {
          (name == "output.weight" || name.starts_with(head_block_name(model.config(), 1) + "."));
 }
 
-bool is_ours_alone(const std::string& name) {
-  return name.starts_with("value_heads.") || name.find(".lora_") != name.npos;
-}
-
 }  // namespace
 
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
@@ -137,11 +133,10 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   });
 
   std::optional<WholeGroup> adapter_parameters;
-  for (const auto& unit : model.units())
-    if (unit->name() == "adapter") adapter_parameters.emplace(*unit->groups().front());
+  if (ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(*unit->groups().front());
   const auto slots = slots_of(model);
   for (const auto& unit : model.units()) {
-    if (unit->name() == "adapter") continue;
+    if (unit.get() == model.adapter_unit()) continue;
     for (const auto& group : unit->groups()) {
       const WholeGroup whole(*group);
       attempt([&] {
@@ -177,11 +172,14 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 
 void load_model(const std::filesystem::path& weights, ShardedModel& model) {
   const SafetensorsFolder files(weights);
+  const ShardUnit* adapter = model.adapter_unit();
   std::set<std::string> known;
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     const auto place = files.find(spec.name);
     if (!place) {
-      if (is_ours_alone(spec.name) && spec.trains) return false;
+      const bool has_own_start =
+          spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
+      if (has_own_start) return false;
       throw Error(ExitStatus::data, weights.string() + ": tensor '" + spec.name + "' is missing; the model needs " +
                                         c10::str(at::IntArrayRef(spec.shape)));
     }

@@ -28,7 +28,7 @@ pid_t process_of_draft(const std::string& name) {
   const size_t mark = name.rfind(".tmp-");
   if (mark == std::string::npos) return 0;
   const std::string target = name.substr(0, mark);
-  if (target != "model" && step_of_name(target) < 0) return 0;
+  if (target != "model" && target != "adapter" && step_of_name(target) < 0) return 0;
   pid_t process = 0;
   const char* end = name.data() + name.size();
   const auto [stop, failure] = std::from_chars(name.data() + mark + 5, end, process);

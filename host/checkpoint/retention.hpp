@@ -32,7 +32,7 @@ std::optional<GoodCheckpoint> newest_good(const std::filesystem::path& run_folde
 std::vector<std::filesystem::path> keep_newest(const std::filesystem::path& run_folder, int64_t keep,
                                                const DamageReport& report);
 
-/// Removes the drafts (step-NNNNNN.tmp-PID, model.tmp-PID) of processes that no longer live. Returns what was removed.
+/// Removes the drafts (step-NNNNNN.tmp-PID, model.tmp-PID, adapter.tmp-PID) of processes that no longer live. Returns what was removed.
 std::vector<std::filesystem::path> remove_leftovers(const std::filesystem::path& run_folder);
 
 }  // namespace wmtp

@@ -48,7 +48,7 @@ void verify_file(const fs::path& path, const Manifest& manifest) {
 Manifest verify_checkpoint(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    throw Error(ExitStatus::data, folder.string() + " is not a folder; name a step-NNNNNN or model folder of a run");
+    throw Error(ExitStatus::data, folder.string() + " is not a folder; name a step-NNNNNN, model or adapter folder of a run");
   }
   Manifest manifest = read_manifest(folder);
   const int64_t named_step = step_of_name(folder.filename().string());

@@ -58,7 +58,7 @@ void add_checkpoint(CommandLine& line) {
                        "read a checkpoint and compare every checksum\n\n"
                        "examples:\n  wmtp-host checkpoint verify runs/2-rho1/model\n",
                        [options](const GlobalOptions&) { return verify(*options); });
-  one.add_option("PATH", options->path, "a step-NNNNNN or model folder")->required();
+  one.add_option("PATH", options->path, "a step-NNNNNN, model or adapter folder")->required();
   for (CLI::App* app : {&all, &one}) app->add_flag("--json", options->json, "as JSON");
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/philox.hpp"
+#include "model/dropout.hpp"
 #include "model/layout.hpp"
 #include "model/ops.hpp"
 
@@ -15,26 +16,13 @@ class SlotCall final : public Call {
   SlotCall(const LinearSlot& slot, const Pass& pass) : slot_(slot), pass_(pass) {}
   bool training() const override { return pass_.training; }
   Tensor base(const Tensor& x) override { return wmtp::linear(x, slot_.weight_); }
-  Tensor linear(const Tensor& x, const std::string& param) override {
-    return wmtp::linear(x, handle(param));
-  }
-  Tensor scale(const Tensor& x, const std::string& param) override { return x * value(param); }
+  Tensor linear(const Tensor& x, const std::string& param) override { return wmtp::linear(x, handle(param)); }
+  Tensor scale(const Tensor& x, const std::string& param) override { return wmtp::scale(x, handle(param)); }
   Tensor weight() override { return slot_.weight_.weight().detach(); }
   Tensor value(const std::string& param) override { return handle(param).weight().detach(); }
   Tensor dropout(const Tensor& x, double p) override {
     if (!pass_.training || p <= 0) return x;
-    Tensor kept = at::empty(x.sizes(), at::kFloat);
-    float* out = kept.mutable_data_ptr<float>();
-    const Tensor sequence = pass_.sequence.cpu();
-    const uint64_t key = name_key(slot_.slot_.name, uint64_t(pass_.seed));
-    const int64_t per_sequence = x.numel() / x.size(0);
-    for (int64_t b = 0; b < x.size(0); ++b) {
-      const uint64_t draw = uint64_t(pass_.step) << 40 ^ uint64_t(sequence.const_data_ptr<int64_t>()[b]);
-      for (int64_t i = 0; i < per_sequence; ++i)
-        out[b * per_sequence + i] =
-            unit_float(philox(key, draw, uint64_t(i / 4))[i % 4]) < p ? 0.0f : float(1.0 / (1.0 - p));
-    }
-    return x * kept.to(x.options());
+    return x * dropout_factors(x, p, {name_key(slot_.slot_.name, uint64_t(pass_.seed)), pass_.step, pass_.sequence});
   }
 
  private:

@@ -16,6 +16,11 @@ double deviation_of(const Slot& slot, const ModelConfig& model) {
   return writes_residual ? base_deviation / std::sqrt(2.0 * double(model.layers)) : base_deviation;
 }
 
+Init init_of(const Param& param) {
+  if (param.init == Param::Init::uniform) return {Init::Kind::uniform, param.bound};
+  return {param.init == Param::Init::row_norms ? Init::Kind::row_norms : Init::Kind::zeros, 0};
+}
+
 class Builder {
  public:
   explicit Builder(const LayoutRequest& request) : request_(request), model_(*request.model) {}
@@ -55,11 +60,16 @@ class Builder {
 
   void declare(const Slot& slot) {
     for (const Param& param : request_.adapter->declare(slot)) {
+      const auto refuse = [&](const std::string& why) {
+        throw Error(ExitStatus::plugin, "adapter: parameter '" + param.name + "' of " + slot.name + " must " + why);
+      };
       if (param.shape.size() != 2 || param.shape[0] < 1 || param.shape[1] < 1)
-        throw Error(ExitStatus::plugin, "adapter: parameter '" + param.name + "' of " + slot.name +
-                                            " must have two dimensions of at least 1");
-      const Init init = param.init == Param::Init::uniform ? Init{Init::Kind::uniform, param.bound} : Init{};
-      adapter_.push_back({slot.name + "." + param.name, param.shape, init, true, true});
+        refuse("have two dimensions of at least 1");
+      if (param.init == Param::Init::row_norms && param.shape != std::vector<int64_t>{1, slot.out})
+        refuse("have the shape [1," + std::to_string(slot.out) + "] to hold the norms of the weight's rows");
+      if (!(param.lr_scale > 0) || !std::isfinite(param.lr_scale)) refuse("have a finite lr_scale above 0");
+      adapter_.push_back(
+          {slot.name + "." + param.name, param.shape, init_of(param), param.decays, true, param.lr_scale});
     }
   }
 
@@ -97,6 +107,10 @@ std::string trunk_block_name(int64_t block) { return "layers." + std::to_string(
 
 std::string head_block_name(const ModelConfig& model, int64_t head) {
   return head == 1 ? trunk_block_name(num_trunk_blocks(model)) : "extra_heads." + std::to_string(head - 2);
+}
+
+std::string weight_beside(const std::string& adapter_parameter) {
+  return adapter_parameter.substr(0, adapter_parameter.rfind('.')) + ".weight";
 }
 
 std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block) {

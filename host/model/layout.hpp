@@ -15,7 +15,8 @@ namespace wmtp {
 
 /// How a parameter is filled when no file gives it: drawn by (seed, name, element), so equal in every layout.
 struct Init {
-  enum class Kind { normal, uniform, ones, zeros } kind = Kind::zeros;
+  /// row_norms: what the norms of the rows of the weight beside it are (Param::Init), whatever gives that weight.
+  enum class Kind { normal, uniform, ones, zeros, row_norms } kind = Kind::zeros;
   double scale = 0;  ///< normal: standard deviation; uniform: bound
 };
 
@@ -25,6 +26,7 @@ struct ParameterSpec {
   Init init;
   bool decays = false;  ///< weight decay applies
   bool trains = false;
+  double lr_scale = 1;  ///< its learning rate, in parts of the optimizer's
   int64_t count() const;
 };
 
@@ -54,6 +56,8 @@ int64_t num_heads(const ModelConfig& model, Heads heads);
 /// "layers.3" for the trunk and the first head, "extra_heads.0" for the others. `head` is 1-based.
 std::string trunk_block_name(int64_t block);
 std::string head_block_name(const ModelConfig& model, int64_t head);
+/// The weight an adapter's parameter stands beside: "layers.0.attention.wq.weight" for "layers.0.attention.wq.lora_A".
+std::string weight_beside(const std::string& adapter_parameter);
 /// The linear layers of a block, in Meta's names.
 std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block);
 /// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) when its

@@ -25,16 +25,17 @@ Tensor rows(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 struct Linear : Function<Linear> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const WeightHandle& handle) {
-    context->save_for_backward({x});
+    if (handle.trains()) context->save_for_backward({x});  // a frozen weight needs it no more: its memory is free
     save_handle(context, handle);
     return at::linear(x, handle.weight());
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const WeightHandle handle = saved_handle(context);
-    const Tensor x = context->get_saved_variables()[0];
-    const Tensor dy = rows(gradients[0]);
-    if (handle.trains()) handle.store->add_product(handle.index, dy, rows(x));
-    return {at::mm(dy, handle.weight()).view(x.sizes()), Tensor()};
+    const Tensor dy = rows(gradients[0]), weight = handle.weight();
+    if (handle.trains()) handle.store->add_product(handle.index, dy, rows(context->get_saved_variables()[0]));
+    std::vector<int64_t> shape = gradients[0].sizes().vec();
+    shape.back() = weight.size(1);
+    return {at::mm(dy, weight).view(shape), Tensor()};
   }
 };
 
@@ -116,6 +117,23 @@ struct AddBias : Function<AddBias> {
   }
 };
 
+struct Scale : Function<Scale> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const WeightHandle& handle) {
+    if (handle.trains()) context->save_for_backward({x});
+    save_handle(context, handle);
+    return x * handle.weight().view(-1);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const WeightHandle handle = saved_handle(context);
+    const Tensor& dy = gradients[0];
+    if (handle.trains()) {
+      const Tensor x = context->get_saved_variables()[0];
+      handle.store->add_gradient(handle.index, rows(dy.to(at::kFloat) * x).sum(0, /*keepdim=*/true));
+    }
+    return {dy * handle.weight().view(-1), Tensor()};
+  }
+};
+
 constexpr int64_t elements_of_task = 32768;
 
 struct SwiGlu : Function<SwiGlu> {
@@ -183,6 +201,7 @@ struct Rotate : Function<Rotate> {
 Tensor linear(const Tensor& x, const WeightHandle& weight) { return Linear::apply(x, weight); }
 Tensor rms_norm(const Tensor& x, const WeightHandle& weight, double eps) { return RmsNorm::apply(x, weight, eps); }
 Tensor add_bias(const Tensor& x, const WeightHandle& bias) { return AddBias::apply(x, bias); }
+Tensor scale(const Tensor& x, const WeightHandle& weight) { return Scale::apply(x, weight); }
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return SwiGlu::apply(gate, up); }
 
 Tensor rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device) {

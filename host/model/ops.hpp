@@ -15,6 +15,8 @@ at::Tensor linear(const at::Tensor& x, const WeightHandle& weight);
 at::Tensor rms_norm(const at::Tensor& x, const WeightHandle& weight, double eps);
 /// x + bias, bias [1,D].
 at::Tensor add_bias(const at::Tensor& x, const WeightHandle& bias);
+/// x * weight, weight [1,D].
+at::Tensor scale(const at::Tensor& x, const WeightHandle& weight);
 /// silu(gate) * up (Shazeer 2020).
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 

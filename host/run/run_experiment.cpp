@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 
+#include "checkpoint/adapter_files.hpp"
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/retention.hpp"
 #include "checkpoint/training_state.hpp"
@@ -24,7 +25,9 @@ using nlohmann::json;
 class Run {
  public:
   Run(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly, Recorder& recorder)
-      : session_(session), experiment_(experiment), identity_(identity), assembly_(assembly), recorder_(recorder) {}
+      : session_(session), experiment_(experiment), identity_(identity), assembly_(assembly), recorder_(recorder) {
+    if (assembly.model().adapter_unit()) base_ = fingerprint_text(assembly.model().base_fingerprint());
+  }
 
   void load(const std::filesystem::path& folder) {
     TrainerState& state = trainer().state();
@@ -32,6 +35,9 @@ class Run {
     if (manifest.config_hash != identity_.config_hash)
       throw Error(ExitStatus::data, folder.string() + ": it is of another experiment: its hash is " +
                                         manifest.config_hash + ", this one's " + identity_.config_hash);
+    if (const std::string base = manifest.state.value("base_fingerprint", ""); base != base_)
+      throw Error(ExitStatus::data, folder.string() + ": its adapter stands beside a model of fingerprint " + base +
+                                        ", this model's is " + base_ + "; the base weights have changed");
     state.step = manifest.step;
     state.tokens = manifest.state.at("tokens");
     state.guard.restore(manifest.state.at("guard_window").get<std::deque<double>>(),
@@ -48,6 +54,7 @@ class Run {
     for (const auto& [part, plugin] : identity_.plugins()) request.plugins[part + " " + plugin->name] = plugin->sha256;
     request.state = {
         {"tokens", state.tokens}, {"guard_window", state.guard.window()}, {"skipped_in_a_row", state.guard.in_a_row()}};
+    if (!base_.empty()) request.state["base_fingerprint"] = base_;
     try {
       const auto folder = save_training_state(request, assembly_.model(), trainer().optimizer(), session_.channels());
       saved_at_ = state.step;
@@ -68,8 +75,12 @@ class Run {
   }
 
   void publish_model() {
-    const auto folder = model_in(recorder_.run_folder());
-    save_model(folder, trainer().state().step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),
+    const int64_t step = trainer().state().step;
+    if (adapter_stands_alone(assembly_.model()))
+      save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash,
+                   {identity_.adapter.name, identity_.adapter.version, experiment_.adapter.options}, assembly_.model(),
+                   session_.channels());
+    save_model(model_in(recorder_.run_folder()), step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),
                session_.channels());
   }
 
@@ -113,6 +124,7 @@ class Run {
   const Identity& identity_;
   Assembly& assembly_;
   Recorder& recorder_;
+  std::string base_;  ///< fingerprint of what the adapter stands beside; empty without one
   int64_t saved_at_ = -1;
 };
 

@@ -37,11 +37,12 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
 ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options,
                                Channels& channels)
     : name_(std::move(name)), options_(options), channels_(channels), trains_(parameters.front().trains) {
-  std::stable_partition(parameters.begin(), parameters.end(), [](const ParameterSpec& p) { return p.decays; });
+  std::stable_sort(parameters.begin(), parameters.end(), [](const ParameterSpec& a, const ParameterSpec& b) {
+    return a.decays != b.decays ? a.decays : a.lr_scale < b.lr_scale;
+  });
   for (ParameterSpec& spec : parameters) {
     TORCH_CHECK(spec.trains == trains_, "group ", name_, " mixes trained and frozen parameters");
     const int64_t count = spec.count();
-    if (spec.decays) decay_total_ = total_ + round_up(count, alignment);
     parameters_.push_back({std::move(spec), total_, count});
     total_ += round_up(count, alignment);
   }
@@ -183,7 +184,21 @@ void ParameterGroup::drop_gradient() {
   whole_gradient_.reset();
 }
 
-int64_t ParameterGroup::decay_end() const { return std::clamp(decay_total_ - shard_begin_, int64_t{0}, shard_size_); }
+std::vector<Segment> ParameterGroup::segments() const {
+  std::vector<Segment> segments;
+  for (size_t i = 0; i < parameters_.size(); ++i) {  // padding belongs to the parameter before it
+    const int64_t next = i + 1 < parameters_.size() ? parameters_[i + 1].offset : total_;
+    const int64_t begin = std::max(parameters_[i].offset - shard_begin_, int64_t{0});
+    const int64_t end = std::min(next - shard_begin_, shard_size_);
+    if (begin >= end) continue;
+    const ParameterSpec& spec = parameters_[i].spec;
+    if (!segments.empty() && segments.back().decays == spec.decays && segments.back().lr_scale == spec.lr_scale)
+      segments.back().end = end;
+    else
+      segments.push_back({begin, end, spec.decays, spec.lr_scale});
+  }
+  return segments;
+}
 
 bool ParameterGroup::counts_in_norm() const { return shards() || channels_.rank() == 0; }
 

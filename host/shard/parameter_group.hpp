@@ -1,7 +1,8 @@
 // ParameterGroup: flat storage of parameters that are gathered, reduced and stepped together.
 //
-// Layout: parameters with weight decay first, then the others, each aligned to 64 elements, the whole padded to a
-// multiple of 64 * shards. The master shard (fp32 when it trains, else the compute dtype) is one contiguous part of it.
+// Layout: parameters with weight decay first, then the others, within each by learning rate, so that those that are
+// stepped alike lie together; each aligned to 64 elements, the whole padded to a multiple of 64 * shards. The master
+// shard (fp32 when it trains, else the compute dtype) is one contiguous part of it.
 //
 //   strategy        master shard   gathered weights            gradient
 //   no_shard        whole          the master (or a cast copy) summed over ranks in the whole buffer
@@ -38,6 +39,13 @@ struct Placed {
   int64_t count = 0;
 };
 
+/// A run of elements of a shard that are stepped alike.
+struct Segment {
+  int64_t begin = 0, end = 0;
+  bool decays = false;
+  double lr_scale = 1;
+};
+
 class ParameterGroup final : public WeightStore {
  public:
   /// All of `parameters` train, or none does.
@@ -72,8 +80,8 @@ class ParameterGroup final : public WeightStore {
   int64_t shard_begin() const { return shard_begin_; }
   int64_t shard_size() const { return shard_size_; }
   at::Tensor& master() { return master_; }
-  /// Elements of the shard that decay come first: [0, decay_end) of the shard.
-  int64_t decay_end() const;
+  /// What of this rank's shard is stepped alike, in order; together they are the shard.
+  std::vector<Segment> segments() const;
   /// Whether this rank's gradient counts in a sum over ranks (no_shard: rank 0's only).
   bool counts_in_norm() const;
   /// To be called after the master changed: gathered copies are stale.
@@ -103,7 +111,7 @@ class ParameterGroup final : public WeightStore {
   GroupOptions options_;
   Channels& channels_;
   bool trains_ = false;
-  int64_t total_ = 0, decay_total_ = 0, shard_begin_ = 0, shard_size_ = 0;
+  int64_t total_ = 0, shard_begin_ = 0, shard_size_ = 0;
 
   at::Tensor master_;
   at::Tensor weights_;    ///< flat, compute dtype; an alias of the master where possible

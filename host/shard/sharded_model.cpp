@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/philox.hpp"
 #include "model/ops.hpp"
+#include "shard/fingerprint.hpp"
 
 namespace wmtp {
 namespace {
@@ -50,7 +51,12 @@ ShardUnit::ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels
         std::make_unique<ParameterGroup>(name_ + " (frozen)", std::move(frozen), group_options, channels));
 }
 
-bool ShardUnit::trains() const { return groups_.front()->trains(); }
+bool ShardUnit::holds(const std::string& parameter) const {
+  for (const auto& group : groups_)
+    for (const Placed& placed : group->parameters())
+      if (placed.spec.name == parameter) return true;
+  return false;
+}
 void ShardUnit::start_gather() {
   for (const auto& group : groups_) group->start_gather();
 }
@@ -67,9 +73,11 @@ void ShardUnit::finish_reduce() {
   for (const auto& group : groups_) group->finish_reduce();
 }
 
-ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels) : config_(*request.layout.model) {
+ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
+    : channels_(channels), config_(*request.layout.model) {
   for (const UnitSpec& spec : model_units(request.layout)) {
     units_.push_back(std::make_unique<ShardUnit>(spec, request.options, channels));
+    if (spec.name == "adapter") adapter_ = units_.back().get();
     for (const auto& group : units_.back()->groups())
       for (size_t i = 0; i < group->parameters().size(); ++i)
         handles_[group->parameters()[i].spec.name] = {group.get(), int(i)};
@@ -97,6 +105,7 @@ WeightHandle ShardedModel::weight(const std::string& parameter) const {
 
 void ShardedModel::initialize(int64_t seed) {
   fill([seed](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
+    if (spec.init.kind == Init::Kind::row_norms) return false;
     draw(spec, seed, begin, count, out);
     return true;
   });
@@ -104,15 +113,59 @@ void ShardedModel::initialize(int64_t seed) {
 
 void ShardedModel::fill(const ReadPart& read) {
   std::vector<float> values;
+  std::set<std::string> norms;
   for (const auto& unit : units_)
     for (const auto& group : unit->groups()) {
+      const bool in_base = adapter_ && unit.get() != adapter_ && unit->name() != "value_heads";
       group->for_each_part(group->master(), [&](const Placed& placed, int64_t begin, at::Tensor part) {
         values.resize(size_t(part.numel()));
-        if (read(placed.spec, begin, part.numel(), values.data()))
+        if (read(placed.spec, begin, part.numel(), values.data())) {
           part.copy_(at::from_blob(values.data(), {part.numel()}, at::kFloat));
+          if (in_base) fingerprints_[placed.spec.name] = fingerprint(placed.spec.name, begin, values);
+        } else if (placed.spec.init.kind == Init::Kind::row_norms) {
+          norms.insert(placed.spec.name);
+        }
       });
       group->master_changed();
     }
+  fill_row_norms(norms);
+}
+
+void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
+  if (!adapter_) return;
+  ParameterGroup& parameters = *adapter_->groups().front();
+  std::map<std::string, at::Tensor> norms;
+  for (const auto& unit : units_) {  // every rank gathers every such unit, whatever it holds of the norms
+    std::vector<std::string> wanted;
+    for (const Placed& placed : parameters.parameters())
+      if (placed.spec.init.kind == Init::Kind::row_norms && unit->holds(weight_beside(placed.spec.name)))
+        wanted.push_back(placed.spec.name);
+    if (wanted.empty()) continue;
+    const Gathered weights(*unit);
+    for (const std::string& name : wanted)
+      if (names.count(name))
+        norms[name] =
+            at::linalg_vector_norm(weight(weight_beside(name)).weight().to(at::kFloat), 2, at::IntArrayRef{1});
+  }
+  parameters.for_each_part(parameters.master(), [&](const Placed& placed, int64_t begin, at::Tensor part) {
+    const auto found = norms.find(placed.spec.name);
+    if (found != norms.end()) part.copy_(found->second.narrow(0, begin, part.numel()));
+  });
+  parameters.master_changed();
+}
+
+uint64_t ShardedModel::base_fingerprint() const {
+  uint64_t mine = 0;
+  for (const auto& unit : units_)
+    for (const auto& group : unit->groups())
+      if (group->counts_in_norm())  // of replicas, rank 0's
+        for (const Placed& placed : group->parameters())
+          if (const auto found = fingerprints_.find(placed.spec.name); found != fingerprints_.end())
+            mine += found->second;
+  const at::Tensor all = channels_.all(at::scalar_tensor(int64_t(mine), at::kLong), "comparing the base").contiguous();
+  uint64_t sum = 0;
+  for (int64_t rank = 0; rank < all.numel(); ++rank) sum += uint64_t(all.const_data_ptr<int64_t>()[rank]);
+  return sum;
 }
 
 std::vector<ParameterGroup*> ShardedModel::trained_groups() const {
@@ -121,15 +174,6 @@ std::vector<ParameterGroup*> ShardedModel::trained_groups() const {
     for (const auto& group : unit->groups())
       if (group->trains()) groups.push_back(group.get());
   return groups;
-}
-
-int64_t ShardedModel::num_parameters(bool trained_only) const {
-  int64_t count = 0;
-  for (const auto& unit : units_)
-    for (const auto& group : unit->groups())
-      if (!trained_only || group->trains())
-        for (const Placed& placed : group->parameters()) count += placed.count;
-  return count;
 }
 
 }  // namespace wmtp

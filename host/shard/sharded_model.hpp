@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ class ShardUnit {
   ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels);
   const std::string& name() const { return name_; }
   const std::vector<std::unique_ptr<ParameterGroup>>& groups() const { return groups_; }
-  bool trains() const;
+  bool holds(const std::string& parameter) const;
   void start_gather();
   void ready();
   void release();
@@ -46,6 +47,8 @@ class ShardedModel {
   const ModelConfig& config() const { return config_; }
   const std::vector<std::unique_ptr<ShardUnit>>& units() const { return units_; }
   ShardUnit& unit(const std::string& name) const;
+  /// The parameters that the adapter declared; null when it declared none.
+  ShardUnit* adapter_unit() const { return adapter_; }
   WeightHandle weight(const std::string& parameter) const;
   const Block& trunk_block(int64_t i) const { return trunk_[size_t(i)]; }
   const Block& head_block(int64_t head) const { return heads_[size_t(head - 1)]; }  ///< 1-based
@@ -54,20 +57,31 @@ class ShardedModel {
   const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }
   const at::Tensor& rotary() const { return rotary_; }
 
-  /// Every parameter's first value, keyed by (seed, name, element). [all ranks, no communication]
+  /// Every parameter's first value, keyed by (seed, name, element). [all ranks, collective]
   void initialize(int64_t seed);
-  /// Fills this rank's parts: read(name, shape, begin, count, out) writes `count` fp32 values of the flattened
-  /// parameter from element `begin`, or returns false to leave it as it is.
+  /// Fills this rank's parts: read(spec, begin, count, out) writes `count` fp32 values of the flattened parameter from
+  /// element `begin`, or returns false to leave it as it is. Row norms that are not read are then those of the weights
+  /// as they stand now. [all ranks; collective where the adapter declares row norms]
   using ReadPart = std::function<bool(const ParameterSpec&, int64_t begin, int64_t count, float* out)>;
   void fill(const ReadPart& read);
 
+  /// Of the model that an adapter stands beside: a sum over every element of every parameter but the adapter's and the
+  /// value heads' of a hash of (name, element, bits of the fp32 value it was last filled with), mod 2^64; so it depends
+  /// neither on the layout nor on the compute dtype. 0 where the adapter declared nothing. [all ranks, collective]
+  uint64_t base_fingerprint() const;
+
   std::vector<ParameterGroup*> trained_groups() const;
-  int64_t num_parameters(bool trained_only) const;
 
  private:
+  /// Those of the weights beside `names`, into the parts that this rank holds.
+  void fill_row_norms(const std::set<std::string>& names);
+
+  Channels& channels_;
   ModelConfig config_;
   std::vector<std::unique_ptr<ShardUnit>> units_;
   std::map<std::string, WeightHandle> handles_;
+  ShardUnit* adapter_ = nullptr;
+  std::map<std::string, uint64_t> fingerprints_;  ///< of this rank's parts of the base, by parameter
   std::vector<Block> trunk_, heads_;
   std::vector<ValueHeadModule> value_heads_;
   at::Tensor rotary_;

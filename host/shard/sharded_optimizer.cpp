@@ -33,16 +33,15 @@ void ShardedOptimizer::step(double lr, double scale) {
     if (!gradient.defined()) continue;
     if (scale != 1.0) gradient.mul_(scale);
     state.steps += 1;
-    const int64_t decay_end = group.decay_end();
-    const auto part = [&](int64_t begin, int64_t end, double weight_decay) {
-      if (begin == end) return;
-      const auto cut = [&](const Tensor& flat) { return std::vector<Tensor>{flat.narrow(0, begin, end - begin)}; };
+    for (const Segment& segment : group.segments()) {
+      const auto cut = [&](const Tensor& flat) {
+        return std::vector<Tensor>{flat.narrow(0, segment.begin, segment.end - segment.begin)};
+      };
       at::_fused_adamw_(cut(group.master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq), {},
-                        {state.steps}, lr, config_.beta1, config_.beta2, weight_decay, config_.eps, /*amsgrad=*/false,
+                        {state.steps}, lr * segment.lr_scale, config_.beta1, config_.beta2,
+                        segment.decays ? config_.weight_decay : 0.0, config_.eps, /*amsgrad=*/false,
                         /*maximize=*/false);
-    };
-    part(0, decay_end, config_.weight_decay);
-    part(decay_end, group.shard_size(), 0.0);
+    }
     group.master_changed();
     group.drop_gradient();
   }

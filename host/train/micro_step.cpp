@@ -61,17 +61,15 @@ void MicroStep::run(const MicroBatch& micro, int64_t number, const StepCounts& c
   }
   reduce(model_.unit("norm"), last);
   backward_trunk(frame, std::move(d_trunk), pass, last);
-  for (const auto& unit : model_.units())
-    if (unit->name() == "adapter") {
-      reduce(*unit, last);
-      unit->release();
-    }
+  if (ShardUnit* adapter = model_.adapter_unit()) {
+    reduce(*adapter, last);
+    adapter->release();
+  }
   finish_reduces();
 }
 
 Tensor MicroStep::forward_trunk(const Pass& pass, std::vector<Kept>* frame) {
-  for (const auto& unit : model_.units())
-    if (unit->name() == "adapter") unit->ready();  // used by every block: gathered once for all of them
+  if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // used by every block: gathered once for all
   Tensor h;
   {
     const Gathered embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
@@ -160,8 +158,7 @@ std::vector<Scores> MicroStep::evaluate(const MicroBatch& micro, StepTotals& tot
         scores.push_back(token_loss_->scores(k, hidden_of(k, trunk, pass), {.hits = k == 1}));
     }
   }
-  for (const auto& unit : model_.units())
-    if (unit->name() == "adapter") unit->release();
+  if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
   return scores;
 }
 

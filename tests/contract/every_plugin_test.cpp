@@ -2,6 +2,7 @@
 // shipped pipeline must hold to is in every_pipeline_test.cpp.
 #include <gtest/gtest.h>
 
+#include "fake_call.hpp"
 #include "fake_step.hpp"
 #include "plugin/loader.hpp"
 #include "plugin_files.hpp"
@@ -10,6 +11,7 @@ namespace wmtp {
 namespace {
 
 using test::described;
+using test::FakeCall;
 using test::FakeStep;
 
 TEST(Plugins, TellTheirOptionsAndReads) {
@@ -49,30 +51,6 @@ TEST(Plugins, AFileThatChangedSinceItWasDescribedIsRefused) {
     EXPECT_NE(std::string(error.what()).find(std::string(64, '0')), std::string::npos);
   }
 }
-
-TEST(FullAdapter, TrainsEverythingAndDeclaresNothing) {
-  const auto full = create_adapter(described("adapter", "full"), {});
-  EXPECT_TRUE(full->trains("layers.0.attention.wq.weight"));
-  EXPECT_TRUE(full->trains("tok_embeddings.weight"));
-  EXPECT_TRUE(full->declare({"layers.0.attention.wq", 8, 8}).empty());
-}
-
-class FakeCall final : public Call {
- public:
-  FakeCall(Tensor weight, std::map<std::string, Tensor> params)
-      : weight_(std::move(weight)), params_(std::move(params)) {}
-  bool training() const override { return true; }
-  Tensor base(const Tensor& x) override { return at::matmul(x, weight_.t()); }
-  Tensor linear(const Tensor& x, const std::string& param) override { return at::matmul(x, params_.at(param).t()); }
-  Tensor scale(const Tensor& x, const std::string& param) override { return x * params_.at(param); }
-  Tensor weight() override { return weight_; }
-  Tensor value(const std::string& param) override { return params_.at(param); }
-  Tensor dropout(const Tensor& x, double) override { return x; }
-
- private:
-  Tensor weight_;
-  std::map<std::string, Tensor> params_;
-};
 
 TEST(SmallLora, ItsForwardIsTheMergedWeightsForward) {
   const auto lora = create_adapter(described("adapter", "small_lora"), {{"rank", int64_t{3}}, {"alpha", 6.0}});

@@ -3,7 +3,7 @@ losses and the same parameters, to rounding."""
 import shutil
 
 import pytest
-from checkpoint import model_tensors
+from checkpoint import adapter_tensors, model_tensors
 from compare import assert_losses_close, assert_tensors_close
 from paths import cases
 from reference import Recipe
@@ -17,6 +17,8 @@ OTHERS = [(layout, strategy, "none") for layout in LAYOUTS for strategy in STRAT
 OTHERS += [("1x4", "no_shard", "full"), ("2x2", "shard_grad_op", "full"), ("4x1", "full_shard", "full")]
 # A threshold is taken per micro-batch over all ranks: for rho-1 ranks do not change the numbers, accumulation does.
 ALL = [("baseline", *other) for other in OTHERS]
+# LoRA with dropout: its draws must follow the sequence, through every layout and when a forward pass runs again.
+ALL += [("lora", *other) for other in OTHERS]
 ALL += [("rho1", *other) for other in OTHERS if LAYOUTS[other[0]][2] == 1]
 SHORT = [case for case in ALL if case[0] == "baseline" or case[1:] in
          [("2x2", "full_shard", "none"), ("4x1", "shard_grad_op", "none"), ("4x1", "full_shard", "full")]]
@@ -28,10 +30,16 @@ def run(place, pipeline, layout, strategy, checkpointing):
     changes = {"pipeline__plugin": pipeline, "parallel__processes": ranks, "parallel__strategy": strategy,
                "parallel__activation_checkpointing": checkpointing,
                "train__batch_size": batch, "train__gradient_accumulation": accumulation}
+    if pipeline == "lora":
+        changes |= {"pipeline__plugin": "baseline", "adapter__plugin": "lora", "adapter__dropout": 0.2,
+                    "adapter__dora": True, "optimizer__lr": 1e-2, "optimizer__eps": 1e-5}
     if pipeline == "rho1":
         changes |= RHO1_KEYS | POLICY_KEYS
     place.run(**changes)
-    return place.log.losses(), model_tensors(place.log.folder())
+    parameters = model_tensors(place.log.folder())
+    if pipeline == "lora":
+        parameters |= adapter_tensors(place.log.folder())
+    return place.log.losses(), parameters
 
 
 @pytest.fixture(scope="module")

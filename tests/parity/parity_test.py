@@ -2,7 +2,7 @@
 end. Two ranks under FULL_SHARD, fp32."""
 import experiment
 import pytest
-from checkpoint import model_tensors, state_tensors, step_folders
+from checkpoint import adapter_tensors, model_tensors, state_tensors, step_folders
 from compare import assert_losses_close, assert_tensors_close
 from mtp_model import Shape
 from reference import Recipe
@@ -31,6 +31,15 @@ CASES = {
     "dft": (POLICY, Recipe(pipeline="dft")),
     "weights": (POLICY, Recipe(normalize="weights", accumulation=2)),
 }
+LORA = {
+    "lora": (POLICY, Recipe(lora={}, lr=1e-2)),
+    "lora-rho1": (POLICY, Recipe(lora={"targets": ["wq", "wv", "w1", "w2", "w3"], "rank": 4}, lr=1e-2, pipeline="rho1")),
+    "rslora": (GROUPED, Recipe(lora={"rslora": True, "rank": 16}, lr=2e-3)),
+    "dora": (GROUPED, Recipe(lora={"dora": True}, lr=1e-2)),
+    "dora-rho1": (POLICY, Recipe(lora={"dora": True, "alpha": 4.0}, lr=1e-2, pipeline="rho1")),
+    "lora-plus": (POLICY, Recipe(lora={"plus_ratio": 16.0, "dora": True}, lr=1e-3, accumulation=2)),
+}
+CASES |= LORA
 
 
 def changes_for(shape, recipe):
@@ -47,12 +56,14 @@ def changes_for(shape, recipe):
         "parallel__strategy": "full_shard", "parallel__precision": "fp32",
         **keys_of(shape, "model"),
     }
+    if recipe.lora is not None:
+        changes |= {"adapter__plugin": "lora", **{f"adapter__{name}": value for name, value in recipe.lora.items()}}
     if recipe.pipeline == "rho1":
         changes |= {"pipeline__keep": recipe.keep, "pipeline__mode": recipe.mode, **RHO1_KEYS}
     return changes
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [case for case in CASES if case not in LORA])
 def test_losses_and_parameters_equal_pytorch(place, case):
     shape, recipe = CASES[case]
     wanted = train_reference(place.folder, shape, recipe)
@@ -62,7 +73,17 @@ def test_losses_and_parameters_equal_pytorch(place, case):
     assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, close)
 
 
-@pytest.mark.parametrize("case", ["baseline", "grouped", "accumulation", "rho1", "rho1-weights", "dft"])
+@pytest.mark.parametrize("case", LORA)
+def test_losses_and_adapters_equal_pytorch(place, case):
+    shape, recipe = CASES[case]
+    wanted = train_reference(place.folder, shape, recipe)
+    place.run(env=OURS, **changes_for(shape, recipe))
+    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
+    trained = {name: value for name, value in wanted.parameters.items() if name in wanted.first_gradients}
+    assert_tensors_close(adapter_tensors(place.log.folder()), trained, CLOSE)
+
+
+@pytest.mark.parametrize("case", ["baseline", "grouped", "accumulation", "rho1", "rho1-weights", "dft", *LORA])
 def test_gradients_of_the_first_step_equal_pytorch(place, case):
     """The optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly so for beta1 = 1/2."""
     shape, recipe = CASES[case]

@@ -6,7 +6,7 @@ loss     "tokens": per head, sum of w * ce over the step / valid tokens of the s
 rho-1    excess = policy ce - reference ce of the same target; the reference sees the k - 1 tokens more;
          kept where excess >= quantile(excess, 1 - keep), per head and micro-batch
 dft      w = exp(-ce), not differentiated
-update   clip by global norm, AdamW without decay on norms
+update   clip by global norm, AdamW without decay on norms and magnitudes; lora_B at plus_ratio times the learning rate
 """
 import math
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ class Recipe:
     accumulation: int = 1
     sequence_length: int = 64
     pipeline: str = "baseline"
+    lora: dict = None  # options of the adapter that differ from lora.OPTIONS; None: all of the model trains
     keep: float = 0.6
     mode: str = "signed"
     normalize: str = "tokens"
@@ -62,12 +63,16 @@ def rho1_score(recipe, policy, reference):
 class Reference:
     def __init__(self, recipe, model, frozen=None):
         self.recipe, self.model, self.frozen = recipe, model, frozen
-        matrices = [p for p in model.parameters() if p.ndim > 1]
-        norms = [p for p in model.parameters() if p.ndim == 1]
-        self.optimizer = torch.optim.AdamW(
-            [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": norms, "weight_decay": 0.0}],
-            lr=recipe.lr, betas=recipe.betas, eps=recipe.eps)
+        self.trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self.optimizer = torch.optim.AdamW([self._group(name) for name in self.trained], lr=recipe.lr,
+                                           betas=recipe.betas, eps=recipe.eps)
         self.result = Result()
+
+    def _group(self, name):
+        decays = self.trained[name].ndim > 1 and not name.endswith("magnitude")
+        faster = (self.recipe.lora or {}).get("plus_ratio", 1) if name.endswith("lora_B") else 1
+        return {"params": [self.trained[name]], "weight_decay": self.recipe.weight_decay if decays else 0.0,
+                "faster": faster}
 
     def train(self, ids):
         """ids: the token file's. Windows are taken in order, each once."""
@@ -88,11 +93,11 @@ class Reference:
             total += loss.item()
         self.result.losses[step] = total
         if step == 1:
-            self.result.first_gradients = {n: p.grad.clone() for n, p in self.model.named_parameters()}
+            self.result.first_gradients = {name: p.grad.clone() for name, p in self.trained.items()}
         if self.recipe.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.recipe, step)
+            group["lr"] = learning_rate(self.recipe, step) * group["faster"]
         self.optimizer.step()
         self.optimizer.zero_grad()
 

@@ -1,6 +1,7 @@
 """What a run of these tests starts from: weights of the policy and of the reference model as files that the experiment
 names, and token ids for which no token of rho-1 lies so near its threshold that rounding decides."""
 import experiment
+from lora import add_lora
 from mtp_model import Shape
 from reference import Reference, filled
 from safetensors.torch import save_file
@@ -32,6 +33,8 @@ def train_reference(folder, shape, recipe):
     for seed in range(11, 61):
         model = filled(shape, seed=3)
         save_file(model.state_dict(), folder / "weights.safetensors")
+        if recipe.lora is not None:
+            add_lora(model, recipe.lora, experiment.BASE["seed"])
         ids = experiment.write_tokens(folder, recipe.steps * recipe.sequences * recipe.accumulation, seed)
         result = Reference(recipe, model, frozen).train(ids)
         if result.margin > MARGIN:

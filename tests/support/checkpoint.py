@@ -20,6 +20,11 @@ def model_tensors(run_folder):
     return {name: tensor for file in files for name, tensor in load_file(file).items()}
 
 
+def adapter_tensors(run_folder):
+    """What the adapter trained, by full names."""
+    return load_file(run_folder / "adapter/adapter.safetensors")
+
+
 def state_tensors(step_folder, prefix):
     """Logical tensors `prefix/NAME` of a checkpoint for resuming, put together from the ranks' slices."""
     manifest = json.loads((step_folder / "manifest.json").read_text())

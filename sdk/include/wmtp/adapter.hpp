@@ -22,14 +22,15 @@ struct Slot {
 struct Param {
   std::string name;                   ///< "lora_A"
   std::vector<int64_t> shape;         ///< two dimensions: [rows, columns]
-  /// row_norms: Euclidean norms of the rows of the slot's weight, shape [1,out].
+  /// row_norms: Euclidean norms of the rows of the slot's weight as training starts, drawn or read; shape [1,out].
   enum class Init { zeros, uniform, row_norms } init = Init::zeros;
   double bound = 0;                   ///< uniform: drawn from (-bound, bound), keyed by (seed, full name)
-  double lr_scale = 1;                ///< its learning rate, in parts of the optimizer's
+  double lr_scale = 1;                ///< its learning rate, in parts of the optimizer's; above 0
   bool decays = true;                 ///< whether weight decay applies
 };
 
-/// One use of a slot. Made by the host; valid during `forward`. Differentiable.
+/// One use of a slot. Made by the host; valid during `forward`. base, linear, scale and dropout are differentiable in
+/// x, linear and scale in their parameter too: the host takes a parameter's gradient, autograd sees x alone.
 class WMTP_SDK_API Call {
  public:
   virtual ~Call();
@@ -55,11 +56,12 @@ class WMTP_SDK_API Adapter {
   virtual void options(Options&) {}
   /// Whether a parameter of the model itself is trained, by its name (Meta's). Declared ones always are.
   virtual bool trains(const std::string& parameter) const = 0;
-  /// Parameters beside this slot; empty leaves the slot as it is. [before start]
+  /// Parameters beside this slot, the same whenever it is asked; empty leaves the slot as it is. [before start, at save]
   virtual std::vector<Param> declare(const Slot&) const { return {}; }
   /// The slot's output. Called only where `declare` gave parameters.
   virtual Tensor forward(const Slot&, const Tensor& x, Call& call) const { return call.base(x); }
-  /// The weight with the adapter folded in, fp32 [out,in]; `params` in the order of `declare`. For `model/` at the end.
+  /// The weight with the adapter folded in, fp32 [out,in]: what `forward` does with it when not training. `weight` and
+  /// `params`, in the order of `declare`, are fp32 on the CPU. For `model/` at the end.
   virtual Tensor merged(const Slot&, const Tensor& weight, const std::vector<Tensor>& params) const { return weight; }
 };
 

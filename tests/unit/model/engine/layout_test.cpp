@@ -151,6 +151,32 @@ TEST(Layout, WhatAnAdapterDeclaresStandsInAUnitOfItsOwnAndTrains) {
   EXPECT_DOUBLE_EQ(a.init.scale, 0.5);
 }
 
+TEST(Layout, WhatAnAdapterDeclaresIsSteppedAsItSays) {
+  class Declares : public Adapter {
+   public:
+    explicit Declares(Param param) : param_(std::move(param)) {}
+    bool trains(const std::string&) const override { return false; }
+    std::vector<Param> declare(const Slot& slot) const override {
+      return slot.name == "layers.0.attention.wk" ? std::vector<Param>{param_} : std::vector<Param>{};
+    }
+
+   private:
+    Param param_;
+  };
+  const ModelConfig model = small();
+  const Declares norms({"magnitude", {1, 4}, Param::Init::row_norms, 0, 2.5, false});
+  const ParameterSpec spec = model_units(request_for(model, &norms)).back().parameters.at(0);
+  EXPECT_EQ(spec.name, "layers.0.attention.wk.magnitude");
+  EXPECT_EQ(weight_beside(spec.name), "layers.0.attention.wk.weight");
+  EXPECT_EQ(spec.init.kind, Init::Kind::row_norms);
+  EXPECT_EQ(spec.lr_scale, 2.5);
+  EXPECT_FALSE(spec.decays);
+  for (const Param& wrong : {Param{"m", {1, 8}, Param::Init::row_norms}, Param{"m", {4, 1}, Param::Init::row_norms},
+                             Param{"m", {4}}, Param{"m", {0, 4}}, Param{"m", {1, 4}, Param::Init::zeros, 0, 0.0},
+                             Param{"m", {1, 4}, Param::Init::zeros, 0, NAN}})
+    EXPECT_THROW(model_units(request_for(model, std::make_unique<Declares>(wrong).get())), Error);
+}
+
 TEST(Layout, ValueHeadsAreComputedInSinglePrecision) {
   const ModelConfig model = small();
   LayoutRequest request = request_for(model);

@@ -46,6 +46,17 @@ TEST_F(Ops, LinearUsedTwiceAddsItsGradientsUp) {
   EXPECT_LT(distance(store_.gradient(weight), expected[0]), 1e-6);
 }
 
+TEST_F(Ops, ScaleMultipliesEachFeatureByItsOwnWeight) {
+  const Tensor x = leaf(at::randn({2, 5, 6})), d = at::randn({2, 5, 6});
+  const WeightHandle weight = store_.add(at::randn({1, 6}));
+  const Tensor y = scale(x, weight);
+  const Tensor plain_x = wide_leaf(x), plain_w = wide_leaf(weight.weight());
+  const auto expected = gradients(plain_x * plain_w, {plain_x, plain_w}, d);
+  EXPECT_TRUE(at::equal(y, x * weight.weight()));
+  EXPECT_LT(distance(gradients(y, {x}, d)[0], expected[0]), 1e-6);
+  EXPECT_LT(distance(store_.gradient(weight), expected[1]), 1e-6);
+}
+
 TEST_F(Ops, AFrozenWeightGetsNoGradientAndPassesOneOn) {
   const Tensor x = leaf(at::randn({3, 6}));
   const WeightHandle weight = store_.add(at::randn({6, 6}), /*trains=*/false);

@@ -56,8 +56,6 @@ TEST(ParameterGroup, LaysParametersOutAlignedWithThoseThatDecayFirst) {
     names.push_back(placed.spec.name);
     EXPECT_EQ(placed.offset % 64, 0) << placed.spec.name;
     EXPECT_GE(placed.offset, end) << placed.spec.name;
-    EXPECT_EQ(placed.spec.decays, placed.offset < group.decay_end()) << placed.spec.name;
-    EXPECT_TRUE(!placed.spec.decays || placed.offset + placed.count <= group.decay_end()) << placed.spec.name;
     end = placed.offset + placed.count;
   }
   EXPECT_EQ(names, (std::vector<std::string>{"first", "second", "norm", "bias"}));
@@ -65,6 +63,34 @@ TEST(ParameterGroup, LaysParametersOutAlignedWithThoseThatDecayFirst) {
   EXPECT_GE(group.shard_size(), end);
   EXPECT_EQ(group.master().numel(), group.shard_size());
   EXPECT_EQ(group.master().scalar_type(), at::kFloat);
+}
+
+TEST(ParameterGroup, CutsItsShardIntoRunsThatAreSteppedAlike) {
+  std::vector<ParameterSpec> parameters = some_parameters();
+  parameters[1].lr_scale = 16;  // "first": between "second", which decays too, and those that do not
+  for (const int ranks : {1, 2, 3}) {
+    Collected lr, decays;
+    on_ranks(ranks, [&](Channels& channels) {
+      const ParameterGroup group("unit", parameters, {}, channels);
+      Tensor lr_of = at::full({group.shard_size()}, NAN), decay_of = at::full({group.shard_size()}, NAN);
+      int64_t end = 0;
+      for (const Segment& segment : group.segments()) {
+        EXPECT_EQ(segment.begin, end);
+        EXPECT_GT(segment.end, segment.begin);
+        end = segment.end;
+        lr_of.narrow(0, segment.begin, segment.end - segment.begin).fill_(segment.lr_scale);
+        decay_of.narrow(0, segment.begin, segment.end - segment.begin).fill_(segment.decays ? 1 : 0);
+      }
+      EXPECT_EQ(end, group.shard_size());
+      EXPECT_LE(group.segments().size(), 3U);
+      lr.take(group, lr_of);
+      decays.take(group, decay_of);
+    });
+    for (const ParameterSpec& spec : parameters) {
+      EXPECT_TRUE(at::equal(lr[spec.name], at::full({spec.count()}, spec.lr_scale))) << spec.name << " on " << ranks;
+      EXPECT_TRUE(at::equal(decays[spec.name], at::full({spec.count()}, spec.decays ? 1.0 : 0.0))) << spec.name;
+    }
+  }
 }
 
 TEST(ParameterGroup, HoldsAFrozenPartInTheComputeTypeAndATrainedOneInSingle) {

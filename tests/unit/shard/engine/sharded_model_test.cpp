@@ -127,9 +127,118 @@ TEST(ShardedModel, KeepsTrainedAndFrozenParametersOfAUnitApart) {
   EXPECT_EQ(sharded.unit("layers.0").groups().size(), 2U);
   EXPECT_TRUE(sharded.weight("layers.0.ffn_norm.weight").trains());
   EXPECT_FALSE(sharded.weight("layers.0.attention.wq.weight").trains());
-  EXPECT_EQ(sharded.num_parameters(/*trained_only=*/true), 24 * (2 * 3 + 1));
-  EXPECT_EQ(sharded.num_parameters(/*trained_only=*/false), num_parameters(model));
+  int64_t trained = 0, all = 0;
+  for (const auto& unit : sharded.units())
+    for (const auto& group : unit->groups())
+      for (const Placed& placed : group->parameters()) (group->trains() ? trained : all) += placed.count;
+  EXPECT_EQ(trained, 24 * (2 * 3 + 1));
+  EXPECT_EQ(trained + all, num_parameters(model));
+  EXPECT_EQ(sharded.adapter_unit(), nullptr);
+  EXPECT_EQ(sharded.base_fingerprint(), 0U) << "nothing stands beside it";
 }
+
+/// The norms of the rows of every value and output weight, beside it.
+class Lengths : public Adapter {
+ public:
+  bool trains(const std::string&) const override { return false; }
+  std::vector<Param> declare(const Slot& slot) const override {
+    if (!slot.name.ends_with("wv") && !slot.name.ends_with("w2")) return {};
+    return {{"magnitude", {1, slot.out}, Param::Init::row_norms}};
+  }
+};
+
+class BesideWeights : public testing::TestWithParam<std::tuple<int, Strategy, at::ScalarType>> {
+ protected:
+  /// Calls check(model) on every rank of the layout, after the model was drawn from a seed.
+  void on_a_model(const std::function<void(ShardedModel&)>& check) {
+    const auto [ranks, strategy, compute] = GetParam();
+    on_ranks(ranks, [&](Channels& channels) {
+      const ModelConfig model = small();
+      const Lengths lengths;
+      ShardedModelRequest request = request_for(model, lengths, strategy);
+      request.options.compute = compute;
+      ShardedModel sharded(request, channels);
+      sharded.initialize(9);
+      check(sharded);
+    });
+  }
+};
+
+/// Of a model with one rank, in single precision.
+uint64_t plain_fingerprint(int64_t seed) {
+  OneRank rank;
+  const ModelConfig model = small();
+  const Lengths lengths;
+  ShardedModel sharded(request_for(model, lengths, Strategy::full_shard), rank.channels);
+  sharded.initialize(seed);
+  return sharded.base_fingerprint();
+}
+
+TEST_P(BesideWeights, RowNormsAreThoseOfTheWeightsWhateverTheLayout) {
+  on_a_model([](ShardedModel& sharded) {
+    const auto check = [&] {
+      ShardUnit& adapter = *sharded.adapter_unit();
+      adapter.ready();
+      for (const char* block : {"layers.0", "layers.1", "extra_heads.0"}) {
+        const Gathered weights(sharded.unit(block));
+        for (const char* slot : {".attention.wv", ".feed_forward.w2"}) {
+          const std::string name = std::string(block) + slot;
+          const Tensor weight = sharded.weight(name + ".weight").weight().to(at::kFloat);
+          const Tensor norms = weight.norm(2, 1).unsqueeze(0);
+          EXPECT_TRUE(at::allclose(sharded.weight(name + ".magnitude").weight().to(at::kFloat), norms, 5e-3, 0))
+              << name;
+        }
+      }
+      adapter.release();
+    };
+    check();
+    sharded.fill([](const ParameterSpec& spec, int64_t, int64_t count, float* out) {  // as a file of weights would
+      if (spec.init.kind == Init::Kind::row_norms) return false;
+      std::fill(out, out + count, 3.0F);
+      return true;
+    });
+    check();
+  });
+}
+
+TEST_P(BesideWeights, RowNormsThatAreReadStay) {
+  on_a_model([](ShardedModel& sharded) {
+    sharded.fill([](const ParameterSpec& spec, int64_t, int64_t count, float* out) {
+      if (spec.init.kind != Init::Kind::row_norms) return false;
+      std::fill(out, out + count, 7.0F);
+      return true;
+    });
+    sharded.adapter_unit()->ready();
+    EXPECT_TRUE((sharded.weight("layers.0.attention.wv.magnitude").weight() == 7).all().item<bool>());
+    sharded.adapter_unit()->release();
+  });
+}
+
+TEST_P(BesideWeights, TheBaseHasOneFingerprintInEveryLayoutAndPrecision) {
+  const uint64_t wanted = plain_fingerprint(9);
+  EXPECT_NE(wanted, plain_fingerprint(10));
+  on_a_model([&](ShardedModel& sharded) {
+    EXPECT_EQ(sharded.base_fingerprint(), wanted);
+    sharded.fill([](const ParameterSpec& spec, int64_t, int64_t count, float* out) {
+      if (spec.init.kind == Init::Kind::row_norms) std::fill(out, out + count, 1.0F);
+      return spec.init.kind == Init::Kind::row_norms;
+    });
+    EXPECT_EQ(sharded.base_fingerprint(), wanted) << "what stands beside the base changed it";
+    sharded.fill([](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
+      if (spec.name != "norm.weight") return false;
+      std::fill(out, out + count, 1.0F);
+      if (begin == 0) out[0] = 1.0F + 0x1p-23F;  // one bit of one element, which bf16 would not hold
+      return true;
+    });
+    EXPECT_NE(sharded.base_fingerprint(), wanted);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BesideWeights,
+                         testing::Values(std::tuple{1, Strategy::full_shard, at::kFloat},
+                                         std::tuple{3, Strategy::full_shard, at::kFloat},
+                                         std::tuple{2, Strategy::shard_grad_op, at::kBFloat16},
+                                         std::tuple{2, Strategy::no_shard, at::kFloat}));
 
 }  // namespace
 }  // namespace wmtp

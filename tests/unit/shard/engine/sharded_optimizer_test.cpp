@@ -17,7 +17,10 @@ using test::on_ranks;
 using test::OneRank;
 
 std::vector<ParameterSpec> some_parameters() {
-  return {{"norm", {50}, {}, false, true}, {"matrix", {9, 30}, {}, true, true}, {"bias", {1, 1}, {}, false, true}};
+  return {{"norm", {50}, {}, false, true},
+          {"matrix", {9, 30}, {}, true, true},
+          {"fast", {4, 30}, {}, true, true, 8},
+          {"bias", {1, 1}, {}, false, true}};
 }
 
 struct ByHand {
@@ -47,7 +50,8 @@ std::map<std::string, Tensor> expected(const OptimizerConfig& config) {
   for (const ParameterSpec& spec : some_parameters()) {
     const Tensor zero = at::zeros({spec.count()}, at::kDouble);
     ByHand parameter{first_of(spec), zero, zero, spec.decays};
-    for (int t = 1; t <= num_steps; ++t) parameter.step(config, lr_of(t), t, gradient_of(spec, t) * scale_of(t));
+    for (int t = 1; t <= num_steps; ++t)
+      parameter.step(config, lr_of(t) * spec.lr_scale, t, gradient_of(spec, t) * scale_of(t));
     values[spec.name] = parameter.value;
   }
   return values;

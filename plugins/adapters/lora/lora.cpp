@@ -1,0 +1,84 @@
+// lora: a low-rank update beside the weights of the chosen linear layers; the model itself stays as it is.
+//
+//   LoRA    y = W x + s B A dropout(x), s = alpha / r; A [r,in] drawn from U(+-1/sqrt(in)), B [out,r] zero, so that
+//           training starts from the model as it is. Hu et al., arXiv 2106.09685.
+//   rsLoRA  s = alpha / sqrt(r), so that the update's size does not fall with the rank. Kalajdzievski, arXiv
+//   2312.03732. DoRA    y = m / ||W + s B A|| * (W x + s B A dropout(x)), row by row; m [out] starts as the norms of
+//   W's rows and is
+//           trained without decay, the norm counts as a constant in backward. Liu et al., arXiv 2402.09353, 4.3.
+//   LoRA+   the learning rate of B is plus_ratio times that of A. Hayou et al., arXiv 2402.12354.
+#include <algorithm>
+#include <cmath>
+#include <wmtp/plugin.hpp>
+
+namespace {
+
+using wmtp::Call;
+using wmtp::Param;
+using wmtp::Slot;
+using wmtp::Tensor;
+
+class Lora : public wmtp::Adapter {
+ public:
+  void options(wmtp::Options& o) override {
+    o.integer("rank", rank_, "inner dimension of the update", 1, 65536);
+    o.number("alpha", alpha_, "the update counts alpha / rank", 0, 1e6);
+    o.number("dropout", dropout_, "share of the update's input that is left out in training", 0, 0.99);
+    o.texts("targets", targets_, "linear layers that get an update", {"wq", "wk", "wv", "wo", "w1", "w2", "w3"});
+    o.flag("rslora", rslora_, "the update counts alpha / sqrt(rank) instead");
+    o.flag("dora", dora_, "trains the length of each row of a weight apart from its direction");
+    o.number("plus_ratio", plus_ratio_, "learning rate of B, in parts of that of A", 1e-3, 1e3);
+  }
+
+  bool trains(const std::string&) const override { return false; }
+
+  std::vector<Param> declare(const Slot& slot) const override {
+    if (!is_target(slot.name)) return {};
+    std::vector<Param> params{
+        {"lora_A", {rank_, slot.in}, Param::Init::uniform, 1 / std::sqrt(static_cast<double>(slot.in))},
+        {"lora_B", {slot.out, rank_}, Param::Init::zeros, 0, plus_ratio_}};
+    if (dora_) params.push_back({"magnitude", {1, slot.out}, Param::Init::row_norms, 0, 1, /*decays=*/false});
+    return params;
+  }
+
+  Tensor forward(const Slot&, const Tensor& x, Call& call) const override {
+    const Tensor update = call.linear(call.linear(call.dropout(x, dropout_), "lora_A") * scale(), "lora_B");
+    const Tensor y = call.base(x) + update;
+    if (!dora_) return y;
+    const Tensor length = row_norms(updated(call.weight(), call.value("lora_A"), call.value("lora_B")));
+    return call.scale(y / length.to(y.scalar_type()), "magnitude");
+  }
+
+  Tensor merged(const Slot&, const Tensor& weight, const std::vector<Tensor>& params) const override {
+    const Tensor whole = updated(weight, params[0], params[1]);
+    return dora_ ? whole * (params[2] / row_norms(whole)).t() : whole;
+  }
+
+ private:
+  bool is_target(const std::string& slot) const {
+    return std::find(targets_.begin(), targets_.end(), slot.substr(slot.rfind('.') + 1)) != targets_.end();
+  }
+  double scale() const {
+    return alpha_ / (rslora_ ? std::sqrt(static_cast<double>(rank_)) : static_cast<double>(rank_));
+  }
+  /// W + s B A in fp32: bf16 would round small updates away.
+  Tensor updated(const Tensor& weight, const Tensor& a, const Tensor& b) const {
+    return weight.to(at::kFloat) + at::mm(b.to(at::kFloat), a.to(at::kFloat)) * scale();
+  }
+  /// [1,out]; above 0, so that a row of zeros stays one.
+  static Tensor row_norms(const Tensor& weight) {
+    return at::linalg_vector_norm(weight, 2, at::IntArrayRef{1}).clamp_min(1e-30).unsqueeze(0);
+  }
+
+  int64_t rank_ = 8;
+  double alpha_ = 16;
+  double dropout_ = 0;
+  std::vector<std::string> targets_{"wq", "wk", "wv", "wo"};
+  bool rslora_ = false;
+  bool dora_ = false;
+  double plus_ratio_ = 1;
+};
+
+}  // namespace
+
+WMTP_ADAPTER(Lora, "lora", "1.0", "low-rank updates beside frozen weights: LoRA, rsLoRA, DoRA, LoRA+")

@@ -1,0 +1,84 @@
+"""What a run with LoRA leaves: the base untouched, the adapter alone, the merged model; and what it costs."""
+import json
+
+import pytest
+import torch
+from checkpoint import adapter_tensors, model_tensors
+from compare import assert_tensors_equal
+from lora import OPTIONS
+from paths import TEST_PLUGINS
+from start import POLICY, POLICY_KEYS
+from reference import filled
+from safetensors.torch import save_file
+
+TARGETS = tuple(f".{name}.weight" for name in OPTIONS["targets"])
+LORA = {"adapter__plugin": "lora", "optimizer__lr": 1e-2, **POLICY_KEYS}
+
+
+@pytest.fixture
+def base(place):
+    """The weights that the run starts from, by name."""
+    weights = filled(POLICY, seed=3).state_dict()
+    save_file(weights, place.folder / "weights.safetensors")
+    return weights
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_base_keeps_its_bits_and_the_merge_is_exact(place, base, precision):
+    place.run(**LORA, parallel__precision=precision)
+    model, adapter = model_tensors(place.log.folder()), adapter_tensors(place.log.folder())
+    # A frozen base is kept in the type that it is computed in: in bf16 it is what the file's values round to.
+    stored = {name: value if precision == "fp32" else value.bfloat16().float() for name, value in base.items()}
+    wanted = dict(stored)
+    for name in base:
+        if name.endswith(TARGETS):
+            slot = name.removesuffix(".weight")
+            update = adapter[f"{slot}.lora_B"] @ adapter[f"{slot}.lora_A"]
+            assert update.abs().max() > 0, f"{slot} was not trained"
+            wanted[name] = stored[name] + update * (16.0 / 8)
+    assert len(adapter) == 2 * 4 * 5, "two matrices beside four layers of five blocks"
+    assert_tensors_equal(model, wanted)
+
+
+def test_the_adapter_is_a_folder_of_its_own_that_says_whose_it_is(place, base):
+    place.run(**LORA, adapter__rank=128)
+    folder = place.log.folder() / "adapter"
+    told = json.loads((folder / "adapter.json").read_text())
+    assert told["plugin"] == "lora" and told["options"]["rank"] == 128 and len(told["base_fingerprint"]) == 16
+    tensors = sum(value.nbytes for value in adapter_tensors(place.log.folder()).values())
+    assert tensors <= (folder / "adapter.safetensors").stat().st_size <= 1.01 * tensors
+    assert "whole (adapter" in place.host("checkpoint", "verify", folder).out
+
+
+def test_optimizer_and_gradients_take_the_trained_share_and_no_more(place, base):
+    """By the allocator's count, the largest that each has been."""
+    peaks = {}
+    for plugin in ("full", "lora"):
+        place.run(**{**LORA, "adapter__plugin": plugin}, parallel__processes=1)
+        rows = place.log.query("SELECT category, bytes FROM memory WHERE run_id = ? AND phase = 'peak'",
+                              place.log.newest()["id"])
+        peaks[plugin] = {row["category"]: row["bytes"] for row in rows}
+    adapter = sum(value.numel() for value in adapter_tensors(place.log.folder()).values())
+    share = adapter / sum(value.numel() for value in base.values())
+    for category in ("optimizer", "gradients"):
+        assert 0 < peaks["lora"][category] <= (share + 0.01) * peaks["full"][category], (category, share, peaks)
+
+
+def test_a_target_that_is_none_names_the_nearest(place):
+    ended = place.run(adapter__plugin="lora", adapter__targets=["wq", "wx"], wanted=2)
+    assert '"wx"' in ended.err and 'did you mean "wq"?' in ended.err
+
+
+def test_an_adapter_beside_nothing_trains_nothing_and_is_refused(place):
+    assert "trains no parameter" in place.run(adapter__plugin="lora", adapter__targets=[], wanted=3).err
+    assert "trains no parameter" in place.run(adapter__plugin="frozen", wanted=3).err
+
+
+def test_a_frozen_model_stays_and_the_head_on_it_trains(place, base):
+    place.run(**{**LORA, "adapter__plugin": "frozen", "pipeline__plugin": "value_objective"},
+              env={"WMTP_PLUGIN_PATH": TEST_PLUGINS})
+    model = model_tensors(place.log.folder())
+    head = model.pop("value_heads.return.weight")
+    assert torch.count_nonzero(head) == head.numel()
+    assert_tensors_equal({name: value for name, value in model.items() if name in base}, base)
+    assert not (place.log.folder() / "adapter").exists()
