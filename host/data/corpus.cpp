@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "experiment/canonical.hpp"
 
 namespace wmtp {
 
@@ -130,6 +131,24 @@ std::set<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
   return chosen;
 }
 
+/// The content of lists of files: names (relative to the folder they share) and bytes, each file read once.
+class ContentHashes {
+ public:
+  std::string of(const std::vector<fs::path>& files) {
+    const fs::path folder = shared_folder(files);
+    Sha256 list;
+    for (const auto& file : files) {
+      auto known = digests_.find(file);
+      if (known == digests_.end()) known = digests_.emplace(file, sha256_of_file(file)).first;
+      list.add(file.lexically_relative(folder).string()).add(std::string_view("\0", 1)).add(known->second);
+    }
+    return list.hex();
+  }
+
+ private:
+  std::map<fs::path, std::string> digests_;
+};
+
 }  // namespace
 
 std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const std::vector<std::string>& exclude) {
@@ -187,22 +206,36 @@ std::vector<fs::path> tokenizer_files(const Experiment& experiment, const TextSp
   return patterns.empty() ? split.train : list_files(resolved(experiment, patterns), {});
 }
 
-TextContent text_content(const Experiment& experiment, const TextSplit& split) {
-  std::map<fs::path, std::string> digests;
-  const auto content = [&](const std::vector<fs::path>& files) {
-    const fs::path folder = shared_folder(files);
-    Sha256 list;
-    for (const auto& file : files) {
-      auto known = digests.find(file);
-      if (known == digests.end()) known = digests.emplace(file, sha256_of_file(file)).first;
-      list.add(file.lexically_relative(folder).string()).add(std::string_view("\0", 1)).add(known->second);
-    }
-    return list.hex();
+RecordFiles record_files(const Experiment& experiment) {
+  const DataConfig& data = experiment.data;
+  const auto list = [&](const std::vector<std::string>& patterns, const std::vector<std::string>& exclude) {
+    return list_files(resolved(experiment, patterns), resolved(experiment, exclude));
   };
+  RecordFiles files{list(data.files, data.exclude), list(experiment.validation.files, {}), list(data.hold_out, {})};
+  if (files.train.empty() && !data.arithmetic.given)
+    throw Error(ExitStatus::data, "no file is left to train on: data.exclude leaves out every file of data.files");
+  return files;
+}
+
+TextContent text_content(const Experiment& experiment, const TextSplit& split) {
+  ContentHashes hashes;
   TextContent result;
-  if (experiment.data.tokenizer.kind == "bpe") result.tokenizer = content(tokenizer_files(experiment, split));
-  result.train = content(split.train);
-  result.validation = content(split.validation);
+  if (experiment.data.tokenizer.kind == "bpe") result.tokenizer = hashes.of(tokenizer_files(experiment, split));
+  result.train = hashes.of(split.train);
+  result.validation = hashes.of(split.validation);
+  return result;
+}
+
+RecordContent record_content(const Experiment& experiment, const RecordFiles& files) {
+  ContentHashes hashes;
+  const DataConfig& data = experiment.data;
+  const std::string train = hashes.of(files.train) + " " + table_text(experiment, "data.arithmetic");
+  RecordContent result;
+  if (data.tokenizer.kind == "bpe" && !data.tokenizer.files.empty())
+    result.tokenizer = hashes.of(list_files(resolved(experiment, data.tokenizer.files), {}));
+  else if (data.tokenizer.kind == "bpe")
+    result.tokenizer = sha256_of("records " + data.prompt_template + " " + train);
+  result.records = sha256_of(train + " " + hashes.of(files.validation) + " " + hashes.of(files.hold_out));
   return result;
 }
 
@@ -210,6 +243,10 @@ std::string data_content_hash(const Experiment& experiment) {
   const DataConfig& data = experiment.data;
   if (data.kind == "random") return sha256_of("random");
   if (data.kind == "tokens") return sha256_of("tokens " + sha256_of_file(experiment.resolve(data.file)));
+  if (data.kind == "records") {
+    const RecordContent content = record_content(experiment, record_files(experiment));
+    return sha256_of("records " + content.tokenizer + " " + content.records);
+  }
   const TextContent content = text_content(experiment, split_text(experiment));
   return sha256_of("text " + content.tokenizer + " " + content.train + " " + content.validation);
 }

@@ -40,6 +40,21 @@ struct TextContent {
 };
 TextContent text_content(const Experiment& experiment, const TextSplit& split);
 
+/// The files of an experiment's records. With [data.arithmetic] there are none to train on before they are made.
+struct RecordFiles {
+  std::vector<std::filesystem::path> train;       ///< files of `[validation] files` among them: held out by problem
+  std::vector<std::filesystem::path> validation;  ///< those of `[validation] files`
+  std::vector<std::filesystem::path> hold_out;    ///< those of `data.hold_out`
+};
+RecordFiles record_files(const Experiment& experiment);
+
+/// What records are made from: SHA-256 as in TextContent, with the settings of [data.arithmetic] in place of its file.
+struct RecordContent {
+  std::string tokenizer;  ///< "" for "byte"
+  std::string records;
+};
+RecordContent record_content(const Experiment& experiment, const RecordFiles& files);
+
 /// SHA-256 over names (relative) and bytes of everything that the data of this experiment is read from, tokenizer
 /// included. For kind "tokens": over the file's bytes. For kind "random": of the kind alone.
 std::string data_content_hash(const Experiment& experiment);

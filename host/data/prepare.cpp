@@ -1,18 +1,14 @@
 #include "data/prepare.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "data/corpus.hpp"
+#include "data/prepared_folder.hpp"
+#include "data/record_prepare.hpp"
 #include "data/step_count.hpp"
 #include "data/token_writer.hpp"
 
@@ -47,68 +43,6 @@ Plan plan_of(const Experiment& experiment, const fs::path& cache) {
   return plan;
 }
 
-/// prepared.json of a folder that is whole, else nothing.
-std::optional<Json> read_prepared(const fs::path& folder) {
-  std::ifstream in(folder / "prepared.json");
-  if (!in) return std::nullopt;
-  const Json prepared = Json::parse(in, nullptr, false);
-  if (!prepared.is_object() || !prepared.contains("files")) return std::nullopt;
-  for (const auto& [name, bytes] : prepared["files"].items()) {
-    std::error_code failure;
-    if (!bytes.is_number() || fs::file_size(folder / name, failure) != bytes.get<uintmax_t>() || failure)
-      return std::nullopt;
-  }
-  return prepared;
-}
-
-[[noreturn]] void fail_storage(const std::string& what, const fs::path& path, int error) {
-  throw Error(ExitStatus::storage, "cannot " + what + " " + path.string() + ": " + std::strerror(error) +
-                                       "; free space, or name another folder with log.database");
-}
-
-/// Removes itself unless it was renamed into place.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const fs::path& target)
-      : target_(target), path_(target.string() + ".tmp-" + std::to_string(getpid())) {
-    std::error_code failure;
-    fs::remove_all(path_, failure);  // of a process that had this number before and died
-    fs::create_directories(path_, failure);
-    if (failure) fail_storage("create", path_, failure.value());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-
-  void rename_into_place() {
-    if (rename(path_.c_str(), target_.c_str()) == 0 || read_prepared(target_)) return;
-    std::error_code ignored;
-    fs::remove_all(target_, ignored);  // a damaged one: what it held is made from its hash again
-    if (rename(path_.c_str(), target_.c_str()) != 0 && !read_prepared(target_)) fail_storage("rename", path_, errno);
-  }
-
- private:
-  fs::path target_, path_;
-};
-
-void make_tokenizer(const Experiment& experiment, const Plan& plan, const Say& say) {
-  if (fs::exists(plan.tokenizer)) return;
-  const auto files = tokenizer_files(experiment, plan.split);
-  say("training a tokenizer of " + with_thousands(experiment.data.tokenizer.vocab_size) + " pieces on " +
-      with_thousands(static_cast<int64_t>(files.size())) + " files");
-  train_bpe(files, experiment.data.tokenizer.vocab_size, plan.tokenizer);
-}
-
-std::unique_ptr<Tokenizer> open_tokenizer(const Experiment& experiment, const fs::path& folder) {
-  return experiment.data.tokenizer.kind == "bpe" ? sentencepiece_tokenizer(folder / "tokenizer.model")
-                                                 : byte_tokenizer();
-}
-
 /// Encodes `files` into `folder`/`part`.bin and returns what prepared.json says of them.
 Json encode_files(const std::vector<fs::path>& files, const std::string& part, const Tokenizer& tokenizer,
                   bool needs_utf8, const fs::path& folder, const Say& say) {
@@ -133,24 +67,15 @@ Json encode_files(const std::vector<fs::path>& files, const std::string& part, c
   return {{"files", files.size()}, {"skipped", skipped.size()}, {"bytes", bytes}, {"tokens", writer.num_ids()}};
 }
 
-void write_synced(const fs::path& file, const std::string& text) {
-  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) fail_storage("create", file, errno);
-  const bool written =
-      write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(descriptor) == 0;
-  const int error = errno;
-  close(descriptor);
-  if (!written) fail_storage("write", file, error);
-}
-
 void build(const Experiment& experiment, const Plan& plan, const Say& say) {
   TemporaryFolder temporary(plan.folder);
   const bool bpe = experiment.data.tokenizer.kind == "bpe";
   if (bpe) {
-    make_tokenizer(experiment, plan, say);
+    make_tokenizer(
+        experiment.data.tokenizer, plan.tokenizer, [&] { return tokenizer_files(experiment, plan.split); }, say);
     fs::copy_file(plan.tokenizer, temporary.path() / "tokenizer.model");
   }
-  const auto tokenizer = open_tokenizer(experiment, temporary.path());
+  const auto tokenizer = open_tokenizer(experiment.data.tokenizer, temporary.path() / "tokenizer.model");
   Json prepared{{"format", format_version},
                 {"tokenizer", experiment.data.tokenizer.kind},
                 {"vocab_size", tokenizer->vocab_size()},
@@ -159,10 +84,7 @@ void build(const Experiment& experiment, const Plan& plan, const Say& say) {
   prepared["train"] = encode_files(plan.split.train, "train", *tokenizer, bpe, temporary.path(), say);
   if (!plan.split.validation.empty())
     prepared["validation"] = encode_files(plan.split.validation, "validation", *tokenizer, bpe, temporary.path(), say);
-  for (const auto& entry : fs::directory_iterator(temporary.path()))
-    prepared["files"][entry.path().filename().string()] = entry.file_size();
-  write_synced(temporary.path() / "prepared.json", prepared.dump(2) + "\n");
-  temporary.rename_into_place();
+  temporary.finish(std::move(prepared));
 }
 
 std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::path& folder, const Json& prepared,
@@ -206,6 +128,7 @@ void check_fills_the_run(const Experiment& experiment, int64_t num_windows, int6
 }  // namespace
 
 void prepare_data(const Experiment& experiment, const fs::path& cache, const Say& say) {
+  if (experiment.data.kind == "records") return prepare_records(experiment, cache, say);
   if (experiment.data.kind != "text") return;
   const Plan plan = plan_of(experiment, cache);
   if (!read_prepared(plan.folder)) build(experiment, plan, say);
@@ -225,13 +148,19 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
     result.identity = file.string() + " (" + data.dtype + ") of " + std::to_string(fs::file_size(file)) + " bytes at " +
                       std::to_string(fs::last_write_time(file).time_since_epoch().count());
   } else {
-    result.folder = plan_of(experiment, cache).folder;
+    const bool records = data.kind == "records";
+    result.folder = records ? records_folder(experiment, cache) : plan_of(experiment, cache).folder;
     result.identity = result.folder.filename().string();
     const auto prepared = read_prepared(result.folder);
     if (!prepared)
-      throw Error(ExitStatus::data, "the text is not prepared, or what was prepared is damaged: " +
-                                        result.folder.string() + " is not whole; prepare it first");
-    result.tokenizer = open_tokenizer(experiment, result.folder);
+      throw Error(ExitStatus::data, "the " + data.kind + (records ? " are" : " is") +
+                                        " not prepared, or what was prepared is damaged: " + result.folder.string() +
+                                        " is not whole; prepare it first");
+    result.tokenizer = open_tokenizer(data.tokenizer, result.folder / "tokenizer.model");
+    if (records) {
+      result.records = std::make_unique<Records>(result.folder, (*prepared)["dtype"] == "uint32", vocab_size);
+      return result;
+    }
     result.train = open_part(experiment, result.folder, *prepared, "train");
     if (prepared->contains("validation"))
       result.validation = open_part(experiment, result.folder, *prepared, "validation");

@@ -1,4 +1,4 @@
-// Preparation of text: tokenizer and token files, made once and kept by content hash.
+// Preparation of text: tokenizer and token files, made once and kept by content hash. (Records: record_prepare.hpp.)
 //
 // `<database's folder>/cache/<hash>/` holds tokenizer.model (bpe), train.bin, validation.bin and prepared.json. The
 // hash is of the format's version, the tokenizer's settings and files, and the train and validation files, contents and
@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 
+#include "data/records.hpp"
 #include "data/token_windows.hpp"
 #include "data/tokenizer.hpp"
 #include "experiment/experiment.hpp"
@@ -26,11 +27,12 @@
 namespace wmtp {
 
 struct Prepared {
-  std::filesystem::path folder;          ///< empty for "tokens" and "random"
-  std::string identity;                  ///< what each window holds follows from this; empty when nothing can be kept
-  std::unique_ptr<Tokenizer> tokenizer;  ///< null for "tokens" and "random"
-  std::unique_ptr<TokenWindows> train;
+  std::filesystem::path folder;  ///< empty for "tokens" and "random"
+  std::string identity;          ///< what each window or record holds follows from this; empty when nothing can be kept
+  std::unique_ptr<Tokenizer> tokenizer;      ///< null for "tokens" and "random"
+  std::unique_ptr<TokenWindows> train;       ///< null for "records"
   std::unique_ptr<TokenWindows> validation;  ///< null when there is none
+  std::unique_ptr<Records> records;          ///< of "records" only: those to train on and those held out
 };
 
 /// Builds what is missing. [rank 0; others wait, then call open_prepared]
@@ -41,7 +43,7 @@ void prepare_data(const Experiment& experiment, const std::filesystem::path& cac
 /// Opens what prepare_data built. [any rank] Error(data) when it is missing or damaged, has fewer ids than one window,
 /// or has too few windows, naming how many there are and how many are wanted: "text" must fill one step over
 /// `world_size` ranks and may then be gone round, shuffled anew each time; "tokens" must fill the whole run unless
-/// `epochs` is given.
+/// `epochs` is given. How many records are wanted is checked where they are drawn (sources.hpp).
 Prepared open_prepared(const Experiment& experiment, const std::filesystem::path& cache, int64_t world_size);
 
 }  // namespace wmtp

@@ -11,12 +11,13 @@
 namespace wmtp {
 
 /// What the run trains on, in the run's order. `prepared` outlives the source. Error(usage) when the pipeline wants
-/// pairs that this kind of data has not; Error(data) when there is too little for one step over `world` ranks.
+/// pairs that this kind of data has not, or of batches that are odd; Error(data) when records are too few for one step
+/// over `world` ranks, or as select_records says.
 std::unique_ptr<BatchSource> training_batches(const Experiment& experiment, const Prepared& prepared,
                                               const BatchRequest& request, int64_t world);
 
-/// What is held out; null when there is nothing.
+/// What is held out; null when there is nothing. Records come in an order that no seed changes. Errors as above.
 std::unique_ptr<BatchSource> validation_batches(const Experiment& experiment, const Prepared& prepared,
-                                                const BatchRequest& request, int64_t world);
+                                                const BatchRequest& request);
 
 }  // namespace wmtp

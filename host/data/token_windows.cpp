@@ -12,27 +12,13 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/mix.hpp"
+#include "data/read_at.hpp"
 
 namespace wmtp {
 
 namespace {
 
 constexpr int64_t llm_c_header_bytes = 1024;
-
-/// Reads `size` bytes from `offset`; false when the file ends before.
-bool read_at(int descriptor, const std::filesystem::path& file, int64_t offset, void* out, size_t size) {
-  auto* next = static_cast<char*>(out);
-  while (size > 0) {
-    const ssize_t got = pread(descriptor, next, size, offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
-    if (got == 0) return false;
-    next += got;
-    offset += got;
-    size -= static_cast<size_t>(got);
-  }
-  return true;
-}
 
 class TokenFile : public TokenWindows {
  public:

@@ -1,8 +1,5 @@
 #include "data/token_writer.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -15,7 +12,6 @@ namespace wmtp {
 namespace {
 
 constexpr size_t piece_bytes = 1 << 20;
-constexpr size_t buffer_bytes = 1 << 20;
 
 /// Where to cut text that goes on: before its last newline, else before its last character.
 size_t cut_of(std::string_view text) {
@@ -60,51 +56,23 @@ int64_t first_non_utf8(const std::filesystem::path& file) {
 }
 
 TokenWriter::TokenWriter(const std::filesystem::path& file, const Tokenizer& tokenizer)
-    : file_(file), tokenizer_(tokenizer), wide_(id_dtype(tokenizer.vocab_size()) == "uint32") {
-  descriptor_ = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) fail("create");
-  buffer_.reserve(buffer_bytes + sizeof(int32_t));
-}
-
-TokenWriter::~TokenWriter() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
+    : file_(file), tokenizer_(tokenizer), wide_(id_dtype(tokenizer.vocab_size()) == "uint32") {}
 
 void TokenWriter::add_document(const std::filesystem::path& document) {
   for_each_piece(document, [&](std::string_view piece) {
-    for (int32_t id : tokenizer_.encode(piece)) add(id);
+    add(tokenizer_.encode(piece));
     return true;
   });
-  add(static_cast<int32_t>(tokenizer_.end_of_text()));
+  add({static_cast<int32_t>(tokenizer_.end_of_text())});
 }
 
-void TokenWriter::finish() {
-  flush();
-  if (fsync(descriptor_) != 0) fail("sync");
-  const int descriptor = descriptor_;
-  descriptor_ = -1;
-  if (close(descriptor) != 0) fail("close");
-}
-
-void TokenWriter::add(int32_t id) {
-  for (int byte = 0; byte < (wide_ ? 4 : 2); ++byte) buffer_.push_back(static_cast<char>(id >> 8 * byte));
-  ++num_ids_;
-  if (buffer_.size() >= buffer_bytes) flush();
-}
-
-void TokenWriter::flush() {
-  for (size_t done = 0; done < buffer_.size();) {
-    const ssize_t wrote = write(descriptor_, buffer_.data() + done, buffer_.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) fail("write");
-    done += static_cast<size_t>(wrote);
+void TokenWriter::add(const std::vector<int32_t>& ids) {
+  for (const int32_t id : ids) {
+    const char bytes[] = {static_cast<char>(id), static_cast<char>(id >> 8), static_cast<char>(id >> 16),
+                          static_cast<char>(id >> 24)};
+    file_.add({bytes, wide_ ? size_t{4} : size_t{2}});
   }
-  buffer_.clear();
-}
-
-void TokenWriter::fail(const char* what) const {
-  throw Error(ExitStatus::storage, std::string("cannot ") + what + " " + file_.string() + ": " + std::strerror(errno) +
-                                       "; free space, or name another folder with log.database");
+  num_ids_ += static_cast<int64_t>(ids.size());
 }
 
 }  // namespace wmtp

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/synced_file.hpp"
 #include "data/tokenizer.hpp"
 
 namespace wmtp {
@@ -27,25 +28,17 @@ class TokenWriter {
  public:
   /// Creates `file`. Error(storage) here and below when the disk refuses.
   TokenWriter(const std::filesystem::path& file, const Tokenizer& tokenizer);
-  ~TokenWriter();
-  TokenWriter(const TokenWriter&) = delete;
-  TokenWriter& operator=(const TokenWriter&) = delete;
 
   void add_document(const std::filesystem::path& document);
+  void add(const std::vector<int32_t>& ids);
   /// Writes what is left and syncs it to the disk.
-  void finish();
+  void finish() { file_.finish(); }
   int64_t num_ids() const { return num_ids_; }
 
  private:
-  void add(int32_t id);
-  void flush();
-  [[noreturn]] void fail(const char* what) const;
-
-  std::filesystem::path file_;
+  SyncedFile file_;
   const Tokenizer& tokenizer_;
   bool wide_;
-  int descriptor_ = -1;
-  std::vector<char> buffer_;
   int64_t num_ids_ = 0;
 };
 

@@ -220,6 +220,10 @@ std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const fs::path& model) {
   return std::make_unique<SentencePieceTokenizer>(model);
 }
 
+std::unique_ptr<Tokenizer> open_tokenizer(const TokenizerConfig& config, const fs::path& model) {
+  return config.kind == "bpe" ? sentencepiece_tokenizer(model) : byte_tokenizer();
+}
+
 void train_bpe(const std::vector<fs::path>& files, int64_t vocab_size, const fs::path& model) {
   const std::vector<std::string> lines = training_lines(files);
   const std::string found = with_thousands(static_cast<int64_t>(lines.size())) + " lines in " +

@@ -27,5 +27,7 @@ std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& 
 /// Trains a BPE with byte fallback, digits split, whitespace and newlines kept, deterministic; writes `model`
 /// atomically. Error(data) when the text is too small for the vocabulary (says the largest that fits).
 void train_bpe(const std::vector<std::filesystem::path>& files, int64_t vocab_size, const std::filesystem::path& model);
+/// What an experiment reads through: `model` is the file of a "bpe".
+std::unique_ptr<Tokenizer> open_tokenizer(const TokenizerConfig& config, const std::filesystem::path& model);
 
 }  // namespace wmtp

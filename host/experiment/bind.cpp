@@ -59,6 +59,8 @@ class Binder {
       const SchemaTable* inner = find_table(path);
       bound_.keys[path] = entry.place;
       bound_.values[path] = entry.value.place;
+      for (size_t i = 0; i < entry.value.items.size(); ++i)
+        bound_.values[path_of(path, std::to_string(i))] = entry.value.items[i].place;
       if (key)
         bind_key(table, *key, entry);
       else if (inner)

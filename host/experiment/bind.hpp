@@ -18,7 +18,7 @@ struct Bound {
   Experiment experiment;
   Place start;                        ///< of the file
   std::map<std::string, Place> keys;  ///< of every given key and table: "train.steps", "train"
-  std::map<std::string, Place> values;
+  std::map<std::string, Place> values;  ///< the same, and of the items of lists: "data.files.0"
   std::set<std::string> bad;  ///< keys whose mistake is told already, missing ones too
 
   bool has(const std::string& key) const { return keys.count(key) > 0; }

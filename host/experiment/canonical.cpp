@@ -64,24 +64,34 @@ class Printer {
 
 std::string to_toml(const Experiment& experiment) {
   Printer printer;
-  for_each_value(experiment, [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
-    printer.add(table, name, key ? with_absolute_paths(experiment, *key, value) : value);
-  });
+  for_each_value(experiment,
+                 [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
+                   printer.add(table, name, key ? with_absolute_paths(experiment, *key, value) : value);
+                 });
   return printer.text();
 }
 
 std::string config_hash(const Experiment& experiment, const IdentityParts& parts) {
   Printer printer;
-  for_each_value(experiment, [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
-    const bool counts = table.in_identity && (!key || (key->in_identity && key->names == Key::Names::nothing));
-    if (counts) printer.add(table, name, value);
-  });
+  for_each_value(
+      experiment, [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
+        const bool counts = table.in_identity && (!key || (key->in_identity && key->names == Key::Names::nothing));
+        if (counts) printer.add(table, name, value);
+      });
   Sha256 hash;
   hash.add(printer.text());
   for (const auto& [name, value] : parts) {
     hash.add("\n").add(toml_text(Value(name))).add(" = ").add(toml_text(Value(value)));
   }
   return hash.hex();
+}
+
+std::string table_text(const Experiment& experiment, const std::string& name) {
+  Printer printer;
+  for_each_value(experiment, [&](const SchemaTable& table, const Key* key, const std::string& one, const Value& value) {
+    if (table.name == name) printer.add(table, one, key ? with_absolute_paths(experiment, *key, value) : value);
+  });
+  return printer.text();
 }
 
 std::map<std::string, OptionValue> flat_values(const Experiment& experiment) {

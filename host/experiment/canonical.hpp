@@ -18,6 +18,9 @@ using IdentityParts = std::map<std::string, std::string>;
 /// (content hashes in `parts` stand for what paths name).
 std::string config_hash(const Experiment& experiment, const IdentityParts& parts);
 
+/// The values of one table as they stand in that text; "" when it is not given.
+std::string table_text(const Experiment& experiment, const std::string& table);
+
 /// "train.batch_size" -> "4", for run_params.
 std::map<std::string, OptionValue> flat_values(const Experiment& experiment);
 

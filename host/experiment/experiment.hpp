@@ -74,12 +74,28 @@ struct ArithmeticConfig {
   bool operator==(const ArithmeticConfig&) const = default;
 };
 
+/// Which records are drawn how often, by metadata.difficulty. Given or not: without it every record is drawn alike.
+struct DifficultyConfig {
+  bool given = false;
+  std::vector<std::string> bins;    ///< closed ranges, "6-10"; records in none of them are left out
+  std::vector<double> weights;      ///< the bins' shares at the start of the run; any positive sum
+  std::vector<double> end_weights;  ///< at its end, linear between; resolved: = weights when not given
+  bool operator==(const DifficultyConfig&) const = default;
+};
+
 struct DataConfig {
-  std::string kind;                 ///< "text", "tokens", "random" ("records" is refused: not supported yet)
-  std::vector<std::string> files;   ///< text: patterns; `*` within a name, `**` over folders
-  std::vector<std::string> exclude; ///< text: patterns left out; a stage also gets its parent's validation files here
+  std::string kind;                 ///< "text", "records", "tokens", "random"
+  std::vector<std::string> files;   ///< text, records: patterns; `*` within a name, `**` over folders
+  std::vector<std::string> exclude; ///< text, records: patterns left out; a stage also gets its parent's validation files
   TokenizerConfig tokenizer;
   ArithmeticConfig arithmetic;      ///< records: made, where no files are named
+  std::string select = "all";       ///< records: "all" or "correct"
+  std::string prompt_template = "alpaca";  ///< records: "alpaca" or "plain"
+  int64_t max_pairs_per_problem = 50;      ///< records: 0 is no cap
+  std::vector<double> length_bins{100, 150, 200, 300, 500, 1000, 2000};  ///< records: upper bounds, tokens of the answer
+  std::vector<std::string> hold_out;  ///< records: files whose problems are not trained on; a stage gets its parent's
+  bool hold_out_problems = false;     ///< records: one problem in twenty is not trained on; a stage gets its parent's
+  DifficultyConfig difficulty;
   std::string file;                 ///< tokens: raw little-endian ids
   std::string dtype = "uint16";     ///< tokens: "uint16" or "uint32"
   std::string order = "shuffled";   ///< "shuffled" or "sequential"
@@ -134,7 +150,7 @@ struct CheckpointConfig {
 struct ValidationConfig {
   int64_t every_steps = 0;          ///< 0: only at step 0 and at the end, where there is validation data
   int64_t batches = 8;              ///< micro-batches over all ranks together
-  std::vector<std::string> files;   ///< text: held out of every training set, its stages' too
+  std::vector<std::string> files;   ///< text, records: held out of every training set, its stages' too
   bool given = false;
   bool operator==(const ValidationConfig&) const = default;
 };
@@ -187,6 +203,8 @@ struct Experiment {
   std::filesystem::path resolve(const std::string& path) const;
 };
 
+/// Whether ids come from a tokenizer, named or not.
+inline bool has_tokenizer(const DataConfig& data) { return data.kind == "text" || data.kind == "records"; }
 /// Trunk blocks, without the heads.
 inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
 inline int64_t head_dim(const ModelConfig& m) { return m.dim / m.heads; }

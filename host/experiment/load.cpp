@@ -38,7 +38,7 @@ class Loader {
     const auto needs = bind_plugins(*document, describe_, check_, bound, diagnostics_);
     resolve_defaults(bound);
     check_rules(bound, needs, diagnostics_);
-    hold_out(e, request.held_out);
+    hold_out(e, request);
     load_stages(bound, request, chain, diagnostics_.count() == before);
     return {e, needs};
   }
@@ -46,12 +46,15 @@ class Loader {
   Diagnostics& diagnostics() { return diagnostics_; }
 
  private:
-  static void hold_out(Experiment& e, const std::vector<std::string>& patterns) {
-    if (e.data.kind != "text") return;
-    for (const std::string& pattern : patterns) {
+  /// Text is held out by file, records by problem: the same problems may stand in other files.
+  static void hold_out(Experiment& e, const LoadRequest& request) {
+    if (!has_tokenizer(e.data)) return;
+    std::vector<std::string>& held_out = e.data.kind == "records" ? e.data.hold_out : e.data.exclude;
+    for (const std::string& pattern : request.held_out) {
       const auto known = [&](const std::string& one) { return e.resolve(one) == pattern; };
-      if (std::none_of(e.data.exclude.begin(), e.data.exclude.end(), known)) e.data.exclude.push_back(pattern);
+      if (std::none_of(held_out.begin(), held_out.end(), known)) held_out.push_back(pattern);
     }
+    if (e.data.kind == "records" && request.hold_out_problems) e.data.hold_out_problems = true;
   }
 
   /// A file that two tables name is one stage.
@@ -66,7 +69,10 @@ class Loader {
       LoadRequest request;
       request.file = parent.file.parent_path() / *file;
       request.held_out = parent.held_out;
-      for (const std::string& pattern : e.validation.files) request.held_out.push_back(e.resolve(pattern).string());
+      for (const auto* patterns : {&e.validation.files, &e.data.hold_out})
+        for (const std::string& pattern : *patterns) request.held_out.push_back(e.resolve(pattern).string());
+      const bool by_problem = e.data.kind == "records" && e.validation.given && e.validation.files.empty();
+      request.hold_out_problems = parent.hold_out_problems || e.data.hold_out_problems || by_problem;
 
       const auto canonical = std::filesystem::weakly_canonical(std::filesystem::absolute(request.file));
       auto stage = loaded.find(canonical);

@@ -32,6 +32,7 @@ struct LoadRequest {
   DescribePlugin describe_plugin;
   std::vector<std::string> held_out;  ///< absolute patterns that a stage leaves out (its parent's validation files)
   CheckPlugin check_plugin = {};
+  bool hold_out_problems = false;  ///< whether a stage leaves out one problem of records in twenty, as its parent does
 };
 
 /// Throws Error(usage) whose text lists all mistakes, each as

@@ -9,6 +9,12 @@ namespace {
 
 std::string code(const std::string& text) { return std::string("`").append(text).append("`"); }
 
+// "`text` and `records`"
+std::string kinds_of(std::vector<std::string> kinds) {
+  for (std::string& kind : kinds) kind = code(kind);
+  return join_names(kinds);
+}
+
 std::string default_of(const Key& key) {
   if (!key.default_text.empty()) return key.default_text;
   if (key.is_required) return "required";
@@ -27,7 +33,7 @@ std::string allowed(const Key& key) {
 
 std::string meaning(const Key& key) {
   std::string text = key.help;
-  if (!key.kinds.empty()) text += "; only for kind `" + join_names(key.kinds) + "`";
+  if (!key.kinds.empty()) text += "; only for kind " + kinds_of(key.kinds);
   if (key.names == Key::Names::path || key.names == Key::Names::paths) text += "; relative to this file";
   return text;
 }
@@ -35,7 +41,7 @@ std::string meaning(const Key& key) {
 std::string print(const SchemaTable& table) {
   std::string text = table.name.empty() ? "## Above all tables\n\n" : "## `[" + table.name + "]`\n\n";
   if (!table.name.empty()) text += table.help + "\n\n";
-  if (!table.kinds.empty()) text += "Only for data of kind `" + join_names(table.kinds) + "`.\n\n";
+  if (!table.kinds.empty()) text += "Only for data of kind " + kinds_of(table.kinds) + ".\n\n";
   text += "| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
   for (const Key& key : table.keys) {
     if (!key.not_yet.empty()) continue;

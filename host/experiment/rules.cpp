@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "experiment/data_rules.hpp"
 #include "experiment/schema.hpp"
 
 namespace wmtp {
 namespace {
-
-constexpr int64_t byte_vocab_size = 258;
 
 std::string number(int64_t value) { return std::to_string(value); }
 
@@ -51,9 +50,7 @@ class Rules {
     }
     lengths();
     steps();
-    data();
-    arithmetic();
-    tokenizer();
+    check_data_rules(bound_, diagnostics_);
     for (const Frozen& frozen : all_frozen(e_)) beside(frozen, needs);
     if (needs && needs->pairs) pairs();
   }
@@ -148,81 +145,6 @@ class Rules {
     }
   }
 
-  void data() {
-    if (!bound_.good({"data", "data.kind"})) return;
-    const auto fits = [&](const std::vector<std::string>& kinds) {
-      return kinds.empty() || std::find(kinds.begin(), kinds.end(), e_.data.kind) != kinds.end();
-    };
-    for (const SchemaTable& table : schema()) {
-      if (!fits(table.kinds) && bound_.has(table.name)) {
-        refuse_key(table.name, "[" + table.name + "] does not go with data of kind " + quote(e_.data.kind),
-                   "it is for kind " + join_names(table.kinds) + ": remove the table");
-      }
-      for (const Key& key : table.keys) {
-        const std::string path = path_of(table.name, key.name);
-        if (fits(key.kinds) || !bound_.has(path)) continue;
-        refuse_key(path, "[" + table.name + "] " + key.name + " does not go with kind " + quote(e_.data.kind),
-                   "it is for kind " + join_names(key.kinds) + ": remove it");
-      }
-    }
-    const std::string needed = e_.data.kind == "text" ? "files" : e_.data.kind == "tokens" ? "file" : "";
-    if (!needed.empty() && !bound_.has("data." + needed)) {
-      diagnostics_.add(bound_.keys.at("data"),
-                       "[data] lacks " + needed + ", which kind " + quote(e_.data.kind) + " needs");
-    }
-  }
-
-  void arithmetic() {
-    if (!bound_.has("data.arithmetic") || !bound_.good({"data", "data.kind"}) || e_.data.kind != "records") return;
-    const ArithmeticConfig& a = e_.data.arithmetic;
-    if (bound_.has("data.files")) {
-      refuse_key("data.files", "found both files and [data.arithmetic], wanted one of them",
-                 "the table makes the records that files would name");
-    }
-    if (bound_.good({"data.arithmetic.min_operations", "data.arithmetic.max_operations"}) &&
-        a.min_operations > a.max_operations) {
-      refuse("data.arithmetic.min_operations", "found min_operations " + number(a.min_operations) +
-                                                   ", wanted at most max_operations = " + number(a.max_operations));
-    }
-    if (bound_.good({"data.arithmetic.answers_right", "data.arithmetic.answers_wrong"}) &&
-        a.answers_right + a.answers_wrong == 0) {
-      refuse("data.arithmetic.answers_wrong",
-             "found neither answers_right nor answers_wrong, wanted at least one answer to each problem");
-    }
-    const std::set<std::string> operations(a.operations.begin(), a.operations.end());
-    if (bound_.good({"data.arithmetic.operations"}) && operations.size() < a.operations.size()) {
-      refuse("data.arithmetic.operations", "found an operation twice, wanted each at most once",
-             "all that are named are drawn alike");
-    }
-  }
-
-  void tokenizer() {
-    if (!bound_.good({"data.kind", "data.tokenizer", "data.tokenizer.kind", "data.tokenizer.vocab_size"})) return;
-    const TokenizerConfig& t = e_.data.tokenizer;
-    if (e_.data.kind == "text" && t.kind == "bpe" && !bound_.has("data.tokenizer.vocab_size")) {
-      refuse("data.tokenizer.vocab_size", "[data.tokenizer] lacks vocab_size, which kind \"bpe\" needs");
-      return;
-    }
-    if (e_.data.kind == "text" && t.kind == "byte") {
-      if (t.vocab_size != byte_vocab_size) {
-        refuse("data.tokenizer.vocab_size",
-               "found vocab_size " + number(t.vocab_size) + ", but the byte tokenizer has " + number(byte_vocab_size));
-      }
-      if (bound_.has("data.tokenizer.files")) {
-        refuse_key("data.tokenizer.files", "the byte tokenizer is not trained, so it takes no files", "remove the key");
-      }
-    }
-    if (!bound_.good({"model", "model.vocab_size"})) return;
-    if (e_.data.kind == "text" && e_.model.vocab_size != t.vocab_size) {
-      refuse("model.vocab_size",
-             "found vocab_size " + number(e_.model.vocab_size) + ", but the tokenizer has " + number(t.vocab_size),
-             "leave the key out: it follows the tokenizer");
-    }
-    if (e_.data.kind != "text" && !bound_.has("model.vocab_size")) {
-      refuse("model.vocab_size", "[model] lacks vocab_size, which data of kind " + quote(e_.data.kind) + " needs");
-    }
-  }
-
   // A frozen model is given where the pipeline reads it, and nowhere else.
   void beside(const Frozen& frozen, const PluginNeeds* needs) {
     const std::string& table = frozen.table;
@@ -270,15 +192,6 @@ class Rules {
   Diagnostics& diagnostics_;
 };
 
-// The patterns of the text that a tokenizer is trained on, as absolute paths in no order.
-std::set<std::string> tokenizer_patterns(const Experiment& e) {
-  std::set<std::string> patterns;
-  if (e.data.tokenizer.kind != "bpe") return patterns;
-  const auto& files = e.data.tokenizer.files.empty() ? e.data.files : e.data.tokenizer.files;
-  for (const std::string& file : files) patterns.insert(e.resolve(file).string());
-  return patterns;
-}
-
 // The policy takes over the stage's tensors as they are; their number of tokens is told with the tokenizer.
 void check_same_shape(const Place& place, const ModelConfig& ours, const ModelConfig& theirs,
                       Diagnostics& diagnostics) {
@@ -316,12 +229,13 @@ void resolve_defaults(Bound& bound) {
   Experiment& e = bound.experiment;
   TokenizerConfig& tokenizer = e.data.tokenizer;
   // Text is always read through a tokenizer, named or not.
-  if (e.data.kind == "text" && bound.good({"data.tokenizer"})) tokenizer.given = true;
+  if (has_tokenizer(e.data) && bound.good({"data.tokenizer"})) tokenizer.given = true;
   if (tokenizer.kind == "byte" && !bound.has("data.tokenizer.vocab_size")) tokenizer.vocab_size = byte_vocab_size;
+  if (e.data.difficulty.end_weights.empty()) e.data.difficulty.end_weights = e.data.difficulty.weights;
   ModelConfig& m = e.model;
   if (m.kv_heads == 0) m.kv_heads = m.heads;
   if (m.ffn_dim == 0) m.ffn_dim = llama_ffn_dim(m.dim);
-  if (m.vocab_size == 0 && e.data.kind == "text") m.vocab_size = tokenizer.vocab_size;
+  if (m.vocab_size == 0 && has_tokenizer(e.data)) m.vocab_size = tokenizer.vocab_size;
   if (m.max_sequence_length == 0) m.max_sequence_length = e.train.sequence_length;
   // A default is as bad as what it follows from.
   const auto follow = [&](const char* key, const char* from) {
@@ -347,11 +261,9 @@ void check_stage(const Bound& bound, const std::string& table, const LoadedStage
   const Experiment& e = bound.experiment;
   const Experiment& stage = *loaded.experiment;
   const Place place = bound.place(table + ".experiment");
-  if (e.data.kind == "text" && stage.data.kind == "text") {
+  if (has_tokenizer(e.data) && has_tokenizer(stage.data)) {
     const TokenizerConfig &ours = e.data.tokenizer, &theirs = stage.data.tokenizer;
-    const bool same = ours.kind == theirs.kind && ours.vocab_size == theirs.vocab_size &&
-                      tokenizer_patterns(e) == tokenizer_patterns(stage);
-    if (!same) {
+    if (!same_tokenizer(e, stage)) {
       diagnostics.add(place,
                       "the stage has another tokenizer: found " + theirs.kind + " with " + number(theirs.vocab_size) +
                           " tokens, wanted " + ours.kind + " with " + number(ours.vocab_size) +

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiment/data_schema.hpp"
 #include "experiment/schema_key.hpp"
 #include "experiment/schema_models.hpp"
 
@@ -14,70 +15,6 @@ SchemaTable head_table() {
           "Stand above all tables.",
           {key("name", AT(name), "name of the run: letters, digits, `.`, `_` and `-`").required().not_in_identity(),
            key("seed", AT(seed), "all that is drawn follows from it").at_least(0)}};
-}
-
-SchemaTable data_table() {
-  return {"data",
-          "What is trained on. Patterns: `*` and `?` within a name, `**` over folders.",
-          {key("kind", AT(data.kind), "text files, a file of token ids, or random ids")
-               .required()
-               .one_of({"text", "tokens", "random"})
-               .later({"records"}),
-           key("files", AT(data.files), "patterns of text files")
-               .not_empty()
-               .only_for({"text"})
-               .is_path(Key::Names::paths)
-               .defaults_to("required for `text`"),
-           key("exclude", AT(data.exclude), "patterns of files that are left out")
-               .only_for({"text"})
-               .is_path(Key::Names::paths),
-           key("file", AT(data.file), "raw little-endian ids")
-               .not_empty()
-               .only_for({"tokens"})
-               .is_path(Key::Names::path)
-               .defaults_to("required for `tokens`"),
-           key("dtype", AT(data.dtype), "of the ids").one_of({"uint16", "uint32"}).only_for({"tokens"}),
-           key("order", AT(data.order), "in which windows are drawn").one_of({"shuffled", "sequential"})}};
-}
-
-SchemaTable tokenizer_table() {
-  SchemaTable table{
-      "data.tokenizer",
-      "Text to ids. Two experiments with the same table share one tokenizer.",
-      {key("kind", AT(data.tokenizer.kind), "256 bytes with begin and end, or a SentencePiece BPE trained on text")
-           .one_of({"byte", "bpe"}),
-       key("files", AT(data.tokenizer.files), "bpe: patterns of the text that it is trained on")
-           .not_empty()
-           .is_path(Key::Names::paths)
-           .defaults_to("`data.files`")
-           .unset_when_empty(),
-       key("vocab_size", AT(data.tokenizer.vocab_size), "number of tokens")
-           .range(258, 1 << 24)
-           .defaults_to("258 for `byte`; required for `bpe`")}};
-  table.is_given = AT(data.tokenizer.given);
-  table.give = [](Experiment& e) { e.data.tokenizer.given = true; };
-  table.kinds = {"text"};
-  return table;
-}
-
-SchemaTable arithmetic_table() {
-  SchemaTable table{
-      "data.arithmetic",
-      "Records made by the program: expressions over F_7[X]/(X^5) with right and wrong answers. In place of `files`.",
-      {key("problems", AT(data.arithmetic.problems), "expressions, all different").range(1, 1e8),
-       key("seed", AT(data.arithmetic.seed), "the problems follow from it, and not from the run's `seed`").at_least(0),
-       key("operations", AT(data.arithmetic.operations), "what expressions are made of")
-           .one_of({"negate", "add", "multiply", "compose"})
-           .not_empty(),
-       key("min_operations", AT(data.arithmetic.min_operations), "fewest operations of a problem").range(1, 100),
-       key("max_operations", AT(data.arithmetic.max_operations), "most operations of a problem").range(1, 100),
-       key("answers_right", AT(data.arithmetic.answers_right), "right answers to each problem").range(0, 1),
-       key("answers_wrong", AT(data.arithmetic.answers_wrong), "wrong answers to each problem").range(0, 10),
-       key("steps", AT(data.arithmetic.steps), "whether an answer shows each operation's result before its own")}};
-  table.is_given = AT(data.arithmetic.given);
-  table.give = [](Experiment& e) { e.data.arithmetic.given = true; };
-  table.kinds = {"records"};
-  return table;
 }
 
 SchemaTable train_table() {
@@ -101,7 +38,8 @@ SchemaTable train_table() {
 
 SchemaTable optimizer_table() {
   Key betas = key("betas", AT(optimizer.eps), "decay of the moments").range(0, 1).below(1);
-  betas.rule.type = ValueType::two_numbers;
+  betas.rule.type = ValueType::numbers;
+  betas.rule.count = 2;
   betas.get = [](const Experiment& e) { return Value(std::vector<double>{e.optimizer.beta1, e.optimizer.beta2}); };
   betas.set = [](Experiment& e, const Value& value) {
     const auto& both = std::get<std::vector<double>>(value);
@@ -173,23 +111,6 @@ SchemaTable checkpoint_table() {
   return table;
 }
 
-SchemaTable validation_table() {
-  SchemaTable table{
-      "validation",
-      "The unweighted loss on text that is not trained on. Without this table there is none.",
-      {key("every_steps", AT(validation.every_steps), "0: only at step 0 and at the end").range(0, 1e12),
-       key("batches", AT(validation.batches), "micro-batches over all ranks together").range(1, 1e9),
-       key("files", AT(validation.files), "patterns of files held out of every training set, those of the stages too")
-           .not_empty()
-           .is_path(Key::Names::paths)
-           .defaults_to("one file of `data.files` in twenty")
-           .unset_when_empty()}};
-  table.is_given = AT(validation.given);
-  table.give = [](Experiment& e) { e.validation.given = true; };
-  table.kinds = {"text"};
-  return table;
-}
-
 SchemaTable guard_table() {
   return {
       "guard",
@@ -227,8 +148,10 @@ Key& Key::unset_when_empty() {
     const auto* number = std::get_if<double>(&*value);
     const auto* text = std::get_if<std::string>(&*value);
     const auto* texts = std::get_if<std::vector<std::string>>(&*value);
+    const auto* numbers = std::get_if<std::vector<double>>(&*value);
     const bool empty =
-        (integer && *integer == 0) || (number && *number == 0) || (text && text->empty()) || (texts && texts->empty());
+        (integer && *integer == 0) || (number && *number == 0) || (text && text->empty()) || (texts && texts->empty()) ||
+        (numbers && numbers->empty());
     return empty ? std::nullopt : value;
   };
   return *this;
@@ -248,6 +171,7 @@ const std::vector<SchemaTable>& schema() {
       data_table(),
       tokenizer_table(),
       arithmetic_table(),
+      difficulty_table(),
       train_table(),
       optimizer_table(),
       schedule_table(),

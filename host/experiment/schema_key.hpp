@@ -47,6 +47,8 @@ ValueRule rule_of() {
     rule.type = ValueType::number;
   else if constexpr (std::is_same_v<T, std::vector<std::string>>)
     rule.type = ValueType::texts;
+  else if constexpr (std::is_same_v<T, std::vector<double>>)
+    rule.type = ValueType::numbers;
   else if constexpr (std::is_enum_v<T>)
     for (const T value : all_of<T>) rule.choices.push_back(to_string(value));
   return rule;

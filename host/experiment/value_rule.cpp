@@ -26,7 +26,7 @@ std::string number_text(double number) {
   return result;
 }
 
-// Bounds in messages and docs: 65536, not 65536.0.
+// Bounds in messages and docs, and numbers in lists: 65536, not 65536.0.
 std::string bound_text(double bound) {
   const std::string text = number_text(bound);
   return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
@@ -107,8 +107,8 @@ class Check {
       case ValueType::texts:
         if (node.kind == Node::Kind::list) return texts(node);
         break;
-      case ValueType::two_numbers:
-        if (node.kind == Node::Kind::list && node.items.size() == 2) return two_numbers(node);
+      case ValueType::numbers:
+        if (node.kind == Node::Kind::list) return numbers(node);
         break;
     }
     return refuse(node);
@@ -147,10 +147,15 @@ class Check {
     return found;
   }
 
-  std::optional<Value> two_numbers(const Node& node) {
-    const auto first = number(node.items[0]), second = number(node.items[1]);
-    if (!first || !second) return std::nullopt;
-    return Value(std::vector<double>{*first, *second});
+  std::optional<Value> numbers(const Node& node) {
+    if (rule_.count > 0 ? node.items.size() != rule_.count : node.items.empty() && !rule_.may_be_empty)
+      return refuse(node);
+    std::vector<double> found;
+    for (const Node& item : node.items) {
+      if (const auto one = number(item)) found.push_back(*one);
+    }
+    if (found.size() < node.items.size()) return std::nullopt;
+    return Value(found);
   }
 
   std::optional<std::string> text(const Node& node) {
@@ -215,8 +220,8 @@ std::string type_text(ValueType type) {
       return "text";
     case ValueType::texts:
       return "list of texts";
-    case ValueType::two_numbers:
-      return "two numbers";
+    case ValueType::numbers:
+      return "list of numbers";
   }
   return "";
 }
@@ -233,7 +238,7 @@ std::string wanted(const ValueRule& rule) {
   if (rule.type == ValueType::number) text = "a number";
   if (rule.type == ValueType::text) text = rule.may_be_empty ? "a text" : "a text that is not empty";
   if (rule.type == ValueType::texts) text = rule.may_be_empty ? "a list of texts" : "a list of texts, none empty";
-  if (rule.type == ValueType::two_numbers) text = "a list of two numbers";
+  if (rule.type == ValueType::numbers) text = rule.count == 2 ? "a list of two numbers" : "a list of numbers";
   const std::string range = range_text(rule);
   if (range.empty()) return text;
   const bool interval = range[0] == '(' || range[0] == '[';
@@ -247,7 +252,7 @@ std::string toml_text(const Value& value) {
     std::string operator()(double number) const { return number_text(number); }
     std::string operator()(const std::string& text) const { return toml_string(text); }
     std::string operator()(const std::vector<std::string>& texts) const { return list_text(texts, toml_string); }
-    std::string operator()(const std::vector<double>& numbers) const { return list_text(numbers, number_text); }
+    std::string operator()(const std::vector<double>& numbers) const { return list_text(numbers, bound_text); }
   };
   return std::visit(Print{}, value);
 }

@@ -12,9 +12,8 @@
 
 namespace wmtp {
 
-/// `std::vector<double>` comes from a list of exactly two numbers (betas).
 using Value = std::variant<bool, int64_t, double, std::string, std::vector<std::string>, std::vector<double>>;
-enum class ValueType { flag, integer, number, text, texts, two_numbers };
+enum class ValueType { flag, integer, number, text, texts, numbers };
 
 struct ValueRule {
   ValueType type = ValueType::text;
@@ -25,6 +24,7 @@ struct ValueRule {
   std::vector<std::string> choices;  ///< empty: any text
   std::vector<std::string> later;    ///< public names that this version does not know yet: refused as such
   bool may_be_empty = true;          ///< texts and lists
+  size_t count = 0;                  ///< numbers: how many; 0: any number of them
 };
 
 /// The value, or nothing after a mistake was added. `name` is how the key is called in messages.

@@ -58,7 +58,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   request.pairs = pipeline_.needs.pairs;
   request.device = session.device();
   training_source_ = training_batches(experiment, data_, request, session.size());
-  validation_source_ = validation_batches(experiment, data_, request, session.size());
+  validation_source_ = validation_batches(experiment, data_, request);
   const TrainConfig& train = experiment.train;
   TrainerData data{training_source_.get(), validation_source_.get(), 0};
   if (validation_source_)

@@ -77,3 +77,38 @@ def test_weights_that_lack_a_tensor_are_refused(place):
     save_file({"norm.weight": torch.ones(64)}, place.folder / "weights.safetensors")
     place.refuse(4, r"weights\.safetensors", "output.weight|tok_embeddings.weight|layers",
                  model__weights="weights.safetensors")
+
+
+RECORD = '{"instruction": "Add 1 and 2.", "output": "3", "task_id": "t/%d", "is_correct": %s}\n'
+
+
+def records(place, text, **changes):
+    """An experiment over one file of records."""
+    (place.folder / "a.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
+    data = {"kind": "records", "files": ["a.jsonl"], "template": "plain"}
+    return {"data": data | changes, "model__vocab_size": None}
+
+
+def test_every_mistake_of_a_record_file_is_told_with_its_line(place):
+    text = RECORD % (1, '"true"') + '{"instruction": "x"}\n' + RECORD[:30]
+    place.refuse(4, r"a\.jsonl:1: is_correct: found the text .*true", r"a\.jsonl:2: output: missing",
+                 r"a\.jsonl:3:31: the line ends", **records(place, text))
+
+
+def test_a_record_that_is_not_utf8_is_told_with_its_column(place):
+    place.refuse(4, r"a\.jsonl:1:18: not UTF-8", **records(place, b'{"instruction": "\xff", "output": "x"}\n'))
+
+
+def test_a_line_of_100_megabytes_is_refused(place):
+    place.refuse(4, r"a\.jsonl:1: a line of 95\.4 MiB, wanted at most", **records(place, b"x" * 100_000_000))
+
+
+def test_bins_of_difficulty_that_match_nothing_are_refused(place):
+    text = '{"instruction": "a", "output": "b", "metadata": {"difficulty": 2}}\n' * 100
+    place.refuse(4, "no record is left", "3-9", "2 to 2",
+                 **records(place, text, difficulty={"bins": ["3-9"], "weights": [1]}))
+
+
+def test_records_train(place):
+    text = "".join(RECORD % (i, "true" if i % 2 else "false") for i in range(200))
+    place.run(**records(place, text))

@@ -152,7 +152,6 @@ TEST_F(Load, RefusesWhatIsNotSupportedYetAsSuch) {
         "[parallel]\ncpu_offload = true", "[checkpoint]\nevery_minutes = 3"}) {
     EXPECT_NE(refused(small + lines + "\n").find("not supported yet"), std::string::npos) << lines;
   }
-  EXPECT_NE(refused(with(small, "\"random\"", "\"records\"")).find("not supported yet"), std::string::npos);
   EXPECT_NE(refused(with(small, "dim = 64", "dim = 64\ntied_embeddings = true")).find("not supported yet"),
             std::string::npos);
 }

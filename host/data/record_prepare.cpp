@@ -1,0 +1,240 @@
+#include "data/record_prepare.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "data/arithmetic.hpp"
+#include "data/corpus.hpp"
+#include "data/mix.hpp"
+#include "data/prepared_folder.hpp"
+#include "data/record_file.hpp"
+#include "data/records.hpp"
+#include "data/token_writer.hpp"
+#include "experiment/canonical.hpp"
+
+namespace wmtp {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Say = std::function<void(const std::string&)>;
+
+constexpr int format_version = 1;
+constexpr double tokenizer_text_bytes = 8 << 20;  // as much as train_bpe reads
+
+struct Plan {
+  RecordFiles files;
+  RecordNeeds needs;
+  fs::path folder;
+  fs::path tokenizer;   ///< empty for "byte"
+  fs::path arithmetic;  ///< empty without [data.arithmetic]
+};
+
+bool validates_by_problem(const Experiment& experiment) {
+  return experiment.validation.given && experiment.validation.files.empty();
+}
+
+Plan plan_of(const Experiment& experiment, const fs::path& cache) {
+  const DataConfig& data = experiment.data;
+  Plan plan;
+  plan.files = record_files(experiment);
+  plan.needs = {data.select == "correct", data.difficulty.given};
+  const RecordContent content = record_content(experiment, plan.files);
+  const auto short_hash = [](const std::string& text) { return sha256_of(text).substr(0, 16); };
+  const std::string format = "records " + std::to_string(format_version) + " ";
+  const std::string tokenizer =
+      format + data.tokenizer.kind + " " + std::to_string(data.tokenizer.vocab_size) + " " + content.tokenizer;
+  if (data.tokenizer.kind == "bpe") plan.tokenizer = cache / ("tokenizer-" + short_hash(tokenizer) + ".model");
+  if (data.arithmetic.given)
+    plan.arithmetic =
+        cache / ("arithmetic-" + short_hash(format + table_text(experiment, "data.arithmetic")) + ".jsonl");
+  std::string settings = tokenizer + " " + content.records + " " + data.prompt_template + " " +
+                         std::to_string(experiment.train.sequence_length);
+  for (const bool flag : {plan.needs.correct, plan.needs.difficulty, validates_by_problem(experiment),
+                          !experiment.validation.files.empty(), data.hold_out_problems})
+    settings += flag ? " 1" : " 0";
+  plan.folder = cache / short_hash(settings);
+  return plan;
+}
+
+void make_arithmetic(const Experiment& experiment, Plan& plan, const Say& say) {
+  plan.files.train = {plan.arithmetic};
+  if (fs::exists(plan.arithmetic)) return;
+  say("making " + with_thousands(experiment.data.arithmetic.problems) + " problems of arithmetic");
+  fs::create_directories(plan.arithmetic.parent_path());
+  write_arithmetic(experiment.data.arithmetic, plan.arithmetic);
+}
+
+/// Reads `files` and raises what is wrong in them.
+void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
+              const std::function<void(const Record&)>& take) {
+  RecordMistakes mistakes;
+  for (const auto& file : files)
+    if (!mistakes.full()) for_each_record(file, needs, mistakes, take);
+  mistakes.raise();
+}
+
+/// The records' texts as one file; of more than train_bpe reads an even part.
+fs::path write_texts(const Plan& plan, const std::string& prompt_template, const fs::path& folder) {
+  double bytes = 0;
+  for (const auto& file : plan.files.train) bytes += static_cast<double>(fs::file_size(file));
+  const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, bytes));
+  const fs::path file = folder / "texts.txt";
+  SyncedFile texts(file);
+  uint64_t number = 0;
+  read_all(plan.files.train, plan.needs, [&](const Record& record) {
+    if (static_cast<double>(mixed(0, number++) >> 11) * 0x1p-53 >= share) return;
+    texts.add(prompt_of(record, prompt_template));
+    texts.add(record.output + "\n");
+  });
+  texts.finish();
+  return file;
+}
+
+class Builder {
+ public:
+  Builder(const Experiment& experiment, const Plan& plan, const Tokenizer& tokenizer, const fs::path& folder)
+      : experiment_(experiment),
+        plan_(plan),
+        tokenizer_(tokenizer),
+        ids_(folder / Records::ids_name, tokenizer),
+        index_(folder / Records::index_name) {}
+
+  Json build() {
+    read_all(plan_.files.hold_out, {}, [&](const Record& record) { held_out_.insert(record.identity); });
+    read_all(plan_.files.validation, plan_.needs, [&](const Record& record) {
+      held_out_.insert(record.identity);
+      add(record, true);
+    });
+    const bool by_problem = validates_by_problem(experiment_);
+    const bool hold_out = by_problem || experiment_.data.hold_out_problems;
+    read_all(plan_.files.train, plan_.needs, [&](const Record& record) {
+      const bool one_in_twenty = hold_out && is_held_out(record);
+      if (held_out_.count(record.identity) || (one_in_twenty && !by_problem))
+        ++counts_.held_out;
+      else
+        add(record, one_in_twenty);
+    });
+    ids_.finish();
+    index_.finish();
+    return {{"train", counts_.train},       {"validation", counts_.validation}, {"too_long", counts_.too_long},
+            {"held_out", counts_.held_out}, {"longest", counts_.longest},       {"tokens", ids_.num_ids()}};
+  }
+
+ private:
+  struct Counts {
+    int64_t train = 0, validation = 0, too_long = 0, held_out = 0, longest = 0;
+  };
+
+  void add(const Record& record, bool validation) {
+    std::vector<int32_t> ids = tokenizer_.encode(prompt_of(record, experiment_.data.prompt_template));
+    const size_t prompt = ids.size();
+    const std::vector<int32_t> answer = tokenizer_.encode(record.output);
+    ids.insert(ids.end(), answer.begin(), answer.end());
+    ids.push_back(static_cast<int32_t>(tokenizer_.end_of_text()));
+    const auto length = static_cast<int64_t>(ids.size());
+    counts_.longest = std::max(counts_.longest, length);
+    if (length > experiment_.train.sequence_length) {
+      ++counts_.too_long;
+      return;
+    }
+    ++(validation ? counts_.validation : counts_.train);
+    RecordEntry entry;
+    entry.offset = ids_.num_ids();
+    entry.problem = record.problem;
+    entry.length = static_cast<int32_t>(length);
+    entry.prompt = static_cast<int32_t>(prompt);
+    entry.difficulty = static_cast<int32_t>(record.difficulty.value_or(-1));
+    entry.correct = record.correct ? static_cast<int8_t>(*record.correct) : int8_t{-1};
+    entry.held_out = validation;
+    ids_.add(ids);
+    index_.add({reinterpret_cast<const char*>(&entry), sizeof entry});
+  }
+
+  const Experiment& experiment_;
+  const Plan& plan_;
+  const Tokenizer& tokenizer_;
+  TokenWriter ids_;
+  SyncedFile index_;
+  std::set<int64_t> held_out_;
+  Counts counts_;
+};
+
+void build(const Experiment& experiment, const Plan& plan, const Say& say) {
+  TemporaryFolder temporary(plan.folder);
+  const TokenizerConfig& config = experiment.data.tokenizer;
+  const fs::path model = temporary.path() / "tokenizer.model";
+  if (config.kind == "bpe") {
+    fs::path texts;
+    make_tokenizer(
+        config, plan.tokenizer,
+        [&]() -> std::vector<fs::path> {
+          if (!config.files.empty()) return tokenizer_files(experiment, {});
+          return {texts = write_texts(plan, experiment.data.prompt_template, temporary.path())};
+        },
+        say);
+    if (!texts.empty()) fs::remove(texts);
+    fs::copy_file(plan.tokenizer, model);
+  }
+  const auto tokenizer = open_tokenizer(config, model);
+  int64_t bytes = 0;
+  for (const auto& file : plan.files.train) bytes += static_cast<int64_t>(fs::file_size(file));
+  say("encoding the records of " + with_thousands(static_cast<int64_t>(plan.files.train.size())) + " files (" +
+      human_bytes(bytes) + ")");
+  Json prepared = Builder(experiment, plan, *tokenizer, temporary.path()).build();
+  prepared["format"] = format_version;
+  prepared["tokenizer"] = config.kind;
+  prepared["vocab_size"] = tokenizer->vocab_size();
+  prepared["dtype"] = id_dtype(tokenizer->vocab_size());
+  temporary.finish(std::move(prepared));
+}
+
+void tell(const Experiment& experiment, const Json& prepared, const Say& say) {
+  const auto count = [&](const char* name) { return with_thousands(prepared[name].get<int64_t>()); };
+  const bool left_out = prepared["too_long"] != 0 || prepared["held_out"] != 0;
+  const std::string counts =
+      count("train") + " records to train on, " + count("validation") + " for validation" +
+      (left_out ? "; left out: " + count("too_long") + " longer than train.sequence_length " +
+                      std::to_string(experiment.train.sequence_length) + " (the longest has " + count("longest") +
+                      " tokens), " + count("held_out") + " of problems that are held out"
+                : "");
+  say(counts);
+  if (prepared["train"] == 0) throw Error(ExitStatus::data, "no record is left to train on: " + counts);
+  if (prepared["validation"] == 0 && experiment.validation.given)
+    throw Error(ExitStatus::data,
+                "no record is left for validation: " + counts +
+                    "; one problem in twenty is held out, by its task_id: name JSONL files in validation.files, or "
+                    "leave [validation] out");
+}
+
+}  // namespace
+
+void prepare_records(const Experiment& experiment, const fs::path& cache, const Say& say) {
+  Plan plan = plan_of(experiment, cache);
+  if (!read_prepared(plan.folder)) {
+    if (!plan.arithmetic.empty()) make_arithmetic(experiment, plan, say);
+    build(experiment, plan, say);
+  }
+  const auto prepared = read_prepared(plan.folder);
+  if (!prepared) throw Error(ExitStatus::data, plan.folder.string() + " was just prepared and is gone");
+  tell(experiment, *prepared, say);
+}
+
+fs::path records_folder(const Experiment& experiment, const fs::path& cache) {
+  return plan_of(experiment, cache).folder;
+}
+
+void make_tokenizer(const TokenizerConfig& config, const fs::path& model,
+                    const std::function<std::vector<fs::path>()>& text, const Say& say) {
+  if (fs::exists(model)) return;
+  const auto files = text();
+  say("training a tokenizer of " + with_thousands(config.vocab_size) + " pieces on " +
+      with_thousands(static_cast<int64_t>(files.size())) + " files");
+  train_bpe(files, config.vocab_size, model);
+}
+
+}  // namespace wmtp
