@@ -1,6 +1,7 @@
 #include "run/assembly.hpp"
 
 #include "base/error.hpp"
+#include "checkpoint/adapter_files.hpp"
 #include "checkpoint/model_files.hpp"
 #include "data/sources.hpp"
 #include "data/step_count.hpp"
@@ -82,9 +83,11 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   auto model = std::make_unique<ShardedModel>(request, session.channels());
   model->initialize(experiment.seed);
   const ModelConfig& config = experiment.model;
-  if (const auto weights = first_weights(session, experiment, stages, "model", config.weights);
-      !weights.empty())
+  if (const auto weights = first_weights(session, experiment, stages, "model", config.weights); !weights.empty())
     load_model(weights, *model);
+  if (!experiment.adapter_weights.empty())
+    load_adapter(resolve_adapter(experiment, session.job().database),
+                 {experiment.adapter.plugin, "", experiment.adapter.options}, *model);
   return model;
 }
 

@@ -102,6 +102,16 @@ std::filesystem::path resolve_weights(const std::string& weights, const Experime
   return path;
 }
 
+std::filesystem::path resolve_adapter(const Experiment& experiment, const std::filesystem::path& database) {
+  const std::string& weights = experiment.adapter_weights;
+  const auto path = resolve_weights(weights, experiment, database);
+  if (!weights.starts_with(run_prefix)) return path;
+  if (const auto adapter = path.parent_path() / "adapter"; std::filesystem::exists(adapter)) return adapter;
+  throw Error(ExitStatus::data, experiment.file.string() + ": [adapter] weights = \"" + weights +
+                                    "\": that run left no " + (path.parent_path() / "adapter").string() +
+                                    "; name a run whose adapter leaves the model frozen, as lora does");
+}
+
 std::string experiment_hash(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
                             const std::filesystem::path& database) {
   IdentityParts parts;
@@ -113,7 +123,8 @@ std::string experiment_hash(const Experiment& experiment, const Stages& stages, 
   if (experiment.inner) parts["pipeline.inner"] = plugin_part(catalog, "pipeline", experiment.inner->plugin);
   parts["adapter"] = plugin_part(catalog, "adapter", experiment.adapter.plugin);
   add_weights("model.weights", experiment.model.weights);
-  add_weights("adapter.weights", experiment.adapter_weights);
+  if (!experiment.adapter_weights.empty())
+    parts["adapter.weights"] = weights_content_hash(resolve_adapter(experiment, database), database);
   add_weights("reference.weights", experiment.reference.weights);
   add_weights("value.weights", experiment.value.weights);
   for (const auto& [table, stage] : experiment.stages) parts[table + ".experiment"] = stages.at(table).config_hash;

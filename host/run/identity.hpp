@@ -30,6 +30,9 @@ inline std::filesystem::path model_in(const std::filesystem::path& run_folder) {
 std::filesystem::path resolve_weights(const std::string& weights, const Experiment& experiment,
                                       const std::filesystem::path& database);
 
+/// The folder of [adapter] weights: "run:NAME" is that run's adapter/. Error(data) when there is none.
+std::filesystem::path resolve_adapter(const Experiment& experiment, const std::filesystem::path& database);
+
 /// SHA-256 of what `weights` (a file or a folder) holds: of the manifest where there is one, which has a sum of every
 /// byte; else of names and contents of the files in it.
 std::string weights_content_hash(const std::filesystem::path& weights, const std::filesystem::path& database);

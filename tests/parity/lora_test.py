@@ -64,6 +64,21 @@ def test_optimizer_and_gradients_take_the_trained_share_and_no_more(place, base)
         assert 0 < peaks["lora"][category] <= (share + 0.01) * peaks["full"][category], (category, share, peaks)
 
 
+def test_an_adapter_is_taken_up_by_another_run_bit_for_bit_on_its_own_base_alone(place, base):
+    place.run(**LORA, adapter__dora=True)
+    first = place.log.folder()
+    too_small_to_matter = {"optimizer__lr": 1e-30, "train__steps": 1, "parallel__processes": 1, "adapter__dora": True}
+    for weights in ("run:trial", str(first / "adapter")):
+        place.run(**LORA | too_small_to_matter, adapter__weights=weights)
+        assert_tensors_equal(adapter_tensors(place.log.folder()), adapter_tensors(first))
+    refused = place.run(**LORA, adapter__weights=str(first / "adapter"), wanted=4).err
+    assert "option dora is true, here it is false" in refused
+    save_file(filled(POLICY, seed=4).state_dict(), place.folder / "weights.safetensors")
+    refused = place.run(**LORA, adapter__dora=True, adapter__weights=str(first / "adapter"), wanted=4).err
+    fingerprint = json.loads((first / "adapter/adapter.json").read_text())["base_fingerprint"]
+    assert fingerprint in refused and "here it is" in refused
+
+
 def test_a_target_that_is_none_names_the_nearest(place):
     ended = place.run(adapter__plugin="lora", adapter__targets=["wq", "wx"], wanted=2)
     assert '"wx"' in ended.err and 'did you mean "wq"?' in ended.err
