@@ -176,7 +176,7 @@ TEST_F(PluginOptions, MayBeRefusedDownToTheLetter) {
     return refused(with(small, "\"baseline\"", "\"formula\"\nweight = " + value));
   };
   expect_in_order(told("\"1 - ?\""), {"a.toml:4:15: [pipeline] weight: unknown name \"??\"", "    weight = \"1 - ?\"\n",
-                                      "    " + std::string(14, ' ') + "^\n"});
+                                      "    " + std::string(14, ' ') + "^"});
   expect_in_order(told("'1 - ?'"), {"a.toml:4:15:"});
   expect_in_order(told("\"\\u00e9\\t\\\"é ?\""), {"a.toml:4:23:"});
   expect_in_order(told("\"\"\"\n  1\n  - ?\"\"\""), {"a.toml:6:5:", "      - ?"});
@@ -184,7 +184,7 @@ TEST_F(PluginOptions, MayBeRefusedDownToTheLetter) {
   expect_in_order(told("'''a\r\n?'''"), {"a.toml:5:1:"});
   expect_in_order(refused(with(small, "baseline", "formula"), {"pipeline.weight=1-?"}),
                   {"--set pipeline.weight=1-?: [pipeline] weight:", "    --set pipeline.weight=1-?\n",
-                   "    " + std::string(24, ' ') + "^\n"});
+                   "    " + std::string(24, ' ') + "^"});
   expect_in_order(
       refused(with(small, "baseline", "shuffled") + "[pipeline.inner]\nplugin = \"formula\"\nweight = \"?\"\n"),
       {"a.toml:17:11: [pipeline.inner] weight: unknown name"});
@@ -199,11 +199,11 @@ TEST_F(PluginOptions, OfAWrapperComeWithTheInnerOnes) {
   EXPECT_EQ(e.inner->plugin, "formula");
   EXPECT_EQ(std::get<double>(e.inner->options.at("low")), 0.0);
   expect_in_order(refused(small + "[pipeline.inner]\nplugin = \"formula\"\nweight = \"ce\"\n"),
-                  {"a.toml:15:2: pipeline \"baseline\" is laid over no other one", "remove [pipeline.inner]"});
+                  {"a.toml:15:11: pipeline \"baseline\" is laid over no other one", "remove [pipeline.inner]"});
   expect_in_order(refused(wrapper, {"pipeline.inner.plugin=shuffled"}),
                   {"found the wrapper \"shuffled\", wanted a weighting"});
   expect_in_order(refused(wrapper, {"pipeline.inner.plugin=critic"}), {"found the objective \"critic\""});
-  expect_in_order(refused(wrapper + "[pipeline.inner]\nlow = 1\n"), {"a.toml:15:2: [pipeline.inner] lacks plugin"});
+  expect_in_order(refused(wrapper + "[pipeline.inner]\nlow = 1\n"), {"a.toml:15:11: [pipeline.inner] lacks plugin"});
   expect_in_order(refused(wrapper, {"pipeline.inner.plugin=formula", "pipeline.inner.wieght=ce"}),
                   {"unknown option \"wieght\" of pipeline \"formula\"", "did you mean \"weight\"?"});
   expect_in_order(refused(wrapper, {"pipeline.inner=3"}), {"\"pipeline.inner\" is a table"});
