@@ -31,6 +31,7 @@ class WindowBatches final : public BatchSource {
       micro.windows[size_t(b)] = order_.window(position);
       windows_.read(micro.windows[size_t(b)], tokens.mutable_data_ptr<int64_t>() + b * S);
       kind[b].fill_(2);
+      micro.tokens += S;
       micro.answers += S;
       for (int64_t k = 1; k <= request_.heads; ++k) micro.counts[size_t(k - 1)] += std::max<int64_t>(0, S - k);
     }

@@ -20,6 +20,7 @@ struct MicroBatch {
   Batch batch;
   at::Tensor targets;              ///< [B,S] bool: tokens that are to be predicted
   std::vector<int64_t> counts;     ///< [H] valid targets of each head, here
+  int64_t tokens = 0;              ///< without padding, here
   int64_t answers = 0;             ///< tokens of kind "answer", here
   int64_t pairs = 0;               ///< right and wrong answers in neighbouring rows, here
   std::vector<int64_t> positions;  ///< of the sequences in the run's order; -1 for padding

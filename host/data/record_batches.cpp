@@ -71,7 +71,7 @@ class RecordBatches final : public BatchSource {
   }
 
   int64_t length_of(const std::vector<int64_t>& found) const {
-    int64_t longest = 1;
+    int64_t longest = request_.heads + 1;  // so that every head has a source
     for (const int64_t record : found)
       if (record >= 0) longest = std::max<int64_t>(longest, records_.entries()[size_t(record)].length);
     return std::min((longest + length_step - 1) / length_step * length_step, sequence_length_);
@@ -79,6 +79,7 @@ class RecordBatches final : public BatchSource {
 
   /// Head k's targets: those at position k or later, which have a source k before them.
   void count_in(const RecordEntry& entry, MicroBatch& micro) const {
+    micro.tokens += entry.length;
     micro.answers += entry.answer();
     const int64_t first = request_.prompts ? 0 : entry.prompt;
     for (int64_t k = 1; k <= request_.heads; ++k)

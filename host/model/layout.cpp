@@ -83,8 +83,10 @@ class Builder {
         const Init init = slot.name == slots.back().name
                               ? Init{}
                               : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
-        parameters.push_back({slot.name + ".weight", {slot.out, slot.in}, init, true, request_.adapter != nullptr});
-        parameters.push_back({slot.name + ".bias", {1, slot.out}, init, false, request_.adapter != nullptr});
+        const bool trains = request_.adapter != nullptr;
+        const double lr_scale = request_.value_head_lr_scale;
+        parameters.push_back({slot.name + ".weight", {slot.out, slot.in}, init, true, trains, lr_scale});
+        parameters.push_back({slot.name + ".bias", {1, slot.out}, init, false, trains, lr_scale});
       }
     }
     unit("value_heads", std::move(parameters));

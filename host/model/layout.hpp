@@ -46,6 +46,7 @@ struct LayoutRequest {
   const Adapter* adapter = nullptr;  ///< null: nothing trains
   std::vector<ValueHead> value_heads;
   bool decay_norms = false;
+  double value_head_lr_scale = 1;  ///< learning rate of the value heads, in parts of the optimizer's
 };
 
 /// Units in the order of the forward pass: tok_embeddings, trunk blocks, heads, norm, output, value heads, adapter.

@@ -12,6 +12,7 @@ namespace wmtp {
 
 struct StepCounts {
   std::vector<int64_t> targets;  ///< [H] valid targets of each head
+  int64_t tokens = 0;            ///< without padding
   int64_t answers = 0;           ///< tokens of kind "answer"
   int64_t pairs = 0;
 };

@@ -100,16 +100,14 @@ StepReport Trainer::step() {
     optimizer_.drop_gradients();
   }
   state_.step = number;
-  const int64_t step_tokens = channels_.size() * experiment_.train.gradient_accumulation *
-                              experiment_.train.batch_size * experiment_.train.sequence_length;
-  state_.tokens += step_tokens;
+  state_.tokens += counts.tokens;
 
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report_metrics(totals, counts.targets, norm, report);
   report.metrics["train/lr"] = lr;
   report.metrics["train/tokens"] = double(state_.tokens);
   report.metrics["perf/step_seconds"] = seconds;
-  report.metrics["perf/tokens_per_second"] = double(step_tokens) / seconds;
+  report.metrics["perf/tokens_per_second"] = double(counts.tokens) / seconds;
   report.metrics["perf/communication_exposed"] = waited_seconds() - waited;
   for (const MicroBatch& micro : micros)
     report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());

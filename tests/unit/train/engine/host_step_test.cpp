@@ -14,7 +14,7 @@ constexpr int64_t num_sequences = 2, positions = 6, num_heads = 3;
 class HostStepTest : public testing::Test {
  protected:
   HostStepTest() : windows_(random_windows(1, positions, 50)) {
-    step_.begin_step(1, {{7, 7, 7}, 20, 0}, totals_);
+    step_.begin_step(1, {{7, 7, 7}, 24, 20, 0}, totals_);
   }
   MicroBatch micro_of(const std::vector<int64_t>& at_positions) const {
     BatchRequest request;
@@ -137,7 +137,7 @@ TEST_F(HostStepTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUnifor
   step_.begin_micro_batch(micro, {});
   step_.enter(moment(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
   const Tensor first = step_.uniform(0), other_stream = step_.uniform(1);
-  step_.begin_step(2, {{1, 1, 1}, 3, 0}, totals_);
+  step_.begin_step(2, {{1, 1, 1}, 4, 3, 0}, totals_);
   const Tensor next_step = step_.uniform(0);
   EXPECT_FALSE(at::equal(first, other_stream));
   EXPECT_FALSE(at::equal(first, next_step));
@@ -161,7 +161,7 @@ TEST_F(HostStepTest, StateLivesOnAndBeginsAsItWasFirstGiven) {
   const Tensor first = at::zeros({2});
   step_.state("mean", first).add_(1.5);
   EXPECT_TRUE(at::equal(first, at::zeros({2}))) << "the plugin's own tensor is left alone";
-  step_.begin_step(2, {{1, 1, 1}, 3, 0}, totals_);
+  step_.begin_step(2, {{1, 1, 1}, 4, 3, 0}, totals_);
   EXPECT_TRUE(at::equal(step_.state("mean", at::zeros({2})), at::full({2}, 1.5)));
   EXPECT_TRUE(at::equal(states_.at("mean"), at::full({2}, 1.5)));
 }
