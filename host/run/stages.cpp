@@ -41,7 +41,8 @@ std::string to_text(const Stages& stages) {
 Stages stages_from_text(const std::string& text) {
   try {
     Stages stages;
-    for (const auto& [table, stage] : nlohmann::json::parse(text).items())
+    const auto json = nlohmann::json::parse(text);
+    for (const auto& [table, stage] : json.items())
       stages[table] = {stage.at("config_hash").get<std::string>(), stage.at("model").get<std::string>()};
     return stages;
   } catch (const nlohmann::json::exception& error) {

@@ -5,6 +5,7 @@ import json
 import time
 
 import pytest
+from paths import TEST_PLUGINS
 
 
 def best_seconds(place, *arguments, wanted=0, trials=8):
@@ -74,6 +75,12 @@ def test_plugins_can_be_listed_and_inspected(place):
     shown = place.host("plugins", "inspect", "rho1").out
     assert all(word in shown for word in ("keep", "0.6", "mode", "signed", "absolute", "difficult"))
     place.host("plugins", "inspect", "rho2", wanted=3)
+    assert "reads   policy.loss and reference.loss" in shown
+    wrapper = place.host("plugins", "inspect", "doubled", env={"WMTP_PLUGIN_PATH": TEST_PLUGINS}).out
+    assert "(wrapper)" in wrapper and "[pipeline.inner]" in wrapper
+    objective = place.host("plugins", "inspect", "value_objective", "--json", env={"WMTP_PLUGIN_PATH": TEST_PLUGINS}).out
+    assert json.loads(objective)["needs"] == {"reads": ["policy.value:return"], "heads": ["return (linear)"],
+                                              "pairs": False, "prompts": False}
 
 
 @pytest.mark.parametrize("arguments", [("runs", "list"), ("--help",), ("plugins", "list")])

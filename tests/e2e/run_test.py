@@ -5,6 +5,7 @@ import tomllib
 import pytest
 from checkpoint import model_tensors
 from experiment import experiment
+from paths import TEST_PLUGINS
 
 TEXT = {"kind": "text", "files": ["corpus/**/*.py"], "tokenizer": {"kind": "byte"}}
 
@@ -106,6 +107,49 @@ def test_a_stage_runs_first_and_only_once(place):
 
     place.run("--set", "optimizer.lr=0.002", **changes)
     assert names().count("reference") == 1, "another policy, the same stage"
+
+
+def test_a_stage_that_two_tables_name_runs_once_and_gives_both_its_model(place):
+    place.write({**experiment(train__steps=3), "name": "base"}, "base.toml")
+    changes = {"pipeline": {"plugin": "rho1", "keep": 0.6}, "reference__experiment": "base.toml",
+               "model__experiment": "base.toml", "train__steps": 1, "optimizer__lr": 1e-12,
+               "optimizer__weight_decay": 0.0}
+    ended = place.run(**changes)
+    assert sorted(row["name"] for row in place.log.runs()) == ["base", "trial"]
+    assert "model and reference: base.toml runs first" in ended.err, ended
+    trained = model_tensors(place.log.folder(place.log.newest("trial")["id"]))
+    for name, tensor in model_tensors(place.log.folder(place.log.newest("base")["id"])).items():
+        assert (trained[name] - tensor).abs().max() < 1e-6, name
+    ended = place.run(**changes)
+    assert "model and reference: run" in ended.err and "is reused" in ended.err, ended
+
+
+def test_stages_of_stages_run_deepest_first_each_once(place):
+    place.write({**experiment(train__steps=1), "name": "base"}, "base.toml")
+    place.write({**experiment(train__steps=1, model__experiment="base.toml"), "name": "middle"}, "middle.toml")
+    changes = {"pipeline": {"plugin": "rho1", "keep": 0.6}, "reference__experiment": "middle.toml",
+               "model__experiment": "base.toml", "train__steps": 1}
+    told = place.host("run", place.write(**changes), "--dry-run").err
+    assert told.count("base.toml would run first") == 1 and told.count("middle.toml would run first") == 1, told
+    place.run(**changes)
+    assert [row["name"] for row in place.log.runs()] == ["base", "middle", "trial"]
+
+
+def test_a_wrapper_weighs_what_its_inner_weighting_says(place):
+    env = {"WMTP_PLUGIN_PATH": TEST_PLUGINS}
+    place.run(train__steps=1)
+    plain = place.log.losses()[1]
+    place.run(train__steps=1, env=env, pipeline={"plugin": "doubled", "inner": {"plugin": "baseline"}})
+    assert place.log.losses()[1] == pytest.approx(2 * plain, rel=1e-6)
+    run = place.log.newest()
+    plugins = place.log.query(f"SELECT kind, name FROM run_plugins WHERE run_id = {run['id']} ORDER BY kind")
+    assert [(p["kind"], p["name"]) for p in plugins] == [("adapter", "full"), ("inner", "baseline"),
+                                                         ("pipeline", "doubled")]
+    assert tomllib.loads(run["resolved_toml"])["pipeline"]["inner"]["plugin"] == "baseline"
+    place.run(train__steps=1, env=env, pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "by": "loss"}})
+    place.run(train__steps=1, env=env, pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "by": "nothing"}})
+    hashes = {row["config_hash"] for row in place.log.runs()}
+    assert len(hashes) == 4, "the inner plugin and its options are part of what a run is"
 
 
 def test_a_finished_run_gives_its_weights_by_name(place):

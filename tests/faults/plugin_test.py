@@ -65,7 +65,7 @@ def test_a_library_of_another_name_is_refused(place):
 
 
 UNDESCRIBED = [
-    ("other_sdk", [r"0[._]99", r"0[._]1\b"]),
+    ("other_sdk", [r"0[._]99", r"0[._]2\b"]),
     ("no_entry", ["entry"]),
     ("aborts", ["abort|signal|SIGABRT"]),
     ("exits", ["exit|ended|answer"]),
@@ -124,3 +124,36 @@ def test_the_list_shows_a_bad_library_with_its_problem_and_goes_on(place):
     (pipelines(place) / "words.so").write_text("these are only words\n")
     ended = place.host("plugins", "list", env=own_path(place))
     assert "words" in ended.out + ended.err and "rho1" in ended.out
+
+
+def test_a_value_that_the_plugin_refuses_is_told_with_its_letter(place):
+    ended = place.refuse(2, r"experiment\.toml:\d+:12: \[pipeline\] marks: no mark is called x", env=OURS,
+                         pipeline={"plugin": "chosen", "marks": "abxc"})
+    shown, caret = ended.err.splitlines()[-2:]
+    assert shown[caret.index("^")] == "x", ended
+    place.refuse(2, r"\[pipeline\] low: above high", env=OURS, pipeline={"plugin": "chosen", "low": 3.0, "high": 2.0})
+    place.refuse(2, r"\[pipeline\.inner\] low: above high", env=OURS,
+                 pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "low": 3.0, "high": 2.0}})
+    assert not (place.folder / "runs").exists()
+
+
+def test_what_a_plugin_needs_follows_from_its_options(place):
+    place.refuse(2, r"\"chosen\" reads reference\.loss, but there is no \[reference\]", env=OURS,
+                 pipeline={"plugin": "chosen", "by": "excess"})
+    place.refuse(2, r"\"chosen\" reads value\.value, but there is no \[value\]", env=OURS,
+                 pipeline={"plugin": "chosen", "by": "value"})
+    place.refuse(2, r"reads nothing of a reference with these options", env=OURS, reference__weights="run:x",
+                 pipeline={"plugin": "chosen", "by": "loss"})
+    place.refuse(2, r"needs pairs of a right and a wrong answer", env=OURS, pipeline={"plugin": "chosen", "pairs": True})
+    place.refuse(2, r"\"doubled\" over \"chosen\" reads reference\.loss", env=OURS,
+                 pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "by": "excess"}})
+
+
+def test_a_wrapper_and_an_inner_weighting_go_together(place):
+    place.refuse(2, r"\"doubled\" is laid over another weighting", env=OURS, pipeline={"plugin": "doubled"})
+    place.refuse(2, r"\"chosen\" is laid over no other one", env=OURS,
+                 pipeline={"plugin": "chosen", "inner": {"plugin": "baseline"}})
+    place.refuse(2, r"found the wrapper \"doubled\"", env=OURS,
+                 pipeline={"plugin": "doubled", "inner": {"plugin": "doubled"}})
+    place.refuse(3, r"no pipeline 'basline'", "baseline", env=OURS,
+                 pipeline={"plugin": "doubled", "inner": {"plugin": "basline"}})
