@@ -92,7 +92,7 @@ TEST_F(BadPlugins, GoodOnesAreDescribedByTheProgram) {
   const Catalog catalog({plugins()});
   EXPECT_EQ(catalog.describe("pipeline", "value_objective").role, "objective");
   EXPECT_EQ(catalog.describe("adapter", "small_lora").options.size(), 2U);
-  EXPECT_EQ(catalog.describe("pipeline", "rho1").options.size(), 3U);
+  EXPECT_EQ(catalog.describe("pipeline", "rho1").options.size(), 5U);
 }
 
 }  // namespace

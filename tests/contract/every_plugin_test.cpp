@@ -77,7 +77,8 @@ TEST(ValueObjective, IsAMeanOverTheValidPositionsThatCanBeDifferentiated) {
   EXPECT_EQ(description.role, "objective");
   EXPECT_EQ(description.needs->reads, std::vector<std::string>{"policy.value:return"});
   const auto objective = create_objective(description, {});
-  FakeStep step(at::tensor(std::vector<int64_t>{1, 1, 0}).to(at::kBool).reshape({1, 3, 1}).expand({1, 3, 4}));
+  FakeStep step(at::tensor(std::vector<int64_t>{1, 1, 0}).to(at::kBool).reshape({1, 3}));
+  step.batch_in_hand.kind = at::tensor(std::vector<int64_t>{2, 2, 0}).to(at::kByte).reshape({1, 3});
   step.signals["policy.value:return"] = at::tensor(std::vector<float>{3, 0, 50}).reshape({1, 3});
   const Tensor loss = objective->loss(step);
   EXPECT_FLOAT_EQ(loss.item<float>(), (4 + 1) / 2.0F);

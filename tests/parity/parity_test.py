@@ -77,7 +77,7 @@ def test_losses_and_parameters_equal_pytorch(place, case):
 def test_losses_and_adapters_equal_pytorch(place, case):
     shape, recipe = CASES[case]
     wanted = train_reference(place.folder, shape, recipe)
-    place.run(env=OURS, **changes_for(shape, recipe))
+    place.run(**changes_for(shape, recipe))
     assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
     trained = {name: value for name, value in wanted.parameters.items() if name in wanted.first_gradients}
     assert_tensors_close(adapter_tensors(place.log.folder()), trained, CLOSE)
