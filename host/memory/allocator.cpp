@@ -1,9 +1,12 @@
 // Blocks carry a 64-byte header (size, category) before the tensor's bytes. Sizes are rounded up to classes, eight
 // between two powers of two, so that tensors whose sizes differ a little from step to step (the tokens that a pipeline
-// keeps) use the same blocks again. A freed block waits in its class's list for the next request of that class.
+// keeps) use the same blocks again. A freed block waits in its class's list for the next request of that class. Where
+// sizes change much (records of many lengths), such blocks would pile up: once all blocks together are well above what
+// was ever in use, a request takes a waiting block of a class a little larger, or waiting blocks are given back first.
 #include "memory/allocator.hpp"
 
 #include <c10/core/CPUAllocator.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,9 +24,14 @@ constexpr size_t header_bytes = 64;
 constexpr size_t smallest = 64;
 constexpr int steps_bits = 3;  // eight classes between two powers of two
 constexpr size_t num_classes = size_t(64) << steps_bits;
+constexpr size_t lending_classes = 4;  // up to half as much again
+constexpr double most_held = 1.4;      // in parts of the peak in use
+constexpr int64_t always_held = int64_t{64} << 20;
 
 struct Header {
   size_t size;
+  size_t index;     ///< of its class
+  size_t capacity;  ///< bytes behind the header
   int category;
   Header* next;  ///< in a list of free blocks
 };
@@ -97,24 +105,45 @@ class CountingAllocator final : public c10::Allocator {
 
   Header* take(size_t size) {
     const SizeClass wanted = class_of(size);
-    {
-      const std::lock_guard lock(mutex_);
-      if (Header* header = free_[wanted.index]) {
-        free_[wanted.index] = header->next;
-        return header;
-      }
+    const std::lock_guard lock(mutex_);
+    if (Header* header = pop(wanted.index)) return header;
+    const auto bytes = int64_t(header_bytes + wanted.capacity);
+    const int64_t limit = int64_t(most_held * double(peak_total_.load())) + always_held;
+    if (held_ + bytes > limit) {
+      for (size_t larger = 1; larger <= lending_classes && wanted.index + larger < num_classes; ++larger)
+        if (Header* header = pop(wanted.index + larger)) return header;
+      give_back_until(limit - bytes);
     }
-    void* memory = std::aligned_alloc(header_bytes, header_bytes + wanted.capacity);
-    if (!memory) throw std::bad_alloc();
-    return static_cast<Header*>(memory);
+    auto* header = static_cast<Header*>(std::aligned_alloc(header_bytes, size_t(bytes)));
+    if (!header) throw std::bad_alloc();
+    held_ += bytes;
+    header->index = wanted.index;
+    header->capacity = wanted.capacity;
+    return header;
+  }
+
+  Header* pop(size_t index) {
+    Header* header = free_[index];
+    if (header) free_[index] = header->next;
+    return header;
+  }
+
+  /// To the system, the largest first, until no more than `target` bytes are held or none waits.
+  void give_back_until(int64_t target) {
+    for (size_t index = num_classes; index-- > 0 && held_ > target;)
+      while (held_ > target) {
+        Header* header = pop(index);
+        if (!header) break;
+        held_ -= int64_t(header_bytes + header->capacity);
+        std::free(header);
+      }
   }
 
   void give(Header* header) {
     count(header->category, -int64_t(header->size));
     const std::lock_guard lock(mutex_);
-    Header*& list = free_[class_of(header->size).index];
-    header->next = list;
-    list = header;
+    header->next = free_[header->index];
+    free_[header->index] = header;
   }
 
   void count(int category, int64_t bytes) {
@@ -124,6 +153,7 @@ class CountingAllocator final : public c10::Allocator {
 
   std::mutex mutex_;
   std::array<Header*, num_classes> free_{};
+  int64_t held_ = 0;  ///< bytes of all blocks, in use or waiting
   std::array<std::atomic<int64_t>, num_memory_categories> live_{}, peak_{};
   std::atomic<int64_t> live_total_{0}, peak_total_{0}, largest_{0};
 };
@@ -150,7 +180,10 @@ const char* to_string(MemoryCategory category) {
 MemoryScope::MemoryScope(MemoryCategory category) : previous_(current_category) { current_category = category; }
 MemoryScope::~MemoryScope() { current_category = previous_; }
 
-void install_allocator() { c10::SetCPUAllocator(&CountingAllocator::instance(), /*priority=*/100); }
+void install_allocator() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);  // a large block that is given back leaves the process at once
+  c10::SetCPUAllocator(&CountingAllocator::instance(), /*priority=*/100);
+}
 MemoryUsage memory_usage() { return CountingAllocator::instance().usage(); }
 void reset_memory_peak() { CountingAllocator::instance().reset_peak(); }
 int64_t peak_resident_bytes() { return status_kib("VmHWM:"); }

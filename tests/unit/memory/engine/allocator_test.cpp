@@ -151,5 +151,22 @@ TEST(ResidentMemory, GrowsWithWhatIsTouched) {
   EXPECT_GE(peak_resident_bytes(), resident_bytes());
 }
 
+TEST_F(Allocator, BlocksOfManySizesDoNotPileUp) {
+  const int64_t before = resident_bytes(), largest = 256 * megabyte;
+  for (int64_t size = 32 * megabyte; size <= largest; size += 8 * megabyte) bytes(size).fill_(1);  // 4 GB, one by one
+  EXPECT_LT(resident_bytes() - before, 2 * largest);
+}
+
+TEST_F(Allocator, ABlockThatWasLentToASmallerTensorIsWhole) {
+  std::vector<at::Tensor> held;
+  for (int round = 0; round < 3; ++round) {
+    held.clear();
+    for (int64_t i = 0; i < 40; ++i) {
+      held.push_back(bytes((3 + (i + round) % 7) * megabyte).fill_(i));
+    }
+    for (int64_t i = 0; i < 40; ++i) EXPECT_TRUE(held[size_t(i)].eq(i).all().item<bool>());
+  }
+}
+
 }  // namespace
 }  // namespace wmtp
