@@ -102,8 +102,10 @@ class Loader {
     }
     const size_t before = diagnostics_.count();
     Loaded stage = load(request, chain, text);
-    return {std::make_shared<const Experiment>(std::move(stage.experiment)), std::move(stage.needs),
-            diagnostics_.count() == before};
+    const bool is_good = diagnostics_.count() == before;
+    const bool has_objective = is_good && describe_("pipeline", stage.experiment.pipeline.plugin).role == "objective";
+    return {std::make_shared<const Experiment>(std::move(stage.experiment)), std::move(stage.needs), is_good,
+            has_objective};
   }
 
   const DescribePlugin& describe_;

@@ -281,6 +281,12 @@ void check_stage(const Bound& bound, const std::string& table, const LoadedStage
                     "set [model] max_sequence_length in the stage");
   }
   if (table == "model") check_same_shape(place, e.model, stage.model, diagnostics);
+  if (table != "value" && loaded.has_objective) {
+    diagnostics.add(place,
+                    "the stage leaves no head that predicts tokens: found pipeline " + quote(stage.pipeline.plugin) +
+                        ", which trains value heads alone",
+                    "name an experiment whose pipeline is a weighting; a value model stands in [value]");
+  }
   if (table == "value" && loaded.needs && loaded.needs->heads.empty()) {
     diagnostics.add(place,
                     "the stage trains no value head: found pipeline " + quote(stage.pipeline.plugin) +

@@ -18,15 +18,16 @@ void resolve_defaults(Bound& bound);
 /// them, because of a mistake, rules over them are left out.
 void check_rules(const Bound& bound, const std::optional<PluginNeeds>& needs, Diagnostics& diagnostics);
 
-/// A stage, what its pipeline needs, and whether it has no mistake.
+/// A stage, what its pipeline needs and is, and whether it has no mistake.
 struct LoadedStage {
   std::shared_ptr<const Experiment> experiment;
   std::optional<PluginNeeds> needs;
   bool is_good = false;
+  bool has_objective = false;  ///< which trains value heads, and keeps no head that predicts tokens
 };
 
 /// The stage and the table that names it ("model", "reference", "value"): one tokenizer or one vocabulary, room for the
-/// sequences, for [model] the same shape, for [value] a value head.
+/// sequences, for [model] the same shape, for [value] a value head, for the others heads that predict tokens.
 void check_stage(const Bound& bound, const std::string& table, const LoadedStage& stage, Diagnostics& diagnostics);
 
 }  // namespace wmtp

@@ -2,13 +2,21 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "base/sha256.hpp"
+#include "base/text.hpp"
 #include "checkpoint/model_files.hpp"
 #include "run/identity.hpp"
 #include "run/model_options.hpp"
 
 namespace wmtp {
 namespace {
+
+/// All of a shape that the numbers follow from; another head count fits the same tensors.
+std::string text_of(const ModelConfig& shape) {
+  return printed("%lld x %lld, %lld and %lld heads, %lld wide, rope_theta %.17g, norm_eps %.17g",
+                 static_cast<long long>(shape.layers - shape.future_tokens), static_cast<long long>(shape.dim),
+                 static_cast<long long>(shape.heads), static_cast<long long>(shape.kv_heads),
+                 static_cast<long long>(shape.ffn_dim), shape.rope_theta, shape.norm_eps);
+}
 
 /// One of the two tables.
 struct Source {
@@ -49,13 +57,13 @@ class Frozen {
     return std::make_unique<FrozenModel>(std::move(model), chunk_tokens(shape_.vocab_size));
   }
 
-  /// What the numbers follow from: model, data, window length, precision and device.
+  /// What the numbers follow from: weights, shape, data, window length, precision and device.
   FrozenSignals::Stores stores(const Prepared& data) const {
     FrozenSignals::Stores stores;
     if (!source_.config.cache || data.identity.empty()) return stores;
     const std::string model = weights_content_hash(weights_, session_.job().database);
     for (const std::string& signal : source_.wanted) {
-      const std::string key = signal + " of model " + model + ", data " + data.identity + ", windows of " +
+      const std::string key = signal + " of model " + model + " (" + text_of(shape_) + "), data " + data.identity + ", windows of " +
                               std::to_string(experiment_.train.sequence_length) + ", " + to_string(precision()) +
                               " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
       stores[signal] = std::make_unique<SignalStore>(session_.cache_folder() / "signals", key,

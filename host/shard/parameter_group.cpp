@@ -135,8 +135,9 @@ void ParameterGroup::add_rows(int index, const Tensor& rows, const Tensor& value
 
 void ParameterGroup::start_reduce(bool last) {
   TORCH_CHECK(!reduce_, "group ", name_, ": a reduce is under way");
-  if (!whole_gradient_.defined()) return;
-  if (options_.strategy == Strategy::no_shard && !last) return;
+  if (!trains_) return;
+  if (options_.strategy == Strategy::no_shard && !last && channels_.size() > 1) return;
+  gradient_buffer();  // a rank to which nothing was written takes part all the same
   int64_t end = 0;  // what nothing was written to, and the padding, must count as zero
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Placed& placed = parameters_[i];

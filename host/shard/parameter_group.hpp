@@ -69,10 +69,11 @@ class ParameterGroup final : public WeightStore {
   void add_gradient(int index, const at::Tensor& value) override;
   void add_rows(int index, const at::Tensor& rows, const at::Tensor& values) override;
 
-  // Gradients of a micro-batch. `last`: of the step; no_shard reduces then only.
+  // Gradients of a micro-batch, zero where nothing was written; none when nothing trains. `last`: of the step; no_shard
+  // reduces then only.
   void start_reduce(bool last);
   void finish_reduce();
-  /// This rank's part of the summed gradient (fp32, like the master shard); undefined when the step gave none.
+  /// This rank's part of the summed gradient (fp32, like the master shard); undefined before a reduce.
   const at::Tensor& gradient() const { return gradient_; }
   void drop_gradient();
 

@@ -7,36 +7,38 @@ using at::Tensor;
 FrozenSignals::FrozenSignals(std::string model, std::set<std::string> wanted, Build build, Stores stores)
     : model_(std::move(model)), wanted_(std::move(wanted)), build_(std::move(build)), stores_(std::move(stores)) {}
 
-bool FrozenSignals::lacks(const MicroBatch& micro) const {
-  if (stores_.empty()) return true;
+std::optional<FrozenSignals::Signals> FrozenSignals::kept(const MicroBatch& micro) const {
+  if (stores_.empty()) return std::nullopt;
+  Signals signals;
   for (const auto& [name, store] : stores_) {
-    std::vector<float> values(size_t(store->values_per_window()));
-    for (const int64_t window : micro.windows)
-      if (window >= 0 && !store->read(window, values.data())) return true;
+    const std::optional<Tensor> signal = read(*store, micro);
+    if (!signal) return std::nullopt;
+    signals[model_ + "." + name] = *signal;
   }
-  return false;
+  return signals;
 }
 
-void FrozenSignals::add(const MicroBatch& micro, bool compute, std::map<std::string, Tensor>& signals) {
-  if (!compute) {
-    for (const auto& [name, store] : stores_) signals[model_ + "." + name] = kept(*store, micro);
-    return;
-  }
+FrozenSignals::Signals FrozenSignals::computed(const MicroBatch& micro) {
   if (!frozen_) frozen_ = build_();
+  Signals signals;
   for (const auto& [name, signal] : frozen_->signals(micro.batch, wanted_)) {
     if (wanted_.count(name) == 0) continue;
     signals[model_ + "." + name] = signal;
     if (const auto store = stores_.find(name); store != stores_.end()) keep(*store->second, micro, signal);
   }
+  return signals;
 }
 
-Tensor FrozenSignals::kept(const SignalStore& store, const MicroBatch& micro) const {
+std::optional<Tensor> FrozenSignals::read(const SignalStore& store, const MicroBatch& micro) const {
   const int64_t B = micro.batch.tokens.size(0), S = micro.batch.tokens.size(1);
   Tensor signal = at::zeros({B, S}, at::kFloat);
   std::vector<float> values(size_t(store.values_per_window()));
-  for (int64_t b = 0; b < B; ++b)
-    if (micro.windows[size_t(b)] >= 0 && store.read(micro.windows[size_t(b)], values.data()))
-      std::copy_n(values.begin(), S, signal.mutable_data_ptr<float>() + b * S);
+  for (int64_t b = 0; b < B; ++b) {
+    const int64_t window = micro.windows[size_t(b)];
+    if (window < 0) continue;
+    if (!store.read(window, values.data())) return std::nullopt;
+    std::copy_n(values.begin(), S, signal.mutable_data_ptr<float>() + b * S);
+  }
   return signal.to(micro.batch.tokens.device());
 }
 

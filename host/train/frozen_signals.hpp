@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -24,14 +25,15 @@ class FrozenSignals {
   /// nothing is to be kept. `build` is called at most once, on all ranks together.
   FrozenSignals(std::string model, std::set<std::string> wanted, Build build, Stores stores);
 
-  /// Whether this rank has to compute something for these windows.
-  bool lacks(const MicroBatch& micro) const;
-  /// Adds "reference.loss" and so on, [B,S] each. `compute`: some rank lacks some window of this micro-batch, so all of
-  /// them compute. [all ranks, with the same `compute`]
-  void add(const MicroBatch& micro, bool compute, std::map<std::string, at::Tensor>& signals);
+  /// "reference.loss" and so on, [B,S] each.
+  using Signals = std::map<std::string, at::Tensor>;
+  /// As they were kept; nothing when this rank lacks some window of these. [each rank, no communication]
+  std::optional<Signals> kept(const MicroBatch& micro) const;
+  /// Asks the model, and keeps what it says: when some rank lacks something. [all ranks, collective]
+  Signals computed(const MicroBatch& micro);
 
  private:
-  at::Tensor kept(const SignalStore& store, const MicroBatch& micro) const;
+  std::optional<at::Tensor> read(const SignalStore& store, const MicroBatch& micro) const;
   void keep(SignalStore& store, const MicroBatch& micro, const at::Tensor& signal) const;
   std::string model_;
   std::set<std::string> wanted_;

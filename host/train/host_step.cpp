@@ -45,11 +45,21 @@ Tensor HostStep::policy_value(const Read& read) const {
   return leaf == leaves_.end() ? Tensor() : leaf->second;
 }
 
+/// Ranks have different numbers of tokens, so of chunks: their questions would not meet.
+Across& HostStep::across() {
+  if (moment_.when == When::token)
+    throw Error(ExitStatus::plugin, "plugin asks for across() at When::token; use When::head");
+  return across_;
+}
+
 Tensor HostStep::get(const Read& read) {
   const std::string name = read.model + "." + read.what;
   if (name == "policy.loss" && moment_.policy_loss.defined()) return moment_.policy_loss;
   if (name == "policy.entropy" && moment_.policy_entropy.defined()) return moment_.policy_entropy;
   if (const Tensor value = policy_value(read); value.defined()) return value.detach();
+  const bool over_values = moment_.when == When::before && moment_.valid.dim() == 2;
+  if (over_values && read.model == "reference")
+    throw Error(ExitStatus::plugin, "plugin reads " + name + " in a loss over value heads; there are values alone");
   if (const auto frozen = frozen_.find(name); frozen != frozen_.end())
     return read.model == "value" ? frozen->second : at_this_moment(frozen->second);
   throw Error(ExitStatus::plugin,

@@ -42,7 +42,7 @@ class HostStep final : public Step {
   void enter(Moment moment) { moment_ = std::move(moment); }
 
   const Batch& batch() const override { return micro_->batch; }
-  Across& across() override { return across_; }
+  Across& across() override;
   int64_t number() const override { return number_; }
   int64_t head() const override { return moment_.head; }
   int64_t heads() const override { return config_.heads; }

@@ -20,6 +20,9 @@ bool declares(const Needs& needs, const std::string& value) {
 void take_read(PipelineInUse& pipeline, const Read& read, const Experiment& experiment) {
   const std::string what = read.model + "." + read.what;
   const bool of_policy = what == "policy.loss" || what == "policy.entropy";
+  const bool of_frozen = what == "reference.loss" || what == "reference.entropy" || what == "value.value";
+  if (pipeline.objective && (of_policy || of_frozen))
+    refuse(pipeline.name, "it reads " + what + "; an objective reads the value heads that it declares, and no more yet");
   if (what == "reference.loss" || what == "reference.entropy") {
     if (!experiment.reference.given)
       refuse(pipeline.name, "it reads " + what + "; give [reference] experiment or weights");
@@ -28,7 +31,6 @@ void take_read(PipelineInUse& pipeline, const Read& read, const Experiment& expe
     if (!experiment.value.given) refuse(pipeline.name, "it reads " + what + "; give [value] experiment or weights");
     pipeline.value.insert(read.what);
   } else if (of_policy) {
-    if (pipeline.objective) refuse(pipeline.name, "an objective over the policy's tokens is not supported yet");
     if (pipeline.needs.when == When::before)
       refuse(pipeline.name, "it reads " + what + ", which is not there at When::before");
     pipeline.reads_entropy |= read.what == "entropy";

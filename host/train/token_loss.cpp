@@ -76,20 +76,18 @@ TokenLoss::Gradient TokenLoss::after_a_pass_for_losses(const Rows& rows) {
   return {scores.losses, scale * scores.losses, loss_.gradients(rows.hidden, rows.targets, scale, std::move(kept))};
 }
 
+/// A rank without a valid token asks too, for no token: every rank must report the same metrics.
 TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
   std::vector<Tensor> parts;
-  const auto result = loss_.one_pass(
-      rows.hidden, rows.targets,
-      [&](const Scores& chunk, int64_t begin) {
-        const Tensor valid = at::ones_like(chunk.losses, at::kBool);
-        const Weights weights =
-            weigh({When::token, rows.head, valid, chunk.losses, chunk.entropies, begin, rows.index});
-        parts.push_back(coefficients(rows.head, weights.meaning == Weights::Meaning::uniform
-                                                    ? at::ones_like(chunk.losses)
-                                                    : weights.values));
-        return parts.back();
-      },
-      /*sparse=*/false, request());
+  const auto coefficients_of = [&](const Scores& chunk, int64_t begin) {
+    const Tensor valid = at::ones_like(chunk.losses, at::kBool);
+    const Weights weights = weigh({When::token, rows.head, valid, chunk.losses, chunk.entropies, begin, rows.index});
+    parts.push_back(coefficients(rows.head, weights.meaning == Weights::Meaning::uniform ? at::ones_like(chunk.losses)
+                                                                                         : weights.values));
+    return parts.back();
+  };
+  const auto result = loss_.one_pass(rows.hidden, rows.targets, coefficients_of, /*sparse=*/false, request());
+  if (parts.empty()) coefficients_of(result.scores, 0);
   return {result.scores.losses, at::cat(parts) * result.scores.losses, result.d_hidden};
 }
 

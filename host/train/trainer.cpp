@@ -66,17 +66,23 @@ StepReport Trainer::step() {
   const double waited = waited_seconds();
   const int64_t number = state_.step + 1;
   const std::vector<MicroBatch> micros = fetch();
-  std::vector<double> lacks;  // micro-batch by micro-batch: ranks that must ask a frozen model
+  std::vector<std::optional<FrozenSignals::Signals>> kept;  // micro-batch by micro-batch, model by model
+  std::vector<double> lacks;                                // ranks that must ask the model, the same way
   for (const MicroBatch& micro : micros)
-    for (const auto& signals : frozen_) lacks.push_back(signals->lacks(micro) ? 1 : 0);
+    for (const auto& frozen : frozen_) {
+      kept.push_back(frozen->kept(micro));
+      lacks.push_back(kept.back() ? 0 : 1);
+    }
   const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &lacks);
 
   StepTotals totals = empty_totals();
   host_step_.begin_step(number, counts, totals);
   for (size_t i = 0; i < micros.size(); ++i) {
-    std::map<std::string, at::Tensor> signals;
-    for (size_t f = 0; f < frozen_.size(); ++f)
-      frozen_[f]->add(micros[i], lacks[i * frozen_.size() + f] > 0, signals);
+    FrozenSignals::Signals signals;
+    for (size_t f = 0; f < frozen_.size(); ++f) {
+      const size_t place = i * frozen_.size() + f;
+      signals.merge(lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : std::move(*kept[place]));
+    }
     host_step_.begin_micro_batch(micros[i], std::move(signals));
     micro_step_.run(micros[i], number, counts, i + 1 == micros.size(), totals);
   }
@@ -143,7 +149,8 @@ void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t
     targets += count;
   }
   metrics["train/ce"] = ce;
-  const double mean = totals.sum("weight/sum") / targets, square = totals.sum("weight/square") / targets;
+  const double among = std::max(1.0, targets);
+  const double mean = totals.sum("weight/sum") / among, square = totals.sum("weight/square") / among;
   metrics["weights/mean"] = mean;
   metrics["weights/std"] = std::sqrt(std::max(0.0, square - mean * mean));
   metrics["weights/ess"] = square == 0 ? 0.0 : mean * mean / square;

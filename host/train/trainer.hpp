@@ -36,7 +36,7 @@ struct StepReport {
 /// All that changes from step to step and is not a parameter.
 struct TrainerState {
   int64_t step = 0;    ///< optimizer steps made; the data cursor follows from it
-  int64_t tokens = 0;  ///< targets' tokens seen over all ranks
+  int64_t tokens = 0;  ///< tokens seen over all ranks, without padding
   Guard guard;
   std::map<std::string, at::Tensor> pipeline;  ///< the plugin's named state, equal on all ranks
 };

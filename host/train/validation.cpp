@@ -1,5 +1,6 @@
 #include "train/validation.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace wmtp {
@@ -31,7 +32,8 @@ std::map<std::string, double> Validation::run(int64_t number, std::map<std::stri
   const int64_t compared = std::min(request_.sequences, most_tokens_compared / request_.sequence_length);
   Tensor losses = at::zeros({compared, request_.sequence_length}, at::kDouble);
   StepTotals totals;
-  const auto before = states;
+  std::map<std::string, Tensor> before;
+  for (const auto& [name, state] : states) before[name] = pipeline_.objective ? state.clone() : state;
   step_.begin_step(number, counts, totals);
   for (const MicroBatch& micro : micros) {
     step_.begin_micro_batch(micro, {});
@@ -50,11 +52,11 @@ std::map<std::string, double> Validation::run(int64_t number, std::map<std::stri
   return metrics;
 }
 
-/// A sequence matches when the hits among its targets are all of its targets.
+/// A sequence matches when every token of its answer that has one before it is a hit, whatever else is a target.
 void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, StepTotals& totals) const {
-  const Tensor targets = valid_sources(micro.targets, 1).sum(1);
+  const Tensor answers = valid_sources(micro.batch.kind.eq(2), 1), targets = answers.sum(1);
   const Tensor asked = targets.gt(0).logical_and(micro.batch.correct.ne(0));
-  const Tensor matched = asked.logical_and(hits.sum(1).eq(targets));
+  const Tensor matched = asked.logical_and((hits * answers).sum(1).eq(targets));
   const Tensor bins = at::tensor(micro.bins).to(asked.device());
   const auto add = [&](const std::string& name, const Tensor& among) {
     totals.add("matched" + name, matched.logical_and(among).sum());
@@ -88,7 +90,7 @@ std::map<std::string, double> Validation::token_metrics(const StepTotals& totals
   double mean = 0;
   for (size_t k = 0; k < heads; ++k) {
     const std::string head = std::to_string(k + 1);
-    const double loss = totals.sum("valid/" + head) / double(counts.targets[k]);
+    const double loss = totals.sum("valid/" + head) / std::max(1.0, double(counts.targets[k]));
     metrics["valid/ce_head_" + head] = loss;
     mean += loss / double(heads);
   }
@@ -101,10 +103,13 @@ std::map<std::string, double> Validation::token_metrics(const StepTotals& totals
 
 std::map<std::string, double> Validation::token_classes(const Tensor& mine,
                                                         std::map<std::string, Tensor>& states) const {
-  const Tensor now = channels_.sum(mine, "comparing the validation's tokens");
-  const auto [place, is_first] = states.try_emplace(first_losses, now.to(at::kFloat));
+  const Tensor whole = channels_.sum(mine, "comparing the validation's tokens");
+  const auto [place, is_first] = states.try_emplace(first_losses, whole.to(at::kFloat));
   if (is_first) return {};
-  const Tensor valid = now.isnan().logical_not(), change = now - place->second.to(at::kDouble);
+  // Another number of ranks may have taken more sequences, or fewer, from the same beginning.
+  const int64_t both = std::min(whole.size(0), place->second.size(0));
+  const Tensor now = whole.narrow(0, 0, both), then = place->second.narrow(0, 0, both);
+  const Tensor valid = now.isnan().logical_not(), change = now - then.to(at::kDouble);
   const Tensor up = change.gt(unchanged_within), down = change.lt(-unchanged_within);
   const Tensor same = up.logical_or(down).logical_not(), high = now.gt(now.nanmean());
   const double tokens = valid.sum().item<double>();

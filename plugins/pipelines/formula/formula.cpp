@@ -91,7 +91,8 @@ class Formula : public wmtp::Weighting {
     if (program_->reads[formula::head]) signals[formula::head] = at::full({}, head, options);
     if (program_->reads[formula::position])
       signals[formula::position] = at::arange(valid.size(1), options).expand_as(valid);
-    const Tensor weights = formula::run(*program_, signals, valid, &step.across());
+    wmtp::Across* across = program_->has_quantile ? &step.across() : nullptr;
+    const Tensor weights = formula::run(*program_, signals, valid, across);
     return harmless_ ? weights : at::where(valid, weights, 0.0);
   }
 

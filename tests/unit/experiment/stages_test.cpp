@@ -51,6 +51,15 @@ TEST_F(Stages, OfValuesMayHaveAnotherShapeAndTrainAValueHead) {
   expect_in_order(refused(parent), {"a.toml:17:14: the stage trains no value head: found pipeline \"baseline\""});
 }
 
+TEST_F(Stages, OfTheModelAndTheReferenceKeepHeadsThatPredictTokens) {
+  write("b.toml", with(small, "\"baseline\"", "\"critic\"\nloss = \"lambda_return\""));
+  const char* told = "the stage leaves no head that predicts tokens: found pipeline \"critic\"";
+  expect_in_order(refused(with(small, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\n")),
+                  {"a.toml:6:14: ", told});
+  expect_in_order(refused(with(small, "baseline", "rho1") + "[reference]\nexperiment = \"b.toml\"\n"),
+                  {"a.toml:16:14: ", told});
+}
+
 TEST_F(Stages, LeaveOutTheValidationFilesOfAllThatNeedThem) {
   write("b.toml", parent_.substr(0, parent_.find("[reference]")) +
                       "[validation]\nfiles = [\"own/*.py\"]\n[reference]\nexperiment = \"c.toml\"\n");

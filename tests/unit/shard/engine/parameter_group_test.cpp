@@ -185,11 +185,39 @@ TEST(ParameterGroup, AccumulatesOverMicroBatchesUntilTheGradientIsDropped) {
     EXPECT_FALSE(group.gradient().defined());
     group.start_reduce(true);
     group.finish_reduce();
-    EXPECT_FALSE(group.gradient().defined()) << "a step that wrote nothing has no gradient";
+    EXPECT_TRUE(at::equal(group.gradient(), at::zeros({group.shard_size()}))) << "a step that wrote nothing";
+  }
+}
+
+TEST(ParameterGroup, WhatNothingWasWrittenToCountsAsZeroInEveryMicroBatch) {
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard}) {
+    OneRank rank;
+    ParameterGroup group("unit", some_parameters(), {strategy}, rank.channels);
+    for (const bool last : {false, true}) {
+      group.add_gradient(index_of(group, "norm"), at::ones({10}));
+      group.start_reduce(last);
+      group.finish_reduce();
+    }
+    EXPECT_EQ(group.gradient().sum().item<float>(), 20) << to_string(strategy);
   }
 }
 
 class ParameterGroupOnRanks : public testing::TestWithParam<Strategy> {};
+
+TEST_P(ParameterGroupOnRanks, ARankWithoutAGradientTakesPartInTheSum) {
+  Collected gradient;
+  on_ranks(2, [&](Channels& channels) {
+    ParameterGroup group("unit", some_parameters(), {GetParam()}, channels);
+    for (const bool last : {false, true}) {
+      if (channels.rank() == 1) group.add_gradient(index_of(group, "norm"), at::ones({10}));
+      group.start_reduce(last);
+      group.finish_reduce();
+    }
+    gradient.take(group, group.gradient());
+  });
+  EXPECT_TRUE(at::equal(gradient["norm"], at::full({10}, 2.0)));
+  EXPECT_TRUE(at::equal(gradient["first"], at::zeros({100})));
+}
 
 TEST_P(ParameterGroupOnRanks, SumsTheGradientsOfAllRanksAndMicroBatches) {
   for (const int size : {2, 3}) {

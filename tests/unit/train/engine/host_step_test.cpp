@@ -157,6 +157,24 @@ TEST_F(HostStepTest, UniformNumbersAreRefusedWithinTheLoss) {
   EXPECT_THROW(step_.uniform(0), Error);
 }
 
+TEST_F(HostStepTest, QuestionsToAllRanksAreRefusedWithinTheLossWhereTheirChunksDiffer) {
+  const MicroBatch micro = micro_of({0});
+  step_.begin_micro_batch(micro, {});
+  step_.enter(moment(When::token, 1, at::ones({3}, at::kBool)));
+  EXPECT_THROW(step_.across(), Error);
+  step_.enter(moment(When::head, 1, at::ones({1, positions}, at::kBool)));
+  EXPECT_EQ(&step_.across(), &across_);
+}
+
+TEST_F(HostStepTest, ALossOverValueHeadsReadsValuesAlone) {
+  const MicroBatch micro = micro_of({0, 1});
+  const Tensor values = at::randn({2, positions});
+  step_.begin_micro_batch(micro, {{"reference.loss", reference()}, {"value.value", values}});
+  step_.enter(moment(When::before, 0, micro.targets));
+  EXPECT_TRUE(at::equal(step_.get({"value", "value"}), values));
+  EXPECT_THROW(step_.get({"reference", "loss"}), Error);
+}
+
 TEST_F(HostStepTest, StateLivesOnAndBeginsAsItWasFirstGiven) {
   const Tensor first = at::zeros({2});
   step_.state("mean", first).add_(1.5);

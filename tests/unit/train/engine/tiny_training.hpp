@@ -57,19 +57,63 @@ inline Experiment tiny_experiment() {
   return e;
 }
 
+/// A policy of this experiment or, with Heads::first, a reference. `experiment` and `adapter` outlive it.
+inline std::unique_ptr<ShardedModel> tiny_model(const Experiment& experiment, Heads heads, const Adapter* adapter,
+                                                int64_t seed, Channels& channels,
+                                                const std::vector<ValueHead>& value_heads = {}) {
+  ShardedModelRequest request;
+  request.layout.model = &experiment.model;
+  request.layout.heads = heads;
+  request.layout.adapter = adapter;
+  request.layout.value_heads = value_heads;
+  request.options.strategy = experiment.parallel.strategy;
+  request.options.compute = experiment.parallel.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
+  request.positions = experiment.train.sequence_length;
+  auto model = std::make_unique<ShardedModel>(request, channels);
+  model->initialize(seed);
+  return model;
+}
+
+inline PipelineInUse pipeline_of(std::unique_ptr<Weighting> weighting) {
+  PipelineInUse pipeline;
+  pipeline.name = "made by the test";
+  pipeline.needs = weighting->needs();
+  pipeline.weighting = std::move(weighting);
+  for (const Read& read : pipeline.needs.reads) {
+    if (read.model == "reference") pipeline.reference.insert(read.what);
+    pipeline.reads_entropy |= read.model == "policy" && read.what == "entropy";
+  }
+  return pipeline;
+}
+
+inline PipelineInUse pipeline_of(std::unique_ptr<Objective> objective) {
+  PipelineInUse pipeline;
+  pipeline.name = "made by the test";
+  pipeline.needs = objective->needs();
+  pipeline.objective = std::move(objective);
+  return pipeline;
+}
+
+/// What a training is made of besides its pipeline; what is left out is as in every other one.
+struct TinyParts {
+  const Adapter* adapter = nullptr;       ///< none: everything trains
+  const BatchSource* training = nullptr;  ///< none: random windows, which are also validated with
+  const BatchSource* validation = nullptr;
+  int64_t validation_sequences = 4;
+  std::function<FrozenSignals::Stores()> stores = {};  ///< of the reference's signals; none: they are not kept
+  std::function<void()> told_of_build = [] {};         ///< the reference is built
+};
+
 /// Holds the parts; built once, never moved.
 class TinyTraining {
  public:
-  TinyTraining(const Experiment& experiment, std::unique_ptr<Weighting> weighting, Channels& channels)
-      : experiment_(experiment) {
-    pipeline_.name = "made by the test";
-    pipeline_.needs = weighting->needs();
-    pipeline_.weighting = std::move(weighting);
-    for (const Read& read : pipeline_.needs.reads) {
-      if (read.model == "reference") pipeline_.reference.insert(read.what);
-      pipeline_.reads_entropy |= read.model == "policy" && read.what == "entropy";
-    }
-    model_ = model_of(Heads::all, &everything_, experiment_.seed, channels);
+  template <class Plugin>
+  TinyTraining(const Experiment& experiment, std::unique_ptr<Plugin> plugin, Channels& channels,
+               const TinyParts& parts = {})
+      : experiment_(experiment), pipeline_(pipeline_of(std::move(plugin))) {
+    model_ =
+        tiny_model(experiment_, pipeline_.objective ? Heads::none : Heads::all,
+                   parts.adapter ? parts.adapter : &everything_, experiment_.seed, channels, pipeline_.needs.heads);
     const TrainConfig& train = experiment_.train;
     windows_ = random_windows(experiment_.seed, train.sequence_length, experiment_.model.vocab_size);
     BatchRequest request;
@@ -80,32 +124,23 @@ class TinyTraining {
     if (!pipeline_.reference.empty())
       frozen.push_back(std::make_unique<FrozenSignals>(
           "reference", pipeline_.reference,
-          [&] {
-            return std::make_unique<FrozenModel>(model_of(Heads::first, nullptr, experiment_.seed + 1, channels),
-                                                 chunk_tokens(experiment_.model.vocab_size));
+          [this, &channels, told = parts.told_of_build] {
+            told();
+            return std::make_unique<FrozenModel>(
+                tiny_model(experiment_, Heads::first, nullptr, experiment_.seed + 1, channels),
+                chunk_tokens(experiment_.model.vocab_size));
           },
-          FrozenSignals::Stores{}));
-    trainer_ = std::make_unique<Trainer>(experiment_, train.steps, *model_, pipeline_, std::move(frozen),
-                                         TrainerData{source_.get(), source_.get(), 4}, channels);
+          parts.stores ? parts.stores() : FrozenSignals::Stores{}));
+    const BatchSource* training = parts.training ? parts.training : source_.get();
+    trainer_ = std::make_unique<Trainer>(
+        experiment_, train.steps, *model_, pipeline_, std::move(frozen),
+        TrainerData{training, parts.validation ? parts.validation : training, parts.validation_sequences}, channels);
   }
   TinyTraining(const TinyTraining&) = delete;
   Trainer& operator*() { return *trainer_; }
   Trainer* operator->() { return trainer_.get(); }
 
  private:
-  std::unique_ptr<ShardedModel> model_of(Heads heads, const Adapter* adapter, int64_t seed, Channels& channels) {
-    ShardedModelRequest request;
-    request.layout.model = &experiment_.model;
-    request.layout.heads = heads;
-    request.layout.adapter = adapter;
-    request.options.strategy = experiment_.parallel.strategy;
-    request.options.compute = experiment_.parallel.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
-    request.positions = experiment_.train.sequence_length;
-    auto model = std::make_unique<ShardedModel>(request, channels);
-    model->initialize(seed);
-    return model;
-  }
-
   Experiment experiment_;
   Everything everything_;
   PipelineInUse pipeline_;

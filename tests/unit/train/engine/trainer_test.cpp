@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "../../support/ranks.hpp"
+#include "answers.hpp"
 #include "tiny_training.hpp"
 
 namespace wmtp {
@@ -177,6 +178,56 @@ TEST(Trainer, TwoRanksSeeWhatOneRankSees) {
         std::vector<double> losses;
         for (int i = 0; i < 4; ++i) losses.push_back(training->step().loss);
         expect_near(losses, alone, to_string(strategy));
+      });
+    }
+  }
+}
+
+TEST(Trainer, ARankWithoutAValidTokenOrWithoutAWeightTakesPart) {
+  // Every second sequence is a prompt alone, or has no weight.
+  const auto weighting = [](std::optional<When> when) -> std::unique_ptr<Weighting> {
+    if (!when) return baseline();
+    return std::make_unique<Weigh>(Needs{.when = *when, .reads = {{"policy", "loss"}}}, [](Step& step) {
+      step.metric("valid", step.valid().sum(), at::ones({}));
+      return Weights::by_source((1 - step.get({"policy", "loss"}).neg().exp()).square());
+    });
+  };
+  const auto of_even_ones = []() -> std::unique_ptr<Weighting> {
+    return std::make_unique<Weigh>(Needs{}, [](Step& step) {
+      const Tensor even = step.batch().sequence.remainder(2).eq(0).to(at::kFloat);
+      return Weights::by_target(even.unsqueeze(1).expand_as(step.batch().tokens).contiguous());
+    });
+  };
+  Experiment experiment = tiny_experiment();
+  struct Case {
+    std::function<std::unique_ptr<Weighting>()> weighting;
+    bool prompts_alone;
+  };
+  std::vector<Case> cases{{of_even_ones, false}};
+  for (const std::optional<When> when :
+       {std::optional<When>(), std::optional(When::token), std::optional(When::head), std::optional(When::all)})
+    cases.push_back({[=] { return weighting(when); }, true});
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto losses_with = [&](int64_t batch_size, Channels& channels) {
+      Experiment mine = experiment;
+      mine.train.batch_size = batch_size;
+      const test::Answers source(
+          [](int64_t position) {
+            return test::Answer{{3, 1, 4, 1, 5, 9, 2, 6}, position % 2 == 0 ? 3 : 8};
+          },
+          batch_size, 12, 3);
+      TinyTraining training(mine, cases[i].weighting(), channels,
+                            {.training = cases[i].prompts_alone ? &source : nullptr});
+      std::vector<double> losses;
+      for (int step = 0; step < 3; ++step) losses.push_back(training->step().loss);
+      return losses;
+    };
+    OneRank rank;
+    const auto alone = losses_with(2, rank.channels);
+    for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard}) {
+      experiment.parallel.strategy = strategy;
+      test::on_ranks(2, [&](Channels& channels) {
+        expect_near(losses_with(1, channels), alone, ("case " + std::to_string(i)).c_str());
       });
     }
   }

@@ -1,0 +1,71 @@
+"""Models and adapters that do not fit where an experiment puts them: one message with the table, found and wanted."""
+import pytest
+from experiment import experiment
+
+RECORD = '{"instruction": "Add 1 and 2.", "output": "3", "task_id": "t/%d", "is_correct": %s}\n'
+CRITIC = {"plugin": "critic", "loss": "lambda_return", "lambda": 0.95}
+SMALL = {"model__layers": 2, "model__future_tokens": 1, "train__steps": 2}
+
+
+def records(**changes):
+    data = {"kind": "records", "files": ["a.jsonl"], "template": "plain"}
+    return {"data": data, "model__vocab_size": None, **SMALL, **changes}
+
+
+@pytest.fixture
+def place_with_records(place):
+    text = "".join(RECORD % (i, "true" if i % 2 else "false") for i in range(64))
+    (place.folder / "a.jsonl").write_text(text)
+    return place
+
+
+def test_value_weights_of_another_vocabulary_or_width_are_refused(place_with_records):
+    place = place_with_records
+    place.run("--set", "name=critic", pipeline=CRITIC, **records())
+    verifiable = {"pipeline": {"plugin": "verifiable"}, "value__weights": "run:critic"}
+    place.run(**records(**verifiable))
+    place.refuse(4, r"\[value\] .*its vocabulary has \d+ ids, the policy's 512", **SMALL, **verifiable)
+    place.refuse(4, r"tok_embeddings\.weight.* shape \[\d+, 64\], the model has \[\d+, 32\]",
+                 **records(**verifiable, value__model={"dim": 32}))
+
+
+def test_value_weights_without_a_value_head_are_refused(place):
+    place.run("--set", "name=policy", **SMALL)
+    place.refuse(4, r"\[value\] .*wanted a model with one value head, found 0; train one with pipeline critic",
+                 **SMALL, pipeline={"plugin": "verifiable"}, value__weights="run:policy")
+
+
+@pytest.mark.parametrize("table", ["model", "reference"])
+def test_a_critic_gives_no_model_that_predicts_tokens(place_with_records, table):
+    place = place_with_records
+    place.write({**experiment(**records(pipeline=CRITIC)), "name": "critic"}, "critic.toml")
+    pipeline = {"plugin": "rho1"} if table == "reference" else {"plugin": "baseline"}
+    place.refuse(2, r"experiment\.toml:\d+:\d+: the stage leaves no head that predicts tokens: found pipeline .critic",
+                 **records(pipeline=pipeline, **{f"{table}__experiment": "critic.toml"}))
+    assert not place.log.runs(), "the stage was trained first"
+
+
+def test_a_reference_of_another_vocabulary_is_refused(place):
+    place.run("--set", "name=other", **{**SMALL, "data": {"kind": "random"}, "model__vocab_size": 96})
+    place.refuse(4, r"\[reference\] .*its vocabulary has 96 ids, the policy's 512; both must share a tokenizer",
+                 **SMALL, pipeline={"plugin": "rho1"}, reference__weights="run:other")
+
+
+def test_an_adapter_for_another_base_is_refused(place):
+    lora = {"plugin": "lora", "rank": 2}
+    place.run("--set", "name=tuned", adapter=lora, **SMALL)
+    place.run(adapter={**lora, "weights": "run:tuned"}, **SMALL)
+    place.refuse(4, r"the fingerprint of the model it was trained beside is \"[0-9a-f]{16}\", here it is",
+                 adapter={**lora, "weights": "run:tuned"}, seed=8, **SMALL)
+
+
+def test_kept_signals_of_one_shape_are_not_taken_for_another(place):
+    """The same tensors read with other heads are another model."""
+    place.run("--set", "name=other", **SMALL)
+    rho1 = {**SMALL, "pipeline": {"plugin": "rho1"}, "reference__weights": "run:other"}
+    excess = []
+    for heads in (4, 2, 2):
+        place.run(**rho1, reference__model={"heads": heads, "layers": 2, "future_tokens": 1})
+        excess.append(place.log.metric("rho1/excess_mean"))
+    assert excess[0] != excess[1], "what the reference with 4 heads said was taken for the one with 2"
+    assert excess[1] == excess[2]
