@@ -7,7 +7,7 @@ from checkpoint import adapter_tensors, model_tensors
 from compare import assert_losses_close, assert_tensors_close
 from paths import cases
 from reference import Recipe
-from start import POLICY, POLICY_KEYS, RHO1_KEYS, train_reference
+from start import POLICY, POLICY_KEYS, READER, RHO1_KEYS, changes_for, train_reference, write_start
 
 LAYOUTS = {"1x4": (1, 4, 1), "2x2": (2, 2, 1), "4x1": (4, 1, 1), "2x1x2": (2, 1, 2)}
 STRATEGIES = ("no_shard", "shard_grad_op", "full_shard")
@@ -20,7 +20,16 @@ ALL = [("baseline", *other) for other in OTHERS]
 # LoRA with dropout: its draws must follow the sequence, through every layout and when a forward pass runs again.
 ALL += [("lora", *other) for other in OTHERS]
 ALL += [("rho1", *other) for other in OTHERS if LAYOUTS[other[0]][2] == 1]
-SHORT = [case for case in ALL if case[0] == "baseline" or case[1:] in
+# Whitening too runs from micro-batch to micro-batch. Two rows are a pair, so pairs have twice the rows.
+CRITIC = {"loss": "lambda_return", "head": "mlp"}
+VALUES = {"critic": Recipe(pipeline="critic", data="records", options=CRITIC, value_start=0.1),
+          "pairs": Recipe(pipeline="critic", data="pairs", options={"head": "mlp"}, value_start=0.1, sequences=8),
+          "verifiable": Recipe(pipeline="verifiable", data="records", options={"mean_one": "batch"}),
+          "joint": Recipe(pipeline="verifiable", data="records", options={"joint": True}, value_start=0.1)}
+ALL += [(pipeline, *other) for pipeline in ("critic", "pairs") for other in OTHERS]
+ALL += [(pipeline, *other) for pipeline in ("verifiable", "joint") for other in OTHERS if LAYOUTS[other[0]][2] == 1]
+SHORT = [case for case in ALL if case[0] == "baseline" or case[0] in ("critic", "verifiable") and case[1:] in
+         [("4x1", "full_shard", "full"), ("2x2", "full_shard", "none")] or case[0] in ("lora", "rho1") and case[1:] in
          [("2x2", "full_shard", "none"), ("4x1", "shard_grad_op", "none"), ("4x1", "full_shard", "full")]]
 CASES = cases(SHORT, [case for case in ALL if case not in SHORT])
 
@@ -35,6 +44,9 @@ def run(place, pipeline, layout, strategy, checkpointing):
                     "adapter__dora": True, "optimizer__lr": 1e-2, "optimizer__eps": 1e-5}
     if pipeline == "rho1":
         changes |= RHO1_KEYS | POLICY_KEYS
+    if pipeline in VALUES:
+        changes = changes_for(READER, VALUES[pipeline]) | changes
+        changes |= {"pipeline__plugin": VALUES[pipeline].pipeline, "train__batch_size": batch * (1 + (pipeline == "pairs"))}
     place.run(**changes)
     parameters = model_tensors(place.log.folder())
     if pipeline == "lora":
@@ -44,10 +56,18 @@ def run(place, pipeline, layout, strategy, checkpointing):
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
-    """Weights, and token ids of which no one lies on rho-1's threshold."""
-    folder = tmp_path_factory.mktemp("inputs")
-    train_reference(folder, POLICY, Recipe(pipeline="rho1"))
-    return folder
+    """By pipeline, what a run starts from: weights, and data of which no token lies on a threshold. Made once."""
+    made = {}
+
+    def inputs(pipeline):
+        if pipeline not in made:
+            made[pipeline] = tmp_path_factory.mktemp(pipeline)
+            if pipeline == "rho1":
+                train_reference(made[pipeline], POLICY, Recipe(pipeline="rho1"))
+            elif pipeline in VALUES:
+                write_start(made[pipeline], READER, VALUES[pipeline], seed=11)
+        return made[pipeline]
+    return inputs
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +79,7 @@ def first_runs():
 @pytest.mark.soak
 @pytest.mark.parametrize("pipeline, layout, strategy, checkpointing", CASES, ids=["-".join(case) for case in CASES])
 def test_the_layout_does_not_change_the_numbers(place, inputs, first_runs, pipeline, layout, strategy, checkpointing):
-    if pipeline == "rho1":
-        shutil.copytree(inputs, place.folder, dirs_exist_ok=True)
+    shutil.copytree(inputs(pipeline), place.folder, dirs_exist_ok=True)
     if pipeline not in first_runs:
         first_runs[pipeline] = run(place, pipeline, *ONE)
     wanted_losses, wanted_parameters = first_runs[pipeline]

@@ -6,7 +6,7 @@ from checkpoint import adapter_tensors, model_tensors, state_tensors, step_folde
 from compare import assert_losses_close, assert_tensors_close
 from mtp_model import Shape
 from reference import Recipe
-from start import POLICY, RHO1_KEYS, keys_of, train_reference
+from start import POLICY, changes_for, train_reference
 
 GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=experiment.VOCAB, rope_theta=5000.0,
                 norm_eps=1e-6, future_tokens=3)
@@ -25,42 +25,21 @@ CASES = {
     "grouped": (GROUPED, Recipe()),
     "accumulation": (POLICY, Recipe(accumulation=2)),
     "rho1": (POLICY, Recipe(pipeline="rho1")),
-    "rho1-absolute": (POLICY, Recipe(pipeline="rho1", mode="absolute", keep=0.5)),
-    "rho1-difficult": (POLICY, Recipe(pipeline="rho1", mode="difficult")),
+    "rho1-absolute": (POLICY, Recipe(pipeline="rho1", options={"mode": "absolute", "keep": 0.5})),
+    "rho1-difficult": (POLICY, Recipe(pipeline="rho1", options={"mode": "difficult"})),
     "rho1-weights": (POLICY, Recipe(pipeline="rho1", normalize="weights", accumulation=2)),
     "dft": (POLICY, Recipe(pipeline="dft")),
     "weights": (POLICY, Recipe(normalize="weights", accumulation=2)),
 }
 LORA = {
-    "lora": (POLICY, Recipe(lora={}, lr=1e-2)),
-    "lora-rho1": (POLICY, Recipe(lora={"targets": ["wq", "wv", "w1", "w2", "w3"], "rank": 4}, lr=1e-2, pipeline="rho1")),
-    "rslora": (GROUPED, Recipe(lora={"rslora": True, "rank": 16}, lr=2e-3)),
-    "dora": (GROUPED, Recipe(lora={"dora": True}, lr=1e-2)),
-    "dora-rho1": (POLICY, Recipe(lora={"dora": True, "alpha": 4.0}, lr=1e-2, pipeline="rho1")),
-    "lora-plus": (POLICY, Recipe(lora={"plus_ratio": 16.0, "dora": True}, lr=1e-3, accumulation=2)),
+    "lora": (POLICY, Recipe(adapter="lora", lora={}, lr=1e-2)),
+    "lora-rho1": (POLICY, Recipe(adapter="lora", lora={"targets": ["wq", "wv", "w1", "w2", "w3"], "rank": 4}, lr=1e-2, pipeline="rho1")),
+    "rslora": (GROUPED, Recipe(adapter="lora", lora={"rslora": True, "rank": 16}, lr=2e-3)),
+    "dora": (GROUPED, Recipe(adapter="lora", lora={"dora": True}, lr=1e-2)),
+    "dora-rho1": (POLICY, Recipe(adapter="lora", lora={"dora": True, "alpha": 4.0}, lr=1e-2, pipeline="rho1")),
+    "lora-plus": (POLICY, Recipe(adapter="lora", lora={"plus_ratio": 16.0, "dora": True}, lr=1e-3, accumulation=2)),
 }
 CASES |= LORA
-
-
-def changes_for(shape, recipe):
-    changes = {
-        "model__weights": "weights.safetensors",
-        "pipeline__plugin": recipe.pipeline,
-        "train__steps": recipe.steps, "train__batch_size": recipe.sequences // 2,
-        "train__gradient_accumulation": recipe.accumulation, "train__normalize": recipe.normalize,
-        "train__clip_norm": recipe.clip_norm,
-        "optimizer__lr": recipe.lr, "optimizer__betas": list(recipe.betas),
-        "optimizer__eps": recipe.eps, "optimizer__weight_decay": recipe.weight_decay,
-        "schedule__name": recipe.schedule, "schedule__warmup_steps": recipe.warmup_steps,
-        "schedule__min_lr_ratio": recipe.min_lr_ratio,
-        "parallel__strategy": "full_shard", "parallel__precision": "fp32",
-        **keys_of(shape, "model"),
-    }
-    if recipe.lora is not None:
-        changes |= {"adapter__plugin": "lora", **{f"adapter__{name}": value for name, value in recipe.lora.items()}}
-    if recipe.pipeline == "rho1":
-        changes |= {"pipeline__keep": recipe.keep, "pipeline__mode": recipe.mode, **RHO1_KEYS}
-    return changes
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in LORA])

@@ -3,16 +3,22 @@ micro-batch at once, so nothing here knows of ranks.
 
 loss     "tokens": per head, sum of w * ce over the step / valid tokens of the step; then the mean over heads
          "weights": per head and micro-batch, sum of w * ce / sum of w; then the mean over micro-batches and heads
-rho-1    excess = policy ce - reference ce of the same target; the reference sees the k - 1 tokens more;
-         kept where excess >= quantile(excess, 1 - keep), per head and micro-batch
-dft      w = exp(-ce), not differentiated
-update   clip by global norm, AdamW without decay on norms and magnitudes; lora_B at plus_ratio times the learning rate
+         a critic's, or that of a value head beside the tokens: values.py; the weights: weightings.py and values.py
+frozen   the reference of a target is of the model that sees the k - 1 tokens more
+update   clip by global norm, AdamW without decay on norms, biases and magnitudes; lora_B and value heads at a learning
+         rate of their own
 """
 import math
 from dataclasses import dataclass, field
 
 import torch
+import values
+import weightings
 from mtp_model import MultiTokenLlama, token_losses
+from records import ANSWER
+from value_head import values_of
+
+MARGIN = 1e-5  # a token that is nearer to its threshold may fall on the other side by rounding
 
 
 @dataclass
@@ -21,10 +27,15 @@ class Recipe:
     sequences: int = 4  # of a micro-batch, all ranks together
     accumulation: int = 1
     sequence_length: int = 64
+    seed: int = 7
+    data: str = "windows"  # or "records", "pairs"
     pipeline: str = "baseline"
-    lora: dict = None  # options of the adapter that differ from lora.OPTIONS; None: all of the model trains
-    keep: float = 0.6
-    mode: str = "signed"
+    options: dict = field(default_factory=dict)  # of the pipeline, that differ from the plugin's
+    adapter: str = "full"
+    lora: dict = None  # options of the adapter that differ from lora.OPTIONS
+    sharp: float = 1.0  # times the output layer, so that entropies differ by more than rounding
+    value_start: float = 0.0  # deviation of a value head's given weights; 0: it begins as the host has it begin
+    value_head_lr: float = None
     normalize: str = "tokens"
     lr: float = 1e-3
     betas: tuple = (0.9, 0.95)
@@ -41,7 +52,11 @@ class Result:
     losses: dict = field(default_factory=dict)           # {step: objective before its update}
     first_gradients: dict = field(default_factory=dict)  # before clipping
     parameters: dict = field(default_factory=dict)       # after the last step
-    margin: float = math.inf                             # the smallest distance of any token to its threshold
+    margins: list = field(default_factory=list)          # of each threshold: the distance of the token nearest to it
+
+    @property
+    def margin(self):
+        return min(self.margins, default=math.inf)
 
 
 def learning_rate(recipe, step):
@@ -55,40 +70,40 @@ def learning_rate(recipe, step):
     return recipe.lr * (recipe.min_lr_ratio + (1 - recipe.min_lr_ratio) * cosine)
 
 
-def rho1_score(recipe, policy, reference):
-    difference = policy - reference
-    return {"signed": difference, "absolute": difference.abs(), "difficult": reference}[recipe.mode]
-
-
 class Reference:
-    def __init__(self, recipe, model, frozen=None):
-        self.recipe, self.model, self.frozen = recipe, model, frozen
+    """`frozen`: the next-token model of [reference]; `judge`: the value model of [value]."""
+
+    def __init__(self, recipe, model, frozen=None, judge=None):
+        self.recipe, self.model, self.frozen, self.judge = recipe, model, frozen, judge
         self.trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.optimizer = torch.optim.AdamW([self._group(name) for name in self.trained], lr=recipe.lr,
                                            betas=recipe.betas, eps=recipe.eps)
-        self.result = Result()
+        self.verifiable = values.Verifiable(**recipe.options) if recipe.pipeline == "verifiable" else None
+        self.memory, self.result = {}, Result()
 
     def _group(self, name):
-        decays = self.trained[name].ndim > 1 and not name.endswith("magnitude")
+        decays = self.trained[name].ndim > 1 and not name.endswith(("magnitude", "bias"))
         faster = (self.recipe.lora or {}).get("plus_ratio", 1) if name.endswith("lora_B") else 1
+        if name.startswith("value_heads."):
+            faster = (self.recipe.value_head_lr or self.recipe.lr) / self.recipe.lr
         return {"params": [self.trained[name]], "weight_decay": self.recipe.weight_decay if decays else 0.0,
                 "faster": faster}
 
-    def train(self, ids):
-        """ids: the token file's. Windows are taken in order, each once."""
+    def train(self, batches):
+        """The run's micro-batches, in order; to the end, or to the first token that rounding would decide."""
         recipe = self.recipe
-        windows = torch.tensor(ids).view(-1, recipe.sequence_length)
-        batches = windows.split(recipe.sequences)
         for step in range(1, recipe.steps + 1):
             first = (step - 1) * recipe.accumulation
             self._step(step, batches[first:first + recipe.accumulation])
+            if self.result.margin <= MARGIN:
+                return None
         self.result.parameters = {name: p.detach().clone() for name, p in self.model.named_parameters()}
         return self.result
 
     def _step(self, step, batches):
-        total = 0.0
-        for tokens in batches:
-            loss = self._loss(tokens)
+        total, counts = 0.0, self._counts(batches)
+        for batch in batches:
+            loss = self._loss(step, batch, counts)
             loss.backward()
             total += loss.item()
         self.result.losses[step] = total
@@ -101,31 +116,66 @@ class Reference:
         self.optimizer.step()
         self.optimizer.zero_grad()
 
-    def _loss(self, tokens):
-        """This micro-batch's part of the step's loss. Every position has a target here, so valid tokens are counted by
-        shape, and each micro-batch holds the same share of the step's."""
-        logits = self.model(tokens)
+    def _targets(self, batch, k):
+        """Bool [B, S - k], by source."""
+        return (batch.kind > 0 if self.recipe.pipeline == "prompt_weight" else batch.kind == ANSWER)[:, k:]
+
+    def _counts(self, batches):
+        """Of the whole step: what its losses are divided by."""
+        counts = {k: sum(self._targets(batch, k).sum() for batch in batches)
+                  for k in range(1, self.model.shape.future_tokens + 1)}
+        counts["answers"] = sum((batch.kind == ANSWER).sum() for batch in batches)
+        counts["pairs"] = sum(len(batch.tokens) // 2 for batch in batches)
+        return counts
+
+    def _loss(self, step, batch, counts):
+        """This micro-batch's part of the step's loss."""
+        if self.recipe.pipeline == "critic":
+            return values.critic_loss(batch, values_of(self.model, batch.tokens), counts, **self.recipe.options)
+        total, known = 0.0, None
+        if self.verifiable:
+            judged = values_of(self.model if self.verifiable.joint else self.judge, batch.tokens)
+            known = self.verifiable.weights(batch, judged.detach())
+            if self.verifiable.joint:
+                total = self.verifiable.loss(batch, judged, counts)
+        return total + self._token_loss(step, batch, counts, known)
+
+    def _token_loss(self, step, batch, counts, known):
+        logits = self.model(batch.tokens)
         with torch.no_grad():
-            frozen = self.frozen(tokens)[0] if self.frozen else None
+            frozen = self.frozen(batch.tokens)[0] if self.frozen else None
         total = 0.0
         for k, head in enumerate(logits, 1):
-            losses = token_losses(head, tokens, k)
-            weights = self._weights(losses.detach(), frozen, tokens, k)
-            count = weights.sum() if self.recipe.normalize == "weights" else losses.numel()
-            total = total + (weights * losses).double().sum() / count
-        return total / (len(logits) * self.recipe.accumulation)
+            valid, losses = self._targets(batch, k), token_losses(head, batch.tokens, k)
+            with torch.no_grad():
+                if known is None:
+                    weights = weightings.of(self._view(step, batch, k, valid, losses, head, frozen),
+                                            self.recipe.pipeline, **self.recipe.options)
+                else:
+                    weights = known[:, k:]
+            weights = weights * valid
+            part = (weights * losses).double().sum()
+            if self.recipe.normalize == "weights":
+                total = total + part / (weights.sum() * self.recipe.accumulation)
+            else:
+                total = total + part / counts[k]
+        return total / len(logits)
 
-    def _weights(self, losses, frozen, tokens, k):
-        if self.recipe.pipeline == "baseline":
-            return torch.ones_like(losses)
-        if self.recipe.pipeline == "dft":
-            return torch.exp(-losses)
-        reference = token_losses(frozen[:, k - 1:], tokens[:, k - 1:], 1)
-        score = rho1_score(self.recipe, losses, reference)
-        threshold = torch.quantile(score, 1 - self.recipe.keep)
-        self.result.margin = min(self.result.margin, (score - threshold).abs().min().item())
-        return (score >= threshold).float()
+    def _view(self, step, batch, k, valid, losses, logits, frozen):
+        length = losses.shape[1]
+        ref = ref_entropy = None
+        if frozen is not None:
+            ref = token_losses(frozen[:, k - 1:], batch.tokens[:, k - 1:], 1)
+            ref_entropy = entropy_of(frozen[:, k - 1:k - 1 + length])
+        return weightings.Head(k, self.model.shape.future_tokens, step, self.recipe.seed, batch, valid, losses.detach(),
+                               entropy_of(logits[:, :length]), ref, ref_entropy, self.memory, self.result.margins)
 
 
-def filled(shape, seed):
-    return MultiTokenLlama(shape).fill(seed)
+def entropy_of(logits):
+    return torch.distributions.Categorical(logits=logits.detach().float()).entropy()
+
+
+def filled(shape, seed, sharp=1.0):
+    model = MultiTokenLlama(shape).fill(seed)
+    model.output.weight.data *= sharp
+    return model

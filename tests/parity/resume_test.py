@@ -5,7 +5,8 @@ import pytest
 from checkpoint import model_tensors, step_folders
 from compare import assert_tensors_equal
 from paths import cases
-from start import RHO1_KEYS, write_frozen
+from reference import Recipe
+from start import READER, RHO1_KEYS, changes_for, write_frozen, write_start
 
 
 def stopped_and_resumed(place, steps, changes):
@@ -28,9 +29,17 @@ def stopped_and_resumed(place, steps, changes):
     return losses, model_tensors(place.log.folder())
 
 
+# Each remembers something: running statistics of advantages, or the moments of a value head.
+VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
+          "joint": Recipe(pipeline="verifiable", data="records", options={"joint": True}),
+          "critic": Recipe(pipeline="critic", data="pairs", options={"head": "mlp"})}
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2), ("lora", 2)],
-                                                      [("rho1", 1), ("baseline", 2)]))
+@pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2), ("lora", 2),
+                                                       ("verifiable", 2)],
+                                                      [("rho1", 1), ("baseline", 2), ("verifiable", 1),
+                                                       ("critic", 2), ("joint", 2)]))
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, processes):
     steps = 200  # long enough that the signal comes in between
     changes = {"train__steps": steps, "data__order": "shuffled", "parallel__processes": processes,
@@ -41,6 +50,9 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, process
     if pipeline == "rho1":
         changes |= RHO1_KEYS
         write_frozen(place.folder)
+    if pipeline in VALUES:
+        write_start(place.folder, READER, VALUES[pipeline], seed=11)
+        changes = changes_for(READER, VALUES[pipeline], processes) | changes
     place.run(**changes)
     wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
     losses, model = stopped_and_resumed(place, steps, changes)

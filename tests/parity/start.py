@@ -1,14 +1,19 @@
-"""What a run of these tests starts from: weights of the policy and of the reference model as files that the experiment
-names, and token ids for which no token of rho-1 lies so near its threshold that rounding decides."""
+"""What a run of these tests starts from: weights of the policy and of the frozen models as files that the experiment
+names, and data for which no token lies so near a threshold that rounding decides."""
+import json
+
 import experiment
+import records
 from lora import add_lora
 from mtp_model import Shape
-from reference import Reference, filled
+from reference import MARGIN, Reference, filled
 from safetensors.torch import save_file
+from value_head import add_value_head, spread_values, without_token_heads
 
 POLICY = Shape(dim=64, layers=5, heads=4, kv_heads=4, ffn_dim=192, vocab_size=experiment.VOCAB)
 FROZEN = Shape(dim=64, layers=2, heads=4, kv_heads=4, ffn_dim=192, vocab_size=experiment.VOCAB, future_tokens=1)
-MARGIN = 1e-5
+READER = Shape(dim=64, layers=4, heads=4, kv_heads=2, ffn_dim=160, vocab_size=records.VOCAB, future_tokens=2)
+JUDGE = Shape(dim=48, layers=3, heads=4, kv_heads=4, ffn_dim=128, vocab_size=records.VOCAB, future_tokens=1)
 
 
 def keys_of(shape, prefix):
@@ -17,26 +22,105 @@ def keys_of(shape, prefix):
 
 
 POLICY_KEYS = {"model__weights": "weights.safetensors", **keys_of(POLICY, "model")}
-RHO1_KEYS = {"pipeline__plugin": "rho1", "reference__weights": "reference.safetensors",
-             **keys_of(FROZEN, "reference__model")}
+REFERENCE_KEYS = {"reference__weights": "reference.safetensors", **keys_of(FROZEN, "reference__model")}
+RHO1_KEYS = {"pipeline__plugin": "rho1", **REFERENCE_KEYS}
+RECORD_KEYS = {"data__kind": "records", "data__files": ["records.jsonl"], "data__template": "plain", "data__file": None,
+               "data__dtype": None}
 
 
-def write_frozen(folder):
-    model = filled(FROZEN, seed=4).requires_grad_(False)
+def changes_for(shape, recipe, ranks=2):
+    """The experiment that does what the recipe says."""
+    changes = {
+        "model__weights": "weights.safetensors", "seed": recipe.seed,
+        "train__steps": recipe.steps, "train__batch_size": recipe.sequences // ranks,
+        "train__gradient_accumulation": recipe.accumulation, "train__normalize": recipe.normalize,
+        "train__clip_norm": recipe.clip_norm, "parallel__processes": ranks,
+        "optimizer__lr": recipe.lr, "optimizer__betas": list(recipe.betas),
+        "optimizer__eps": recipe.eps, "optimizer__weight_decay": recipe.weight_decay,
+        "optimizer__value_head_lr": recipe.value_head_lr,
+        "schedule__name": recipe.schedule, "schedule__warmup_steps": recipe.warmup_steps,
+        "schedule__min_lr_ratio": recipe.min_lr_ratio,
+        "parallel__strategy": "full_shard", "parallel__precision": "fp32",
+        "pipeline__plugin": recipe.pipeline, **{f"pipeline__{name}": value for name, value in recipe.options.items()},
+        "adapter__plugin": recipe.adapter, **{f"adapter__{name}": value for name, value in (recipe.lora or {}).items()},
+        **keys_of(shape, "model"),
+    }
+    if recipe.data != "windows":
+        changes |= RECORD_KEYS
+    if reads_reference(recipe):
+        changes |= REFERENCE_KEYS
+    if reads_judge(recipe):
+        changes |= {"value__weights": "judge"}
+    return changes
+
+
+def reads_reference(recipe):
+    return recipe.pipeline == "rho1" or "ref" in str(recipe.options) or "rho1" in str(recipe.options)
+
+
+def reads_judge(recipe):
+    return recipe.pipeline == "verifiable" and not recipe.options.get("joint")
+
+
+def write_frozen(folder, sharp=1.0):
+    model = filled(FROZEN, seed=4, sharp=sharp).requires_grad_(False)
     save_file(model.state_dict(), folder / "reference.safetensors")
     return model
 
 
+def write_judge(folder, kind="mlp"):
+    """A value model as a critic leaves it: the folder `judge`."""
+    model = spread_values(add_value_head(without_token_heads(filled(JUDGE, seed=5)), kind, seed=0), 6, 0.2)
+    target = folder / "judge"
+    target.mkdir(exist_ok=True)
+    save_file(model.state_dict(), target / "model.safetensors")
+    told = {"dim": JUDGE.dim, "n_layers": JUDGE.layers, "n_heads": JUDGE.heads, "n_kv_heads": JUDGE.kv_heads,
+            "n_future_tokens": JUDGE.future_tokens, "rope_theta": JUDGE.rope_theta, "norm_eps": JUDGE.norm_eps,
+            "value_heads": [{"name": "value", "kind": kind}]}
+    (target / "params.json").write_text(json.dumps(told))
+    return model.requires_grad_(False)
+
+
+def start_model(folder, shape, recipe):
+    """Writes weights.safetensors and gives the model that begins with them."""
+    model = filled(shape, 3, recipe.sharp)
+    save_file(model.state_dict(), folder / "weights.safetensors")
+    is_critic = recipe.pipeline == "critic"
+    if is_critic:
+        without_token_heads(model)
+    if recipe.adapter == "lora":
+        add_lora(model, recipe.lora or {}, recipe.seed)
+    if recipe.adapter == "frozen":
+        model.requires_grad_(False)
+    if is_critic or recipe.options.get("joint"):
+        add_value_head(model, recipe.options.get("head", "linear"), recipe.seed)
+        if recipe.value_start:
+            given = filled(shape, 3, recipe.sharp).state_dict()
+            spread_values(model, 8, recipe.value_start)
+            save_file(given | model.value_heads.state_dict(prefix="value_heads."), folder / "weights.safetensors")
+    return model
+
+
+def write_batches(folder, recipe, seed):
+    count = recipe.steps * recipe.sequences * recipe.accumulation
+    if recipe.data == "windows":
+        ids = experiment.write_tokens(folder, count, seed)
+        return records.window_batches(ids, recipe.sequence_length, recipe.sequences)
+    lines = records.write_records(folder, count, unknown=recipe.data == "records", seed=seed)
+    return records.record_batches(lines, recipe.sequences)
+
+
+def write_start(folder, shape, recipe, seed):
+    """Writes weights, frozen models and data; gives the reference that begins with them, and its micro-batches."""
+    frozen = write_frozen(folder, recipe.sharp) if reads_reference(recipe) else None
+    judge = write_judge(folder) if reads_judge(recipe) else None
+    return Reference(recipe, start_model(folder, shape, recipe), frozen, judge), write_batches(folder, recipe, seed)
+
+
 def train_reference(folder, shape, recipe):
-    """Writes weights.safetensors, reference.safetensors and tokens.bin, and trains from them with PyTorch."""
-    frozen = write_frozen(folder) if recipe.pipeline == "rho1" else None
+    """Writes what a run starts from, and trains from it with PyTorch."""
     for seed in range(11, 61):
-        model = filled(shape, seed=3)
-        save_file(model.state_dict(), folder / "weights.safetensors")
-        if recipe.lora is not None:
-            add_lora(model, recipe.lora, experiment.BASE["seed"])
-        ids = experiment.write_tokens(folder, recipe.steps * recipe.sequences * recipe.accumulation, seed)
-        result = Reference(recipe, model, frozen).train(ids)
-        if result.margin > MARGIN:
+        reference, batches = write_start(folder, shape, recipe, seed)
+        if result := reference.train(batches):
             return result
-    raise AssertionError(f"no token ids keep every token {MARGIN:.0e} from its threshold")
+    raise AssertionError(f"no data keeps every token {MARGIN:.0e} from its threshold")

@@ -114,15 +114,20 @@ class MultiTokenLlama(nn.Module):
             return checkpoint(block, x, angles, use_reentrant=False)
         return block(x, angles)
 
-    def forward(self, tokens):
-        """Logits of each head, [B, S, vocabulary]; head k (from 1) at position s predicts the token at s + k."""
+    def trunk(self, tokens):
+        """Hidden states [B, S, dim] that all heads stand on, and the angles of the rotary positions."""
         half = self.shape.dim // self.shape.heads // 2
         frequencies = self.shape.rope_theta ** (-torch.arange(half).float() / half)
         phases = torch.outer(torch.arange(tokens.shape[1]).float(), frequencies)
         angles = torch.polar(torch.ones_like(phases), phases)
         hidden = self.tok_embeddings(tokens)
-        for block in self.layers[:-1]:
+        for block in self.layers[:self.shape.layers - self.shape.future_tokens]:
             hidden = self._run(block, hidden, angles)
+        return hidden, angles
+
+    def forward(self, tokens):
+        """Logits of each head, [B, S, vocabulary]; head k (from 1) at position s predicts the token at s + k."""
+        hidden, angles = self.trunk(tokens)
         heads = [self.layers[-1], *self.extra_heads]
         return [self.output(self.norm(self._run(head, hidden, angles))) for head in heads]
 

@@ -1,0 +1,136 @@
+"""What each weighting makes of one head of a micro-batch of all ranks, from its formula. All tensors are [B, S - k], by
+source: what stands at s is of the target at s + k. A function's keywords are the plugin's options with its defaults."""
+import math
+from dataclasses import dataclass
+
+import torch
+from philox import drawn_for_tokens
+from records import PROMPT
+
+
+@dataclass
+class Head:
+    k: int
+    heads: int
+    step: int             # from 1
+    seed: int
+    batch: object         # records.Batch
+    valid: torch.Tensor   # bool
+    ce: torch.Tensor
+    entropy: torch.Tensor
+    ref: torch.Tensor     # None without a reference
+    ref_entropy: torch.Tensor
+    memory: dict          # what a weighting remembers from micro-batch to micro-batch
+    margins: list         # the distance of each token to its threshold: what lies too near is decided by rounding
+
+    def quantile(self, score, q):
+        return torch.quantile(score[self.valid], q)
+
+    def above(self, score, threshold):
+        self.margins.append((score - threshold)[self.valid].abs().min().item())
+        return score >= threshold
+
+    def top(self, score, share):
+        return self.above(score, self.quantile(score, 1 - share))
+
+    def uniform(self, stream):
+        """[B, S - k]"""
+        length = self.batch.tokens.shape[1]
+        numbers = drawn_for_tokens(stream, self.seed, self.step, self.batch.positions, length, self.heads)
+        return numbers[:, :length - self.k, self.k - 1]
+
+    def at_target(self, values):
+        """[B, S] of tokens -> of those that this head predicts."""
+        return values[:, self.k:]
+
+
+def baseline(head):
+    return torch.ones_like(head.ce)
+
+
+def dft(head):
+    return torch.exp(-head.ce)
+
+
+def focal(head, gamma=2.0):
+    return (1 - torch.exp(-head.ce)) ** gamma
+
+
+def entropy(head, share=0.2):
+    return head.top(head.entropy, share).float()
+
+
+def mile(head, gamma=1.0, sigma=1.0):
+    weights = (sigma + head.entropy) ** gamma
+    return weights / weights[head.valid].mean()
+
+
+def truncation(head, drop=0.1, momentum=0.1, warmup_steps=10):
+    now, before = head.quantile(head.ce, 1 - drop), head.memory.get(head.k)
+    head.memory[head.k] = now if before is None else before + momentum * (now - before)
+    if head.step <= warmup_steps:
+        return torch.ones_like(head.ce)
+    return 1 - head.above(head.ce, before).float()
+
+
+def frequency(head, power=0.4, smoothing=1.0):
+    counts = head.memory.setdefault("counts", {})
+    if head.k == 1:  # each token is a target of the first head once at most
+        for token in head.at_target(head.batch.tokens)[head.valid].tolist():
+            counts[token] = counts.get(token, 0) + 1
+    most = max(counts.values())
+    targets = head.at_target(head.batch.tokens)
+    relative = [(counts.get(token, 0) + smoothing) / most for token in targets.flatten().tolist()]
+    return torch.tensor([x ** -power for x in relative]).view(targets.shape)
+
+
+def prompt_weight(head, weight=0.1):
+    return torch.where(head.at_target(head.batch.kind) == PROMPT, weight, 1.0)
+
+
+def rho1(head, keep=0.6, mode="signed", selection="hard", temperature=1.0):
+    if mode == "self_both":
+        return (head.top(-head.ref, keep) & head.top(-head.ref_entropy, keep)).float()
+    excess = head.ce - head.ref
+    score = {"signed": excess, "absolute": excess.abs(), "difficult": head.ref, "self_loss": -head.ref,
+             "self_entropy": -head.ref_entropy}[mode]
+    if selection == "hard":
+        return head.top(score, keep).float()
+    shares = torch.zeros_like(score)
+    shares[head.valid] = torch.softmax(score[head.valid].double() / temperature, 0).float()
+    return head.valid.sum() * shares
+
+
+FORMULAS = {
+    "(1 - exp(-ce))^2": lambda head: (1 - torch.exp(-head.ce)) ** 2,
+    "(excess > quantile(excess, 0.4)) * clamp(ref, 0.5, 6)": lambda head: head.above(
+        head.ce - head.ref, head.quantile(head.ce - head.ref, 0.4)) * head.ref.clamp(0.5, 6),
+    "0.5 + uniform * entropy / head": lambda head: 0.5 + head.uniform(0) * head.entropy / head.k,
+}
+
+
+def formula(head, weight):
+    return FORMULAS[weight](head).float()
+
+
+def random(head, kind="keep", keep=0.6, mean=1.328, deviation=0.981, min=0.1, max=3.0):
+    if kind == "keep":
+        return (head.uniform(0) < keep).float()
+    length = head.batch.tokens.shape[1]
+    u = drawn_for_tokens(0, head.seed, head.step, head.batch.positions, length, head.heads)[:, :, 0]
+    variance = math.log(1 + (deviation / mean) ** 2)
+    z = torch.special.ndtri(head.at_target(u).double())
+    return (z * math.sqrt(variance) + math.log(mean) - variance / 2).exp().clamp(min, max).float()
+
+
+def shuffled(head, inner):
+    """The i-th valid place has the weight of the one with the i-th smallest number."""
+    weights, numbers = of(head, **inner), head.uniform(0x73687566)
+    for row, valid in enumerate(head.valid):
+        places = valid.nonzero().flatten()
+        weights[row, places] = weights[row, places][numbers[row, places].argsort()]
+    return weights
+
+
+def of(head, plugin, **options):
+    return globals()[plugin](head, **options)

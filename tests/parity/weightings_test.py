@@ -1,0 +1,71 @@
+"""Each weighting against its formula in plain PyTorch: losses of 10 steps, gradients of step 1 and parameters at the
+end. Two ranks under FULL_SHARD, fp32."""
+import pytest
+from checkpoint import model_tensors, state_tensors, step_folders
+from compare import assert_losses_close, assert_tensors_close
+from paths import cases
+from reference import Recipe
+from start import POLICY, READER, changes_for, train_reference
+
+SHARP = 8.0
+# For gradients: the optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly so for 1/2.
+EXACT = {"betas": (0.5, 0.95), "clip_norm": 0.0, "sharp": SHARP}
+
+
+def of(pipeline, data="windows", accumulation=1, normalize="tokens", **options):
+    shape = POLICY if data == "windows" else READER
+    return shape, Recipe(pipeline=pipeline, data=data, accumulation=accumulation, normalize=normalize, options=options,
+                         **EXACT)
+
+
+SHORT = {
+    "entropy": of("entropy"),
+    "rho1-soft": of("rho1", selection="soft", temperature=2.0),
+    "rho1-self-both": of("rho1", mode="self_both", keep=0.7),
+    "mile": of("mile", data="records"),
+    "truncation": of("truncation", accumulation=2, warmup_steps=3),
+    "frequency": of("frequency", data="records"),
+    "prompt-weight": of("prompt_weight", data="records", weight=0.3),
+    "formula-quantile": of("formula", weight="(excess > quantile(excess, 0.4)) * clamp(ref, 0.5, 6)"),
+    "random-keep": of("random", data="records", keep=0.5),
+    "shuffled-focal": of("shuffled", data="records", inner={"plugin": "focal", "gamma": 3.0}),
+}
+LONG = {
+    "focal": of("focal", gamma=1.5),
+    "entropy-weights": of("entropy", share=0.4, normalize="weights", accumulation=2),
+    "mile-steep": of("mile", gamma=2.0, sigma=0.5),
+    "truncation-records": of("truncation", data="records", drop=0.25, momentum=0.5, warmup_steps=1),
+    "frequency-windows": of("frequency", power=0.7, smoothing=2.0, accumulation=2),
+    "prompt-weight-none": of("prompt_weight", data="records", weight=0.0, normalize="weights"),
+    "rho1-self-loss": of("rho1", mode="self_loss"),
+    "rho1-self-entropy": of("rho1", mode="self_entropy", keep=0.3),
+    "rho1-soft-self": of("rho1", mode="self_entropy", selection="soft", normalize="weights"),
+    "formula-focal": of("formula", weight="(1 - exp(-ce))^2"),
+    "formula-uniform": of("formula", weight="0.5 + uniform * entropy / head"),
+    "random-lognormal": of("random", kind="lognormal"),
+    "shuffled-rho1": of("shuffled", inner={"plugin": "rho1", "keep": 0.4}),
+}
+CASES = SHORT | LONG
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", cases(list(SHORT), list(LONG)))
+def test_a_weighting_equals_its_formula(place, case):
+    shape, recipe = CASES[case]
+    wanted = train_reference(place.folder, shape, recipe)
+    place.run(checkpoint__every_steps=1, checkpoint__keep=recipe.steps, **changes_for(shape, recipe))
+    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
+    moments = state_tensors(step_folders(place.log.folder())[0], "exp_avg")
+    assert_tensors_close({name: 2 * moment for name, moment in moments.items()}, wanted.first_gradients, 1e-5)
+    assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 3e-6)
+
+
+def test_a_formula_says_what_a_plugin_does(place):
+    """The same losses, to rounding."""
+    shape, recipe = CASES["focal"]
+    train_reference(place.folder, shape, recipe)
+    losses = []
+    for pipeline, options in (("focal", {"gamma": 2.0}), ("formula", {"weight": "(1 - exp(-ce))^2"})):
+        place.run(**changes_for(shape, Recipe(**{**vars(recipe), "pipeline": pipeline, "options": options})))
+        losses.append(place.log.losses())
+    assert_losses_close(losses[1], losses[0], 1e-7)

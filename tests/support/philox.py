@@ -1,0 +1,48 @@
+"""The host's numbers by chance, written down a second time: Philox4x32-10 (Salmon et al., SC 2011), keyed by FNV-1a."""
+import math
+
+import numpy as np
+import torch
+
+WORD = (1 << 64) - 1
+
+
+def name_key(name, seed):
+    key = 0xCBF29CE484222325 ^ (seed * 0x9E3779B97F4A7C15 & WORD)
+    for byte in name.encode():
+        key = (key ^ byte) * 0x100000001B3 & WORD
+    return key
+
+
+def philox(key, high, low):
+    """Words [n, 4] of counters whose halves are the arrays `high` and `low` [n]."""
+    half, bits = np.uint64(0xFFFFFFFF), np.uint64(32)
+    c, k0, k1 = [low & half, low >> bits, high & half, high >> bits], key & 0xFFFFFFFF, key >> 32
+    for _ in range(10):
+        a, b = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        c = [(b >> bits) ^ c[1] ^ np.uint64(k0), b & half, (a >> bits) ^ c[3] ^ np.uint64(k1), a & half]
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return np.stack(c, 1)
+
+
+def unit(words):
+    """In [0,1), of 24 bits."""
+    return (words >> np.uint64(8)).astype(np.float64) * 2.0**-24
+
+
+def drawn_uniform(name, shape, seed, bound):
+    """U(-bound, bound) as a parameter begins: four elements a block."""
+    count = math.prod(shape)
+    block = np.arange((count + 3) // 4, dtype=np.uint64)
+    numbers = unit(philox(name_key(name, seed), np.zeros_like(block), block).reshape(-1)[:count])
+    return torch.tensor((2 * numbers - 1) * bound, dtype=torch.float32).view(shape)
+
+
+def drawn_for_tokens(stream, seed, step, positions, length, heads):
+    """[B, length, heads] in [0,1): what a pipeline draws for the sequences at these places of the run."""
+    place = np.arange(length * heads, dtype=np.uint64)
+    rows = []
+    for position in positions:
+        high = np.full_like(place, (step << 40) ^ position)
+        rows.append(unit(philox(name_key(f"uniform {stream}", seed), high, place)[:, 0]).reshape(length, heads))
+    return torch.tensor(np.stack(rows), dtype=torch.float32)

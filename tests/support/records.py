@@ -1,0 +1,63 @@
+"""Records as a file of the experiment and as batches of ids: byte tokens, template "plain", in the order of the file,
+which holds a right and a wrong answer to one problem after another."""
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+VOCAB, END = 258, 257
+PROMPT, ANSWER = 1, 2
+
+
+@dataclass
+class Batch:
+    """A micro-batch of all ranks."""
+    tokens: torch.Tensor   # [B, S]
+    kind: torch.Tensor     # [B, S]: 0 padding, 1 prompt, 2 answer
+    correct: torch.Tensor  # [B]: 1 right, 0 wrong, -1 not known
+    first: int             # place in the run of its first sequence
+
+    @property
+    def positions(self):
+        return range(self.first, self.first + len(self.tokens))
+
+
+def window_batches(ids, length, sequences):
+    """Of a file of tokens: every token is a target."""
+    windows = torch.tensor(ids).view(-1, length).split(sequences)
+    return [Batch(tokens, torch.full_like(tokens, ANSWER), torch.full((len(tokens),), -1), i * sequences)
+            for i, tokens in enumerate(windows)]
+
+
+def write_records(folder, count, unknown=False, seed=17):
+    """records.jsonl. `unknown`: of some answers it is not said whether they are right."""
+    random = np.random.default_rng(seed)
+    lines = []
+    for i in range(count):
+        if i % 2 == 0:
+            asked = {"instruction": f"count {random.integers(1000)}", "input": "up" if random.integers(2) else ""}
+        letters = np.cumsum(random.integers(0, 4, random.integers(2, 36))) % 26 + ord("a")
+        line = {**asked, "output": "".join(map(chr, letters)), "task_id": f"p{i // 2}", "is_correct": i % 2 == 0}
+        if unknown and i % 7 == 3:
+            del line["is_correct"]
+        lines.append(line)
+    (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return lines
+
+
+def record_batches(lines, sequences):
+    return [_batch(lines[first:first + sequences], first) for first in range(0, len(lines), sequences)]
+
+
+def _batch(lines, first):
+    prompts = ["".join(f"{line[part]}\n" for part in ("instruction", "input") if line[part]) for line in lines]
+    texts = [[*prompt.encode(), *line["output"].encode(), END] for prompt, line in zip(prompts, lines)]
+    length = -(-max(map(len, texts)) // 16) * 16
+    tokens, kind = (torch.zeros(len(lines), length, dtype=torch.long) for _ in range(2))
+    for row, (prompt, text) in enumerate(zip(prompts, texts)):
+        tokens[row, :len(text)] = torch.tensor(text)
+        kind[row, :len(text)] = ANSWER
+        kind[row, :len(prompt)] = PROMPT
+    correct = torch.tensor([int(line.get("is_correct", -1)) for line in lines])
+    return Batch(tokens, kind, correct, first)

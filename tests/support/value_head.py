@@ -1,0 +1,52 @@
+"""Value heads in plain PyTorch on the normed trunk output of mtp_model, with the host's names and first values."""
+import math
+
+import torch
+import torch.nn.functional as F
+from philox import drawn_uniform
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self, weight, bias):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)  # [out, in], [1, out]
+
+    def forward(self, x):
+        return x @ self.weight.T + self.bias[0]
+
+
+def add_value_head(model, kind, seed):
+    """Puts a head named "value" on the model. Its last layer begins at zero, the others as torch's Linear: weights and
+    biases within 1/sqrt(in)."""
+    dim = model.shape.dim
+    widths = {"linear": [dim, 1], "mlp": [dim, dim // 4, dim // 8, 1]}[kind]
+    layers = [Layer(*(drawn_uniform(f"value_heads.value.{i}.{part}", shape, seed, 1 / math.sqrt(inner))
+                      for part, shape in (("weight", (outer, inner)), ("bias", (1, outer)))))
+              for i, (inner, outer) in enumerate(zip(widths, widths[1:]))]
+    for parameter in layers[-1].parameters():
+        nn.init.zeros_(parameter)
+    model.value_heads = nn.ModuleDict({"value": nn.ModuleList(layers)})
+    return model
+
+
+def spread_values(model, seed, deviation):
+    """Random numbers for a head's layers, so that it says something."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.value_heads.parameters():
+        nn.init.normal_(parameter, 0, deviation, generator=generator)
+    return model
+
+
+def without_token_heads(model):
+    """A value model: the trunk alone."""
+    del model.extra_heads, model.output, model.layers[-1]
+    return model
+
+
+def values_of(model, tokens):
+    """[B, S]: V_t stands after token t."""
+    x = model.norm(model.trunk(tokens)[0])
+    for i, layer in enumerate(model.value_heads["value"]):
+        x = layer(F.gelu(x) if i > 0 else x)
+    return x.squeeze(-1)
