@@ -78,7 +78,8 @@ class Loader {
       auto stage = loaded.find(canonical);
       if (stage == loaded.end()) stage = loaded.emplace(canonical, load_stage(request, chain, canonical, place)).first;
       if (!stage->second.experiment) continue;
-      if (parent_good && stage->second.is_good) check_stage(bound, table, stage->second, diagnostics_);
+      if (parent_good && stage->second.is_good)
+        check_stage(bound, {table, has_objective(e)}, stage->second, diagnostics_);
       e.stages[table] = stage->second.experiment;
     }
   }
@@ -103,10 +104,12 @@ class Loader {
     const size_t before = diagnostics_.count();
     Loaded stage = load(request, chain, text);
     const bool is_good = diagnostics_.count() == before;
-    const bool has_objective = is_good && describe_("pipeline", stage.experiment.pipeline.plugin).role == "objective";
+    const bool objective = is_good && has_objective(stage.experiment);
     return {std::make_shared<const Experiment>(std::move(stage.experiment)), std::move(stage.needs), is_good,
-            has_objective};
+            objective};
   }
+
+  bool has_objective(const Experiment& e) const { return describe_("pipeline", e.pipeline.plugin).role == "objective"; }
 
   const DescribePlugin& describe_;
   const CheckPlugin& check_;

@@ -257,7 +257,8 @@ void check_rules(const Bound& bound, const std::optional<PluginNeeds>& needs, Di
   Rules(bound, diagnostics).all(needs ? &*needs : nullptr);
 }
 
-void check_stage(const Bound& bound, const std::string& table, const LoadedStage& loaded, Diagnostics& diagnostics) {
+void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& loaded, Diagnostics& diagnostics) {
+  const std::string& table = user.table;
   const Experiment& e = bound.experiment;
   const Experiment& stage = *loaded.experiment;
   const Place place = bound.place(table + ".experiment");
@@ -281,7 +282,8 @@ void check_stage(const Bound& bound, const std::string& table, const LoadedStage
                     "set [model] max_sequence_length in the stage");
   }
   if (table == "model") check_same_shape(place, e.model, stage.model, diagnostics);
-  if (table != "value" && loaded.has_objective) {
+  const bool predicts_tokens = table == "reference" || (table == "model" && !user.has_objective);
+  if (predicts_tokens && loaded.has_objective) {
     diagnostics.add(place,
                     "the stage leaves no head that predicts tokens: found pipeline " + quote(stage.pipeline.plugin) +
                         ", which trains value heads alone",

@@ -26,8 +26,14 @@ struct LoadedStage {
   bool has_objective = false;  ///< which trains value heads, and keeps no head that predicts tokens
 };
 
-/// The stage and the table that names it ("model", "reference", "value"): one tokenizer or one vocabulary, room for the
-/// sequences, for [model] the same shape, for [value] a value head, for the others heads that predict tokens.
-void check_stage(const Bound& bound, const std::string& table, const LoadedStage& stage, Diagnostics& diagnostics);
+/// Who names a stage: its table ("model", "reference", "value"), and whether its own pipeline is an objective too.
+struct StageUser {
+  std::string table;
+  bool has_objective = false;
+};
+
+/// The stage and who names it: one tokenizer or one vocabulary, room for the sequences, for [model] the same shape, for
+/// [value] a value head, elsewhere heads that predict tokens unless the user trains value heads alone.
+void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& stage, Diagnostics& diagnostics);
 
 }  // namespace wmtp

@@ -54,10 +54,12 @@ TEST_F(Stages, OfValuesMayHaveAnotherShapeAndTrainAValueHead) {
 TEST_F(Stages, OfTheModelAndTheReferenceKeepHeadsThatPredictTokens) {
   write("b.toml", with(small, "\"baseline\"", "\"critic\"\nloss = \"lambda_return\""));
   const char* told = "the stage leaves no head that predicts tokens: found pipeline \"critic\"";
-  expect_in_order(refused(with(small, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\n")),
-                  {"a.toml:6:14: ", told});
+  expect_in_order(refused(with(small, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\n")), {"a.toml:6:14: ", told});
   expect_in_order(refused(with(small, "baseline", "rho1") + "[reference]\nexperiment = \"b.toml\"\n"),
                   {"a.toml:16:14: ", told});
+  const std::string critic = with(small, "\"baseline\"", "\"critic\"\nloss = \"lambda_return\"");
+  EXPECT_TRUE(load(with(critic, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\n")).stage("model"))
+      << "a critic goes on from a critic";
 }
 
 TEST_F(Stages, LeaveOutTheValidationFilesOfAllThatNeedThem) {
