@@ -9,7 +9,7 @@ help:
 	@echo "make build    setup, then build/bin/wmtp-host"
 	@echo "make run      build, then run experiments/rho1.toml on two ranks"
 	@echo "make test     build, then all tests"
-	@echo "make bench    build, then speed and memory side by side with PyTorch"
+	@echo "make bench    build, then speed and memory beside PyTorch, rho-1 beside the baseline"
 	@echo "make soak     build, then the long forms of the tests"
 	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
 	@echo "make clean    remove the build; .venv and runs/ stay"
@@ -30,6 +30,7 @@ test: build
 
 bench: build
 	$(PYTHON) tests/bench/bench.py
+	$(PYTHON) tests/bench/rho1_bench.py
 
 soak: build
 	WMTP_SOAK=1 $(PYTHON) -m pytest -q -m soak tests

@@ -1,0 +1,96 @@
+"""What a step of rho-1 costs beside one of the baseline when the reference's losses are kept: both train in turn
+(A B B A ...) for two epochs on the same token ids, with the model, batch and ranks of experiments/rho1.toml. In the
+second epoch rho-1 reads what the first one kept; the steps of that one are compared, median with median, and the first
+epoch's beside them, which ask the reference.
+
+Only ratios within a pair of neighbouring runs count, and their median is what is reported.
+"""
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+from experiment import write  # noqa: E402
+from host import clean_environment  # noqa: E402
+from paths import HOST  # noqa: E402
+from runlog import RunLog  # noqa: E402
+
+EXPERIMENTS = HERE.parent.parent / "experiments"
+WANTED = 1.0
+
+
+def tables(file, name, vocab_size, train):
+    """An experiment of the tree, on ids instead of text."""
+    found = tomllib.loads((EXPERIMENTS / file).read_text())
+    data = {"kind": "tokens", "file": "tokens.bin", "dtype": "uint16", "order": "shuffled"}
+    size = {key: found["train"][key] for key in ("batch_size", "sequence_length")}
+    return {"name": name, "seed": 0, "pipeline": found["pipeline"],
+            "model": {**found["model"], "vocab_size": vocab_size}, "data": data, "train": {**size, **train},
+            "optimizer": found["optimizer"], "parallel": {**found["parallel"], "device": "cpu"}}
+
+
+def step_seconds(folder, name):
+    """Of the first and the second epoch; the first two steps, which warm up, are left out."""
+    ended = subprocess.run([HOST, "run", folder / f"{name}.toml", "-q"], cwd=folder, env=clean_environment(),
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if ended.returncode:
+        raise SystemExit(f"wmtp-host ended with exit code {ended.returncode}\n{ended.stderr}")
+    log = RunLog(folder / "runs/wmtp.db")
+    seconds = list(log.metric("perf/step_seconds", log.newest()["id"]).values())
+    epoch = len(seconds) // 2
+    return statistics.median(seconds[2:epoch]), statistics.median(seconds[epoch:])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=20, help="of one epoch")
+    arguments = parser.parse_args()
+    if arguments.steps < 5 or arguments.pairs < 1:
+        parser.error("wanted at least 5 steps and 1 pair")
+
+    vocab_size = tomllib.loads((EXPERIMENTS / "rho1.toml").read_text())["data"]["tokenizer"]["vocab_size"]
+    two_epochs = {"epochs": 2}
+    rho1 = {**tables("rho1.toml", "rho1", vocab_size, two_epochs), "reference": {"experiment": "reference.toml"}}
+    baseline = {**rho1, "name": "baseline", "pipeline": {"plugin": "baseline"}}
+    del baseline["reference"]
+    shape, train, ranks = rho1["model"], rho1["train"], rho1["parallel"]["processes"]
+    print(f"dim {shape['dim']}, {shape['layers']} layers of which {shape['future_tokens']} are heads, vocabulary "
+          f"{vocab_size}, sequence {train['sequence_length']}; {ranks} ranks, batch {train['batch_size']}, "
+          f"{rho1['parallel']['strategy']}; {arguments.steps} steps an epoch; {os.cpu_count()} cores")
+    with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as name:
+        folder = Path(name)
+        count = arguments.steps * ranks * train["batch_size"] * train["sequence_length"]
+        np.random.default_rng(0).integers(0, vocab_size, count).astype("<u2").tofile(folder / "tokens.bin")
+        write(folder, tables("reference.toml", "reference", vocab_size, {"steps": 5}), "reference.toml")
+        write(folder, rho1, "rho1.toml")
+        write(folder, baseline, "baseline.toml")
+        step_seconds(folder, "rho1"), step_seconds(folder, "baseline")  # trains the reference; not counted
+        asked, kept = [], []
+        for number in range(arguments.pairs):
+            # What was kept is thrown away, so that the first epoch asks the reference again.
+            for signals in folder.rglob("signals"):
+                shutil.rmtree(signals)
+            order = ("rho1", "baseline") if number % 2 == 0 else ("baseline", "rho1")
+            seconds = {side: step_seconds(folder, side) for side in order}
+            asked.append(seconds["rho1"][0] / seconds["baseline"][0])
+            kept.append(seconds["rho1"][1] / seconds["baseline"][1])
+            print(f"pair {number + 1}: second epoch, ms a step: rho-1 {1000 * seconds['rho1'][1]:.1f}, baseline "
+                  f"{1000 * seconds['baseline'][1]:.1f}, ratio {kept[-1]:.3f}; first epoch {asked[-1]:.3f}", flush=True)
+    ratio = statistics.median(kept)
+    print(f"\na rho-1 step beside a baseline step: {ratio:.2f} ({min(kept):.2f} to {max(kept):.2f}) with kept losses, "
+          f"wanted <= {WANTED} {'yes' if ratio <= WANTED else 'NO'}; {statistics.median(asked):.2f} while the "
+          "reference is asked")
+
+
+if __name__ == "__main__":
+    main()
