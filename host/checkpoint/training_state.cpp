@@ -1,6 +1,8 @@
 #include "checkpoint/training_state.hpp"
 
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
@@ -15,8 +17,31 @@ using nlohmann::json;
 
 struct Piece {
   Slice slice;
-  Tensor values;  ///< contiguous fp32 on the CPU
+  Tensor values;  ///< contiguous on the CPU: of a plugin in its own dtype, all else fp32
 };
+
+/// A plugin's counts and running sums are wider than fp32, and go on as if nothing had happened only in full.
+constexpr std::array<std::pair<at::ScalarType, const char*>, 8> dtypes{{{at::kFloat, "F32"},
+                                                                        {at::kDouble, "F64"},
+                                                                        {at::kBFloat16, "BF16"},
+                                                                        {at::kHalf, "F16"},
+                                                                        {at::kLong, "I64"},
+                                                                        {at::kInt, "I32"},
+                                                                        {at::kByte, "U8"},
+                                                                        {at::kBool, "BOOL"}}};
+
+const char* dtype_name(const Tensor& tensor) {
+  for (const auto& [type, name] : dtypes)
+    if (type == tensor.scalar_type()) return name;
+  throw Error(ExitStatus::storage,
+              std::string("a plugin's state of dtype ") + c10::toString(tensor.scalar_type()) + " cannot be saved");
+}
+
+at::ScalarType dtype_of(const std::string& name) {
+  for (const auto& [type, known] : dtypes)
+    if (name == known) return type;
+  throw Error(ExitStatus::data, "checkpoint: dtype " + name + " is not one that is saved");
+}
 
 std::string rank_file(int rank) {
   char name[40];
@@ -29,7 +54,7 @@ std::vector<Piece> pieces_of(ShardedOptimizer& optimizer, const std::map<std::st
   std::vector<Piece> pieces;
   const std::string file = rank_file(rank);
   const auto add = [&](const std::string& tensor, std::vector<int64_t> shape, int64_t begin, const Tensor& part) {
-    const Tensor values = part.detach().to(at::kCPU, at::kFloat).contiguous();
+    const Tensor values = part.detach().to(at::kCPU).contiguous();
     pieces.push_back({{tensor, std::move(shape), begin, begin + values.numel(), file, tensor,
                        crc32c(values.const_data_ptr(), size_t(values.nbytes()))},
                       values});
@@ -58,7 +83,7 @@ std::string write_rank_file(const std::filesystem::path& folder, const std::vect
     std::vector<TensorEntry> entries;
     json slices = json::array();
     for (const Piece& piece : pieces) {
-      entries.push_back({piece.slice.entry, "F32", {piece.values.numel()}});
+      entries.push_back({piece.slice.entry, dtype_name(piece.values), {piece.values.numel()}});
       slices.push_back(slice_json(piece.slice));
     }
     SafetensorsWriter writer(folder / rank_file(rank), std::move(entries), {});
@@ -108,23 +133,33 @@ class SliceReader {
   }
 
   void read(const std::string& tensor, const std::vector<int64_t>& shape, int64_t begin, const Tensor& part) const {
-    const auto found = slices_.find(tensor);
-    if (found == slices_.end()) refuse(tensor, "it is missing; the checkpoint is of another model or adapter");
-    if (found->second.front()->shape != shape)
-      refuse(tensor, "its shape is " + c10::str(at::IntArrayRef(found->second.front()->shape)) + ", the model has " +
+    const std::vector<const Slice*>& slices = slices_of(tensor);
+    if (slices.front()->shape != shape)
+      refuse(tensor, "its shape is " + c10::str(at::IntArrayRef(slices.front()->shape)) + ", the model has " +
                          c10::str(at::IntArrayRef(shape)));
-    for (const Slice* slice : found->second) {
+    for (const Slice* slice : slices) {
       const int64_t from = std::max(begin, slice->begin), to = std::min(begin + part.numel(), slice->end);
       if (from >= to) continue;
       const SafetensorsFile& file = files_.at(slice->file);
-      Tensor values = at::empty({to - from}, at::kFloat);
-      std::memcpy(values.mutable_data_ptr(), file.bytes(*file.find(slice->entry)) + 4 * (from - slice->begin),
+      Tensor values = at::empty({to - from}, dtype(tensor));
+      std::memcpy(values.mutable_data_ptr(),
+                  file.bytes(*file.find(slice->entry)) + values.element_size() * (from - slice->begin),
                   size_t(values.nbytes()));
       part.narrow(0, from - begin, to - from).copy_(values);
     }
   }
 
+  at::ScalarType dtype(const std::string& tensor) const {
+    const Slice& slice = *slices_of(tensor).front();
+    return dtype_of(files_.at(slice.file).find(slice.entry)->dtype);
+  }
+
  private:
+  const std::vector<const Slice*>& slices_of(const std::string& tensor) const {
+    const auto found = slices_.find(tensor);
+    if (found == slices_.end()) refuse(tensor, "it is missing; the checkpoint is of another model or adapter");
+    return found->second;
+  }
   [[noreturn]] void refuse(const std::string& tensor, const std::string& why) const {
     throw Error(ExitStatus::data, folder_.string() + ": tensor '" + tensor + "': " + why);
   }
@@ -179,7 +214,7 @@ Manifest load_training_state(const std::filesystem::path& folder, ShardedModel& 
   const json names = manifest.state.value("pipeline_tensors", json::object());
   for (const auto& [name, shape] : names.items()) {
     const auto sizes = shape.get<std::vector<int64_t>>();
-    Tensor tensor = at::empty(sizes, at::kFloat);
+    Tensor tensor = at::empty(sizes, reader.dtype("pipeline/" + name));
     reader.read("pipeline/" + name, sizes, 0, tensor.view({-1}));
     tensors[name] = tensor;
   }

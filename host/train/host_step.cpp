@@ -96,7 +96,9 @@ Tensor HostStep::uniform(int64_t stream) {
 }
 
 Tensor& HostStep::state(const std::string& name, const Tensor& first) {
-  return states_.try_emplace(name, first.detach().clone()).first->second;
+  Tensor& kept = states_.try_emplace(name, first.detach().clone()).first->second;
+  if (kept.device() != first.device()) kept = kept.to(first.device());  // read from a checkpoint
+  return kept;
 }
 
 void HostStep::metric(const std::string& name, const Tensor& sum, const Tensor& count) {

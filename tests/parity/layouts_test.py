@@ -26,6 +26,7 @@ VALUES = {"critic": Recipe(pipeline="critic", data="records", options=CRITIC, va
           "pairs": Recipe(pipeline="critic", data="pairs", options={"head": "mlp"}, value_start=0.1, sequences=8),
           "verifiable": Recipe(pipeline="verifiable", data="records", options={"mean_one": "batch"}),
           "joint": Recipe(pipeline="verifiable", data="records", options={"joint": True}, value_start=0.1)}
+LAST_BIAS = "value_heads.value.2.bias"
 ALL += [(pipeline, *other) for pipeline in ("critic", "pairs") for other in OTHERS]
 ALL += [(pipeline, *other) for pipeline in ("verifiable", "joint") for other in OTHERS if LAYOUTS[other[0]][2] == 1]
 SHORT = [case for case in ALL if case[0] == "baseline" or case[0] in ("critic", "verifiable") and case[1:] in
@@ -46,7 +47,8 @@ def run(place, pipeline, layout, strategy, checkpointing):
         changes |= RHO1_KEYS | POLICY_KEYS
     if pipeline in VALUES:
         changes = changes_for(READER, VALUES[pipeline]) | changes
-        changes |= {"pipeline__plugin": VALUES[pipeline].pipeline, "train__batch_size": batch * (1 + (pipeline == "pairs"))}
+        changes |= {"pipeline__plugin": VALUES[pipeline].pipeline,
+                    "train__batch_size": batch * VALUES[pipeline].sequences // 4}
     place.run(**changes)
     parameters = model_tensors(place.log.folder())
     if pipeline == "lora":
@@ -85,6 +87,9 @@ def test_the_layout_does_not_change_the_numbers(place, inputs, first_runs, pipel
     wanted_losses, wanted_parameters = first_runs[pipeline]
     losses, parameters = run(place, pipeline, layout, strategy, checkpointing)
     assert_losses_close(losses, wanted_losses, 1e-6)
+    if pipeline == "pairs":  # what is added to all values changes no comparison: the last bias moves by rounding alone
+        assert_tensors_close({LAST_BIAS: parameters.pop(LAST_BIAS)}, {LAST_BIAS: wanted_parameters[LAST_BIAS]}, 1e-3)
+        wanted_parameters = {name: wanted_parameters[name] for name in wanted_parameters if name != LAST_BIAS}
     assert_tensors_close(parameters, wanted_parameters, 5e-6)
 
 

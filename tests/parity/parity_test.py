@@ -33,7 +33,8 @@ CASES = {
 }
 LORA = {
     "lora": (POLICY, Recipe(adapter="lora", lora={}, lr=1e-2)),
-    "lora-rho1": (POLICY, Recipe(adapter="lora", lora={"targets": ["wq", "wv", "w1", "w2", "w3"], "rank": 4}, lr=1e-2, pipeline="rho1")),
+    "lora-rho1": (POLICY, Recipe(adapter="lora", lora={"targets": ["wq", "wv", "w1", "w2", "w3"], "rank": 4}, lr=1e-2,
+                                 pipeline="rho1")),
     "rslora": (GROUPED, Recipe(adapter="lora", lora={"rslora": True, "rank": 16}, lr=2e-3)),
     "dora": (GROUPED, Recipe(adapter="lora", lora={"dora": True}, lr=1e-2)),
     "dora-rho1": (POLICY, Recipe(adapter="lora", lora={"dora": True, "alpha": 4.0}, lr=1e-2, pipeline="rho1")),

@@ -95,7 +95,8 @@ class Verifiable:
         scaled = self._whitened(found) if self.whiten else found
         weights = (batch.kind == PROMPT).double()
         for row, places in enumerate(rows):
-            weights[row, places] = (scaled[row] / self.beta).exp().clamp(self.least, self.most) if row in scaled else 1.0
+            known = row in scaled
+            weights[row, places] = (scaled[row] / self.beta).exp().clamp(self.least, self.most) if known else 1.0
             if self.mean_one == "sequence":
                 weights[row, places] /= weights[row, places].mean()
         if self.mean_one == "batch":

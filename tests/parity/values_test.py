@@ -3,8 +3,10 @@ parameters at the end. Two ranks under FULL_SHARD, fp32."""
 import pytest
 from checkpoint import adapter_tensors, model_tensors, state_tensors, step_folders
 from compare import assert_losses_close, assert_tensors_close
-from reference import Recipe
-from start import READER, changes_for, train_reference
+from paths import cases
+from reference import Recipe, Reference, filled
+from start import JUDGE, READER, changes_for, start_model, train_reference, write_batches, write_start
+from value_head import add_value_head, without_token_heads
 
 # For gradients: the optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly so for 1/2.
 EXACT = {"betas": (0.5, 0.95), "clip_norm": 0.0}
@@ -47,7 +49,11 @@ def last_bias(names):
     return max(name for name in names if name.startswith("value_heads.") and name.endswith("bias"))
 
 
-@pytest.mark.parametrize("case", CASES)
+LONG = ("pairwise-frozen", "monte-carlo", "lambda-return", "gae-raw")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", cases([case for case in CASES if case not in LONG], LONG))
 def test_values_and_what_follows_from_them_equal_pytorch(place, case):
     recipe = CASES[case]
     wanted = train_reference(place.folder, READER, recipe)
@@ -66,3 +72,16 @@ def test_values_and_what_follows_from_them_equal_pytorch(place, case):
                                for tensors in (gradients, wanted.first_gradients)), 1e-5)
     trained = {name: wanted.parameters[name] for name in compared}
     assert_tensors_close(trained_tensors(place.log.folder(), trained), trained, 3e-6)
+
+
+def test_the_values_of_a_critics_run_weigh_another_run(place):
+    recipe = CASES["lambda-return-huber-lora"]
+    write_start(place.folder, JUDGE, recipe, seed=12)
+    place.run(**changes_for(JUDGE, recipe))
+    judge = add_value_head(without_token_heads(filled(JUDGE, seed=0)), "linear", seed=0).requires_grad_(False)
+    judge.load_state_dict(model_tensors(place.log.folder()))
+
+    recipe = CASES["gae"]
+    model, batches = start_model(place.folder, READER, recipe), write_batches(place.folder, recipe, seed=13)
+    place.run(**changes_for(READER, recipe) | {"value__weights": "run:trial"})
+    assert_losses_close(place.log.losses(), Reference(recipe, model, judge=judge).train(batches).losses, 1e-6)

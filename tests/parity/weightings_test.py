@@ -21,16 +21,16 @@ def of(pipeline, data="windows", accumulation=1, normalize="tokens", **options):
 SHORT = {
     "entropy": of("entropy"),
     "rho1-soft": of("rho1", selection="soft", temperature=2.0),
-    "rho1-self-both": of("rho1", mode="self_both", keep=0.7),
     "mile": of("mile", data="records"),
     "truncation": of("truncation", accumulation=2, warmup_steps=3),
     "frequency": of("frequency", data="records"),
     "prompt-weight": of("prompt_weight", data="records", weight=0.3),
     "formula-quantile": of("formula", weight="(excess > quantile(excess, 0.4)) * clamp(ref, 0.5, 6)"),
-    "random-keep": of("random", data="records", keep=0.5),
     "shuffled-focal": of("shuffled", data="records", inner={"plugin": "focal", "gamma": 3.0}),
 }
 LONG = {
+    "random-keep": of("random", data="records", keep=0.5),
+    "rho1-self-both": of("rho1", mode="self_both", keep=0.7),
     "focal": of("focal", gamma=1.5),
     "entropy-weights": of("entropy", share=0.4, normalize="weights", accumulation=2),
     "mile-steep": of("mile", gamma=2.0, sigma=0.5),
