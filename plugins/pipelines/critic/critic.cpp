@@ -1,7 +1,6 @@
 // critic: trains a value head on answers that are known to be right or wrong; prompts are left out.
 //
-//   pairwise       -log sigmoid(mean V of the right answer - mean V of the wrong one - margin), over pairs of answers
-//   to
+//   pairwise       -log sigmoid(mean V of the right answer - mean V of the wrong one - margin), over pairs of answers to
 //                  the same problem, divided by the step's pairs (Bradley and Terry 1952; Ouyang et al. 2022, arXiv
 //                  2203.02155); V is a logit of which differences alone mean something
 //   lambda_return  V_t against a return that leans on later values (Peng et al. 2019, arXiv 1910.00177)

@@ -2,14 +2,13 @@
 // (advantage-weighted regression: Peng et al. 2019, arXiv 1910.00177; GAE: Schulman et al. 2016, arXiv 1506.02438).
 //
 //   V_t stands after token t: of the frozen model of [value] or, with joint, of a head on the policy, trained beside
-//   it. Before the first token of an answer V is 0.5, since no critic here learns anything about prompts. mode = gae
-//   d_t = gamma * V_t - V_{t-1}, A_t = d_t + gamma * lambda * A_{t+1}, over the answer; the outcome is not
+//   it. Before the first token of an answer V is 0.5, since no critic here learns anything about prompts.
+//   mode = gae   d_t = gamma * V_t - V_{t-1}, A_t = d_t + gamma * lambda * A_{t+1}, over the answer; the outcome is not
 //                used, so this is what each token changed in the critic's eyes ("marginal values")
 //   mode = td    A_t = r_t + gamma * V_t - V_{t-1}, the textbook error of one step: r is 1 at the last token of a right
 //                answer, else 0, and V after the last token is 0, so its error is r - V_{T-1}. Where it is not known
 //                whether an answer is right, its tokens have weight 1
-//   w_t = clamp(exp((A_t - mean) / deviation / beta), min, max); prompts 1, padding 0; for the token AT t, by every
-//   head
+//   w_t = clamp(exp((A_t - mean) / deviation / beta), min, max); prompts 1, padding 0; for the token AT t, by each head
 //
 // Mean and deviation run over the answer tokens of all ranks, from micro-batch to micro-batch: the average of the first
 // ten (each with the share 1/n), from then on each new one with a share of 0.1. The one in hand is included.

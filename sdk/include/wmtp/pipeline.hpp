@@ -98,7 +98,8 @@ class WMTP_SDK_API Wrapper : public Weighting {
 
 /// A loss over leaves, in place of the weighted token loss. [all ranks, as above; called with grad on]
 /// Returns a scalar: this micro-batch's sum divided by a count over all ranks and micro-batches of the step
-/// (`Step::counts()` where valid tokens are what counts), so that the sum of what it returned is the step's loss.
+/// (`Step::answers()` or `Step::pairs()`; an objective has no token heads, so `counts()` is empty), so that the sum of
+/// what it returned is the step's loss.
 class WMTP_SDK_API Objective {
  public:
   virtual ~Objective();

@@ -60,6 +60,7 @@ class WMTP_SDK_API Step {
   virtual ~Step();
 
   virtual const Batch& batch() const = 0;
+  /// Not with When::token: ranks have different numbers of chunks, so their questions would not meet.
   virtual Across& across() = 0;
   /// Optimizer step, 1..N.
   virtual int64_t number() const = 0;
