@@ -36,8 +36,8 @@ class WindowBatches final : public BatchSource {
       for (int64_t k = 1; k <= request_.heads; ++k) micro.counts[size_t(k - 1)] += std::max<int64_t>(0, S - k);
     }
     const Tensor unknown = at::full({B}, -1, at::TensorOptions(at::kLong).device(request_.device));
-    micro.batch = {tokens.to(request_.device), kind.to(request_.device), at::tensor(micro.positions).to(request_.device),
-                   unknown, unknown};
+    micro.batch = {tokens.to(request_.device), kind.to(request_.device),
+                   at::tensor(micro.positions).to(request_.device), unknown, unknown};
     micro.targets = micro.batch.kind.eq(2);
     return micro;
   }

@@ -1,6 +1,6 @@
-// Batches: the sequences of a micro-batch as tensors, and how much there is in them to learn from. What stands at a position
-// of the run's order is a function of the experiment alone, so the content of a step depends on neither ranks nor
-// accumulation; each rank reads its own sequences only.
+// Batches: the sequences of a micro-batch as tensors, and how much there is in them to learn from. What stands at a
+// position of the run's order is a function of the experiment alone, so the content of a step depends on neither ranks
+// nor accumulation; each rank reads its own sequences only.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ class BatchSource {
 
   /// Sequences of one epoch; INT64_MAX for data without an end.
   virtual int64_t count() const = 0;
-  /// `positions`: those of all ranks in this micro-batch, rank by rank, as many for each; -1 gives a sequence of padding.
+  /// `positions`: those of all ranks in this micro-batch, rank by rank, as many for each; -1 gives a sequence of
+  /// padding.
   virtual MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const = 0;
   /// Names of the difficulty bins; empty when there are none.
   virtual std::vector<std::string> bins() const { return {}; }

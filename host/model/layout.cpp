@@ -80,9 +80,8 @@ class Builder {
       const std::vector<Slot> slots = value_head_slots(model_, head);
       for (const Slot& slot : slots) {
         // The last layer is zero, so that a head begins by saying nothing; the others as torch's Linear.
-        const Init init = slot.name == slots.back().name
-                              ? Init{}
-                              : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
+        const Init init =
+            slot.name == slots.back().name ? Init{} : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
         const bool trains = request_.adapter != nullptr;
         const double lr_scale = request_.value_head_lr_scale;
         parameters.push_back({slot.name + ".weight", {slot.out, slot.in}, init, true, trains, lr_scale});

@@ -61,8 +61,8 @@ std::string head_block_name(const ModelConfig& model, int64_t head);
 std::string weight_beside(const std::string& adapter_parameter);
 /// The linear layers of a block, in Meta's names.
 std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block);
-/// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) when its
-/// kind is not known.
+/// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) when
+/// its kind is not known.
 std::vector<Slot> value_head_slots(const ModelConfig& model, const ValueHead& head);
 
 }  // namespace wmtp

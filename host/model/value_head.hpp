@@ -1,5 +1,5 @@
-// A value head: one number a position from the normed trunk output, in fp32. "linear" d -> 1; "mlp" d -> d/4 -> d/8 -> 1 with
-// GELU between (as in weighted_mtp's value_head.py). Pure compute on handles, like a block.
+// A value head: one number a position from the normed trunk output, in fp32. "linear" d -> 1; "mlp" d -> d/4 -> d/8 ->
+// 1 with GELU between (as in weighted_mtp's value_head.py). Pure compute on handles, like a block.
 #pragma once
 
 #include <utility>

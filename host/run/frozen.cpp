@@ -49,8 +49,8 @@ class Frozen {
     request.layout.model = &shape_;
     request.layout.heads = reads_values() ? Heads::none : Heads::first;
     request.layout.value_heads = heads_;
-    request.options = group_options(source_.config.strategy.value_or(experiment_.parallel.strategy), precision(),
-                                    session_.device());
+    request.options =
+        group_options(source_.config.strategy.value_or(experiment_.parallel.strategy), precision(), session_.device());
     request.positions = experiment_.train.sequence_length;
     auto model = std::make_unique<ShardedModel>(request, session_.channels());
     load_model(weights_, *model);
@@ -63,9 +63,9 @@ class Frozen {
     if (!source_.config.cache || data.identity.empty()) return stores;
     const std::string model = weights_content_hash(weights_, session_.job().database);
     for (const std::string& signal : source_.wanted) {
-      const std::string key = signal + " of model " + model + " (" + text_of(shape_) + "), data " + data.identity + ", windows of " +
-                              std::to_string(experiment_.train.sequence_length) + ", " + to_string(precision()) +
-                              " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
+      const std::string key = signal + " of model " + model + " (" + text_of(shape_) + "), data " + data.identity +
+                              ", windows of " + std::to_string(experiment_.train.sequence_length) + ", " +
+                              to_string(precision()) + " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
       stores[signal] = std::make_unique<SignalStore>(session_.cache_folder() / "signals", key,
                                                      experiment_.train.sequence_length, log_warning);
     }

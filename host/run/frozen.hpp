@@ -1,5 +1,5 @@
-// The frozen models of an experiment: [reference] and [value], from the stage that trained them or from files, with what
-// they said of each window in earlier runs.
+// The frozen models of an experiment: [reference] and [value], from the stage that trained them or from files, with
+// what they said of each window in earlier runs.
 #pragma once
 
 #include <memory>

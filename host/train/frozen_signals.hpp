@@ -1,6 +1,6 @@
 // FrozenSignals: what a pipeline reads of one frozen model, window by window. What such a model says of a window never
-// changes, so it is kept on disk (data/signal_store.hpp): a second epoch, and the next run with the same model and data,
-// compute none of it, and the model is not even loaded until a window is missing.
+// changes, so it is kept on disk (data/signal_store.hpp): a second epoch, and the next run with the same model and
+// data, compute none of it, and the model is not even loaded until a window is missing.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ class FrozenSignals {
   using Build = std::function<std::unique_ptr<FrozenModel>()>;
   using Stores = std::map<std::string, std::unique_ptr<SignalStore>>;
 
-  /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each of them, or none when
-  /// nothing is to be kept. `build` is called at most once, on all ranks together.
+  /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each of them, or none
+  /// when nothing is to be kept. `build` is called at most once, on all ranks together.
   FrozenSignals(std::string model, std::set<std::string> wanted, Build build, Stores stores);
 
   /// "reference.loss" and so on, [B,S] each.

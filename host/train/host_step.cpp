@@ -62,9 +62,9 @@ Tensor HostStep::get(const Read& read) {
     throw Error(ExitStatus::plugin, "plugin reads " + name + " in a loss over value heads; there are values alone");
   if (const auto frozen = frozen_.find(name); frozen != frozen_.end())
     return read.model == "value" ? frozen->second : at_this_moment(frozen->second);
-  throw Error(ExitStatus::plugin,
-              "plugin reads " + name +
-                  ", which is not there at this moment; declare it in needs() and ask for the right When");
+  throw Error(
+      ExitStatus::plugin,
+      "plugin reads " + name + ", which is not there at this moment; declare it in needs() and ask for the right When");
 }
 
 Tensor HostStep::leaf(const Read& read) {

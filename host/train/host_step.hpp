@@ -15,12 +15,12 @@ namespace wmtp {
 /// What is there when the pipeline is called.
 struct Moment {
   When when = When::before;
-  int64_t head = 0;                               ///< 1-based at token and head
-  at::Tensor valid;                               ///< [n] at token, [B,S] at head, [B,S,H] otherwise
-  at::Tensor policy_loss;                         ///< like valid, 0 where not valid; undefined before the heads
-  at::Tensor policy_entropy;                      ///< as the loss; undefined when nobody reads it
-  int64_t chunk_begin = 0;                        ///< token: first row of the chunk
-  at::Tensor rows;                                ///< token: which of [B, S-head] flattened the rows are; undefined: all
+  int64_t head = 0;           ///< 1-based at token and head
+  at::Tensor valid;           ///< [n] at token, [B,S] at head, [B,S,H] otherwise
+  at::Tensor policy_loss;     ///< like valid, 0 where not valid; undefined before the heads
+  at::Tensor policy_entropy;  ///< as the loss; undefined when nobody reads it
+  int64_t chunk_begin = 0;    ///< token: first row of the chunk
+  at::Tensor rows;            ///< token: which of [B, S-head] flattened the rows are; undefined: all
 };
 
 struct HostStepConfig {

@@ -22,7 +22,8 @@ void take_read(PipelineInUse& pipeline, const Read& read, const Experiment& expe
   const bool of_policy = what == "policy.loss" || what == "policy.entropy";
   const bool of_frozen = what == "reference.loss" || what == "reference.entropy" || what == "value.value";
   if (pipeline.objective && (of_policy || of_frozen))
-    refuse(pipeline.name, "it reads " + what + "; an objective reads the value heads that it declares, and no more yet");
+    refuse(pipeline.name,
+           "it reads " + what + "; an objective reads the value heads that it declares, and no more yet");
   if (what == "reference.loss" || what == "reference.entropy") {
     if (!experiment.reference.given)
       refuse(pipeline.name, "it reads " + what + "; give [reference] experiment or weights");

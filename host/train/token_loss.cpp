@@ -32,8 +32,13 @@ void TokenLoss::weigh_all(const std::function<Tensor(int64_t)>& hidden_of) {
     losses.push_back(of_head.losses);
     if (of_head.entropies.defined()) entropies.push_back(of_head.entropies);
   }
-  known_ = weigh({When::all, 0, valid_of_all_heads(), at::stack(losses, -1),
-                  entropies.empty() ? Tensor() : at::stack(entropies, -1), 0, {}});
+  known_ = weigh({When::all,
+                  0,
+                  valid_of_all_heads(),
+                  at::stack(losses, -1),
+                  entropies.empty() ? Tensor() : at::stack(entropies, -1),
+                  0,
+                  {}});
 }
 
 Scores TokenLoss::scores(int64_t head, const Tensor& hidden, const ScoreRequest& request) const {
@@ -56,7 +61,8 @@ Tensor TokenLoss::gradient(int64_t head, const Tensor& hidden) {
   const int64_t B = hidden.size(0), S = hidden.size(1), D = hidden.size(2);
   Tensor d_hidden = at::zeros_like(hidden);
   Tensor d_rows = gradient.d_hidden;
-  if (rows.index.defined()) d_rows = at::zeros({B * (S - head), D}, d_rows.options()).index_copy_(0, rows.index, d_rows);
+  if (rows.index.defined())
+    d_rows = at::zeros({B * (S - head), D}, d_rows.options()).index_copy_(0, rows.index, d_rows);
   d_hidden.narrow(1, 0, S - head).copy_(d_rows.view({B, S - head, D}));
   return d_hidden;
 }
@@ -82,8 +88,8 @@ TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
   const auto coefficients_of = [&](const Scores& chunk, int64_t begin) {
     const Tensor valid = at::ones_like(chunk.losses, at::kBool);
     const Weights weights = weigh({When::token, rows.head, valid, chunk.losses, chunk.entropies, begin, rows.index});
-    parts.push_back(coefficients(rows.head, weights.meaning == Weights::Meaning::uniform ? at::ones_like(chunk.losses)
-                                                                                         : weights.values));
+    parts.push_back(coefficients(
+        rows.head, weights.meaning == Weights::Meaning::uniform ? at::ones_like(chunk.losses) : weights.values));
     return parts.back();
   };
   const auto result = loss_.one_pass(rows.hidden, rows.targets, coefficients_of, /*sparse=*/false, request());
@@ -93,16 +99,18 @@ TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
 
 TokenLoss::Gradient TokenLoss::with_known_weights(const Rows& rows) {
   const Tensor scale = coefficients(rows.head, weights_of(rows, known_));
-  const auto result = loss_.one_pass(
-      rows.hidden, rows.targets,
-      [&](const Scores& chunk, int64_t begin) { return scale.narrow(0, begin, chunk.losses.size(0)); },
-      /*sparse=*/known_.meaning != Weights::Meaning::uniform, {});
+  const auto result =
+      loss_.one_pass(rows.hidden, rows.targets,
+                     [&](const Scores& chunk, int64_t begin) { return scale.narrow(0, begin, chunk.losses.size(0)); },
+                     /*sparse=*/known_.meaning != Weights::Meaning::uniform, {});
   return {result.scores.losses, scale * result.scores.losses, result.d_hidden};
 }
 
 TokenLoss::Rows TokenLoss::rows_of_head(int64_t head, const Tensor& hidden) const {
   const int64_t B = hidden.size(0), S = hidden.size(1);
-  Rows rows{head, {}, hidden.narrow(1, 0, S - head).reshape({-1, hidden.size(2)}),
+  Rows rows{head,
+            {},
+            hidden.narrow(1, 0, S - head).reshape({-1, hidden.size(2)}),
             micro_->batch.tokens.narrow(1, head, S - head).reshape({-1})};
   if (micro_->counts[size_t(head - 1)] == B * (S - head)) return rows;
   rows.index = micro_->targets.narrow(1, head, S - head).reshape({-1}).nonzero().squeeze(1);

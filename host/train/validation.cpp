@@ -69,8 +69,7 @@ void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, 
 
 /// Rows of `all` by position: NaN where a sequence has no target, zero where another rank has the sequence.
 void Validation::place_losses(const MicroBatch& micro, const Tensor& losses, Tensor& all) const {
-  const Tensor rows =
-      at::where(valid_sources(micro.targets, 1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
+  const Tensor rows = at::where(valid_sources(micro.targets, 1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
   for (int64_t b = 0; b < rows.size(0); ++b) {
     const int64_t position = micro.positions[size_t(b)];
     if (position < 0 || position >= all.size(0)) continue;

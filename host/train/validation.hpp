@@ -5,8 +5,9 @@
 //   valid/exact_match[/BIN]           records: share of the right answers whose every token the next-token head finds
 //                                     most likely, given the tokens before it: exactly those that greedy decoding gives
 //   valid/tokens_hh, _lh, _hl, _ll    shares of the tokens by how the next-token head's loss went from the first
-//                                     validation to this one: up by over 0.2 (lh), down by over 0.2 (hl), else above (hh)
-//                                     or not above (ll) this one's mean; after "Rho-1", arXiv 2404.07965, section 2.1
+//                                     validation to this one: up by over 0.2 (lh), down by over 0.2 (hl), else above
+//                                     (hh) or not above (ll) this one's mean; after "Rho-1", arXiv 2404.07965,
+//                                     section 2.1
 #pragma once
 
 #include <map>

@@ -15,8 +15,8 @@ class ValueLoss {
   ValueLoss(ShardedModel& model, PipelineInUse& pipeline, HostStep& step)
       : model_(model), pipeline_(pipeline), step_(step) {}
 
-  /// Runs the heads on trunk [B,S,D], cut from its graph; adds to d_trunk what the loss gives back, and to the gradients
-  /// of heads and final norm; leaves the values where the pipeline reads them. Needs the final norm gathered.
+  /// Runs the heads on trunk [B,S,D], cut from its graph; adds to d_trunk what the loss gives back, and to the
+  /// gradients of heads and final norm; leaves the values where the pipeline reads them. Needs the final norm gathered.
   void differentiate(const MicroBatch& micro, const at::Tensor& trunk, at::Tensor& d_trunk, StepTotals& totals);
   /// The loss and its metrics, without gradient.
   void evaluate(const MicroBatch& micro, const at::Tensor& trunk, StepTotals& totals);

@@ -13,14 +13,12 @@ constexpr int64_t num_sequences = 2, positions = 6, num_heads = 3;
 
 class HostStepTest : public testing::Test {
  protected:
-  HostStepTest() : windows_(random_windows(1, positions, 50)) {
-    step_.begin_step(1, {{7, 7, 7}, 24, 20, 0}, totals_);
-  }
+  HostStepTest() : windows_(random_windows(1, positions, 50)) { step_.begin_step(1, {{7, 7, 7}, 24, 20, 0}, totals_); }
   MicroBatch micro_of(const std::vector<int64_t>& at_positions) const {
     BatchRequest request;
     request.heads = num_heads;
-    const auto source = window_batches(*windows_, WindowOrder(1, windows_->count(), "sequential"), num_sequences,
-                                       positions, request);
+    const auto source =
+        window_batches(*windows_, WindowOrder(1, windows_->count(), "sequential"), num_sequences, positions, request);
     return source->fetch(at_positions, 0, 1);
   }
   /// Loss at source position s of sequence b: 100 b + s.
