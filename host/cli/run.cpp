@@ -35,6 +35,7 @@ struct RunOptions {
   std::vector<std::string> overrides, held_out;
   int64_t nproc = 0;  ///< 0: not given
   bool resume = false, dry_run = false;
+  bool hold_out_problems = false;  ///< as a stage of an experiment that does
 };
 
 /// Where rank 0 writes its run's id.
@@ -87,7 +88,9 @@ void agree_on_processes(const RunOptions& options, int64_t world_size, Experimen
 
 Job make_job(const RunOptions& options, const GlobalOptions& globals, const Catalog& catalog) {
   Job job;
-  job.experiment = load_experiment(load_request(catalog, options.file, all_overrides(options), options.held_out));
+  LoadRequest request = load_request(catalog, options.file, all_overrides(options), options.held_out);
+  request.hold_out_problems = options.hold_out_problems;
+  job.experiment = load_experiment(request);
   if (!options.stages.empty()) job.stages = stages_from_text(options.stages);
   job.database = globals.database_or(job.experiment.log.database);
   job.resume = options.resume;
@@ -126,8 +129,8 @@ class Run {
     for (const auto& text : options_.overrides) arguments.insert(arguments.end(), {"--set", text});
     if (!options_.name.empty()) arguments.insert(arguments.end(), {"--name", options_.name});
     if (options_.resume) arguments.push_back("--resume");
-    return static_cast<int>(
-        launch(std::move(arguments), stages, options_.held_out, job_.experiment.parallel.processes));
+    return static_cast<int>(launch(std::move(arguments), stages, options_.held_out, job_.experiment,
+                                   job_.experiment.parallel.processes));
   }
 
  private:
@@ -165,7 +168,7 @@ class Run {
     }
     log_info(who + file + " runs first, the log has no finished run of it");
     const int64_t processes = options_.nproc > 0 ? options_.nproc : experiment.parallel.processes;
-    const ExitStatus status = launch({"run", experiment.file.string()}, below, held_out, processes);
+    const ExitStatus status = launch({"run", experiment.file.string()}, below, held_out, experiment, processes);
     if (status != ExitStatus::done) {
       log_error(who + file + " was not finished, so " + options_.file + " was not started");
       return status;
@@ -178,10 +181,11 @@ class Run {
   }
 
   ExitStatus launch(std::vector<std::string> arguments, const Stages& stages, const std::vector<std::string>& held_out,
-                    int64_t processes) {
+                    const Experiment& experiment, int64_t processes) {
     const RunIdFile id_file;
     if (!stages.empty()) arguments.insert(arguments.end(), {"--stages", to_text(stages)});
     for (const auto& pattern : held_out) arguments.insert(arguments.end(), {"--held-out", pattern});
+    if (experiment.data.hold_out_problems) arguments.push_back("--hold-out-problems");
     if (options_.nproc > 0) arguments.insert(arguments.end(), {"--nproc", std::to_string(options_.nproc)});
     arguments.insert(arguments.end(), {"--db", job_.database.string()});
     for (const auto& folder : globals_.plugin_folders) {
@@ -248,6 +252,7 @@ void add_run(CommandLine& line) {
   run_command.add_flag("--dry-run", options->dry_run,
                        "check, print the resolved experiment, tell the stages; run nothing");
   run_command.add_option("--held-out", options->held_out)->allow_extra_args(false)->group("");
+  run_command.add_flag("--hold-out-problems", options->hold_out_problems)->group("");
   run_command.add_option("--stages", options->stages)->group("");
 }
 
