@@ -5,10 +5,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <set>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "data/json_lines.hpp"
 #include "data/utf8.hpp"
 
 namespace wmtp {
@@ -18,13 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr size_t piece_bytes = 1 << 20;
-constexpr int deepest = 32;
+constexpr size_t start_bytes = 1 << 20;
 constexpr size_t longest_quote = 40;
-
-struct Refused {
-  std::string field, message;
-};
 
 void check_kind(const fs::path& file) {
   std::error_code failure;
@@ -35,60 +30,19 @@ void check_kind(const fs::path& file) {
 }
 
 /// What a file begins with when it is something else, and what to do.
-void check_start(const fs::path& file, std::string_view start) {
+void check_start(const fs::path& file) {
+  std::string start(start_bytes, '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.read(start.data(), start_bytes);
+  start.resize(static_cast<size_t>(in.gcount()));
   if (start.starts_with("\x1f\x8b"))
     throw Error(ExitStatus::data, file.string() + ": found a gzip file, wanted JSON lines; unpack it first (gunzip)");
   if (start.starts_with("PAR1"))
     throw Error(ExitStatus::data, file.string() + ": found a parquet file, wanted JSON lines; convert it first");
   const size_t first = start.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && start[first] == '[')
+  if (first != std::string::npos && start[first] == '[')
     throw Error(ExitStatus::data,
                 file.string() + ": found a list, wanted one object on each line; convert it first (jq -c '.[]')");
-}
-
-/// Calls take(number, line, bytes) for each line; of a line above the limit only its number of bytes is kept.
-void for_each_line(const fs::path& file, const std::function<void(int64_t, std::string_view, size_t)>& take) {
-  check_kind(file);
-  std::ifstream in(file, std::ios::binary);
-  std::string piece(piece_bytes, '\0'), line;
-  int64_t number = 1;
-  size_t bytes = 0;
-  for (bool first = true; in; first = false) {
-    in.read(piece.data(), piece_bytes);
-    std::string_view rest(piece.data(), static_cast<size_t>(in.gcount()));
-    if (first) check_start(file, rest);
-    while (!rest.empty()) {
-      const size_t end = rest.find('\n'), part = std::min(end, rest.size());
-      bytes += part;
-      if (bytes <= longest_jsonl_line) line += rest.substr(0, part);
-      if (end == std::string_view::npos) break;
-      take(number++, line, bytes);
-      line.clear();
-      bytes = 0;
-      rest.remove_prefix(end + 1);
-    }
-  }
-  if (!in.eof() || in.bad())
-    throw Error(ExitStatus::storage, "cannot read " + file.string() + ": " + std::strerror(errno));
-  if (bytes > 0) take(number, line, bytes);
-}
-
-/// nlohmann would keep the last of two fields of one name, and go down as deep as the stack.
-Json parse_wanted(std::string_view line, const std::vector<std::string>& wanted) {
-  std::set<std::string> seen;
-  return Json::parse(line.begin(), line.end(), [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > deepest) throw Refused{"", "nested more than " + std::to_string(deepest) + " deep"};
-    if (event != Json::parse_event_t::key || depth != 1) return true;
-    const auto& name = value.get_ref<const std::string&>();
-    if (std::find(wanted.begin(), wanted.end(), name) == wanted.end()) return false;
-    if (!seen.insert(name).second) throw Refused{name, "found twice, wanted once"};
-    return true;
-  });
-}
-
-size_t column_of(std::string_view line, size_t byte) {
-  const std::string_view before = line.substr(0, byte);
-  return 1 + size_t(std::count_if(before.begin(), before.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 }  // namespace
@@ -118,22 +72,29 @@ void JsonlMistakes::raise() const {
 
 void for_each_json_line(const fs::path& file, const std::vector<std::string>& wanted, JsonlMistakes& mistakes,
                         const std::function<void(int64_t, const Json&)>& take) {
-  for_each_line(file, [&](int64_t number, std::string_view line, size_t bytes) {
+  check_kind(file);
+  check_start(file);
+  const auto wants = [&](const std::string& field) {
+    return std::find(wanted.begin(), wanted.end(), field) != wanted.end();
+  };
+  const auto take_line = [&](int64_t number, std::string_view line, size_t bytes) {
     if (bytes > longest_jsonl_line) {
       return mistakes.add(number, "",
                           "found a line of " + human_bytes(int64_t(bytes)) + ", wanted at most " +
                               human_bytes(int64_t(longest_jsonl_line)));
     }
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+    if (is_blank(line)) return;
     if (const size_t good = valid_utf8(line); good < line.size()) {
       return mistakes.add_at(number, column_of(line, good),
                              printed("found byte 0x%02x, wanted UTF-8", static_cast<unsigned char>(line[good])));
     }
     Json object;
     try {
-      object = parse_wanted(line, wanted);
-    } catch (const Refused& refused) {
-      return mistakes.add(number, refused.field, refused.message);
+      object = parse_json_line(line, wants);
+    } catch (const TooDeep&) {
+      return mistakes.add(number, "", "nested more than " + std::to_string(deepest_json) + " deep");
+    } catch (const DoubledField& doubled) {
+      return mistakes.add(number, doubled.name, "found twice, wanted once");
     } catch (const Json::parse_error& failure) {
       const bool cut = failure.byte > line.size();
       return mistakes.add_at(number, column_of(line, failure.byte - 1),
@@ -144,7 +105,12 @@ void for_each_json_line(const fs::path& file, const std::vector<std::string>& wa
     }
     if (!object.is_object()) return mistakes.add(number, "", "found " + found_text(object) + ", wanted an object");
     take(number, object);
+  };
+  const bool read = for_each_line(file, longest_jsonl_line, [&](int64_t number, std::string_view line, size_t bytes) {
+    take_line(number, line, bytes);
+    return true;
   });
+  if (!read) throw Error(ExitStatus::storage, "cannot read " + file.string() + ": " + std::strerror(errno));
 }
 
 std::string found_text(const Json& value) {

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "data/json_lines.hpp"
 #include "data/utf8.hpp"
 #include "experiment/difficulty.hpp"
 
@@ -21,15 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr size_t piece_bytes = 1 << 20;
-constexpr int max_depth = 32;
 constexpr size_t shown_characters = 40;
-
-/// Column (from 1, in characters) of the byte at `offset`.
-int64_t column_of(std::string_view line, size_t offset) {
-  const std::string_view before = line.substr(0, std::min(offset, line.size()));
-  return 1 + std::count_if(before.begin(), before.end(), [](char byte) { return (byte & 0xc0) != 0x80; });
-}
 
 /// A number of 60 bits that a text leads to: two of a million texts meet once in two million.
 int64_t number_of(std::string_view text) { return std::stoll(sha256_of(text).substr(0, 15), nullptr, 16); }
@@ -43,22 +34,6 @@ std::string found(const Json& value) {
           : value.is_number() ? "the number "
                               : "") +
          (text.size() > shown_characters ? text.substr(0, shown_characters) + "…" : text);
-}
-
-struct TooDeep {};
-struct Doubled {
-  std::string key;
-};
-
-/// Refuses what nlohmann would take without a word: nesting without end, and a key that stands twice.
-Json parse_object(std::string_view line) {
-  std::set<std::string> keys;
-  return Json::parse(line.begin(), line.end(), [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > max_depth) throw TooDeep();
-    if (event == Json::parse_event_t::key && depth == 1 && !keys.insert(value.get<std::string>()).second)
-      throw Doubled{value.get<std::string>()};
-    return true;
-  });
 }
 
 /// "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error …" -> "syntax error …"
@@ -102,16 +77,16 @@ class LineReader {
 
   std::optional<Json> parsed() {
     try {
-      return parse_object(line_);
+      return parse_json_line(line_, [](const std::string&) { return true; });
     } catch (const Json::parse_error& error) {
       const bool cut = error.byte > line_.size();
       refuse(error.byte > 0 ? error.byte - 1 : 0,
              cut ? "the line ends in the middle of a record: it was cut, or a newline stands in a text"
                  : "not JSON: " + reason_of(error));
     } catch (const TooDeep&) {
-      refuse(0, "nested deeper than " + std::to_string(max_depth) + " levels, wanted a record");
-    } catch (const Doubled& doubled) {
-      refuse_field(doubled.key, "found twice", "it once");
+      refuse(0, "nested deeper than " + std::to_string(deepest_json) + " levels, wanted a record");
+    } catch (const DoubledField& doubled) {
+      refuse_field(doubled.name, "found twice", "it once");
     }
     return std::nullopt;
   }
@@ -180,37 +155,6 @@ class LineReader {
   bool good_ = true;
 };
 
-/// Calls take(number, line, bytes): a line with more bytes than max_line_bytes comes empty. Until `take` returns false.
-void for_each_line(const fs::path& file, const std::function<bool(int64_t, std::string_view, size_t)>& take) {
-  std::ifstream in(file, std::ios::binary);
-  std::vector<char> piece(piece_bytes);
-  std::string line;
-  size_t bytes = 0;
-  int64_t number = 1;
-  while (in) {
-    in.read(piece.data(), piece_bytes);
-    std::string_view rest(piece.data(), static_cast<size_t>(in.gcount()));
-    while (!rest.empty()) {
-      const size_t newline = rest.find('\n'), part = std::min(newline, rest.size());
-      bytes += part;
-      if (bytes <= max_line_bytes)
-        line.append(rest.substr(0, part));
-      else
-        std::string().swap(line);
-      rest.remove_prefix(std::min(part + 1, rest.size()));
-      if (newline == std::string_view::npos) break;
-      if (!take(number++, line, bytes)) return;
-      line.clear();
-      bytes = 0;
-    }
-  }
-  if (!in.eof() || in.bad())
-    throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
-  if (bytes > 0) take(number, line, bytes);
-}
-
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
-
 }  // namespace
 
 void RecordMistakes::add(const fs::path& file, int64_t line, const std::string& what) {
@@ -227,7 +171,7 @@ void RecordMistakes::raise() const {
 
 void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
                      const std::function<void(const Record&)>& take) {
-  for_each_line(file, [&](int64_t number, std::string_view line, size_t bytes) {
+  const bool read = for_each_line(file, max_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
     if (bytes > max_line_bytes) {
       mistakes.add(file, number,
                    " a line of " + human_bytes(static_cast<int64_t>(bytes)) + ", wanted at most " +
@@ -238,6 +182,7 @@ void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMista
     }
     return !mistakes.full();
   });
+  if (!read) throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
 }
 
 std::string prompt_of(const Record& record, const std::string& prompt_template) {

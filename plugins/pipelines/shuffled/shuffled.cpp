@@ -39,8 +39,6 @@ class Shuffled : public wmtp::Wrapper {
     return weights;
   }
 
-  Tensor value_loss(wmtp::Step& step) override { return inner().value_loss(step); }
-
  private:
   /// From the sources that a head predicts from to the tokens that it predicts, both [B,S].
   static Tensor at_targets(const Tensor& valid, int64_t head) {
