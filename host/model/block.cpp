@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/philox.hpp"
+#include "model/attention.hpp"
 #include "model/dropout.hpp"
 #include "model/layout.hpp"
 #include "model/ops.hpp"
@@ -74,13 +75,10 @@ Block::Block(const ModelConfig& model, const std::string& name, const FindWeight
 Tensor Block::attention(const Tensor& x, const Tensor& rotary, const Pass& pass) const {
   const int64_t B = x.size(0), S = x.size(1);
   const Tensor table = rotary.narrow(0, 0, S);
-  const Tensor query = rotate(wq_(x, pass).view({B, S, heads_, head_dim_}), table).transpose(1, 2);
-  const Tensor key = rotate(wk_(x, pass).view({B, S, kv_heads_, head_dim_}), table).transpose(1, 2);
-  const Tensor value = wv_(x, pass).view({B, S, kv_heads_, head_dim_}).transpose(1, 2);
-  const Tensor mixed = at::scaled_dot_product_attention(query, key, value, /*attn_mask=*/{}, /*dropout_p=*/0.0,
-                                                        /*is_causal=*/true, /*scale=*/std::nullopt,
-                                                        /*enable_gqa=*/kv_heads_ != heads_);
-  return wo_(mixed.transpose(1, 2).reshape({B, S, heads_ * head_dim_}), pass);
+  const Tensor query = rotate(wq_(x, pass).view({B, S, heads_, head_dim_}), table);
+  const Tensor key = rotate(wk_(x, pass).view({B, S, kv_heads_, head_dim_}), table);
+  const Tensor value = wv_(x, pass).view({B, S, kv_heads_, head_dim_});
+  return wo_(causal_attention(query, key, value), pass);
 }
 
 Tensor Block::forward(const Tensor& x, const Tensor& rotary, const Pass& pass) const {

@@ -17,6 +17,9 @@ GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=e
 # that rounding, takes it away, so that all else is compared closely; the default eps has a case of its own.
 DEFAULT_EPS = 1e-8
 CLOSE, CLOSE_WITH_DEFAULT_EPS = 3e-6, 1e-4
+# An adapter's B begins at zero: ten updates are all of it, so their rounding (3.3e-6 at most here) is not made small by
+# what was there before.
+CLOSE_ADAPTER = 6e-6
 
 CASES = {
     "baseline": (POLICY, Recipe()),
@@ -60,7 +63,7 @@ def test_losses_and_adapters_equal_pytorch(place, case):
     place.run(**changes_for(shape, recipe))
     assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
     trained = {name: value for name, value in wanted.parameters.items() if name in wanted.first_gradients}
-    assert_tensors_close(adapter_tensors(place.log.folder()), trained, CLOSE)
+    assert_tensors_close(adapter_tensors(place.log.folder()), trained, CLOSE_ADAPTER)
 
 
 @pytest.mark.parametrize("case", ["baseline", "grouped", "accumulation", "rho1", "rho1-weights", "dft", *LORA])

@@ -34,6 +34,13 @@ struct Rows {
   /// logits <- coefficient[r] * (exp(logits - log_sum[r]) - onehot(target[r])).
   void (*cross_entropy_backward)(T* logits, const int64_t* targets, const float* log_sum, const float* coefficient,
                                  int64_t rows, int64_t width);
+  /// One query of causal attention, which reads the first `count` of `width` keys. x = scale * (products - rest) with
+  /// rest = 0 where null; products <- softmax of x over those keys, 0 for the others. Returns log sum exp(x).
+  /// scratch [width].
+  float (*causal_softmax)(T* products, const T* rest, float scale, float* scratch, int64_t count, int64_t width);
+  /// products <- the softmax p again; d <- scale * p * (d - sum p d), the gradient of the products from that of p.
+  void (*causal_softmax_backward)(T* products, const T* rest, T* d, float scale, float log_sum, float* scratch,
+                                  int64_t count, int64_t width);
   /// sum = first ? value : sum + value.
   void (*accumulate)(float* sum, const T* value, bool first, int64_t count);
 };

@@ -153,6 +153,80 @@ void cross_entropy_backward(T* logits, const int64_t* targets, const float* log_
   }
 }
 
+constexpr int64_t lanes = 16;
+constexpr float far_below = -1e30f;
+
+/// `count` keys rounded up to whole vectors: the tail of a loop would take as long as the loop.
+inline int64_t whole_vectors(int64_t count, int64_t width) {
+  const int64_t up = (count + lanes - 1) / lanes * lanes;
+  return up < width ? up : width;
+}
+
+template <class T>
+void clear(T* x, int64_t begin, int64_t end) {
+#pragma omp simd
+  for (int64_t i = begin; i < end; ++i) store(x[i], 0.0f);
+}
+
+template <bool with_rest, class T>
+float causal_softmax_row(T* products, const T* rest, float scale, float* x, int64_t count, int64_t width) {
+  const int64_t end = whole_vectors(count, width);
+  float highest = far_below, sum = 0;
+#pragma omp simd reduction(max : highest)
+  for (int64_t i = 0; i < end; ++i) {
+    float value = load(products[i]);
+    if constexpr (with_rest) value -= load(rest[i]);
+    x[i] = i < count ? scale * value : far_below;
+    highest = x[i] > highest ? x[i] : highest;
+  }
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < end; ++i) {
+    x[i] = exp_of(x[i] - highest);
+    sum += x[i];
+  }
+  const float share = 1.0f / sum;
+#pragma omp simd
+  for (int64_t i = 0; i < end; ++i) store(products[i], x[i] * share);
+  clear(products, end, width);
+  return highest + __builtin_logf(sum);
+}
+
+template <class T>
+float causal_softmax(T* products, const T* rest, float scale, float* scratch, int64_t count, int64_t width) {
+  return rest ? causal_softmax_row<true>(products, rest, scale, scratch, count, width)
+              : causal_softmax_row<false>(products, rest, scale, scratch, count, width);
+}
+
+template <bool with_rest, class T>
+void causal_softmax_backward_row(T* products, const T* rest, T* d, float scale, float log_sum, float* p, int64_t count,
+                                 int64_t width) {
+  const int64_t end = whole_vectors(count, width);
+  float along = 0;
+#pragma omp simd reduction(+ : along)
+  for (int64_t i = 0; i < end; ++i) {
+    float value = load(products[i]);
+    if constexpr (with_rest) value -= load(rest[i]);
+    p[i] = exp_of(i < count ? scale * value - log_sum : far_below);
+    along += p[i] * load(d[i]);
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < end; ++i) {
+    store(products[i], p[i]);
+    store(d[i], scale * p[i] * (load(d[i]) - along));
+  }
+  clear(products, end, width);
+  clear(d, end, width);
+}
+
+template <class T>
+void causal_softmax_backward(T* products, const T* rest, T* d, float scale, float log_sum, float* scratch,
+                             int64_t count, int64_t width) {
+  if (rest)
+    causal_softmax_backward_row<true>(products, rest, d, scale, log_sum, scratch, count, width);
+  else
+    causal_softmax_backward_row<false>(products, rest, d, scale, log_sum, scratch, count, width);
+}
+
 template <class T>
 void accumulate(float* sum, const T* value, bool first, int64_t count) {
   if (first) {
@@ -166,8 +240,9 @@ void accumulate(float* sum, const T* value, bool first, int64_t count) {
 
 template <class T>
 constexpr Rows<T> table_of() {
-  return {&rms_norm<T>,      &rms_norm_backward<T>,      &swiglu<T>,    &swiglu_backward<T>, &rotate<T>,
-          &cross_entropy<T>, &cross_entropy_backward<T>, &accumulate<T>};
+  return {
+      &rms_norm<T>,      &rms_norm_backward<T>,      &swiglu<T>,         &swiglu_backward<T>,         &rotate<T>,
+      &cross_entropy<T>, &cross_entropy_backward<T>, &causal_softmax<T>, &causal_softmax_backward<T>, &accumulate<T>};
 }
 
 }  // namespace
