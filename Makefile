@@ -3,13 +3,14 @@ PREFIX ?= /usr/local
 PYTHON := .venv/bin/python
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: help setup build run test bench soak install clean
+.PHONY: help setup build run test bench study soak install clean
 help:
 	@echo "make setup    install what is missing (Debian 12; root or sudo) and LibTorch into .venv"
 	@echo "make build    setup, then build/bin/wmtp-host"
 	@echo "make run      build, then run experiments/rho1.toml on two ranks"
 	@echo "make test     build, then all tests"
 	@echo "make bench    build, then speed and memory beside PyTorch, rho-1 beside the baseline"
+	@echo "make study    build, then train the studies of docs/studies.md and print their tables (an hour)"
 	@echo "make soak     build, then the long forms of the tests"
 	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
 	@echo "make clean    remove the build; .venv and runs/ stay"
@@ -31,6 +32,9 @@ test: build
 bench: build
 	$(PYTHON) tests/bench/bench.py
 	$(PYTHON) tests/bench/rho1_bench.py
+
+study: build
+	$(PYTHON) scripts/study.py
 
 soak: build
 	WMTP_SOAK=1 $(PYTHON) -m pytest -q -m soak tests

@@ -41,6 +41,7 @@ std::map<std::string, double> Validation::run(int64_t number, std::map<std::stri
     for (size_t k = 0; k < scores.size(); ++k)
       totals.add("valid/" + std::to_string(k + 1), scores[k].losses.sum(at::kDouble));
     if (scores.empty()) continue;
+    add_losses_of_bins(micro, scores[0].losses, totals);
     if (request_.exact_match) add_exact_matches(micro, scores[0].hits, totals);
     place_losses(micro, scores[0].losses, losses);
   }
@@ -50,6 +51,18 @@ std::map<std::string, double> Validation::run(int64_t number, std::map<std::stri
   auto metrics = token_metrics(totals, counts);
   metrics.merge(token_classes(losses, states));
   return metrics;
+}
+
+void Validation::add_losses_of_bins(const MicroBatch& micro, const Tensor& losses, StepTotals& totals) const {
+  const std::vector<std::string> names = request_.source->bins();
+  if (names.empty()) return;
+  const Tensor bins = at::tensor(micro.bins).to(losses.device());
+  const Tensor of_row = losses.sum(1, /*keepdim=*/false, at::kDouble);
+  const Tensor targets = valid_sources(micro.targets, 1).sum(1);
+  for (size_t i = 0; i < names.size(); ++i) {
+    totals.add("bin_loss/" + names[i], (of_row * bins.eq(int64_t(i))).sum());
+    totals.add("bin_targets/" + names[i], (targets * bins.eq(int64_t(i))).sum());
+  }
 }
 
 /// A sequence matches when every token of its answer that has one before it is a hit, whatever else is a target.
@@ -94,6 +107,9 @@ std::map<std::string, double> Validation::token_metrics(const StepTotals& totals
     mean += loss / double(heads);
   }
   metrics["valid/loss"] = mean;
+  for (const std::string& bin : request_.source->bins())
+    if (const double targets = totals.sum("bin_targets/" + bin); targets > 0)
+      metrics["valid/ce_head_1/" + bin] = totals.sum("bin_loss/" + bin) / targets;
   for (const std::string& name : totals.names_with("asked"))
     if (totals.sum("asked" + name) > 0)
       metrics["valid/exact_match" + name] = totals.sum("matched" + name) / totals.sum("asked" + name);

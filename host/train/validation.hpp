@@ -2,6 +2,7 @@
 //
 //   valid/loss, valid/ce_head_k       mean loss of the valid targets; for an objective its own loss, and its metrics as
 //                                     valid/NAME
+//   valid/ce_head_1/BIN               records drawn by difficulty: the next-token head's, in one bin
 //   valid/exact_match[/BIN]           records: share of the right answers whose every token the next-token head finds
 //                                     most likely, given the tokens before it: exactly those that greedy decoding gives
 //   valid/tokens_hh, _lh, _hl, _ll    shares of the tokens by how the next-token head's loss went from the first
@@ -38,6 +39,7 @@ class Validation {
 
  private:
   std::vector<MicroBatch> fetch() const;
+  void add_losses_of_bins(const MicroBatch& micro, const at::Tensor& losses, StepTotals& totals) const;
   void add_exact_matches(const MicroBatch& micro, const at::Tensor& hits, StepTotals& totals) const;
   void place_losses(const MicroBatch& micro, const at::Tensor& losses, at::Tensor& all) const;
   std::map<std::string, double> objective_metrics(const StepTotals& totals) const;

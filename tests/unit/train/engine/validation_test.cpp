@@ -72,6 +72,15 @@ TEST_F(ValidationTest, FindsTheRightAnswersThatGreedyDecodingGivesByDifficulty) 
   EXPECT_EQ(after_training(rank.channels, false, 0).at("valid/exact_match"), 0);
 }
 
+TEST_F(ValidationTest, TellsTheLossOfEachDifficultyWhoseMeanIsTheLossOfAll) {
+  OneRank rank;
+  const auto metrics = after_training(rank.channels, false, 60);
+  const double easy = metrics.at("valid/ce_head_1/easy"), hard = metrics.at("valid/ce_head_1/hard");
+  EXPECT_LT(easy, 0.5 * hard);
+  EXPECT_NEAR((6 * easy + 3 * hard) / 9, metrics.at("valid/ce_head_1"), 1e-6) << "answers of one length";
+  EXPECT_EQ(metrics.count("valid/ce_head_1/unheard of"), 0U);
+}
+
 TEST_F(ValidationTest, TellsTheSameOnThreeRanksThoughSequencesDoNotDivide) {
   OneRank rank;
   const auto alone = after_training(rank.channels, false, 0);

@@ -1,0 +1,197 @@
+"""Trains the experiments of a study, each from several seeds, and prints what came out as a table.
+
+A run that the log holds already, finished and of the very same resolved experiment and program, is not trained again,
+so a study that was stopped goes on where it was. Figures are means over the seeds with their standard errors; beside
+them stands the difference from the first member, taken seed by seed. Whatever comes out is printed.
+"""
+import argparse
+import math
+import os
+import sqlite3
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+EXPERIMENTS = ROOT / "experiments"
+HOST = Path(os.environ.get("WMTP_BUILD", ROOT / "build")) / "bin/wmtp-host"
+
+
+@dataclass
+class Study:
+    about: str
+    settings: dict   # of every member, in place of what its file says
+    members: dict    # name: file; the first is what the others are compared with
+    metrics: dict    # title: name of a metric, of which the last value counts
+    lower_is_better: str = ""  # a metric to compare after equal time as well
+
+
+STUDIES = {
+    "arithmetic": Study(
+        "arithmetic on polynomials: the share of problems solved to the last digit, and the loss, on problems as "
+        "long as those trained on (1-3 operations) and on longer ones (4-5)",
+        {"validation.every_steps": 100, "validation.batches": 16},
+        {"baseline": "arithmetic.toml", "rho-1": "study/arithmetic_rho1.toml",
+         "random 60%": "study/arithmetic_random.toml", "verifiable": "verifiable.toml",
+         "shuffled weights": "study/arithmetic_shuffled.toml"},
+        {"solved, 1-3": "valid/exact_match/1-3", "solved, 4-5": "valid/exact_match/4-5",
+         "loss, 1-3": "valid/ce_head_1/1-3", "loss, 4-5": "valid/ce_head_1/4-5"}),
+    "text": Study(
+        "the standard library's text: the loss on clean modules that nothing trains on",
+        {"train.steps": 500, "validation.every_steps": 50},
+        {"baseline": "baseline.toml", "rho-1": "rho1.toml", "random 60%": "study/text_random.toml"},
+        {"mean of the heads": "valid/loss", "head 1": "valid/ce_head_1"},
+        "valid/loss"),
+}
+
+
+class Log:
+    def __init__(self, database):
+        self.database = database
+
+    def query(self, sql, *arguments):
+        if not self.database.exists():
+            return []
+        connection = sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=60)
+        try:
+            return connection.execute(sql, arguments).fetchall()
+        finally:
+            connection.close()
+
+    def finished(self, resolved, version):
+        """The newest finished run of this resolved experiment, or None."""
+        rows = self.query("SELECT id FROM runs WHERE status = 'finished' AND resolved_toml = ? AND version = ? "
+                          "ORDER BY id DESC LIMIT 1", resolved, version)
+        return rows[0][0] if rows else None
+
+    def curve(self, run, metric):
+        """[(step, value)]"""
+        return self.query("SELECT step, value FROM metrics WHERE run_id = ? AND name = ? ORDER BY step", run, metric)
+
+
+def host(*arguments):
+    if subprocess.run([HOST, *arguments]).returncode:
+        sys.exit("study: stopped, since a run did not finish")
+
+
+def answer(*arguments):
+    """What the program prints on standard output."""
+    ended = subprocess.run([HOST, *arguments], text=True, capture_output=True)
+    if ended.returncode:
+        sys.exit(ended.stderr.rstrip())
+    return ended.stdout
+
+
+def train(log, study, title, member, seed, version):
+    """The run of this member and seed, trained now if the log has none."""
+    settings = {**study.settings, "seed": seed}
+    arguments = ["run", EXPERIMENTS / study.members[member], "--db", log.database,
+                 "--name", f"{title}-{member}-{seed}".replace(" ", "-").replace("%", "")]
+    for key, value in settings.items():
+        arguments += ["--set", f"{key}={value}"]
+    resolved = answer(*arguments, "--dry-run")
+    run = log.finished(resolved, version)
+    if run is None:
+        host(*arguments)
+        run = log.finished(resolved, version)
+    if run is None:
+        sys.exit(f"study: {log.database} does not hold the run of {member}, seed {seed}, that has just finished")
+    return run
+
+
+def with_error(values, digits):
+    """Mean and standard error of the mean."""
+    mean = f"{statistics.mean(values):.{digits}f}"
+    if len(values) == 1:
+        return mean
+    return f"{mean} ± {statistics.stdev(values) / math.sqrt(len(values)):.{digits}f}"
+
+
+def against(values, base, digits=3):
+    differences = [value - other for value, other in zip(values, base)]
+    text = with_error(differences, digits)
+    return text if text.startswith("-") else "+" + text
+
+
+def seconds_until(steps):
+    """{step: seconds of training until its end}, from [(step, seconds)]."""
+    passed, until = 0.0, {0: 0.0}
+    for step, seconds in steps:
+        passed += seconds
+        until[step] = passed
+    return until
+
+
+def value_at(curve, until, seconds):
+    """What a metric was when a run had trained for so long, along a straight line between two validations."""
+    points = [(until[step], value) for step, value in curve]
+    for (begin, first), (end, second) in zip(points, points[1:]):
+        if begin <= seconds <= end:
+            return first + (second - first) * (seconds - begin) / (end - begin)
+    return points[-1][1] if seconds > points[-1][0] else points[0][1]
+
+
+def columns_of(log, study, runs):
+    """[(title, {member: [a value for each seed]})]"""
+    members = list(study.members)
+    columns = [(title, {member: [log.curve(run, metric)[-1][1] for run in runs[member]] for member in members})
+               for title, metric in study.metrics.items()]
+    until = {run: seconds_until(log.curve(run, "perf/step_seconds")) for member in members for run in runs[member]}
+    total = {member: [max(until[run].values()) for run in runs[member]] for member in members}
+    if study.lower_is_better:
+        shortest = [min(of_seed) for of_seed in zip(*total.values())]
+        columns.append(("after equal time", {
+            member: [value_at(log.curve(run, study.lower_is_better), until[run], seconds)
+                     for run, seconds in zip(runs[member], shortest)] for member in members}))
+    columns.append(("training, s", total))
+    return columns
+
+
+def table(study, columns):
+    """Markdown: one line for each member."""
+    members = list(study.members)
+    first = members[0]
+    head, lines = ["member"], {member: [member] for member in members}
+    for title, values in columns:
+        digits = 1 if title == "training, s" else 3
+        head.append(title)
+        for member in members:
+            lines[member].append(with_error(values[member], digits))
+        if title == "training, s":
+            continue
+        head.append(f"less {first}")
+        for member in members:
+            lines[member].append("" if member == first else against(values[member], values[first]))
+    return "\n".join(" | ".join(["", *line, ""]).strip() for line in [head, ["---"] * len(head), *lines.values()])
+
+
+def outcome(log, title, study, seeds):
+    """What there is to print of a study, whose missing runs are trained."""
+    version = answer("--version").split()[-1]
+    runs = {member: [] for member in study.members}
+    for seed in seeds:  # all members of a seed one after another: a machine drifts
+        for member in study.members:
+            runs[member].append(train(log, study, title, member, seed, version))
+    figures = table(study, columns_of(log, study, runs))
+    return f"\n{title}: {study.about}.\nSeeds {seeds[0]} to {seeds[-1]}, mean ± standard error\n\n{figures}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", nargs="*", choices=[[], *STUDIES], help="which; all of them when none is named")
+    parser.add_argument("--seeds", type=int, default=3, help="how many (3)")
+    parser.add_argument("--first-seed", type=int, default=11)
+    parser.add_argument("--db", type=Path, default=Path("runs/study/wmtp.db"))
+    arguments = parser.parse_args()
+    if arguments.seeds < 1:
+        parser.error("wanted at least 1 seed")
+    log = Log(arguments.db)
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    for title in arguments.study or STUDIES:
+        print(outcome(log, title, STUDIES[title], seeds), flush=True)
+
+
+if __name__ == "__main__":
+    main()
