@@ -32,6 +32,7 @@ test: build
 bench: build
 	$(PYTHON) tests/bench/bench.py
 	$(PYTHON) tests/bench/rho1_bench.py
+	$(PYTHON) tests/bench/own_bench.py
 
 study: build
 	$(PYTHON) scripts/study.py

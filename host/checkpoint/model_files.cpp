@@ -180,8 +180,11 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
       const bool has_own_start =
           spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
       if (has_own_start) return false;
-      throw Error(ExitStatus::data, weights.string() + ": tensor '" + spec.name + "' is missing; the model needs " +
-                                        c10::str(at::IntArrayRef(spec.shape)));
+      const bool of_critic = !value_heads_of(weights).empty() && model.num_heads() > 0;
+      throw Error(ExitStatus::data,
+                  weights.string() + ": tensor '" + spec.name + "' is missing; the model needs " +
+                      c10::str(at::IntArrayRef(spec.shape)) +
+                      (of_critic ? "; a critic's model predicts no tokens: it goes into [value]" : ""));
     }
     if (place->entry->shape != spec.shape)
       throw Error(ExitStatus::data, place->file->path().string() + ": tensor '" + spec.name + "' has shape " +

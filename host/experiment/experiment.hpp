@@ -135,7 +135,7 @@ struct ParallelConfig {
   int64_t processes = 1;
   Strategy strategy = Strategy::full_shard;
   Precision precision = Precision::fp32;
-  bool activation_checkpointing = false;  ///< "none" or "full"
+  double activation_checkpointing = 0;  ///< share of the blocks: "none" is 0, "full" 1
   std::string device = "auto";            ///< "auto", "cpu", "cuda"
   double timeout_seconds = 120;           ///< longest wait for a peer after the first step
   bool operator==(const ParallelConfig&) const = default;

@@ -28,6 +28,7 @@ std::string allowed(const Key& key) {
   std::string text;
   for (const std::string& choice : key.rule.choices)
     text.append(text.empty() ? "" : ", ").append(code(toml_text(choice)));
+  if (key.rule.type == ValueType::text_or_number) text += ", " + range_text(key.rule);
   return text;
 }
 

@@ -72,18 +72,22 @@ SchemaTable schedule_table() {
 
 SchemaTable parallel_table() {
   Key checkpointing = key("activation_checkpointing", AT(parallel.activation_checkpointing),
-                          "whether blocks are computed again for the backward pass")
+                          "which trunk blocks are computed again for the backward pass: none, all, or the first of "
+                          "them, as a share of those that train")
                           .one_of({"none", "full"})
-                          .later({"a number"});
-  checkpointing.rule.type = ValueType::text;
+                          .range(0, 1);
+  checkpointing.rule.type = ValueType::text_or_number;
   checkpointing.get = [](const Experiment& e) {
-    return Value(std::string(e.parallel.activation_checkpointing ? "full" : "none"));
+    const double share = e.parallel.activation_checkpointing;
+    if (share == 0 || share == 1) return Value(std::string(share == 0 ? "none" : "full"));
+    return Value(share);
   };
   checkpointing.set = [](Experiment& e, const Value& value) {
-    e.parallel.activation_checkpointing = std::get<std::string>(value) == "full";
+    const auto* name = std::get_if<std::string>(&value);
+    e.parallel.activation_checkpointing = name ? double(*name == "full") : std::get<double>(value);
   };
-  Key offload =
-      key("cpu_offload", AT(parallel.activation_checkpointing), "only `false` in this version").later({"true"});
+  Key offload = key("cpu_offload", AT(parallel.timeout_seconds), "only `false` in this version").later({"true"});
+  offload.rule.type = ValueType::flag;
   offload.get = [](const Experiment&) { return Value(false); };
   offload.set = [](Experiment&, const Value&) {};
   return {"parallel",

@@ -104,6 +104,13 @@ class Check {
         if (node.kind != Node::Kind::text) break;
         if (const auto found = text(node)) return Value(*found);
         return std::nullopt;
+      case ValueType::text_or_number:
+        if (node.kind == Node::Kind::text) {
+          if (const auto found = text(node)) return Value(*found);
+        } else if (const auto found = number(node)) {
+          return Value(*found);
+        }
+        return std::nullopt;
       case ValueType::texts:
         if (node.kind == Node::Kind::list) return texts(node);
         break;
@@ -218,6 +225,8 @@ std::string type_text(ValueType type) {
       return "number";
     case ValueType::text:
       return "text";
+    case ValueType::text_or_number:
+      return "text or number";
     case ValueType::texts:
       return "list of texts";
     case ValueType::numbers:
@@ -230,6 +239,11 @@ std::string wanted(const ValueRule& rule) {
   if (!rule.choices.empty()) {
     const std::string list = rule.type == ValueType::texts ? "a list out of " : "";
     if (rule.choices.size() == 1) return list + quote(rule.choices[0]);
+    if (rule.type == ValueType::text_or_number) {
+      std::string text;
+      for (const std::string& choice : rule.choices) text += quote(choice) + ", ";
+      return text + "or a number from " + range_text(rule);
+    }
     return list + (list.empty() ? "one of " : "") + join_names(in_quotes(rule.choices));
   }
   std::string text = type_text(rule.type);

@@ -8,7 +8,8 @@ namespace wmtp {
 
 class RunLock {
  public:
-  /// Takes the lock of a run's own, new folder. Error(storage) when the file cannot be made.
+  /// Takes the lock of a run's own, new folder. Error(storage) when the file cannot be made, or is there already: then
+  /// another log in this place had a run of this number and name, whose files must not be mixed with these.
   explicit RunLock(const std::filesystem::path& run_folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;

@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
+
 #include "memory/allocator.hpp"
 #include "model/ops.hpp"
 
@@ -35,6 +37,9 @@ MicroStep::MicroStep(ShardedModel& model, PipelineInUse& pipeline, HostStep& ste
   for (int64_t i = model_.num_trunk_blocks() - 1; i >= 0; --i)
     if (block_trains(model_, trunk_block_name(i))) lowest_block_ = i;
   if (embedding_trains_) lowest_block_ = 0;
+  // The graphs of the last blocks are the first to go in the backward pass, so it is these that are kept.
+  lowest_kept_ = lowest_block_ + std::llround(config_.activation_checkpointing *
+                                              double(model_.num_trunk_blocks() - lowest_block_));
 }
 
 ShardUnit* MicroStep::unit_after_trunk_block(int64_t block) const {
@@ -78,7 +83,7 @@ Tensor MicroStep::forward_trunk(const Pass& pass, std::vector<Kept>* frame) {
   }
   for (int64_t i = 0; i < model_.num_trunk_blocks(); ++i) {
     const Gathered block(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
-    const bool keeps_graph = frame && !config_.activation_checkpointing && i >= lowest_block_;
+    const bool keeps_graph = frame && i >= lowest_kept_;
     const Tensor input = keeps_graph ? as_leaf(h) : h;
     const at::AutoGradMode grad(keeps_graph);
     const Tensor output = model_.trunk_block(i).forward(input, model_.rotary(), pass);

@@ -22,7 +22,7 @@
 namespace wmtp {
 
 struct MicroStepConfig {
-  bool activation_checkpointing = false;
+  double activation_checkpointing = 0;  ///< share of the trunk blocks that train, from the first
   int64_t seed = 0;
   TokenLossConfig token_loss;
 };
@@ -65,6 +65,7 @@ class MicroStep {
   std::optional<TokenLoss> token_loss_;  ///< nothing when the model has no token heads
   ValueLoss value_loss_;
   int64_t lowest_block_;  ///< first trunk block below which nothing trains; num_trunk_blocks when none does
+  int64_t lowest_kept_;   ///< first trunk block whose graph is kept for the backward pass; those below run again
   bool embedding_trains_;
   const MicroBatch* micro_ = nullptr;
   std::vector<ShardUnit*> reducing_;

@@ -4,6 +4,9 @@ Machines drift, so only ratios within a pair of neighbouring runs count, and the
 matrix multiplication before each pair shows the drift. Speed: tokens a second from the median step after the first two.
 Memory: resident memory of the largest rank. First step: from the start of the command to the end of step 1; the peer's
 ranks are started directly, without the seconds that torchrun itself takes.
+
+rho-1: both sides ask a frozen reference of one head, with the trunk's shape, for each token of each step; nothing that
+it says is kept.
 """
 import argparse
 import json
@@ -14,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -25,32 +29,86 @@ from host import clean_environment  # noqa: E402
 from paths import HOST  # noqa: E402
 from runlog import RunLog  # noqa: E402
 
-SEQUENCE, VOCAB = 256, 8192
+SEQUENCE = 256
+MODELS = {
+    "small": {"dim": 256, "layers": 8, "heads": 8, "ffn_dim": 704, "vocab_size": 8192, "future_tokens": 4},
+    "wide": {"dim": 512, "layers": 10, "heads": 8, "ffn_dim": 1408, "vocab_size": 32000, "future_tokens": 4},
+}
 # glibc gives large blocks back to the system on every free; kept instead, the peer is at its fastest.
 PEER_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 4 << 30, "MALLOC_TOP_PAD_": 64 << 20}
-WANTED = {"tokens/s": (">=", 1.2), "peak resident MiB": ("<=", 0.4), "command to first step, s": ("<=", 0.3)}
+SPEED, MEMORY, FIRST_STEP = "tokens/s", "peak resident MiB", "command to first step, s"
 
 
-def experiment(arguments):
-    return {
+@dataclass
+class Case:
+    model: str
+    precision: str
+    ranks: int
+    batch: int  # sequences per rank
+    wanted: dict = field(default_factory=dict)  # figure: (">=" or "<=", ratio)
+    pipeline: str = "baseline"
+    strategy: str = "full_shard"
+    checkpointing: str = "full"
+    steps: int = 12
+
+    @property
+    def about(self):
+        shape = MODELS[self.model]
+        return (f"{self.pipeline}, dim {shape['dim']}, {shape['layers']} layers of which {shape['future_tokens']} are "
+                f"heads, vocabulary {shape['vocab_size']}, sequence {SEQUENCE}; ranks {self.ranks}, batch {self.batch}, "
+                f"{self.strategy}, {self.precision}, checkpointing {self.checkpointing}")
+
+
+def speed(ratio):
+    return {SPEED: (">=", ratio)}
+
+
+CASES = {
+    "small-bf16": Case("small", "bf16", 2, 2, speed(1.7) | {MEMORY: ("<=", 0.35), FIRST_STEP: ("<=", 0.25)}),
+    "small-fp32": Case("small", "fp32", 2, 2, speed(1.5)),
+    "wide-fp32": Case("wide", "fp32", 2, 1, speed(1.5), steps=8),
+    "wide-bf16": Case("wide", "bf16", 2, 1, speed(1.6) | {MEMORY: ("<=", 0.55)}, steps=8),
+    "rho1-small-fp32": Case("small", "fp32", 1, 4, speed(1.7), "rho1", "no_shard", "none"),
+    "rho1-small-bf16": Case("small", "bf16", 1, 4, speed(2.0), "rho1", "no_shard", "none"),
+    "rho1-small-ranks": Case("small", "fp32", 2, 2, speed(1.7), "rho1"),
+    "rho1-wide-fp32": Case("wide", "fp32", 1, 2, speed(2.0), "rho1", "no_shard", "none", steps=8),
+}
+
+
+def experiment(case, **changes):
+    found = {
         "name": "bench", "seed": 0,
-        "pipeline": {"plugin": "baseline"},
-        "model": {"dim": 256, "layers": 8, "heads": 8, "ffn_dim": 704, "vocab_size": VOCAB, "future_tokens": 4},
+        "pipeline": {"plugin": case.pipeline},
+        "model": MODELS[case.model],
         "data": {"kind": "tokens", "file": "tokens.bin", "dtype": "uint16", "order": "sequential"},
-        "train": {"steps": arguments.steps, "batch_size": arguments.batch, "sequence_length": SEQUENCE},
+        "train": {"steps": case.steps, "batch_size": case.batch, "sequence_length": SEQUENCE},
         "optimizer": {"lr": 1e-3},
-        "parallel": {"processes": arguments.ranks, "strategy": arguments.strategy, "precision": arguments.precision,
-                     "activation_checkpointing": arguments.checkpointing, "device": "cpu"},
-    }
+        "parallel": {"processes": case.ranks, "strategy": case.strategy, "precision": case.precision,
+                     "activation_checkpointing": case.checkpointing, "device": "cpu"},
+    } | changes
+    if case.pipeline == "rho1" and not changes:
+        found["reference"] = {"experiment": "reference.toml", "cache": False}
+    return found
 
 
-def figures(arguments, step_seconds, first_step_ns, begun_ns, peak_bytes):
-    tokens = arguments.ranks * arguments.batch * SEQUENCE
-    return {"tokens/s": tokens / statistics.median(step_seconds[2:]), "peak resident MiB": peak_bytes / 2**20,
-            "command to first step, s": (first_step_ns - begun_ns) / 1e9}
+def write_inputs(folder, case):
+    shape = MODELS[case.model]
+    count = case.steps * case.ranks * case.batch * SEQUENCE
+    ids = np.random.default_rng(0).integers(0, shape["vocab_size"], count)
+    ids.astype("<u2").tofile(folder / "tokens.bin")
+    write(folder, experiment(case), "bench.toml")
+    reference = {**shape, "layers": shape["layers"] - shape["future_tokens"] + 1, "future_tokens": 1}
+    write(folder, experiment(case, name="reference", pipeline={"plugin": "baseline"}, model=reference),
+          "reference.toml")
 
 
-def run_host(folder, arguments):
+def figures(case, step_seconds, first_step_ns, begun_ns, peak_bytes):
+    tokens = case.ranks * case.batch * SEQUENCE
+    return {SPEED: tokens / statistics.median(step_seconds[2:]), MEMORY: peak_bytes / 2**20,
+            FIRST_STEP: (first_step_ns - begun_ns) / 1e9}
+
+
+def run_host(folder, case):
     begun = time.time_ns()
     ended = subprocess.run([HOST, "run", folder / "bench.toml", "-q"], cwd=folder, env=clean_environment(),
                            stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -62,21 +120,24 @@ def run_host(folder, arguments):
     peak, = log.query("SELECT max(bytes) AS bytes FROM memory WHERE run_id = ? AND category = 'resident' "
                       "AND phase = 'peak'", run)
     seconds = list(log.metric("perf/step_seconds", run).values())
-    return figures(arguments, seconds, first["time_ns"], begun, peak["bytes"]), list(log.losses(run).values())
+    return figures(case, seconds, first["time_ns"], begun, peak["bytes"]), list(log.losses(run).values())
 
 
-def run_peer(folder, arguments):
+def run_peer(folder, case):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, HERE / "peer.py", "--tokens", folder / "tokens.bin", "--strategy", arguments.strategy,
-               "--steps", arguments.steps, "--batch", arguments.batch, "--sequence", SEQUENCE, "--vocab", VOCAB]
-    command += ["--bf16"] if arguments.precision == "bf16" else []
-    command += ["--checkpointing"] if arguments.checkpointing == "full" else []
+    shape = MODELS[case.model]
+    command = [sys.executable, HERE / "peer.py", "--tokens", folder / "tokens.bin", "--strategy", case.strategy,
+               "--steps", case.steps, "--batch", case.batch, "--sequence", SEQUENCE, "--pipeline", case.pipeline,
+               "--dim", shape["dim"], "--layers", shape["layers"], "--heads", shape["heads"],
+               "--ffn-dim", shape["ffn_dim"], "--vocab", shape["vocab_size"]]
+    command += ["--bf16"] if case.precision == "bf16" else []
+    command += ["--checkpointing"] if case.checkpointing == "full" else []
     begun = time.time_ns()
     ranks = []
-    for rank in range(arguments.ranks):
-        words = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": arguments.ranks, "MASTER_ADDR": "127.0.0.1",
+    for rank in range(case.ranks):
+        words = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": case.ranks, "MASTER_ADDR": "127.0.0.1",
                  "MASTER_PORT": port, **PEER_ALLOCATOR}
         ranks.append(subprocess.Popen([str(part) for part in command], env=clean_environment(words),
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -86,7 +147,7 @@ def run_peer(folder, arguments):
         if rank.returncode:
             raise SystemExit(f"the peer ended with exit code {rank.returncode}\n{errors}")
     result = json.loads(texts[0][0])
-    return figures(arguments, result["step_seconds"], result["first_step_ns"], begun, result["peak_bytes"]), \
+    return figures(case, result["step_seconds"], result["first_step_ns"], begun, result["peak_bytes"]), \
         result["losses"]
 
 
@@ -98,52 +159,52 @@ def gigaflops():
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
-def report(pairs):
+def report(case, pairs):
     print(f"\n{'':26}{'wmtp-host':>12}{'PyTorch':>12}{'ratio':>8}{'lowest':>8}{'highest':>9}   wanted")
-    for name, (sign, limit) in WANTED.items():
+    for name in (SPEED, MEMORY, FIRST_STEP):
         ratios = [host[name] / peer[name] for host, peer in pairs]
         ratio = statistics.median(ratios)
         host, peer = (statistics.median(pair[side][name] for pair in pairs) for side in (0, 1))
-        holds = ratio >= limit if sign == ">=" else ratio <= limit
-        print(f"{name:26}{host:12.1f}{peer:12.1f}{ratio:8.2f}{min(ratios):8.2f}{max(ratios):9.2f}   "
-              f"{sign} {limit} {'yes' if holds else 'NO'}")
+        verdict = ""
+        if name in case.wanted:
+            sign, limit = case.wanted[name]
+            verdict = f"   {sign} {limit} {'yes' if (ratio >= limit if sign == '>=' else ratio <= limit) else 'NO'}"
+        print(f"{name:26}{host:12.1f}{peer:12.1f}{ratio:8.2f}{min(ratios):8.2f}{max(ratios):9.2f}{verdict}")
+    print(flush=True)
+
+
+def measure(name, case, num_pairs):
+    print(f"{name}: {case.about}; {os.cpu_count()} cores", flush=True)
+    uniform = np.log(MODELS[case.model]["vocab_size"])
+    with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as folder_name:
+        folder = Path(folder_name)
+        write_inputs(folder, case)
+        run_host(folder, case), run_peer(folder, case)  # pages in both sides' libraries; not counted
+        pairs = []
+        for number in range(num_pairs):
+            bare = gigaflops()
+            sides = {}
+            for side in (run_host, run_peer) if number % 2 == 0 else (run_peer, run_host):
+                sides[side], losses = side(folder, case)
+                if case.pipeline == "baseline":
+                    assert all(abs(loss - uniform) < 1 for loss in losses), f"{side.__name__}: losses {losses}"
+            pairs.append((sides[run_host], sides[run_peer]))
+            host, peer = pairs[-1]
+            print(f"pair {number + 1}: " + ", ".join(f"{figure} {host[figure]:.1f} : {peer[figure]:.1f}"
+                                                     for figure in host) +
+                  f"; bare matrix multiplication {bare:.0f} GFLOP/s", flush=True)
+    report(case, pairs)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("case", nargs="*", choices=[[], *CASES], help="which; all of them when none is named")
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=2, help="sequences per rank")
-    parser.add_argument("--strategy", default="full_shard", choices=["no_shard", "shard_grad_op", "full_shard"])
-    parser.add_argument("--precision", default="bf16", choices=["fp32", "bf16"])
-    parser.add_argument("--checkpointing", default="full", choices=["none", "full"])
     arguments = parser.parse_args()
-    if arguments.steps < 5 or arguments.pairs < 1:
-        parser.error("wanted at least 5 steps and 1 pair")
-
-    print(f"dim 256, 8 layers of which 4 are heads, vocabulary {VOCAB}, sequence {SEQUENCE}; {arguments.ranks} ranks, "
-          f"batch {arguments.batch}, {arguments.strategy}, {arguments.precision}, checkpointing "
-          f"{arguments.checkpointing}; {os.cpu_count()} cores")
-    with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as name:
-        folder = Path(name)
-        count = arguments.steps * arguments.ranks * arguments.batch * SEQUENCE
-        ids = np.random.default_rng(0).integers(0, VOCAB, count)
-        ids.astype("<u2").tofile(folder / "tokens.bin")
-        write(folder, experiment(arguments), "bench.toml")
-        run_host(folder, arguments), run_peer(folder, arguments)  # pages in both sides' libraries; not counted
-        pairs = []
-        for number in range(arguments.pairs):
-            speed = gigaflops()
-            sides = {}
-            for side in (run_host, run_peer) if number % 2 == 0 else (run_peer, run_host):
-                sides[side], losses = side(folder, arguments)
-                assert all(abs(loss - np.log(VOCAB)) < 1 for loss in losses), f"{side.__name__}: losses {losses}"
-            pairs.append((sides[run_host], sides[run_peer]))
-            host, peer = pairs[-1]
-            print(f"pair {number + 1}: " + ", ".join(f"{name} {host[name]:.1f} : {peer[name]:.1f}" for name in WANTED) +
-                  f"; bare matrix multiplication {speed:.0f} GFLOP/s", flush=True)
-    report(pairs)
+    if arguments.pairs < 1:
+        parser.error("wanted at least 1 pair")
+    for name in arguments.case or CASES:
+        measure(name, CASES[name], arguments.pairs)
 
 
 if __name__ == "__main__":

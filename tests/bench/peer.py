@@ -6,6 +6,7 @@ Rank 0 prints one JSON line: seconds of each step, the time at which the first o
 resident memory, the losses. `bench.py` runs it beside wmtp-host.
 """
 import argparse
+import dataclasses
 import json
 import os
 import resource
@@ -28,6 +29,7 @@ def parse_arguments():
     parser.add_argument("--strategy", default="full_shard", choices=["no_shard", "shard_grad_op", "full_shard"])
     parser.add_argument("--bf16", action="store_true", help="bf16 compute, fp32 master parameters and reductions")
     parser.add_argument("--checkpointing", action="store_true", help="recompute each block in backward")
+    parser.add_argument("--pipeline", default="baseline", choices=["baseline", "rho1"])
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--batch", type=int, default=2, help="sequences per rank")
     parser.add_argument("--sequence", type=int, default=256)
@@ -37,8 +39,12 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def shape_of(arguments):
+    return Shape(arguments.dim, arguments.layers, arguments.heads, arguments.heads, arguments.ffn_dim, arguments.vocab)
+
+
 def build(arguments, world):
-    shape = Shape(arguments.dim, arguments.layers, arguments.heads, arguments.heads, arguments.ffn_dim, arguments.vocab)
+    shape = shape_of(arguments)
     model = MultiTokenLlama(shape, arguments.checkpointing).fill(seed=0)
     if world == 1:
         return model
@@ -54,8 +60,30 @@ def build(arguments, world):
     return fully_shard(model, **settings)
 
 
-def objective(logits, tokens):
-    return sum(token_losses(head, tokens, k).mean() for k, head in enumerate(logits, 1)) / len(logits)
+def build_reference(arguments):
+    """A next-token model with the policy's trunk, whole on every rank, in the dtype that it computes in."""
+    shape = shape_of(arguments)
+    shape = dataclasses.replace(shape, layers=shape.layers - shape.future_tokens + 1, future_tokens=1)
+    model = MultiTokenLlama(shape).fill(seed=1).requires_grad_(False).eval()
+    return model.to(torch.bfloat16) if arguments.bf16 else model
+
+
+def objective(logits, tokens, weights=None):
+    total = 0
+    for k, head in enumerate(logits, 1):
+        losses = token_losses(head, tokens, k)
+        total = total + (losses if weights is None else losses * weights[k - 1]).mean()
+    return total / len(logits)
+
+
+@torch.no_grad()
+def kept(logits, reference_losses, tokens, share=0.6):
+    """For each head 1 for the share of its tokens with the largest excess over the reference, else 0."""
+    weights = []
+    for k, head in enumerate(logits, 1):
+        excess = token_losses(head, tokens, k) - reference_losses[:, k - 1:]
+        weights.append((excess >= excess.flatten().quantile(1 - share)).float())
+    return weights
 
 
 def main():
@@ -65,6 +93,7 @@ def main():
     if world > 1:
         dist.init_process_group("gloo")
     model = build(arguments, world)
+    reference = build_reference(arguments) if arguments.pipeline == "rho1" else None
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     windows = np.memmap(arguments.tokens, "<u2", "r").reshape(-1, arguments.sequence)
     autocast = arguments.bf16 and (world == 1 or arguments.strategy == "no_shard")
@@ -76,8 +105,12 @@ def main():
         begun = time.perf_counter()
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
             logits = model(tokens)
-        loss = objective(logits, tokens)
-        del logits
+        weights = None
+        if reference is not None:
+            with torch.no_grad():
+                weights = kept(logits, token_losses(reference(tokens)[0], tokens, 1), tokens)
+        loss = objective(logits, tokens, weights)
+        del logits, weights
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -45,6 +45,13 @@ def test_a_critic_gives_no_model_that_predicts_tokens(place_with_records, table)
     assert not place.log.runs(), "the stage was trained first"
 
 
+def test_a_critics_weights_are_refused_for_a_model_that_predicts_tokens(place_with_records):
+    place = place_with_records
+    place.run("--set", "name=critic", pipeline=CRITIC, **records())
+    place.refuse(4, r"is missing; .*a critic's model predicts no tokens: it goes into \[value\]",
+                 **records(model__weights="run:critic"))
+
+
 def test_a_reference_of_another_vocabulary_is_refused(place):
     place.run("--set", "name=other", **{**SMALL, "data": {"kind": "random"}, "model__vocab_size": 96})
     place.refuse(4, r"\[reference\] .*its vocabulary has 96 ids, the policy's 512; both must share a tokenizer",

@@ -62,7 +62,7 @@ TEST_F(Load, ReadsEveryTableOfTheContract) {
   EXPECT_EQ(e.schedule.warmup_steps, 3);
   EXPECT_EQ(e.parallel.strategy, Strategy::no_shard);
   EXPECT_EQ(e.parallel.precision, Precision::bf16);
-  EXPECT_TRUE(e.parallel.activation_checkpointing);
+  EXPECT_EQ(e.parallel.activation_checkpointing, 1);
   EXPECT_EQ(e.checkpoint.keep, 1);
   EXPECT_EQ(e.guard.grad_norm, 9.5);
   EXPECT_EQ(e.log.database, "x.db");
@@ -144,11 +144,24 @@ TEST_F(Load, SuggestsTheNearestChoice) {
                   {"found the text \"ful_shard\", wanted one of", "did you mean \"full_shard\"?"});
 }
 
+TEST_F(Load, TakesANameOrAShareOfTheBlocksToRunAgain) {
+  const auto share_of = [&](const std::string& value) {
+    return load(small + "[parallel]\nactivation_checkpointing = " + value + "\n").parallel.activation_checkpointing;
+  };
+  EXPECT_EQ(share_of("\"none\""), 0);
+  EXPECT_EQ(share_of("\"full\""), 1);
+  EXPECT_EQ(share_of("0.25"), 0.25);
+  EXPECT_EQ(share_of("1"), 1);
+  for (const std::string value : {"1.5", "-0.1", "\"half\"", "true"})
+    expect_in_order(refused(small + "[parallel]\nactivation_checkpointing = " + value + "\n"),
+                    {"wanted \"none\", \"full\", or a number from 0 to 1"});
+}
+
 TEST_F(Load, RefusesWhatIsNotSupportedYetAsSuch) {
   for (const std::string lines :
        {"[sweep]\nlr = [1, 2]", "[optimizer]\nname = \"sgd\"", "[schedule]\nname = \"wsd\"",
         "[schedule]\nstable_steps = 3", "[parallel]\nstrategy = \"hybrid_shard\"", "[parallel]\nshard_group_size = 2",
-        "[parallel]\nprecision = \"fp16\"", "[parallel]\nactivation_checkpointing = 0.5",
+        "[parallel]\nprecision = \"fp16\"",
         "[parallel]\ncpu_offload = true", "[checkpoint]\nevery_minutes = 3"}) {
     EXPECT_NE(refused(small + lines + "\n").find("not supported yet"), std::string::npos) << lines;
   }

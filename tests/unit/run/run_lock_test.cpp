@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/error.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -29,6 +31,17 @@ TEST_F(RunLockTest, IsHeldWhileItLives) {
     EXPECT_TRUE(RunLock::is_held(folder_));
   }
   EXPECT_FALSE(RunLock::is_held(folder_));
+}
+
+TEST_F(RunLockTest, RefusesAFolderThatARunOfAnotherLogHas) {
+  { const RunLock theirs(folder_); }
+  try {
+    const RunLock lock(folder_);
+    FAIL() << "took it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::storage);
+    EXPECT_NE(std::string(error.what()).find("another log's run"), std::string::npos) << error.what();
+  }
 }
 
 TEST_F(RunLockTest, IsDroppedWhenItsProcessIsKilled) {

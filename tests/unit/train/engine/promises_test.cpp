@@ -72,7 +72,7 @@ TEST(ReadsByTheHost, AreCountedAtAll) {
 
 TEST(ReadsByTheHost, AreAtMostHeadsAndTwoInAMicroBatch) {
   for (const int64_t accumulation : {1, 3})
-    for (const bool checkpointing : {false, true}) {
+    for (const double checkpointing : {0.0, 0.5, 1.0}) {
       Experiment experiment = tiny_experiment();
       experiment.train.gradient_accumulation = accumulation;
       experiment.parallel.activation_checkpointing = checkpointing;
@@ -114,6 +114,25 @@ TEST_P(LargestBlock, OfAStepIsSmallerThanAllLogits) {
     EXPECT_LT(usage.peak_total - before, 4 * all_logits) << "many blocks that are each small";
     EXPECT_GT(usage.peak[int(MemoryCategory::logits)], 0);
   }
+}
+
+TEST(PeakOfActivations, FallsWithTheShareOfBlocksThatRunAgain) {
+  install_allocator();
+  Experiment e = tiny_experiment();
+  e.model.layers = e.model.future_tokens + 8;
+  e.train.batch_size = 16;
+  std::vector<int64_t> peaks;
+  for (const double share : {0.0, 0.5, 1.0}) {
+    e.parallel.activation_checkpointing = share;
+    OneRank rank;
+    TinyTraining training(e, baseline(), rank.channels);
+    reset_memory_peak();
+    training->step();
+    peaks.push_back(memory_usage().peak[int(MemoryCategory::activations)]);
+  }
+  const int64_t of_blocks = peaks[0] - peaks[2];
+  EXPECT_GT(of_blocks, peaks[2]) << "eight blocks keep more than one of them";
+  EXPECT_NEAR(double(peaks[1] - peaks[2]), 0.5 * double(of_blocks), 0.15 * double(of_blocks));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LargestBlock, testing::Values(Precision::fp32, Precision::bf16),

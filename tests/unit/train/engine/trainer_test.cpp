@@ -80,9 +80,12 @@ TEST(Trainer, WeightsByTargetAndBySourceMeanTheSameTokens) {
 
 TEST(Trainer, ActivationCheckpointingChangesNoNumber) {
   Experiment experiment = tiny_experiment();
+  experiment.model.layers = experiment.model.future_tokens + 3;
   const auto kept = losses_of(experiment, keeps_excess());
-  experiment.parallel.activation_checkpointing = true;
-  expect_near(losses_of(experiment, keeps_excess()), kept, "run again in backward");
+  for (const double share : {0.34, 1.0}) {  // one of three trunk blocks, and all of them
+    experiment.parallel.activation_checkpointing = share;
+    expect_near(losses_of(experiment, keeps_excess()), kept, "run again in backward");
+  }
 }
 
 TEST(Trainer, AccumulationChangesNoNumberWhereWeightsNeedNoStatistics) {
