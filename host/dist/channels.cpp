@@ -10,7 +10,7 @@
 namespace wmtp {
 namespace {
 
-double seconds_waited = 0;
+thread_local double seconds_waited = 0;
 
 /// c10d's Gloo has no abort; closing the connections ends what waits on them, here and at the other ends.
 class ClosableGloo final : public c10d::ProcessGroupGloo {

@@ -77,7 +77,7 @@ class Channels {
   std::unique_ptr<Channel> gather_, reduce_, control_;
 };
 
-/// Seconds this process has spent blocked in Pending::wait.
+/// Seconds this rank's thread has spent blocked in Pending::wait.
 double waited_seconds();
 
 }  // namespace wmtp

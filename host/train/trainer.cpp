@@ -88,7 +88,10 @@ StepReport Trainer::step() {
   }
   totals.add("norm/squared", optimizer_.squared_norm());
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
+  const double waited_before = waited_seconds();
+  totals.add("waited", waited_before - waited + waited_after_);
   totals.exchange(channels_);
+  waited_after_ = waited_seconds() - waited_before;
   refuse_faults(totals);
   micro_step_.forget_weights();
 
@@ -114,7 +117,7 @@ StepReport Trainer::step() {
   report.metrics["train/tokens"] = double(state_.tokens);
   report.metrics["perf/step_seconds"] = seconds;
   report.metrics["perf/tokens_per_second"] = double(counts.tokens) / seconds;
-  report.metrics["perf/communication_exposed"] = waited_seconds() - waited;
+  report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
   for (const MicroBatch& micro : micros)
     report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
   return report;

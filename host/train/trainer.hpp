@@ -27,7 +27,9 @@ namespace wmtp {
 struct StepReport {
   int64_t step = 0;
   double loss = 0;
-  std::map<std::string, double> metrics;  ///< names of contract.md
+  /// Names of contract.md. perf/communication_exposed: seconds in which a rank waited for others, mean over ranks; they
+  /// are added up in the step's own exchange, so that the wait for that one counts in the next step.
+  std::map<std::string, double> metrics;
   std::string skipped;                    ///< why, or empty
   std::vector<int64_t> sequences;         ///< of the step, on this rank: for the event of a skip
   bool stop = false;                      ///< some rank was asked to stop
@@ -81,6 +83,7 @@ class Trainer {
   AcrossRanks across_;
   HostStep host_step_;
   MicroStep micro_step_;
+  double waited_after_ = 0;  ///< seconds in the last step's exchange
   std::optional<Validation> validation_;
 };
 

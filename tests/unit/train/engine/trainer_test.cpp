@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "../../support/ranks.hpp"
 #include "answers.hpp"
 #include "tiny_training.hpp"
@@ -165,6 +168,24 @@ TEST(Trainer, ValidationIsUnweightedAndLeavesTheModelAlone) {
   double mean = 0;
   for (int k = 1; k <= 3; ++k) mean += once.at("valid/ce_head_" + std::to_string(k)) / 3;
   EXPECT_NEAR(once.at("valid/loss"), mean, 1e-9);
+}
+
+TEST(Trainer, ReportsHowLongTheRanksWaitedForOneAnotherOnAverage) {
+  constexpr std::chrono::milliseconds late{100};
+  test::on_ranks(2, [&](Channels& channels) {
+    TinyTraining training(tiny_experiment(), std::make_unique<Weigh>(Needs{}, [&](Step&) {
+                            if (channels.rank() == 1) std::this_thread::sleep_for(late);  // as if it computed longer
+                            return Weights::uniform();
+                          }),
+                          channels);
+    const double waited = training->step().metrics.at("perf/communication_exposed");
+    EXPECT_GT(waited, 0.4 * 0.1) << "rank 0 waits 0.1 s, rank 1 not at all";
+    const Tensor all = channels.all(at::scalar_tensor(waited, at::kDouble), "comparing what was reported");
+    EXPECT_TRUE(all.eq(waited).all().item<bool>()) << all;
+  });
+  OneRank rank;
+  EXPECT_EQ(TinyTraining(tiny_experiment(), baseline(), rank.channels)->step().metrics.at("perf/communication_exposed"),
+            0);
 }
 
 TEST(Trainer, TwoRanksSeeWhatOneRankSees) {
