@@ -60,7 +60,7 @@ std::vector<Piece> pieces_of(ShardedOptimizer& optimizer, const std::map<std::st
                       values});
   };
   for (ShardedOptimizer::State& state : optimizer.states()) {
-    if (!state.group->counts_in_norm()) continue;  // a replica: rank 0 writes it
+    if (!state.group->counts_in_norm()) continue;  // another rank holds the same, and writes it
     const std::pair<const char*, const Tensor*> flats[] = {
         {"param/", &state.group->master()}, {"exp_avg/", &state.exp_avg}, {"exp_avg_sq/", &state.exp_avg_sq}};
     for (const auto& [prefix, flat] : flats)

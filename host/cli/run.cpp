@@ -115,6 +115,7 @@ class Run {
   }
 
   int dry() {
+    check_groups(job_.experiment, job_.experiment.parallel.processes);
     std::cout << to_toml(job_.experiment);
     Stages none;
     run_stages(job_.experiment, options_.held_out, true, none);
@@ -129,8 +130,8 @@ class Run {
     for (const auto& text : options_.overrides) arguments.insert(arguments.end(), {"--set", text});
     if (!options_.name.empty()) arguments.insert(arguments.end(), {"--name", options_.name});
     if (options_.resume) arguments.push_back("--resume");
-    return static_cast<int>(launch(std::move(arguments), stages, options_.held_out, job_.experiment,
-                                   job_.experiment.parallel.processes));
+    return static_cast<int>(
+        launch(std::move(arguments), stages, options_.held_out, job_.experiment, job_.experiment.parallel.processes));
   }
 
  private:
@@ -182,6 +183,7 @@ class Run {
 
   ExitStatus launch(std::vector<std::string> arguments, const Stages& stages, const std::vector<std::string>& held_out,
                     const Experiment& experiment, int64_t processes) {
+    check_groups(experiment, processes);
     const RunIdFile id_file;
     if (!stages.empty()) arguments.insert(arguments.end(), {"--stages", to_text(stages)});
     for (const auto& pattern : held_out) arguments.insert(arguments.end(), {"--held-out", pattern});

@@ -1,9 +1,8 @@
 #include "dist/channels.hpp"
 
+#include <chrono>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-
-#include <chrono>
 
 #include "memory/allocator.hpp"
 
@@ -24,12 +23,13 @@ class ClosableGloo final : public c10d::ProcessGroupGloo {
 }  // namespace
 
 MakeBackend gloo(const std::string& address) {
-  return [address](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
-    auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
-    options->threads = 1;
-    return c10::make_intrusive<ClosableGloo>(store, rank, size, options);
-  };
+  return
+      [address](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
+        auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+        options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+        options->threads = 1;
+        return c10::make_intrusive<ClosableGloo>(store, rank, size, options);
+      };
 }
 
 double waited_seconds() { return seconds_waited; }
@@ -83,26 +83,55 @@ Pending Channel::all_to_all(at::Tensor output, at::Tensor input, const std::stri
   });
 }
 
-Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device, std::chrono::milliseconds timeout)
-    : peers_(&peers) {
-  const auto connect = [&](const std::string& name, const MakeBackend& make) {
-    if (peers.size() == 1) return std::make_unique<Channel>(peers, nullptr);
-    try {
-      backends_.push_back(make(c10::make_intrusive<c10d::PrefixStore>(name, peers.store()), peers.rank(), peers.size(), timeout));
-    } catch (const std::exception& error) {
-      throw peers.explain("connecting the ranks (" + name + ")", error.what());
-    }
-    return std::make_unique<Channel>(peers, backends_.back());
-  };
-  gather_ = connect("gather", device);
-  reduce_ = connect("reduce", device);
-  control_ = connect("control", control);
+Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device,
+                   std::chrono::milliseconds timeout)
+    : peers_(&peers), make_(device), timeout_(timeout), world_{peers.rank(), peers.size()} {
+  world_.gather = connect("gather", device, world_);
+  world_.reduce = connect("reduce", device, world_);
+  control_ = connect("control", control, world_);
   peers.on_broken([this] {
     for (const auto& backend : backends_) backend->abort();
   });
 }
 
+Channel* Channels::connect(const std::string& name, const MakeBackend& make, const Axis& axis) {
+  c10::intrusive_ptr<c10d::Backend> backend;
+  if (axis.size > 1) {
+    try {
+      const auto store = c10::make_intrusive<c10d::PrefixStore>(name, peers_->store());
+      backend = backends_.emplace_back(make(store, axis.rank, axis.size, timeout_));
+    } catch (const std::exception& error) {
+      throw peers_->explain("connecting the ranks (" + name + ")", error.what());
+    }
+  }
+  return channels_.emplace_back(std::make_unique<Channel>(*peers_, backend)).get();
+}
+
+const Mesh& Channels::mesh(int row_size) {
+  const auto [place, is_new] = meshes_.try_emplace(row_size);
+  Mesh& mesh = place->second;
+  if (!is_new) return mesh;
+  TORCH_CHECK(row_size > 0 && size() % row_size == 0, "rows of ", row_size, " of ", size(), " ranks");
+  if (row_size == size()) {
+    mesh.row = world_;
+  } else if (row_size == 1) {
+    mesh.column = {rank(), size(), nullptr, world_.reduce};
+  } else {
+    const int row = rank() / row_size, column = rank() % row_size;
+    const std::string of_row = "row " + std::to_string(row) + " of " + std::to_string(row_size) + " ranks";
+    mesh.row = {column, row_size};
+    mesh.row.gather = connect("gather in " + of_row, make_, mesh.row);
+    mesh.row.reduce = connect("reduce in " + of_row, make_, mesh.row);
+    mesh.column = {row, size() / row_size};
+    mesh.column.reduce =
+        connect("reduce in column " + std::to_string(column) + " of " + std::to_string(mesh.column.size) + " ranks",
+                make_, mesh.column);
+  }
+  return mesh;
+}
+
 void Channels::set_timeout(std::chrono::milliseconds timeout) {
+  timeout_ = timeout;
   for (const auto& backend : backends_) backend->setTimeout(timeout);
 }
 

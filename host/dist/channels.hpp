@@ -1,14 +1,20 @@
-// Channels: the communicators of a job. Gathers, reduces and control talk on connections of their own, so that one never
-// waits behind another; within a channel every rank issues the same operations in the same order.
-// With one rank nothing is sent, and every operation is a copy.
+// Channels: the communicators of a job. Gathers, reduces and control talk on connections of their own, so that one
+// never waits behind another; within a channel every rank of it issues the same operations in the same order. With one
+// rank nothing is sent, and every operation is a copy.
+//
+// A Mesh cuts the ranks into rows of neighbours that hold a model's shards between them. Ranks that stand at the same
+// place of their rows, a column, hold the same shard. With rows of two of six ranks:
+//
+//   rows      0 1 | 2 3 | 4 5      columns   0 2 4 | 1 3 5
 #pragma once
 
 #include <ATen/ATen.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "dist/peers.hpp"
 
@@ -41,14 +47,25 @@ class Channel {
   Pending all_to_all(at::Tensor output, at::Tensor input, const std::string& what);
 
  private:
-  template <class Issue> Pending start(at::Tensor output, at::Tensor input, const std::string& what, Issue issue);
+  template <class Issue>
+  Pending start(at::Tensor output, at::Tensor input, const std::string& what, Issue issue);
   Peers* peers_;
   c10::intrusive_ptr<c10d::Backend> backend_;  ///< null with one rank
 };
 
+/// Ranks that talk among themselves, and which of them this one is.
+struct Axis {
+  int rank = 0, size = 1;
+  Channel* gather = nullptr;  ///< of rows; null in columns, which hold the same already
+  Channel* reduce = nullptr;
+};
+struct Mesh {
+  Axis row, column;
+};
+
 /// Makes a communicator for the tensors of a run's device. Only called with two ranks or more.
-using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Store>& store, int rank,
-                                                                    int size, std::chrono::milliseconds timeout)>;
+using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
+    const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout)>;
 /// Gloo over the network interface that has this address.
 MakeBackend gloo(const std::string& address);
 
@@ -62,9 +79,10 @@ class Channels {
   Peers& peers() { return *peers_; }
   int rank() const { return peers_->rank(); }
   int size() const { return peers_->size(); }
-  Channel& gather() { return *gather_; }
-  Channel& reduce() { return *reduce_; }
   Channel& control() { return *control_; }
+  /// Rows of `row_size` ranks, which divides size(). Connects them when it is asked for this size the first time.
+  /// [all ranks, collective]
+  const Mesh& mesh(int row_size);
 
   /// Sum over ranks in rank order: the same bits everywhere. `values` fp64 on the CPU.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
@@ -72,9 +90,17 @@ class Channels {
   at::Tensor all(const at::Tensor& values, const std::string& what);
 
  private:
+  /// One communicator among the ranks of an axis, by a name that is theirs alone.
+  Channel* connect(const std::string& name, const MakeBackend& make, const Axis& axis);
+
   Peers* peers_;
+  MakeBackend make_;
+  std::chrono::milliseconds timeout_;
   std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;
-  std::unique_ptr<Channel> gather_, reduce_, control_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  Axis world_;
+  Channel* control_;
+  std::map<int, Mesh> meshes_;  ///< by the size of a row
 };
 
 /// Seconds this rank's thread has spent blocked in Pending::wait.

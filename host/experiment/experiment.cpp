@@ -1,6 +1,7 @@
 // See experiment.hpp.
 #include "experiment/experiment.hpp"
 
+#include "base/error.hpp"
 #include "experiment/plugin_description.hpp"
 
 namespace wmtp {
@@ -16,6 +17,18 @@ int64_t num_parameters(const ModelConfig& model) {
   return model.layers * block + 2 * model.vocab_size * model.dim + model.dim;
 }
 
+std::string misfit_of_groups(const Experiment& experiment, int64_t processes) {
+  const int64_t size = experiment.parallel.shard_group_size;
+  if (size == 0 || processes % size == 0) return "";
+  return "found groups of " + std::to_string(size) + " ranks (shard_group_size) for " + std::to_string(processes) +
+         " processes, wanted a divisor of the processes";
+}
+
+void check_groups(const Experiment& experiment, int64_t processes) {
+  if (const std::string misfit = misfit_of_groups(experiment, processes); !misfit.empty())
+    throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] " + misfit);
+}
+
 const char* to_string(Strategy strategy) {
   switch (strategy) {
     case Strategy::no_shard:
@@ -24,6 +37,8 @@ const char* to_string(Strategy strategy) {
       return "shard_grad_op";
     case Strategy::full_shard:
       return "full_shard";
+    case Strategy::hybrid_shard:
+      return "hybrid_shard";
   }
   return "";
 }

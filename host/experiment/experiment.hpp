@@ -38,7 +38,7 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-enum class Strategy { no_shard, shard_grad_op, full_shard };
+enum class Strategy { no_shard, shard_grad_op, full_shard, hybrid_shard };
 enum class Precision { fp32, bf16 };
 
 /// A frozen model beside the policy: [reference], [value].
@@ -134,6 +134,7 @@ struct ScheduleConfig {
 struct ParallelConfig {
   int64_t processes = 1;
   Strategy strategy = Strategy::full_shard;
+  int64_t shard_group_size = 0;           ///< hybrid_shard: neighbouring ranks that hold one model between them
   Precision precision = Precision::fp32;
   double activation_checkpointing = 0;  ///< share of the blocks: "none" is 0, "full" 1
   std::string device = "auto";            ///< "auto", "cpu", "cuda"
@@ -210,6 +211,11 @@ inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.futu
 inline int64_t head_dim(const ModelConfig& m) { return m.dim / m.heads; }
 /// Parameters of the whole model.
 int64_t num_parameters(const ModelConfig& model);
+
+/// Why this many ranks cannot be cut into the groups of hybrid_shard; "" when they can, or nothing is to be cut.
+std::string misfit_of_groups(const Experiment& experiment, int64_t processes);
+/// Error(usage) where they cannot: of ranks whose number is not the file's own.
+void check_groups(const Experiment& experiment, int64_t processes);
 
 const char* to_string(Strategy);
 const char* to_string(Precision);

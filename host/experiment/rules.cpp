@@ -50,6 +50,7 @@ class Rules {
     }
     lengths();
     steps();
+    shard_groups();
     check_data_rules(bound_, diagnostics_);
     for (const Frozen& frozen : all_frozen(e_)) beside(frozen, needs);
     if (needs && needs->pairs) pairs();
@@ -142,6 +143,28 @@ class Rules {
     if (steps && bound_.good({"schedule.warmup_steps"}) && e_.schedule.warmup_steps >= e_.train.steps) {
       refuse("schedule.warmup_steps", "found " + number(e_.schedule.warmup_steps) + " warmup_steps, wanted less than " +
                                           "[train] steps = " + number(e_.train.steps));
+    }
+  }
+
+  void shard_groups() {
+    const std::string key = "parallel.shard_group_size";
+    if (!bound_.good({"parallel", key.c_str(), "parallel.strategy", "reference.strategy", "value.strategy"})) return;
+    std::string hybrid = e_.parallel.strategy == Strategy::hybrid_shard ? "parallel" : "";
+    for (const Frozen& frozen : all_frozen(e_))
+      if (frozen.config->strategy == Strategy::hybrid_shard && hybrid.empty()) hybrid = frozen.table;
+    if (hybrid.empty()) {
+      if (bound_.has(key))
+        refuse_key(key, "shard_group_size goes with the strategy \"hybrid_shard\", and nothing has that",
+                   "remove it, or set [parallel] strategy = \"hybrid_shard\"");
+      return;
+    }
+    if (!bound_.has(key)) {
+      refuse(hybrid + ".strategy",
+             "\"hybrid_shard\" lacks [parallel] shard_group_size: nothing says how many ranks hold "
+             "one model between them");
+    } else if (bound_.has("parallel.processes") && bound_.good({"parallel.processes"}) &&
+               e_.parallel.processes % e_.parallel.shard_group_size != 0) {
+      refuse(key, misfit_of_groups(e_, e_.parallel.processes));  // a launcher may know of more, where none are given
     }
   }
 

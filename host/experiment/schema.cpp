@@ -93,10 +93,15 @@ SchemaTable parallel_table() {
   return {"parallel",
           "Ranks, and what each of them holds.",
           {key("processes", AT(parallel.processes), "ranks").range(1, 65536).not_in_identity(),
-           key("strategy", AT(parallel.strategy), "what is sharded: everything, all but the parameters, nothing")
-               .later({"hybrid_shard"})
+           key("strategy", AT(parallel.strategy),
+               "what is sharded: everything, all but the parameters, nothing, or everything in each group of ranks")
                .not_in_identity(),
-           refused("shard_group_size", "it goes with the strategy \"hybrid_shard\": use \"full_shard\""),
+           key("shard_group_size", AT(parallel.shard_group_size),
+               "neighbouring ranks that hold one model between them under `hybrid_shard`; a divisor of the ranks")
+               .range(1, 65536)
+               .defaults_to("required by `hybrid_shard`, which it goes with")
+               .unset_when_empty()
+               .not_in_identity(),
            key("precision", AT(parallel.precision), "of the computation; parameters stay fp32").later({"fp16"}),
            checkpointing, offload,
            key("device", AT(parallel.device), "where it runs").one_of({"auto", "cpu", "cuda"}).not_in_identity(),

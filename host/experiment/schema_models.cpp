@@ -64,10 +64,7 @@ SchemaTable frozen_table(const std::string& name, const std::string& help, Froze
            .not_empty()
            .is_path(Key::Names::weights)
            .unset_when_empty(),
-       key("strategy", IN(frozen, strategy), "how it is sharded")
-           .defaults_to("`parallel.strategy`")
-           .later({"hybrid_shard"})
-           .not_in_identity(),
+       key("strategy", IN(frozen, strategy), "how it is sharded").defaults_to("`parallel.strategy`").not_in_identity(),
        key("precision", IN(frozen, precision), "in which it computes")
            .defaults_to("`parallel.precision`")
            .later({"fp16"}),

@@ -79,7 +79,7 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   request.layout.value_heads = pipeline_.needs.heads;
   request.layout.decay_norms = experiment.optimizer.decay_norms;
   request.layout.value_head_lr_scale = experiment.optimizer.value_head_lr / experiment.optimizer.lr;
-  request.options = group_options(experiment.parallel.strategy, experiment.parallel.precision, session.device());
+  request.options = group_options(experiment.parallel, session.device());
   request.positions = experiment.train.sequence_length;
   auto model = std::make_unique<ShardedModel>(request, session.channels());
   model->initialize(experiment.seed);

@@ -49,8 +49,10 @@ class Frozen {
     request.layout.model = &shape_;
     request.layout.heads = reads_values() ? Heads::none : Heads::first;
     request.layout.value_heads = heads_;
-    request.options =
-        group_options(source_.config.strategy.value_or(experiment_.parallel.strategy), precision(), session_.device());
+    ParallelConfig parallel = experiment_.parallel;
+    parallel.strategy = source_.config.strategy.value_or(parallel.strategy);
+    parallel.precision = precision();
+    request.options = group_options(parallel, session_.device());
     request.positions = experiment_.train.sequence_length;
     auto model = std::make_unique<ShardedModel>(request, session_.channels());
     load_model(weights_, *model);

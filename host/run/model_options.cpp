@@ -4,8 +4,9 @@
 
 namespace wmtp {
 
-GroupOptions group_options(Strategy strategy, Precision precision, at::Device device) {
-  return {strategy, precision == Precision::bf16 ? at::kBFloat16 : at::kFloat, device};
+GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
+  return {parallel.strategy, parallel.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat, device,
+          int(parallel.shard_group_size)};
 }
 
 std::filesystem::path first_weights(const Session& session, const Experiment& experiment, const Stages& stages,

@@ -9,7 +9,7 @@
 
 namespace wmtp {
 
-GroupOptions group_options(Strategy strategy, Precision precision, at::Device device);
+GroupOptions group_options(const ParallelConfig& parallel, at::Device device);
 
 /// The folder or file that a table's stage or its `weights` stand for; empty when it gives neither. Error(data).
 std::filesystem::path first_weights(const Session& session, const Experiment& experiment, const Stages& stages,

@@ -146,6 +146,7 @@ struct Ended {
 };
 
 Ended run_one(Session& session, const Experiment& experiment, const Stages& stages, bool resume) {
+  check_groups(experiment, session.size());
   const Identity identity = agree_on_identity(session, experiment, stages);
   ResumePoint from;
   if (resume) {

@@ -32,11 +32,27 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
   });
 }
 
+int row_size(const GroupOptions& options, int ranks) {
+  if (options.strategy == Strategy::no_shard) return 1;
+  return options.strategy == Strategy::hybrid_shard ? options.shard_group_size : ranks;
+}
+
+/// The sum of what the ranks of an axis sent, in their order; in the memory of the first part.
+Tensor sum_of(const Tensor& arrived, const Axis& axis) {
+  const Tensor parts = arrived.view({axis.size, -1});
+  Tensor sum = parts[0];
+  for (int64_t rank = 1; rank < axis.size; ++rank) sum.add_(parts[rank]);
+  return sum;
+}
+
 }  // namespace
 
 ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options,
                                Channels& channels)
-    : name_(std::move(name)), options_(options), channels_(channels), trains_(parameters.front().trains) {
+    : name_(std::move(name)),
+      options_(options),
+      mesh_(channels.mesh(row_size(options, channels.size()))),
+      trains_(parameters.front().trains) {
   std::stable_sort(parameters.begin(), parameters.end(), [](const ParameterSpec& a, const ParameterSpec& b) {
     return a.decays != b.decays ? a.decays : a.lr_scale < b.lr_scale;
   });
@@ -46,9 +62,9 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
     parameters_.push_back({std::move(spec), total_, count});
     total_ += round_up(count, alignment);
   }
-  total_ = round_up(total_, alignment * channels_.size());
-  shard_size_ = shards() ? total_ / channels_.size() : total_;
-  shard_begin_ = shards() ? shard_size_ * channels_.rank() : 0;
+  total_ = round_up(total_, alignment * channels.size());
+  shard_size_ = total_ / mesh_.row.size;
+  shard_begin_ = shard_size_ * mesh_.row.rank;
   written_.assign(parameters_.size(), false);
 
   const MemoryScope scope(MemoryCategory::parameters);
@@ -65,7 +81,7 @@ void ParameterGroup::start_gather() {
     return;
   }
   gathering_ = at::empty({total_}, shard.options());
-  gather_ = channels_.gather().all_gather(gathering_, std::move(shard), "gathering " + name_);
+  gather_ = mesh_.row.gather->all_gather(gathering_, std::move(shard), "gathering " + name_);
 }
 
 void ParameterGroup::ready() {
@@ -77,7 +93,7 @@ void ParameterGroup::ready() {
 }
 
 void ParameterGroup::release() {
-  if (options_.strategy == Strategy::full_shard && shards()) weights_.reset();
+  if (options_.strategy != Strategy::shard_grad_op && shards()) weights_.reset();
 }
 
 void ParameterGroup::master_changed() {
@@ -133,12 +149,10 @@ void ParameterGroup::add_rows(int index, const Tensor& rows, const Tensor& value
   gradient.index_add_(0, rows, values.to(at::kFloat));
 }
 
-void ParameterGroup::start_reduce(bool last) {
-  TORCH_CHECK(!reduce_, "group ", name_, ": a reduce is under way");
-  if (!trains_) return;
-  if (options_.strategy == Strategy::no_shard && !last && channels_.size() > 1) return;
+/// What nothing was written to, and the padding.
+void ParameterGroup::zero_what_was_not_written() {
   gradient_buffer();  // a rank to which nothing was written takes part all the same
-  int64_t end = 0;  // what nothing was written to, and the padding, must count as zero
+  int64_t end = 0;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Placed& placed = parameters_[i];
     whole_gradient_.narrow(0, end, placed.offset - end).zero_();
@@ -146,38 +160,61 @@ void ParameterGroup::start_reduce(bool last) {
     end = placed.offset + placed.count;
   }
   whole_gradient_.narrow(0, end, total_ - end).zero_();
-  if (channels_.size() == 1) return;
+}
+
+void ParameterGroup::start_reduce(bool last) {
+  TORCH_CHECK(!reduce_ && !column_reduce_, "group ", name_, ": a reduce is under way");
+  if (!trains_) return;
+  if (!shards() && !is_alone() && !last) return;
+  last_ = last;
+  zero_what_was_not_written();
+  if (is_alone()) return;
   const MemoryScope scope(MemoryCategory::communication);
   arriving_ = at::empty({total_}, whole_gradient_.options());
-  reduce_ = channels_.reduce().all_to_all(arriving_, whole_gradient_, "reducing the gradient of " + name_);
+  const Axis& axis = shards() ? mesh_.row : mesh_.column;
+  reduce_ = axis.reduce->all_to_all(arriving_, whole_gradient_, "reducing the gradient of " + name_);
 }
 
 void ParameterGroup::finish_reduce() {
   if (!whole_gradient_.defined()) return;
-  if (channels_.size() == 1) {
-    if (gradient_.defined())
-      gradient_.add_(whole_gradient_);
-    else
-      gradient_ = whole_gradient_;
-    whole_gradient_.reset();
+  if (is_alone()) {
+    add_to_gradient(std::move(whole_gradient_));
     return;
   }
   if (!reduce_) return;
   reduce_.wait();
   const MemoryScope scope(MemoryCategory::gradients);
-  const Tensor parts = arriving_.view({channels_.size(), -1});
-  Tensor sum = parts[0];
-  for (int64_t rank = 1; rank < channels_.size(); ++rank) sum.add_(parts[rank]);
   if (!shards()) {
-    channels_.reduce().all_gather(whole_gradient_, sum.clone(), "reducing the gradient of " + name_).wait();
+    const Tensor sum = sum_of(arriving_, mesh_.column).clone();
+    mesh_.column.reduce->all_gather(whole_gradient_, sum, "reducing the gradient of " + name_).wait();
     gradient_ = std::move(whole_gradient_);
-  } else if (gradient_.defined()) {
-    gradient_.add_(sum);
-  } else {
-    gradient_ = sum.clone();
+    arriving_.reset();
+    return;
   }
+  const Tensor sum = sum_of(arriving_, mesh_.row);
+  add_to_gradient(gradient_.defined() ? sum : sum.clone());
   whole_gradient_.reset();
   arriving_.reset();
+  if (!last_ || mesh_.column.size == 1) return;
+  const MemoryScope communication(MemoryCategory::communication);
+  arriving_in_column_ = at::empty_like(gradient_);
+  column_reduce_ =
+      mesh_.column.reduce->all_to_all(arriving_in_column_, gradient_, "adding up the gradient of " + name_);
+}
+
+void ParameterGroup::add_to_gradient(Tensor sum) {
+  if (gradient_.defined())
+    gradient_.add_(sum);
+  else
+    gradient_ = std::move(sum);
+}
+
+void ParameterGroup::finish_column() {
+  if (!column_reduce_) return;
+  column_reduce_.wait();
+  const Tensor sum = sum_of(arriving_in_column_, mesh_.column).clone();
+  mesh_.column.reduce->all_gather(gradient_, sum, "adding up the gradient of " + name_).wait();
+  arriving_in_column_.reset();
 }
 
 void ParameterGroup::drop_gradient() {
@@ -201,12 +238,10 @@ std::vector<Segment> ParameterGroup::segments() const {
   return segments;
 }
 
-bool ParameterGroup::counts_in_norm() const { return shards() || channels_.rank() == 0; }
-
 Tensor ParameterGroup::gather_master() {
   if (!shards()) return master_;
   Tensor whole = at::empty({total_}, master_.options());
-  channels_.gather().all_gather(whole, master_, "gathering " + name_).wait();
+  mesh_.row.gather->all_gather(whole, master_, "gathering " + name_).wait();
   return whole;
 }
 

@@ -8,10 +8,15 @@
 //   no_shard        whole          the master (or a cast copy) summed over ranks in the whole buffer
 //   shard_grad_op   1/W            kept for the whole step      reduced to this rank's shard
 //   full_shard      1/W            from ready() to release()    reduced to this rank's shard
+//   hybrid_shard    1/G            as full_shard, in a row      reduced in a row, and once a step over a column
+//
+// A row is G neighbouring ranks, a column the W/G that hold the same shard (dist/channels.hpp): all ranks are one row
+// where everything is sharded, and one column where nothing is.
 //
 // Reduce: all-to-all, then an fp32 sum in rank order, so every rank gets the same bits and a result does not depend on
 // timing. Gradients are SUMMED over ranks; the loss is already divided by a global count.
-// [all ranks; the same calls in the same order: start_gather, start_reduce and finish_reduce are collective]
+// [all ranks; the same calls in the same order: start_gather, start_reduce, finish_reduce and finish_column are
+// collective]
 #pragma once
 
 #include <ATen/ATen.h>
@@ -30,6 +35,7 @@ struct GroupOptions {
   Strategy strategy = Strategy::full_shard;
   at::ScalarType compute = at::kFloat;
   at::Device device = at::kCPU;
+  int shard_group_size = 0;  ///< hybrid_shard: ranks in a row
 };
 
 /// Where a parameter lies in its group's flat storage, in elements.
@@ -59,7 +65,7 @@ class ParameterGroup final : public WeightStore {
   // Gathered weights.
   void start_gather();  ///< no effect when gathered or under way
   void ready();         ///< gathers when nobody has started it; waits
-  void release();       ///< full_shard: gives the gathered weights back; otherwise keeps them until the master changes
+  void release();       ///< full and hybrid: gives the gathered weights back; else keeps them until the master changes
   bool gathered() const { return weights_.defined(); }
 
   // WeightStore
@@ -70,9 +76,10 @@ class ParameterGroup final : public WeightStore {
   void add_rows(int index, const at::Tensor& rows, const at::Tensor& values) override;
 
   // Gradients of a micro-batch, zero where nothing was written; none when nothing trains. `last`: of the step; no_shard
-  // reduces then only.
+  // reduces then only, and so do the columns of hybrid_shard: finish_reduce starts that, finish_column ends it.
   void start_reduce(bool last);
   void finish_reduce();
+  void finish_column();
   /// This rank's part of the summed gradient (fp32, like the master shard); undefined before a reduce.
   const at::Tensor& gradient() const { return gradient_; }
   void drop_gradient();
@@ -83,8 +90,8 @@ class ParameterGroup final : public WeightStore {
   at::Tensor& master() { return master_; }
   /// What of this rank's shard is stepped alike, in order; together they are the shard.
   std::vector<Segment> segments() const;
-  /// Whether this rank's gradient counts in a sum over ranks (no_shard: rank 0's only).
-  bool counts_in_norm() const;
+  /// Whether this rank's shard counts in a sum over ranks: of a column, the first one's does.
+  bool counts_in_norm() const { return mesh_.column.rank == 0; }
   /// To be called after the master changed: gathered copies are stale.
   void master_changed();
 
@@ -105,12 +112,15 @@ class ParameterGroup final : public WeightStore {
  private:
   at::Tensor& gradient_buffer();
   at::Tensor gradient_of(int index, bool& first);
-  bool shards() const { return options_.strategy != Strategy::no_shard && channels_.size() > 1; }
+  void zero_what_was_not_written();
+  void add_to_gradient(at::Tensor sum);
+  bool shards() const { return mesh_.row.size > 1; }
+  bool is_alone() const { return mesh_.row.size == 1 && mesh_.column.size == 1; }
 
   std::string name_;
   std::vector<Placed> parameters_;
   GroupOptions options_;
-  Channels& channels_;
+  const Mesh& mesh_;
   bool trains_ = false;
   int64_t total_ = 0, shard_begin_ = 0, shard_size_ = 0;
 
@@ -120,9 +130,12 @@ class ParameterGroup final : public WeightStore {
   Pending gather_;
   at::Tensor whole_gradient_;  ///< flat fp32, of this rank's micro-batch (no_shard: of the step so far)
   std::vector<bool> written_;  ///< per parameter: its part of whole_gradient_ holds something
-  at::Tensor arriving_;        ///< [W * shard] of the reduce under way
+  at::Tensor arriving_;        ///< every rank's part, of the reduce under way
   Pending reduce_;
+  bool last_ = false;  ///< the reduce under way is the step's last
   at::Tensor gradient_;
+  at::Tensor arriving_in_column_;
+  Pending column_reduce_;
 };
 
 }  // namespace wmtp

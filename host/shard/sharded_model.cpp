@@ -72,6 +72,9 @@ void ShardUnit::start_reduce(bool last) {
 void ShardUnit::finish_reduce() {
   for (const auto& group : groups_) group->finish_reduce();
 }
+void ShardUnit::finish_column() {
+  for (const auto& group : groups_) group->finish_column();
+}
 
 ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
     : channels_(channels), config_(*request.layout.model) {
@@ -158,7 +161,7 @@ uint64_t ShardedModel::base_fingerprint() const {
   uint64_t mine = 0;
   for (const auto& unit : units_)
     for (const auto& group : unit->groups())
-      if (group->counts_in_norm())  // of replicas, rank 0's
+      if (group->counts_in_norm())  // of those that hold the same, the first one's
         for (const Placed& placed : group->parameters())
           if (const auto found = fingerprints_.find(placed.spec.name); found != fingerprints_.end())
             mine += found->second;

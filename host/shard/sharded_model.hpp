@@ -28,6 +28,7 @@ class ShardUnit {
   void release();
   void start_reduce(bool last);
   void finish_reduce();
+  void finish_column();
 
  private:
   std::string name_;

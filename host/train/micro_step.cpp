@@ -70,7 +70,7 @@ void MicroStep::run(const MicroBatch& micro, int64_t number, const StepCounts& c
     reduce(*adapter, last);
     adapter->release();
   }
-  finish_reduces();
+  finish_reduces(0);
 }
 
 Tensor MicroStep::forward_trunk(const Pass& pass, std::vector<Kept>* frame) {
@@ -167,18 +167,25 @@ std::vector<Scores> MicroStep::evaluate(const MicroBatch& micro, StepTotals& tot
   return scores;
 }
 
-/// Two reduces under way at most: a third waits for the first, so that their buffers do not pile up.
 void MicroStep::reduce(ShardUnit& unit, bool last) {
   unit.start_reduce(last);
   reducing_.push_back(&unit);
-  if (reducing_.size() <= 2) return;
-  reducing_.front()->finish_reduce();
-  reducing_.erase(reducing_.begin());
+  finish_reduces(2);
 }
 
-void MicroStep::finish_reduces() {
-  for (ShardUnit* unit : reducing_) unit->finish_reduce();
-  reducing_.clear();
+/// All but the newest `most`, in rows and then in columns, so that the buffers of reduces under way do not pile up.
+void MicroStep::finish_reduces(size_t most) {
+  const auto finish = [most](std::vector<ShardUnit*>& units, auto one) {
+    while (units.size() > most) {
+      one(*units.front());
+      units.erase(units.begin());
+    }
+  };
+  finish(reducing_, [this](ShardUnit& unit) {
+    unit.finish_reduce();
+    reducing_in_columns_.push_back(&unit);
+  });
+  finish(reducing_in_columns_, [](ShardUnit& unit) { unit.finish_column(); });
 }
 
 }  // namespace wmtp

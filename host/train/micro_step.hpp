@@ -56,7 +56,7 @@ class MicroStep {
   at::Tensor normed(const at::Tensor& hidden) const;
   at::Tensor hidden_of(int64_t head, const at::Tensor& trunk, const Pass& pass) const;
   void reduce(ShardUnit& unit, bool last);
-  void finish_reduces();
+  void finish_reduces(size_t most);
   ShardUnit* unit_after_trunk_block(int64_t block) const;
 
   ShardedModel& model_;
@@ -68,7 +68,7 @@ class MicroStep {
   int64_t lowest_kept_;   ///< first trunk block whose graph is kept for the backward pass; those below run again
   bool embedding_trains_;
   const MicroBatch* micro_ = nullptr;
-  std::vector<ShardUnit*> reducing_;
+  std::vector<ShardUnit*> reducing_, reducing_in_columns_;  ///< oldest first
 };
 
 }  // namespace wmtp

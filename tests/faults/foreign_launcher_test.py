@@ -55,6 +55,15 @@ def test_another_world_size_than_the_experiment_says_is_refused(place):
     assert not (place.folder / "runs").exists()
 
 
+def test_ranks_that_cannot_be_cut_into_groups_are_refused(place):
+    groups = {"parallel__strategy": "hybrid_shard", "parallel__shard_group_size": 2, "parallel__processes": None}
+    for running in start_job(place, 3, free_port(), **groups):
+        running.wait()
+        assert running.code == 2, running
+        assert "groups of 2 ranks (shard_group_size) for 3 processes" in running.err, running
+    assert not (place.folder / "runs").exists()
+
+
 @pytest.mark.parametrize("missing", ["WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"])
 def test_half_an_environment_is_refused(place, missing):
     env = words(0, 2, free_port())

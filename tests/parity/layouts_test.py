@@ -1,5 +1,5 @@
-"""The same run as 1 rank x 4 sequences, 2 x 2, 4 x 1, and 2 x 1 in two micro-batches, under every strategy: the same
-losses and the same parameters, to rounding."""
+"""The same run as 1 rank x 4 sequences, 2 x 2, 4 x 1, and 2 x 1 in two micro-batches, under every strategy (hybrid: in
+groups of two ranks): the same losses and the same parameters, to rounding."""
 import shutil
 
 import pytest
@@ -15,6 +15,7 @@ ONE = ("1x4", "no_shard", "none")  # what all others are compared with
 OTHERS = [(layout, strategy, "none") for layout in LAYOUTS for strategy in STRATEGIES
           if (layout, strategy, "none") != ONE]
 OTHERS += [("1x4", "no_shard", "full"), ("2x2", "shard_grad_op", "full"), ("4x1", "full_shard", "full")]
+OTHERS += [("4x1", "hybrid_shard", "none"), ("4x1", "hybrid_shard", "full"), ("2x1x2", "hybrid_shard", "none")]
 # A threshold is taken per micro-batch over all ranks: for rho-1 ranks do not change the numbers, accumulation does.
 ALL = [("baseline", *other) for other in OTHERS]
 # LoRA with dropout: its draws must follow the sequence, through every layout and when a forward pass runs again.
@@ -31,13 +32,15 @@ ALL += [(pipeline, *other) for pipeline in ("critic", "pairs") for other in OTHE
 ALL += [(pipeline, *other) for pipeline in ("verifiable", "joint") for other in OTHERS if LAYOUTS[other[0]][2] == 1]
 SHORT = [case for case in ALL if case[0] == "baseline" or case[0] in ("critic", "verifiable") and case[1:] in
          [("4x1", "full_shard", "full"), ("2x2", "full_shard", "none")] or case[0] in ("lora", "rho1") and case[1:] in
-         [("2x2", "full_shard", "none"), ("4x1", "shard_grad_op", "none"), ("4x1", "full_shard", "full")]]
+         [("2x2", "full_shard", "none"), ("4x1", "shard_grad_op", "none"), ("4x1", "full_shard", "full"),
+          ("4x1", "hybrid_shard", "full")]]
 CASES = cases(SHORT, [case for case in ALL if case not in SHORT])
 
 
 def run(place, pipeline, layout, strategy, checkpointing):
     ranks, batch, accumulation = LAYOUTS[layout]
     changes = {"pipeline__plugin": pipeline, "parallel__processes": ranks, "parallel__strategy": strategy,
+               "parallel__shard_group_size": 2 if strategy == "hybrid_shard" else None,
                "parallel__activation_checkpointing": checkpointing,
                "train__batch_size": batch, "train__gradient_accumulation": accumulation}
     if pipeline == "lora":

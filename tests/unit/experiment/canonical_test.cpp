@@ -42,6 +42,7 @@ TEST_F(Canonical, IsReadBackToAnEqualValue) {
        {load(small),
         load(small, {"optimizer.lr=0.1", "optimizer.betas=[0, 0.999]", "schedule.name=cosine",
                      "parallel.activation_checkpointing=full", "adapter.plugin=lora", "guard.loss_spike=1e300"}),
+        load(small, {"parallel.processes=6", "parallel.strategy=hybrid_shard", "parallel.shard_group_size=3"}),
         load(small, {"data.kind=tokens", "data.file=\"/data/a \\\"b\\\\\\u0007.bin\"", "data.dtype=uint32"}),
         load(with(text_experiment, "steps = 10", "epochs = 1.5"),
              {"data.files=[\"/c/**.py\"]", "data.tokenizer.files=[\"/c/*\"]", "data.exclude=[\"/d\"]",
@@ -91,6 +92,16 @@ TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
         "data.exclude=[\"x\"]", "train.clip_norm=1.0", "adapter.plugin=full"}) {
     EXPECT_EQ(hash({same}), base) << same;
   }
+}
+
+TEST_F(Canonical, HashIgnoresHowRanksAreGrouped) {
+  const auto of_two = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"parallel.processes=4", "parallel.strategy=hybrid_shard"};
+    all.insert(all.end(), more.begin(), more.end());
+    return hash(all);
+  };
+  EXPECT_EQ(of_two({"parallel.shard_group_size=2"}), hash({}));
+  EXPECT_EQ(of_two({"parallel.shard_group_size=4"}), hash({}));
 }
 
 TEST_F(Canonical, HashTellsWhatChangesTheResult) {

@@ -37,6 +37,34 @@ TEST_F(Rules, WantTheWarmUpToEndBeforeTheRun) {
   EXPECT_NO_THROW(load(small, {"schedule.warmup_steps=9"}));
 }
 
+TEST_F(Rules, WantGroupsOfRanksThatFit) {
+  const std::string hybrid = small + "[parallel]\nprocesses = 4\nstrategy = \"hybrid_shard\"\nshard_group_size = 2\n";
+  EXPECT_EQ(load(hybrid).parallel.shard_group_size, 2);
+  EXPECT_NO_THROW(load(hybrid, {"parallel.shard_group_size=1"}));
+  EXPECT_NO_THROW(load(hybrid, {"parallel.shard_group_size=4"}));
+  expect_in_order(refused(with(hybrid, "group_size = 2", "group_size = 3")),
+                  {"a.toml:18:20: found groups of 3 ranks (shard_group_size) for 4 processes, wanted a divisor",
+                   "shard_group_size = 3"});
+  expect_in_order(refused(hybrid, {"parallel.processes=6", "parallel.shard_group_size=4"}), {"for 6 processes"});
+  expect_in_order(refused(with(hybrid, "shard_group_size = 2\n", "")),
+                  {"a.toml:17:12: \"hybrid_shard\" lacks [parallel] shard_group_size"});
+  expect_in_order(refused(with(hybrid, "hybrid_shard", "full_shard")),
+                  {"a.toml:18:1: shard_group_size goes with the strategy \"hybrid_shard\"", "remove it"});
+  refused(hybrid, {"parallel.shard_group_size=0"});
+  // Ranks that a launcher starts are counted where it is known; the default is none of the user's words.
+  const Experiment launched = load(with(hybrid, "processes = 4\n", ""));
+  EXPECT_EQ(misfit_of_groups(launched, 6), "");
+  EXPECT_THROW(check_groups(launched, 5), Error);
+}
+
+TEST_F(Rules, WantGroupsOfRanksForAFrozenModelToo) {
+  const std::string rho1 = with(small, "baseline", "rho1") +
+                           "[reference]\nweights = \"run:b\"\n"
+                           "strategy = \"hybrid_shard\"\n[parallel]\nprocesses = 4\n";
+  expect_in_order(refused(rho1), {"\"hybrid_shard\" lacks [parallel] shard_group_size"});
+  EXPECT_EQ(load(rho1 + "shard_group_size = 2\n").reference.strategy, Strategy::hybrid_shard);
+}
+
 TEST_F(Rules, GiveEachKindOfDataItsOwnKeys) {
   expect_in_order(refused(small, {"data.files=[\"a\"]"}),
                   {"[data] files does not go with kind \"random\"", "kind text"});

@@ -202,16 +202,37 @@ TEST(ParameterGroup, WhatNothingWasWrittenToCountsAsZeroInEveryMicroBatch) {
   }
 }
 
-class ParameterGroupOnRanks : public testing::TestWithParam<Strategy> {};
+/// A strategy, and on how many ranks it is tried.
+struct Cut {
+  Strategy strategy;
+  std::vector<int> ranks{2, 3};
+  int group_size = 0;
+
+  GroupOptions options() const { return {strategy, at::kFloat, at::kCPU, group_size}; }
+  int holders(int size) const {
+    return strategy == Strategy::no_shard ? size : strategy == Strategy::hybrid_shard ? size / group_size : 1;
+  }
+  std::string name() const {
+    return to_string(strategy) + (group_size > 0 ? "_of_" + std::to_string(group_size) : std::string());
+  }
+};
+void PrintTo(const Cut& cut, std::ostream* out) { *out << cut.name(); }
+
+void reduce(ParameterGroup& group, bool last) {
+  group.start_reduce(last);
+  group.finish_reduce();
+  group.finish_column();
+}
+
+class ParameterGroupOnRanks : public testing::TestWithParam<Cut> {};
 
 TEST_P(ParameterGroupOnRanks, ARankWithoutAGradientTakesPartInTheSum) {
   Collected gradient;
-  on_ranks(2, [&](Channels& channels) {
-    ParameterGroup group("unit", some_parameters(), {GetParam()}, channels);
+  on_ranks(GetParam().ranks.back(), [&](Channels& channels) {
+    ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
     for (const bool last : {false, true}) {
       if (channels.rank() == 1) group.add_gradient(index_of(group, "norm"), at::ones({10}));
-      group.start_reduce(last);
-      group.finish_reduce();
+      reduce(group, last);
     }
     gradient.take(group, group.gradient());
   });
@@ -220,17 +241,16 @@ TEST_P(ParameterGroupOnRanks, ARankWithoutAGradientTakesPartInTheSum) {
 }
 
 TEST_P(ParameterGroupOnRanks, SumsTheGradientsOfAllRanksAndMicroBatches) {
-  for (const int size : {2, 3}) {
+  for (const int size : GetParam().ranks) {
     Collected gradient;
     on_ranks(size, [&](Channels& channels) {
-      ParameterGroup group("unit", some_parameters(), {GetParam()}, channels);
+      ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
       for (const bool last : {false, true}) {
         for (size_t i = 0; i < group.parameters().size(); ++i) {
           const Placed& placed = group.parameters()[i];
           group.add_gradient(int(i), (at::arange(placed.count) * (channels.rank() + 1)).view(placed.spec.shape));
         }
-        group.start_reduce(last);
-        group.finish_reduce();
+        reduce(group, last);
       }
       ASSERT_EQ(group.gradient().numel(), group.shard_size());
       gradient.take(group, group.gradient());
@@ -243,8 +263,8 @@ TEST_P(ParameterGroupOnRanks, SumsTheGradientsOfAllRanksAndMicroBatches) {
 }
 
 TEST_P(ParameterGroupOnRanks, GathersTheWholeWeightsFromTheShards) {
-  on_ranks(2, [&](Channels& channels) {
-    ParameterGroup group("unit", some_parameters(), {GetParam()}, channels);
+  on_ranks(GetParam().ranks.front(), [&](Channels& channels) {
+    ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
     const auto fill = [&](double factor) {
       group.for_each_part(group.master(), [&](const Placed& placed, int64_t begin, Tensor part) {
         part.copy_((at::arange(begin, begin + part.numel()) + double(placed.offset)) * factor);
@@ -258,12 +278,13 @@ TEST_P(ParameterGroupOnRanks, GathersTheWholeWeightsFromTheShards) {
         EXPECT_TRUE(at::equal(group.weight(int(i)).flatten(), expected)) << placed.spec.name;
       }
     };
+    const int64_t whole_size = group.gather_master().numel();
     fill(1);
     group.start_gather();
     group.ready();
     expect_weights(1);
     group.release();
-    EXPECT_EQ(group.gathered(), GetParam() != Strategy::full_shard);
+    EXPECT_EQ(group.gathered(), GetParam().strategy == Strategy::shard_grad_op || group.master().numel() == whole_size);
     fill(3);
     group.ready();
     expect_weights(3);
@@ -277,8 +298,9 @@ TEST_P(ParameterGroupOnRanks, GathersTheWholeWeightsFromTheShards) {
 TEST_P(ParameterGroupOnRanks, EveryMasterElementIsHeldOnceOrByEveryRank) {
   std::mutex mutex;
   int64_t held = 0, counted = 0;
-  on_ranks(3, [&](Channels& channels) {
-    const ParameterGroup group("unit", some_parameters(), {GetParam()}, channels);
+  const int size = GetParam().ranks.back();
+  on_ranks(size, [&](Channels& channels) {
+    const ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
     int64_t mine = 0;
     group.for_each_part(at::zeros({group.shard_size()}),
                         [&](const Placed&, int64_t, const Tensor& part) { mine += part.numel(); });
@@ -287,13 +309,35 @@ TEST_P(ParameterGroupOnRanks, EveryMasterElementIsHeldOnceOrByEveryRank) {
     if (group.counts_in_norm()) counted += mine;
   });
   const int64_t count = 10 + 100 + 1 + 192;
-  EXPECT_EQ(held, GetParam() == Strategy::no_shard ? 3 * count : count);
+  EXPECT_EQ(held, GetParam().holders(size) * count);
   EXPECT_EQ(counted, count) << "of the norm over all ranks";
 }
 
+TEST_P(ParameterGroupOnRanks, RanksThatHoldTheSameGetTheSameBits) {
+  // Of three and more numbers the sum depends on the order.
+  std::mutex mutex;
+  std::map<int64_t, Tensor> gradient_from;  // by where the shard begins
+  on_ranks(GetParam().ranks.back(), [&](Channels& channels) {
+    ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
+    for (const bool last : {false, true}) {
+      for (size_t i = 0; i < group.parameters().size(); ++i) {
+        const Placed& placed = group.parameters()[i];
+        const Tensor numbers = (at::arange(placed.count, at::kFloat) * (channels.rank() + 2)).sin();
+        group.add_gradient(int(i), numbers.view(placed.spec.shape));
+      }
+      reduce(group, last);
+    }
+    const std::lock_guard lock(mutex);
+    const auto [place, is_first] = gradient_from.try_emplace(group.shard_begin(), group.gradient());
+    EXPECT_TRUE(at::equal(place->second, group.gradient())) << "rank " << channels.rank();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ParameterGroupOnRanks,
-                         testing::Values(Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+                         testing::Values(Cut{Strategy::no_shard}, Cut{Strategy::shard_grad_op},
+                                         Cut{Strategy::full_shard}, Cut{Strategy::hybrid_shard, {4, 6}, 2},
+                                         Cut{Strategy::hybrid_shard, {2, 3}, 1}, Cut{Strategy::hybrid_shard, {3}, 3}),
+                         [](const auto& info) { return info.param.name(); });
 
 }  // namespace
 }  // namespace wmtp

@@ -39,6 +39,7 @@ ShardedModelRequest request_for(const ModelConfig& model, const Adapter& adapter
   request.layout.model = &model;
   request.layout.adapter = &adapter;
   request.options.strategy = strategy;
+  request.options.shard_group_size = 2;  // of hybrid_shard
   request.positions = 8;
   return request;
 }
@@ -66,8 +67,9 @@ Values first_values(int ranks, Strategy strategy, int64_t seed) {
 
 TEST(ShardedModel, TheFirstValuesAreTheSameForEveryCut) {
   const Values whole = first_values(1, Strategy::full_shard, 42);
-  for (const auto& [ranks, strategy] : {std::pair{2, Strategy::full_shard}, std::pair{3, Strategy::full_shard},
-                                        std::pair{3, Strategy::shard_grad_op}, std::pair{2, Strategy::no_shard}}) {
+  for (const auto& [ranks, strategy] :
+       {std::pair{2, Strategy::full_shard}, std::pair{3, Strategy::full_shard}, std::pair{3, Strategy::shard_grad_op},
+        std::pair{2, Strategy::no_shard}, std::pair{4, Strategy::hybrid_shard}}) {
     const Values cut = first_values(ranks, strategy, 42);
     ASSERT_EQ(cut.size(), whole.size());
     for (const auto& [name, value] : whole)
@@ -238,7 +240,8 @@ INSTANTIATE_TEST_SUITE_P(All, BesideWeights,
                          testing::Values(std::tuple{1, Strategy::full_shard, at::kFloat},
                                          std::tuple{3, Strategy::full_shard, at::kFloat},
                                          std::tuple{2, Strategy::shard_grad_op, at::kBFloat16},
-                                         std::tuple{2, Strategy::no_shard, at::kFloat}));
+                                         std::tuple{2, Strategy::no_shard, at::kFloat},
+                                         std::tuple{4, Strategy::hybrid_shard, at::kFloat}));
 
 }  // namespace
 }  // namespace wmtp

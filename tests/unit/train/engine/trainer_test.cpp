@@ -173,10 +173,13 @@ TEST(Trainer, ValidationIsUnweightedAndLeavesTheModelAlone) {
 TEST(Trainer, ReportsHowLongTheRanksWaitedForOneAnotherOnAverage) {
   constexpr std::chrono::milliseconds late{100};
   test::on_ranks(2, [&](Channels& channels) {
-    TinyTraining training(tiny_experiment(), std::make_unique<Weigh>(Needs{}, [&](Step&) {
-                            if (channels.rank() == 1) std::this_thread::sleep_for(late);  // as if it computed longer
-                            return Weights::uniform();
-                          }),
+    TinyTraining training(tiny_experiment(),
+                          std::make_unique<Weigh>(Needs{},
+                                                  [&](Step&) {
+                                                    if (channels.rank() == 1)
+                                                      std::this_thread::sleep_for(late);  // as if it computed longer
+                                                    return Weights::uniform();
+                                                  }),
                           channels);
     const double waited = training->step().metrics.at("perf/communication_exposed");
     EXPECT_GT(waited, 0.4 * 0.1) << "rank 0 waits 0.1 s, rank 1 not at all";
@@ -188,16 +191,20 @@ TEST(Trainer, ReportsHowLongTheRanksWaitedForOneAnotherOnAverage) {
             0);
 }
 
-TEST(Trainer, TwoRanksSeeWhatOneRankSees) {
+TEST(Trainer, SeveralRanksSeeWhatOneRankSees) {
   Experiment experiment = tiny_experiment();
   experiment.train.batch_size = 4;
   for (const bool selects : {false, true}) {
     experiment.train.batch_size = 4;
+    experiment.parallel.strategy = Strategy::full_shard;
     const auto alone = losses_of(experiment, selects ? keeps_excess() : baseline());
-    experiment.train.batch_size = 2;
-    for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard}) {
+    experiment.parallel.shard_group_size = 2;
+    for (const auto& [strategy, ranks] :
+         {std::pair{Strategy::no_shard, 2}, std::pair{Strategy::shard_grad_op, 2}, std::pair{Strategy::full_shard, 2},
+          std::pair{Strategy::hybrid_shard, 2}, std::pair{Strategy::hybrid_shard, 4}}) {
+      experiment.train.batch_size = 4 / ranks;
       experiment.parallel.strategy = strategy;
-      test::on_ranks(2, [&](Channels& channels) {
+      test::on_ranks(ranks, [&, strategy = strategy](Channels& channels) {
         TinyTraining training(experiment, selects ? keeps_excess() : baseline(), channels);
         std::vector<double> losses;
         for (int i = 0; i < 4; ++i) losses.push_back(training->step().loss);
