@@ -51,6 +51,7 @@ class Rules {
     lengths();
     steps();
     shard_groups();
+    reduction();
     check_data_rules(bound_, diagnostics_);
     for (const Frozen& frozen : all_frozen(e_)) beside(frozen, needs);
     if (needs && needs->pairs) pairs();
@@ -166,6 +167,14 @@ class Rules {
                e_.parallel.processes % e_.parallel.shard_group_size != 0) {
       refuse(key, misfit_of_groups(e_, e_.parallel.processes));  // a launcher may know of more, where none are given
     }
+  }
+
+  void reduction() {
+    if (!bound_.good({"parallel", "parallel.reduce", "parallel.precision"})) return;
+    if (e_.parallel.reduce == Precision::fp32 || e_.parallel.precision != Precision::fp32) return;
+    refuse("parallel.reduce",
+           "found reduce \"bf16\" for precision \"fp32\", whose gradients it would round to 8 bits, wanted \"fp32\"",
+           "remove it, or set precision = \"bf16\"");
   }
 
   // A frozen model is given where the pipeline reads it, and nowhere else.

@@ -103,6 +103,9 @@ SchemaTable parallel_table() {
                .unset_when_empty()
                .not_in_identity(),
            key("precision", AT(parallel.precision), "of the computation; parameters stay fp32").later({"fp16"}),
+           key("reduce", AT(parallel.reduce),
+               "in which gradients travel between ranks; `bf16` goes with a `precision` other than fp32")
+               .one_of({"fp32", "bf16"}),
            checkpointing, offload,
            key("device", AT(parallel.device), "where it runs").one_of({"auto", "cpu", "cuda"}).not_in_identity(),
            key("timeout_seconds", AT(parallel.timeout_seconds), "longest wait for another rank")

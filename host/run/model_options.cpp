@@ -6,7 +6,7 @@ namespace wmtp {
 
 GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
   return {parallel.strategy, parallel.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat, device,
-          int(parallel.shard_group_size)};
+          int(parallel.shard_group_size), parallel.reduce == Precision::bf16 ? at::kBFloat16 : at::kFloat};
 }
 
 std::filesystem::path first_weights(const Session& session, const Experiment& experiment, const Stages& stages,

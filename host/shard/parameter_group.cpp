@@ -37,11 +37,11 @@ int row_size(const GroupOptions& options, int ranks) {
   return options.strategy == Strategy::hybrid_shard ? options.shard_group_size : ranks;
 }
 
-/// The sum of what the ranks of an axis sent, in their order; in the memory of the first part.
+/// The sum in fp32 of what the ranks of an axis sent, in their order; where they sent fp32 in the first part's memory.
 Tensor sum_of(const Tensor& arrived, const Axis& axis) {
   const Tensor parts = arrived.view({axis.size, -1});
-  Tensor sum = parts[0];
-  for (int64_t rank = 1; rank < axis.size; ++rank) sum.add_(parts[rank]);
+  Tensor sum = parts[0].to(at::kFloat);
+  for (int64_t rank = 1; rank < axis.size; ++rank) accumulate(sum, parts[rank], /*first=*/false);
   return sum;
 }
 
@@ -170,36 +170,51 @@ void ParameterGroup::start_reduce(bool last) {
   zero_what_was_not_written();
   if (is_alone()) return;
   const MemoryScope scope(MemoryCategory::communication);
-  arriving_ = at::empty({total_}, whole_gradient_.options());
+  const Tensor mine = whole_gradient_.to(options_.wire);  // itself when it travels as it is
+  arriving_ = at::empty_like(mine);
   const Axis& axis = shards() ? mesh_.row : mesh_.column;
-  reduce_ = axis.reduce->all_to_all(arriving_, whole_gradient_, "reducing the gradient of " + name_);
+  reduce_ = axis.reduce->all_to_all(arriving_, mine, "reducing the gradient of " + name_);
+  if (shards()) whole_gradient_.reset();
 }
 
 void ParameterGroup::finish_reduce() {
-  if (!whole_gradient_.defined()) return;
-  if (is_alone()) {
-    add_to_gradient(std::move(whole_gradient_));
-    return;
-  }
+  if (is_alone() && whole_gradient_.defined()) add_to_gradient(std::move(whole_gradient_));
   if (!reduce_) return;
   reduce_.wait();
   const MemoryScope scope(MemoryCategory::gradients);
-  if (!shards()) {
-    const Tensor sum = sum_of(arriving_, mesh_.column).clone();
-    mesh_.column.reduce->all_gather(whole_gradient_, sum, "reducing the gradient of " + name_).wait();
+  if (shards()) {
+    const Tensor sum = sum_of(arriving_, mesh_.row);
+    add_to_gradient(sum.is_alias_of(arriving_) && !gradient_.defined() ? sum.clone() : sum);
+  } else {
+    sum_over_column(arriving_, whole_gradient_);
     gradient_ = std::move(whole_gradient_);
-    arriving_.reset();
-    return;
   }
-  const Tensor sum = sum_of(arriving_, mesh_.row);
-  add_to_gradient(gradient_.defined() ? sum : sum.clone());
-  whole_gradient_.reset();
   arriving_.reset();
-  if (!last_ || mesh_.column.size == 1) return;
-  const MemoryScope communication(MemoryCategory::communication);
-  arriving_in_column_ = at::empty_like(gradient_);
-  column_reduce_ =
-      mesh_.column.reduce->all_to_all(arriving_in_column_, gradient_, "adding up the gradient of " + name_);
+  if (shards() && last_) start_column();
+}
+
+void ParameterGroup::start_column() {
+  if (mesh_.column.size == 1) return;
+  const MemoryScope scope(MemoryCategory::communication);
+  const Tensor mine = gradient_.to(options_.wire);
+  arriving_in_column_ = at::empty_like(mine);
+  column_reduce_ = mesh_.column.reduce->all_to_all(arriving_in_column_, mine, "adding up the gradient of " + name_);
+}
+
+void ParameterGroup::finish_column() {
+  if (!column_reduce_) return;
+  column_reduce_.wait();
+  sum_over_column(arriving_in_column_, gradient_);
+  arriving_in_column_.reset();
+}
+
+/// What the ranks of a column sent, added up, whole in `to` on each of them.
+void ParameterGroup::sum_over_column(const Tensor& arrived, Tensor to) {
+  const MemoryScope scope(MemoryCategory::communication);
+  const Tensor mine = sum_of(arrived, mesh_.column).to(options_.wire);
+  Tensor all = options_.wire == at::kFloat ? to : at::empty(to.sizes(), mine.options());
+  mesh_.column.reduce->all_gather(all, mine, "adding up the gradient of " + name_).wait();
+  if (!all.is_same(to)) to.copy_(all);
 }
 
 void ParameterGroup::add_to_gradient(Tensor sum) {
@@ -207,14 +222,6 @@ void ParameterGroup::add_to_gradient(Tensor sum) {
     gradient_.add_(sum);
   else
     gradient_ = std::move(sum);
-}
-
-void ParameterGroup::finish_column() {
-  if (!column_reduce_) return;
-  column_reduce_.wait();
-  const Tensor sum = sum_of(arriving_in_column_, mesh_.column).clone();
-  mesh_.column.reduce->all_gather(gradient_, sum, "adding up the gradient of " + name_).wait();
-  arriving_in_column_.reset();
 }
 
 void ParameterGroup::drop_gradient() {

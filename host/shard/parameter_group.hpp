@@ -14,9 +14,9 @@
 // where everything is sharded, and one column where nothing is.
 //
 // Reduce: all-to-all, then an fp32 sum in rank order, so every rank gets the same bits and a result does not depend on
-// timing. Gradients are SUMMED over ranks; the loss is already divided by a global count.
-// [all ranks; the same calls in the same order: start_gather, start_reduce, finish_reduce and finish_column are
-// collective]
+// timing. Gradients are SUMMED over ranks; the loss is already divided by a global count. Where they travel in bf16
+// every rank's part is rounded once, and once more a sum that is spread over a column. [all ranks; the same calls in
+// the same order: start_gather, start_reduce, finish_reduce and finish_column are collective]
 #pragma once
 
 #include <ATen/ATen.h>
@@ -35,7 +35,8 @@ struct GroupOptions {
   Strategy strategy = Strategy::full_shard;
   at::ScalarType compute = at::kFloat;
   at::Device device = at::kCPU;
-  int shard_group_size = 0;  ///< hybrid_shard: ranks in a row
+  int shard_group_size = 0;          ///< hybrid_shard: ranks in a row
+  at::ScalarType wire = at::kFloat;  ///< in which gradients travel
 };
 
 /// Where a parameter lies in its group's flat storage, in elements.
@@ -114,6 +115,8 @@ class ParameterGroup final : public WeightStore {
   at::Tensor gradient_of(int index, bool& first);
   void zero_what_was_not_written();
   void add_to_gradient(at::Tensor sum);
+  void start_column();
+  void sum_over_column(const at::Tensor& arrived, at::Tensor to);
   bool shards() const { return mesh_.row.size > 1; }
   bool is_alone() const { return mesh_.row.size == 1 && mesh_.column.size == 1; }
 

@@ -41,7 +41,7 @@ void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count,
 
 ShardUnit::ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels) : name_(spec.name) {
   GroupOptions group_options = options;
-  if (spec.always_fp32) group_options.compute = at::kFloat;
+  if (spec.always_fp32) group_options.compute = group_options.wire = at::kFloat;
   std::vector<ParameterSpec> trained, frozen;
   for (const ParameterSpec& parameter : spec.parameters) (parameter.trains ? trained : frozen).push_back(parameter);
   if (!trained.empty())

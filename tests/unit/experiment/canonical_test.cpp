@@ -111,6 +111,7 @@ TEST_F(Canonical, HashTellsWhatChangesTheResult) {
         "adapter.plugin=lora", "data.order=sequential", "model.dim=128", "validation.every_steps=3"}) {
     EXPECT_NE(hash({other}), base) << other;
   }
+  EXPECT_NE(hash({"parallel.precision=bf16", "parallel.reduce=bf16"}), hash({"parallel.precision=bf16"}));
   EXPECT_NE(hash({}, {{"data", "1"}}), base);
   EXPECT_NE(hash({}, {{"data", "1"}}), hash({}, {{"data", "2"}}));
   EXPECT_NE(hash({}, {{"a", "b\" = \"c"}}), hash({}, {{"a\" = \"b", "c"}}));

@@ -65,6 +65,15 @@ TEST_F(Rules, WantGroupsOfRanksForAFrozenModelToo) {
   EXPECT_EQ(load(rho1 + "shard_group_size = 2\n").reference.strategy, Strategy::hybrid_shard);
 }
 
+TEST_F(Rules, WantGradientsToTravelInHalfPrecisionOnlyWhereTheyAreComputedInIt) {
+  const std::string rounded = small + "[parallel]\nprecision = \"bf16\"\nreduce = \"bf16\"\n";
+  EXPECT_EQ(load(small).parallel.reduce, Precision::fp32);
+  EXPECT_EQ(load(rounded).parallel.reduce, Precision::bf16);
+  expect_in_order(refused(with(rounded, "precision = \"bf16\"", "precision = \"fp32\"")),
+                  {"a.toml:17:10: found reduce \"bf16\" for precision \"fp32\"", "set precision = \"bf16\""});
+  expect_in_order(refused(rounded, {"parallel.reduce=fp16"}), {"wanted one of \"fp32\" and \"bf16\""});
+}
+
 TEST_F(Rules, GiveEachKindOfDataItsOwnKeys) {
   expect_in_order(refused(small, {"data.files=[\"a\"]"}),
                   {"[data] files does not go with kind \"random\"", "kind text"});

@@ -333,6 +333,57 @@ TEST_P(ParameterGroupOnRanks, RanksThatHoldTheSameGetTheSameBits) {
   });
 }
 
+/// bf16 has 8 bits: to round a number to it changes it by 2^-8 of itself at most. Every rank's part is rounded once; a
+/// sum that is spread over a column once more, and so is what a row sends to its column. What is added is added in
+/// fp32.
+TEST_P(ParameterGroupOnRanks, GradientsThatTravelInHalfPrecisionAreRoundedOnceAWay) {
+  const int size = GetParam().ranks.back();
+  const int holders = GetParam().holders(size);
+  const int times = holders == 1 ? 1 : holders == size ? 2 : 3;
+  const double bound = std::pow(1 + 0x1p-8, times) - 1 + 1e-6;
+  Collected gradient;
+  const auto numbers = [](int64_t count, int rank) {
+    return ((at::arange(count, at::kFloat) + 1) * (0.7 * rank + 1)).sin() * (rank + 1);
+  };
+  on_ranks(size, [&](Channels& channels) {
+    GroupOptions options = GetParam().options();
+    options.compute = options.wire = at::kBFloat16;
+    ParameterGroup group("unit", some_parameters(), options, channels);
+    for (size_t i = 0; i < group.parameters().size(); ++i) {
+      const Placed& placed = group.parameters()[i];
+      group.add_gradient(int(i), numbers(placed.count, channels.rank()).view(placed.spec.shape));
+    }
+    reduce(group, true);
+    EXPECT_EQ(group.gradient().scalar_type(), at::kFloat);
+    gradient.take(group, group.gradient());
+  });
+  double worst = 0;
+  for (const ParameterSpec& spec : some_parameters()) {
+    Tensor sum = at::zeros({spec.count()}, at::kDouble), sizes = at::zeros_like(sum);
+    for (int rank = 0; rank < size; ++rank) {
+      sum += numbers(spec.count(), rank);
+      sizes += numbers(spec.count(), rank).abs();
+    }
+    const Tensor share = (gradient[spec.name].to(at::kDouble) - sum).abs() / sizes;
+    worst = std::max(worst, share.max().item<double>());
+  }
+  EXPECT_LE(worst, bound);
+  EXPECT_GT(worst, 0x1p-12) << "as if nothing had been rounded";
+}
+
+TEST(ParameterGroup, WhatTravelsInHalfPrecisionIsAddedUpInSingle) {
+  Collected gradient;
+  on_ranks(3, [&](Channels& channels) {
+    GroupOptions options;
+    options.compute = options.wire = at::kBFloat16;
+    ParameterGroup group("unit", some_parameters(), options, channels);
+    group.add_gradient(index_of(group, "norm"), at::full({10}, channels.rank() == 0 ? 256.0 : 1.0));
+    reduce(group, true);
+    gradient.take(group, group.gradient());
+  });
+  EXPECT_TRUE(at::equal(gradient["norm"], at::full({10}, 258.0))) << "bf16 knows nothing between 256 and 258";
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ParameterGroupOnRanks,
                          testing::Values(Cut{Strategy::no_shard}, Cut{Strategy::shard_grad_op},
                                          Cut{Strategy::full_shard}, Cut{Strategy::hybrid_shard, {4, 6}, 2},

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "run/model_options.hpp"
 #include "train/trainer.hpp"
 
 namespace wmtp::test {
@@ -66,9 +67,7 @@ inline std::unique_ptr<ShardedModel> tiny_model(const Experiment& experiment, He
   request.layout.heads = heads;
   request.layout.adapter = adapter;
   request.layout.value_heads = value_heads;
-  request.options.strategy = experiment.parallel.strategy;
-  request.options.shard_group_size = int(experiment.parallel.shard_group_size);
-  request.options.compute = experiment.parallel.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
+  request.options = group_options(experiment.parallel, at::kCPU);
   request.positions = experiment.train.sequence_length;
   auto model = std::make_unique<ShardedModel>(request, channels);
   model->initialize(seed);
