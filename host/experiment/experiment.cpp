@@ -43,7 +43,17 @@ const char* to_string(Strategy strategy) {
   return "";
 }
 
-const char* to_string(Precision precision) { return precision == Precision::fp32 ? "fp32" : "bf16"; }
+const char* to_string(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return "fp32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp16:
+      return "fp16";
+  }
+  return "";
+}
 
 const char* to_string(OptionSpec::Type type) {
   switch (type) {

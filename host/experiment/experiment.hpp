@@ -39,7 +39,7 @@ struct ModelConfig {
 };
 
 enum class Strategy { no_shard, shard_grad_op, full_shard, hybrid_shard };
-enum class Precision { fp32, bf16 };
+enum class Precision { fp32, bf16, fp16 };
 
 /// A frozen model beside the policy: [reference], [value].
 struct FrozenConfig {

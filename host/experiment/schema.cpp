@@ -102,7 +102,8 @@ SchemaTable parallel_table() {
                .defaults_to("required by `hybrid_shard`, which it goes with")
                .unset_when_empty()
                .not_in_identity(),
-           key("precision", AT(parallel.precision), "of the computation; parameters stay fp32").later({"fp16"}),
+           key("precision", AT(parallel.precision),
+               "of the computation; parameters stay fp32; `fp16` scales the loss by itself, and is slow on a CPU"),
            key("reduce", AT(parallel.reduce),
                "in which gradients travel between ranks; `bf16` goes with a `precision` other than fp32")
                .one_of({"fp32", "bf16"}),

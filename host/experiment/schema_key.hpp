@@ -23,7 +23,7 @@ template <>
 inline const std::vector<Strategy> all_of<Strategy>{Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard,
                                                     Strategy::hybrid_shard};
 template <>
-inline const std::vector<Precision> all_of<Precision>{Precision::fp32, Precision::bf16};
+inline const std::vector<Precision> all_of<Precision>{Precision::fp32, Precision::bf16, Precision::fp16};
 
 template <class T>
 struct OfOptional {

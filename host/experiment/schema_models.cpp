@@ -65,9 +65,7 @@ SchemaTable frozen_table(const std::string& name, const std::string& help, Froze
            .is_path(Key::Names::weights)
            .unset_when_empty(),
        key("strategy", IN(frozen, strategy), "how it is sharded").defaults_to("`parallel.strategy`").not_in_identity(),
-       key("precision", IN(frozen, precision), "in which it computes")
-           .defaults_to("`parallel.precision`")
-           .later({"fp16"}),
+       key("precision", IN(frozen, precision), "in which it computes").defaults_to("`parallel.precision`"),
        key("cache", IN(frozen, cache), "whether what it says of a window is kept for other epochs and runs")
            .not_in_identity()}};
   table.is_given = IN(frozen, given);

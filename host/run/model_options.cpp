@@ -4,9 +4,25 @@
 
 namespace wmtp {
 
+namespace {
+
+at::ScalarType type_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return at::kFloat;
+    case Precision::bf16:
+      return at::kBFloat16;
+    case Precision::fp16:
+      return at::kHalf;
+  }
+  return at::kFloat;
+}
+
+}  // namespace
+
 GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
-  return {parallel.strategy, parallel.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat, device,
-          int(parallel.shard_group_size), parallel.reduce == Precision::bf16 ? at::kBFloat16 : at::kFloat};
+  return {parallel.strategy, type_of(parallel.precision), device, int(parallel.shard_group_size),
+          type_of(parallel.reduce)};
 }
 
 std::filesystem::path first_weights(const Session& session, const Experiment& experiment, const Stages& stages,

@@ -42,6 +42,10 @@ class Run {
     state.tokens = manifest.state.at("tokens");
     state.guard.restore(manifest.state.at("guard_window").get<std::deque<double>>(),
                         manifest.state.at("skipped_in_a_row"));
+    if (state.loss_scale) {
+      const json& saved = manifest.state.at("loss_scale");
+      state.loss_scale->restore({saved.at("scale"), saved.at("finite_steps"), saved.at("overflows_left")});
+    }
   }
 
   void validate() { recorder_.validation(trainer().state().step, trainer().validate()); }
@@ -55,6 +59,11 @@ class Run {
     request.state = {
         {"tokens", state.tokens}, {"guard_window", state.guard.window()}, {"skipped_in_a_row", state.guard.in_a_row()}};
     if (!base_.empty()) request.state["base_fingerprint"] = base_;
+    if (state.loss_scale) {
+      const LossScale::State& scale = state.loss_scale->state();
+      request.state["loss_scale"] = {
+          {"scale", scale.scale}, {"finite_steps", scale.finite_steps}, {"overflows_left", scale.overflows_left}};
+    }
     try {
       const auto folder = save_training_state(request, assembly_.model(), trainer().optimizer(), session_.channels());
       saved_at_ = state.step;
@@ -87,7 +96,10 @@ class Run {
   /// What ends training, or nothing.
   std::optional<ExitStatus> after_step(const StepReport& report) {
     recorder_.step(report);
-    if (!report.skipped.empty()) {
+    if (report.overflowed) {
+      recorder_.event("info", "overflow", report.step,
+                      "step " + std::to_string(report.step) + " skipped: " + report.skipped);
+    } else if (!report.skipped.empty()) {
       recorder_.event("warning", "skipped", report.step,
                       "step " + std::to_string(report.step) + " skipped: " + report.skipped + "; sequences " +
                           json(report.sequences).dump());

@@ -46,6 +46,11 @@ ShardUnit* MicroStep::unit_after_trunk_block(int64_t block) const {
   return &model_.unit(block + 1 < model_.num_trunk_blocks() ? trunk_block_name(block + 1) : "norm");
 }
 
+void MicroStep::scale_gradients(double factor) {
+  if (token_loss_) token_loss_->scale_gradients(factor);
+  value_loss_.scale_gradients(factor);
+}
+
 void MicroStep::run(const MicroBatch& micro, int64_t number, const StepCounts& counts, bool last, StepTotals& totals) {
   const MemoryScope scope(MemoryCategory::activations);
   micro_ = &micro;

@@ -32,6 +32,9 @@ class MicroStep {
   MicroStep(ShardedModel& model, PipelineInUse& pipeline, HostStep& step, Channels& channels,
             const MicroStepConfig& config);
 
+  /// Gradients from now on are these times what they would be; losses stay.
+  void scale_gradients(double factor);
+
   /// `counts`: of the whole optimizer step, over all ranks. `last`: of the step. [all ranks, collective]
   void run(const MicroBatch& micro, int64_t number, const StepCounts& counts, bool last, StepTotals& totals);
 

@@ -79,7 +79,8 @@ TokenLoss::Gradient TokenLoss::after_a_pass_for_losses(const Rows& rows) {
     moment.valid = at::ones_like(rows.targets, at::kBool);
   }
   const Tensor scale = coefficients(rows.head, weights_of(rows, weigh(std::move(moment))));
-  return {scores.losses, scale * scores.losses, loss_.gradients(rows.hidden, rows.targets, scale, std::move(kept))};
+  return {scores.losses, scale * scores.losses,
+          loss_.gradients(rows.hidden, rows.targets, scale * factor_, std::move(kept))};
 }
 
 /// A rank without a valid token asks too, for no token: every rank must report the same metrics.
@@ -90,7 +91,7 @@ TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
     const Weights weights = weigh({When::token, rows.head, valid, chunk.losses, chunk.entropies, begin, rows.index});
     parts.push_back(coefficients(
         rows.head, weights.meaning == Weights::Meaning::uniform ? at::ones_like(chunk.losses) : weights.values));
-    return parts.back();
+    return parts.back() * factor_;
   };
   const auto result = loss_.one_pass(rows.hidden, rows.targets, coefficients_of, /*sparse=*/false, request());
   if (parts.empty()) coefficients_of(result.scores, 0);
@@ -98,10 +99,10 @@ TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
 }
 
 TokenLoss::Gradient TokenLoss::with_known_weights(const Rows& rows) {
-  const Tensor scale = coefficients(rows.head, weights_of(rows, known_));
+  const Tensor scale = coefficients(rows.head, weights_of(rows, known_)), scaled = scale * factor_;
   const auto result =
       loss_.one_pass(rows.hidden, rows.targets,
-                     [&](const Scores& chunk, int64_t begin) { return scale.narrow(0, begin, chunk.losses.size(0)); },
+                     [&](const Scores& chunk, int64_t begin) { return scaled.narrow(0, begin, chunk.losses.size(0)); },
                      /*sparse=*/known_.meaning != Weights::Meaning::uniform, {});
   return {result.scores.losses, scale * result.scores.losses, result.d_hidden};
 }

@@ -33,6 +33,9 @@ class TokenLoss {
   /// `counts` [H]: valid targets of each head in the whole optimizer step, over all ranks.
   void begin_micro_batch(const MicroBatch& micro, const std::vector<int64_t>& counts, StepTotals& totals);
 
+  /// Gradients from now on are these times what they would be; losses stay.
+  void scale_gradients(double factor) { factor_ = factor; }
+
   /// When::before: asks the weighting once.
   void weigh_before_the_heads();
   /// When::all: the same, given hidden states [B,S,D] of one head after another.
@@ -78,6 +81,7 @@ class TokenLoss {
   std::vector<int64_t> counts_;
   StepTotals* totals_ = nullptr;
   Weights known_;
+  double factor_ = 1;
   std::vector<std::pair<WeightsCall, Weights>> judged_;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "train/schedule.hpp"
 #include "train/signals.hpp"
 
@@ -31,11 +32,12 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       frozen_(std::move(frozen)),
       training_(*data.training),
       channels_(channels),
-      state_{0, 0, Guard(experiment.guard), {}},
+      state_{0, 0, Guard(experiment.guard)},
       optimizer_(experiment.optimizer, model.trained_groups()),
       across_(channels),
       host_step_({model.num_heads(), experiment.model.vocab_size, experiment.seed}, across_, state_.pipeline),
       micro_step_(model, pipeline, host_step_, channels, micro_step_config(experiment)) {
+  if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
   if (optimizer_.states().empty())
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
   if (data.validation)
@@ -75,6 +77,8 @@ StepReport Trainer::step() {
     }
   const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &lacks);
 
+  const double scale = state_.loss_scale ? state_.loss_scale->value() : 1.0;  // of the gradients, until the optimizer
+  micro_step_.scale_gradients(scale);
   StepTotals totals = empty_totals();
   host_step_.begin_step(number, counts, totals);
   for (size_t i = 0; i < micros.size(); ++i) {
@@ -99,12 +103,13 @@ StepReport Trainer::step() {
   report.step = number;
   report.loss = totals.sum("loss");
   report.stop = totals.sum("stop") > 0;
-  const double norm = std::sqrt(totals.sum("norm/squared"));
-  report.skipped = state_.guard.judge(report.loss, norm);
+  const double norm = std::sqrt(totals.sum("norm/squared")) / scale;
+  judge(norm, report);
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
   if (report.skipped.empty()) {
     const double clip = experiment_.train.clip_norm;
-    optimizer_.step(lr, clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0);  // as torch's clip_grad_norm_
+    const double clipped = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;  // as torch's clip_grad_norm_
+    optimizer_.step(lr, clipped / scale);
   } else {
     optimizer_.drop_gradients();
   }
@@ -114,6 +119,7 @@ StepReport Trainer::step() {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report_metrics(totals, counts.targets, norm, report);
   report.metrics["train/lr"] = lr;
+  if (state_.loss_scale) report.metrics["train/loss_scale"] = scale;
   report.metrics["train/tokens"] = double(state_.tokens);
   report.metrics["perf/step_seconds"] = seconds;
   report.metrics["perf/tokens_per_second"] = double(counts.tokens) / seconds;
@@ -121,6 +127,20 @@ StepReport Trainer::step() {
   for (const MicroBatch& micro : micros)
     report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
   return report;
+}
+
+/// A loss that is not finite is the guard's: it was computed before anything was scaled.
+void Trainer::judge(double norm, StepReport& report) {
+  if (state_.loss_scale && std::isfinite(report.loss)) {
+    const double scale = state_.loss_scale->value();
+    const bool overflowed = !std::isfinite(norm);
+    state_.loss_scale->update(overflowed);
+    report.overflowed = overflowed && scale > LossScale::minimum;
+    if (report.overflowed)
+      report.skipped = printed("its gradients overflow fp16 at a loss scale of %.0f; the next step's is %.0f", scale,
+                               state_.loss_scale->value());
+  }
+  if (!report.overflowed) report.skipped = state_.guard.judge(report.loss, norm);
 }
 
 void Trainer::refuse_faults(const StepTotals& totals) {
@@ -140,7 +160,7 @@ void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t
   auto& metrics = report.metrics;
   metrics["train/loss"] = report.loss;
   metrics["train/grad_norm"] = norm;
-  metrics["guard/skipped"] = report.skipped.empty() ? 0 : 1;
+  metrics["guard/skipped"] = report.skipped.empty() || report.overflowed ? 0 : 1;
   metrics.merge(totals.plugin_metrics());
   if (pipeline_.objective) return;
   double ce = 0, targets = 0;

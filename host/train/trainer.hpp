@@ -18,6 +18,7 @@
 #include "shard/sharded_optimizer.hpp"
 #include "train/frozen_signals.hpp"
 #include "train/guard.hpp"
+#include "train/loss_scale.hpp"
 #include "train/micro_step.hpp"
 #include "train/pipeline_in_use.hpp"
 #include "train/validation.hpp"
@@ -31,6 +32,7 @@ struct StepReport {
   /// are added up in the step's own exchange, so that the wait for that one counts in the next step.
   std::map<std::string, double> metrics;
   std::string skipped;                    ///< why, or empty
+  bool overflowed = false;                ///< skipped for the loss scale's sake: no fault, it has been lowered
   std::vector<int64_t> sequences;         ///< of the step, on this rank: for the event of a skip
   bool stop = false;                      ///< some rank was asked to stop
 };
@@ -40,7 +42,8 @@ struct TrainerState {
   int64_t step = 0;    ///< optimizer steps made; the data cursor follows from it
   int64_t tokens = 0;  ///< tokens seen over all ranks, without padding
   Guard guard;
-  std::map<std::string, at::Tensor> pipeline;  ///< the plugin's named state, equal on all ranks
+  std::map<std::string, at::Tensor> pipeline = {};     ///< the plugin's named state, equal on all ranks
+  std::optional<LossScale> loss_scale = std::nullopt;  ///< with fp16
 };
 
 struct TrainerData {
@@ -68,6 +71,7 @@ class Trainer {
   std::vector<MicroBatch> fetch() const;
   StepTotals empty_totals() const;
   void refuse_faults(const StepTotals& totals);
+  void judge(double norm, StepReport& report);
   void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
                       StepReport& report) const;
 

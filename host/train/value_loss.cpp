@@ -46,7 +46,7 @@ void ValueLoss::differentiate(const MicroBatch& micro, const Tensor& trunk, Tens
   for (size_t i = 0; i < leaves.size(); ++i)
     if (d_leaves[i].defined()) {
       used.push_back(values[i]);
-      d_used.push_back(d_leaves[i]);
+      d_used.push_back(d_leaves[i] * factor_);
     }
   d_trunk.add_(torch::autograd::grad(used, {input}, d_used)[0]);
 }

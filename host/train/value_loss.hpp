@@ -15,6 +15,9 @@ class ValueLoss {
   ValueLoss(ShardedModel& model, PipelineInUse& pipeline, HostStep& step)
       : model_(model), pipeline_(pipeline), step_(step) {}
 
+  /// Gradients from now on are these times what they would be; the loss stays.
+  void scale_gradients(double factor) { factor_ = factor; }
+
   /// Runs the heads on trunk [B,S,D], cut from its graph; adds to d_trunk what the loss gives back, and to the
   /// gradients of heads and final norm; leaves the values where the pipeline reads them. Needs the final norm gathered.
   void differentiate(const MicroBatch& micro, const at::Tensor& trunk, at::Tensor& d_trunk, StepTotals& totals);
@@ -27,6 +30,7 @@ class ValueLoss {
   ShardedModel& model_;
   PipelineInUse& pipeline_;
   HostStep& step_;
+  double factor_ = 1;
 };
 
 }  // namespace wmtp

@@ -37,11 +37,11 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
 
 @pytest.mark.soak
 @pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2), ("lora", 2),
-                                                       ("verifiable", 2), ("hybrid", 4)],
+                                                       ("verifiable", 2), ("hybrid", 4), ("fp16", 2)],
                                                       [("rho1", 1), ("baseline", 2), ("verifiable", 1),
                                                        ("critic", 2), ("joint", 2)]))
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, processes):
-    steps = 100 if pipeline == "hybrid" else 200  # long enough that the signal comes in between
+    steps = {"hybrid": 100, "fp16": 60}.get(pipeline, 200)  # long enough that the signal comes in between
     changes = {"train__steps": steps, "data__order": "shuffled", "parallel__processes": processes,
                "schedule__name": "cosine", "schedule__warmup_steps": 2}
     place.tokens(windows=steps * 2 * processes)
@@ -49,6 +49,8 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, process
         changes |= {"adapter__plugin": "lora", "adapter__dropout": 0.1, "adapter__dora": True}
     if pipeline == "hybrid":
         changes |= {"parallel__strategy": "hybrid_shard", "parallel__shard_group_size": 2}
+    if pipeline == "fp16":
+        changes |= {"parallel__precision": "fp16"}
     if pipeline == "rho1":
         changes |= RHO1_KEYS
         write_frozen(place.folder)

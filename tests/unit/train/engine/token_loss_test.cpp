@@ -41,13 +41,14 @@ class TokenLossTest : public testing::Test {
   }
 
   /// All heads of one micro-batch. Hidden states that predict no target of their head are NaN.
-  Found ask(std::unique_ptr<Weighting> weighting, const MicroBatch& micro, bool normalize = false) {
+  Found ask(std::unique_ptr<Weighting> weighting, const MicroBatch& micro, bool normalize = false, double factor = 1) {
     const auto model = test::tiny_model(experiment_, Heads::all, &everything_, 9, rank_.channels);
     PipelineInUse pipeline = test::pipeline_of(std::move(weighting));
     std::map<std::string, Tensor> states;
     AcrossRanks across(rank_.channels);
     HostStep step({heads, experiment_.model.vocab_size, 9}, across, states);
     TokenLoss loss(*model, pipeline, step, rank_.channels, {normalize, 1, 8});
+    loss.scale_gradients(factor);
     Found found;
     step.begin_step(1, {micro.counts, micro.tokens, micro.answers, 0}, found.totals);
     step.begin_micro_batch(micro, {});
@@ -120,6 +121,23 @@ TEST_F(TokenLossTest, OfAnswersAmongPromptsAndPaddingIsThatOfTheAnswersAlone) {
                 [](Step& step) { return Weights::by_target(step.batch().tokens.remainder(2).to(at::kFloat)); }),
             micro, normalize),
         micro, even, normalize, "by target");
+}
+
+TEST_F(TokenLossTest, ScaledGradientsAreExactlyAsManyTimesWhatTheyWereAndLossesStay) {
+  const MicroBatch micro = batch_of(with_padding, S, heads);
+  for (const When when : {When::before, When::token, When::head, When::all})
+    for (const bool normalize : {false, true}) {
+      const auto with_factor = [&](double factor) {
+        const auto uniform = [](Step&) { return Weights::uniform(); };
+        return ask(std::make_unique<Weigh>(Needs{.when = when}, uniform), micro, normalize, factor);
+      };
+      const Found plain = with_factor(1), scaled = with_factor(1024);
+      const std::string what = std::string(name_of(when)) + (normalize ? ", by weights" : "");
+      EXPECT_EQ(scaled.totals.sum("loss"), plain.totals.sum("loss")) << what;
+      EXPECT_TRUE(at::equal(scaled.d_output, plain.d_output * 1024)) << what;
+      for (int64_t k = 1; k <= heads; ++k)
+        EXPECT_TRUE(at::equal(scaled.d_hidden.at(k), plain.d_hidden.at(k) * 1024)) << what << ", head " << k;
+    }
 }
 
 TEST_F(TokenLossTest, LossesReachAWeightingAtEveryMomentAmongPromptsAndPadding) {
