@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "data/step_count.hpp"
 #include "train/schedule.hpp"
 #include "train/signals.hpp"
 
@@ -20,6 +21,12 @@ MicroStepConfig micro_step_config(const Experiment& e) {
   return config;
 }
 
+double seconds_of(const std::function<void()>& call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 }  // namespace
 
 Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, PipelineInUse& pipeline,
@@ -31,7 +38,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       frozen_(std::move(frozen)),
       training_(*data.training),
       channels_(channels),
-      state_{0, 0, Guard(experiment.guard), {}},
+      state_{0, 0, 0, Guard(experiment.guard), {}},
       optimizer_(experiment.optimizer, model.trained_groups()),
       across_(channels),
       host_step_({model.num_heads(), experiment.model.vocab_size, experiment.seed}, across_, state_.pipeline),
@@ -48,7 +55,8 @@ std::vector<MicroBatch> Trainer::fetch() const {
   std::vector<MicroBatch> micros;
   const int64_t accumulation = experiment_.train.gradient_accumulation;
   for (int64_t a = 0; a < accumulation; ++a)
-    micros.push_back(training_.training(state_.step * accumulation + a, channels_.rank(), channels_.size()));
+    micros.push_back(training_.training(state_.drawn + a * experiment_.train.batch_size * channels_.size(),
+                                        channels_.rank(), channels_.size()));
   return micros;
 }
 
@@ -65,6 +73,7 @@ StepReport Trainer::step() {
   const auto start = std::chrono::steady_clock::now();
   const double waited = waited_seconds();
   const int64_t number = state_.step + 1;
+  channels_.record().set_step(number);
   const std::vector<MicroBatch> micros = fetch();
   std::vector<std::optional<FrozenSignals::Signals>> kept;  // micro-batch by micro-batch, model by model
   std::vector<double> lacks;                                // ranks that must ask the model, the same way
@@ -88,6 +97,7 @@ StepReport Trainer::step() {
   }
   totals.add("norm/squared", optimizer_.squared_norm());
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
+  totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
   totals.exchange(channels_);
   refuse_faults(totals);
   micro_step_.forget_weights();
@@ -96,19 +106,23 @@ StepReport Trainer::step() {
   report.step = number;
   report.loss = totals.sum("loss");
   report.stop = totals.sum("stop") > 0;
+  report.save = totals.sum("save") > 0;
   const double norm = std::sqrt(totals.sum("norm/squared"));
   report.skipped = state_.guard.judge(report.loss, norm);
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
+  double stood_still = 0;
   if (report.skipped.empty()) {
+    if (save_.before_update) stood_still = seconds_of(save_.before_update);
     const double clip = experiment_.train.clip_norm;
     optimizer_.step(lr, clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0);  // as torch's clip_grad_norm_
   } else {
     optimizer_.drop_gradients();
   }
   state_.step = number;
+  state_.drawn += sequences_per_step(experiment_.train, channels_.size());
   state_.tokens += counts.tokens;
 
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - stood_still;
   report_metrics(totals, counts.targets, norm, report);
   report.metrics["train/lr"] = lr;
   report.metrics["train/tokens"] = double(state_.tokens);
