@@ -167,7 +167,7 @@ def test_a_checkpoint_that_cannot_be_written_is_told_of_and_costs_the_run_only_a
     (folder / "step-000006").write_text("in the way")
     ended = place.run(**KILLED)
     assert ended.err.count("checkpoint not written") == 1 and "step-000006" in ended.err, ended
-    assert place.log.folder() == folder and [step.name for step in step_folders(folder)] == ["step-000009"]
+    assert place.log.folder() == folder and (folder / "step-000009").is_dir() and (folder / "step-000006").is_file()
     assert [event["kind"] for event in place.log.events()] == ["checkpoint_failed"]
 
     folder = place.log.database.parent / "3-trial"
