@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "checkpoint/messages.hpp"
+#include "checkpoint/save_points.hpp"
 
 namespace wmtp {
 namespace {
@@ -58,6 +59,21 @@ int rename_to_new(const fs::path& from, const fs::path& to) {
   struct stat status;
   if (::lstat(to.c_str(), &status) == 0) return EEXIST;
   return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+template <typename Between>
+void rename_then_sync(const fs::path& from, const fs::path& to, Between between) {
+  announce(FileOperation::rename, from, "rename");
+  if (const int code = rename_to_new(from, to); code != 0) {
+    throw storage_error("rename " + from.string() + " to", to, code);
+  }
+  between();
+  try {
+    sync_folder(parent_of(to));
+  } catch (...) {
+    rename_to_new(to, from);
+    throw;
+  }
 }
 
 void close_checked(int& fd, const fs::path& path) {
@@ -129,20 +145,12 @@ fs::path draft_path(const fs::path& target) { return fs::path(target.string() + 
 
 void publish_folder(const fs::path& temporary, const fs::path& target) {
   sync_folder(temporary);
-  rename_durably(temporary, target);
+  reached(SavePoint::folder_synced);
+  rename_then_sync(temporary, target, [] { reached(SavePoint::renamed); });
 }
 
 void rename_durably(const fs::path& from, const fs::path& to) {
-  announce(FileOperation::rename, from, "rename");
-  if (const int code = rename_to_new(from, to); code != 0) {
-    throw storage_error("rename " + from.string() + " to", to, code);
-  }
-  try {
-    sync_folder(parent_of(to));
-  } catch (...) {
-    rename_to_new(to, from);
-    throw;
-  }
+  rename_then_sync(from, to, [] {});
 }
 
 void make_folder_durably(const fs::path& folder) {

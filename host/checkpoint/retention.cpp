@@ -7,6 +7,7 @@
 
 #include "checkpoint/durable_file.hpp"
 #include "checkpoint/messages.hpp"
+#include "checkpoint/save_points.hpp"
 
 namespace wmtp {
 namespace {
@@ -62,6 +63,7 @@ std::vector<fs::path> keep_newest(const fs::path& run_folder, int64_t keep, cons
   for (size_t i = static_cast<size_t>(keep); i < folders.size(); ++i) {
     const fs::path draft = draft_path(folders[i]);
     rename_durably(folders[i], draft);
+    reached(SavePoint::set_for_deletion);
     remove_folder(draft);
     deleted.push_back(folders[i]);
   }

@@ -51,10 +51,10 @@ class WindowBatches final : public BatchSource {
 
 }  // namespace
 
-MicroBatch BatchSource::training(int64_t m, int64_t rank, int64_t world) const {
+MicroBatch BatchSource::training(int64_t first, int64_t rank, int64_t world) const {
   std::vector<int64_t> positions;
   for (int64_t r = 0; r < world; ++r)
-    for (int64_t b = 0; b < batch_size_; ++b) positions.push_back(position_of(m, r, world, batch_size_, b));
+    for (int64_t b = 0; b < batch_size_; ++b) positions.push_back(position_of(first, r, batch_size_, b));
   return fetch(positions, rank, world);
 }
 

@@ -41,8 +41,8 @@ class BatchSource {
   /// Names of the difficulty bins; empty when there are none.
   virtual std::vector<std::string> bins() const { return {}; }
 
-  /// Micro-batch `m` of a rank, counted from the start of the run.
-  MicroBatch training(int64_t m, int64_t rank, int64_t world) const;
+  /// A rank's part of the micro-batch of all ranks that begins at position `first` of the run's order.
+  MicroBatch training(int64_t first, int64_t rank, int64_t world) const;
 
  private:
   int64_t batch_size_;

@@ -19,9 +19,9 @@ class WindowOrder {
   bool shuffled_;
 };
 
-/// Position of sequence `b` of micro-batch `m` (counted from the run's start) of rank `r` of `world`.
-inline int64_t position_of(int64_t m, int64_t r, int64_t world, int64_t batch_size, int64_t b) {
-  return (m * world + r) * batch_size + b;
+/// Position of sequence `b` of rank `r` in a micro-batch of all ranks that begins at position `first`.
+inline int64_t position_of(int64_t first, int64_t r, int64_t batch_size, int64_t b) {
+  return first + r * batch_size + b;
 }
 
 }  // namespace wmtp

@@ -42,29 +42,38 @@ void Pending::wait() {
   try {
     work_->wait();
   } catch (const std::exception& error) {
-    throw peers_->explain(what_, error.what());
+    throw channel_->broken(number_, error.what());
   }
+  channel_->record_->end(number_);
   seconds_waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   work_.reset();
   output_.reset();
   input_.reset();
 }
 
+Error Channel::broken(int64_t number, const std::string& detail) {
+  const Error error = peers_->explain(record_->describe(number), detail);
+  if (error.status() != ExitStatus::peer || !record_->write(peers_->rank())) return error;
+  return Error(ExitStatus::peer, std::string(error.what()) + "; the last collectives of every rank that could tell: " +
+                                     (record_->folder() / "flight-*.txt").string());
+}
+
 template <class Issue>
-Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& what, Issue issue) {
+Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& what, const char* operation,
+                       Issue issue) {
   Pending pending;
   pending.active_ = true;
   if (!backend_) {
     output.copy_(input.view_as(output));
     return pending;
   }
-  pending.peers_ = peers_;
-  pending.what_ = what;
+  pending.channel_ = this;
+  pending.number_ = record_->begin(what, operation, int64_t(output.nbytes()));
   const MemoryScope scope(MemoryCategory::communication);
   try {
     pending.work_ = issue(output, input);
   } catch (const std::exception& error) {
-    throw peers_->explain(what, error.what());
+    throw broken(pending.number_, error.what());
   }
   pending.output_ = std::move(output);
   pending.input_ = std::move(input);
@@ -72,12 +81,12 @@ Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& w
 }
 
 Pending Channel::all_gather(at::Tensor output, at::Tensor input, const std::string& what) {
-  return start(std::move(output), std::move(input), what,
+  return start(std::move(output), std::move(input), what, "all-gather",
                [&](at::Tensor& out, at::Tensor& in) { return backend_->_allgather_base(out, in); });
 }
 
 Pending Channel::all_to_all(at::Tensor output, at::Tensor input, const std::string& what) {
-  return start(std::move(output), std::move(input), what, [&](at::Tensor& out, at::Tensor& in) {
+  return start(std::move(output), std::move(input), what, "all-to-all", [&](at::Tensor& out, at::Tensor& in) {
     std::vector<int64_t> equal_parts;
     return backend_->alltoall_base(out, in, equal_parts, equal_parts);
   });
@@ -104,7 +113,7 @@ Channel* Channels::connect(const std::string& name, const MakeBackend& make, con
       throw peers_->explain("connecting the ranks (" + name + ")", error.what());
     }
   }
-  return channels_.emplace_back(std::make_unique<Channel>(*peers_, backend)).get();
+  return channels_.emplace_back(std::make_unique<Channel>(*peers_, record_, backend)).get();
 }
 
 const Mesh& Channels::mesh(int row_size) {

@@ -16,15 +16,19 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "dist/flight_record.hpp"
 #include "dist/peers.hpp"
 
 namespace wmtp {
+
+class Channel;
 
 /// An operation under way. Must be waited on exactly once; its tensors stay alive until then.
 class Pending {
  public:
   Pending() = default;
-  /// Blocks until it is done. A lost or late peer is thrown as Error from Peers::explain. Adds to waited_seconds().
+  /// Blocks until it is done. A lost or late peer is thrown as Error from Peers::explain, and the flight record is then
+  /// written. Adds to waited_seconds().
   void wait();
   explicit operator bool() const { return active_; }
 
@@ -33,13 +37,14 @@ class Pending {
   bool active_ = false;
   c10::intrusive_ptr<c10d::Work> work_;
   at::Tensor output_, input_;
-  Peers* peers_ = nullptr;
-  std::string what_;
+  Channel* channel_ = nullptr;
+  int64_t number_ = 0;  ///< in the flight record
 };
 
 class Channel {
  public:
-  Channel(Peers& peers, c10::intrusive_ptr<c10d::Backend> backend) : peers_(&peers), backend_(std::move(backend)) {}
+  Channel(Peers& peers, FlightRecord& record, c10::intrusive_ptr<c10d::Backend> backend)
+      : peers_(&peers), record_(&record), backend_(std::move(backend)) {}
 
   /// output [W*n] = every rank's input [n], in rank order. `what` names it in errors.
   Pending all_gather(at::Tensor output, at::Tensor input, const std::string& what);
@@ -47,9 +52,12 @@ class Channel {
   Pending all_to_all(at::Tensor output, at::Tensor input, const std::string& what);
 
  private:
+  friend class Pending;
   template <class Issue>
-  Pending start(at::Tensor output, at::Tensor input, const std::string& what, Issue issue);
+  Pending start(at::Tensor output, at::Tensor input, const std::string& what, const char* operation, Issue issue);
+  Error broken(int64_t number, const std::string& detail);
   Peers* peers_;
+  FlightRecord* record_;
   c10::intrusive_ptr<c10d::Backend> backend_;  ///< null with one rank
 };
 
@@ -83,6 +91,7 @@ class Channels {
   /// Rows of `row_size` ranks, which divides size(). Connects them when it is asked for this size the first time.
   /// [all ranks, collective]
   const Mesh& mesh(int row_size);
+  FlightRecord& record() { return record_; }
 
   /// Sum over ranks in rank order: the same bits everywhere. `values` fp64 on the CPU.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
@@ -94,6 +103,7 @@ class Channels {
   Channel* connect(const std::string& name, const MakeBackend& make, const Axis& axis);
 
   Peers* peers_;
+  FlightRecord record_;
   MakeBackend make_;
   std::chrono::milliseconds timeout_;
   std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;

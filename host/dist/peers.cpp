@@ -119,11 +119,15 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
       std::this_thread::sleep_for(between_looks);
     }
   } catch (const std::exception&) {
+    lost_ = true;
     return Error(ExitStatus::peer, here + ": rank 0, which holds the rendezvous, is gone");
   }
+  lost_ = true;
   if (silent.empty()) return Error(ExitStatus::peer, here + " (" + first_line(detail.c_str()) + ")");
   return Error(ExitStatus::peer, here + ": " + names_of(silent) + " did not answer");
 }
+
+bool Peers::has_fault_of(int rank) const { return store_ && store_->check({fault_key(rank)}); }
 
 std::string Peers::wait_for(const std::string& key, int from, const std::string& what) {
   try {

@@ -6,11 +6,11 @@
 // needs the launcher for it. Rank 0 holds the store and stays a moment longer so that the others can read it.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
 #include "base/error.hpp"
@@ -34,6 +34,10 @@ class Peers {
   void on_broken(std::function<void()> hang_up) { hang_up_ = std::move(hang_up); }
   /// The reason of a broken collective: the root cause another rank posted, or who does not answer.
   Error explain(const std::string& what_broke, const std::string& detail) noexcept;
+  /// Whether explain() has found that a rank is lost, rather than a fault that it posted. [any thread]
+  bool lost() const { return lost_; }
+  /// Whether that rank has posted a fault. [any thread] Throws when the store is gone.
+  bool has_fault_of(int rank) const;
 
   // [all ranks, in the same order] Texts through the store; they wait as long as the others live, whatever the timeout of
   // collectives, so rank 0 may take minutes over what it publishes. `what` names the exchange in errors.
@@ -49,6 +53,7 @@ class Peers {
 
   int rank_, size_;
   std::function<void()> hang_up_;
+  std::atomic<bool> lost_ = false;
   bool adopted_ = false;   ///< the reason we end for is another rank's, found by explain
   int64_t exchanges_ = 0;  ///< makes every exchange's keys its own
   c10::intrusive_ptr<c10d::Store> store_;

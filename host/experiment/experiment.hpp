@@ -144,7 +144,8 @@ struct ParallelConfig {
 };
 
 struct CheckpointConfig {
-  int64_t every_steps = 0;          ///< 0: only at the end
+  int64_t every_steps = 0;   ///< 0: none by steps
+  double every_minutes = 0;  ///< since the last save, by rank 0's clock; 0: none by time
   int64_t keep = 2;
   bool operator==(const CheckpointConfig&) const = default;
 };

@@ -115,11 +115,14 @@ SchemaTable parallel_table() {
 }
 
 SchemaTable checkpoint_table() {
-  SchemaTable table{"checkpoint",
-              "What is saved for resuming; the end is always saved.",
-              {key("every_steps", AT(checkpoint.every_steps), "0: only at the end").range(0, 1e12),
-               refused("every_minutes", "use every_steps"),
-               key("keep", AT(checkpoint.keep), "newest ones that stay").range(1, 1e6)}};
+  SchemaTable table{
+      "checkpoint",
+      "What is saved for resuming; the end is always saved.",
+      {key("every_steps", AT(checkpoint.every_steps), "steps between saves; 0: none by steps").range(0, 1e12),
+       key("every_minutes", AT(checkpoint.every_minutes),
+           "a save at the first step that ends so long after the last one; 0: none by time")
+           .range(0, 1e6),
+       key("keep", AT(checkpoint.keep), "newest ones that stay").range(1, 1e6)}};
   table.in_identity = false;
   return table;
 }

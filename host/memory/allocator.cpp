@@ -172,8 +172,8 @@ int64_t status_kib(const char* key) {
 }  // namespace
 
 const char* to_string(MemoryCategory category) {
-  constexpr const char* names[] = {"parameters",  "gathered", "gradients",     "optimizer",
-                                   "activations", "logits",   "communication", "other"};
+  constexpr const char* names[] = {"parameters", "gathered",      "gradients",  "optimizer", "activations",
+                                   "logits",     "communication", "checkpoint", "other"};
   return names[int(category)];
 }
 

@@ -10,8 +10,18 @@
 
 namespace wmtp {
 
-enum class MemoryCategory { parameters, gathered, gradients, optimizer, activations, logits, communication, other };
-inline constexpr int num_memory_categories = 8;
+enum class MemoryCategory {
+  parameters,
+  gathered,
+  gradients,
+  optimizer,
+  activations,
+  logits,
+  communication,
+  checkpoint,
+  other
+};
+inline constexpr int num_memory_categories = 9;
 const char* to_string(MemoryCategory);
 
 /// What this thread allocates while the scope lives belongs to `category`.

@@ -49,7 +49,9 @@ Identity agree_on_identity(Session& session, const Experiment& experiment, const
 
 Assembly::Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
                    const std::function<void(const std::string&)>& say)
-    : pipeline_(open_pipeline(identity, experiment)),
+    : session_(session),
+      experiment_(experiment),
+      pipeline_(open_pipeline(identity, experiment)),
       adapter_(create_adapter(identity.adapter, experiment.adapter.options)),
       data_(open_data(session, experiment, say)),
       model_(build_policy(session, experiment, stages)) {
@@ -68,6 +70,18 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   trainer_ = std::make_unique<Trainer>(experiment, num_steps(train, training_source_->count(), session.size()), *model_,
                                        pipeline_, open_frozen(session, experiment, stages, pipeline_, data_), data,
                                        session.channels());
+}
+
+void Assembly::go_on_with_other_ranks(int64_t saved_by) {
+  if (experiment_.data.difficulty.given)
+    throw Error(ExitStatus::data, "--resume: the checkpoint was saved by " + std::to_string(saved_by) +
+                                      " ranks, here are " + std::to_string(session_.size()) +
+                                      ", and with [data.difficulty] the order of the records depends on their number; "
+                                      "resume with --nproc " +
+                                      std::to_string(saved_by));
+  const TrainerState& state = trainer_->state();
+  trainer_->set_num_steps(
+      num_steps(experiment_.train, training_source_->count(), session_.size(), {state.step, state.drawn}));
 }
 
 std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment,

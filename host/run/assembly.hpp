@@ -35,12 +35,18 @@ class Assembly {
            const std::function<void(const std::string&)>& say);
   Assembly(const Assembly&) = delete;
 
+  /// After the trainer's state was loaded from a checkpoint of `saved_by` ranks: what is left to draw is drawn by the
+  /// ranks that there are now. Error(data) where the order of the data depends on how many there are.
+  void go_on_with_other_ranks(int64_t saved_by);
+
   Trainer& trainer() { return *trainer_; }
   ShardedModel& model() { return *model_; }
   const Adapter& adapter() const { return *adapter_; }
   bool has_validation() const { return validation_source_ != nullptr; }
 
  private:
+  const Session& session_;
+  const Experiment& experiment_;
   std::unique_ptr<ShardedModel> build_policy(Session& session, const Experiment& experiment, const Stages& stages);
 
   PipelineInUse pipeline_;

@@ -62,6 +62,14 @@ RunStart run_start(Session& session, const Experiment& experiment, const Identit
   return start;
 }
 
+int64_t bytes_in(const std::filesystem::path& folder) {
+  int64_t bytes = 0;
+  std::error_code gone;
+  for (std::filesystem::directory_iterator file(folder, gone), end; file != end; file.increment(gone))
+    bytes += int64_t(file->file_size(gone));
+  return bytes;
+}
+
 /// Tells the launcher which row to close should this rank die.
 void announce_run(int64_t run_id) {
   if (const char* file = std::getenv(run_id_file_variable)) std::ofstream(file) << run_id << "\n";
@@ -77,6 +85,7 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
     announce_run(log_->run_id());
   }
   run_folder_ = session.peers().publish("opening the log", log_ ? log_->run_folder().string() : "");
+  session.channels().record().set_folder(run_folder_);
 }
 
 Recorder::~Recorder() = default;
@@ -105,13 +114,17 @@ void Recorder::validation(int64_t step, const std::map<std::string, double>& met
   if (progress_) progress_->validation(step, metrics.at("valid/loss"));
 }
 
-void Recorder::checkpoint(int64_t step, const std::filesystem::path& path, const std::string& state) {
+void Recorder::saved(const SaveOutcome& outcome) {
   if (!log_) return;
-  int64_t bytes = 0;
-  std::error_code gone;
-  for (std::filesystem::directory_iterator file(path, gone), end; file != end; file.increment(gone))
-    bytes += int64_t(file->file_size(gone));
-  log_->checkpoint(step, path, bytes, state);
+  if (!outcome.failure.empty()) {
+    event("warning", "checkpoint_failed", outcome.step, "checkpoint not written: " + outcome.failure);
+    return;
+  }
+  log_->checkpoint(outcome.step, outcome.folder, bytes_in(outcome.folder), "kept");
+  for (const auto& gone : outcome.deleted) log_->checkpoint(step_of_name(gone.filename().string()), gone, 0, "deleted");
+  for (const auto& [kind, message] : outcome.warnings) event("warning", kind, outcome.step, message);
+  log_->metrics(outcome.step, {{"perf/checkpoint_stall_seconds", outcome.stall_seconds},
+                               {"perf/checkpoint_seconds", outcome.seconds}});
 }
 
 void Recorder::event(const std::string& level, const std::string& kind, int64_t step, const std::string& message) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "checkpoint/state_saver.hpp"
 #include "log/run_log.hpp"
 #include "run/assembly.hpp"
 #include "run/progress.hpp"
@@ -28,7 +29,8 @@ class Recorder {
 
   void step(const StepReport& report);
   void validation(int64_t step, const std::map<std::string, double>& metrics);
-  void checkpoint(int64_t step, const std::filesystem::path& path, const std::string& state);
+  /// What became of a save that was not the last.
+  void saved(const SaveOutcome& outcome);
   void event(const std::string& level, const std::string& kind, int64_t step, const std::string& message);
   /// Peaks of every rank by category, and resident memory. [all ranks, collective]
   void memory(int64_t step);

@@ -18,6 +18,7 @@ ResumePoint find_resume_point(const std::string& config_hash, const std::filesys
       throw Error(ExitStatus::data, "--resume: run " + std::to_string(run.id) +
                                         " of this experiment is still running (" + run.folder.string() +
                                         " is locked); stop it first");
+    remove_leftovers(run.folder);
     if (const auto good = newest_good(run.folder, report)) return {run.id, good->folder};
   }
   throw Error(ExitStatus::data, "--resume: " + database.string() +

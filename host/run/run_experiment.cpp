@@ -7,8 +7,9 @@
 
 #include "checkpoint/adapter_files.hpp"
 #include "checkpoint/model_files.hpp"
-#include "checkpoint/retention.hpp"
+#include "checkpoint/state_saver.hpp"
 #include "checkpoint/training_state.hpp"
+#include "data/step_count.hpp"
 #include "run/assembly.hpp"
 #include "run/identity.hpp"
 #include "run/recorder.hpp"
@@ -21,17 +22,29 @@ namespace {
 
 using nlohmann::json;
 
-/// The moves of one run that are made at more than one place of its way.
+/// The moves of one run that are made at more than one place of its way. Before it is gone, and so however the run
+/// ends, a save in flight comes to its end and into the log.
 class Run {
  public:
   Run(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly, Recorder& recorder)
-      : session_(session), experiment_(experiment), identity_(identity), assembly_(assembly), recorder_(recorder) {
+      : session_(session),
+        experiment_(experiment),
+        identity_(identity),
+        assembly_(assembly),
+        recorder_(recorder),
+        saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(), experiment.checkpoint.keep) {
     if (assembly.model().adapter_unit()) base_ = fingerprint_text(assembly.model().base_fingerprint());
+    trainer().on_save({[this] { return is_time_to_save(); }, [this] { saver_.settle(); }});
   }
+  ~Run() {
+    trainer().on_save({});
+    end_save();
+  }
+  Run(const Run&) = delete;
 
   void load(const std::filesystem::path& folder) {
     TrainerState& state = trainer().state();
-    const Manifest manifest = load_training_state(folder, assembly_.model(), trainer().optimizer(), state.pipeline);
+    const Manifest manifest = load_training_state(folder, trainer().optimizer(), state.pipeline);
     if (manifest.config_hash != identity_.config_hash)
       throw Error(ExitStatus::data, folder.string() + ": it is of another experiment: its hash is " +
                                         manifest.config_hash + ", this one's " + identity_.config_hash);
@@ -40,47 +53,37 @@ class Run {
                                         ", this model's is " + base_ + "; the base weights have changed");
     state.step = manifest.step;
     state.tokens = manifest.state.at("tokens");
+    // A run of an earlier version never had other ranks than those that saved.
+    state.drawn =
+        manifest.state.value("drawn", state.step * sequences_per_step(experiment_.train, manifest.world_size));
     state.guard.restore(manifest.state.at("guard_window").get<std::deque<double>>(),
                         manifest.state.at("skipped_in_a_row"));
     if (state.loss_scale) {
       const json& saved = manifest.state.at("loss_scale");
       state.loss_scale->restore({saved.at("scale"), saved.at("finite_steps"), saved.at("overflows_left")});
     }
+    if (manifest.world_size != session_.size()) assembly_.go_on_with_other_ranks(manifest.world_size);
+  }
+
+  void start_training() {
+    recorder_.start_training(trainer().state().step + 1, trainer().num_steps());
+    last_save_ = std::chrono::steady_clock::now();
   }
 
   void validate() { recorder_.validation(trainer().state().step, trainer().validate()); }
 
   /// A checkpoint that cannot be written costs the checkpoint, not the run, unless it is the last.
-  void save(bool required) {
-    const TrainerState& state = trainer().state();
-    if (saved_at_ == state.step) return;
-    SaveRequest request{recorder_.run_folder(), state.step, identity_.config_hash, {}, {}, &state.pipeline};
-    for (const auto& [part, plugin] : identity_.plugins()) request.plugins[part + " " + plugin->name] = plugin->sha256;
-    request.state = {
-        {"tokens", state.tokens}, {"guard_window", state.guard.window()}, {"skipped_in_a_row", state.guard.in_a_row()}};
-    if (!base_.empty()) request.state["base_fingerprint"] = base_;
-    if (state.loss_scale) {
-      const LossScale::State& scale = state.loss_scale->state();
-      request.state["loss_scale"] = {
-          {"scale", scale.scale}, {"finite_steps", scale.finite_steps}, {"overflows_left", scale.overflows_left}};
-    }
-    try {
-      const auto folder = save_training_state(request, assembly_.model(), trainer().optimizer(), session_.channels());
-      saved_at_ = state.step;
-      recorder_.checkpoint(state.step, folder, "kept");
-    } catch (const Error& error) {
-      if (required || error.status() != ExitStatus::storage) throw;
-      recorder_.event("warning", "checkpoint_failed", state.step,
-                      std::string("checkpoint not written: ") + error.what());
-      return;
-    }
-    if (!session_.is_rank0()) return;
-    const auto damaged = [&](const std::filesystem::path& was, const std::filesystem::path&,
-                             const std::string& reason) {
-      recorder_.event("warning", "checkpoint_damaged", state.step, was.string() + ": " + reason);
-    };
-    for (const auto& gone : keep_newest(recorder_.run_folder(), experiment_.checkpoint.keep, damaged))
-      recorder_.checkpoint(step_of_name(gone.filename().string()), gone, "deleted");
+  void save(bool last) {
+    end_save();
+    const int64_t step = trainer().state().step;
+    if (saved_at_ == step) return;
+    saver_.begin(save_request(), last ? SaveMode::alone : SaveMode::beside_training);
+    last_save_ = std::chrono::steady_clock::now();
+    if (!last) return;
+    const SaveOutcome outcome = *saver_.finish();
+    if (outcome.rank_lost) throw session_.peers().explain("writing a checkpoint", outcome.failure);
+    if (!outcome.failure.empty()) throw Error(ExitStatus::storage, outcome.failure);
+    recorder_.saved(outcome);
   }
 
   void publish_model() {
@@ -96,6 +99,7 @@ class Run {
   /// What ends training, or nothing.
   std::optional<ExitStatus> after_step(const StepReport& report) {
     recorder_.step(report);
+    note(saver_.take());
     if (report.overflowed) {
       recorder_.event("info", "overflow", report.step,
                       "step " + std::to_string(report.step) + " skipped: " + report.skipped);
@@ -106,13 +110,13 @@ class Run {
       if (trainer().state().guard.gave_up()) return give_up(report.step);
     }
     if (report.stop) {
-      save(/*required=*/true);
+      save(/*last=*/true);
       recorder_.event("info", "stopped", report.step, "stopped by a signal; go on with --resume");
       return ExitStatus::interrupted;
     }
     const auto due = [&](int64_t every) { return every > 0 && report.step % every == 0; };
     if (due(experiment_.validation.every_steps) && report.step != trainer().num_steps()) validate();
-    if (due(experiment_.checkpoint.every_steps)) save(/*required=*/false);
+    if (due(experiment_.checkpoint.every_steps) || report.save) save(/*last=*/false);
     if (report.step == 1) session_.channels().set_timeout(timeout());
     return std::nullopt;
   }
@@ -131,23 +135,58 @@ class Run {
 
  private:
   Trainer& trainer() { return assembly_.trainer(); }
+
+  SaveRequest save_request() {
+    const TrainerState& state = trainer().state();
+    SaveRequest request{state.step, identity_.config_hash, {}, {}, &state.pipeline};
+    for (const auto& [part, plugin] : identity_.plugins()) request.plugins[part + " " + plugin->name] = plugin->sha256;
+    request.state = {{"tokens", state.tokens},
+                     {"drawn", state.drawn},
+                     {"guard_window", state.guard.window()},
+                     {"skipped_in_a_row", state.guard.in_a_row()}};
+    if (!base_.empty()) request.state["base_fingerprint"] = base_;
+    if (state.loss_scale) {
+      const LossScale::State& scale = state.loss_scale->state();
+      request.state["loss_scale"] = {
+          {"scale", scale.scale}, {"finite_steps", scale.finite_steps}, {"overflows_left", scale.overflows_left}};
+    }
+    return request;
+  }
+
+  /// Rank 0's clock is everybody's.
+  bool is_time_to_save() const {
+    const double every = experiment_.checkpoint.every_minutes;
+    return every > 0 && session_.is_rank0() &&
+           std::chrono::steady_clock::now() - last_save_ >= std::chrono::duration<double, std::ratio<60>>(every);
+  }
+
+  void end_save() { note(saver_.finish()); }
+
+  void note(const std::optional<SaveOutcome>& outcome) {
+    if (!outcome || outcome->rank_lost) return;  // of a lost rank the next collective tells
+    if (outcome->failure.empty()) saved_at_ = outcome->step;
+    recorder_.saved(*outcome);
+  }
+
   Session& session_;
   const Experiment& experiment_;
   const Identity& identity_;
   Assembly& assembly_;
   Recorder& recorder_;
   std::string base_;  ///< fingerprint of what the adapter stands beside; empty without one
+  StateSaver saver_;
   int64_t saved_at_ = -1;
+  std::chrono::steady_clock::time_point last_save_;
 };
 
-ExitStatus train(Run& run, Assembly& assembly, Recorder& recorder) {
+ExitStatus train(Run& run, Assembly& assembly) {
   Trainer& trainer = assembly.trainer();
-  recorder.start_training(trainer.state().step + 1, trainer.num_steps());
+  run.start_training();
   if (trainer.state().step == 0) run.validate();
   while (trainer.state().step < trainer.num_steps())
     if (const auto end = run.after_step(trainer.step())) return *end;
   run.validate();
-  run.save(/*required=*/true);
+  run.save(/*last=*/true);
   run.publish_model();
   return ExitStatus::done;
 }
@@ -174,7 +213,7 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
     // After this line no rank may change the plugins, the data or the shape of the model.
     Run run(session, experiment, identity, assembly, recorder);
     if (resume) run.load(from.folder);
-    status = train(run, assembly, recorder);
+    status = train(run, assembly);
     recorder.memory(assembly.trainer().state().step);
   } catch (const Error& error) {
     recorder.event("error", "failed", 0, error.what());

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "data/step_count.hpp"
 #include "train/schedule.hpp"
 #include "train/signals.hpp"
 
@@ -21,6 +22,12 @@ MicroStepConfig micro_step_config(const Experiment& e) {
   return config;
 }
 
+double seconds_of(const std::function<void()>& call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 }  // namespace
 
 Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, PipelineInUse& pipeline,
@@ -32,7 +39,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       frozen_(std::move(frozen)),
       training_(*data.training),
       channels_(channels),
-      state_{0, 0, Guard(experiment.guard)},
+      state_{0, 0, 0, Guard(experiment.guard)},
       optimizer_(experiment.optimizer, model.trained_groups()),
       across_(channels),
       host_step_({model.num_heads(), experiment.model.vocab_size, experiment.seed}, across_, state_.pipeline),
@@ -50,7 +57,8 @@ std::vector<MicroBatch> Trainer::fetch() const {
   std::vector<MicroBatch> micros;
   const int64_t accumulation = experiment_.train.gradient_accumulation;
   for (int64_t a = 0; a < accumulation; ++a)
-    micros.push_back(training_.training(state_.step * accumulation + a, channels_.rank(), channels_.size()));
+    micros.push_back(training_.training(state_.drawn + a * experiment_.train.batch_size * channels_.size(),
+                                        channels_.rank(), channels_.size()));
   return micros;
 }
 
@@ -67,6 +75,7 @@ StepReport Trainer::step() {
   const auto start = std::chrono::steady_clock::now();
   const double waited = waited_seconds();
   const int64_t number = state_.step + 1;
+  channels_.record().set_step(number);
   const std::vector<MicroBatch> micros = fetch();
   std::vector<std::optional<FrozenSignals::Signals>> kept;  // micro-batch by micro-batch, model by model
   std::vector<double> lacks;                                // ranks that must ask the model, the same way
@@ -92,6 +101,7 @@ StepReport Trainer::step() {
   }
   totals.add("norm/squared", optimizer_.squared_norm());
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
+  totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
   const double waited_before = waited_seconds();
   totals.add("waited", waited_before - waited + waited_after_);
   totals.exchange(channels_);
@@ -103,10 +113,13 @@ StepReport Trainer::step() {
   report.step = number;
   report.loss = totals.sum("loss");
   report.stop = totals.sum("stop") > 0;
+  report.save = totals.sum("save") > 0;
   const double norm = std::sqrt(totals.sum("norm/squared")) / scale;
   judge(norm, report);
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
+  double stood_still = 0;
   if (report.skipped.empty()) {
+    if (save_.before_update) stood_still = seconds_of(save_.before_update);
     const double clip = experiment_.train.clip_norm;
     const double clipped = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;  // as torch's clip_grad_norm_
     optimizer_.step(lr, clipped / scale);
@@ -114,9 +127,10 @@ StepReport Trainer::step() {
     optimizer_.drop_gradients();
   }
   state_.step = number;
+  state_.drawn += sequences_per_step(experiment_.train, channels_.size());
   state_.tokens += counts.tokens;
 
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - stood_still;
   report_metrics(totals, counts.targets, norm, report);
   report.metrics["train/lr"] = lr;
   if (state_.loss_scale) report.metrics["train/loss_scale"] = scale;

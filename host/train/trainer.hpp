@@ -6,6 +6,7 @@
 // the device once a step, plus one read a head where a pipeline drops tokens.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,11 +36,13 @@ struct StepReport {
   bool overflowed = false;                ///< skipped for the loss scale's sake: no fault, it has been lowered
   std::vector<int64_t> sequences;         ///< of the step, on this rank: for the event of a skip
   bool stop = false;                      ///< some rank was asked to stop
+  bool save = false;                      ///< some rank wants a save after this step
 };
 
 /// All that changes from step to step and is not a parameter.
 struct TrainerState {
-  int64_t step = 0;    ///< optimizer steps made; the data cursor follows from it
+  int64_t step = 0;    ///< optimizer steps made
+  int64_t drawn = 0;   ///< sequences over all ranks: the position where the data goes on, however many ranks there are
   int64_t tokens = 0;  ///< tokens seen over all ranks, without padding
   Guard guard;
   std::map<std::string, at::Tensor> pipeline = {};     ///< the plugin's named state, equal on all ranks
@@ -52,6 +55,12 @@ struct TrainerData {
   int64_t validation_sequences = 0;         ///< how many of it are taken
 };
 
+/// What saving has to do with a step. Both are called on every rank.
+struct SaveHooks {
+  std::function<bool()> wanted;         ///< after this step; told to all ranks in the step's own exchange
+  std::function<void()> before_update;  ///< parameters and moments change next; what it waits is no part of the step
+};
+
 class Trainer {
  public:
   /// `frozen`: the models that the pipeline reads.
@@ -59,6 +68,8 @@ class Trainer {
           std::vector<std::unique_ptr<FrozenSignals>> frozen, const TrainerData& data, Channels& channels);
 
   int64_t num_steps() const { return num_steps_; }
+  void set_num_steps(int64_t num_steps) { num_steps_ = num_steps; }
+  void on_save(SaveHooks hooks) { save_ = std::move(hooks); }
   TrainerState& state() { return state_; }
   ShardedOptimizer& optimizer() { return optimizer_; }
   ShardedModel& model() { return model_; }
@@ -85,6 +96,7 @@ class Trainer {
   TrainerState state_;
   ShardedOptimizer optimizer_;
   AcrossRanks across_;
+  SaveHooks save_;
   HostStep host_step_;
   MicroStep micro_step_;
   double waited_after_ = 0;  ///< seconds in the last step's exchange

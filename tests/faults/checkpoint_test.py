@@ -1,6 +1,7 @@
 """Checkpoints that were damaged, that belong to another experiment, or whose writing was cut short."""
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -117,6 +118,91 @@ def test_a_checkpoint_loads_at_another_world_size(place, stopped):
     assert running.code == 75, running
     row = place.log.newest()
     assert row["world_size"] == 1 and min(place.log.losses()) == last + 1
+
+
+KILLED = {"train__steps": 9, "checkpoint__every_steps": 3, "checkpoint__keep": 1}
+# What a rank does before rank 0 knows of its file, and what rank 0 does alone: before the rename, and after it.
+EACH_RANK = ["copied", "half_a_file", "file_written", "file_synced"]
+BEFORE = ["draft_made", "files_complete", "manifest_written", "folder_synced"]
+AFTER = ["renamed", "published", "set_for_deletion", "deleted"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(program, tmp_path_factory):
+    place = Place(tmp_path_factory.mktemp("undisturbed"))
+    place.tokens()
+    place.run(**KILLED)
+    return place.log.losses(), model_tensors(place.log.folder())
+
+
+def test_the_points_of_a_save_are_those_tried_here(place):
+    ended = place.run(wanted=2, env={"WMTP_KILL_AT_SAVE": "nowhere"}, **KILLED)
+    known = re.search(r"wanted one of ([\w, ]+)", ended.err)
+    assert known and set(known[1].split(", ")) == {*EACH_RANK, *BEFORE, *AFTER}, ended
+
+
+@pytest.mark.parametrize("point, rank", [*((point, rank) for point in EACH_RANK for rank in (0, 1)),
+                                         *((point, 0) for point in [*BEFORE, *AFTER])])
+def test_a_kill_at_any_point_of_a_save_costs_no_whole_checkpoint(place, undisturbed, point, rank):
+    """In the second save, with an older checkpoint to lose: the run goes on from the new one when its name was given,
+    else from the older one, and ends as if nothing had happened."""
+    ended = place.run(wanted=6, env={"WMTP_KILL_AT_SAVE": f"{point}:{rank}:{1 if point == 'set_for_deletion' else 2}"},
+                      **KILLED)
+    assert f"rank {rank} was killed by SIGKILL" in ended.err, ended
+    killed = place.log.folder()
+    place.host("run", "experiment.toml", "--resume")
+    losses, model = place.log.losses(), model_tensors(place.log.folder())
+    assert min(losses) == (7 if point in AFTER else 4), f"it went on from another checkpoint\n{ended}"
+    wanted_losses, wanted_model = undisturbed
+    assert losses == {step: loss for step, loss in wanted_losses.items() if step in losses} and max(losses) == 9
+    assert_tensors_equal(model, wanted_model)
+    assert not list(killed.glob("*.tmp-*")), "half a checkpoint is left"
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_of_and_costs_the_run_only_as_the_last(place):
+    """Something else has the name of the second save, and then of the last."""
+    place.run(**KILLED)
+    folder = place.log.database.parent / "2-trial"
+    folder.mkdir()
+    (folder / "step-000006").write_text("in the way")
+    ended = place.run(**KILLED)
+    assert ended.err.count("checkpoint not written") == 1 and "step-000006" in ended.err, ended
+    assert place.log.folder() == folder and (folder / "step-000009").is_dir() and (folder / "step-000006").is_file()
+    assert [event["kind"] for event in place.log.events()] == ["checkpoint_failed"]
+
+    folder = place.log.database.parent / "3-trial"
+    folder.mkdir()
+    (folder / "step-000009").write_text("in the way")
+    place.refuse(7, "step-000009", **KILLED)
+
+
+def test_a_run_that_a_guard_ends_keeps_the_save_in_flight(place):
+    place.run(wanted=5, guard__grad_norm=1e-9, guard__max_in_a_row=3, checkpoint__every_steps=1, checkpoint__keep=9)
+    assert [step.name for step in step_folders(place.log.folder())] == ["step-000001", "step-000002"]
+    assert not list(place.log.folder().glob("*.tmp-*"))
+    kept = place.log.query("SELECT step FROM checkpoints WHERE state = 'kept' ORDER BY step")
+    assert [row["step"] for row in kept] == [1, 2], "the log has not heard of it"
+
+
+def test_saves_by_the_clock(place):
+    """Every 0.6 seconds beside every 500 steps: before a save of the clock there is none for so long, by the log."""
+    running = place.start(train__steps=1_000_000, data={"kind": "random"}, checkpoint__every_minutes=0.01,
+                          checkpoint__every_steps=500, checkpoint__keep=100)
+    running.wait_for_step(510)
+    running.process.send_signal(signal.SIGTERM)
+    running.wait()
+    assert running.code == 75, running
+    *steps, _ = [int(step.name[5:]) for step in step_folders(place.log.folder())]
+    assert 500 in steps, steps
+    by_clock = [step for step in steps if step % 500]
+    assert by_clock, f"none by the clock: {steps}"
+    made = {row["step"]: row["time_ns"] / 1e9 for row in
+            place.log.query("SELECT step, time_ns FROM metrics WHERE name = 'train/loss'")}
+    for before, after in zip(steps, steps[1:]):
+        if after % 500:
+            assert made[after] - made[before] > 0.59, f"saves at {before} and {after}"
+    stalls = place.log.metric("perf/checkpoint_stall_seconds")
+    assert set(steps) <= set(stalls) and all(0 <= stall < 5 for stall in stalls.values())
 
 
 @pytest.mark.soak

@@ -1,5 +1,6 @@
 """Ranks that die, hang or are told to stop: the others follow within seconds, the rank is named, the row is closed."""
 import os
+import re
 import signal
 import time
 
@@ -44,7 +45,12 @@ def test_a_stopped_rank_ends_the_run_within_the_timeout_and_is_named(place):
     os.kill(running.ranks()[1], signal.SIGSTOP)
     seconds = ended_with(running, 6, within=20)
     assert seconds < TIMEOUT + 5, f"{seconds:.1f} s\n{running}"
-    assert "rank 1 did not answer" in running.err, running
+    told = re.search(r"rank 0: step (\d+): (.+) \((all-gather|all-to-all), .+\) failed: rank 1 did not answer", running.err)
+    assert told, f"rank, step, what it was and how it was done are not all named\n{running}"
+    head, *record = (place.log.folder() / "flight-0000.txt").read_text().splitlines()
+    assert 10 < len(record) <= 64
+    late = [line for line in record if "did not end" in line]
+    assert any(f"step {told[1]}: {told[2]} ({told[3]}" in line for line in late), "\n".join([head, *record])
 
 
 def test_a_killed_launcher_leaves_no_rank(place):

@@ -75,7 +75,8 @@ TEST(WindowOrder, GivesAStepTheSameWindowsWhateverTheLayout) {
     std::set<int64_t> positions;
     for (int64_t m = step_index * accumulation; m < (step_index + 1) * accumulation; ++m)
       for (int64_t r = 0; r < world; ++r)
-        for (int64_t b = 0; b < batch_size; ++b) positions.insert(position_of(m, r, world, batch_size, b));
+        for (int64_t b = 0; b < batch_size; ++b)
+          positions.insert(position_of(m * world * batch_size, r, batch_size, b));
     return positions;
   };
   EXPECT_EQ(step(1, 1, 4, 3), (std::set<int64_t>{12, 13, 14, 15}));

@@ -28,6 +28,14 @@ TEST(StepCount, DoesNotAddAStepByRounding) {
   for (int tenths = 1; tenths <= 100; ++tenths) EXPECT_EQ(num_steps(train_of(0, tenths * 0.1), 1000, 1), tenths * 10);
 }
 
+TEST(StepCount, SharesWhatIsLeftAmongTheRanksThatThereAreNow) {
+  EXPECT_EQ(num_steps(train_of(0, 1), 101, 2, {3, 60}), 6) << "the same ranks: as from the start";
+  EXPECT_EQ(num_steps(train_of(0, 1), 100, 1, {3, 60}), 7);
+  EXPECT_EQ(num_steps(train_of(0, 1), 100, 4, {3, 60}), 4);
+  EXPECT_EQ(num_steps(train_of(0, 1), 100, 4, {3, 120}), 3) << "nothing is left";
+  EXPECT_EQ(num_steps(train_of(17, 0), 100, 4, {3, 60}), 17);
+}
+
 TEST(StepCount, RefusesEpochsOfDataWithoutAnEnd) {
   EXPECT_THROW(num_steps(train_of(0, 1), std::numeric_limits<int64_t>::max(), 1), Error);
 }

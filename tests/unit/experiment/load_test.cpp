@@ -43,7 +43,7 @@ TEST_F(Load, ReadsEveryTableOfTheContract) {
       "normalize = \"weights\"\n[optimizer]\nname = \"adamw\"\nlr = 1\nbetas = [0.5, 0.75]\neps = 1e-6\n"
       "weight_decay = 0\ndecay_norms = true\n[schedule]\nname = \"cosine\"\nwarmup_steps = 3\nmin_lr_ratio = 0\n"
       "[parallel]\nprocesses = 2\nstrategy = \"no_shard\"\nprecision = \"bf16\"\nactivation_checkpointing = \"full\"\n"
-      "cpu_offload = false\ndevice = \"cpu\"\n[checkpoint]\nevery_steps = 5\nkeep = 1\n"
+      "cpu_offload = false\ndevice = \"cpu\"\n[checkpoint]\nevery_steps = 5\nevery_minutes = 1.5\nkeep = 1\n"
       "[guard]\nloss_spike = 0\nwindow = 10\ngrad_norm = 9.5\nmax_in_a_row = 3\n[log]\nevery_steps = 2\n"
       "database = \"x.db\"\n");
   EXPECT_EQ(e.seed, 42);
@@ -64,6 +64,7 @@ TEST_F(Load, ReadsEveryTableOfTheContract) {
   EXPECT_EQ(e.parallel.precision, Precision::bf16);
   EXPECT_EQ(e.parallel.activation_checkpointing, 1);
   EXPECT_EQ(e.checkpoint.keep, 1);
+  EXPECT_EQ(e.checkpoint.every_minutes, 1.5);
   EXPECT_EQ(e.guard.grad_norm, 9.5);
   EXPECT_EQ(e.log.database, "x.db");
 }
@@ -130,9 +131,9 @@ TEST_F(Load, TakesAnIntegerForANumber) { EXPECT_EQ(load(small + "[guard]\nloss_s
 TEST_F(Load, HoldsTheRangesOfTheSchema) {
   for (const std::string line :
        {"[optimizer]\nbetas = [0.9, 1.0]", "[optimizer]\nbetas = [-0.1, 0.9]", "[optimizer]\nlr = 0",
-        "[optimizer]\neps = 0.0", "[schedule]\nmin_lr_ratio = 1.5", "[checkpoint]\nkeep = 0", "[guard]\nwindow = 0",
-        "[log]\nevery_steps = 0", "[parallel]\nprocesses = 0", "[parallel]\ntimeout_seconds = 0",
-        "[log]\ndatabase = \"\""}) {
+        "[optimizer]\neps = 0.0", "[schedule]\nmin_lr_ratio = 1.5", "[checkpoint]\nkeep = 0",
+        "[checkpoint]\nevery_minutes = -1", "[guard]\nwindow = 0", "[log]\nevery_steps = 0",
+        "[parallel]\nprocesses = 0", "[parallel]\ntimeout_seconds = 0", "[log]\ndatabase = \"\""}) {
     EXPECT_NE(refused(small + line + "\n").find("wanted"), std::string::npos) << line;
   }
   refused(with(small, "dim = 64", "dim = 9223372036854775807"));
@@ -160,7 +161,7 @@ TEST_F(Load, TakesANameOrAShareOfTheBlocksToRunAgain) {
 TEST_F(Load, RefusesWhatIsNotSupportedYetAsSuch) {
   for (const std::string lines :
        {"[sweep]\nlr = [1, 2]", "[optimizer]\nname = \"sgd\"", "[schedule]\nname = \"wsd\"",
-        "[schedule]\nstable_steps = 3", "[parallel]\ncpu_offload = true", "[checkpoint]\nevery_minutes = 3"}) {
+        "[schedule]\nstable_steps = 3", "[parallel]\ncpu_offload = true"}) {
     EXPECT_NE(refused(small + lines + "\n").find("not supported yet"), std::string::npos) << lines;
   }
   EXPECT_NE(refused(with(small, "dim = 64", "dim = 64\ntied_embeddings = true")).find("not supported yet"),

@@ -50,10 +50,10 @@ TEST(Trainer, BeginsNearTheLossOfGuessingAndLearnsABatchThatComesAgain) {
   EXPECT_EQ(first.step, 1);
   EXPECT_EQ(first.sequences, (std::vector<int64_t>{0, 1}));
   for (int i = 0; i < 12; ++i) {
-    training->state().step = 0;  // the data cursor follows from it: the first batch again
+    training->state().step = training->state().drawn = 0;  // the first batch again
     training->step();
   }
-  training->state().step = 0;
+  training->state().step = training->state().drawn = 0;
   EXPECT_LT(training->step().loss, first.loss - 1.0);
 }
 

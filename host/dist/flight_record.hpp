@@ -1,0 +1,52 @@
+// FlightRecord: this rank's last collectives, so that a loss can be told with its step, and looked into afterwards.
+// [training's thread]
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace wmtp {
+
+class FlightRecord {
+ public:
+  static constexpr int64_t capacity = 64;
+
+  /// Optimizer step that what begins now belongs to; 0 before the first.
+  void set_step(int64_t step) { step_ = step; }
+  /// Where write() writes. Empty: nowhere.
+  void set_folder(std::filesystem::path folder) { folder_ = std::move(folder); }
+
+  /// A collective that begins: what it does ("gathering layers.3"), how ("all-gather"), and the bytes that this rank
+  /// gets from all. The number names it to end() and describe().
+  int64_t begin(const std::string& what, const char* operation, int64_t bytes);
+  void end(int64_t number);
+  /// "step 17: gathering layers.3 (all-gather, 1.2 MiB)"
+  std::string describe(int64_t number) const;
+
+  /// The last `capacity` of them, oldest first, a line each, those that never ended marked.
+  std::string text() const;
+  /// Writes them to flight-RRRR.txt in the folder. False where there is no folder or it cannot be written.
+  bool write(int rank) const noexcept;
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  using Clock = std::chrono::system_clock;
+  struct Entry {
+    std::string what;
+    const char* operation = "";
+    int64_t bytes = 0, step = 0;
+    Clock::time_point begun, ended;
+    bool has_ended = false;
+  };
+  const Entry& entry(int64_t number) const { return entries_[size_t(number % capacity)]; }
+
+  std::array<Entry, capacity> entries_;
+  int64_t count_ = 0;
+  int64_t step_ = 0;
+  std::filesystem::path folder_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,223 @@
+// Saves of a small model whose every value says which element of which tensor it is: wherever it is loaded, each rank
+// must find in its part what belongs there.
+#include "checkpoint/state_saver.hpp"
+
+#include <gtest/gtest.h>
+
+#include <system_error>
+
+#include "../../support/ranks.hpp"
+#include "../test_folder.hpp"
+#include "checkpoint/retention.hpp"
+#include "checkpoint/training_state.hpp"
+#include "memory/allocator.hpp"
+#include "shard/sharded_model.hpp"
+
+namespace wmtp::test {
+namespace {
+
+using at::Tensor;
+
+ModelConfig small_model() {
+  ModelConfig model;
+  model.dim = 20;  // 20 * 28 and 20 * 34 do not divide by 3 or by 64
+  model.layers = 3;
+  model.heads = model.kv_heads = 2;
+  model.ffn_dim = 28;
+  model.vocab_size = 34;
+  model.future_tokens = 2;
+  return model;
+}
+
+/// Of one element: exact in fp32, and different wherever it is put.
+float value_of(const std::string& logical_name, int64_t element, int64_t version) {
+  return float(std::hash<std::string>{}(logical_name) % 4001) * 1024 + float(element % 1021) + float(version) / 4;
+}
+
+/// Model and optimizer on this rank.
+class State {
+ public:
+  State(Strategy strategy, Channels& channels) : config_(small_model()) {
+    ShardedModelRequest request;
+    request.layout.model = &config_;
+    request.layout.heads = Heads::all;
+    request.options.strategy = strategy;
+    request.positions = 8;
+    model_ = std::make_unique<ShardedModel>(request, channels);
+    optimizer_ = std::make_unique<ShardedOptimizer>(OptimizerConfig{}, model_->trained_groups());
+  }
+  ShardedOptimizer& optimizer() { return *optimizer_; }
+
+  void fill(int64_t version) {
+    each([&](const std::string& name, int64_t begin, Tensor part) {
+      auto* values = part.mutable_data_ptr<float>();
+      for (int64_t i = 0; i < part.numel(); ++i) values[i] = value_of(name, begin + i, version);
+    });
+    for (auto& state : optimizer_->states()) state.steps.fill_(double(version));
+  }
+
+  int64_t wrong_elements(int64_t version) {
+    int64_t wrong = 0;
+    each([&](const std::string& name, int64_t begin, const Tensor& part) {
+      const float* found = part.const_data_ptr<float>();
+      for (int64_t i = 0; i < part.numel(); ++i) wrong += found[i] != value_of(name, begin + i, version);
+    });
+    for (auto& state : optimizer_->states()) wrong += state.steps.item<float>() != float(version);
+    return wrong;
+  }
+
+ private:
+  template <class Visit>
+  void each(Visit visit) {
+    for (auto& state : optimizer_->states()) {
+      const std::pair<std::string, Tensor> flats[] = {
+          {"param/", state.group->master()}, {"exp_avg/", state.exp_avg}, {"exp_avg_sq/", state.exp_avg_sq}};
+      for (const auto& [prefix, flat] : flats)
+        state.group->for_each_part(flat, [&](const Placed& placed, int64_t begin, Tensor part) {
+          visit(prefix + placed.spec.name, begin, part);
+        });
+    }
+  }
+  ModelConfig config_;
+  std::unique_ptr<ShardedModel> model_;
+  std::unique_ptr<ShardedOptimizer> optimizer_;
+};
+
+const std::map<std::string, Tensor> no_tensors;
+
+SaveRequest request_of(int64_t step, const std::map<std::string, Tensor>& tensors = no_tensors) {
+  return {step, "a hash", {{"pipeline p", "sha"}}, {{"tokens", 5}}, &tensors};
+}
+
+constexpr Strategy strategies[] = {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard};
+
+TEST(StateSaver, WhatTwoRanksSavedIsLoadedByAnyNumberOfRanksUnderEveryStrategy) {
+  for (const Strategy saved : strategies) {
+    TestFolder folder(memory_folder());
+    on_ranks(2, [&](Channels& channels) {
+      State state(saved, channels);
+      state.fill(7);
+      StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 2);
+      saver.begin(request_of(7), SaveMode::beside_training);
+      EXPECT_EQ(saver.finish()->failure, "");
+    });
+    verify_checkpoint(folder / "step-000007");
+    for (const int ranks : {1, 2, 3, 4})
+      for (const Strategy loaded : strategies)
+        on_ranks(ranks, [&](Channels& channels) {
+          State state(loaded, channels);
+          std::map<std::string, Tensor> tensors;
+          EXPECT_EQ(load_training_state(folder / "step-000007", state.optimizer(), tensors).world_size, 2);
+          EXPECT_EQ(state.wrong_elements(7), 0)
+              << to_string(saved) << " loaded by " << ranks << " under " << to_string(loaded);
+        });
+  }
+}
+
+TEST(StateSaver, SavesWhatWasThereAtTheBeginWhateverTheTrainingDoesAfterTheCopy) {
+  TestFolder folder(memory_folder());
+  on_ranks(2, [&](Channels& channels) {
+    State state(Strategy::full_shard, channels);
+    std::map<std::string, Tensor> remembered{{"count", at::full({3}, 4, at::kLong)}};
+    StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 2);
+    for (const int64_t step : {1, 2}) {
+      state.fill(step);
+      remembered["count"].fill_(step);
+      saver.begin(request_of(step, remembered), SaveMode::beside_training);
+      remembered["count"].fill_(99);
+      saver.settle();
+      state.fill(100 + step);
+      EXPECT_EQ(saver.finish()->failure, "");
+    }
+    channels.peers().agree("saved", "saved", ExitStatus::bug);
+    for (const int64_t step : {1, 2}) {
+      std::map<std::string, Tensor> tensors;
+      load_training_state(folder / checkpoint_name(step), state.optimizer(), tensors);
+      EXPECT_EQ(state.wrong_elements(step), 0);
+      EXPECT_TRUE(at::equal(tensors.at("count"), at::full({3}, step, at::kLong)));
+    }
+  });
+}
+
+TEST(StateSaver, KeepsItsMemoryFromSaveToSaveAndNeedsNoneWhereTheTrainingWaits) {
+  install_allocator();
+  TestFolder folder(memory_folder());
+  OneRank rank;
+  State state(Strategy::full_shard, rank.channels);
+  state.fill(1);
+  StateSaver saver(rank.peers, state.optimizer(), folder.path(), 9);
+  const auto live = [] { return memory_usage().live[int(MemoryCategory::checkpoint)]; };
+  const int64_t before = live();
+  saver.begin(request_of(1), SaveMode::alone);
+  saver.finish();
+  EXPECT_EQ(live(), before);
+  saver.begin(request_of(2), SaveMode::beside_training);
+  saver.finish();
+  int64_t bytes = 0;
+  for (const StateFlat& flat : state_flats(state.optimizer())) bytes += int64_t(flat.values.nbytes());
+  EXPECT_EQ(live(), before + bytes);
+  saver.begin(request_of(3), SaveMode::beside_training);
+  saver.finish();
+  EXPECT_EQ(live(), before + bytes);
+}
+
+TEST(StateSaver, AFailureAnywhereIsTheOutcomeOnEveryRankAndLeavesTheOlderCheckpoints) {
+  struct Fault {
+    FileOperation operation;
+    std::string file;
+  };
+  for (const Fault& fault :
+       {Fault{FileOperation::write, "rank-0001.safetensors"}, Fault{FileOperation::fsync, "rank-0000.safetensors"},
+        Fault{FileOperation::create_folder, "step-000002"}, Fault{FileOperation::write, "manifest.json"},
+        Fault{FileOperation::rename, "step-000002"}}) {
+    TestFolder folder(memory_folder());
+    on_ranks(2, [&](Channels& channels) {
+      State state(Strategy::full_shard, channels);
+      StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 3);
+      const auto save = [&](int64_t step) {
+        state.fill(step);
+        saver.begin(request_of(step), SaveMode::beside_training);
+        return *saver.finish();
+      };
+      EXPECT_EQ(save(1).failure, "");
+      channels.peers().agree("the first save", "ended", ExitStatus::bug);
+      if (channels.rank() == 0)
+        set_file_hook([&](FileOperation operation, const fs::path& path) {
+          if (operation == fault.operation && path.filename().string().starts_with(fault.file))
+            throw std::system_error(ENOSPC, std::generic_category());
+        });
+      channels.peers().agree("the fault", "set", ExitStatus::bug);
+      const SaveOutcome failed = save(2);
+      EXPECT_SAYS(failed.failure, "No space left");
+      EXPECT_FALSE(failed.rank_lost);
+      channels.peers().collect("the failure", "seen");
+      if (channels.rank() == 0) {
+        EXPECT_EQ(newest_good(folder.path(), {})->manifest.step, 1);
+        EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator{}), 1) << fault.file;
+        set_file_hook({});
+      }
+      channels.peers().agree("the fault", "gone", ExitStatus::bug);
+      EXPECT_EQ(save(3).failure, "") << "the next save is as any other";
+    });
+    EXPECT_EQ(newest_good(folder.path(), {})->manifest.step, 3);
+  }
+}
+
+TEST(StateSaver, DeletesTheOlderOnesOnlyAfterTheNewOneIsThere) {
+  TestFolder folder(memory_folder());
+  OneRank rank;
+  State state(Strategy::full_shard, rank.channels);
+  state.fill(1);
+  StateSaver saver(rank.peers, state.optimizer(), folder.path(), 1);
+  for (const int64_t step : {1, 2}) {
+    saver.begin(request_of(step), SaveMode::beside_training);
+    const SaveOutcome outcome = *saver.finish();
+    EXPECT_EQ(outcome.folder, folder / checkpoint_name(step));
+    EXPECT_EQ(outcome.deleted.size(), step == 2 ? 1u : 0u);
+  }
+  EXPECT_EQ(list_checkpoints(folder.path()), std::vector<fs::path>{folder / "step-000002"});
+  EXPECT_FALSE(saver.take().has_value()) << "every outcome is told once";
+}
+
+}  // namespace
+}  // namespace wmtp::test
