@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "log/run_log.hpp"
 #include "run/assembly.hpp"
@@ -30,7 +31,8 @@ class Recorder {
   void validation(int64_t step, const std::map<std::string, double>& metrics);
   void checkpoint(int64_t step, const std::filesystem::path& path, const std::string& state);
   void event(const std::string& level, const std::string& kind, int64_t step, const std::string& message);
-  /// Peaks of every rank by category, and resident memory. [all ranks, collective]
+  /// Of every rank since the run began: the moment of each phase at which most was live, unless it was told before; the
+  /// highest of each category by itself, resident memory; and what is live now. [all ranks, collective]
   void memory(int64_t step);
   /// Writes the last column of the run's row, and the summary.
   void end(ExitStatus status);
@@ -42,6 +44,7 @@ class Recorder {
   std::unique_ptr<RunLock> lock_;
   std::unique_ptr<Progress> progress_;
   std::filesystem::path run_folder_;
+  std::map<std::pair<int, std::string>, int64_t> told_;  ///< most live bytes, by rank and phase
 };
 
 }  // namespace wmtp

@@ -9,6 +9,7 @@
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/retention.hpp"
 #include "checkpoint/training_state.hpp"
+#include "memory/allocator.hpp"
 #include "run/assembly.hpp"
 #include "run/identity.hpp"
 #include "run/recorder.hpp"
@@ -50,6 +51,7 @@ class Run {
   void save(bool required) {
     const TrainerState& state = trainer().state();
     if (saved_at_ == state.step) return;
+    const MemoryPhase phase("checkpoint");
     SaveRequest request{recorder_.run_folder(), state.step, identity_.config_hash, {}, {}, &state.pipeline};
     for (const auto& [part, plugin] : identity_.plugins()) request.plugins[part + " " + plugin->name] = plugin->sha256;
     request.state = {
@@ -75,6 +77,7 @@ class Run {
   }
 
   void publish_model() {
+    const MemoryPhase phase("checkpoint");
     const int64_t step = trainer().state().step;
     if (adapter_stands_alone(assembly_.model()))
       save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash,
@@ -87,6 +90,7 @@ class Run {
   /// What ends training, or nothing.
   std::optional<ExitStatus> after_step(const StepReport& report) {
     recorder_.step(report);
+    if (report.memory_grew) recorder_.memory(report.step);
     if (!report.skipped.empty()) {
       recorder_.event("warning", "skipped", report.step,
                       "step " + std::to_string(report.step) + " skipped: " + report.skipped + "; sequences " +
@@ -157,10 +161,12 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
   Recorder recorder(session, experiment, identity, from.run_id);
   ExitStatus status = ExitStatus::bug;
   try {
+    std::optional<MemoryPhase> phase(std::in_place, "start");
     Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.say(text); });
     // After this line no rank may change the plugins, the data or the shape of the model.
     Run run(session, experiment, identity, assembly, recorder);
     if (resume) run.load(from.folder);
+    phase.reset();
     status = train(run, assembly, recorder);
     recorder.memory(assembly.trainer().state().step);
   } catch (const Error& error) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "memory/allocator.hpp"
 #include "train/schedule.hpp"
 #include "train/signals.hpp"
 
@@ -81,13 +82,16 @@ StepReport Trainer::step() {
     FrozenSignals::Signals signals;
     for (size_t f = 0; f < frozen_.size(); ++f) {
       const size_t place = i * frozen_.size() + f;
+      const MemoryPhase phase("frozen_models");
       signals.merge(lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : std::move(*kept[place]));
     }
     host_step_.begin_micro_batch(micros[i], std::move(signals));
     micro_step_.run(micros[i], number, counts, i + 1 == micros.size(), totals);
   }
+  std::optional<MemoryPhase> phase(std::in_place, "optimizer");
   totals.add("norm/squared", optimizer_.squared_norm());
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
+  totals.add("memory/grew", memory_watch_.grew() ? 1.0 : 0.0);
   totals.exchange(channels_);
   refuse_faults(totals);
   micro_step_.forget_weights();
@@ -96,6 +100,7 @@ StepReport Trainer::step() {
   report.step = number;
   report.loss = totals.sum("loss");
   report.stop = totals.sum("stop") > 0;
+  report.memory_grew = totals.sum("memory/grew") > 0;
   const double norm = std::sqrt(totals.sum("norm/squared"));
   report.skipped = state_.guard.judge(report.loss, norm);
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
@@ -105,6 +110,7 @@ StepReport Trainer::step() {
   } else {
     optimizer_.drop_gradients();
   }
+  phase.reset();
   state_.step = number;
   state_.tokens += counts.tokens;
 
@@ -158,6 +164,7 @@ void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t
 
 std::map<std::string, double> Trainer::validate() {
   if (!validation_) return {};
+  const MemoryPhase phase("validation");
   return validation_->run(state_.step, state_.pipeline);
 }
 

@@ -14,6 +14,7 @@
 
 #include "data/batches.hpp"
 #include "experiment/experiment.hpp"
+#include "memory/watch.hpp"
 #include "shard/sharded_model.hpp"
 #include "shard/sharded_optimizer.hpp"
 #include "train/frozen_signals.hpp"
@@ -31,6 +32,7 @@ struct StepReport {
   std::string skipped;                    ///< why, or empty
   std::vector<int64_t> sequences;         ///< of the step, on this rank: for the event of a skip
   bool stop = false;                      ///< some rank was asked to stop
+  bool memory_grew = false;               ///< some rank needs more than before: worth a row in the log
 };
 
 /// All that changes from step to step and is not a parameter.
@@ -82,6 +84,7 @@ class Trainer {
   HostStep host_step_;
   MicroStep micro_step_;
   std::optional<Validation> validation_;
+  MemoryWatch memory_watch_;
 };
 
 }  // namespace wmtp
