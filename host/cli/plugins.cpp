@@ -36,7 +36,11 @@ std::string range_of(const OptionSpec& option) {
 Json needs_to_json(const PluginDescription& plugin) {
   if (!plugin.needs) return nullptr;
   const PluginNeeds& needs = *plugin.needs;
-  return {{"reads", needs.reads}, {"heads", needs.heads}, {"pairs", needs.pairs}, {"prompts", needs.prompts}};
+  return {{"when", needs.when},
+          {"reads", needs.reads},
+          {"heads", needs.heads},
+          {"pairs", needs.pairs},
+          {"prompts", needs.prompts}};
 }
 
 Json to_json(const PluginDescription& plugin) {
