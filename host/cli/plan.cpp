@@ -150,13 +150,15 @@ void print_memory(const std::vector<PlannedVariant>& variants) {
          "make for themselves.\n";
 }
 
+std::string checkpointing_text(double share) { return share == 0 ? "none" : share == 1 ? "full" : shown(share); }
+
 void print_text(const Answer& answer) {
   const Experiment& e = answer.experiment;
   const ExperimentPlan& plan = answer.plan;
   std::cout << e.name << ": pipeline " << e.pipeline.plugin << ", adapter " << e.adapter.plugin << ", "
             << e.parallel.processes << (e.parallel.processes == 1 ? " rank" : " ranks") << ", "
             << to_string(e.parallel.precision) << ", activation checkpointing "
-            << (e.parallel.activation_checkpointing ? "full" : "none") << '\n';
+            << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
   std::cout << "  parameters  " << with_thousands(plan.parameters) << ", of which " << with_thousands(plan.trained)
             << " are trained\n";
   for (const auto& [table, parameters] : plan.frozen)

@@ -9,6 +9,7 @@
 #include "plan/memory.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <list>
 #include <optional>
 
@@ -60,6 +61,8 @@ class Replay {
     for (int64_t i = lowest_block_ - 1; i >= 0; --i)
       if (block_trains(trunk_block_name(i))) lowest_block_ = i;
     if (model_.unit("tok_embeddings").trains()) lowest_block_ = 0;
+    lowest_kept_ =
+        lowest_block_ + std::llround(q_.activation_checkpointing * double(num_trunk_blocks(m_) - lowest_block_));
   }
 
   std::map<std::string, MemoryMoment> run() {
@@ -138,7 +141,7 @@ class Replay {
     for (int64_t i = 0; i < num_trunk_blocks(m_); ++i) {
       const InUse unit(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
       const PlannedBlock here = block(trunk_block_name(i));
-      if (!q_.activation_checkpointing && i >= lowest_block_) {
+      if (i >= lowest_kept_) {
         frame.push_back(here.forward());
         inputs_.push_back(std::move(h));
         h = std::move(frame.back().output);
@@ -162,12 +165,12 @@ class Replay {
         const InUse weights(unit, i > lowest_block_ ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
         KeptBlock kept = std::move(frame.back());
         frame.pop_back();
-        if (q_.activation_checkpointing) kept = block(trunk_block_name(i)).forward();
+        if (i < lowest_kept_) kept = block(trunk_block_name(i)).forward();
         unit.write_gradient();
         write_adapter_gradient();
         d_output = block(trunk_block_name(i)).backward(kept);
         output.reset();
-        if (!q_.activation_checkpointing) output = std::move(inputs_.back());
+        if (i > lowest_kept_) output = std::move(inputs_.back());  // the graph below keeps its output too
         inputs_.pop_back();
       }
       reduce(unit, last);
@@ -321,7 +324,7 @@ class Replay {
   StoredModel model_;
   std::list<StoredModel> frozen_;
   int64_t N_, e_, ND_;
-  int64_t lowest_block_ = 0;
+  int64_t lowest_block_ = 0, lowest_kept_ = 0;
   std::vector<Held> inputs_;  ///< of the blocks in the frame
   std::vector<StoredUnit*> reducing_;
 };

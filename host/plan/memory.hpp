@@ -34,7 +34,7 @@ struct MemoryQuestion {
   int64_t sequences = 1;  ///< of a micro-batch on one rank
   int64_t positions = 0;  ///< of a sequence
   int64_t gradient_accumulation = 1;
-  bool activation_checkpointing = false;
+  double activation_checkpointing = 0;  ///< share of the trunk blocks that train, from the first
 };
 
 /// By phase, as MemoryUsage::phases: the moment at which most is live.

@@ -22,6 +22,7 @@ CASES = {
     "no_shard in bf16": dict(parallel__strategy="no_shard", parallel__precision="bf16"),
     "no_shard": dict(parallel__strategy="no_shard"),
     "checkpointing in bf16": dict(parallel__activation_checkpointing="full", parallel__precision="bf16"),
+    "checkpointing of a half": dict(parallel__activation_checkpointing=0.5),
     "checkpointing, one process": dict(parallel__activation_checkpointing="full", parallel__processes=1),
     "lora": dict(adapter=LORA),
     "lora in bf16, shard_grad_op": dict(adapter=LORA, parallel__precision="bf16", parallel__strategy="shard_grad_op"),

@@ -139,8 +139,13 @@ TEST(PlanMemory, CheckpointingKeepsTheInputsOfBlocksAlone) {
     deep.policy.layout.push_back(block);
   }
   MemoryQuestion checkpointed = deep;
-  checkpointed.activation_checkpointing = true;
+  checkpointed.activation_checkpointing = 1;
   EXPECT_LT(at_most(checkpointed, activations), at_most(deep, activations) / 4);
+  MemoryQuestion half = deep;
+  half.activation_checkpointing = 0.5;
+  EXPECT_NEAR(double(at_most(half, activations)),
+              double(at_most(checkpointed, activations) + at_most(deep, activations)) / 2,
+              double(at_most(deep, activations)) / 20);
 }
 
 TEST(PlanMemory, LogitsAreThoseOfOneChunkWhateverTheHeads) {

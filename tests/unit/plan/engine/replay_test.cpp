@@ -88,7 +88,13 @@ TEST(Replay, FollowsBf16) {
 
 TEST(Replay, FollowsCheckpointing) {
   Experiment e = small_experiment();
-  e.parallel.activation_checkpointing = true;
+  e.parallel.activation_checkpointing = 1;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(Replay, FollowsCheckpointingOfAShare) {
+  Experiment e = small_experiment();
+  e.parallel.activation_checkpointing = 0.5;
   expect_planned(e, Everything(), baseline(), "before");
 }
 
