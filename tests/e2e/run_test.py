@@ -49,8 +49,9 @@ def test_a_run_leaves_its_row_metrics_memory_and_model(place):
 
 
 def test_the_log_says_what_memory_was_used_for_in_each_phase(place):
-    place.run(train__steps=6, train__batch_size=8, checkpoint__every_steps=2, model__future_tokens=2,
-              data={"kind": "random"})
+    # So many logits that a head's peak is where they are.
+    place.run(train__steps=24, train__batch_size=8, checkpoint__every_steps=12, model__future_tokens=2,
+              model__vocab_size=4096, data={"kind": "random"})
     log = place.log
     rows = log.query("SELECT * FROM memory WHERE run_id = 1")
     assert {row["rank"] for row in rows} == {0, 1}
@@ -68,7 +69,8 @@ def test_the_log_says_what_memory_was_used_for_in_each_phase(place):
     assert peaks["logits"]["phase"].startswith("head_") and peaks["logits"]["step"] >= 1
     most = max(parts["allocated"] for (rank, _, _), parts in moments.items() if rank == 0)
     assert peaks["allocated"]["bytes"] == most <= peaks["resident"]["bytes"]
-    assert len({row["step"] for row in rows}) < 6, "a steady run writes few rows, whatever its number of steps"
+    # When Gloo copies is chance, so a phase may still grow a few times after the first step.
+    assert len({row["step"] for row in rows}) <= 12, "a steady run writes few rows, whatever its number of steps"
 
 
 def test_the_loss_falls_on_data_that_can_be_learnt(place):
