@@ -4,7 +4,8 @@
 //   hidden states between blocks   N D e each
 //   of head k, n = B (S - k) rows  rows of its hidden states n D e (B > 1), their gradient n D e in logits, targets 8 n
 //   logits                         chunk_tokens V e; where a weighting wants losses first and they fit in one chunk,
-//                                  twice: those that are kept for the gradients, and those of the chosen tokens
+//                                  half as much again: beside those that are kept for the gradients, those of the
+//                                  chosen tokens, of which only the weighting knows how many there are
 //   d output in bf16               V D e for a moment, before it is added to the fp32 gradient
 #include "plan/memory.hpp"
 
@@ -253,7 +254,7 @@ class Replay {
     const Held d_rows = logits(rows.count * m_.dim * e_);
     {
       const Held copied = losses_first && !fits ? logits(2 * chunk * m_.dim * e_) : Held();
-      const Held of_chunk = logits(chunk_bytes);
+      const Held of_chunk = logits(scored ? chunk_bytes / 2 : chunk_bytes);
       scored.reset();
       output.write_gradient();
       if (output.trains() && e_ != 4) logits(m_.vocab_size * m_.dim * e_);
