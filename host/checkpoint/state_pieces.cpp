@@ -62,7 +62,7 @@ at::ScalarType state_dtype(const std::string& name) {
 std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer) {
   std::vector<StateFlat> flats;
   for (ShardedOptimizer::State& state : optimizer.states()) {
-    if (!state.group->counts_in_norm()) continue;  // a replica: rank 0 writes it
+    if (!state.group->counts_in_norm()) continue;  // another rank holds the same, and writes it
     flats.push_back({"param/", state.group, state.group->master().detach()});
     flats.push_back({"exp_avg/", state.group, state.exp_avg.detach()});
     flats.push_back({"exp_avg_sq/", state.group, state.exp_avg_sq.detach()});

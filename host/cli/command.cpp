@@ -21,8 +21,7 @@ constexpr const char* program_help =
     "  wmtp-host plugins inspect rho1\n";
 
 /// Documented commands that this version does not have.
-constexpr std::array announced{"plan",
-                               "export",
+constexpr std::array announced{"export",
                                "report",
                                "ui",
                                "eval",

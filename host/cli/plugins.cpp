@@ -36,7 +36,9 @@ std::string range_of(const OptionSpec& option) {
 Json needs_to_json(const PluginDescription& plugin) {
   if (!plugin.needs) return nullptr;
   const PluginNeeds& needs = *plugin.needs;
-  return {{"reads", needs.reads}, {"heads", needs.heads}, {"pairs", needs.pairs}, {"prompts", needs.prompts}};
+  Json json{{"reads", needs.reads}, {"heads", needs.heads}, {"pairs", needs.pairs}, {"prompts", needs.prompts}};
+  if (!needs.when.empty()) json["when"] = needs.when;
+  return json;
 }
 
 Json to_json(const PluginDescription& plugin) {

@@ -1,5 +1,5 @@
-// `__probe FILE` and `__check SETTINGS`: the child process in which the plugin store reads a library's description and
-// makes a plugin with its options. Not for people.
+// `__probe FILE`, `__check SETTINGS` and `__layout QUESTIONS`: the child process in which the plugin store reads a
+// library's description, makes a plugin with its options, and asks for the parameters of models. Not for people.
 #include "plugin/probe.hpp"
 
 #include <memory>
@@ -17,6 +17,9 @@ void add_probe(CommandLine& line) {
   auto& check = line.add_hidden(
       "__check", [question](const GlobalOptions&) { return probe_child_main(*question, check_with_engine); });
   check.add_option("SETTINGS", *question)->required();
+  auto& layout = line.add_hidden(
+      "__layout", [question](const GlobalOptions&) { return probe_child_main(*question, layouts_with_engine); });
+  layout.add_option("QUESTIONS", *question)->required();
 }
 
 }  // namespace wmtp

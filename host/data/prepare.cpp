@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "data/corpus.hpp"
 #include "data/prepared_folder.hpp"
+#include "data/record_plan.hpp"
 #include "data/record_prepare.hpp"
 #include "data/step_count.hpp"
 #include "data/token_writer.hpp"

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "data/longest_record.hpp"
+
 namespace wmtp {
 namespace {
 
 using at::Tensor;
 
-constexpr int64_t length_step = 16;
 constexpr uint8_t prompt_kind = 1, answer_kind = 2;
 
 class RecordBatches final : public BatchSource {
@@ -74,7 +75,7 @@ class RecordBatches final : public BatchSource {
     int64_t longest = request_.heads + 1;  // so that every head has a source
     for (const int64_t record : found)
       if (record >= 0) longest = std::max<int64_t>(longest, records_.entries()[size_t(record)].length);
-    return std::min((longest + length_step - 1) / length_step * length_step, sequence_length_);
+    return batch_positions(longest, sequence_length_);
   }
 
   /// Head k's targets: those at position k or later, which have a source k before them.

@@ -4,16 +4,15 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "data/arithmetic.hpp"
 #include "data/corpus.hpp"
 #include "data/mix.hpp"
 #include "data/prepared_folder.hpp"
 #include "data/record_file.hpp"
+#include "data/record_plan.hpp"
 #include "data/records.hpp"
 #include "data/token_writer.hpp"
-#include "experiment/canonical.hpp"
 
 namespace wmtp {
 
@@ -23,45 +22,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Say = std::function<void(const std::string&)>;
 
-constexpr int format_version = 1;
 constexpr double tokenizer_text_bytes = 8 << 20;  // as much as train_bpe reads
 
-struct Plan {
-  RecordFiles files;
-  RecordNeeds needs;
-  fs::path folder;
-  fs::path tokenizer;   ///< empty for "byte"
-  fs::path arithmetic;  ///< empty without [data.arithmetic]
-};
-
-bool validates_by_problem(const Experiment& experiment) {
-  return experiment.validation.given && experiment.validation.files.empty();
-}
-
-Plan plan_of(const Experiment& experiment, const fs::path& cache) {
-  const DataConfig& data = experiment.data;
-  Plan plan;
-  plan.files = record_files(experiment);
-  plan.needs = {data.select == "correct", data.difficulty.given};
-  const RecordContent content = record_content(experiment, plan.files);
-  const auto short_hash = [](const std::string& text) { return sha256_of(text).substr(0, 16); };
-  const std::string format = "records " + std::to_string(format_version) + " ";
-  const std::string tokenizer =
-      format + data.tokenizer.kind + " " + std::to_string(data.tokenizer.vocab_size) + " " + content.tokenizer;
-  if (data.tokenizer.kind == "bpe") plan.tokenizer = cache / ("tokenizer-" + short_hash(tokenizer) + ".model");
-  if (data.arithmetic.given)
-    plan.arithmetic =
-        cache / ("arithmetic-" + short_hash(format + table_text(experiment, "data.arithmetic")) + ".jsonl");
-  std::string settings = tokenizer + " " + content.records + " " + data.prompt_template + " " +
-                         std::to_string(experiment.train.sequence_length);
-  for (const bool flag : {plan.needs.correct, plan.needs.difficulty, validates_by_problem(experiment),
-                          !experiment.validation.files.empty(), data.hold_out_problems})
-    settings += flag ? " 1" : " 0";
-  plan.folder = cache / short_hash(settings);
-  return plan;
-}
-
-void make_arithmetic(const Experiment& experiment, Plan& plan, const Say& say) {
+void make_arithmetic(const Experiment& experiment, RecordPlan& plan, const Say& say) {
   plan.files.train = {plan.arithmetic};
   if (fs::exists(plan.arithmetic)) return;
   say("making " + with_thousands(experiment.data.arithmetic.problems) + " problems of arithmetic");
@@ -79,7 +42,7 @@ void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
 }
 
 /// The records' texts as one file; of more than train_bpe reads an even part.
-fs::path write_texts(const Plan& plan, const std::string& prompt_template, const fs::path& folder) {
+fs::path write_texts(const RecordPlan& plan, const std::string& prompt_template, const fs::path& folder) {
   double bytes = 0;
   for (const auto& file : plan.files.train) bytes += static_cast<double>(fs::file_size(file));
   const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, bytes));
@@ -97,7 +60,7 @@ fs::path write_texts(const Plan& plan, const std::string& prompt_template, const
 
 class Builder {
  public:
-  Builder(const Experiment& experiment, const Plan& plan, const Tokenizer& tokenizer, const fs::path& folder)
+  Builder(const Experiment& experiment, const RecordPlan& plan, const Tokenizer& tokenizer, const fs::path& folder)
       : experiment_(experiment),
         plan_(plan),
         tokenizer_(tokenizer),
@@ -156,7 +119,7 @@ class Builder {
   }
 
   const Experiment& experiment_;
-  const Plan& plan_;
+  const RecordPlan& plan_;
   const Tokenizer& tokenizer_;
   TokenWriter ids_;
   SyncedFile index_;
@@ -164,7 +127,7 @@ class Builder {
   Counts counts_;
 };
 
-void build(const Experiment& experiment, const Plan& plan, const Say& say) {
+void build(const Experiment& experiment, const RecordPlan& plan, const Say& say) {
   TemporaryFolder temporary(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
   const fs::path model = temporary.path() / "tokenizer.model";
@@ -186,7 +149,7 @@ void build(const Experiment& experiment, const Plan& plan, const Say& say) {
   say("encoding the records of " + with_thousands(static_cast<int64_t>(plan.files.train.size())) + " files (" +
       human_bytes(bytes) + ")");
   Json prepared = Builder(experiment, plan, *tokenizer, temporary.path()).build();
-  prepared["format"] = format_version;
+  prepared["format"] = records_format;
   prepared["tokenizer"] = config.kind;
   prepared["vocab_size"] = tokenizer->vocab_size();
   prepared["dtype"] = id_dtype(tokenizer->vocab_size());
@@ -214,7 +177,7 @@ void tell(const Experiment& experiment, const Json& prepared, const Say& say) {
 }  // namespace
 
 void prepare_records(const Experiment& experiment, const fs::path& cache, const Say& say) {
-  Plan plan = plan_of(experiment, cache);
+  RecordPlan plan = record_plan(experiment, cache);
   if (!read_prepared(plan.folder)) {
     if (!plan.arithmetic.empty()) make_arithmetic(experiment, plan, say);
     build(experiment, plan, say);
@@ -222,10 +185,6 @@ void prepare_records(const Experiment& experiment, const fs::path& cache, const 
   const auto prepared = read_prepared(plan.folder);
   if (!prepared) throw Error(ExitStatus::data, plan.folder.string() + " was just prepared and is gone");
   tell(experiment, *prepared, say);
-}
-
-fs::path records_folder(const Experiment& experiment, const fs::path& cache) {
-  return plan_of(experiment, cache).folder;
 }
 
 void make_tokenizer(const TokenizerConfig& config, const fs::path& model,

@@ -24,9 +24,6 @@ namespace wmtp {
 void prepare_records(const Experiment& experiment, const std::filesystem::path& cache,
                      const std::function<void(const std::string&)>& say);
 
-/// Where prepare_records keeps them. [any rank]
-std::filesystem::path records_folder(const Experiment& experiment, const std::filesystem::path& cache);
-
 /// A tokenizer of `config.vocab_size` pieces into `model` unless it is there. `text`: makes the files to train on.
 void make_tokenizer(const TokenizerConfig& config, const std::filesystem::path& model,
                     const std::function<std::vector<std::filesystem::path>()>& text,

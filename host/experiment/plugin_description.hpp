@@ -28,6 +28,7 @@ struct PluginNeeds {
   std::vector<std::string> heads;  ///< value heads and their kinds: "return (linear)"
   bool pairs = false;              ///< a right and a wrong answer in neighbouring rows
   bool prompts = false;            ///< prompt tokens are targets too
+  std::string when = "";           ///< weightings are asked at "token", "before", "head" or "all"; empty for others
   bool operator==(const PluginNeeds&) const = default;
 };
 

@@ -63,17 +63,6 @@ void bind_option(const OptionSpec& option, const std::string& table, const Entry
     bound.bad.insert(table + "." + option.name);
 }
 
-// Integers stand for numbers in a description that went through JSON.
-OptionValues defaults_of(const PluginDescription& description) {
-  OptionValues defaults;
-  for (const OptionSpec& option : description.options) {
-    const auto* integer = std::get_if<int64_t>(&option.default_value);
-    const bool widened = integer && option.type == OptionSpec::Type::number;
-    defaults[option.name] = widened ? OptionValue(static_cast<double>(*integer)) : option.default_value;
-  }
-  return defaults;
-}
-
 const Node* table_in(const Node& document, const std::string& path) {
   const Node* node = &document;
   for (size_t from = 0; node && from <= path.size();) {
@@ -211,6 +200,17 @@ class PluginBinder {
 };
 
 }  // namespace
+
+// Integers stand for numbers in a description that went through JSON.
+OptionValues defaults_of(const PluginDescription& description) {
+  OptionValues defaults;
+  for (const OptionSpec& option : description.options) {
+    const auto* integer = std::get_if<int64_t>(&option.default_value);
+    const bool widened = integer && option.type == OptionSpec::Type::number;
+    defaults[option.name] = widened ? OptionValue(static_cast<double>(*integer)) : option.default_value;
+  }
+  return defaults;
+}
 
 std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
                                         Bound& bound, Diagnostics& diagnostics) {

@@ -14,4 +14,7 @@ namespace wmtp {
 std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
                                         Bound& bound, Diagnostics& diagnostics);
 
+/// Every option of a plugin at its default.
+OptionValues defaults_of(const PluginDescription& description);
+
 }  // namespace wmtp

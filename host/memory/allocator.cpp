@@ -9,7 +9,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -53,42 +52,42 @@ static_assert(sizeof(Header) <= header_bytes);
 
 thread_local MemoryCategory current_category = MemoryCategory::other;
 
-void raise_to(std::atomic<int64_t>& peak, int64_t value) {
-  int64_t seen = peak.load(std::memory_order_relaxed);
-  while (value > seen && !peak.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-  }
-}
+constexpr const char* no_phase = "other";
 
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t size) override {
     if (size == 0) return {nullptr, c10::Device(c10::DeviceType::CPU)};
+    const std::lock_guard lock(mutex_);
     Header* header = take(size);
     header->size = size;
     header->category = int(current_category);
     count(header->category, int64_t(size));
-    raise_to(largest_, int64_t(size));
+    usage_.largest_block = std::max(usage_.largest_block, int64_t(size));
     void* data = reinterpret_cast<char*>(header) + header_bytes;
     return {data, data, &CountingAllocator::release, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &CountingAllocator::release; }
   void copy_data(void* to, const void* from, size_t count) const override { std::memcpy(to, from, count); }
 
-  MemoryUsage usage() const {
-    MemoryUsage usage;
-    for (int i = 0; i < num_memory_categories; ++i) {
-      usage.live[i] = live_[i];
-      usage.peak[i] = peak_[i];
-    }
-    usage.live_total = live_total_;
-    usage.peak_total = peak_total_;
-    usage.largest_block = largest_;
-    return usage;
+  MemoryUsage usage() {
+    const std::lock_guard lock(mutex_);
+    return usage_;
   }
   void reset_peak() {
-    for (int i = 0; i < num_memory_categories; ++i) peak_[i] = live_[i].load();
-    peak_total_ = live_total_.load();
-    largest_ = 0;
+    const std::lock_guard lock(mutex_);
+    usage_.peak = usage_.live;
+    usage_.peak_total = usage_.live_total;
+    usage_.largest_block = 0;
+    usage_.phases.clear();
+    begin(std::string(phase_));
+  }
+  /// Gives the name of the phase before.
+  std::string enter(const std::string& phase) {
+    const std::lock_guard lock(mutex_);
+    std::string previous = phase_;
+    begin(phase);
+    return previous;
   }
 
   static CountingAllocator& instance() {
@@ -105,10 +104,9 @@ class CountingAllocator final : public c10::Allocator {
 
   Header* take(size_t size) {
     const SizeClass wanted = class_of(size);
-    const std::lock_guard lock(mutex_);
     if (Header* header = pop(wanted.index)) return header;
     const auto bytes = int64_t(header_bytes + wanted.capacity);
-    const int64_t limit = int64_t(most_held * double(peak_total_.load())) + always_held;
+    const int64_t limit = int64_t(most_held * double(usage_.peak_total)) + always_held;
     if (held_ + bytes > limit) {
       for (size_t larger = 1; larger <= lending_classes && wanted.index + larger < num_classes; ++larger)
         if (Header* header = pop(wanted.index + larger)) return header;
@@ -140,22 +138,37 @@ class CountingAllocator final : public c10::Allocator {
   }
 
   void give(Header* header) {
-    count(header->category, -int64_t(header->size));
     const std::lock_guard lock(mutex_);
+    usage_.live[size_t(header->category)] -= int64_t(header->size);
+    usage_.live_total -= int64_t(header->size);
     header->next = free_[header->index];
     free_[header->index] = header;
   }
 
   void count(int category, int64_t bytes) {
-    raise_to(peak_[category], live_[category] += bytes);
-    raise_to(peak_total_, live_total_ += bytes);
+    int64_t& live = usage_.live[size_t(category)];
+    live += bytes;
+    usage_.live_total += bytes;
+    int64_t& peak = usage_.peak[size_t(category)];
+    peak = std::max(peak, live);
+    usage_.peak_total = std::max(usage_.peak_total, usage_.live_total);
+    if (usage_.live_total > moment_->total) *moment_ = {usage_.live, usage_.live_total};
+  }
+
+  /// What is live as a phase begins or goes on is live in it.
+  void begin(const std::string& phase) {
+    const auto place = usage_.phases.try_emplace(phase).first;
+    phase_ = place->first;
+    moment_ = &place->second;
+    if (usage_.live_total > moment_->total) *moment_ = {usage_.live, usage_.live_total};
   }
 
   std::mutex mutex_;
   std::array<Header*, num_classes> free_{};
   int64_t held_ = 0;  ///< bytes of all blocks, in use or waiting
-  std::array<std::atomic<int64_t>, num_memory_categories> live_{}, peak_{};
-  std::atomic<int64_t> live_total_{0}, peak_total_{0}, largest_{0};
+  MemoryUsage usage_{.phases = {{no_phase, {}}}};
+  std::string phase_ = no_phase;
+  MemoryMoment* moment_ = &usage_.phases.begin()->second;  ///< of the phase
 };
 
 int64_t status_kib(const char* key) {
@@ -171,14 +184,11 @@ int64_t status_kib(const char* key) {
 
 }  // namespace
 
-const char* to_string(MemoryCategory category) {
-  constexpr const char* names[] = {"parameters", "gathered",      "gradients",  "optimizer", "activations",
-                                   "logits",     "communication", "checkpoint", "other"};
-  return names[int(category)];
-}
-
 MemoryScope::MemoryScope(MemoryCategory category) : previous_(current_category) { current_category = category; }
 MemoryScope::~MemoryScope() { current_category = previous_; }
+
+MemoryPhase::MemoryPhase(const std::string& name) : previous_(CountingAllocator::instance().enter(name)) {}
+MemoryPhase::~MemoryPhase() { CountingAllocator::instance().enter(previous_); }
 
 void install_allocator() {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);  // a large block that is given back leaves the process at once

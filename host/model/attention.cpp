@@ -10,6 +10,7 @@
 #include <cmath>
 #include <vector>
 
+#include "model/chunks.hpp"
 #include "model/kernels/tensors.hpp"
 
 namespace wmtp {
@@ -20,9 +21,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-constexpr int64_t queries_of_block = 128;
-/// Of one block's scores: 1 MB in bf16, which the next product finds in the cache.
-constexpr int64_t elements_of_block = int64_t{1} << 19;
 constexpr int64_t rows_of_task = 16;
 
 struct Shape {
@@ -60,7 +58,7 @@ struct Block {
 template <class Call>
 void for_each_block(const Shape& s, Call call) {
   const int64_t queries = std::min(queries_of_block, s.S);
-  const int64_t most = std::max<int64_t>(elements_of_block / (s.R * queries * s.S), at::get_num_threads());
+  const int64_t most = key_heads_of_block(s.R, s.S, at::get_num_threads());
   for (int64_t pair = 0; pair < s.pairs(); pair += most)
     for (int64_t query = 0; query < s.S; query += queries)
       call(Block{pair, std::min(most, s.pairs() - pair), query, std::min(queries, s.S - query)});

@@ -88,8 +88,6 @@ Tensor into_gradient(Tensor logits, const Tensor& targets, const Tensor& log_sum
 
 }  // namespace
 
-int64_t chunk_tokens(int64_t vocab_size) { return std::clamp<int64_t>((int64_t{4} << 20) / vocab_size, 256, 4096); }
-
 /// n tokens that are differentiated together.
 struct LinearCrossEntropy::Chunk {
   Tensor hidden, targets, logits, log_sum, coefficient;  // [n,D], [n], [n,V], [n] and [n]

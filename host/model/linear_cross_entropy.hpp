@@ -10,13 +10,10 @@
 
 #include <functional>
 
+#include "model/chunks.hpp"
 #include "model/weight_store.hpp"
 
 namespace wmtp {
-
-/// Tokens of a chunk: its logits take 16 MB in fp32 up to a vocabulary of 16,384. Never fewer than 256 tokens, since
-/// each chunk adds to the whole weight gradient: 131 tokens of 32,000 x 512 took 1.2 times the time in bf16.
-int64_t chunk_tokens(int64_t vocab_size);
 
 /// What is known of tokens besides their losses; only what is asked for is computed.
 struct ScoreRequest {

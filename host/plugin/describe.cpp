@@ -60,9 +60,26 @@ PluginNeeds plain(const Needs& needs) {
   return texts;
 }
 
+const char* to_text(When when) {
+  switch (when) {
+    case When::token:
+      return "token";
+    case When::before:
+      return "before";
+    case When::head:
+      return "head";
+    case When::all:
+      return "all";
+  }
+  return "";
+}
+
 template <class Pipeline>
 PluginNeeds needs_of(const std::string& name, const Pipeline& pipeline) {
-  return plain(guarded(name, "needs", [&] { return pipeline.needs(); }));
+  const Needs needs = guarded(name, "needs", [&] { return pipeline.needs(); });
+  PluginNeeds texts = plain(needs);
+  if constexpr (std::is_base_of_v<Weighting, Pipeline>) texts.when = to_text(needs.when);
+  return texts;
 }
 
 /// With the default options, where they say it.

@@ -95,11 +95,16 @@ PluginDescription description_from_json(const nlohmann::json& json) {
 }
 
 nlohmann::json to_json(const PluginNeeds& needs) {
-  return {{"reads", needs.reads}, {"heads", needs.heads}, {"pairs", needs.pairs}, {"prompts", needs.prompts}};
+  return {{"when", needs.when},
+          {"reads", needs.reads},
+          {"heads", needs.heads},
+          {"pairs", needs.pairs},
+          {"prompts", needs.prompts}};
 }
 
 PluginNeeds needs_from_json(const nlohmann::json& json) {
   PluginNeeds needs;
+  json.at("when").get_to(needs.when);
   json.at("reads").get_to(needs.reads);
   json.at("heads").get_to(needs.heads);
   json.at("pairs").get_to(needs.pairs);

@@ -124,6 +124,17 @@ PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inne
   return answer;
 }
 
+std::string ask_layouts(const PluginSetting& adapter, const std::string& questions) {
+  const bool is_file = !adapter.description.path.empty();
+  const FileStamp stamp = is_file ? check_library_file(adapter.description.path) : FileStamp{};
+  const ProbeCache cache(is_file ? ProbeCache::usual_file() : "", program_version());
+  if (const auto known = cache.find_answer(stamp, questions); known && known->is_array()) return known->dump();
+  const std::string where = is_file ? stamp.path.string() : adapter.description.name;
+  const nlohmann::json answer = ask_child(where, {"__layout", questions});
+  cache.keep_answer(stamp, questions, answer);
+  return answer.dump();
+}
+
 std::vector<PluginDescription> probe_built_in() {
   std::vector<PluginDescription> all;
 #ifdef WMTP_STATIC_PLUGINS

@@ -6,8 +6,8 @@
 // child   4. loads the engine, which refuses an entry of another fingerprint, with both, before any plugin code runs
 //         5. opens the library, creates one instance, asks for its options and needs, prints JSON
 // An experiment's own options are asked about in the same way: `wmtp-host __check SETTINGS` makes the plugin with them,
-// a wrapper over its inner one. A child that dies or exceeds the limit is a refused plugin: the reason names the signal
-// or the limit.
+// a wrapper over its inner one; and so is what an adapter puts beside a model: `wmtp-host __layout QUESTIONS`. A child
+// that dies or exceeds the limit is a refused plugin: the reason names the signal or the limit.
 #pragma once
 
 #include <chrono>
@@ -27,11 +27,15 @@ PluginDescription probe_plugin(const std::filesystem::path& file);
 /// the plugin fails in any other way.
 PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inner);
 
+/// The engine's answer (JSON) to `questions` about the parameters of models, in which `adapter` stands; cached. Throws
+/// Error(plugin) when the adapter fails.
+std::string ask_layouts(const PluginSetting& adapter, const std::string& questions);
+
 /// The plugins that are linked into the engine (the static build); empty in every other build. Not cached.
 std::vector<PluginDescription> probe_built_in();
 
 /// The child's side: prints the JSON that `answer` gives to `question` (a file, or settings); returns the exit code.
-/// Never throws. `answer` is the way into the engine (describe_with_engine, check_with_engine in run/job.hpp); the room
+/// Never throws. `answer` is the way into the engine (describe_with_engine and its neighbours in run/job.hpp); the room
 /// above hands it in.
 int probe_child_main(const std::string& question, const std::function<std::string(const std::string&)>& answer);
 

@@ -81,24 +81,37 @@ void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& descripti
   });
 }
 
-std::optional<PluginNeeds> ProbeCache::find_needs(const FileStamp& stamp, const std::string& question) const {
+std::optional<nlohmann::json> ProbeCache::find_answer(const FileStamp& stamp, const std::string& question) const {
   try {
     const nlohmann::json entries = read();
     const auto entry = entries.find(stamp.path.string());
     if (entry == entries.end() || entry->at("key") != key_of(stamp)) return std::nullopt;
-    return needs_from_json(entry->at("needs").at(sha256_of(question)));
+    return entry->at("answers").at(sha256_of(question));
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const {
+  replace([&](nlohmann::json& entries) {
+    nlohmann::json& entry = entries.at(stamp.path.string());
+    if (entry.at("key") != key_of(stamp)) return;
+    if (entry["answers"].size() >= most_questions) entry["answers"] = nlohmann::json::object();
+    entry["answers"][sha256_of(question)] = answer;
+  });
+}
+
+std::optional<PluginNeeds> ProbeCache::find_needs(const FileStamp& stamp, const std::string& question) const {
+  try {
+    const auto answer = find_answer(stamp, question);
+    return answer ? std::optional(needs_from_json(*answer)) : std::nullopt;
   } catch (const std::exception&) {
     return std::nullopt;
   }
 }
 
 void ProbeCache::keep_needs(const FileStamp& stamp, const std::string& question, const PluginNeeds& needs) const {
-  replace([&](nlohmann::json& entries) {
-    nlohmann::json& entry = entries.at(stamp.path.string());
-    if (entry.at("key") != key_of(stamp)) return;
-    if (entry["needs"].size() >= most_questions) entry["needs"] = nlohmann::json::object();
-    entry["needs"][sha256_of(question)] = to_json(needs);
-  });
+  keep_answer(stamp, question, to_json(needs));
 }
 
 }  // namespace wmtp

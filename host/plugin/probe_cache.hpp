@@ -29,6 +29,9 @@ class ProbeCache {
   /// description, and go with it; of each file a few dozen.
   std::optional<PluginNeeds> find_needs(const FileStamp& stamp, const std::string& question) const;
   void keep_needs(const FileStamp& stamp, const std::string& question, const PluginNeeds& needs) const;
+  /// The same for any other answer.
+  std::optional<nlohmann::json> find_answer(const FileStamp& stamp, const std::string& question) const;
+  void keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const;
 
  private:
   nlohmann::json read() const;

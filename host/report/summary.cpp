@@ -1,14 +1,20 @@
 // See summary.hpp.
 #include "report/summary.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <optional>
+#include <sstream>
 
 #include "base/text.hpp"
+#include "report/table.hpp"
 
 namespace wmtp {
 namespace {
+
+constexpr size_t phases_shown = 6;
 
 class Summary {
  public:
@@ -113,6 +119,41 @@ class Summary {
            << human_bytes(peaks[i][1].get<int64_t>());
     }
     out_ << " resident\n";
+    phases();
+  }
+
+  /// Of the rank that holds most: what was live when most was, phase by phase, the largest first.
+  void phases() {
+    const auto moments = rows(
+        "WITH moments AS (SELECT rank, phase, category, bytes, max(rowid) FROM memory "
+        "WHERE run_id = CAST(?1 AS INTEGER) AND phase NOT IN ('peak', 'live') GROUP BY rank, phase, category), "
+        "totals AS (SELECT rank, phase, bytes AS total FROM moments WHERE category = 'allocated') "
+        "SELECT m.phase, m.category, m.bytes, m.rank FROM moments AS m JOIN totals AS t USING (rank, phase) "
+        "WHERE m.rank = (SELECT rank FROM totals ORDER BY total DESC, rank LIMIT 1) ORDER BY t.total DESC, m.phase");
+    if (moments.empty()) return;
+    std::map<std::string, std::map<std::string, int64_t>> bytes;
+    std::map<std::string, int64_t> most;
+    std::vector<std::string> order;
+    for (const auto& row : moments) {
+      const auto phase = row[0].get<std::string>(), category = row[1].get<std::string>();
+      if (order.empty() || order.back() != phase) order.push_back(phase);
+      bytes[phase][category] = row[2].get<int64_t>();
+      most[category] = std::max(most[category], row[2].get<int64_t>());
+    }
+    Table table{{"MiB", "allocated"}, {}, false};
+    for (const char* category :
+         {"parameters", "gathered", "gradients", "optimizer", "activations", "logits", "communication", "other"})
+      if (most[category] > 0) table.columns.push_back(category);
+    if (order.size() > phases_shown) order.resize(phases_shown);
+    for (const std::string& phase : order) {
+      table.rows.push_back({phase});
+      for (size_t column = 1; column < table.columns.size(); ++column)
+        table.rows.back().push_back(std::round(double(bytes[phase][table.columns[column]]) / (1 << 20) * 10) / 10);
+    }
+    std::stringstream text;
+    print_text_table(text, table, 0);
+    out_ << "  tensors          of rank " << moments[0][3].get<int64_t>() << ", when most were live\n";
+    for (std::string line; std::getline(text, line);) out_ << "                   " << line << '\n';
   }
 
   void checkpoint() {

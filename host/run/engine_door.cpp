@@ -101,4 +101,8 @@ std::string check_with_engine(const std::string& settings) {
   return ask_engine<decltype(wmtp_engine_check)>("wmtp_engine_check", settings);
 }
 
+std::string layouts_with_engine(const std::string& questions) {
+  return ask_engine<decltype(wmtp_engine_layouts)>("wmtp_engine_layouts", questions);
+}
+
 }  // namespace wmtp

@@ -9,6 +9,7 @@
 
 #include "data/prepare.hpp"
 #include "plugin/describe.hpp"
+#include "run/describe_layout.hpp"
 #include "run/engine_abi.hpp"
 #include "run/run_experiment.hpp"
 #include "train/signals.hpp"
@@ -89,4 +90,8 @@ extern "C" int wmtp_engine_describe(const char* plugin_file, std::string* json_o
 
 extern "C" int wmtp_engine_check(const char* settings, std::string* json_or_error) {
   return wmtp::answer([&] { return wmtp::check_plugin_options(settings); }, json_or_error);
+}
+
+extern "C" int wmtp_engine_layouts(const char* questions, std::string* json_or_error) {
+  return wmtp::answer([&] { return wmtp::describe_layouts(questions); }, json_or_error);
 }

@@ -47,5 +47,7 @@ int run_prepare(const Job& job);
 std::string describe_with_engine(const std::string& plugin_file);
 /// Its way to a plugin's JSON answer to its options. Throws Error(plugin).
 std::string check_with_engine(const std::string& settings);
+/// Its way to the layouts of models, with their adapters. Throws Error(plugin).
+std::string layouts_with_engine(const std::string& questions);
 
 }  // namespace wmtp

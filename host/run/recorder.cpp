@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "experiment/canonical.hpp"
@@ -16,6 +17,8 @@
 
 namespace wmtp {
 namespace {
+
+using nlohmann::json;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -70,6 +73,30 @@ int64_t bytes_in(const std::filesystem::path& folder) {
   return bytes;
 }
 
+constexpr const char *peak_phase = "peak", *live_phase = "live";  // as db/README.md calls them
+
+json by_category(const std::array<int64_t, num_memory_categories>& bytes) {
+  json categories;
+  for (int i = 0; i < num_memory_categories; ++i) categories[to_string(MemoryCategory(i))] = bytes[size_t(i)];
+  return categories;
+}
+
+/// This rank's bytes: {phase: {category: bytes}}.
+std::string memory_report() {
+  const MemoryUsage usage = memory_usage();
+  json report;
+  for (const auto& [phase, moment] : usage.phases) {
+    report[phase] = by_category(moment.bytes);
+    report[phase]["allocated"] = moment.total;
+  }
+  report[live_phase] = by_category(usage.live);
+  report[peak_phase] = by_category(usage.peak);
+  report[peak_phase]["allocated"] = usage.peak_total;
+  report[peak_phase]["largest_block"] = usage.largest_block;
+  report[peak_phase]["resident"] = peak_resident_bytes();
+  return report.dump();
+}
+
 /// Tells the launcher which row to close should this rank die.
 void announce_run(int64_t run_id) {
   if (const char* file = std::getenv(run_id_file_variable)) std::ofstream(file) << run_id << "\n";
@@ -79,6 +106,7 @@ void announce_run(int64_t run_id) {
 
 Recorder::Recorder(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run)
     : session_(session), experiment_(experiment) {
+  reset_memory_peak();  // this process may have run a stage before
   if (session.is_rank0()) {
     log_ = std::make_unique<RunLog>(session.job().database, run_start(session, experiment, identity, parent_run));
     lock_ = std::make_unique<RunLock>(log_->run_folder());
@@ -134,21 +162,20 @@ void Recorder::event(const std::string& level, const std::string& kind, int64_t 
 }
 
 void Recorder::memory(int64_t step) {
-  const MemoryUsage usage = memory_usage();
-  std::vector<double> mine;
-  for (const int64_t bytes : usage.peak) mine.push_back(double(bytes));
-  for (const int64_t bytes : {usage.peak_total, usage.largest_block, peak_resident_bytes()})
-    mine.push_back(double(bytes));
-  const at::Tensor all = session_.channels().all(at::tensor(mine, at::kDouble), "reporting memory").contiguous();
+  const auto reports = session_.peers().collect("reporting memory", memory_report());
   if (!log_) return;
   std::vector<MemoryRecord> records;
   for (int rank = 0; rank < session_.size(); ++rank) {
-    const double* bytes = all[rank].const_data_ptr<double>();
-    for (int i = 0; i < num_memory_categories; ++i)
-      records.push_back({rank, step, "peak", to_string(MemoryCategory(i)), int64_t(bytes[i])});
-    const char* others[] = {"allocated", "largest_block", "resident"};
-    for (int i = 0; i < 3; ++i)
-      records.push_back({rank, step, "peak", others[i], int64_t(bytes[num_memory_categories + i])});
+    const json report = json::parse(reports[size_t(rank)]);
+    for (const auto& [phase, bytes] : report.items()) {
+      if (bytes.contains("allocated") && phase != peak_phase) {
+        int64_t& told = told_[{rank, phase}];
+        if (bytes["allocated"] == told) continue;
+        told = bytes["allocated"];
+      }
+      for (const auto& [category, count] : bytes.items())
+        records.push_back({rank, step, phase, category, count.get<int64_t>()});
+    }
   }
   log_->memory(records);
 }

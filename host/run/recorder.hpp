@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "checkpoint/state_saver.hpp"
 #include "log/run_log.hpp"
@@ -32,7 +33,8 @@ class Recorder {
   /// What became of a save that was not the last.
   void saved(const SaveOutcome& outcome);
   void event(const std::string& level, const std::string& kind, int64_t step, const std::string& message);
-  /// Peaks of every rank by category, and resident memory. [all ranks, collective]
+  /// Of every rank since the run began: the moment of each phase at which most was live, unless it was told before; the
+  /// highest of each category by itself, resident memory; and what is live now. [all ranks, collective]
   void memory(int64_t step);
   /// Writes the last column of the run's row, and the summary.
   void end(ExitStatus status);
@@ -44,6 +46,7 @@ class Recorder {
   std::unique_ptr<RunLock> lock_;
   std::unique_ptr<Progress> progress_;
   std::filesystem::path run_folder_;
+  std::map<std::pair<int, std::string>, int64_t> told_;  ///< most live bytes, by rank and phase
 };
 
 }  // namespace wmtp

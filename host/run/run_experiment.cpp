@@ -10,6 +10,7 @@
 #include "checkpoint/state_saver.hpp"
 #include "checkpoint/training_state.hpp"
 #include "data/step_count.hpp"
+#include "memory/allocator.hpp"
 #include "run/assembly.hpp"
 #include "run/identity.hpp"
 #include "run/recorder.hpp"
@@ -74,6 +75,7 @@ class Run {
 
   /// A checkpoint that cannot be written costs the checkpoint, not the run, unless it is the last.
   void save(bool last) {
+    const MemoryPhase phase("checkpoint");
     end_save();
     const int64_t step = trainer().state().step;
     if (saved_at_ == step) return;
@@ -87,6 +89,7 @@ class Run {
   }
 
   void publish_model() {
+    const MemoryPhase phase("checkpoint");
     const int64_t step = trainer().state().step;
     if (adapter_stands_alone(assembly_.model()))
       save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash,
@@ -100,6 +103,7 @@ class Run {
   std::optional<ExitStatus> after_step(const StepReport& report) {
     recorder_.step(report);
     note(saver_.take());
+    if (report.memory_grew) recorder_.memory(report.step);
     if (report.overflowed) {
       recorder_.event("info", "overflow", report.step,
                       "step " + std::to_string(report.step) + " skipped: " + report.skipped);
@@ -209,10 +213,12 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
   Recorder recorder(session, experiment, identity, from.run_id);
   ExitStatus status = ExitStatus::bug;
   try {
+    std::optional<MemoryPhase> phase(std::in_place, "start");
     Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.say(text); });
     // After this line no rank may change the plugins, the data or the shape of the model.
     Run run(session, experiment, identity, assembly, recorder);
     if (resume) run.load(from.folder);
+    phase.reset();
     status = train(run, assembly);
     recorder.memory(assembly.trainer().state().step);
   } catch (const Error& error) {

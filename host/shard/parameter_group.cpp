@@ -6,14 +6,12 @@
 
 #include "memory/allocator.hpp"
 #include "model/kernels/tensors.hpp"
+#include "shard/alignment.hpp"
 
 namespace wmtp {
 namespace {
 
 using at::Tensor;
-constexpr int64_t alignment = 64;  // elements: 256 bytes in fp32, 128 in bf16
-
-int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 /// sum (fp32, contiguous) = value, or += value.
 void accumulate(Tensor& sum, const Tensor& value, bool first) {

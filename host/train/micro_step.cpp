@@ -56,11 +56,14 @@ void MicroStep::run(const MicroBatch& micro, int64_t number, const StepCounts& c
   micro_ = &micro;
   const Pass pass{true, config_.seed, number, micro.batch.sequence};
   std::vector<Kept> frame;
+  std::optional<MemoryPhase> phase(std::in_place, "forward");
   const Tensor trunk = forward_trunk(pass, &frame);
   Tensor d_trunk = at::zeros_like(trunk);
   {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
+    phase.reset();
     if (!model_.value_heads().empty()) {
+      const MemoryPhase value_heads("value_heads");
       value_loss_.differentiate(micro, trunk, d_trunk, totals);
       reduce(model_.unit("value_heads"), last);
     }
@@ -69,6 +72,7 @@ void MicroStep::run(const MicroBatch& micro, int64_t number, const StepCounts& c
       run_heads(trunk, d_trunk, pass, last);
     }
   }
+  phase.emplace("backward");
   reduce(model_.unit("norm"), last);
   backward_trunk(frame, std::move(d_trunk), pass, last);
   if (ShardUnit* adapter = model_.adapter_unit()) {
@@ -121,10 +125,12 @@ void MicroStep::backward_trunk(std::vector<Kept>& frame, Tensor d_output, const 
 }
 
 void MicroStep::run_heads(const Tensor& trunk, Tensor& d_trunk, const Pass& pass, bool last) {
+  const MemoryPhase weights("weights");
   token_loss_->weigh_before_the_heads();
   const Gathered output(model_.unit("output"), &model_.unit(head_block_name(model_.config(), 1)));
   token_loss_->weigh_all([&](int64_t head) { return hidden_of(head, trunk, pass); });
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
+    const MemoryPhase phase("head_" + std::to_string(k));
     ShardUnit& unit = model_.unit(head_block_name(model_.config(), k));
     {
       const Gathered block(unit,

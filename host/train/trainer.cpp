@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/step_count.hpp"
+#include "memory/allocator.hpp"
 #include "train/schedule.hpp"
 #include "train/signals.hpp"
 
@@ -94,14 +95,17 @@ StepReport Trainer::step() {
     FrozenSignals::Signals signals;
     for (size_t f = 0; f < frozen_.size(); ++f) {
       const size_t place = i * frozen_.size() + f;
+      const MemoryPhase phase("frozen_models");
       signals.merge(lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : std::move(*kept[place]));
     }
     host_step_.begin_micro_batch(micros[i], std::move(signals));
     micro_step_.run(micros[i], number, counts, i + 1 == micros.size(), totals);
   }
+  std::optional<MemoryPhase> phase(std::in_place, "optimizer");
   totals.add("norm/squared", optimizer_.squared_norm());
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
   totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
+  totals.add("memory/grew", memory_watch_.grew() ? 1.0 : 0.0);
   const double waited_before = waited_seconds();
   totals.add("waited", waited_before - waited + waited_after_);
   totals.exchange(channels_);
@@ -114,6 +118,7 @@ StepReport Trainer::step() {
   report.loss = totals.sum("loss");
   report.stop = totals.sum("stop") > 0;
   report.save = totals.sum("save") > 0;
+  report.memory_grew = totals.sum("memory/grew") > 0;
   const double norm = std::sqrt(totals.sum("norm/squared")) / scale;
   judge(norm, report);
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
@@ -126,6 +131,7 @@ StepReport Trainer::step() {
   } else {
     optimizer_.drop_gradients();
   }
+  phase.reset();
   state_.step = number;
   state_.drawn += sequences_per_step(experiment_.train, channels_.size());
   state_.tokens += counts.tokens;
@@ -195,6 +201,7 @@ void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t
 
 std::map<std::string, double> Trainer::validate() {
   if (!validation_) return {};
+  const MemoryPhase phase("validation");
   return validation_->run(state_.step, state_.pipeline);
 }
 

@@ -15,6 +15,7 @@
 
 #include "data/batches.hpp"
 #include "experiment/experiment.hpp"
+#include "memory/watch.hpp"
 #include "shard/sharded_model.hpp"
 #include "shard/sharded_optimizer.hpp"
 #include "train/frozen_signals.hpp"
@@ -37,6 +38,7 @@ struct StepReport {
   std::vector<int64_t> sequences;         ///< of the step, on this rank: for the event of a skip
   bool stop = false;                      ///< some rank was asked to stop
   bool save = false;                      ///< some rank wants a save after this step
+  bool memory_grew = false;               ///< some rank needs more than before: worth a row in the log
 };
 
 /// All that changes from step to step and is not a parameter.
@@ -101,6 +103,7 @@ class Trainer {
   MicroStep micro_step_;
   double waited_after_ = 0;  ///< seconds in the last step's exchange
   std::optional<Validation> validation_;
+  MemoryWatch memory_watch_;
 };
 
 }  // namespace wmtp

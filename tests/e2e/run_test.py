@@ -48,6 +48,31 @@ def test_a_run_leaves_its_row_metrics_memory_and_model(place):
     assert (shape["dim"], shape["n_layers"], shape["n_future_tokens"]) == (64, 5, 4)
 
 
+def test_the_log_says_what_memory_was_used_for_in_each_phase(place):
+    # So many logits that a head's peak is where they are.
+    place.run(train__steps=24, train__batch_size=8, checkpoint__every_steps=12, model__future_tokens=2,
+              model__vocab_size=4096, data={"kind": "random"})
+    log = place.log
+    rows = log.query("SELECT * FROM memory WHERE run_id = 1")
+    assert {row["rank"] for row in rows} == {0, 1}
+    phases = {row["phase"] for row in rows}
+    assert {"start", "forward", "head_1", "head_2", "backward", "optimizer", "checkpoint", "live", "peak"} <= phases
+    moments = {}
+    for row in rows:
+        if row["phase"] not in ("live", "peak"):
+            moments.setdefault((row["rank"], row["step"], row["phase"]), {})[row["category"]] = row["bytes"]
+    for place_, parts in moments.items():
+        assert sum(parts.values()) == 2 * parts["allocated"], place_
+    peaks = {row["category"]: row for row in log.query("SELECT * FROM v_memory_peak WHERE rank = 0")}
+    elements = sum(t.numel() for t in model_tensors(log.folder()).values())
+    assert 8 * elements / 2 <= peaks["optimizer"]["bytes"] < 1.02 * 8 * elements / 2  # two moments, half of each
+    assert peaks["logits"]["phase"].startswith("head_") and peaks["logits"]["step"] >= 1
+    most = max(parts["allocated"] for (rank, _, _), parts in moments.items() if rank == 0)
+    assert peaks["allocated"]["bytes"] == most <= peaks["resident"]["bytes"]
+    # When Gloo copies is chance, so a phase may still grow a few times after the first step.
+    assert len({row["step"] for row in rows}) <= 12, "a steady run writes few rows, whatever its number of steps"
+
+
 def test_the_loss_falls_on_data_that_can_be_learnt(place):
     place.tokens(windows=400)
     place.run(train__steps=100, optimizer__lr=3e-3)

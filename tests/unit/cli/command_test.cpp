@@ -113,7 +113,7 @@ TEST_F(CommandTest, NamesTheNearestOption) {
 }
 
 TEST_F(CommandTest, RefusesWhatIsAnnouncedButNotThere) {
-  for (const char* words : {"plan a.toml", "plan run", "export 3 --to csv", "doctor", "ui", "runs compare 1 2",
+  for (const char* words : {"export 3 --to csv", "doctor", "ui", "runs compare 1 2",
                             "runs snapshot copy.db", "plugins check x.so", "checkpoint export x --to hf"}) {
     const auto refused = host(words);
     EXPECT_EQ(refused.code, 2) << words;

@@ -50,6 +50,16 @@ class RunsTest : public ::testing::Test {
     log.memory({{0, 20, "peak", "resident", 512 << 20},
                 {1, 20, "peak", "resident", 256 << 20},
                 {0, 20, "peak", "parameters", 99 << 20}});
+    const auto moment = [&](int rank, int64_t step, const char* phase, int64_t parameters, int64_t activations) {
+      log.memory({{rank, step, phase, "parameters", parameters << 20},
+                  {rank, step, phase, "activations", activations << 20},
+                  {rank, step, phase, "logits", 0},
+                  {rank, step, phase, "allocated", (parameters + activations) << 20}});
+    };
+    moment(0, 1, "forward", 40, 20);
+    moment(1, 1, "forward", 40, 10);
+    moment(0, 1, "backward", 40, 30);
+    moment(0, 20, "backward", 35, 64);
     log.checkpoint(10, "runs/1-rho1/step-000010", 1 << 20, "kept");
     log.checkpoint(20, "runs/1-rho1/model", 1 << 20, "kept");
     log.checkpoint(10, "runs/1-rho1/step-000010", 1 << 20, "deleted");
@@ -145,6 +155,28 @@ TEST_F(RunsTest, TheSummaryTellsLossesSelectionSpeedMemoryAndWhatIsNext) {
         "runs/1-rho1/model (1.0 MiB)", "wmtp-host runs show 1", "wmtp-host sql \""}) {
     EXPECT_TRUE(holds(out.str(), part)) << part << '\n' << out.str();
   }
+}
+
+TEST_F(RunsTest, TheSummaryShowsTheLargestRanksTensorsPhaseByPhase) {
+  rho1_run();
+  std::ostringstream out;
+  run_summary(out, LogReader(file_), 1);
+  EXPECT_TRUE(holds(out.str(),
+                    "tensors          of rank 0, when most were live\n"
+                    "                   MiB       allocated  parameters  activations\n"
+                    "                   backward         99          35           64\n"
+                    "                   forward          60          40           20\n"))
+      << out.str();
+}
+
+TEST_F(RunsTest, ThePeakOfACategoryNamesItsPhase) {
+  rho1_run();
+  const auto rows =
+      LogReader(file_)
+          .query("SELECT bytes, phase, step FROM v_memory_peak WHERE rank = 0 AND category = ?1 ", {"activations"}, 10)
+          .rows;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0], (std::vector<nlohmann::json>{64 << 20, "backward", 20}));
 }
 
 TEST_F(RunsTest, TheSummaryLeavesOutWhatWasNotMeasured) {

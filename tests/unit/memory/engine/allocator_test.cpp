@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <thread>
+
+#include "memory/watch.hpp"
 
 namespace wmtp {
 namespace {
@@ -88,6 +91,79 @@ TEST_F(Allocator, PeaksAreOfEachCategoryByItselfAndOfTheSum) {
   EXPECT_EQ(usage.peak_total - start_.live_total, 3 * megabyte) << "they were never live together";
   reset_memory_peak();
   EXPECT_EQ(memory_usage().peak_total, memory_usage().live_total);
+}
+
+TEST_F(Allocator, APhaseKeepsTheMomentAtWhichMostWasLiveAndWhatItWas) {
+  const auto make = [](MemoryCategory category, int64_t size) {
+    const MemoryScope scope(category);
+    return bytes(size);
+  };
+  {
+    const MemoryPhase phase("forward");
+    at::Tensor kept = make(MemoryCategory::activations, 3 * megabyte);
+    make(MemoryCategory::logits, 2 * megabyte);  // freed at once: 5 MB is the most
+    kept.reset();
+    const at::Tensor later = make(MemoryCategory::logits, 4 * megabyte);  // its own highest, but not at the moment
+  }
+  const MemoryMoment moment = memory_usage().phases.at("forward");
+  EXPECT_EQ(moment.total - start_.live_total, 5 * megabyte);
+  EXPECT_EQ(moment.bytes[int(MemoryCategory::activations)] - start_.live[int(MemoryCategory::activations)],
+            3 * megabyte);
+  EXPECT_EQ(moment.bytes[int(MemoryCategory::logits)] - start_.live[int(MemoryCategory::logits)], 2 * megabyte);
+  EXPECT_EQ(std::accumulate(moment.bytes.begin(), moment.bytes.end(), int64_t{0}), moment.total);
+}
+
+TEST_F(Allocator, WhatAPhaseFindsCountsInIt) {
+  at::Tensor found = bytes(3 * megabyte);
+  {
+    const MemoryPhase phase("optimizer");
+    found.reset();
+  }
+  EXPECT_EQ(memory_usage().phases.at("optimizer").total - start_.live_total, 3 * megabyte);
+}
+
+TEST_F(Allocator, APhaseGoesOnAfterOneWithinIt) {
+  const auto most = [&](const char* phase) { return memory_usage().phases.at(phase).total - start_.live_total; };
+  const MemoryPhase outer("outer");
+  at::Tensor left;
+  {
+    const MemoryPhase inner("inner");
+    left = bytes(2 * megabyte);
+    bytes(3 * megabyte);
+  }
+  EXPECT_EQ(most("inner"), 5 * megabyte);
+  EXPECT_EQ(most("outer"), 2 * megabyte) << "what the inner phase left, not what it used";
+  bytes(4 * megabyte);
+  EXPECT_EQ(most("outer"), 6 * megabyte);
+}
+
+TEST_F(Allocator, WhatAnotherThreadAllocatesCountsToThePhase) {
+  const MemoryPhase phase("waiting");
+  std::thread([] { bytes(7 * megabyte); }).join();
+  EXPECT_EQ(memory_usage().phases.at("waiting").total - start_.live_total, 7 * megabyte);
+}
+
+TEST_F(Allocator, AResetForgetsPhasesButTheOneThatIs) {
+  { const MemoryPhase past("past"); }
+  const MemoryPhase present("present");
+  bytes(megabyte);
+  reset_memory_peak();
+  const MemoryUsage usage = memory_usage();
+  ASSERT_EQ(usage.phases.size(), 1u);
+  EXPECT_EQ(usage.phases.at("present").total, usage.live_total);
+}
+
+TEST_F(Allocator, AWatchTellsGrowthOnceAndNothingSmall) {
+  MemoryWatch watch;
+  const MemoryPhase phase("watched");
+  const at::Tensor base = bytes(100 * megabyte);
+  EXPECT_TRUE(watch.grew());
+  EXPECT_FALSE(watch.grew());
+  bytes(4 * megabyte);
+  EXPECT_FALSE(watch.grew());
+  bytes(20 * megabyte);
+  EXPECT_TRUE(watch.grew());
+  EXPECT_FALSE(watch.grew());
 }
 
 TEST_F(Allocator, TheLargestBlockIsTheLargestRequestSinceTheReset) {

@@ -1,0 +1,225 @@
+// `plan FILE`: what an experiment would take, without training: stages, parameters, memory on each rank, tokens, disk.
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "experiment/load.hpp"
+#include "plan/experiment_plan.hpp"
+#include "plan/memory.hpp"
+#include "plugin/catalog.hpp"
+#include "report/table.hpp"
+#include "run/stages.hpp"
+
+namespace wmtp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string file;
+  std::vector<std::string> overrides;
+  int64_t nproc = 0;  ///< 0: not given
+  bool json = false;
+};
+
+struct PlannedStage {
+  std::string tables, file;
+  std::string state;  ///< what would become of it
+};
+
+/// Stages, deepest first, each once.
+class StageStates {
+ public:
+  StageStates(const Catalog& catalog, const std::filesystem::path& database)
+      : database_(database), hashes_(catalog, database) {}
+
+  std::vector<PlannedStage> of(const Experiment& experiment) {
+    add(experiment);
+    return std::move(stages_);
+  }
+
+ private:
+  void add(const Experiment& experiment) {
+    for (const NamedStage& named : named_stages(experiment)) {
+      const PlannedStage stage{tables_text(named), named.experiment->file.filename().string(),
+                               state_of(*named.experiment)};
+      if (!stage.state.starts_with("run ")) add(*named.experiment);
+      const auto same = [&](const PlannedStage& other) { return other.file == stage.file; };
+      if (std::none_of(stages_.begin(), stages_.end(), same)) stages_.push_back(stage);
+    }
+  }
+
+  std::string state_of(const Experiment& stage) {
+    try {
+      const auto runs = LogReader(database_).finished_with_hash(hashes_.of(stage));
+      if (runs.empty()) return "would run first, the log has no finished run of it";
+      return "run " + std::to_string(runs.front().id) + " of the log would be reused";
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::data) throw;
+      return std::string("would run first, but: ") + error.what();
+    }
+  }
+
+  const std::filesystem::path& database_;
+  ExperimentHashes hashes_;
+  std::vector<PlannedStage> stages_;
+};
+
+struct Answer {
+  const Experiment& experiment;
+  const ExperimentPlan& plan;
+  const std::vector<PlannedStage>& stages;
+};
+
+Json to_json(const MemoryMoment& moment) {
+  Json bytes;
+  for (int i = 0; i < num_memory_categories; ++i) bytes[to_string(MemoryCategory(i))] = moment.bytes[size_t(i)];
+  bytes["allocated"] = moment.total;
+  return bytes;
+}
+
+void print_json(const Answer& answer) {
+  const ExperimentPlan& plan = answer.plan;
+  Json json{{"name", answer.experiment.name},
+            {"ranks", answer.experiment.parallel.processes},
+            {"precision", to_string(answer.experiment.parallel.precision)},
+            {"parameters", plan.parameters},
+            {"trained", plan.trained},
+            {"frozen", plan.frozen},
+            {"tokens_a_step", plan.data.tokens_a_step},
+            {"steps", plan.data.steps ? Json(*plan.data.steps) : Json()},
+            {"positions", plan.data.positions},
+            {"longest_is_known", plan.data.longest_is_known},
+            {"training_state_bytes", plan.training_state_bytes},
+            {"model_bytes", plan.model_bytes},
+            {"stages", Json::array()},
+            {"memory", Json::array()}};
+  for (const PlannedStage& stage : answer.stages)
+    json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", stage.state}});
+  for (const PlannedVariant& variant : plan.variants) {
+    const auto most = highest(variant.phases);
+    Json phases;
+    for (const auto& [phase, moment] : variant.phases) phases[phase] = to_json(moment);
+    json["memory"].push_back({{"adapter", variant.adapter},
+                              {"strategy", to_string(variant.strategy)},
+                              {"this_one", variant.is_this_one},
+                              {"phase", most->first},
+                              {"bytes", to_json(most->second)},
+                              {"phases", phases}});
+  }
+  std::cout << json.dump(1) << '\n';
+}
+
+/// In the unit that the largest fits.
+struct Unit {
+  const char* name;
+  double bytes;
+};
+Unit unit_of(int64_t largest) { return largest < (int64_t{10} << 30) ? Unit{"MiB", 1 << 20} : Unit{"GiB", 1 << 30}; }
+
+void print_memory(const std::vector<PlannedVariant>& variants) {
+  MemoryMoment most;
+  for (const PlannedVariant& variant : variants) {
+    const MemoryMoment& peak = highest(variant.phases)->second;
+    for (size_t i = 0; i < peak.bytes.size(); ++i) most.bytes[i] = std::max(most.bytes[i], peak.bytes[i]);
+    most.total = std::max(most.total, peak.total);
+  }
+  const Unit unit = unit_of(most.total);
+  Table table{{"strategy", "adapter", "peak in", unit.name}, {}, false};
+  for (int i = 0; i < num_memory_categories; ++i)
+    if (most.bytes[size_t(i)] > 0) table.columns.push_back(to_string(MemoryCategory(i)));
+  const auto shown_bytes = [&](int64_t bytes) { return std::round(double(bytes) / unit.bytes * 100) / 100; };
+  for (const PlannedVariant& variant : variants) {
+    const auto peak = highest(variant.phases);
+    std::vector<nlohmann::json> row{std::string(to_string(variant.strategy)) + (variant.is_this_one ? " *" : ""),
+                                    variant.adapter, peak->first, shown_bytes(peak->second.total)};
+    for (int i = 0; i < num_memory_categories; ++i)
+      if (most.bytes[size_t(i)] > 0) row.push_back(shown_bytes(peak->second.bytes[size_t(i)]));
+    table.rows.push_back(std::move(row));
+  }
+  std::cout << "\ntensors on each rank when most are live, " << unit.name << " (* this experiment)\n";
+  print_table(std::cout, table, TableFormat::text);
+  std::cout
+      << "\nCounted are tensors: weights, gradients, optimizer state, activations, logits, buffers of the exchange.\n"
+         "Not counted: the process itself (libraries, threads, connections), memory kept for reuse, what plugins\n"
+         "make for themselves.\n";
+}
+
+std::string checkpointing_text(double share) { return share == 0 ? "none" : share == 1 ? "full" : shown(share); }
+
+void print_text(const Answer& answer) {
+  const Experiment& e = answer.experiment;
+  const ExperimentPlan& plan = answer.plan;
+  std::cout << e.name << ": pipeline " << e.pipeline.plugin << ", adapter " << e.adapter.plugin << ", "
+            << e.parallel.processes << (e.parallel.processes == 1 ? " rank" : " ranks") << ", "
+            << to_string(e.parallel.precision) << ", activation checkpointing "
+            << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
+  std::cout << "  parameters  " << with_thousands(plan.parameters) << ", of which " << with_thousands(plan.trained)
+            << " are trained\n";
+  for (const auto& [table, parameters] : plan.frozen)
+    std::cout << "  " << table << std::string(12 - table.size(), ' ') << with_thousands(parameters)
+              << " parameters, frozen\n";
+  std::cout << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "as many as the data give")
+            << " of " << with_thousands(plan.data.tokens_a_step) << " tokens";
+  if (e.data.kind == "records") std::cout << ", padding included";
+  if (plan.data.steps) std::cout << ": " << with_thousands(*plan.data.steps * plan.data.tokens_a_step);
+  std::cout << '\n';
+  if (!plan.data.steps)
+    std::cout << "              (" << e.train.epochs
+              << " epochs; only prepared data tell how long they are: wmtp-host data prepare)\n";
+  if (!plan.data.longest_is_known)
+    std::cout << "  sequences   counted as long as train.sequence_length; the records may be shorter, which is known\n"
+                 "              after wmtp-host data prepare\n";
+  else if (plan.data.positions != e.train.sequence_length)
+    std::cout << "  sequences   at most " << plan.data.positions << " positions, as the longest record\n";
+  std::cout << "  disk        " << human_bytes(plan.training_state_bytes) << " for each checkpoint to resume from ("
+            << e.checkpoint.keep << " are kept), " << human_bytes(plan.model_bytes) << " for the model at the end\n";
+  for (const PlannedStage& stage : answer.stages)
+    std::cout << "  stage       " << stage.tables << ": " << stage.file << " " << stage.state << '\n';
+  print_memory(plan.variants);
+}
+
+int plan(const Options& options, const GlobalOptions& globals) {
+  const Catalog catalog(globals.plugin_folders);
+  auto overrides = options.overrides;
+  if (options.nproc > 0) overrides.push_back("parallel.processes=" + std::to_string(options.nproc));
+  const Experiment experiment = load_experiment(load_request(catalog, options.file, overrides));
+  const auto database = globals.database_or(experiment.log.database);
+  const ExperimentPlan plan = plan_experiment(experiment, catalog, database.parent_path() / "cache");
+  const auto stages = StageStates(catalog, database).of(experiment);
+  const Answer answer{experiment, plan, stages};
+  if (options.json)
+    print_json(answer);
+  else
+    print_text(answer);
+  return 0;
+}
+
+}  // namespace
+
+void add_plan(CommandLine& line) {
+  const auto options = std::make_shared<Options>();
+  auto& plan_command = line.add("plan",
+                                "tell what an experiment would take: stages, parameters, memory, tokens, disk\n\n"
+                                "Nothing is trained, and no tensor is made: a model of any size is planned at once.\n\n"
+                                "examples:\n"
+                                "  wmtp-host plan experiments/rho1.toml\n"
+                                "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
+                                "  wmtp-host plan experiments/lora.toml --json\n",
+                                [options](const GlobalOptions& globals) { return plan(*options, globals); });
+  plan_command.add_option("FILE", options->file, "the experiment's TOML file")->required();
+  plan_command.add_option("--set", options->overrides, "another value for a key, as in TOML; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  plan_command.add_option("--nproc", options->nproc, "processes, in place of [parallel] processes")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+  plan_command.add_flag("--json", options->json, "as JSON, every phase of every strategy");
+}
+
+}  // namespace wmtp

@@ -1,0 +1,43 @@
+#include "data/longest_record.hpp"
+
+#include "data/prepared_folder.hpp"
+#include "data/record_plan.hpp"
+#include "data/record_selection.hpp"
+#include "data/records.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr uintmax_t most_bytes_read = uintmax_t{256} << 20;
+
+uintmax_t bytes_of(const std::vector<std::filesystem::path>& files) {
+  uintmax_t bytes = 0;
+  for (const auto& file : files) bytes += std::filesystem::file_size(file);
+  return bytes;
+}
+
+/// Whether anything is drawn from a bin, at any time of the run.
+bool is_drawn(const DifficultyConfig& difficulty, size_t bin) {
+  if (!difficulty.given) return true;
+  return difficulty.weights.at(bin) > 0 || difficulty.end_weights.at(bin) > 0;
+}
+
+}  // namespace
+
+std::optional<int64_t> longest_record(const Experiment& experiment, const std::filesystem::path& cache, bool pairs) {
+  if (bytes_of(record_files(experiment).train) > most_bytes_read) return std::nullopt;
+  const auto folder = records_folder(experiment, cache);
+  const auto prepared = read_prepared(folder);
+  if (!prepared || prepared->at("files").at(Records::index_name).get<uintmax_t>() > most_bytes_read)
+    return std::nullopt;
+  const Records records(folder, prepared->at("dtype") == "uint32", prepared->at("vocab_size").get<int64_t>());
+  int64_t longest = 0;
+  const RecordSelection selection = select_records(experiment, records, RecordPart::train, pairs);
+  for (size_t bin = 0; bin < selection.records.size(); ++bin)
+    if (is_drawn(experiment.data.difficulty, bin))
+      for (const int64_t record : selection.records[bin])
+        longest = std::max<int64_t>(longest, records.entries()[size_t(record)].length);
+  return longest;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,133 @@
+#include "plan/block.hpp"
+
+#include <algorithm>
+
+#include "model/chunks.hpp"
+
+namespace wmtp {
+namespace {
+
+enum Slots { wq, wk, wv, wo, w1, w2, w3 };  // as block_slots of model/layout.hpp
+
+}  // namespace
+
+PlannedBlock::PlannedBlock(Ledger& ledger, const BlockSizes& sizes, const PlannedUnit& unit)
+    : ledger_(ledger),
+      s_(sizes),
+      unit_(unit),
+      ND_(s_.tokens() * s_.dim * s_.element),
+      NK_(s_.tokens() * s_.kv_heads * s_.head_dim * s_.element),
+      NF_(s_.tokens() * s_.ffn * s_.element) {}
+
+bool PlannedBlock::keeps_input(int slot) const {
+  const PlannedSlot& found = unit_.slots[size_t(slot)];
+  return found.trains || !found.beside.empty();
+}
+
+int64_t PlannedBlock::beside_bytes() const {
+  int64_t columns = 0;
+  for (const PlannedSlot& slot : unit_.slots)
+    for (const auto& [rows, in] : slot.beside)
+      if (in != slot.in) columns += in;
+  return columns * s_.tokens() * s_.element;
+}
+
+/// With an adapter: the update, the base's output and their sum.
+Held PlannedBlock::slot_output(int slot) const {
+  const PlannedSlot& found = unit_.slots[size_t(slot)];
+  const int64_t bytes = s_.tokens() * found.out * s_.element;
+  if (!found.beside.empty()) hold(3 * bytes);
+  return hold(bytes);
+}
+
+/// In bf16 the product is made in bf16 before it is added to the fp32 gradient.
+void PlannedBlock::weight_gradient(int slot) const {
+  const PlannedSlot& found = unit_.slots[size_t(slot)];
+  if (found.trains && s_.element != 4) hold(found.in * found.out * s_.element);
+}
+
+/// Rows of the scores that exist at a time: heads x queries of one block of attention, each `positions` wide.
+int64_t PlannedBlock::rows_of_scores() const {
+  const int64_t R = s_.heads / s_.kv_heads, queries = std::min(queries_of_block, s_.positions);
+  const int64_t key_heads = std::min(key_heads_of_block(R, s_.positions, 1), s_.sequences * s_.kv_heads);
+  return key_heads * R * queries;
+}
+
+KeptBlock PlannedBlock::forward() const {
+  KeptBlock kept;
+  kept.scales = hold(2 * 4 * s_.tokens());
+  kept.first_norm = hold(ND_);
+  {
+    const Held turned = hold(ND_ + 2 * NK_);  // queries, keys, values by position
+    for (const int slot : {wq, wk, wv}) slot_output(slot);
+    kept.attention = hold(ND_ + 2 * NK_ + 4 * s_.tokens() * s_.heads);  // the same by head, and log-sums
+    {
+      const Held by_head = hold(ND_);
+      const int64_t products = s_.element == 4 ? 1 : 2;  // and what rounding took from it
+      hold(rows_of_scores() * (products * s_.positions + 2 * s_.head_dim) * s_.element);
+      kept.mixed = hold(ND_);
+    }
+    const Held added = slot_output(wo);
+    kept.residual = hold(ND_);
+  }
+  if (!keeps_input(wq) && !keeps_input(wk) && !keeps_input(wv)) kept.first_norm.reset();
+  if (!keeps_input(wo)) kept.mixed.reset();
+  kept.beside = hold(beside_bytes());
+  kept.second_norm = hold(ND_);
+  for (const int slot : {w1, w3}) slot_output(slot);
+  kept.gate_up = hold(2 * NF_);
+  kept.product = hold(NF_);
+  const Held added = slot_output(w2);
+  kept.output = hold(ND_);
+  if (!keeps_input(w1) && !keeps_input(w3)) kept.second_norm.reset();
+  if (!keeps_input(w2)) kept.product.reset();
+  return kept;
+}
+
+Held PlannedBlock::forward_without_grad() const {
+  const Held first_norm = hold(ND_);
+  {
+    const Held turned = hold(ND_ + 2 * NK_), by_head = hold(ND_ + 2 * NK_);
+    hold(2 * ND_);  // out by head, then by position
+  }
+  const Held residual = hold(ND_), second_norm = hold(ND_), feed_forward = hold(3 * NF_), added = slot_output(w2);
+  return hold(ND_);
+}
+
+Held PlannedBlock::backward(KeptBlock& kept) const {
+  weight_gradient(w2);
+  Held d_product = hold(NF_);
+  kept.product.reset();
+  Held d_gate_up = hold(2 * NF_);
+  kept.gate_up.reset();
+  d_product.reset();
+  weight_gradient(w1);
+  Held d_second_norm = hold(2 * ND_);  // through w3 and w1, then their sum
+  d_gate_up.reset();
+  kept.second_norm.reset();
+  Held d_residual = hold(ND_);
+  d_second_norm.reset();
+  kept.residual.reset();
+  weight_gradient(wo);
+  Held d_mixed = hold(ND_);
+  kept.mixed.reset();
+  Held d_attention;
+  {
+    const Held by_head = hold(2 * ND_), sums = hold(2 * s_.tokens() * s_.kv_heads * s_.head_dim * 4);
+    const int64_t products = s_.element == 4 ? 2 : 3;
+    hold(rows_of_scores() * (products * s_.positions + 3 * s_.head_dim) * s_.element);
+    d_attention = hold(ND_ + 2 * NK_);
+  }
+  kept.attention.reset();
+  d_mixed.reset();
+  hold(ND_);  // turned back
+  Held d_first_norm = hold(2 * ND_);
+  d_attention.reset();
+  kept.first_norm.reset();
+  Held d_input = hold(ND_);
+  kept.beside.reset();
+  kept.scales.reset();
+  return d_input;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,87 @@
+// A unit's flat storage as allocations: what shard/parameter_group.cpp holds. E elements of a group, padded to 64 a
+// rank; on a rank E/W of them where the strategy shards, else all; e bytes an element in the compute dtype.
+//
+//   master             4 bytes of each trained element here, e of each frozen one
+//   optimizer          8 bytes of each trained element here
+//   gathered           E e; nothing where it is the master itself: not sharded, and of the same dtype
+//   gathering          and this rank's part in the compute dtype, where the master has another
+//   gradient           4 E while a micro-batch runs, then 4 bytes of each trained element here
+//   reducing           4 E more, for what arrives
+// Gloo gathers into a buffer of its own and copies: E e more for a moment.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "plan/layout.hpp"
+#include "plan/ledger.hpp"
+
+namespace wmtp {
+
+struct StorageSizes {
+  Strategy strategy;
+  Precision precision;
+  int64_t ranks;
+};
+
+class StoredGroup {
+ public:
+  StoredGroup(Ledger& ledger, const StorageSizes& sizes, const PlannedGroup& group, bool trains, bool fp32);
+
+  void start_gather();
+  void ready() { cast_.reset(); }
+  void release();
+  void master_changed();
+  void write_gradient();
+  void start_reduce(bool last);
+  void finish_reduce();
+  void measure_gradient() const;
+  void drop_gradient() { gradient_.reset(); }
+  int64_t gather_for_saving() const;
+
+ private:
+  bool shards() const { return sizes_.strategy != Strategy::no_shard && sizes_.ranks > 1; }
+  Ledger& ledger_;
+  StorageSizes sizes_;
+  bool trains_;
+  int64_t element_;       ///< bytes, in the compute dtype
+  int64_t total_, here_;  ///< elements
+  Held master_, optimizer_, gathered_, cast_, whole_gradient_, arriving_, gradient_;
+};
+
+/// The groups of one unit; calls go to each.
+class StoredUnit {
+ public:
+  StoredUnit(Ledger& ledger, const StorageSizes& sizes, const PlannedUnit& unit);
+  const std::string& name() const { return unit_.name; }
+  const PlannedUnit& planned() const { return unit_; }
+  bool trains() const { return unit_.trained.elements > 0; }
+  std::deque<StoredGroup>& groups() { return groups_; }
+  void start_gather();
+  void ready();
+  void release();
+  void write_gradient();
+  void start_reduce(bool last);
+  void finish_reduce();
+
+ private:
+  const PlannedUnit& unit_;
+  std::deque<StoredGroup> groups_;
+};
+
+/// A unit's weights while this lives; as Gathered of shard/sharded_model.hpp.
+class InUse {
+ public:
+  explicit InUse(StoredUnit& unit, StoredUnit* next = nullptr) : unit_(unit) {
+    unit_.ready();
+    if (next) next->start_gather();
+  }
+  ~InUse() { unit_.release(); }
+  InUse(const InUse&) = delete;
+
+ private:
+  StoredUnit& unit_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,197 @@
+"""`plan`: what it says of an experiment against what a run then takes, as the allocator counted it on every rank; and
+models that no machine here could hold."""
+import json
+import os
+import re
+
+import pytest
+from checkpoint import model_tensors
+from experiment import experiment
+from paths import ROOT
+
+WITHIN = 0.10  # the promise: the plan counts tensors of a schedule, not of a machine
+
+# Large enough that what is not planned (scalars, metrics, indices) is small beside what is.
+SIZES = dict(model__dim=128, model__ffn_dim=352, model__layers=6, model__vocab_size=2048, train__steps=3,
+             train__batch_size=4, train__sequence_length=128, data={"kind": "random"})
+LORA = {"plugin": "lora", "rank": 8}
+CASES = {
+    "full_shard": {},
+    "one process": dict(parallel__processes=1),
+    "shard_grad_op in bf16": dict(parallel__strategy="shard_grad_op", parallel__precision="bf16"),
+    "no_shard in bf16": dict(parallel__strategy="no_shard", parallel__precision="bf16"),
+    "no_shard": dict(parallel__strategy="no_shard"),
+    "checkpointing in bf16": dict(parallel__activation_checkpointing="full", parallel__precision="bf16"),
+    "checkpointing of a half": dict(parallel__activation_checkpointing=0.5),
+    "checkpointing, one process": dict(parallel__activation_checkpointing="full", parallel__processes=1),
+    "lora": dict(adapter=LORA),
+    "lora in bf16, shard_grad_op": dict(adapter=LORA, parallel__precision="bf16", parallel__strategy="shard_grad_op"),
+    "lora, no_shard": dict(adapter=LORA, parallel__strategy="no_shard"),
+    "accumulation": dict(train__gradient_accumulation=3),
+    "accumulation, no_shard": dict(train__gradient_accumulation=2, parallel__strategy="no_shard"),
+    "grouped queries": dict(model__kv_heads=1, model__ffn_dim=512),
+    "logits in chunks": dict(model__vocab_size=12000),
+    "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
+}
+SHORT = ("full_shard", "no_shard in bf16", "lora", "checkpointing in bf16")
+
+
+def planned(place, file, *arguments):
+    return json.loads(place.host("plan", file, "--json", *arguments).out)
+
+
+def this_one(plan):
+    return next(variant for variant in plan["memory"] if variant["this_one"])
+
+
+def measured(log, run=None):
+    """Bytes by rank when most were live."""
+    run = run or log.newest()["id"]
+    rows = log.query("SELECT rank, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'peak' "
+                     "AND category = 'allocated' GROUP BY rank", run)
+    return {row["rank"]: row["bytes"] for row in rows}
+
+
+def story(log, plan, run=None):
+    """Both, phase by phase, for a test that fails."""
+    run = run or log.newest()["id"]
+    rows = log.query("SELECT phase, category, bytes, max(rowid) FROM memory WHERE run_id = ? AND rank = 0 "
+                     "AND phase NOT IN ('peak', 'live') GROUP BY phase, category", run)
+    found = {}
+    for row in rows:
+        found.setdefault(row["phase"], {})[row["category"]] = row["bytes"]
+    text = ""
+    for phase, bytes_ in sorted(found.items()):
+        guess = this_one(plan)["phases"].get(phase) or {}
+        text += f"\n{phase}: " + ", ".join(f"{category} {bytes_.get(category, 0) / 2**20:.2f} planned "
+                                           f"{guess.get(category, 0) / 2**20:.2f}" for category in sorted(bytes_))
+    return text
+
+
+def expect_within(log, plan, what, run=None):
+    most = this_one(plan)["bytes"]["allocated"]
+    for rank, bytes_ in measured(log, run).items():
+        assert abs(most / bytes_ - 1) <= WITHIN, \
+            f"{what}: planned {most:,}, rank {rank} took {bytes_:,} ({most / bytes_:.3f}){story(log, plan, run)}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", CASES if os.environ.get("WMTP_SOAK") else SHORT)
+def test_the_plan_is_within_a_tenth_of_the_peak(place, case):
+    changes = {**SIZES, **CASES[case]}
+    plan = planned(place, place.write(**changes))
+    place.run(**changes)
+    expect_within(place.log, plan, case)
+    tensors = model_tensors(place.log.folder())
+    of_adapter = plan["trained"] if "adapter" in changes else 0
+    assert plan["parameters"] - of_adapter == sum(tensor.numel() for tensor in tensors.values())
+    kept = place.log.query("SELECT bytes FROM checkpoints WHERE state = 'kept'")[-1]["bytes"]
+    assert plan["training_state_bytes"] == pytest.approx(kept, rel=0.1), "beside the tensors there is a manifest"
+
+
+def shipped(place, steps):
+    """The experiments of experiments/ with their stages, shortened."""
+    folder = place.folder / "experiments"
+    folder.mkdir()
+    for file in (ROOT / "experiments").glob("*.toml"):
+        text = file.read_text()
+        if steps is not None:
+            text = re.sub(r"(?m)^warmup_steps = \d+", "warmup_steps = 1", text)
+            text = re.sub(r"(?m)^steps = \d+", f"steps = {steps}", text)
+        (folder / file.name).write_text(text)
+    return folder
+
+
+@pytest.mark.soak
+def test_what_is_shipped_takes_what_the_plan_says(place):
+    """The long form runs every experiment as it is; the short one a few steps of those without long stages."""
+    soak = bool(os.environ.get("WMTP_SOAK"))
+    folder = shipped(place, None if soak else 8)
+    names = sorted(file.name for file in folder.glob("*.toml")) if soak else ["reference.toml", "arithmetic.toml"]
+    for name in names:
+        place.host("run", folder / name, timeout=1200)
+    for name in names:
+        plan = planned(place, folder / name)  # now that its data are prepared
+        expect_within(place.log, plan, name, place.log.newest(name.removesuffix(".toml"))["id"])
+
+
+LARGE = {
+    "name": "large", "pipeline": {"plugin": "baseline"},
+    "model": {"dim": 4096, "layers": 32, "heads": 32, "ffn_dim": 11008, "vocab_size": 32000, "future_tokens": 4},
+    "data": {"kind": "random"},
+    "train": {"steps": 1000, "batch_size": 1, "sequence_length": 2048},
+    "parallel": {"processes": 4, "precision": "bf16", "activation_checkpointing": "full"},
+}
+PARAMETERS = 6_738_415_616  # Llama 2's 7B, whose four last layers are heads here
+LORA_PARAMETERS = 32 * 4 * 8 * 2 * 4096
+
+
+def by_variant(plan):
+    return {(variant["adapter"], variant["strategy"]): variant["bytes"] for variant in plan["memory"]}
+
+
+def near(bytes_, wanted):
+    """Padding to 64 elements a rank is all that may be added."""
+    return wanted <= bytes_ <= wanted * 1.001 + (1 << 16)
+
+
+def test_a_model_of_seven_billion_is_planned_strategy_by_strategy(place):
+    plan = planned(place, place.write({**LARGE, "adapter": {"plugin": "lora", "rank": 8}}))
+    assert plan["parameters"] == PARAMETERS + LORA_PARAMETERS and plan["trained"] == LORA_PARAMETERS
+    assert plan["model_bytes"] == 4 * PARAMETERS and plan["training_state_bytes"] == 12 * LORA_PARAMETERS
+    assert plan["tokens_a_step"] == 4 * 2048 and plan["steps"] == 1000
+    variants = by_variant(plan)
+    assert len(variants) == 6
+    for strategy, shards in (("full_shard", 4), ("shard_grad_op", 4), ("no_shard", 1)):
+        full, lora = variants["full", strategy], variants["lora", strategy]
+        assert near(full["parameters"], 4 * PARAMETERS / shards), strategy
+        assert near(full["optimizer"], 8 * PARAMETERS / shards), strategy
+        assert near(lora["optimizer"], 8 * LORA_PARAMETERS / shards), strategy
+        assert near(lora["parameters"], (2 * PARAMETERS + 4 * LORA_PARAMETERS) / shards), strategy
+        assert lora["gradients"] <= 2 * 4 * LORA_PARAMETERS + (1 << 20), strategy
+    assert variants["full", "no_shard"]["optimizer"] > 53e9 and variants["lora", "no_shard"]["optimizer"] < 68e6
+    assert variants["full", "full_shard"]["allocated"] < variants["full", "shard_grad_op"]["allocated"] \
+        < variants["full", "no_shard"]["allocated"]
+
+
+def test_the_text_says_what_counts_and_what_does_not(place):
+    ended = place.host("plan", place.write(LARGE))
+    for words in ("6,738,415,616", "full_shard *", "shard_grad_op", "no_shard", "GiB", "Not counted: the process itself",
+                  "parameters", "optimizer", "1,000 of 8,192 tokens: 8,192,000", "4 ranks, bf16"):
+        assert words in ended.out, f"{words}\n{ended}"
+
+
+def test_a_plan_trains_nothing_and_writes_nothing(place):
+    file = place.write(**SIZES)
+    place.host("plan", file)
+    assert not (place.folder / "runs").exists()
+
+
+def test_stages_are_told_with_what_becomes_of_them(place):
+    place.write({**experiment(train__steps=1), "name": "base"}, "base.toml")
+    file = place.write(model__experiment="base.toml", train__steps=1)
+    assert "model: base.toml would run first" in place.host("plan", file).out
+    place.host("run", place.folder / "base.toml")
+    assert "model: base.toml run 1 of the log would be reused" in place.host("plan", file).out
+
+
+def test_epochs_over_a_file_of_ids_give_the_steps(place):
+    file = place.write(train__steps=None, train__epochs=2)
+    assert planned(place, file)["steps"] == 2 * 64 // 4
+    assert planned(place, file, "--nproc", 1)["steps"] == 2 * 64 // 2
+
+
+def test_records_that_are_not_prepared_are_planned_at_full_length(place):
+    records = {"kind": "records", "template": "plain",
+               "arithmetic": {"problems": 300, "operations": ["negate", "add"], "max_operations": 1}}
+    changes = dict(data=records, model__vocab_size=None, train__sequence_length=256, train__steps=2)
+    before = planned(place, place.write(**changes))
+    assert not before["longest_is_known"] and before["positions"] == 256
+    place.run(**changes)
+    after = planned(place, place.write(**changes))
+    assert after["longest_is_known"] and after["positions"] < 128
+    assert after["memory"][0]["bytes"]["allocated"] < before["memory"][0]["bytes"]["allocated"]
+
+
+def test_an_experiment_with_a_mistake_is_refused_as_by_run(place):
+    place.refuse_command(2, "unknown key", command=["plan", place.write(train__stepz=1)])
