@@ -137,7 +137,7 @@ struct ParallelConfig {
   int64_t shard_group_size = 0;           ///< hybrid_shard: neighbouring ranks that hold one model between them
   Precision precision = Precision::fp32;
   Precision reduce = Precision::fp32;     ///< in which gradients travel between ranks: fp32 or bf16
-  double activation_checkpointing = 0;  ///< share of the blocks: "none" is 0, "full" 1
+  double activation_checkpointing = 0;    ///< share of the blocks: "none" is 0, "full" 1
   std::string device = "auto";            ///< "auto", "cpu", "cuda"
   double timeout_seconds = 120;           ///< longest wait for a peer after the first step
   bool operator==(const ParallelConfig&) const = default;

@@ -127,29 +127,34 @@ class Planner {
 
   void add_variants(const Asked& asked, ExperimentPlan& plan) const {
     MemoryQuestion question;
-    question.policy = {e_.model, asked.layout, e_.parallel.strategy, e_.parallel.precision};
+    const ParallelConfig& p = e_.parallel;
+    question.policy = {e_.model, asked.layout, p.strategy, p.precision, p.shard_group_size};
     for (const Asked& other : asked_) {
       if (other.question.adapter) continue;
       const FrozenConfig& config = frozen_config(other.table);
-      question.frozen.push_back({other.question.model, other.layout, config.strategy.value_or(e_.parallel.strategy),
-                                 config.precision.value_or(e_.parallel.precision)});
+      question.frozen.push_back({other.question.model, other.layout, config.strategy.value_or(p.strategy),
+                                 config.precision.value_or(p.precision), p.shard_group_size});
     }
     question.token_heads = pipeline_.objective ? 0 : e_.model.future_tokens;
     question.when = pipeline_.needs.when;
     if (question.when == "token") question.when = e_.train.normalize == "weights" ? "head" : "token";
-    question.ranks = e_.parallel.processes;
+    question.ranks = p.processes;
     question.sequences = e_.train.batch_size;
     question.positions = plan.data.positions;
     question.gradient_accumulation = e_.train.gradient_accumulation;
-    question.activation_checkpointing = e_.parallel.activation_checkpointing;
-    for (const Strategy strategy : {Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard}) {
+    question.activation_checkpointing = p.activation_checkpointing;
+    question.reduce = p.reduce;
+    question.saves_beside = e_.checkpoint.every_steps > 0 || e_.checkpoint.every_minutes > 0;
+    std::vector<Strategy> strategies{Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard};
+    if (p.shard_group_size > 0) strategies.insert(strategies.begin() + 1, Strategy::hybrid_shard);
+    for (const Strategy strategy : strategies) {
       question.policy.strategy = strategy;
       for (size_t i = 0, f = 0; i < asked_.size(); ++i)
         if (!asked_[i].question.adapter) {
           if (!frozen_config(asked_[i].table).strategy) question.frozen[f].strategy = strategy;
           ++f;
         }
-      const bool is_this_one = asked.table == "model" && strategy == e_.parallel.strategy;
+      const bool is_this_one = asked.table == "model" && strategy == p.strategy;
       plan.variants.push_back({asked.question.adapter->description.name, strategy, is_this_one, plan_memory(question)});
     }
   }

@@ -26,9 +26,10 @@ int64_t element_of(Precision precision) { return precision == Precision::fp32 ? 
 /// The units of one model, by name.
 class StoredModel {
  public:
-  StoredModel(Ledger& ledger, const PlannedModel& model, int64_t ranks) {
-    for (const PlannedUnit& unit : model.layout)
-      units_.emplace_back(ledger, StorageSizes{model.strategy, model.precision, ranks}, unit);
+  StoredModel(Ledger& ledger, const PlannedModel& model, const MemoryQuestion& q) {
+    const StorageSizes sizes{model.strategy,         model.precision, q.ranks,
+                             model.shard_group_size, q.reduce,        q.saves_beside};
+    for (const PlannedUnit& unit : model.layout) units_.emplace_back(ledger, sizes, unit);
   }
   std::list<StoredUnit>& units() { return units_; }
   StoredUnit* find(const std::string& name) {
@@ -53,11 +54,11 @@ class Replay {
   explicit Replay(const MemoryQuestion& question)
       : q_(question),
         m_(question.policy.shape),
-        model_(ledger_, question.policy, question.ranks),
+        model_(ledger_, question.policy, question),
         N_(question.sequences * question.positions),
         e_(element_of(question.policy.precision)),
         ND_(N_ * m_.dim * e_) {
-    for (const PlannedModel& frozen : q_.frozen) frozen_.emplace_back(ledger_, frozen, q_.ranks);
+    for (const PlannedModel& frozen : q_.frozen) frozen_.emplace_back(ledger_, frozen, q_);
     lowest_block_ = num_trunk_blocks(m_);
     for (int64_t i = lowest_block_ - 1; i >= 0; --i)
       if (block_trains(trunk_block_name(i))) lowest_block_ = i;
@@ -124,8 +125,7 @@ class Replay {
       reduce(*adapter, last);
       adapter->release();
     }
-    for (StoredUnit* unit : reducing_) unit->finish_reduce();
-    reducing_.clear();
+    finish_reduces(0);
     ledger_.enter("other");
   }
 
@@ -265,9 +265,19 @@ class Replay {
   void reduce(StoredUnit& unit, bool last) {
     unit.start_reduce(last);
     reducing_.push_back(&unit);
-    if (reducing_.size() <= 2) return;
-    reducing_.front()->finish_reduce();
-    reducing_.erase(reducing_.begin());
+    finish_reduces(2);
+  }
+
+  void finish_reduces(size_t most) {
+    while (reducing_.size() > most) {
+      reducing_.front()->finish_reduce();
+      reducing_in_columns_.push_back(reducing_.front());
+      reducing_.erase(reducing_.begin());
+    }
+    while (reducing_in_columns_.size() > most) {
+      reducing_in_columns_.front()->finish_column();
+      reducing_in_columns_.erase(reducing_in_columns_.begin());
+    }
   }
 
   /// As train/frozen_model.cpp.
@@ -327,7 +337,7 @@ class Replay {
   int64_t N_, e_, ND_;
   int64_t lowest_block_ = 0, lowest_kept_ = 0;
   std::vector<Held> inputs_;  ///< of the blocks in the frame
-  std::vector<StoredUnit*> reducing_;
+  std::vector<StoredUnit*> reducing_, reducing_in_columns_;
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ struct PlannedModel {
   PlannedLayout layout;
   Strategy strategy = Strategy::full_shard;
   Precision precision = Precision::fp32;
+  int64_t shard_group_size = 0;  ///< hybrid_shard
 };
 
 struct MemoryQuestion {
@@ -35,6 +36,8 @@ struct MemoryQuestion {
   int64_t positions = 0;  ///< of a sequence
   int64_t gradient_accumulation = 1;
   double activation_checkpointing = 0;  ///< share of the trunk blocks that train, from the first
+  Precision reduce = Precision::fp32;
+  bool saves_beside = false;  ///< checkpoints are written while the training goes on
 };
 
 /// By phase, as MemoryUsage::phases: the moment at which most is live.

@@ -3,16 +3,30 @@
 #include "shard/alignment.hpp"
 
 namespace wmtp {
+namespace {
+
+int64_t bytes_of(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
+
+int64_t row_of(const StorageSizes& sizes) {
+  if (sizes.strategy == Strategy::no_shard) return 1;
+  return sizes.strategy == Strategy::hybrid_shard ? sizes.shard_group_size : sizes.ranks;
+}
+
+}  // namespace
 
 StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const PlannedGroup& group, bool trains, bool fp32)
     : ledger_(ledger),
       sizes_(sizes),
       trains_(trains),
-      element_(fp32 || sizes.precision == Precision::fp32 ? 4 : 2),
+      row_(row_of(sizes)),
+      element_(fp32 ? 4 : bytes_of(sizes.precision)),
+      wire_(bytes_of(sizes.reduce)),
       total_(round_up(group.elements, alignment * sizes.ranks)),
-      here_(shards() ? total_ / sizes.ranks : total_),
+      here_(total_ / row_),
       master_(ledger, MemoryCategory::parameters, here_ * (trains ? 4 : element_)) {
-  if (trains) optimizer_ = {ledger, MemoryCategory::optimizer, 2 * 4 * here_};
+  if (!trains) return;
+  optimizer_ = {ledger, MemoryCategory::optimizer, 2 * 4 * here_};
+  if (sizes.saves_beside) copy_ = {ledger, MemoryCategory::checkpoint, 3 * 4 * here_};
 }
 
 void StoredGroup::start_gather() {
@@ -28,7 +42,7 @@ void StoredGroup::start_gather() {
 }
 
 void StoredGroup::release() {
-  if (sizes_.strategy == Strategy::full_shard && shards()) gathered_.reset();
+  if (sizes_.strategy != Strategy::shard_grad_op && shards()) gathered_.reset();
 }
 
 void StoredGroup::master_changed() {
@@ -39,22 +53,58 @@ void StoredGroup::write_gradient() {
   if (trains_ && !whole_gradient_) whole_gradient_ = {ledger_, MemoryCategory::gradients, 4 * total_};
 }
 
+/// What is sent, where it is a copy.
+Held StoredGroup::sending(int64_t elements) {
+  return wire_ == 4 ? Held() : Held(ledger_, MemoryCategory::communication, wire_ * elements);
+}
+
 void StoredGroup::start_reduce(bool last) {
-  if (!trains_ || (sizes_.strategy == Strategy::no_shard && !last && sizes_.ranks > 1)) return;
+  if (!trains_ || (!shards() && !is_alone() && !last)) return;
+  last_ = last;
   write_gradient();
-  if (sizes_.ranks > 1) arriving_ = {ledger_, MemoryCategory::communication, 4 * total_};
+  if (is_alone()) return;
+  sent_ = sending(total_);
+  arriving_ = {ledger_, MemoryCategory::communication, wire_ * total_};
+  if (shards() && sent_) whole_gradient_.reset();
 }
 
 void StoredGroup::finish_reduce() {
-  if (!whole_gradient_ || (sizes_.ranks > 1 && !arriving_)) return;
-  if (sizes_.ranks > 1 && !shards()) {
-    const Held sum(ledger_, MemoryCategory::gradients, 4 * total_ / sizes_.ranks);
-    const Held of_gloo(ledger_, MemoryCategory::other, 4 * total_);
+  if (is_alone() && whole_gradient_) {
+    if (!gradient_) gradient_ = std::move(whole_gradient_);
+    whole_gradient_.reset();
   }
-  if (shards() && !gradient_) gradient_ = {ledger_, MemoryCategory::gradients, 4 * here_};
-  if (!gradient_) gradient_ = std::move(whole_gradient_);
-  whole_gradient_.reset();
+  if (!arriving_) return;
+  sent_.reset();
+  if (shards()) {
+    whole_gradient_.reset();  // sent as it was
+    Held sum;
+    if (wire_ != 4 || !gradient_) sum = {ledger_, MemoryCategory::gradients, 4 * here_};
+    if (!gradient_) gradient_ = std::move(sum);
+  } else {
+    sum_over_column(total_);
+    gradient_ = std::move(whole_gradient_);
+  }
   arriving_.reset();
+  if (!shards() || !last_ || row_ == sizes_.ranks) return;
+  sent_ = sending(here_);
+  arriving_ = {ledger_, MemoryCategory::communication, wire_ * here_};
+}
+
+void StoredGroup::finish_column() {
+  if (!arriving_) return;
+  sent_.reset();
+  sum_over_column(here_);
+  arriving_.reset();
+}
+
+void StoredGroup::sum_over_column(int64_t elements) {
+  const int64_t mine = elements * row_ / sizes_.ranks;
+  Held sum, all;
+  if (wire_ != 4) {
+    sum = {ledger_, MemoryCategory::communication, (4 + wire_) * mine};
+    all = {ledger_, MemoryCategory::communication, wire_ * elements};
+  }
+  const Held of_gloo(ledger_, MemoryCategory::other, wire_ * elements);
 }
 
 /// Norms are taken in fp64.
@@ -88,6 +138,9 @@ void StoredUnit::start_reduce(bool last) {
 }
 void StoredUnit::finish_reduce() {
   for (StoredGroup& group : groups_) group.finish_reduce();
+}
+void StoredUnit::finish_column() {
+  for (StoredGroup& group : groups_) group.finish_column();
 }
 
 }  // namespace wmtp

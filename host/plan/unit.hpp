@@ -1,13 +1,15 @@
 // A unit's flat storage as allocations: what shard/parameter_group.cpp holds. E elements of a group, padded to 64 a
-// rank; on a rank E/W of them where the strategy shards, else all; e bytes an element in the compute dtype.
+// rank; on a rank E/G of them, G the ranks of a row; e bytes an element in the compute dtype, w on the wire.
 //
 //   master             4 bytes of each trained element here, e of each frozen one
 //   optimizer          8 bytes of each trained element here
 //   gathered           E e; nothing where it is the master itself: not sharded, and of the same dtype
 //   gathering          and this rank's part in the compute dtype, where the master has another
 //   gradient           4 E while a micro-batch runs, then 4 bytes of each trained element here
-//   reducing           4 E more, for what arrives
-// Gloo gathers into a buffer of its own and copies: E e more for a moment.
+//   reducing           w E for what arrives, and for what is sent where that is not the gradient itself; of E/G
+//                      elements once more where columns add up what their rows have summed
+//   checkpoint         a copy of master and optimizer where saves are written beside the training
+// Gloo gathers into a buffer of its own and copies: as much more for a moment.
 #pragma once
 
 #include <deque>
@@ -23,6 +25,9 @@ struct StorageSizes {
   Strategy strategy;
   Precision precision;
   int64_t ranks;
+  int64_t shard_group_size = 0;        ///< hybrid_shard: ranks in a row
+  Precision reduce = Precision::fp32;  ///< on the wire
+  bool saves_beside = false;
 };
 
 class StoredGroup {
@@ -36,18 +41,25 @@ class StoredGroup {
   void write_gradient();
   void start_reduce(bool last);
   void finish_reduce();
+  void finish_column();
   void measure_gradient() const;
   void drop_gradient() { gradient_.reset(); }
   int64_t gather_for_saving() const;
 
  private:
-  bool shards() const { return sizes_.strategy != Strategy::no_shard && sizes_.ranks > 1; }
+  bool shards() const { return row_ > 1; }
+  bool is_alone() const { return sizes_.ranks == 1; }
+  Held sending(int64_t elements);
+  void sum_over_column(int64_t elements);
   Ledger& ledger_;
   StorageSizes sizes_;
   bool trains_;
+  int64_t row_;           ///< ranks
   int64_t element_;       ///< bytes, in the compute dtype
+  int64_t wire_;          ///< bytes of an element
   int64_t total_, here_;  ///< elements
-  Held master_, optimizer_, gathered_, cast_, whole_gradient_, arriving_, gradient_;
+  bool last_ = false;     ///< the reduce under way is the step's last
+  Held master_, optimizer_, copy_, gathered_, cast_, whole_gradient_, sent_, arriving_, gradient_;
 };
 
 /// The groups of one unit; calls go to each.
@@ -64,6 +76,7 @@ class StoredUnit {
   void write_gradient();
   void start_reduce(bool last);
   void finish_reduce();
+  void finish_column();
 
  private:
   const PlannedUnit& unit_;

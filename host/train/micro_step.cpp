@@ -38,8 +38,8 @@ MicroStep::MicroStep(ShardedModel& model, PipelineInUse& pipeline, HostStep& ste
     if (block_trains(model_, trunk_block_name(i))) lowest_block_ = i;
   if (embedding_trains_) lowest_block_ = 0;
   // The graphs of the last blocks are the first to go in the backward pass, so it is these that are kept.
-  lowest_kept_ = lowest_block_ + std::llround(config_.activation_checkpointing *
-                                              double(model_.num_trunk_blocks() - lowest_block_));
+  lowest_kept_ = lowest_block_ +
+                 std::llround(config_.activation_checkpointing * double(model_.num_trunk_blocks() - lowest_block_));
 }
 
 ShardUnit* MicroStep::unit_after_trunk_block(int64_t block) const {

@@ -78,38 +78,15 @@ StepReport Trainer::step() {
   const int64_t number = state_.step + 1;
   channels_.record().set_step(number);
   const std::vector<MicroBatch> micros = fetch();
-  std::vector<std::optional<FrozenSignals::Signals>> kept;  // micro-batch by micro-batch, model by model
-  std::vector<double> lacks;                                // ranks that must ask the model, the same way
-  for (const MicroBatch& micro : micros)
-    for (const auto& frozen : frozen_) {
-      kept.push_back(frozen->kept(micro));
-      lacks.push_back(kept.back() ? 0 : 1);
-    }
-  const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &lacks);
+  KeptSignals kept = kept_signals(micros);
+  const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &kept.lacks);
 
-  const double scale = state_.loss_scale ? state_.loss_scale->value() : 1.0;  // of the gradients, until the optimizer
+  const double scale = loss_scale();
   micro_step_.scale_gradients(scale);
   StepTotals totals = empty_totals();
   host_step_.begin_step(number, counts, totals);
-  for (size_t i = 0; i < micros.size(); ++i) {
-    FrozenSignals::Signals signals;
-    for (size_t f = 0; f < frozen_.size(); ++f) {
-      const size_t place = i * frozen_.size() + f;
-      const MemoryPhase phase("frozen_models");
-      signals.merge(lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : std::move(*kept[place]));
-    }
-    host_step_.begin_micro_batch(micros[i], std::move(signals));
-    micro_step_.run(micros[i], number, counts, i + 1 == micros.size(), totals);
-  }
-  std::optional<MemoryPhase> phase(std::in_place, "optimizer");
-  totals.add("norm/squared", optimizer_.squared_norm());
-  totals.add("stop", stop_requested() ? 1.0 : 0.0);
-  totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
-  totals.add("memory/grew", memory_watch_.grew() ? 1.0 : 0.0);
-  const double waited_before = waited_seconds();
-  totals.add("waited", waited_before - waited + waited_after_);
-  totals.exchange(channels_);
-  waited_after_ = waited_seconds() - waited_before;
+  run_micro_batches(micros, std::move(kept), counts, totals);
+  exchange(totals, waited);
   refuse_faults(totals);
   micro_step_.forget_weights();
 
@@ -121,17 +98,9 @@ StepReport Trainer::step() {
   report.memory_grew = totals.sum("memory/grew") > 0;
   const double norm = std::sqrt(totals.sum("norm/squared")) / scale;
   judge(norm, report);
+  const double stood_still = save_.before_update && report.skipped.empty() ? seconds_of(save_.before_update) : 0;
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
-  double stood_still = 0;
-  if (report.skipped.empty()) {
-    if (save_.before_update) stood_still = seconds_of(save_.before_update);
-    const double clip = experiment_.train.clip_norm;
-    const double clipped = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;  // as torch's clip_grad_norm_
-    optimizer_.step(lr, clipped / scale);
-  } else {
-    optimizer_.drop_gradients();
-  }
-  phase.reset();
+  update(report, lr, norm, scale);
   state_.step = number;
   state_.drawn += sequences_per_step(experiment_.train, channels_.size());
   state_.tokens += counts.tokens;
@@ -147,6 +116,52 @@ StepReport Trainer::step() {
   for (const MicroBatch& micro : micros)
     report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
   return report;
+}
+
+Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros) const {
+  KeptSignals kept;
+  for (const MicroBatch& micro : micros)
+    for (const auto& frozen : frozen_) {
+      kept.signals.push_back(frozen->kept(micro));
+      kept.lacks.push_back(kept.signals.back() ? 0 : 1);
+    }
+  return kept;
+}
+
+void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepCounts& counts,
+                                StepTotals& totals) {
+  for (size_t i = 0; i < micros.size(); ++i) {
+    FrozenSignals::Signals signals;
+    for (size_t f = 0; f < frozen_.size(); ++f) {
+      const size_t place = i * frozen_.size() + f;
+      const MemoryPhase phase("frozen_models");
+      signals.merge(kept.lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : std::move(*kept.signals[place]));
+    }
+    host_step_.begin_micro_batch(micros[i], std::move(signals));
+    micro_step_.run(micros[i], state_.step + 1, counts, i + 1 == micros.size(), totals);
+  }
+}
+
+/// The step's one exchange of sums and wishes.
+void Trainer::exchange(StepTotals& totals, double waited_at_start) {
+  const MemoryPhase phase("optimizer");
+  totals.add("norm/squared", optimizer_.squared_norm());
+  totals.add("stop", stop_requested() ? 1.0 : 0.0);
+  totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
+  totals.add("memory/grew", memory_watch_.grew() ? 1.0 : 0.0);
+  const double waited = waited_seconds();
+  totals.add("waited", waited - waited_at_start + waited_after_);
+  totals.exchange(channels_);
+  waited_after_ = waited_seconds() - waited;
+}
+
+/// Clips as torch's clip_grad_norm_, and steps; or drops the gradients of a step that is skipped.
+void Trainer::update(const StepReport& report, double lr, double norm, double scale) {
+  if (!report.skipped.empty()) return optimizer_.drop_gradients();
+  const MemoryPhase phase("optimizer");
+  const double clip = experiment_.train.clip_norm;
+  const double clipped = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
+  optimizer_.step(lr, clipped / scale);
 }
 
 /// A loss that is not finite is the guard's: it was computed before anything was scaled.

@@ -33,12 +33,12 @@ struct StepReport {
   /// Names of contract.md. perf/communication_exposed: seconds in which a rank waited for others, mean over ranks; they
   /// are added up in the step's own exchange, so that the wait for that one counts in the next step.
   std::map<std::string, double> metrics;
-  std::string skipped;                    ///< why, or empty
-  bool overflowed = false;                ///< skipped for the loss scale's sake: no fault, it has been lowered
-  std::vector<int64_t> sequences;         ///< of the step, on this rank: for the event of a skip
-  bool stop = false;                      ///< some rank was asked to stop
-  bool save = false;                      ///< some rank wants a save after this step
-  bool memory_grew = false;               ///< some rank needs more than before: worth a row in the log
+  std::string skipped;             ///< why, or empty
+  bool overflowed = false;         ///< skipped for the loss scale's sake: no fault, it has been lowered
+  std::vector<int64_t> sequences;  ///< of the step, on this rank: for the event of a skip
+  bool stop = false;               ///< some rank was asked to stop
+  bool save = false;               ///< some rank wants a save after this step
+  bool memory_grew = false;        ///< some rank needs more than before: worth a row in the log
 };
 
 /// All that changes from step to step and is not a parameter.
@@ -81,10 +81,24 @@ class Trainer {
   std::map<std::string, double> validate();
 
  private:
+  /// What is kept of the frozen models' signals for a step's micro-batches: micro-batch by micro-batch, model by model.
+  struct KeptSignals {
+    std::vector<std::optional<FrozenSignals::Signals>> signals;
+    std::vector<double>
+        lacks;  ///< 1 where it is not kept; summed over ranks: whether that model is asked, on every rank
+  };
+
   std::vector<MicroBatch> fetch() const;
+  KeptSignals kept_signals(const std::vector<MicroBatch>& micros) const;
+  void run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepCounts& counts,
+                         StepTotals& totals);
   StepTotals empty_totals() const;
+  void exchange(StepTotals& totals, double waited_at_start);
   void refuse_faults(const StepTotals& totals);
   void judge(double norm, StepReport& report);
+  void update(const StepReport& report, double lr, double norm, double scale);
+  /// Of the gradients, until the optimizer takes them.
+  double loss_scale() const { return state_.loss_scale ? state_.loss_scale->value() : 1.0; }
   void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
                       StepReport& report) const;
 

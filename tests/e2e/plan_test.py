@@ -31,9 +31,19 @@ CASES = {
     "accumulation, no_shard": dict(train__gradient_accumulation=2, parallel__strategy="no_shard"),
     "grouped queries": dict(model__kv_heads=1, model__ffn_dim=512),
     "logits in chunks": dict(model__vocab_size=12000),
+    "hybrid_shard": dict(parallel__processes=4, parallel__strategy="hybrid_shard", parallel__shard_group_size=2),
+    "gradients that travel in bf16": dict(parallel__precision="bf16", parallel__reduce="bf16"),
+    "hybrid_shard, gradients that travel in bf16": dict(
+        parallel__processes=4, parallel__strategy="hybrid_shard", parallel__shard_group_size=2,
+        parallel__precision="bf16", parallel__reduce="bf16", train__gradient_accumulation=2),
+    "no_shard, gradients that travel in bf16": dict(parallel__strategy="no_shard", parallel__precision="bf16",
+                                                    parallel__reduce="bf16"),
+    "fp16": dict(parallel__precision="fp16"),
+    "saves beside the training": dict(checkpoint__every_steps=1),
     "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
 }
-SHORT = ("full_shard", "no_shard in bf16", "lora", "checkpointing in bf16")
+SHORT = ("full_shard", "no_shard in bf16", "lora", "checkpointing in bf16", "saves beside the training",
+         "hybrid_shard, gradients that travel in bf16")
 
 
 def planned(place, file, *arguments):

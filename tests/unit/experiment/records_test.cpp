@@ -35,7 +35,8 @@ TEST_F(RecordsConfig, AreMadeInPlaceOfFiles) {
   const Experiment e = load(head + "[data]\nkind = \"records\"\n[data.arithmetic]\nproblems = 10\n");
   EXPECT_TRUE(e.data.arithmetic.given);
   EXPECT_EQ(to_toml(load(to_toml(e))), to_toml(e));
-  EXPECT_NE(refused(head + data + "[data.arithmetic]\n").find("found both files and [data.arithmetic]"), std::string::npos);
+  EXPECT_NE(refused(head + data + "[data.arithmetic]\n").find("found both files and [data.arithmetic]"),
+            std::string::npos);
   EXPECT_NE(refused(head + "[data]\nkind = \"records\"\n").find("[data] lacks files"), std::string::npos);
   EXPECT_NE(refused(head + "[data]\nkind = \"records\"\n[data.arithmetic]\nmin_operations = 6\n")
                 .find("wanted at most max_operations = 5"),

@@ -86,6 +86,38 @@ TEST(StoredGroup, LeavesItsPartOfTheGradient) {
   EXPECT_EQ(held(Strategy::no_shard, Precision::fp32, gradients, first_of_two), 4 * 1024) << "not reduced yet";
 }
 
+/// Of 1,000 trained elements on four ranks of which two hold a model between them, all sent in bf16.
+template <class Act>
+int64_t held_in_rows(size_t category, Act act) {
+  Ledger ledger;
+  StoredGroup group(ledger, {Strategy::hybrid_shard, Precision::bf16, 4, 2, Precision::bf16}, {990, 1000},
+                    /*trains=*/true, /*fp32=*/false);
+  act(group);
+  ledger.enter("now");
+  return ledger.phases().at("now").bytes[category];
+}
+
+TEST(StoredGroup, LiesInARowAndIsAddedUpOverColumns) {
+  const auto communication = size_t(MemoryCategory::communication);
+  const auto reduce = [](bool last) {
+    return [last](StoredGroup& group) {
+      group.write_gradient();
+      group.start_reduce(last);
+      group.finish_reduce();
+    };
+  };
+  const auto reduce_columns = [&](StoredGroup& group) {
+    reduce(true)(group);
+    group.finish_column();
+  };
+  EXPECT_EQ(held_in_rows(parameters, [](StoredGroup&) {}), 4 * 512);
+  EXPECT_EQ(held_in_rows(gathered, [](StoredGroup& group) { group.start_gather(), group.ready(); }), 2 * 1024);
+  EXPECT_EQ(held_in_rows(gradients, reduce(true)), 4 * 512);
+  EXPECT_EQ(held_in_rows(communication, reduce(true)), 2 * 2 * 512) << "sent and arriving, in the column";
+  EXPECT_EQ(held_in_rows(communication, reduce(false)), 0) << "columns add up once a step";
+  EXPECT_EQ(held_in_rows(communication, reduce_columns), 0);
+}
+
 PlannedUnit unit(const std::string& name, int64_t count, std::vector<PlannedSlot> slots = {}) {
   return {name, false, {count, count}, {}, std::move(slots)};
 }

@@ -63,8 +63,8 @@ TEST(HalfPrecision, AnOverflowOnOneRankIsSkippedByAllAndLowersTheScale) {
   // Rank 1 has weights of 1e5: its gradients alone overflow.
   const auto heavy_on_rank_1 = [](Channels& channels) {
     return std::make_unique<Weigh>(Needs{}, [&channels](Step& step) {
-      return Weights::by_source(at::full(step.valid().sizes(), channels.rank() == 1 && step.number() <= 3 ? 1e5 : 1.0,
-                                         at::kFloat));
+      return Weights::by_source(
+          at::full(step.valid().sizes(), channels.rank() == 1 && step.number() <= 3 ? 1e5 : 1.0, at::kFloat));
     });
   };
   for (const Strategy strategy : {Strategy::full_shard, Strategy::no_shard}) {
@@ -91,10 +91,11 @@ TEST(HalfPrecision, AnOverflowOnOneRankIsSkippedByAllAndLowersTheScale) {
 
 TEST(HalfPrecision, AnOverflowAtTheSmallestScaleIsTheGuards) {
   OneRank rank;
-  TinyTraining training(in(Precision::fp16), std::make_unique<Weigh>(Needs{}, [](Step& step) {
-                          return Weights::by_source(at::full(step.valid().sizes(), 1e8));
-                        }),
-                        rank.channels);
+  TinyTraining training(
+      in(Precision::fp16),
+      std::make_unique<Weigh>(Needs{},
+                              [](Step& step) { return Weights::by_source(at::full(step.valid().sizes(), 1e8)); }),
+      rank.channels);
   training->state().loss_scale->restore({1, 0, 0});
   const StepReport report = training->step();
   EXPECT_FALSE(report.overflowed);
