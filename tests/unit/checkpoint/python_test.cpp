@@ -8,7 +8,7 @@ namespace wmtp::test {
 class PythonSafetensors : public testing::Test {
  protected:
   void SetUp() override {
-    const fs::path root = fs::path(__FILE__).parent_path().parent_path().parent_path().parent_path();
+    const fs::path root = fs::absolute(__FILE__).parent_path().parent_path().parent_path().parent_path();
     python_ = root / ".venv/bin/python";
     if (!fs::exists(python_) || run("import safetensors.numpy") != 0) {
       GTEST_SKIP() << "there is no .venv with safetensors and numpy";

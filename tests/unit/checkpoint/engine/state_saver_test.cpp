@@ -34,14 +34,32 @@ float value_of(const std::string& logical_name, int64_t element, int64_t version
   return float(std::hash<std::string>{}(logical_name) % 4001) * 1024 + float(element % 1021) + float(version) / 4;
 }
 
+class Everything : public Adapter {
+ public:
+  bool trains(const std::string&) const override { return true; }
+};
+
+struct Layout {
+  int ranks;
+  Strategy strategy;
+  int shard_group_size = 0;
+};
+
+std::string text_of(const Layout& layout) {
+  return std::to_string(layout.ranks) + " ranks under " + to_string(layout.strategy) + " " +
+         std::to_string(layout.shard_group_size);
+}
+
 /// Model and optimizer on this rank.
 class State {
  public:
-  State(Strategy strategy, Channels& channels) : config_(small_model()) {
+  State(const Layout& layout, Channels& channels) : config_(small_model()) {
     ShardedModelRequest request;
     request.layout.model = &config_;
     request.layout.heads = Heads::all;
-    request.options.strategy = strategy;
+    request.layout.adapter = &adapter_;
+    request.options.strategy = layout.strategy;
+    request.options.shard_group_size = layout.shard_group_size;
     request.positions = 8;
     model_ = std::make_unique<ShardedModel>(request, channels);
     optimizer_ = std::make_unique<ShardedOptimizer>(OptimizerConfig{}, model_->trained_groups());
@@ -79,6 +97,7 @@ class State {
     }
   }
   ModelConfig config_;
+  Everything adapter_;
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
 };
@@ -89,35 +108,38 @@ SaveRequest request_of(int64_t step, const std::map<std::string, Tensor>& tensor
   return {step, "a hash", {{"pipeline p", "sha"}}, {{"tokens", 5}}, &tensors};
 }
 
-constexpr Strategy strategies[] = {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard};
+const Layout layouts[] = {{1, Strategy::full_shard},     {2, Strategy::no_shard},   {3, Strategy::full_shard},
+                          {2, Strategy::shard_grad_op},  {4, Strategy::full_shard}, {4, Strategy::hybrid_shard, 2},
+                          {2, Strategy::hybrid_shard, 1}};
 
-TEST(StateSaver, WhatTwoRanksSavedIsLoadedByAnyNumberOfRanksUnderEveryStrategy) {
-  for (const Strategy saved : strategies) {
+TEST(StateSaver, WhatIsSavedUnderEveryLayoutIsLoadedUnderEveryOther) {
+  for (const Layout& saved : layouts) {
     TestFolder folder(memory_folder());
-    on_ranks(2, [&](Channels& channels) {
+    on_ranks(saved.ranks, [&](Channels& channels) {
       State state(saved, channels);
       state.fill(7);
       StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 2);
       saver.begin(request_of(7), SaveMode::beside_training);
       EXPECT_EQ(saver.finish()->failure, "");
     });
-    verify_checkpoint(folder / "step-000007");
-    for (const int ranks : {1, 2, 3, 4})
-      for (const Strategy loaded : strategies)
-        on_ranks(ranks, [&](Channels& channels) {
-          State state(loaded, channels);
-          std::map<std::string, Tensor> tensors;
-          EXPECT_EQ(load_training_state(folder / "step-000007", state.optimizer(), tensors).world_size, 2);
-          EXPECT_EQ(state.wrong_elements(7), 0)
-              << to_string(saved) << " loaded by " << ranks << " under " << to_string(loaded);
-        });
+    int64_t elements = 0;
+    for (const Slice& slice : verify_checkpoint(folder / "step-000007").slices)
+      if (slice.tensor == "param/output.weight") elements += slice.end - slice.begin;
+    EXPECT_EQ(elements, 34 * 20) << "each is saved once, " << text_of(saved);
+    for (const Layout& loaded : layouts)
+      on_ranks(loaded.ranks, [&](Channels& channels) {
+        State state(loaded, channels);
+        std::map<std::string, Tensor> tensors;
+        EXPECT_EQ(load_training_state(folder / "step-000007", state.optimizer(), tensors).world_size, saved.ranks);
+        EXPECT_EQ(state.wrong_elements(7), 0) << text_of(saved) << " loaded by " << text_of(loaded);
+      });
   }
 }
 
 TEST(StateSaver, SavesWhatWasThereAtTheBeginWhateverTheTrainingDoesAfterTheCopy) {
   TestFolder folder(memory_folder());
   on_ranks(2, [&](Channels& channels) {
-    State state(Strategy::full_shard, channels);
+    State state({2, Strategy::full_shard}, channels);
     std::map<std::string, Tensor> remembered{{"count", at::full({3}, 4, at::kLong)}};
     StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 2);
     for (const int64_t step : {1, 2}) {
@@ -143,7 +165,7 @@ TEST(StateSaver, KeepsItsMemoryFromSaveToSaveAndNeedsNoneWhereTheTrainingWaits) 
   install_allocator();
   TestFolder folder(memory_folder());
   OneRank rank;
-  State state(Strategy::full_shard, rank.channels);
+  State state({1, Strategy::full_shard}, rank.channels);
   state.fill(1);
   StateSaver saver(rank.peers, state.optimizer(), folder.path(), 9);
   const auto live = [] { return memory_usage().live[int(MemoryCategory::checkpoint)]; };
@@ -172,7 +194,7 @@ TEST(StateSaver, AFailureAnywhereIsTheOutcomeOnEveryRankAndLeavesTheOlderCheckpo
         Fault{FileOperation::rename, "step-000002"}}) {
     TestFolder folder(memory_folder());
     on_ranks(2, [&](Channels& channels) {
-      State state(Strategy::full_shard, channels);
+      State state({2, Strategy::full_shard}, channels);
       StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 3);
       const auto save = [&](int64_t step) {
         state.fill(step);
@@ -206,7 +228,7 @@ TEST(StateSaver, AFailureAnywhereIsTheOutcomeOnEveryRankAndLeavesTheOlderCheckpo
 TEST(StateSaver, DeletesTheOlderOnesOnlyAfterTheNewOneIsThere) {
   TestFolder folder(memory_folder());
   OneRank rank;
-  State state(Strategy::full_shard, rank.channels);
+  State state({1, Strategy::full_shard}, rank.channels);
   state.fill(1);
   StateSaver saver(rank.peers, state.optimizer(), folder.path(), 1);
   for (const int64_t step : {1, 2}) {

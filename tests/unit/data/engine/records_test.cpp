@@ -110,7 +110,7 @@ TEST_F(RecordData, AreTheSameInAStepWhateverTheRanks) {
       Ids step;
       std::set<int64_t> lengths;
       for (int64_t rank = 0; rank < world; ++rank) {
-        const auto micro = source->training(m, rank, world);
+        const auto micro = source->training(m * 8, rank, world);
         step.insert(step.end(), micro.windows.begin(), micro.windows.end());
         lengths.insert(micro.batch.tokens.size(1));
       }
@@ -130,7 +130,7 @@ TEST_F(RecordData, AreEachDrawnOnceInAnEpoch) {
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     std::set<int64_t> seen;
     for (int64_t m = 0; m < 10; ++m)
-      for (const int64_t record : source->training(epoch * 10 + m, 0, 1).windows) seen.insert(record);
+      for (const int64_t record : source->training((epoch * 10 + m) * 4, 0, 1).windows) seen.insert(record);
     EXPECT_EQ(seen.size(), 40u);
   }
 }
@@ -167,7 +167,7 @@ TEST_F(RecordData, ComeInPairsOfOneProblem) {
   std::set<std::pair<int64_t, int64_t>> seen;
   for (int64_t m = 0; m < 40; ++m) {
     for (int64_t rank = 0; rank < 2; ++rank) {
-      const auto micro = source->training(m, rank, 2);
+      const auto micro = source->training(m * 8, rank, 2);
       EXPECT_EQ(ids_of(micro.batch.correct), (Ids{1, 0, 1, 0}));
       EXPECT_EQ(ids_of(micro.batch.partner), (Ids{1, 0, 3, 2}));
       EXPECT_EQ(micro.pairs, 2);
@@ -214,7 +214,7 @@ TEST_F(RecordData, AreDrawnByDifficulty) {
   EXPECT_EQ(source->count(), 4 * 70) << "9 is in no bin, 7 and 8 have weight 0";
   std::map<int64_t, int64_t> drawn;
   for (int64_t m = 0; m < 100; ++m) {
-    const auto micro = source->training(m, 0, 1);
+    const auto micro = source->training(m * 4, 0, 1);
     for (size_t b = 0; b < 4; ++b) {
       const int32_t difficulty = prepared.records->entries()[size_t(micro.windows[b])].difficulty;
       EXPECT_EQ(micro.bins[b], difficulty <= 4 ? 0 : 1);
