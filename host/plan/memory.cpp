@@ -6,7 +6,8 @@
 //   logits                         chunk_tokens V e; where a weighting wants losses first and they fit in one chunk,
 //                                  half as much again: beside those that are kept for the gradients, those of the
 //                                  chosen tokens, of which only the weighting knows how many there are
-//   d output in bf16               V D e for a moment, before it is added to the fp32 gradient
+//   scores in fp16                 8 V a row of the chunk more: no row kernel takes that type, so there are copies in
+//   fp32 d output in bf16               V D e for a moment, before it is added to the fp32 gradient
 #include "plan/memory.hpp"
 
 #include <algorithm>
@@ -22,6 +23,7 @@ namespace wmtp {
 namespace {
 
 int64_t element_of(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
+int64_t wide_of(Precision precision) { return precision == Precision::fp16 ? 8 : 0; }
 
 /// The units of one model, by name.
 class StoredModel {
@@ -57,6 +59,7 @@ class Replay {
         model_(ledger_, question.policy, question),
         N_(question.sequences * question.positions),
         e_(element_of(question.policy.precision)),
+        wide_(wide_of(question.policy.precision)),
         ND_(N_ * m_.dim * e_) {
     for (const PlannedModel& frozen : q_.frozen) frozen_.emplace_back(ledger_, frozen, q_);
     lowest_block_ = num_trunk_blocks(m_);
@@ -228,7 +231,8 @@ class Replay {
     const InUse weights(model_.unit(head_block_name(m_, k)));
     const Held hidden = block(head_block_name(m_, k)).forward_without_grad(), normed = hold(ND_);
     const Rows rows = rows_of_head(k);
-    logits(std::min(chunk_tokens(m_.vocab_size), rows.count) * m_.vocab_size * e_);
+    const int64_t chunk = std::min(chunk_tokens(m_.vocab_size), rows.count);
+    logits(chunk * m_.vocab_size * (e_ + wide_));
   }
 
   struct Rows {
@@ -246,15 +250,20 @@ class Replay {
     const int64_t chunk = std::min(chunk_tokens(m_.vocab_size), rows.count);
     const int64_t chunk_bytes = chunk * m_.vocab_size * e_;
     StoredUnit& output = model_.unit("output");
+    const int64_t wide_bytes = chunk * m_.vocab_size * wide_;
     const bool losses_first = q_.when == "head", fits = chunk == rows.count;
     const Held losses = logits((losses_first ? 3 : 2) * 4 * rows.count);
     Held scored;
-    if (losses_first && fits) scored = logits(chunk_bytes);
-    if (losses_first && !fits) logits(chunk_bytes);
+    if (losses_first) {
+      scored = logits(chunk_bytes);
+      logits(wide_bytes);
+      if (!fits) scored.reset();
+    }
     const Held d_rows = logits(rows.count * m_.dim * e_);
     {
       const Held copied = losses_first && !fits ? logits(2 * chunk * m_.dim * e_) : Held();
       const Held of_chunk = logits(scored ? chunk_bytes / 2 : chunk_bytes);
+      logits(wide_bytes);
       scored.reset();
       output.write_gradient();
       if (output.trains() && e_ != 4) logits(m_.vocab_size * m_.dim * e_);
@@ -306,7 +315,7 @@ class Replay {
     const InUse output(stored.unit("output"));
     const int64_t count = q_.sequences * (q_.positions - 1);
     const Held rows = hold(q_.sequences > 1 ? count * shape.dim * e : 0);
-    logits(std::min(chunk_tokens(shape.vocab_size), count) * shape.vocab_size * e);
+    logits(std::min(chunk_tokens(shape.vocab_size), count) * shape.vocab_size * (e + wide_of(model.precision)));
   }
 
   void optimizer() {
@@ -334,7 +343,7 @@ class Replay {
   Ledger ledger_;
   StoredModel model_;
   std::list<StoredModel> frozen_;
-  int64_t N_, e_, ND_;
+  int64_t N_, e_, wide_, ND_;
   int64_t lowest_block_ = 0, lowest_kept_ = 0;
   std::vector<Held> inputs_;  ///< of the blocks in the frame
   std::vector<StoredUnit*> reducing_, reducing_in_columns_;
