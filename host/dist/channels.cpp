@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include "dist/same_collective.hpp"
 #include "memory/allocator.hpp"
 
 namespace wmtp {
@@ -71,13 +72,25 @@ Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& w
   pending.number_ = record_->begin(what, operation, int64_t(output.nbytes()));
   const MemoryScope scope(MemoryCategory::communication);
   try {
+    if (collectives_are_checked()) refuse_disagreement(output, input, what, operation);
     pending.work_ = issue(output, input);
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     throw broken(pending.number_, error.what());
   }
   pending.output_ = std::move(output);
   pending.input_ = std::move(input);
   return pending;
+}
+
+void Channel::refuse_disagreement(const at::Tensor& output, const at::Tensor& input, const std::string& what,
+                                  const char* operation) {
+  const std::string text = what + " (" + operation + " " + std::to_string(++checked_) + " of this channel, " +
+                           std::to_string(input.numel()) + " " + c10::toString(input.scalar_type()) + " to " +
+                           std::to_string(output.numel()) + ")";
+  const std::string told = disagreement(*backend_, output.device(), {peers_->rank(), text});
+  if (!told.empty()) throw Error(ExitStatus::bug, "ranks disagree about their next collective: " + told);
 }
 
 Pending Channel::all_gather(at::Tensor output, at::Tensor input, const std::string& what) {

@@ -1,6 +1,6 @@
 // Channels: the communicators of a job. Gathers, reduces and control talk on connections of their own, so that one
-// never waits behind another; within a channel every rank of it issues the same operations in the same order. With one
-// rank nothing is sent, and every operation is a copy.
+// never waits behind another; within a channel every rank of it issues the same operations in the same order, which
+// debug builds check (same_collective.hpp). With one rank nothing is sent, and every operation is a copy.
 //
 // A Mesh cuts the ranks into rows of neighbours that hold a model's shards between them. Ranks that stand at the same
 // place of their rows, a column, hold the same shard. With rows of two of six ranks:
@@ -55,10 +55,13 @@ class Channel {
   friend class Pending;
   template <class Issue>
   Pending start(at::Tensor output, at::Tensor input, const std::string& what, const char* operation, Issue issue);
+  void refuse_disagreement(const at::Tensor& output, const at::Tensor& input, const std::string& what,
+                           const char* operation);
   Error broken(int64_t number, const std::string& detail);
   Peers* peers_;
   FlightRecord* record_;
   c10::intrusive_ptr<c10d::Backend> backend_;  ///< null with one rank
+  int64_t checked_ = 0;                        ///< collectives compared so far
 };
 
 /// Ranks that talk among themselves, and which of them this one is.
