@@ -182,6 +182,8 @@ int64_t status_kib(const char* key) {
   return kib * 1024;
 }
 
+int64_t resident_at_install = 0;
+
 }  // namespace
 
 MemoryScope::MemoryScope(MemoryCategory category) : previous_(current_category) { current_category = category; }
@@ -191,6 +193,7 @@ MemoryPhase::MemoryPhase(const std::string& name) : previous_(CountingAllocator:
 MemoryPhase::~MemoryPhase() { CountingAllocator::instance().enter(previous_); }
 
 void install_allocator() {
+  if (resident_at_install == 0) resident_at_install = resident_bytes();
   mallopt(M_MMAP_THRESHOLD, 1 << 20);  // a large block that is given back leaves the process at once
   c10::SetCPUAllocator(&CountingAllocator::instance(), /*priority=*/100);
 }
@@ -198,5 +201,6 @@ MemoryUsage memory_usage() { return CountingAllocator::instance().usage(); }
 void reset_memory_peak() { CountingAllocator::instance().reset_peak(); }
 int64_t peak_resident_bytes() { return status_kib("VmHWM:"); }
 int64_t resident_bytes() { return status_kib("VmRSS:"); }
+int64_t resident_bytes_without_tensors() { return resident_at_install; }
 
 }  // namespace wmtp

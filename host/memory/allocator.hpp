@@ -58,5 +58,7 @@ void reset_memory_peak();
 /// Highest resident memory of this process so far, bytes.
 int64_t peak_resident_bytes();
 int64_t resident_bytes();
+/// What was resident as the allocator was installed: the program and its libraries.
+int64_t resident_bytes_without_tensors();
 
 }  // namespace wmtp

@@ -73,7 +73,7 @@ int64_t bytes_in(const std::filesystem::path& folder) {
   return bytes;
 }
 
-constexpr const char *peak_phase = "peak", *live_phase = "live";  // as db/README.md calls them
+constexpr const char *peak_phase = "peak", *live_phase = "live", *process_phase = "process";  // as in db/README.md
 
 json by_category(const std::array<int64_t, num_memory_categories>& bytes) {
   json categories;
@@ -94,6 +94,7 @@ std::string memory_report() {
   report[peak_phase]["allocated"] = usage.peak_total;
   report[peak_phase]["largest_block"] = usage.largest_block;
   report[peak_phase]["resident"] = peak_resident_bytes();
+  report[process_phase]["resident"] = resident_bytes_without_tensors();
   return report.dump();
 }
 

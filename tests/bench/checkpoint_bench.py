@@ -63,6 +63,7 @@ def main():
         seconds, stalls = log.metric("perf/step_seconds"), log.metric("perf/checkpoint_stall_seconds")
         writing = log.metric("perf/checkpoint_seconds")
     saved = [step for step in stalls if step % EVERY == 0]
+    beside = set()
     # A save that is begun after step s runs beside s+1 and those after it, until its seconds are over.
     for step in saved:
         left, at = writing[step], step + 1

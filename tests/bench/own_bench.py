@@ -10,8 +10,8 @@ from bench import CASES, MODELS, experiment, run_host, write_inputs
 from experiment import write
 from runlog import RunLog
 
-# Of the model's own size whatever the heads: what is left grows with them, or does not.
-OF_THE_STATE = ("parameters", "gradients", "optimizer", "resident")
+# What a step works with. The others are the parameters and their state, which more heads make more of.
+WORKING = ("gathered", "activations", "logits", "communication", "other")
 
 
 def in_turn(pairs, one, other):
@@ -42,7 +42,7 @@ def working_mib(folder, case):
     run_host(folder, case)
     log = RunLog(folder / "runs/wmtp.db")
     rows = log.query("SELECT rank, sum(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'peak' AND category "
-                     f"NOT IN {OF_THE_STATE} GROUP BY rank", log.newest()["id"])
+                     f"IN {WORKING} GROUP BY rank", log.newest()["id"])
     return max(row["bytes"] for row in rows) / 2**20
 
 

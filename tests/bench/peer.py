@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 2 tests/bench/peer.py --tokens ids.bin --strategy full_shard --bf16 --checkpointing
 
 Rank 0 prints one JSON line: seconds of each step, the time at which the first one ended, the largest rank's peak
-resident memory, the losses. `bench.py` runs it beside wmtp-host.
+resident memory, the most that a rank held beyond what it held before its first tensor, the losses. `bench.py` runs it beside wmtp-host.
 """
 import argparse
 import dataclasses
@@ -41,6 +41,11 @@ def parse_arguments():
 
 def shape_of(arguments):
     return Shape(arguments.dim, arguments.layers, arguments.heads, arguments.heads, arguments.ffn_dim, arguments.vocab)
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
 
 
 def build(arguments, world):
@@ -92,6 +97,7 @@ def main():
     torch.set_num_threads(max(1, os.cpu_count() // world))
     if world > 1:
         dist.init_process_group("gloo")
+    before = resident()
     model = build(arguments, world)
     reference = build_reference(arguments) if arguments.pipeline == "rho1" else None
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
@@ -119,12 +125,13 @@ def main():
         seconds.append(time.perf_counter() - begun)
         first_step_ns = first_step_ns or time.time_ns()
 
-    peak = torch.tensor([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024], dtype=torch.int64)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = torch.tensor([most, most - before], dtype=torch.int64)
     if world > 1:
         dist.all_reduce(peak, dist.ReduceOp.MAX)
     if rank == 0:
-        print(json.dumps({"step_seconds": seconds, "first_step_ns": first_step_ns, "peak_bytes": peak.item(),
-                          "losses": losses}))
+        print(json.dumps({"step_seconds": seconds, "first_step_ns": first_step_ns, "peak_bytes": peak[0].item(),
+                          "net_bytes": peak[1].item(), "losses": losses}))
     if world > 1:
         dist.destroy_process_group()
     sys.stdout.flush()
