@@ -55,6 +55,18 @@ const char* to_string(Precision precision) {
   return "";
 }
 
+const char* to_string(Norm norm) {
+  switch (norm) {
+    case Norm::l2:
+      return "l2";
+    case Norm::l1:
+      return "l1";
+    case Norm::inf:
+      return "inf";
+  }
+  return "";
+}
+
 const char* to_string(OptionSpec::Type type) {
   switch (type) {
     case OptionSpec::Type::number:

@@ -40,6 +40,7 @@ struct ModelConfig {
 
 enum class Strategy { no_shard, shard_grad_op, full_shard, hybrid_shard };
 enum class Precision { fp32, bf16, fp16 };
+enum class Norm { l2, l1, inf };
 
 /// A frozen model beside the policy: [reference], [value].
 struct FrozenConfig {
@@ -109,6 +110,7 @@ struct TrainConfig {
   int64_t sequence_length = 0;
   int64_t gradient_accumulation = 1;
   double clip_norm = 1.0;           ///< 0: off
+  Norm norm = Norm::l2;             ///< of the gradient, for clipping, the guard and the log
   std::string normalize = "tokens"; ///< "tokens" or "weights"
   bool operator==(const TrainConfig&) const = default;
 };
@@ -125,8 +127,9 @@ struct OptimizerConfig {
 };
 
 struct ScheduleConfig {
-  std::string name = "constant";    ///< "constant" or "cosine"
+  std::string name = "constant";    ///< "constant", "cosine" or "wsd"
   int64_t warmup_steps = 0;
+  int64_t stable_steps = 0;         ///< wsd: steps at the full rate, between the warm-up and the decay
   double min_lr_ratio = 0.1;
   bool operator==(const ScheduleConfig&) const = default;
 };
@@ -137,6 +140,7 @@ struct ParallelConfig {
   int64_t shard_group_size = 0;           ///< hybrid_shard: neighbouring ranks that hold one model between them
   Precision precision = Precision::fp32;
   Precision reduce = Precision::fp32;     ///< in which gradients travel between ranks: fp32 or bf16
+  bool replicate_frozen = false;          ///< every rank holds what is frozen whole
   double activation_checkpointing = 0;    ///< share of the blocks: "none" is 0, "full" 1
   std::string device = "auto";            ///< "auto", "cpu", "cuda"
   double timeout_seconds = 120;           ///< longest wait for a peer after the first step
@@ -221,5 +225,6 @@ void check_groups(const Experiment& experiment, int64_t processes);
 
 const char* to_string(Strategy);
 const char* to_string(Precision);
+const char* to_string(Norm);
 
 }  // namespace wmtp

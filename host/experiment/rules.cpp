@@ -50,6 +50,7 @@ class Rules {
     }
     lengths();
     steps();
+    schedule();
     shard_groups();
     reduction();
     check_data_rules(bound_, diagnostics_);
@@ -141,10 +142,30 @@ class Rules {
     if (epochs && e_.data.kind == "random") {
       refuse_key("train.epochs", "random data has no end, so there are no epochs", "give [train] steps");
     }
-    if (steps && bound_.good({"schedule.warmup_steps"}) && e_.schedule.warmup_steps >= e_.train.steps) {
-      refuse("schedule.warmup_steps", "found " + number(e_.schedule.warmup_steps) + " warmup_steps, wanted less than " +
-                                          "[train] steps = " + number(e_.train.steps));
-    }
+    if (steps && bound_.good({"schedule.warmup_steps", "schedule.stable_steps"})) schedule_within_steps();
+  }
+
+  void schedule_within_steps() {
+    const ScheduleConfig& schedule = e_.schedule;
+    const std::string steps = "[train] steps = " + number(e_.train.steps);
+    if (schedule.warmup_steps >= e_.train.steps)
+      refuse("schedule.warmup_steps",
+             "found " + number(schedule.warmup_steps) + " warmup_steps, wanted less than " + steps);
+    else if (schedule.warmup_steps + schedule.stable_steps >= e_.train.steps)
+      refuse("schedule.stable_steps", "found " + number(schedule.warmup_steps) + " warmup_steps and " +
+                                          number(schedule.stable_steps) +
+                                          " stable_steps, which leaves no step to decay in: wanted less than " + steps);
+  }
+
+  void schedule() {
+    if (!bound_.good({"schedule", "schedule.name", "schedule.stable_steps"})) return;
+    const bool wsd = e_.schedule.name == "wsd", stable = bound_.has("schedule.stable_steps");
+    if (wsd && !stable)
+      refuse("schedule.name", "\"wsd\" lacks stable_steps: nothing says when the learning rate begins to fall");
+    if (!wsd && stable)
+      refuse_key("schedule.stable_steps",
+                 "stable_steps goes with the schedule \"wsd\", here it is \"" + e_.schedule.name + "\"",
+                 "remove it, or set name = \"wsd\"");
   }
 
   void shard_groups() {

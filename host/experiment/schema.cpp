@@ -32,6 +32,9 @@ SchemaTable train_table() {
            key("sequence_length", AT(train.sequence_length), "tokens of a sequence").required().range(2, 1 << 20),
            key("gradient_accumulation", AT(train.gradient_accumulation), "micro-batches of a step").range(1, 1 << 20),
            key("clip_norm", AT(train.clip_norm), "largest norm of the gradient; 0 is off").at_least(0),
+           key("norm", AT(train.norm),
+               "which norm of the gradient is clipped, guarded and logged: the root of its squares, the sum of its "
+               "magnitudes, or the largest of them"),
            key("normalize", AT(train.normalize), "what a step's loss is divided by: its valid tokens, or its weights")
                .one_of({"tokens", "weights"})}};
 }
@@ -62,12 +65,16 @@ SchemaTable optimizer_table() {
 SchemaTable schedule_table() {
   return {"schedule",
           "The learning rate over the steps.",
-          {key("name", AT(schedule.name), "shape after the warm-up").one_of({"constant", "cosine"}).later({"wsd"}),
+          {key("name", AT(schedule.name), "shape after the warm-up").one_of({"constant", "cosine", "wsd"}),
            key("warmup_steps", AT(schedule.warmup_steps), "steps over which it rises; less than `train.steps`")
                .range(0, 1e12),
-           key("min_lr_ratio", AT(schedule.min_lr_ratio), "last learning rate of cosine, as a part of the highest")
-               .range(0, 1),
-           refused("stable_steps", "it goes with the schedule \"wsd\": use \"cosine\" or \"constant\"")}};
+           key("stable_steps", AT(schedule.stable_steps),
+               "`wsd` (warm-up, stable, decay): steps at the full rate; over those that are left it falls in a line")
+               .range(1, 1e12)
+               .defaults_to("required by `wsd`, which it goes with")
+               .unset_when_empty(),
+           key("min_lr_ratio", AT(schedule.min_lr_ratio), "last learning rate of cosine and wsd, as a part of the highest")
+               .range(0, 1)}};
 }
 
 SchemaTable parallel_table() {
@@ -107,6 +114,9 @@ SchemaTable parallel_table() {
            key("reduce", AT(parallel.reduce),
                "in which gradients travel between ranks; `bf16` goes with a `precision` other than fp32")
                .one_of({"fp32", "bf16"}),
+           key("replicate_frozen", AT(parallel.replicate_frozen),
+               "whether every rank holds the frozen parameters whole: more memory, and nothing of them to gather")
+               .not_in_identity(),
            checkpointing, offload,
            key("device", AT(parallel.device), "where it runs").one_of({"auto", "cpu", "cuda"}).not_in_identity(),
            key("timeout_seconds", AT(parallel.timeout_seconds), "longest wait for another rank")

@@ -24,6 +24,8 @@ inline const std::vector<Strategy> all_of<Strategy>{Strategy::full_shard, Strate
                                                     Strategy::hybrid_shard};
 template <>
 inline const std::vector<Precision> all_of<Precision>{Precision::fp32, Precision::bf16, Precision::fp16};
+template <>
+inline const std::vector<Norm> all_of<Norm>{Norm::l2, Norm::l1, Norm::inf};
 
 template <class T>
 struct OfOptional {

@@ -29,8 +29,8 @@ int64_t wide_of(Precision precision) { return precision == Precision::fp16 ? 8 :
 class StoredModel {
  public:
   StoredModel(Ledger& ledger, const PlannedModel& model, const MemoryQuestion& q) {
-    const StorageSizes sizes{model.strategy,         model.precision, q.ranks,
-                             model.shard_group_size, q.reduce,        q.saves_beside};
+    const StorageSizes sizes{model.strategy, model.precision,       q.ranks, model.shard_group_size, q.reduce,
+                             q.saves_beside, model.replicate_frozen};
     for (const PlannedUnit& unit : model.layout) units_.emplace_back(ledger, sizes, unit);
   }
   std::list<StoredUnit>& units() { return units_; }

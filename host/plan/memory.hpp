@@ -24,6 +24,7 @@ struct PlannedModel {
   Strategy strategy = Strategy::full_shard;
   Precision precision = Precision::fp32;
   int64_t shard_group_size = 0;  ///< hybrid_shard
+  bool replicate_frozen = false;
 };
 
 struct MemoryQuestion {

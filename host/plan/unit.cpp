@@ -117,7 +117,10 @@ int64_t StoredGroup::gather_for_saving() const { return shards() ? total_ * (tra
 
 StoredUnit::StoredUnit(Ledger& ledger, const StorageSizes& sizes, const PlannedUnit& unit) : unit_(unit) {
   if (unit.trained.elements > 0) groups_.emplace_back(ledger, sizes, unit.trained, true, unit.always_fp32);
-  if (unit.frozen.elements > 0) groups_.emplace_back(ledger, sizes, unit.frozen, false, unit.always_fp32);
+  if (unit.frozen.elements == 0) return;
+  StorageSizes of_frozen = sizes;
+  if (sizes.replicate_frozen) of_frozen.strategy = Strategy::no_shard;
+  groups_.emplace_back(ledger, of_frozen, unit.frozen, false, unit.always_fp32);
 }
 
 void StoredUnit::start_gather() {

@@ -28,6 +28,7 @@ struct StorageSizes {
   int64_t shard_group_size = 0;        ///< hybrid_shard: ranks in a row
   Precision reduce = Precision::fp32;  ///< on the wire
   bool saves_beside = false;
+  bool replicate_frozen = false;
 };
 
 class StoredGroup {

@@ -1,5 +1,7 @@
 #include "run/assembly.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "checkpoint/adapter_files.hpp"
 #include "checkpoint/model_files.hpp"
@@ -23,6 +25,23 @@ PipelineInUse open_pipeline(const Identity& identity, const Experiment& experime
   std::optional<PluginSetting> inner;
   if (identity.inner) inner = PluginSetting{*identity.inner, experiment.inner->options};
   return open_pipeline({identity.pipeline, experiment.pipeline.options}, inner ? &*inner : nullptr, experiment);
+}
+
+/// Where the data say how many steps there are, only now is it known whether a schedule fits them.
+void refuse_no_decay(const Experiment& experiment, int64_t steps) {
+  const ScheduleConfig& schedule = experiment.schedule;
+  if (schedule.name == "wsd" && schedule.warmup_steps + schedule.stable_steps >= steps)
+    throw Error(ExitStatus::usage, experiment.file.string() + ": [schedule] found " +
+                                       std::to_string(schedule.warmup_steps) + " warmup_steps and " +
+                                       std::to_string(schedule.stable_steps) + " stable_steps, the run has " +
+                                       std::to_string(steps) + ": none is left to decay in");
+}
+
+bool freezes(const ShardedModel& model) {
+  const auto is_frozen = [](const auto& group) { return !group->trains(); };
+  return std::any_of(model.units().begin(), model.units().end(), [&](const auto& unit) {
+    return std::any_of(unit->groups().begin(), unit->groups().end(), is_frozen);
+  });
 }
 
 }  // namespace
@@ -67,9 +86,11 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   if (validation_source_)
     data.validation_sequences = std::min(validation_source_->count(),
                                          experiment.validation.batches * sequences_per_step(train, session.size()));
-  trainer_ = std::make_unique<Trainer>(experiment, num_steps(train, training_source_->count(), session.size()), *model_,
-                                       pipeline_, open_frozen(session, experiment, stages, pipeline_, data_), data,
-                                       session.channels());
+  const int64_t steps = num_steps(train, training_source_->count(), session.size());
+  refuse_no_decay(experiment, steps);
+  trainer_ =
+      std::make_unique<Trainer>(experiment, steps, *model_, pipeline_,
+                                open_frozen(session, experiment, stages, pipeline_, data_), data, session.channels());
 }
 
 void Assembly::go_on_with_other_ranks(int64_t saved_by) {
@@ -96,6 +117,9 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   request.options = group_options(experiment.parallel, session.device());
   request.positions = experiment.train.sequence_length;
   auto model = std::make_unique<ShardedModel>(request, session.channels());
+  if (experiment.parallel.replicate_frozen && !freezes(*model))
+    throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] replicate_frozen = true: adapter \"" +
+                                       experiment.adapter.plugin + "\" freezes no parameter; remove it");
   model->initialize(experiment.seed);
   const ModelConfig& config = experiment.model;
   if (const auto weights = first_weights(session, experiment, stages, "model", config.weights); !weights.empty())

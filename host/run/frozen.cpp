@@ -52,6 +52,7 @@ class Frozen {
     ParallelConfig parallel = experiment_.parallel;
     parallel.strategy = source_.config.strategy.value_or(parallel.strategy);
     parallel.precision = precision();
+    parallel.replicate_frozen = false;  // this model has a strategy of its own
     request.options = group_options(parallel, session_.device());
     request.positions = experiment_.train.sequence_length;
     auto model = std::make_unique<ShardedModel>(request, session_.channels());

@@ -21,8 +21,8 @@ at::ScalarType type_of(Precision precision) {
 }  // namespace
 
 GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
-  return {parallel.strategy, type_of(parallel.precision), device, int(parallel.shard_group_size),
-          type_of(parallel.reduce)};
+  return {parallel.strategy,        type_of(parallel.precision), device, int(parallel.shard_group_size),
+          type_of(parallel.reduce), parallel.replicate_frozen};
 }
 
 std::filesystem::path first_weights(const Session& session, const Experiment& experiment, const Stages& stages,

@@ -37,6 +37,7 @@ struct GroupOptions {
   at::Device device = at::kCPU;
   int shard_group_size = 0;          ///< hybrid_shard: ranks in a row
   at::ScalarType wire = at::kFloat;  ///< in which gradients travel
+  bool replicate_frozen = false;     ///< ShardUnit: frozen groups are not sharded, whatever the strategy
 };
 
 /// Where a parameter lies in its group's flat storage, in elements.

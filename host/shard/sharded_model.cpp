@@ -46,9 +46,9 @@ ShardUnit::ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels
   for (const ParameterSpec& parameter : spec.parameters) (parameter.trains ? trained : frozen).push_back(parameter);
   if (!trained.empty())
     groups_.push_back(std::make_unique<ParameterGroup>(name_, std::move(trained), group_options, channels));
-  if (!frozen.empty())
-    groups_.push_back(
-        std::make_unique<ParameterGroup>(name_ + " (frozen)", std::move(frozen), group_options, channels));
+  if (frozen.empty()) return;
+  if (options.replicate_frozen) group_options.strategy = Strategy::no_shard;
+  groups_.push_back(std::make_unique<ParameterGroup>(name_ + " (frozen)", std::move(frozen), group_options, channels));
 }
 
 bool ShardUnit::holds(const std::string& parameter) const {

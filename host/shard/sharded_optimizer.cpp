@@ -2,6 +2,9 @@
 
 #include <ATen/ops/_fused_adamw.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "memory/allocator.hpp"
 
 namespace wmtp {
@@ -16,14 +19,28 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<Pa
                        at::zeros({}, group->master().options())});
 }
 
-Tensor ShardedOptimizer::squared_norm() const {
-  Tensor sum = at::zeros({}, at::kDouble);
+Tensor ShardedOptimizer::part_of_norm(Norm norm) const {
+  const double order = norm == Norm::l2 ? 2 : norm == Norm::l1 ? 1 : INFINITY;
+  Tensor part = at::zeros({}, at::kDouble);
   for (const State& state : states_) {
     const Tensor& gradient = state.group->gradient();
-    if (gradient.defined() && state.group->counts_in_norm())
-      sum = sum + at::linalg_vector_norm(gradient, 2, std::nullopt, false, at::kDouble).square();
+    if (!gradient.defined() || !state.group->counts_in_norm()) continue;
+    const Tensor of_group = at::linalg_vector_norm(gradient, order, std::nullopt, false, at::kDouble);
+    if (norm == Norm::inf)
+      part = at::maximum(part.to(of_group.device()), of_group);
+    else
+      part = part + (norm == Norm::l2 ? of_group.square() : of_group);
   }
-  return sum;
+  return part;
+}
+
+double norm_of_parts(Norm norm, const std::vector<double>& parts) {
+  double whole = 0;
+  for (const double part : parts) {
+    if (std::isnan(part)) return part;
+    whole = norm == Norm::inf ? std::max(whole, part) : whole + part;
+  }
+  return norm == Norm::l2 ? std::sqrt(whole) : whole;
 }
 
 void ShardedOptimizer::step(double lr, double scale) {

@@ -11,13 +11,16 @@
 
 namespace wmtp {
 
+/// From what part_of_norm says on every rank. NaN where one of them is.
+double norm_of_parts(Norm norm, const std::vector<double>& parts);
+
 class ShardedOptimizer {
  public:
   ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups);
 
-  /// This rank's sum of squares of all gradients, fp64 scalar where they lie; over ranks it adds up to the squared
-  /// global norm.
-  at::Tensor squared_norm() const;
+  /// What this rank's gradients are to the norm of all, each parameter once over the ranks; fp64 scalar where they lie:
+  /// of l2 the sum of squares, of l1 the sum of magnitudes, of inf the largest magnitude.
+  at::Tensor part_of_norm(Norm norm) const;
   /// One step with gradients times `scale` (clipping), then drops the gradients. Groups without a gradient stay.
   void step(double lr, double scale);
   void drop_gradients();

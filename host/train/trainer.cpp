@@ -96,7 +96,7 @@ StepReport Trainer::step() {
   report.stop = totals.sum("stop") > 0;
   report.save = totals.sum("save") > 0;
   report.memory_grew = totals.sum("memory/grew") > 0;
-  const double norm = std::sqrt(totals.sum("norm/squared")) / scale;
+  const double norm = norm_of_gradients(totals) / scale;
   judge(norm, report);
   const double stood_still = save_.before_update && report.skipped.empty() ? seconds_of(save_.before_update) : 0;
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
@@ -145,7 +145,7 @@ void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSigna
 /// The step's one exchange of sums and wishes.
 void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   const MemoryPhase phase("optimizer");
-  totals.add("norm/squared", optimizer_.squared_norm());
+  totals.add("norm/part", optimizer_.part_of_norm(experiment_.train.norm));
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
   totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
   totals.add("memory/grew", memory_watch_.grew() ? 1.0 : 0.0);
@@ -153,6 +153,12 @@ void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   totals.add("waited", waited - waited_at_start + waited_after_);
   totals.exchange(channels_);
   waited_after_ = waited_seconds() - waited;
+}
+
+double Trainer::norm_of_gradients(const StepTotals& totals) const {
+  std::vector<double> parts;
+  for (int rank = 0; rank < channels_.size(); ++rank) parts.push_back(totals.of_rank("norm/part", rank));
+  return norm_of_parts(experiment_.train.norm, parts);
 }
 
 /// Clips as torch's clip_grad_norm_, and steps; or drops the gradients of a step that is skipped.

@@ -94,6 +94,7 @@ class Trainer {
                          StepTotals& totals);
   StepTotals empty_totals() const;
   void exchange(StepTotals& totals, double waited_at_start);
+  double norm_of_gradients(const StepTotals& totals) const;
   void refuse_faults(const StepTotals& totals);
   void judge(double norm, StepReport& report);
   void update(const StepReport& report, double lr, double norm, double scale);

@@ -27,6 +27,7 @@ CASES = {
     "lora": dict(adapter=LORA),
     "lora in bf16, shard_grad_op": dict(adapter=LORA, parallel__precision="bf16", parallel__strategy="shard_grad_op"),
     "lora, no_shard": dict(adapter=LORA, parallel__strategy="no_shard"),
+    "lora, frozen parameters replicated": dict(adapter=LORA, parallel__replicate_frozen=True),
     "accumulation": dict(train__gradient_accumulation=3),
     "accumulation, no_shard": dict(train__gradient_accumulation=2, parallel__strategy="no_shard"),
     "grouped queries": dict(model__kv_heads=1, model__ffn_dim=512),

@@ -64,6 +64,25 @@ def test_optimizer_and_gradients_take_the_trained_share_and_no_more(place, base)
         assert 0 < peaks["lora"][category] <= (share + 0.01) * peaks["full"][category], (category, share, peaks)
 
 
+def test_frozen_parameters_may_lie_whole_on_every_rank(place, base):
+    """The same numbers to the bit, for more memory and nothing of them to gather."""
+    losses, peaks = [], []
+    for replicate in (False, True):
+        place.run(**LORA, parallel__replicate_frozen=replicate)
+        losses.append(place.log.losses())
+        rows = place.log.query("SELECT category, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'peak' "
+                               "GROUP BY category", place.log.newest()["id"])
+        peaks.append({row["category"]: row["bytes"] for row in rows})
+    assert losses[0] == losses[1]
+    sharded, replicated = peaks
+    assert replicated["parameters"] > 1.5 * sharded["parameters"]
+    assert replicated["gathered"] < 0.5 * sharded["gathered"]
+
+
+def test_that_nothing_is_frozen_is_said_to_who_wants_it_replicated(place):
+    assert 'adapter "full" freezes no parameter' in place.run(parallel__replicate_frozen=True, wanted=2).err
+
+
 def test_an_adapter_is_taken_up_by_another_run_bit_for_bit_on_its_own_base_alone(place, base):
     place.run(**LORA, adapter__dora=True)
     first = place.log.folder()

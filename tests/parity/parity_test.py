@@ -25,8 +25,11 @@ CASES = {
     "baseline": (POLICY, Recipe()),
     "default-eps": (POLICY, Recipe(eps=DEFAULT_EPS)),
     "cosine": (POLICY, Recipe(schedule="cosine", warmup_steps=3, min_lr_ratio=0.2)),
+    "wsd": (POLICY, Recipe(schedule="wsd", warmup_steps=2, stable_steps=4, min_lr_ratio=0.0)),
     "grouped": (GROUPED, Recipe()),
     "accumulation": (POLICY, Recipe(accumulation=2)),
+    "norm-l1": (POLICY, Recipe(norm="l1", clip_norm=20.0)),
+    "norm-inf": (POLICY, Recipe(norm="inf", clip_norm=0.005)),
     "rho1": (POLICY, Recipe(pipeline="rho1")),
     "rho1-absolute": (POLICY, Recipe(pipeline="rho1", options={"mode": "absolute", "keep": 0.5})),
     "rho1-difficult": (POLICY, Recipe(pipeline="rho1", options={"mode": "difficult"})),
@@ -52,6 +55,7 @@ def test_losses_and_parameters_equal_pytorch(place, case):
     wanted = train_reference(place.folder, shape, recipe)
     place.run(**changes_for(shape, recipe))
     assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
+    assert_losses_close(place.log.metric("train/grad_norm"), wanted.norms, 1e-5)
     close = CLOSE_WITH_DEFAULT_EPS if recipe.eps == DEFAULT_EPS else CLOSE
     assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, close)
 

@@ -42,8 +42,10 @@ class Recipe:
     eps: float = 1e-5  # parity_test.py says why
     weight_decay: float = 0.1
     clip_norm: float = 1.0
+    norm: str = "l2"
     schedule: str = "constant"
     warmup_steps: int = 0
+    stable_steps: int = 0
     min_lr_ratio: float = 0.1
 
 
@@ -51,6 +53,7 @@ class Recipe:
 class Result:
     losses: dict = field(default_factory=dict)           # {step: objective before its update}
     first_gradients: dict = field(default_factory=dict)  # before clipping
+    norms: dict = field(default_factory=dict)  # by step, before clipping, where it clips
     parameters: dict = field(default_factory=dict)       # after the last step
     margins: list = field(default_factory=list)          # of each threshold: the distance of the token nearest to it
 
@@ -65,9 +68,10 @@ def learning_rate(recipe, step):
         return recipe.lr * step / recipe.warmup_steps
     if recipe.schedule == "constant":
         return recipe.lr
-    progress = (step - recipe.warmup_steps) / (recipe.steps - recipe.warmup_steps)
-    cosine = 0.5 * (1 + math.cos(math.pi * progress))
-    return recipe.lr * (recipe.min_lr_ratio + (1 - recipe.min_lr_ratio) * cosine)
+    begin = recipe.warmup_steps + recipe.stable_steps
+    progress = max(0, step - begin) / (recipe.steps - begin)
+    share = 1 - progress if recipe.schedule == "wsd" else 0.5 * (1 + math.cos(math.pi * progress))
+    return recipe.lr * (recipe.min_lr_ratio + (1 - recipe.min_lr_ratio) * share)
 
 
 class Reference:
@@ -110,7 +114,9 @@ class Reference:
         if step == 1:
             self.result.first_gradients = {name: p.grad.clone() for name, p in self.trained.items()}
         if self.recipe.clip_norm:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm,
+                                                  {"l1": 1.0, "l2": 2.0, "inf": torch.inf}[self.recipe.norm])
+            self.result.norms[step] = norm.item()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.recipe, step) * group["faster"]
         self.optimizer.step()

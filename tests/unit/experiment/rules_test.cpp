@@ -37,6 +37,14 @@ TEST_F(Rules, WantTheWarmUpToEndBeforeTheRun) {
   EXPECT_NO_THROW(load(small, {"schedule.warmup_steps=9"}));
 }
 
+TEST_F(Rules, WantAStableTimeOfWsdAlone) {
+  const std::string wsd = small + "[schedule]\nname = \"wsd\"\nwarmup_steps = 2\nstable_steps = 7\n";
+  EXPECT_EQ(load(wsd).schedule.stable_steps, 7);
+  expect_in_order(refused(wsd, {"schedule.stable_steps=8"}), {"leaves no step to decay in", "[train] steps = 10"});
+  expect_in_order(refused(with(wsd, "stable_steps = 7\n", "")), {"a.toml:", "\"wsd\" lacks stable_steps"});
+  expect_in_order(refused(wsd, {"schedule.name=cosine"}), {"stable_steps goes with the schedule \"wsd\""});
+}
+
 TEST_F(Rules, WantGroupsOfRanksThatFit) {
   const std::string hybrid = small + "[parallel]\nprocesses = 4\nstrategy = \"hybrid_shard\"\nshard_group_size = 2\n";
   EXPECT_EQ(load(hybrid).parallel.shard_group_size, 2);

@@ -69,17 +69,25 @@ std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, 
     group.master_changed();
     ShardedOptimizer optimizer(config, {&group});
     for (int t = 1; t <= num_steps; ++t) {
-      double square = 0;
+      double square = 0, magnitude = 0, largest = 0;
       for (size_t i = 0; i < group.parameters().size(); ++i) {
         const ParameterSpec& spec = group.parameters()[i].spec;
         group.add_gradient(int(i), (gradient_of(spec, t) / ranks).to(at::kFloat).view(spec.shape));
-        square += gradient_of(spec, t).square().sum().item<double>();
+        const Tensor magnitudes = gradient_of(spec, t).abs();
+        square += magnitudes.square().sum().item<double>();
+        magnitude += magnitudes.sum().item<double>();
+        largest = std::max(largest, magnitudes.max().item<double>());
       }
       group.start_reduce(true);
       group.finish_reduce();
       group.finish_column();
-      const Tensor norm = channels.sum(optimizer.squared_norm(), "the norm");
-      EXPECT_NEAR(norm.item<double>(), square, 1e-5 * square) << to_string(strategy) << " on " << ranks;
+      for (const auto& [norm, wanted] :
+           {std::pair{Norm::l2, std::sqrt(square)}, std::pair{Norm::l1, magnitude}, std::pair{Norm::inf, largest}}) {
+        const Tensor parts = channels.all(optimizer.part_of_norm(norm), "the norm");
+        const double found =
+            norm_of_parts(norm, {parts.const_data_ptr<double>(), parts.const_data_ptr<double>() + ranks});
+        EXPECT_NEAR(found, wanted, 1e-5 * wanted) << to_string(norm) << ", " << to_string(strategy) << " on " << ranks;
+      }
       optimizer.step(lr_of(t), scale_of(t));
       EXPECT_FALSE(group.gradient().defined()) << "a step drops the gradient";
     }
@@ -102,6 +110,12 @@ TEST(ShardedOptimizer, IsAdamWWhateverTheLayout) {
         std::pair{4, Strategy::hybrid_shard}})
     for (const auto& [name, value] : trained(config, ranks, strategy))
       EXPECT_LT(distance(value, by_hand.at(name)), 1e-6) << name << ", " << to_string(strategy) << " on " << ranks;
+}
+
+TEST(ShardedOptimizer, ANormIsNoNumberWhereAnyPartIsNone) {
+  for (const Norm norm : {Norm::l2, Norm::l1, Norm::inf})
+    for (const std::vector<double>& parts : {std::vector<double>{NAN, 1}, std::vector<double>{1, NAN}})
+      EXPECT_TRUE(std::isnan(norm_of_parts(norm, parts))) << to_string(norm);
 }
 
 TEST(ShardedOptimizer, DecaysOnlyWhatDecays) {

@@ -6,7 +6,7 @@ namespace wmtp {
 namespace {
 
 ScheduleConfig schedule(const std::string& name, int64_t warmup_steps, double min_lr_ratio = 0.1) {
-  return {name, warmup_steps, min_lr_ratio};
+  return {name, warmup_steps, 0, min_lr_ratio};
 }
 
 TEST(LearningRate, WarmsUpToTheFullRateAtTheLastStepOfTheWarmUp) {
@@ -31,6 +31,16 @@ TEST(LearningRate, FallsByHalfACosineToItsShareAtTheLastStep) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule("cosine", 20, 0.0), 1.0, 100, 100), 0.0);
   for (int64_t step = 21; step <= 100; ++step)
     EXPECT_LT(learning_rate(s, 1.0, step, 100), learning_rate(s, 1.0, step - 1, 100)) << step;
+}
+
+TEST(LearningRate, StaysAndThenFallsInALineToItsShareAtTheLastStep) {
+  ScheduleConfig s = schedule("wsd", 10);
+  s.stable_steps = 50;
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 5, 100), 1.0);
+  for (const int64_t step : {10, 11, 59, 60}) EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, step, 100), 2.0) << step;
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 80, 100), 1.1) << "half way: the mean of both ends";
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 61, 100), 2.0 - 1.8 / 40);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 100, 100), 0.2);
 }
 
 TEST(LearningRate, OfARunThatIsAllWarmUpEndsAtTheFullRate) {
