@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
     wmtp::CommandLine line;
     wmtp::add_run(line);
     wmtp::add_plan(line);
+    wmtp::add_eval(line);
     wmtp::add_runs(line);
     wmtp::add_sql(line);
     wmtp::add_plugins(line);

@@ -3,6 +3,7 @@ import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+SHARED_DATA = ROOT.parent / "shared/data"  # published files that lie beside the tree, or do not
 BUILD = Path(os.environ.get("WMTP_BUILD", ROOT / "build"))
 HOST = BUILD / "bin/wmtp-host"
 TEST_PLUGINS = BUILD / "tests/plugins"

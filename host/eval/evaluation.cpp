@@ -1,0 +1,104 @@
+#include "eval/evaluation.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "eval/pass_at_k.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr size_t names_told = 5;
+
+std::vector<int64_t> samples_of_problems(const std::vector<Problem>& suite, const std::vector<Sample>& samples) {
+  std::vector<int64_t> counts(suite.size(), 0);
+  for (const Sample& sample : samples) ++counts[sample.problem];
+  return counts;
+}
+
+void refuse_problems_without(const std::vector<Problem>& suite, const std::vector<int64_t>& counts) {
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < suite.size(); ++i)
+    if (counts[i] == 0) missing.push_back(suite[i].task_id);
+  if (missing.empty()) return;
+  const size_t all = missing.size();
+  if (all > names_told) missing.resize(names_told);
+  throw Error(ExitStatus::data, with_thousands(int64_t(all)) + " of " + with_thousands(int64_t(suite.size())) +
+                                    " problems have no sample, and a score over the others would be another suite's: " +
+                                    join_names(missing) + (all > names_told ? " and others" : ""));
+}
+
+}  // namespace
+
+std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox& sandbox,
+                          int jobs, const std::function<void(size_t done)>& told) {
+  std::vector<Judged> judged(samples.size());
+  std::atomic<size_t> next{0};
+  std::mutex telling;
+  size_t done = 0;
+  std::exception_ptr fault;
+  const auto work = [&] {
+    for (size_t i = next++; i < samples.size(); i = next++) {
+      try {
+        judged[i] = sandbox.run(program_of(suite[samples[i].problem], samples[i].completion));
+        const std::lock_guard lock(telling);
+        told(++done);
+      } catch (...) {
+        const std::lock_guard lock(telling);
+        if (!fault) fault = std::current_exception();
+        next = samples.size();  // for every thread
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 1; i < jobs; ++i) threads.emplace_back(work);
+    work();
+  }
+  if (fault) std::rethrow_exception(fault);
+  return judged;
+}
+
+void check_samples(const std::vector<Problem>& suite, const std::vector<Sample>& samples,
+                   const std::vector<int64_t>& ks) {
+  const std::vector<int64_t> counts = samples_of_problems(suite, samples);
+  refuse_problems_without(suite, counts);
+  for (const int64_t k : ks)
+    for (size_t i = 0; i < suite.size(); ++i)
+      if (counts[i] < k)
+        throw Error(ExitStatus::usage, "-k " + std::to_string(k) + " wants " + std::to_string(k) +
+                                           " samples of every problem, " + suite[i].task_id + " has " +
+                                           std::to_string(counts[i]));
+}
+
+Score score_of(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const std::vector<Judged>& judged,
+               const std::vector<int64_t>& ks) {
+  check_samples(suite, samples, ks);
+  const std::vector<int64_t> counts = samples_of_problems(suite, samples);
+  std::vector<int64_t> passed(suite.size(), 0);
+  Score score;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    ++score.samples;
+    score.passed += judged[i].verdict == Verdict::passed;
+    score.timed_out += judged[i].verdict == Verdict::timed_out;
+    passed[samples[i].problem] += judged[i].verdict == Verdict::passed;
+  }
+  std::vector<int64_t> wanted = ks;
+  const int64_t fewest = *std::min_element(counts.begin(), counts.end());
+  if (wanted.empty())
+    for (const int64_t k : {1, 10, 100})
+      if (k <= fewest) wanted.push_back(k);
+  for (const int64_t k : wanted) {
+    double sum = 0;
+    for (size_t i = 0; i < suite.size(); ++i) sum += pass_at_k(counts[i], passed[i], k);
+    score.pass_at[k] = sum / double(suite.size());
+  }
+  return score;
+}
+
+}  // namespace wmtp

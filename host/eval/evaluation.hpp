@@ -1,0 +1,32 @@
+// Samples judged by running their tests, several at a time, and what comes of it. Knows no LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "eval/sandbox.hpp"
+#include "eval/suite.hpp"
+
+namespace wmtp {
+
+/// In the samples' order. `told` is called after each, on some thread but never on two at once, with how many are done.
+std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox& sandbox,
+                          int jobs, const std::function<void(size_t done)>& told);
+
+struct Score {
+  int64_t samples = 0, passed = 0, timed_out = 0;
+  std::map<int64_t, double> pass_at;  ///< by k, the mean over the problems
+};
+
+/// `ks`: refused with Error(usage) where some problem has fewer samples; empty: those of 1, 10 and 100 that every
+/// problem has. Error(data) when a problem has no sample.
+Score score_of(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const std::vector<Judged>& judged,
+               const std::vector<int64_t>& ks);
+
+/// What score_of would refuse, before anything is run.
+void check_samples(const std::vector<Problem>& suite, const std::vector<Sample>& samples,
+                   const std::vector<int64_t>& ks);
+
+}  // namespace wmtp

@@ -1,0 +1,150 @@
+#include "eval/suite.hpp"
+
+#include <map>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "data/jsonl_reader.hpp"
+
+namespace wmtp {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The fields of one line; what is missing or of another type is added to the mistakes.
+class Fields {
+ public:
+  Fields(int64_t line, const Json& object, JsonlMistakes& mistakes)
+      : line_(line), object_(object), mistakes_(mistakes) {}
+
+  std::string text(const char* name) {
+    const Json* value = find(name, "a text");
+    if (!value) return "";
+    if (value->is_string()) return value->get<std::string>();
+    wrong(name, *value, "a text");
+    return "";
+  }
+
+  /// A number is MBPP's.
+  std::string task_id() {
+    const Json* value = find("task_id", "a text or a whole number");
+    if (!value) return "";
+    if (value->is_string()) return value->get<std::string>();
+    if (value->is_number_integer()) return "mbpp/" + value->dump();
+    wrong("task_id", *value, "a text or a whole number");
+    return "";
+  }
+
+  std::vector<std::string> texts(const char* name) {
+    std::vector<std::string> all;
+    const Json* value = find(name, "a list of texts");
+    if (!value) return all;
+    if (!value->is_array() || value->empty()) {
+      wrong(name, *value, "a list of texts, at least one");
+      return all;
+    }
+    for (const Json& one : *value) {
+      if (one.is_string())
+        all.push_back(one.get<std::string>());
+      else
+        wrong(name, one, "texts in it");
+    }
+    return all;
+  }
+
+  bool has(const char* name) const { return object_.contains(name); }
+
+ private:
+  const Json* find(const char* name, const std::string& wanted) {
+    const auto found = object_.find(name);
+    if (found != object_.end()) return &*found;
+    mistakes_.add(line_, name, "missing, wanted " + wanted);
+    return nullptr;
+  }
+  void wrong(const char* name, const Json& value, const std::string& wanted) {
+    mistakes_.add(line_, name, "found " + found_text(value) + ", wanted " + wanted);
+  }
+
+  int64_t line_;
+  const Json& object_;
+  JsonlMistakes& mistakes_;
+};
+
+Problem human_eval(Fields& fields) {
+  Problem problem;
+  problem.prompt = problem.before = fields.text("prompt");
+  const std::string test = fields.text("test"), entry_point = fields.text("entry_point");
+  problem.after = "\n" + test + "\ncheck(" + entry_point + ")\n";
+  return problem;
+}
+
+/// The prompt of the paper: the task, and its tests, which name the function.
+Problem mbpp(Fields& fields) {
+  Problem problem;
+  problem.prompt = "\"\"\"\n" + fields.text("text") + "\n";
+  if (fields.has("test_setup_code")) problem.after = "\n" + fields.text("test_setup_code");
+  for (const std::string& test : fields.texts("test_list")) {
+    problem.prompt += test + "\n";
+    problem.after += "\n" + test;
+  }
+  problem.prompt += "\"\"\"\n";
+  problem.after += "\n";
+  return problem;
+}
+
+}  // namespace
+
+std::vector<Problem> read_suite(const std::filesystem::path& file) {
+  std::vector<Problem> suite;
+  std::map<std::string, int64_t> lines;
+  JsonlMistakes mistakes(file);
+  const std::vector<std::string> wanted{"task_id", "prompt",    "entry_point",    "test",
+                                        "text",    "test_list", "test_setup_code"};
+  for_each_json_line(file, wanted, mistakes, [&](int64_t line, const Json& object) {
+    Fields fields(line, object, mistakes);
+    if (!fields.has("entry_point") && !fields.has("test_list"))
+      return mistakes.add(line, "",
+                          "neither entry_point (HumanEval) nor test_list (MBPP) is there: nothing to test with");
+    Problem problem = fields.has("entry_point") ? human_eval(fields) : mbpp(fields);
+    problem.task_id = fields.task_id();
+    const auto [place, is_new] = lines.emplace(problem.task_id, line);
+    if (!is_new && !problem.task_id.empty())
+      mistakes.add(line, "task_id",
+                   "\"" + problem.task_id + "\" stands on line " + std::to_string(place->second) + " too");
+    suite.push_back(std::move(problem));
+  });
+  mistakes.raise();
+  if (suite.empty()) throw Error(ExitStatus::data, file.string() + ": no problem in it");
+  return suite;
+}
+
+std::vector<Sample> read_samples(const std::filesystem::path& file, const std::vector<Problem>& suite) {
+  std::map<std::string, size_t> places;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < suite.size(); ++i) {
+    places[suite[i].task_id] = i;
+    names.push_back(suite[i].task_id);
+  }
+  std::vector<Sample> samples;
+  JsonlMistakes mistakes(file);
+  for_each_json_line(file, {"task_id", "completion"}, mistakes, [&](int64_t line, const Json& object) {
+    Fields fields(line, object, mistakes);
+    const std::string task_id = fields.task_id(), completion = fields.text("completion");
+    const auto found = places.find(task_id);
+    if (found != places.end()) return samples.push_back({found->second, completion});
+    if (task_id.empty()) return;  // told already
+    const std::string near = nearest_name(task_id, names);
+    mistakes.add(line, "task_id",
+                 "\"" + task_id + "\" is not in the suite" + (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
+  });
+  mistakes.raise();
+  if (samples.empty()) throw Error(ExitStatus::data, file.string() + ": no sample in it");
+  return samples;
+}
+
+std::string program_of(const Problem& problem, const std::string& completion) {
+  return problem.before + completion + problem.after;
+}
+
+}  // namespace wmtp

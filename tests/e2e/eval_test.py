@@ -1,0 +1,73 @@
+"""`eval`: problems scored by really running their tests, samples that mean harm among them."""
+import ctypes
+import json
+
+import pytest
+from paths import SHARED_DATA
+
+CREATE_RULESET, VERSION = 444, 1
+pytestmark = pytest.mark.skipif(ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, VERSION) < 1,
+                                reason="this kernel has no Landlock")
+HUMAN_EVAL = SHARED_DATA / "HumanEval.jsonl"
+PROBLEM = {"task_id": "t/0", "prompt": "def double(x):\n", "entry_point": "double",
+           "test": "def check(f):\n    assert f(3) == 6\n"}
+RIGHT, WRONG = "    return 2 * x\n", "    return x\n"
+HARMFUL = ["    while True: pass\n", "    import os\n    while True: os.fork()\n", "    return [0] * 10**12\n",
+           "    open('/tmp/wmtp-was-here', 'w')\n", "    import socket\n    socket.create_connection(('127.0.0.1', 9))\n",
+           "    import os\n    os.kill(-1, 9)\n", "    import os\n    os._exit(0)\n"]
+
+
+def lines(file, rows):
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.fixture
+def suite(place):
+    return lines(place.folder / "suite.jsonl", [PROBLEM, {**PROBLEM, "task_id": "t/1"}])
+
+
+def samples(place, completions, name="samples.jsonl"):
+    return lines(place.folder / name, [{"task_id": task, "completion": text} for task, text in completions])
+
+
+def evaluate(place, suite, file, *more):
+    return json.loads(place.host("eval", "--suite", suite, "--samples", file, "--json", *more, timeout=300).out)
+
+
+@pytest.mark.skipif(not HUMAN_EVAL.is_file(), reason="HumanEval's problems are not beside this tree")
+def test_human_eval_scores_its_own_solutions_one_and_nothing_zero(place):
+    problems = [json.loads(line) for line in HUMAN_EVAL.read_text().splitlines()]
+    for field, wanted in (("canonical_solution", 1.0), (None, 0.0)):
+        file = samples(place, [(p["task_id"], p[field] if field else "") for p in problems])
+        found = evaluate(place, HUMAN_EVAL, file, "--seconds", "20")
+        assert found["problems"] == found["samples"] == 164
+        assert found["pass_at"] == {"1": wanted}, found
+
+
+def test_samples_that_mean_harm_fail_and_leave_no_trace(place, suite):
+    file = samples(place, [("t/0", text) for text in [*HARMFUL, RIGHT]] + [("t/1", WRONG)])
+    place.host("eval", "--suite", suite, "--samples", file, "--seconds", "3", "-o", "results.jsonl", timeout=300)
+    results = [json.loads(line) for line in (place.folder / "results.jsonl").read_text().splitlines()]
+    assert [result["passed"] for result in results] == [False] * len(HARMFUL) + [True, False]
+    assert results[0]["verdict"] == "timed_out" and results[-1]["told"].startswith("AssertionError")
+    assert results[-2]["completion"] == RIGHT and results[-2]["task_id"] == "t/0"
+
+
+def test_pass_at_k_is_the_mean_over_problems(place, suite):
+    file = samples(place, [("t/0", RIGHT), ("t/0", WRONG), ("t/0", WRONG), ("t/0", WRONG)] + [("t/1", RIGHT)] * 4)
+    assert evaluate(place, suite, file, "-k", "1,2")["pass_at"] == {"1": (0.25 + 1) / 2, "2": (0.5 + 1) / 2}
+
+
+def test_mistakes_are_told_before_anything_runs(place, suite):
+    good = samples(place, [("t/0", RIGHT), ("t/1", RIGHT)])
+    refuse = place.refuse_command
+    call = ["eval", "--suite", suite, "--samples"]
+    refuse(4, "line 1", 'did you mean "t/0"?', command=[*call, samples(place, [("t/7", "")], "other.jsonl")])
+    refuse(4, "1 of 2 problems have no sample", "t/1", command=[*call, samples(place, [("t/0", "")], "few.jsonl")])
+    refuse(2, "t/0 has 1", command=[*call, good, "-k", "5"])
+    refuse(2, "no-such-python", "--python", command=[*call, good, "--python", "no-such-python"])
+    refuse(2, "there already", command=[*call, good, "-o", good])
+    without_test = {name: value for name, value in PROBLEM.items() if name != "test"}
+    refuse(4, "line 1", "test", command=["eval", "--suite", lines(place.folder / "bad.jsonl", [without_test]),
+                                         "--samples", good])

@@ -1,0 +1,14 @@
+// Whether this kernel can hold a program under test at all.
+#pragma once
+
+#include <linux/landlock.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace wmtp {
+
+inline bool landlock() {
+  return syscall(__NR_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION) > 0;
+}
+
+}  // namespace wmtp

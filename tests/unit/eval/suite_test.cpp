@@ -1,0 +1,89 @@
+#include "eval/suite.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+class SuiteTest : public testing::Test {
+ protected:
+  SuiteTest() {
+    char name[] = "/tmp/wmtp-suite-XXXXXX";
+    folder_ = mkdtemp(name);
+  }
+  ~SuiteTest() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path put(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+  static std::string refused(const std::function<void()>& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::data);
+      return error.what();
+    }
+    return "was taken";
+  }
+  static void expect_has(const std::string& text, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  }
+  std::filesystem::path folder_;
+};
+
+const std::string human_eval =
+    R"({"task_id": "HumanEval/0", "prompt": "def f(x):\n", "entry_point": "f", "test": "def check(g):\n    assert g(1) == 2"})"
+    "\n";
+const std::string mbpp =
+    R"({"task_id": 11, "text": "Add one.", "code": "", "test_setup_code": "y = 1", "test_list": ["assert f(1) == 2", "assert f(y) == 2"]})"
+    "\n";
+
+TEST_F(SuiteTest, AProgramIsPromptAnswerAndTests) {
+  const auto suite = read_suite(put("suite.jsonl", human_eval + mbpp));
+  ASSERT_EQ(suite.size(), 2u);
+  EXPECT_EQ(suite[0].task_id, "HumanEval/0");
+  EXPECT_EQ(suite[0].prompt, "def f(x):\n");
+  EXPECT_EQ(program_of(suite[0], "    return x + 1\n"),
+            "def f(x):\n    return x + 1\n\ndef check(g):\n    assert g(1) == 2\ncheck(f)\n");
+  EXPECT_EQ(suite[1].task_id, "mbpp/11");
+  EXPECT_EQ(suite[1].prompt, "\"\"\"\nAdd one.\nassert f(1) == 2\nassert f(y) == 2\n\"\"\"\n");
+  EXPECT_EQ(program_of(suite[1], "def f(x): return x + 1"),
+            "def f(x): return x + 1\ny = 1\nassert f(1) == 2\nassert f(y) == 2\n");
+}
+
+TEST_F(SuiteTest, AllMistakesAreTold) {
+  const auto file =
+      put("suite.jsonl", human_eval + human_eval +
+                             "{\"task_id\": 1}\n{\"task_id\": \"a\", \"entry_point\": 3, \"prompt\": \"\"}\n"
+                             "{\"task_id\": \"b\", \"text\": \"t\", \"test_list\": [4]}\nno json\n");
+  expect_has(refused([&] { read_suite(file); }),
+             {"line 2", "\"HumanEval/0\" stands on line 1 too", "line 3", "nothing to test with", "line 4",
+              "found the number 3, wanted a text", "test", "line 5", "found the number 4", "line 6"});
+  expect_has(refused([&] { read_suite(put("empty.jsonl", "\n")); }), {"no problem in it"});
+  expect_has(refused([&] { read_suite(folder_ / "none.jsonl"); }), {"none.jsonl"});
+}
+
+TEST_F(SuiteTest, SamplesBelongToProblems) {
+  const auto suite = read_suite(put("suite.jsonl", human_eval + mbpp));
+  const auto samples = read_samples(put("good.jsonl",
+                                        "{\"task_id\": 11, \"completion\": \"x\"}\n"
+                                        "{\"task_id\": \"HumanEval/0\", \"completion\": \"\"}\n"),
+                                    suite);
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].problem, 1u);
+  EXPECT_EQ(samples[1].completion, "");
+  expect_has(
+      refused([&] {
+        read_samples(
+            put("bad.jsonl", "{\"task_id\": \"HumanEval/1\", \"completion\": \"x\"}\n{\"task_id\": \"HumanEval/0\"}\n"),
+            suite);
+      }),
+      {"line 1", "\"HumanEval/1\" is not in the suite; did you mean \"HumanEval/0\"?", "line 2", "completion"});
+}
+
+}  // namespace
+}  // namespace wmtp
