@@ -1,18 +1,49 @@
-// `runs list` and `runs show RUN`: what the log knows.
+// `runs list`, `show` and `compare`: what the log knows. `runs delete` and `snapshot`: what is done with it.
 #include "report/runs.hpp"
 
 #include <iostream>
 #include <memory>
 
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "log/log_reader.hpp"
+#include "log/upkeep.hpp"
+#include "report/compare.hpp"
+#include "run/delete_run.hpp"
 
 namespace wmtp {
+namespace {
+
+/// Each is looked at before the first is deleted.
+int delete_runs(const std::filesystem::path& database, const std::vector<std::string>& words, bool yes) {
+  std::vector<DeletableRun> runs;
+  {
+    const LogReader log(database);
+    for (const std::string& word : words) runs.push_back(deletable_run(log, log.resolve_run(word)));
+  }
+  for (const DeletableRun& run : runs) {
+    const std::string what = "run " + std::to_string(run.id) + " (" + run.name + "): its rows and " +
+                             human_bytes(run.bytes) + " in " + run.folder.string();
+    if (!yes) {
+      std::cerr << what << '\n';
+      continue;
+    }
+    delete_run(database, run);
+    log_info("deleted " + what);
+  }
+  if (!yes) throw Error(ExitStatus::usage, "nothing is deleted yet: say --yes to delete what is listed, for good");
+  return static_cast<int>(ExitStatus::done);
+}
+
+}  // namespace
 
 void add_runs(CommandLine& line) {
   struct Options {
-    std::string run;
-    bool json = false;
+    std::string run, file;
+    std::vector<std::string> runs;
+    bool json = false, yes = false;
   };
   const auto options = std::make_shared<Options>();
   const auto format = [options] { return options->json ? TableFormat::json : TableFormat::text; };
@@ -37,6 +68,39 @@ void add_runs(CommandLine& line) {
                         });
   show.add_option("RUN", options->run, "its number, or its name (the newest of that name)")->required();
   show.add_flag("--json", options->json, "as JSON");
+
+  auto& compare =
+      line.add("runs compare",
+               "compare runs: where their experiments differ, and what came of it\n\n"
+               "A name stands for the newest finished run of each seed under it. Where there are several, figures are "
+               "means with\n"
+               "standard errors, and differences from the first are taken within the same seed.\n\n"
+               "examples:\n  wmtp-host runs compare 3 4\n  wmtp-host runs compare baseline rho1 random --json\n",
+               [options, format](const GlobalOptions& globals) {
+                 print_comparison(std::cout, LogReader(globals.database_or(default_database)), options->runs, format());
+                 return 0;
+               });
+  compare.add_option("RUN", options->runs, "numbers or names, two or more")->required();
+  compare.add_flag("--json", options->json, "as JSON");
+
+  auto& remove = line.add("runs delete",
+                          "delete runs from the log, with their folders\n\n"
+                          "examples:\n  wmtp-host runs delete 3\n  wmtp-host runs delete 3 4 --yes\n",
+                          [options](const GlobalOptions& globals) {
+                            return delete_runs(globals.database_or(default_database), options->runs, options->yes);
+                          });
+  remove.add_option("RUN", options->runs, "numbers, or names (the newest of each)")->required();
+  remove.add_flag("--yes", options->yes, "do it; without, it is only told what would go");
+
+  auto& snapshot = line.add("runs snapshot",
+                            "copy the log into one file, while runs may be writing to it\n\n"
+                            "example:\n  wmtp-host runs snapshot monday.db\n",
+                            [options](const GlobalOptions& globals) {
+                              snapshot_log(globals.database_or(default_database), options->file);
+                              log_info("wrote " + options->file);
+                              return 0;
+                            });
+  snapshot.add_option("FILE", options->file, "the copy, which must not be there yet")->required();
 }
 
 }  // namespace wmtp

@@ -184,6 +184,14 @@ std::vector<LoggedRun> LogReader::unfinished_with_hash(const std::string& config
       config_hash);
 }
 
+std::pair<LoggedRun, bool> LogReader::run_and_whether_it_runs(int64_t run_id) const {
+  Statement find(impl_->database, "SELECT name, status = 'running' FROM v_runs WHERE id = ?1");
+  find.bind(1, run_id);
+  if (!find.step()) throw Error(ExitStatus::bug, "there is no run " + std::to_string(run_id));
+  const std::string name = find.text(0);
+  return {{run_id, name, run_folder_of(impl_->path, run_id, name)}, find.integer(1) == 1};
+}
+
 int64_t LogReader::resolve_run(const std::string& run) const {
   const bool number = !run.empty() && run.size() < 19 && std::all_of(run.begin(), run.end(), ::isdigit);
   Statement by_id(impl_->database, "SELECT id FROM runs WHERE id = ?1");

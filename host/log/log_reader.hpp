@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace wmtp {
@@ -44,6 +45,8 @@ class LogReader {
   std::vector<LoggedRun> unfinished_with_hash(const std::string& config_hash) const;
   /// A run by id or by name (the newest of that name). Error(usage) with the nearest name when there is none.
   int64_t resolve_run(const std::string& run) const;
+  /// One that is there, and whether it is running: not ended, with a heartbeat of the last minute.
+  std::pair<LoggedRun, bool> run_and_whether_it_runs(int64_t run_id) const;
 
   /// Runs one read-only statement, its ?1, ?2, … bound to `arguments` as text. At most `max_rows` rows. Error(usage)
   /// with SQLite's text when the statement is wrong, writes, or takes too long; Error(storage) when the file fails.

@@ -139,3 +139,42 @@ def test_arithmetic_can_be_had_as_a_file(place):
 def test_a_wrong_use_of_data_prepare_is_refused(place, arguments, told):
     ended = place.host("data", "prepare", *arguments, wanted=2)
     assert told in ended.err
+
+
+def test_runs_are_compared_where_they_differ_and_paired_by_seed(place):
+    for name, lr in (("slow", 1e-3), ("fast", 1e-2)):
+        for seed in (1, 2):
+            place.run("--name", name, seed=seed, optimizer__lr=lr, train__steps=3)
+    found = json.loads(place.host("runs", "compare", "slow", "fast", "--json").out)
+    assert found["params"]["optimizer.lr"] == ["0.001", "0.01"]
+    loss = found["metrics"]["train/loss"]
+    assert loss["last"][0]["count"] == loss["difference_from_first"][1]["count"] == 2
+    assert loss["difference_from_first"][1]["mean"] < 0 < loss["difference_from_first"][1]["standard_error"]
+    shown = place.host("runs", "compare", "slow", "fast").out
+    assert "slow (2 seeds)" in shown and "fast - slow" in shown and "±" in shown
+
+
+def test_a_run_is_deleted_with_its_folder_when_that_is_said_twice(place):
+    place.run(train__steps=1)
+    place.run(train__steps=1)
+    folder = place.log.folder()
+    assert folder.is_dir()
+    refused = place.host("runs", "delete", "2", wanted=2)
+    assert str(folder.name) in refused.err and "--yes" in refused.err and folder.is_dir()
+    place.host("runs", "delete", "2", "--yes")
+    assert not folder.exists() and [row["id"] for row in place.log.query("SELECT id FROM runs")] == [1]
+    assert not list(folder.parent.glob("*deleted*"))
+    place.host("runs", "delete", "2", "--yes", wanted=2)
+
+
+def test_a_running_run_is_not_deleted(place):
+    running = place.start(train__steps=100_000, data={"kind": "random"})
+    running.wait_for_step(3)
+    assert "is running" in place.host("runs", "delete", "1", "--yes", wanted=2).err
+
+
+def test_a_snapshot_is_a_log_of_its_own(place):
+    place.run(train__steps=2)
+    place.host("runs", "snapshot", "copy.db")
+    assert json.loads(place.host("runs", "list", "--json", "--db", "copy.db").out)[0]["name"] == "trial"
+    assert "there already" in place.host("runs", "snapshot", "copy.db", wanted=2).err
