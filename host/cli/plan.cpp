@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "experiment/load.hpp"
+#include "experiment/sweep.hpp"
 #include "plan/experiment_plan.hpp"
 #include "plan/memory.hpp"
 #include "plugin/catalog.hpp"
@@ -74,6 +75,7 @@ struct Answer {
   const Experiment& experiment;
   const ExperimentPlan& plan;
   const std::vector<PlannedStage>& stages;
+  size_t members;  ///< of its [sweep]; 0: none
 };
 
 Json to_json(const MemoryMoment& moment) {
@@ -97,6 +99,7 @@ void print_json(const Answer& answer) {
             {"longest_is_known", plan.data.longest_is_known},
             {"training_state_bytes", plan.training_state_bytes},
             {"model_bytes", plan.model_bytes},
+            {"sweep_members", answer.members},
             {"stages", Json::array()},
             {"memory", Json::array()}};
   for (const PlannedStage& stage : answer.stages)
@@ -181,6 +184,9 @@ void print_text(const Answer& answer) {
             << e.checkpoint.keep << " are kept), " << human_bytes(plan.model_bytes) << " for the model at the end\n";
   for (const PlannedStage& stage : answer.stages)
     std::cout << "  stage       " << stage.tables << ": " << stage.file << " " << stage.state << '\n';
+  if (answer.members > 0)
+    std::cout << "  sweep       " << answer.members
+              << " members; counted here is the experiment without their values\n";
   print_memory(plan.variants);
 }
 
@@ -192,7 +198,7 @@ int plan(const Options& options, const GlobalOptions& globals) {
   const auto database = globals.database_or(experiment.log.database);
   const ExperimentPlan plan = plan_experiment(experiment, catalog, database.parent_path() / "cache");
   const auto stages = StageStates(catalog, database).of(experiment);
-  const Answer answer{experiment, plan, stages};
+  const Answer answer{experiment, plan, stages, read_sweep(options.file).size()};
   if (options.json)
     print_json(answer);
   else

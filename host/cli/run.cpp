@@ -2,7 +2,7 @@
 //
 // Alone       1. the experiment is loaded and checked  2. each stage without a finished run of its hash is started as a
 //             job of its own, like `run STAGE`  3. the experiment's ranks are started and watched
-//             4. when rank 0 died, its run's row is closed here
+//             4. when rank 0 died, its run's row is closed here. A file with [sweep]: this for each of its members
 // In a job    (our launcher's, torchrun's or srun's) this process is one rank and goes into the engine.
 // A crash of the launcher leaves no rank behind, and a row that its heartbeat shows as lost.
 #include <toml++/toml.h>
@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <list>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -18,9 +19,11 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "cli/command.hpp"
+#include "cli/sweep.hpp"
 #include "dist/launcher.hpp"
 #include "experiment/canonical.hpp"
 #include "experiment/load.hpp"
+#include "experiment/sweep.hpp"
 #include "log/run_log.hpp"
 #include "plugin/catalog.hpp"
 #include "run/job.hpp"
@@ -113,6 +116,10 @@ class Run {
     if (!environment.own_launcher) agree_on_processes(options_, environment.world_size, job_.experiment);
     return run_rank(job_, environment);
   }
+
+  const Experiment& experiment() const { return job_.experiment; }
+  const std::filesystem::path& database() const { return job_.database; }
+  const std::string& config_hash() { return hashes_.of(job_.experiment); }
 
   int dry() {
     check_groups(job_.experiment, job_.experiment.parallel.processes);
@@ -222,8 +229,45 @@ class Run {
   std::set<std::string> told_;  ///< stages of which a dry run has spoken
 };
 
+/// A member of a sweep with the options that its launcher hands on.
+struct Member {
+  Member(const RunOptions& all, const SweepMember& member, const GlobalOptions& globals) : options(all) {
+    options.overrides.insert(options.overrides.end(), member.overrides.begin(), member.overrides.end());
+    for (const std::string& text : member.overrides) what += (what.empty() ? "" : " ") + text;
+    try {
+      run.emplace(options, globals);
+      options.name = run->experiment().name + member.suffix;
+      run.emplace(options, globals);  // under the name of its own
+    } catch (const Error& error) {
+      throw Error(error.status(), "a member of [sweep] (" + what + "):\n" + error.what());
+    }
+  }
+  RunOptions options;
+  std::string what;
+  std::optional<Run> run;
+};
+
+int run_members(const RunOptions& options, const GlobalOptions& globals, const std::vector<SweepMember>& sweep) {
+  std::list<Member> members;
+  for (const SweepMember& one : sweep) members.emplace_back(options, one, globals);  // all are checked before one runs
+  std::vector<SweepRun> runs;
+  for (Member& member : members)
+    runs.push_back({member.what, member.options.name, member.run->experiment().seed, member.run->config_hash(),
+                    [&member](bool resume) {
+                      member.options.resume = resume;
+                      return member.run->alone();
+                    }});
+  return run_sweep(runs, {members.front().run->database(), options.resume, options.dry_run});
+}
+
 int run(const RunOptions& options, const GlobalOptions& globals) {
   const auto environment = rank_environment();
+  if (!environment || !environment->own_launcher) {  // a rank of ours is one member
+    const std::vector<SweepMember> sweep = read_sweep(options.file);
+    if (environment && !sweep.empty())
+      throw Error(ExitStatus::usage, options.file + ": a [sweep] starts ranks of its own; run it without a launcher");
+    if (!sweep.empty()) return run_members(options, globals, sweep);
+  }
   Run run(options, globals);
   // After this line the experiment is a value: neither the file nor the line is read again in this process.
   if (options.dry_run) return run.dry();

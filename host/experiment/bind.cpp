@@ -15,13 +15,13 @@ std::string shown_key(const std::string& table, const std::string& key) {
   return table.empty() ? key : header_of(table) + " " + key;
 }
 
-// Supported tables that stand directly in `parent`, by their last part.
+// Tables that stand directly in `parent`, by their last part.
 std::vector<std::string> tables_in(const std::string& parent) {
   std::vector<std::string> names;
   for (const SchemaTable& table : schema()) {
     const size_t dot = table.name.rfind('.');
     const std::string above = dot == std::string::npos ? "" : table.name.substr(0, dot);
-    if (!table.name.empty() && table.not_yet.empty() && above == parent) names.push_back(table.name.substr(dot + 1));
+    if (!table.name.empty() && above == parent) names.push_back(table.name.substr(dot + 1));
   }
   return names;
 }
@@ -107,12 +107,8 @@ class Binder {
   }
 
   void bind_inner(const SchemaTable& inner, const Entry& entry) {
-    if (!inner.not_yet.empty()) {
-      diagnostics_.add(entry.place, header_of(inner.name) + " is not supported yet", inner.not_yet);
-      return;
-    }
     if (entry.value.kind == Node::Kind::table) {
-      table(inner, entry.value);
+      if (!inner.read_elsewhere) table(inner, entry.value);
       return;
     }
     const bool doubled = entry.value.kind == Node::Kind::list && !entry.value.items.empty() &&

@@ -23,7 +23,7 @@ bool stands_for(const std::vector<std::string>& kinds, const Experiment& e) {
 template <class Visit>
 void for_each_value(const Experiment& e, Visit visit) {
   for (const SchemaTable& table : schema()) {
-    if (!table.not_yet.empty() || (table.is_given && !table.is_given(e)) || !stands_for(table.kinds, e)) continue;
+    if ((table.is_given && !table.is_given(e)) || !stands_for(table.kinds, e)) continue;
     for (const Key& key : table.keys) {
       if (!key.not_yet.empty() || !stands_for(key.kinds, e)) continue;
       if (const auto value = key.get(e)) visit(table, &key, key.name, *value);

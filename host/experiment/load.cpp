@@ -31,6 +31,9 @@ class Loader {
     if (!document) return {};
 
     const size_t before = diagnostics_.count();
+    if (const Entry* sweep = document->find("sweep"); sweep && chain.size() > 1)
+      diagnostics_.add(sweep->place, "[sweep] in a stage, which is one run",
+                       "give the values in the experiment that names it, by a file for each");
     Bound bound = bind(*document, source, diagnostics_);
     Experiment& e = bound.experiment;
     e.file = std::filesystem::absolute(request.file).lexically_normal();

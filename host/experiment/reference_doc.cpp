@@ -42,6 +42,7 @@ std::string meaning(const Key& key) {
 std::string print(const SchemaTable& table) {
   std::string text = table.name.empty() ? "## Above all tables\n\n" : "## `[" + table.name + "]`\n\n";
   if (!table.name.empty()) text += table.help + "\n\n";
+  if (table.read_elsewhere) return text;
   if (!table.kinds.empty()) text += "Only for data of kind " + kinds_of(table.kinds) + ".\n\n";
   text += "| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
   for (const Key& key : table.keys) {
@@ -57,7 +58,6 @@ std::string not_yet() {
       "## Not supported yet\n\nThese public names are known and refused, so that no file means less than it says.\n\n"
       "| name | instead |\n| --- | --- |\n";
   for (const SchemaTable& table : schema()) {
-    if (!table.not_yet.empty()) text += "| `[" + table.name + "]` | " + table.not_yet + " |\n";
     for (const Key& key : table.keys) {
       if (!key.not_yet.empty()) text += "| `" + path_of(table.name, key.name) + "` | " + key.not_yet + " |\n";
       for (const std::string& value : key.rule.later) {
@@ -85,9 +85,7 @@ std::string experiment_reference_markdown() {
       "heads = 8\n\n[reference]\nexperiment = \"reference.toml\"\n\n[data]\nkind = \"text\"\nfiles = "
       "[\"corpus/**.py\"]\n\n"
       "[train]\nsteps = 200\nbatch_size = 8\nsequence_length = 256\n```\n\n";
-  for (const SchemaTable& table : schema()) {
-    if (table.not_yet.empty()) text += print(table);
-  }
+  for (const SchemaTable& table : schema()) text += print(table);
   return text + not_yet();
 }
 

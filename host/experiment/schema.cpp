@@ -157,10 +157,16 @@ SchemaTable log_table() {
   return table;
 }
 
-SchemaTable refused_table(std::string name, std::string instead) {
-  SchemaTable table;
-  table.name = std::move(name);
-  table.not_yet = std::move(instead);
+SchemaTable sweep_table() {
+  SchemaTable table{"sweep",
+                    "Makes one file stand for many runs: every key of it is a key of the experiment with a list of values "
+                    "(`seed = [1, 2, 3]`, `optimizer.lr = [1e-3, 3e-4]`), and the runs are all their combinations, the first "
+                    "key slowest. A table in the list `[[sweep.members]]` gives values of several keys that go together. "
+                    "`run` trains one after another, leaves out those that the log has finished runs of, and prints one "
+                    "table at the end.",
+                    {}};
+  table.read_elsewhere = true;  // experiment/sweep.hpp
+  table.in_identity = false;
   return table;
 }
 
@@ -206,7 +212,7 @@ const std::vector<SchemaTable>& schema() {
       validation_table(),
       guard_table(),
       log_table(),
-      refused_table("sweep", "run the members one by one with --set")};
+      sweep_table()};
   return tables;
 }
 

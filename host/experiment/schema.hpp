@@ -92,7 +92,7 @@ struct SchemaTable {
   std::function<const PluginChoice&(const Experiment&)> plugin{};  ///< other keys are that plugin's options
   std::vector<std::string> kinds{};  ///< of data for which the table may stand; empty: all
   bool in_identity = true;
-  std::string not_yet{};
+  bool read_elsewhere = false;  ///< its keys are no keys of the schema
 };
 
 const std::vector<SchemaTable>& schema();
