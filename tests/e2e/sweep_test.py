@@ -40,7 +40,7 @@ def test_what_is_finished_does_not_run_again(place):
 
 
 def test_what_was_begun_goes_on_with_resume(place):
-    file = write(place, steps=400, checkpoint__every_steps=2)
+    file = write(place, steps=100)
     running = place.start_command("run", file)
     running.wait_for_step(4)
     os.kill(running.process.pid, signal.SIGTERM)
