@@ -16,6 +16,9 @@ int wmtp_engine_prepare(const wmtp::Job* job);
 int wmtp_engine_describe(const char* plugin_file, std::string* json_or_error);
 /// The same for a plugin's answer to its options.
 int wmtp_engine_check(const char* settings, std::string* json_or_error);
+/// The same for what the engine is made of; there is no question.
+int wmtp_engine_about(const char* nothing, std::string* json_or_error);
+
 /// The same for the layouts of models.
 int wmtp_engine_layouts(const char* questions, std::string* json_or_error);
 

@@ -93,6 +93,8 @@ int run_prepare(const Job& job) {
   return exit_code_of([&] { return engine_function<decltype(wmtp_engine_prepare)>("wmtp_engine_prepare")(&job); });
 }
 
+std::string about_engine_of_this_build() { return ask_engine<decltype(wmtp_engine_about)>("wmtp_engine_about", ""); }
+
 std::string describe_with_engine(const std::string& plugin_file) {
   return ask_engine<decltype(wmtp_engine_describe)>("wmtp_engine_describe", plugin_file);
 }

@@ -9,6 +9,7 @@
 
 #include "data/prepare.hpp"
 #include "plugin/describe.hpp"
+#include "run/about_engine.hpp"
 #include "run/describe_layout.hpp"
 #include "run/engine_abi.hpp"
 #include "run/run_experiment.hpp"
@@ -90,6 +91,10 @@ extern "C" int wmtp_engine_describe(const char* plugin_file, std::string* json_o
 
 extern "C" int wmtp_engine_check(const char* settings, std::string* json_or_error) {
   return wmtp::answer([&] { return wmtp::check_plugin_options(settings); }, json_or_error);
+}
+
+extern "C" int wmtp_engine_about(const char*, std::string* json_or_error) {
+  return wmtp::answer([] { return wmtp::about_engine(); }, json_or_error);
 }
 
 extern "C" int wmtp_engine_layouts(const char* questions, std::string* json_or_error) {

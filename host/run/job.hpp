@@ -43,6 +43,9 @@ int run_rank(const Job& job, const RankEnvironment& environment);
 /// `data prepare`: tokenizer and token files of the experiment, in this process alone. As run_rank.
 int run_prepare(const Job& job);
 
+/// JSON of about_engine.hpp. Throws Error(bug) when the engine is missing or cannot be loaded.
+std::string about_engine_of_this_build();
+
 /// The probe child's way to a plugin's JSON description (see plugin/probe.hpp). Throws Error(plugin).
 std::string describe_with_engine(const std::string& plugin_file);
 /// Its way to a plugin's JSON answer to its options. Throws Error(plugin).

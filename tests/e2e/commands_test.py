@@ -178,3 +178,21 @@ def test_a_snapshot_is_a_log_of_its_own(place):
     place.host("runs", "snapshot", "copy.db")
     assert json.loads(place.host("runs", "list", "--json", "--db", "copy.db").out)[0]["name"] == "trial"
     assert "there already" in place.host("runs", "snapshot", "copy.db", wanted=2).err
+
+
+def test_the_doctor_tries_what_a_run_needs(place):
+    ended = place.host("doctor")
+    for words in ("LibTorch 2.", "plugins, each fits", "not there yet", "free in"):
+        assert words in ended.out, ended
+    place.run(train__steps=1)
+    states = {one["what"]: one for one in json.loads(place.host("doctor", "--json").out)}
+    assert states["run log"]["text"].endswith("1 runs, 0 running, 0 lost")
+    assert all(one["state"] == "good" for name, one in states.items() if name not in ("eval", "disk"))
+
+
+def test_the_doctor_says_what_is_broken(place):
+    (place.folder / "pipelines").mkdir()
+    (place.folder / "pipelines/broken.so").write_text("no library")
+    (place.folder / "other.db").write_text("no database, and longer than nothing")
+    ended = place.host("doctor", "--plugin-dir", place.folder, "--db", "other.db", wanted=7)
+    assert "warning: 1 of" in ended.out and "run log   bad: " in ended.out and "other.db" in ended.out

@@ -1,0 +1,172 @@
+// `doctor`: whether all that a run needs is there and works, found by trying it.
+#include <sys/sysinfo.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "eval/sandbox.hpp"
+#include "log/log_reader.hpp"
+#include "log/open_log.hpp"
+#include "plugin/catalog.hpp"
+#include "run/job.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t little_room = int64_t{2} << 30;
+
+struct Finding {
+  std::string what;
+  enum class State { good, warning, bad } state = State::good;
+  std::string text = {};
+  ExitStatus status = ExitStatus::done;  ///< of the command, where it is bad
+};
+
+const char* to_string(Finding::State state) {
+  switch (state) {
+    case Finding::State::good:
+      return "good";
+    case Finding::State::warning:
+      return "warning";
+    case Finding::State::bad:
+      return "bad";
+  }
+  return "";
+}
+
+/// What `look` says, or the error that ends it.
+template <class Look>
+Finding found(const std::string& what, Look look) {
+  Finding finding{what};
+  try {
+    look(finding);
+  } catch (const Error& error) {
+    finding.state = Finding::State::bad;
+    finding.text = error.what();
+    finding.status = error.status();
+  }
+  return finding;
+}
+
+void machine(Finding& finding) {
+  struct sysinfo memory {};
+  sysinfo(&memory);
+  finding.text = std::to_string(std::thread::hardware_concurrency()) + " cores, " +
+                 human_bytes(int64_t(memory.totalram) * memory.mem_unit) + " of memory, " +
+                 human_bytes(int64_t(memory.freeram + memory.bufferram) * memory.mem_unit) + " of it free";
+}
+
+/// The engine is loaded, which is what a rank does first.
+std::vector<Finding> engine() {
+  Json about;
+  std::vector<Finding> findings{found("engine", [&](Finding& finding) {
+    about = Json::parse(about_engine_of_this_build());
+    finding.text = "LibTorch " + about["libtorch"].get<std::string>() + ", " + about["cpu"].get<std::string>() +
+                   (about["bf16_dot_products"] ? " with bf16 dot products" : ", bf16 without instructions of its own");
+  })};
+  if (!about.is_null()) findings.push_back({"CUDA", Finding::State::good, about["cuda"].get<std::string>()});
+  return findings;
+}
+
+void plugins(const GlobalOptions& globals, Finding& finding) {
+  int good = 0, refused = 0;
+  for (const Catalog::Listed& plugin : Catalog(globals.plugin_folders).list()) {
+    good += plugin.problem.empty();
+    refused += !plugin.problem.empty();
+    if (!plugin.problem.empty() && refused == 1) finding.text = plugin.problem;
+  }
+  if (refused > 0) {
+    finding.state = Finding::State::warning;
+    finding.text = std::to_string(refused) + " of " + std::to_string(good + refused) +
+                   " are refused, the first one: " + finding.text;
+  } else if (good == 0) {
+    throw Error(ExitStatus::plugin, "none is found; build them with `make build`, or name a folder with --plugin-dir");
+  } else {
+    finding.text = std::to_string(good) + " plugins, each fits this build";
+  }
+}
+
+/// Opened as a run opens it, which tries a write. One that is not there yet is not made.
+void run_log(const fs::path& database, Finding& finding) {
+  if (!fs::exists(database)) {
+    finding.text = database.string() + " is not there yet; the first run makes it";
+    return;
+  }
+  open_log_for_writing(database, std::chrono::seconds(2));
+  const Table counts = LogReader(database).query(
+      "SELECT count(*), coalesce(sum(status = 'running'), 0), coalesce(sum(status = 'lost'), 0) FROM v_runs", {}, 1);
+  const auto count = [&](size_t column) { return with_thousands(counts.rows.at(0).at(column).get<int64_t>()); };
+  finding.text = database.string() + ": " + count(0) + " runs, " + count(1) + " running, " + count(2) + " lost";
+}
+
+void room_on_disk(const fs::path& database, Finding& finding) {
+  fs::path folder = fs::absolute(database).parent_path();
+  while (!fs::exists(folder)) folder = folder.parent_path();
+  const auto free = int64_t(fs::space(folder).available);
+  finding.text = human_bytes(free) + " free in " + folder.string();
+  if (free >= little_room) return;
+  finding.state = Finding::State::warning;
+  finding.text += "; checkpoints of a model take 12 bytes a parameter, `wmtp-host plan` says how much";
+}
+
+std::vector<Finding> look(const GlobalOptions& globals) {
+  const fs::path database = globals.database_or(default_database);
+  std::vector<Finding> findings{found("machine", machine)};
+  for (Finding& finding : engine()) findings.push_back(std::move(finding));
+  findings.push_back(found("plugins", [&](Finding& finding) { plugins(globals, finding); }));
+  findings.push_back(found("run log", [&](Finding& finding) { run_log(database, finding); }));
+  findings.push_back(found("disk", [&](Finding& finding) { room_on_disk(database, finding); }));
+  findings.push_back(found("eval", [](Finding& finding) {
+    const Judged judged = Sandbox("python3", {.seconds = 20}).run("assert 1 + 1 == 2");
+    if (judged.verdict != Verdict::passed) throw Error(ExitStatus::usage, "a program under test fails: " + judged.told);
+    finding.text = "programs under test can be held";
+  }));
+  return findings;
+}
+
+/// Without `eval` all else works.
+int exit_code_of(const std::vector<Finding>& findings) {
+  for (const Finding& finding : findings)
+    if (finding.state == Finding::State::bad && finding.what != "eval") return static_cast<int>(finding.status);
+  return 0;
+}
+
+void print_text(const std::vector<Finding>& findings) {
+  for (const Finding& finding : findings) {
+    const std::string mark = finding.state == Finding::State::good ? "" : std::string(to_string(finding.state)) + ": ";
+    std::cout << finding.what << std::string(10 - finding.what.size(), ' ') << mark << finding.text << '\n';
+  }
+}
+
+void print_json(const std::vector<Finding>& findings) {
+  Json all = Json::array();
+  for (const Finding& finding : findings)
+    all.push_back({{"what", finding.what}, {"state", to_string(finding.state)}, {"text", finding.text}});
+  std::cout << all.dump(1) << '\n';
+}
+
+}  // namespace
+
+void add_doctor(CommandLine& line) {
+  const auto json = std::make_shared<bool>(false);
+  auto& doctor = line.add("doctor",
+                          "try what a run needs: engine, CUDA, plugins, run log, disk, programs under test\n\n"
+                          "examples:\n  wmtp-host doctor\n  wmtp-host doctor --db other.db --json\n",
+                          [json](const GlobalOptions& globals) {
+                            const std::vector<Finding> findings = look(globals);
+                            *json ? print_json(findings) : print_text(findings);
+                            return exit_code_of(findings);
+                          });
+  doctor.add_flag("--json", *json, "as JSON");
+}
+
+}  // namespace wmtp
