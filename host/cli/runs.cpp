@@ -1,4 +1,4 @@
-// `runs list`, `show` and `compare`: what the log knows. `runs delete` and `snapshot`: what is done with it.
+// `runs list`, `show`, `compare` and `watch`: what the log knows. `runs delete` and `snapshot`: what is done with it.
 #include "report/runs.hpp"
 
 #include <iostream>
@@ -11,6 +11,7 @@
 #include "log/log_reader.hpp"
 #include "log/upkeep.hpp"
 #include "report/compare.hpp"
+#include "report/watch.hpp"
 #include "run/delete_run.hpp"
 
 namespace wmtp {
@@ -82,6 +83,20 @@ void add_runs(CommandLine& line) {
                });
   compare.add_option("RUN", options->runs, "numbers or names, two or more")->required();
   compare.add_flag("--json", options->json, "as JSON");
+
+  auto& watch = line.add("runs watch",
+                         "follow a run: its steps as they come into the log, until it ends\n\n"
+                         "The exit code is the run's; 6 where it is lost.\n\n"
+                         "examples:\n  wmtp-host runs watch 3\n  wmtp-host runs watch rho1 --json\n",
+                         [options](const GlobalOptions& globals) {
+                           const LogReader log(globals.database_or(default_database));
+                           WatchRequest request;
+                           request.run_id = log.resolve_run(options->run);
+                           request.json = options->json;
+                           return watch_run(std::cout, log, request);
+                         });
+  watch.add_option("RUN", options->run, "its number, or its name (the newest of that name)")->required();
+  watch.add_flag("--json", options->json, "an object for each step, one to a line");
 
   auto& remove = line.add("runs delete",
                           "delete runs from the log, with their folders\n\n"

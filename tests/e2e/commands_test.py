@@ -196,3 +196,14 @@ def test_the_doctor_says_what_is_broken(place):
     (place.folder / "other.db").write_text("no database, and longer than nothing")
     ended = place.host("doctor", "--plugin-dir", place.folder, "--db", "other.db", wanted=7)
     assert "warning: 1 of" in ended.out and "run log   bad: " in ended.out and "other.db" in ended.out
+
+
+def test_a_run_is_watched_to_its_end(place):
+    running = place.start(train__steps=60, data={"kind": "random"})
+    running.wait_for_step(3)
+    watched = place.host("runs", "watch", "1", "--json", timeout=120)
+    rows = [json.loads(line) for line in watched.out.splitlines()]
+    assert rows[-1] == {"status": "finished", "exit_code": 0}
+    steps = [row["step"] for row in rows if "train_loss" in row]
+    assert steps[0] >= 2 and steps == list(range(steps[0], 61)) and running.wait().code == 0
+    assert "finished after" in place.host("runs", "watch", "trial").out
