@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
     wmtp::add_plan(line);
     wmtp::add_eval(line);
     wmtp::add_doctor(line);
+    wmtp::add_completion(line);
     wmtp::add_runs(line);
     wmtp::add_sql(line);
     wmtp::add_plugins(line);

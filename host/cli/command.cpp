@@ -25,7 +25,6 @@ constexpr std::array announced{"export",
                                "report",
                                "ui",
                                "generate",
-                               "completion",
                                "plugins check",
                                "plugins new",
                                "data inspect",
@@ -170,6 +169,24 @@ std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
   if (actions_.contains(typed_commands().back())) return std::nullopt;
   std::cerr << app_.help();
   return static_cast<int>(ExitStatus::usage);
+}
+
+CommandLine::Completions CommandLine::complete(const std::vector<std::string>& words) const {
+  const std::string begun = words.empty() ? "" : words.back();
+  const CLI::App* app = &app_;
+  for (size_t i = 0; i + 1 < words.size(); ++i)
+    for (const CLI::App* next : app->get_subcommands({}))
+      if (next->get_name() == words[i]) {
+        app = next;
+        break;
+      }
+  Completions found;
+  const std::vector<std::string> all = begun.starts_with("-") ? option_names(*app) : command_names(*app);
+  for (const std::string& word : all)
+    if (word.starts_with(begun)) found.words.push_back(word);
+  for (const CLI::Option* option : app->get_options())
+    if (option->get_positional() && found.argument.empty()) found.argument = option->get_name(true);
+  return found;
 }
 
 int CommandLine::run() const { return actions_.at(typed_commands().back())(globals_); }

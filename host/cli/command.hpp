@@ -42,6 +42,13 @@ class CommandLine {
   std::optional<int> parse(int argc, const char* const* argv);
   int run() const;
 
+  /// What may stand where the last of `words` (without the program's name) stands, which may be begun.
+  struct Completions {
+    std::vector<std::string> words;  ///< commands, or options where it begins with '-'
+    std::string argument;            ///< the command's argument that may stand there, as in its help: "RUN"; or ""
+  };
+  Completions complete(const std::vector<std::string>& words) const;
+
  private:
   void take_global_options(CLI::App& app);
   std::vector<const CLI::App*> typed_commands() const;
@@ -62,6 +69,7 @@ void add_plugins(CommandLine& line);     // plugins list, plugins inspect NAME
 void add_checkpoint(CommandLine& line);  // checkpoint list RUN, checkpoint verify PATH
 void add_data(CommandLine& line);        // data prepare EXPERIMENT, data prepare FILE --from …
 void add_plan(CommandLine& line);        // plan FILE
+void add_completion(CommandLine& line);  // completion bash, zsh, fish
 void add_doctor(CommandLine& line);      // doctor
 void add_eval(CommandLine& line);        // eval --suite FILE --samples FILE
 void add_probe(CommandLine& line);       // __probe FILE, __check SETTINGS, __layout QUESTIONS: the plugin store's child

@@ -2,10 +2,11 @@
 import csv
 import io
 import json
+import subprocess
 import time
 
 import pytest
-from paths import TEST_PLUGINS
+from paths import HOST, TEST_PLUGINS
 
 
 def best_seconds(place, *arguments, wanted=0, trials=8):
@@ -207,3 +208,26 @@ def test_a_run_is_watched_to_its_end(place):
     steps = [row["step"] for row in rows if "train_loss" in row]
     assert steps[0] >= 2 and steps == list(range(steps[0], 61)) and running.wait().code == 0
     assert "finished after" in place.host("runs", "watch", "trial").out
+
+
+def test_a_shell_is_told_what_may_stand_there(place):
+    def offered(*words):
+        return place.host("__complete", *words).out.split()
+    assert {"run", "runs", "eval", "completion"} <= set(offered("")) and offered("ru") == ["run", "runs"]
+    assert "watch" in offered("runs", "") and offered("runs", "com") == ["compare"]
+    assert offered("run", "--re") == ["--resume"] and "--set" in offered("run", "file.toml", "--")
+    assert offered("run", "") == [], "files are the shell's to offer"
+    place.run(train__steps=1)
+    assert offered("runs", "show", "t") == ["trial"] and offered("runs", "show", "x") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_a_script(place, shell):
+    assert "__complete" in place.host("completion", shell).out
+
+
+def test_bash_completes(place):
+    script = f'''PATH="{HOST.parent}:$PATH"; eval "$(wmtp-host completion bash)"
+COMP_WORDS=(wmtp-host runs sn); COMP_CWORD=2; _wmtp_host; echo "${{COMPREPLY[@]}}"'''
+    ended = subprocess.run(["bash", "-c", script], cwd=place.folder, capture_output=True, text=True, check=True)
+    assert ended.stdout == "snapshot\n", ended
