@@ -62,6 +62,7 @@ void add_plugins(CommandLine& line);     // plugins list, plugins inspect NAME
 void add_checkpoint(CommandLine& line);  // checkpoint list RUN, checkpoint verify PATH
 void add_data(CommandLine& line);        // data prepare EXPERIMENT, data prepare FILE --from …
 void add_plan(CommandLine& line);        // plan FILE
+void add_generate(CommandLine& line);    // generate RUN PROMPT
 void add_probe(CommandLine& line);       // __probe FILE, __check SETTINGS, __layout QUESTIONS: the plugin store's child
 
 }  // namespace wmtp

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "run/generation.hpp"
 #include "run/job.hpp"
 
 extern "C" {
@@ -18,5 +19,8 @@ int wmtp_engine_describe(const char* plugin_file, std::string* json_or_error);
 int wmtp_engine_check(const char* settings, std::string* json_or_error);
 /// The same for the layouts of models.
 int wmtp_engine_layouts(const char* questions, std::string* json_or_error);
+
+/// 0 and the text, or an exit code and the reason as plain text.
+int wmtp_engine_generate(const wmtp::GenerateRequest* request, wmtp::Generated* result, std::string* error);
 
 }  // extern "C"
