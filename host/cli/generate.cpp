@@ -20,7 +20,8 @@ namespace {
 constexpr const char* generate_help =
     "go on with a text by a trained model, on this process and its CPU cores\n\n"
     "Prints what follows the prompt. Greedy unless --temperature is given; a model of several heads then drafts for\n"
-    "itself, which gives the same text in fewer passes. A seed gives the same text again.\n\n"
+    "itself, which gives the same text in fewer passes. A seed gives the same text again. A model of records wants its\n"
+    "prompt as data.template writes it.\n\n"
     "examples:\n"
     "  wmtp-host generate rho1 \"def main(\"\n"
     "  wmtp-host generate runs/2-rho1/model --prompt \"import \" --max-tokens 40 --temperature 0.8 --top-p 0.95\n"
@@ -149,7 +150,7 @@ void add_generate(CommandLine& line) {
       command.add_option("--ids", options->ids, "the prompt as ids; ids are printed then")->type_name("IDS");
   command.add_option("--max-tokens", request.max_tokens, "tokens at most (128)")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32));
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command
       .add_option("--temperature", request.temperature,
                   "draw tokens: 1 as the model says, less is surer; 0 is greedy (0)")

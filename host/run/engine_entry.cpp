@@ -40,7 +40,7 @@ int answer(const std::function<std::string()>& ask, std::string* json_or_error) 
     *json_or_error = error.what();
     return int(error.status());
   } catch (const std::bad_alloc&) {
-    *json_or_error = "out of memory on the CPU";
+    *json_or_error = "out of memory on the CPU; end what else takes it, or ask for less";
     return int(ExitStatus::device_memory);
   } catch (const std::exception& error) {
     *json_or_error = error.what();

@@ -1,5 +1,5 @@
-// Matrix products whose every row has the same bits whatever rows stand beside it: a row is computed by the same
-// instructions in the same order, alone or among others. BLAS promises no such thing; it takes another way for one row
+// Matrix products whose every row has the same bits whatever rows stand beside it: a sum is taken by the same
+// operations in the same order, alone or among others. BLAS promises no such thing; it takes another way for one row
 // than for several. What a decoder says of a token therefore does not depend on how many tokens it was given at once.
 //
 // Compiled once for each instruction set (products_impl.hpp) and chosen with the other row kernels. fp32, plain

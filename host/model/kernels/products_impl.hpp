@@ -30,50 +30,82 @@ inline __attribute__((always_inline)) void add_neighbours(const Vector& a, const
 #endif
 }
 
-/// One row of x times the rows of w that `column` points to.
-inline __attribute__((always_inline)) void block_of_products(const float* x, const float* const* column, int64_t width,
-                                                             float* sums) {
-  const int64_t whole = width / vector_floats * vector_floats;
-  Vector partial[columns_of_block] = {};
-  for (int64_t i = 0; i < whole; i += vector_floats) {
-    Vector part;
-    load_vector(x + i, part);
-#pragma GCC unroll 8
-    for (int64_t o = 0; o < columns_of_block; ++o) {
-      Vector weights;
-      load_vector(column[o] + i, weights);
-      partial[o] += part * weights;
-    }
-  }
+/// The sums of eight vectors. A sum does not depend on the vectors beside its own.
+inline __attribute__((always_inline)) void sums_of_eight(const Vector* partial, float* sums) {
   Vector four[4], two[2], one;
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) add_neighbours(partial[2 * i], partial[2 * i + 1], four[i]);
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) add_neighbours(four[2 * i], four[2 * i + 1], two[i]);
   add_neighbours(two[0], two[1], one);
-  constexpr int64_t parts = vector_floats / columns_of_block;  // that are left of each sum
-  for (int64_t o = 0; o < columns_of_block; ++o) {
-    float rest = 0;
-    for (int64_t i = whole; i < width; ++i) rest += x[i] * column[o][i];
-    float sum = rest;
+  constexpr int64_t parts = vector_floats / 8;  // that are left of each sum
+  for (int64_t o = 0; o < 8; ++o) {
+    float sum = 0;
     for (int64_t i = 0; i < parts; ++i) sum += one[parts * o + i];
     sums[o] = sum;
   }
 }
 
-void times_transposed(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width,
-                      int64_t stride) {
-  // The block's weights stay in the nearest cache while one row of x after another passes.
-  for (int64_t begin = 0; begin < outs; begin += columns_of_block) {
-    const int64_t count = outs - begin < columns_of_block ? outs - begin : columns_of_block;
-    const float* column[columns_of_block];  // beyond the last one, the last one again: there is one way only
-    for (int64_t o = 0; o < columns_of_block; ++o) column[o] = w + (begin + (o < count ? o : count - 1)) * width;
-    for (int64_t r = 0; r < rows; ++r) {
-      float sums[columns_of_block];
-      block_of_products(x + r * width, column, width, sums);
-      for (int64_t o = 0; o < count; ++o) y[r * stride + begin + o] = sums[o];
+/// R rows of x times C rows of w, by pointers to each: sums[r * C + c]. Whatever R and C are, a sum is taken in one
+/// way.
+template <int R, int C>
+void tile(const float* const* row, const float* const* column, int64_t width, float* sums) {
+  static_assert(R * C % 8 == 0);
+  const int64_t whole = width / vector_floats * vector_floats;
+  Vector partial[R * C] = {};
+  for (int64_t i = 0; i < whole; i += vector_floats) {
+    Vector part[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) load_vector(row[r] + i, part[r]);
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) {
+      Vector weights;
+      load_vector(column[c] + i, weights);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) partial[r * C + c] += part[r] * weights;
     }
   }
+#pragma GCC unroll 2
+  for (int eight = 0; eight < R * C; eight += 8) sums_of_eight(partial + eight, sums + eight);
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) {
+      float rest = 0;
+      for (int64_t i = whole; i < width; ++i) rest += row[r][i] * column[c][i];
+      sums[r * C + c] += rest;
+    }
+}
+
+/// In tiles of R rows and C columns; where fewer are left, the last one stands for those that are missing.
+template <int R, int C>
+void in_tiles(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width, int64_t stride) {
+  for (int64_t o = 0; o < outs; o += C) {
+    const int64_t columns = outs - o < C ? outs - o : C;
+    const float* column[C];
+    for (int64_t c = 0; c < C; ++c) column[c] = w + (o + (c < columns ? c : columns - 1)) * width;
+    for (int64_t r = 0; r < rows; r += R) {
+      const int64_t together = rows - r < R ? rows - r : R;
+      const float* row[R];
+      for (int64_t i = 0; i < R; ++i) row[i] = x + (r + (i < together ? i : together - 1)) * width;
+      float sums[R * C];
+      tile<R, C>(row, column, width, sums);
+      for (int64_t i = 0; i < together; ++i)
+        for (int64_t c = 0; c < columns; ++c) y[(r + i) * stride + o + c] = sums[i * C + c];
+    }
+  }
+}
+
+void times_transposed(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width,
+                      int64_t stride) {
+  // Of several rows a weight is fetched once for all of a tile, whose sums just fit in the registers.
+#if defined(__AVX512F__)
+  constexpr int tile_rows = 4, tile_columns = 4;
+#else
+  constexpr int tile_rows = 2, tile_columns = 4;
+#endif
+  if (rows == 1)
+    in_tiles<1, columns_of_block>(x, w, y, rows, outs, width, stride);
+  else
+    in_tiles<tile_rows, tile_columns>(x, w, y, rows, outs, width, stride);
 }
 
 template <int vectors>
