@@ -17,8 +17,9 @@ namespace {
 using at::Tensor;
 using nlohmann::json;
 constexpr const char* file_name = "model.safetensors";
+constexpr const char* tokenizer_name = "tokenizer.model";  // Meta's name
 
-json params_json(const ShardedModel& model) {
+json params_json(const ShardedModel& model, const ModelTokenizer& tokenizer) {
   const ModelConfig& m = model.config();
   json params{{"dim", m.dim},
               {"n_layers", m.layers},
@@ -28,10 +29,36 @@ json params_json(const ShardedModel& model) {
               {"rope_theta", m.rope_theta},
               {"norm_eps", m.norm_eps},
               {"vocab_size", m.vocab_size},
-              {"ffn_dim", m.ffn_dim}};
+              {"ffn_dim", m.ffn_dim},
+              {"max_seq_len", m.max_sequence_length}};
+  if (!tokenizer.kind.empty()) params["tokenizer"] = tokenizer.kind;
   for (const ValueHeadModule& module : model.value_heads())
     params["value_heads"].push_back({{"name", module.name()}, {"kind", module.head().kind}});
   return params;
+}
+
+void write_new(const std::filesystem::path& path, const std::string& bytes) {
+  DurableFile file(path);
+  file.write(bytes.data(), bytes.size());
+  file.finish();
+}
+
+std::string whole_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, "cannot read " + path.string());
+  return bytes;
+}
+
+/// params.json of a folder; an empty object where there is none.
+json params_of(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "params.json";
+  if (!std::filesystem::exists(file)) return json::object();
+  try {
+    return json::parse(whole_file(file));
+  } catch (const json::exception& error) {
+    throw Error(ExitStatus::data, file.string() + ": " + error.what());
+  }
 }
 
 /// Gathers a group whole, and gives one parameter after another in fp32 on the CPU.
@@ -113,7 +140,7 @@ bool is_of_another_head(const ShardedModel& model, const std::string& name) {
 }  // namespace
 
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
-                   ShardedModel& model, const Adapter* adapter, Channels& channels) {
+                   ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer, Channels& channels) {
   const bool writes = channels.rank() == 0;
   std::optional<FolderDraft> draft;
   std::optional<SafetensorsWriter> writer;
@@ -154,10 +181,8 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   }
   attempt([&] {
     writer->finish();
-    DurableFile params(draft->path() / "params.json");
-    const std::string text = params_json(model).dump(2) + "\n";
-    params.write(text.data(), text.size());
-    params.finish();
+    write_new(draft->path() / "params.json", params_json(model, tokenizer).dump(2) + "\n");
+    if (tokenizer.kind == "bpe") write_new(draft->path() / tokenizer_name, whole_file(tokenizer.file));
     manifest.step = step;
     manifest.kind = "model";
     manifest.config_hash = config_hash;
@@ -203,23 +228,34 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
 }
 
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "params.json";
-  if (!std::filesystem::exists(file)) return {};
+  const json params = params_of(folder);
   try {
     std::vector<ValueHead> heads;
-    for (const json& head : json::parse(std::ifstream(file)).value("value_heads", json::array()))
+    for (const json& head : params.value("value_heads", json::array()))
       heads.push_back({head.at("name"), head.at("kind")});
     return heads;
   } catch (const json::exception& error) {
-    throw Error(ExitStatus::data, file.string() + ": " + error.what());
+    throw Error(ExitStatus::data, (folder / "params.json").string() + ": " + error.what());
   }
+}
+
+ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "params.json", pieces = folder / tokenizer_name;
+  const json params = params_of(folder), found = params.is_object() ? params.value("tokenizer", json()) : json();
+  if (found.is_null() || found == "byte") return {found.is_null() ? "" : "byte", {}};
+  if (found != "bpe")
+    throw Error(ExitStatus::data, file.string() + ": tokenizer is " + found.dump() + ", wanted \"byte\" or \"bpe\"");
+  if (!std::filesystem::exists(pieces))
+    throw Error(ExitStatus::data,
+                file.string() + ": its tokenizer \"bpe\" wants " + pieces.string() + ", which is missing");
+  return {"bpe", pieces};
 }
 
 ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConfig& like) {
   const std::filesystem::path file = folder / "params.json";
   if (!std::filesystem::exists(file)) return like;
+  const json params = params_of(folder);
   try {
-    const json params = json::parse(std::ifstream(file));
     ModelConfig config = like;
     config.dim = params.at("dim");
     config.layers = params.at("n_layers");
@@ -230,6 +266,7 @@ ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConf
     config.future_tokens = params.value("n_future_tokens", int64_t{1});
     config.rope_theta = params.value("rope_theta", 10000.0);
     config.norm_eps = params.value("norm_eps", 1e-5);
+    config.max_sequence_length = params.value("max_seq_len", like.max_sequence_length);
     const SafetensorsFolder files(folder);
     if (const auto embedding = files.find("tok_embeddings.weight")) config.vocab_size = embedding->entry->shape.at(0);
     if (const auto w1 = files.find("layers.0.feed_forward.w1.weight")) config.ffn_dim = w1->entry->shape.at(0);

@@ -12,18 +12,28 @@
 
 namespace wmtp {
 
-/// [all ranks, collective] Writes `folder` (model.safetensors in fp32, params.json, manifest.json) with adapters merged
-/// into their slots, and publishes it. Returns its bytes on rank 0.
+/// What makes a model's ids out of text.
+struct ModelTokenizer {
+  std::string kind;            ///< "byte", "bpe", or "" where the ids stand for themselves
+  std::filesystem::path file;  ///< bpe: its pieces
+};
+
+/// [all ranks, collective] Writes `folder` (model.safetensors in fp32, params.json, for a "bpe" tokenizer.model, and
+/// manifest.json) with adapters merged into their slots, and publishes it. Returns the tensors' bytes on rank 0.
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
-                   ShardedModel& model, const Adapter* adapter, Channels& channels);
+                   ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer, Channels& channels);
 
 /// [each rank, no communication] Fills the rank's own parts from a file or folder. Parameters of adapters, and of value
-/// heads that train, keep their first values. Error(data) names a tensor that is missing, has another shape or dtype, or
-/// that the model has no place for (heads that the model does without may be there).
+/// heads that train, keep their first values. Error(data) names a tensor that is missing, has another shape or dtype,
+/// or that the model has no place for (heads that the model does without may be there).
 void load_model(const std::filesystem::path& weights, ShardedModel& model);
 
-/// The shape that params.json beside the weights gives (Meta's keys); vocab_size falls back to `vocab_size`.
+/// The shape that params.json beside the weights gives (Meta's keys); what it does not say is as in `like`.
 ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConfig& like);
+
+/// The tokenizer that params.json names; kind "" where it names none. Error(data) where it is none that this program
+/// knows, or its file is missing.
+ModelTokenizer tokenizer_of(const std::filesystem::path& folder);
 
 /// The value heads of a model that was saved here; none for other files.
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder);

@@ -24,7 +24,6 @@ constexpr const char* program_help =
 constexpr std::array announced{"export",
                                "report",
                                "ui",
-                               "generate",
                                "plugins check",
                                "plugins new",
                                "data inspect",

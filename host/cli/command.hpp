@@ -72,6 +72,7 @@ void add_plan(CommandLine& line);        // plan FILE
 void add_completion(CommandLine& line);  // completion bash, zsh, fish
 void add_doctor(CommandLine& line);      // doctor
 void add_eval(CommandLine& line);        // eval --suite FILE --samples FILE
+void add_generate(CommandLine& line);    // generate RUN PROMPT
 void add_probe(CommandLine& line);       // __probe FILE, __check SETTINGS, __layout QUESTIONS: the plugin store's child
 
 }  // namespace wmtp

@@ -93,6 +93,11 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
                                 open_frozen(session, experiment, stages, pipeline_, data_), data, session.channels());
 }
 
+ModelTokenizer Assembly::tokenizer() const {
+  if (!has_tokenizer(experiment_.data)) return {};
+  return {experiment_.data.tokenizer.kind, data_.folder / "tokenizer.model"};
+}
+
 void Assembly::go_on_with_other_ranks(int64_t saved_by) {
   if (experiment_.data.difficulty.given)
     throw Error(ExitStatus::data, "--resume: the checkpoint was saved by " + std::to_string(saved_by) +

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/model_files.hpp"
 #include "data/prepare.hpp"
 #include "run/session.hpp"
 #include "train/trainer.hpp"
@@ -42,6 +43,7 @@ class Assembly {
   Trainer& trainer() { return *trainer_; }
   ShardedModel& model() { return *model_; }
   const Adapter& adapter() const { return *adapter_; }
+  ModelTokenizer tokenizer() const;  ///< of the run's data
   bool has_validation() const { return validation_source_ != nullptr; }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "run/generation.hpp"
 #include "run/job.hpp"
 
 extern "C" {
@@ -21,5 +22,8 @@ int wmtp_engine_about(const char* nothing, std::string* json_or_error);
 
 /// The same for the layouts of models.
 int wmtp_engine_layouts(const char* questions, std::string* json_or_error);
+
+/// 0 and the text, or an exit code and the reason as plain text.
+int wmtp_engine_generate(const wmtp::GenerateRequest* request, wmtp::Generated* result, std::string* error);
 
 }  // extern "C"

@@ -107,4 +107,12 @@ std::string layouts_with_engine(const std::string& questions) {
   return ask_engine<decltype(wmtp_engine_layouts)>("wmtp_engine_layouts", questions);
 }
 
+Generated generate_with_engine(const GenerateRequest& request) {
+  Generated result;
+  std::string error;
+  const int status = engine_function<decltype(wmtp_engine_generate)>("wmtp_engine_generate")(&request, &result, &error);
+  if (status != 0) throw Error(static_cast<ExitStatus>(status), error);
+  return result;
+}
+
 }  // namespace wmtp

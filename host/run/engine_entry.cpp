@@ -1,5 +1,5 @@
-// The engine's doors, and the rank boundary: nothing is thrown past them. A rank that fails tells its peers why, and ends
-// without waiting for threads of collectives that may never finish.
+// The engine's doors, and the rank boundary: nothing is thrown past them. A rank that fails tells its peers why, and
+// ends without waiting for threads of collectives that may never finish.
 #include <c10/util/Logging.h>
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 #include "run/about_engine.hpp"
 #include "run/describe_layout.hpp"
 #include "run/engine_abi.hpp"
+#include "run/generate.hpp"
 #include "run/run_experiment.hpp"
 #include "train/signals.hpp"
 
@@ -39,6 +40,9 @@ int answer(const std::function<std::string()>& ask, std::string* json_or_error) 
   } catch (const Error& error) {
     *json_or_error = error.what();
     return int(error.status());
+  } catch (const std::bad_alloc&) {
+    *json_or_error = "out of memory on the CPU; end what else takes it, or ask for less";
+    return int(ExitStatus::device_memory);
   } catch (const std::exception& error) {
     *json_or_error = error.what();
     return int(ExitStatus::bug);
@@ -65,7 +69,8 @@ extern "C" int wmtp_engine_run(const wmtp::Job* job, const wmtp::RankEnvironment
   } catch (const Error& error) {
     failed(error);
   } catch (const std::bad_alloc&) {
-    failed(Error(ExitStatus::device_memory, "out of memory on the CPU; lower train.batch_size or train.sequence_length"));
+    failed(
+        Error(ExitStatus::device_memory, "out of memory on the CPU; lower train.batch_size or train.sequence_length"));
   } catch (const std::exception& error) {
     failed(Error(ExitStatus::bug, std::string("this is a mistake of wmtp-host itself: ") + error.what()));
   }
@@ -99,4 +104,12 @@ extern "C" int wmtp_engine_about(const char*, std::string* json_or_error) {
 
 extern "C" int wmtp_engine_layouts(const char* questions, std::string* json_or_error) {
   return wmtp::answer([&] { return wmtp::describe_layouts(questions); }, json_or_error);
+}
+
+extern "C" int wmtp_engine_generate(const wmtp::GenerateRequest* request, wmtp::Generated* result, std::string* error) {
+  const auto ask = [&]() -> std::string {
+    *result = wmtp::generate(*request);
+    return {};
+  };
+  return wmtp::answer(ask, error);
 }

@@ -1,11 +1,14 @@
 #include "model/kernels/rows.hpp"
 
+#include "model/kernels/products.hpp"
+
 namespace wmtp::kernels {
 
-#define WMTP_DECLARE_ISA(isa)          \
-  namespace isa {                      \
-  extern const Rows<float> float_rows; \
-  extern const Rows<Bf16> bf16_rows;   \
+#define WMTP_DECLARE_ISA(isa)           \
+  namespace isa {                       \
+  extern const Rows<float> float_rows;  \
+  extern const Rows<Bf16> bf16_rows;    \
+  extern const Products products_table; \
   }
 #if defined(__x86_64__)
 WMTP_DECLARE_ISA(avx512)
@@ -38,6 +41,7 @@ template <>
 const Rows<Bf16>& rows<Bf16>([[maybe_unused]] Isa isa) {
   return WMTP_CHOOSE(bf16_rows);
 }
+const Products& products([[maybe_unused]] Isa isa) { return WMTP_CHOOSE(products_table); }
 
 namespace {
 
@@ -53,6 +57,10 @@ const Rows<float>& rows<float>() {
 template <>
 const Rows<Bf16>& rows<Bf16>() {
   static const Rows<Bf16>& best = rows<Bf16>(best_isa());
+  return best;
+}
+const Products& products() {
+  static const Products& best = products(best_isa());
   return best;
 }
 

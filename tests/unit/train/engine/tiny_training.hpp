@@ -139,6 +139,7 @@ class TinyTraining {
   TinyTraining(const TinyTraining&) = delete;
   Trainer& operator*() { return *trainer_; }
   Trainer* operator->() { return trainer_.get(); }
+  ShardedModel& model() { return *model_; }
 
  private:
   Experiment experiment_;

@@ -1,0 +1,166 @@
+// `generate RUN`: text from a trained model. The text goes to stdout as it comes, what it took to stderr.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "run/generation.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr const char* generate_help =
+    "go on with a text by a trained model, on this process and its CPU cores\n\n"
+    "Prints what follows the prompt. Greedy unless --temperature is given; a model of several heads then drafts for\n"
+    "itself, which gives the same text in fewer passes. A seed gives the same text again. A model of records wants its\n"
+    "prompt as data.template writes it.\n\n"
+    "examples:\n"
+    "  wmtp-host generate rho1 \"def main(\"\n"
+    "  wmtp-host generate runs/2-rho1/model --prompt \"import \" --max-tokens 40 --temperature 0.8 --top-p 0.95\n"
+    "  wmtp-host generate 2 --prompt-file begun.py --plain --json\n"
+    "  wmtp-host generate tokens --ids \"17 4 9\"\n";
+
+struct Options {
+  std::string run, words, prompt, prompt_file, ids;
+  GenerateRequest request;
+  bool json = false;
+  /// Which were given: an empty text is a text.
+  CLI::Option *words_given = nullptr, *prompt_given = nullptr, *file_given = nullptr, *ids_given = nullptr;
+  CLI::Option *top_p_given = nullptr, *seed_given = nullptr;
+};
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ExitStatus::usage, message + "; see `wmtp-host generate --help`");
+}
+
+std::vector<int64_t> parsed_ids(const std::string& text) {
+  std::vector<int64_t> ids;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    int64_t id = 0;
+    const char* end = word.data() + word.size();
+    if (const auto read = std::from_chars(word.data(), end, id); read.ec != std::errc() || read.ptr != end)
+      refuse("--ids: '" + word + "' is no id; wanted whole numbers with spaces between them");
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+std::string read_prompt(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad() || std::filesystem::is_directory(file)) refuse("--prompt-file: cannot read " + file);
+  return text;
+}
+
+std::variant<std::string, std::vector<int64_t>> prompt_of(const Options& options) {
+  const auto given = {options.words_given, options.prompt_given, options.file_given, options.ids_given};
+  const auto count = std::count_if(given.begin(), given.end(), [](const auto* one) { return one->count() > 0; });
+  if (count != 1)
+    refuse(std::string(count == 0 ? "no prompt is given" : "more than one prompt is given") +
+           "; wanted one of PROMPT, --prompt TEXT, --prompt-file FILE, --ids IDS");
+  if (options.ids_given->count() > 0) return parsed_ids(options.ids);
+  if (options.file_given->count() > 0) return read_prompt(options.prompt_file);
+  return options.prompt_given->count() > 0 ? options.prompt : options.words;
+}
+
+void check_numbers(const Options& options) {
+  const GenerateRequest& request = options.request;
+  const auto shown = [](double number) { return nlohmann::json(number).dump(); };
+  if (!(request.temperature >= 0) || std::isinf(request.temperature))
+    refuse("--temperature is " + shown(request.temperature) + ", wanted 0 (greedy) or more");
+  if (!(request.top_p > 0 && request.top_p <= 1))
+    refuse("--top-p is " + shown(request.top_p) + ", wanted more than 0 and at most 1");
+  for (const CLI::Option* option : {options.top_p_given, options.seed_given})
+    if (option->count() > 0 && request.temperature == 0)
+      refuse(option->get_name() + " goes with a --temperature above 0: greedy decoding draws nothing");
+}
+
+double per(double count, double of) { return of > 0 ? count / of : 0; }
+
+void print_json(const Generated& result, const std::filesystem::path& model) {
+  const auto tokens = static_cast<double>(result.ids.size());
+  const nlohmann::ordered_json json{
+      {"model", model.string()},     {"prompt_ids", result.prompt},
+      {"ids", result.ids},           {"text", result.text ? nlohmann::json(*result.text) : nlohmann::json()},
+      {"end", result.end},           {"decoding", result.decoding},
+      {"heads", result.heads},       {"tokens", result.ids.size()},
+      {"forwards", result.forwards}, {"tokens_per_forward", per(tokens, static_cast<double>(result.forwards))},
+      {"seconds", result.seconds},   {"tokens_per_second", per(tokens, result.seconds)}};
+  // A text may end within a character.
+  std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+}
+
+std::string summary_of(const Generated& result) {
+  const auto tokens = static_cast<double>(result.ids.size());
+  std::ostringstream out;
+  out.precision(3);
+  out << with_thousands(static_cast<int64_t>(result.ids.size())) << " tokens in " << with_thousands(result.forwards)
+      << " forward passes (" << per(tokens, static_cast<double>(result.forwards)) << " a pass, " << result.decoding;
+  if (result.heads > 1) out << " with " << result.heads << " heads";
+  out << "), " << result.seconds << " s, "
+      << with_thousands(static_cast<int64_t>(std::llround(per(tokens, result.seconds)))) << " tokens/s; ended by "
+      << result.end;
+  return out.str();
+}
+
+int generate(Options& options, const GlobalOptions& globals) {
+  check_numbers(options);
+  GenerateRequest request = options.request;
+  request.prompt = prompt_of(options);
+  request.model = find_model(options.run, globals.database_or(default_database));
+  const bool as_ids = options.ids_given->count() > 0;
+  if (!as_ids && !options.json) request.show = [](const std::string& part) { std::cout << part << std::flush; };
+  const Generated result = generate_with_engine(request);
+  if (options.json) {
+    print_json(result, request.model);
+  } else {
+    for (size_t i = 0; as_ids && i < result.ids.size(); ++i) std::cout << (i ? " " : "") << result.ids[i];
+    std::cout << std::endl;
+  }
+  log_info(summary_of(result));
+  return 0;
+}
+
+}  // namespace
+
+void add_generate(CommandLine& line) {
+  const auto options = std::make_shared<Options>();
+  auto& command = line.add("generate", generate_help,
+                           [options](const GlobalOptions& globals) { return generate(*options, globals); });
+  GenerateRequest& request = options->request;
+  command
+      .add_option("RUN", options->run,
+                  "a folder with a finished model, or a run's number or name (the newest finished one of that name)")
+      ->required();
+  options->words_given = command.add_option("PROMPT", options->words, "the text to go on with");
+  options->prompt_given = command.add_option("--prompt", options->prompt, "the same")->type_name("TEXT");
+  options->file_given =
+      command.add_option("--prompt-file", options->prompt_file, "a file that holds it, taken byte for byte")
+          ->type_name("FILE");
+  options->ids_given =
+      command.add_option("--ids", options->ids, "the prompt as ids; ids are printed then")->type_name("IDS");
+  command.add_option("--max-tokens", request.max_tokens, "tokens at most (128)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  command
+      .add_option("--temperature", request.temperature,
+                  "draw tokens: 1 as the model says, less is surer; 0 is greedy (0)")
+      ->type_name("T");
+  options->top_p_given =
+      command.add_option("--top-p", request.top_p, "draw among the likeliest tokens that together have this share (1)")
+          ->type_name("P");
+  options->seed_given = command.add_option("--seed", request.seed, "of the draws (0)")->type_name("S");
+  command.add_flag("--plain", request.plain, "one token a forward pass, without the other heads' drafts");
+  command.add_flag("--json", options->json, "as JSON, with what it took");
+}
+
+}  // namespace wmtp

@@ -1,0 +1,44 @@
+// What `wmtp-host generate` asks of the engine, and its answer. Plain values; knows no LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace wmtp {
+
+struct GenerateRequest {
+  std::filesystem::path model;                             ///< a finished model's folder, see find_model
+  std::variant<std::string, std::vector<int64_t>> prompt;  ///< text, or ids
+  int64_t max_tokens = 128;
+  double temperature = 0;  ///< 0: greedy
+  double top_p = 1;        ///< in (0,1]
+  uint64_t seed = 0;
+  bool plain = false;                                                        ///< greedy without the other heads
+  std::function<void(const std::string&)> show = [](const std::string&) {};  ///< gets the text, part by part
+};
+
+struct Generated {
+  std::vector<int64_t> prompt, ids;  ///< ids: those that follow, with the one that ended the text
+  std::optional<std::string> text;   ///< of `ids`; nothing where the model names no tokenizer
+  std::string decoding;              ///< "speculative", "plain" or "sampled"
+  int64_t heads = 1;                 ///< that were used
+  int64_t forwards = 0;              ///< passes through the trunk, the prompt's own among them
+  double seconds = 0;                ///< from the prompt's pass to the last token; loading left out
+  std::string end;                   ///< "max_tokens", "end_of_text" or "max_sequence_length"
+};
+
+/// The folder of a finished model: `run_or_folder` is such a folder, a run's folder, or, where there is no folder of
+/// that name, a run of the log by its number, or by its name (the newest finished one). Error(usage) when there is
+/// none, with the nearest name; Error(data) when the run has not finished or its model is gone.
+std::filesystem::path find_model(const std::string& run_or_folder, const std::filesystem::path& database);
+
+/// Loads the engine, and with it the model. Error(usage) where the prompt does not suit the model, Error(data) where
+/// the model cannot be used.
+Generated generate_with_engine(const GenerateRequest& request);
+
+}  // namespace wmtp

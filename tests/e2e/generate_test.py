@@ -1,0 +1,180 @@
+"""`wmtp-host generate` as a user meets it: text that the model has learnt, the same as plain PyTorch decodes, and one
+clear message for each prompt, model or option that cannot be."""
+import json
+import re
+import signal
+
+import needs_torch  # noqa: F401
+import pytest
+import torch
+from checkpoint import model_tensors
+from mtp_model import MultiTokenLlama, Shape
+from places import Place
+
+TEXT = "Seven quick wizards jump over 42 boxes, and back.\n"
+SMALL = {"model__dim": 32, "model__heads": 2, "model__ffn_dim": 64, "model__layers": 5, "parallel__processes": 1}
+LEARNS = {**SMALL, "model__vocab_size": None, "train__steps": 70, "train__batch_size": 4, "optimizer__lr": 1e-2,
+          "data": {"kind": "text", "files": ["text.txt"]}}
+CRITIC = {"plugin": "critic", "loss": "lambda_return", "lambda": 0.95}
+RECORD = '{"instruction": "Add 1 and 2.", "output": "3", "task_id": "t/%d", "is_correct": true}\n'
+
+
+@pytest.fixture(scope="module")
+def trained(program, tmp_path_factory):
+    """Runs 1 "wizards", of bytes, and 2 "ids", of tokens without a tokenizer."""
+    made = Place(tmp_path_factory.mktemp("trained"))
+    (made.folder / "text.txt").write_text(TEXT * 120)
+    made.run("--set", "name=wizards", **LEARNS)
+    made.tokens()
+    made.run("--set", "name=ids", **SMALL, train__steps=1)
+    return made
+
+
+def answer(place, *arguments):
+    return json.loads(place.host("generate", *arguments, "--json").out)
+
+
+def greedy_in_pytorch(folder, prompt, count):
+    params = json.loads((folder / "model/params.json").read_text())
+    model = MultiTokenLlama(Shape(
+        dim=params["dim"], layers=params["n_layers"], heads=params["n_heads"], kv_heads=params["n_kv_heads"],
+        ffn_dim=params["ffn_dim"], vocab_size=params["vocab_size"], future_tokens=params["n_future_tokens"],
+        rope_theta=params["rope_theta"], norm_eps=params["norm_eps"]))
+    model.load_state_dict(model_tensors(folder))
+    ids = list(prompt)
+    with torch.no_grad():
+        for _ in range(count):
+            ids.append(model(torch.tensor([ids]))[0][0, -1].argmax().item())
+    return ids[len(prompt):]
+
+
+def test_a_text_that_was_learnt_is_gone_on_with(trained):
+    ended = trained.host("generate", "wizards", "Seven quick", "--max-tokens", 30)
+    assert ended.out == TEXT[11:41] + "\n"
+    assert re.search(r"30 tokens in \d+ forward passes .*speculative with 4 heads.*tokens/s; ended by max_tokens",
+                     ended.err), ended
+    assert trained.host("generate", "wizards", "Seven quick", "--max-tokens", 30, "-q").err == ""
+
+
+def test_drafts_save_passes_and_change_nothing(trained):
+    fast = answer(trained, "wizards", "--prompt", "Seven", "--max-tokens", 48)
+    plain = answer(trained, "wizards", "--prompt", "Seven", "--max-tokens", 48, "--plain")
+    assert fast["ids"] == plain["ids"] and fast["text"] == plain["text"]
+    assert (fast["decoding"], plain["decoding"]) == ("speculative", "plain")
+    assert plain["forwards"] == 48 and fast["forwards"] <= 48 / 1.8
+
+
+@pytest.mark.parametrize("prompt", ["Seven", "over 42 b", "z", "nothing of the kind was ever read: 0 ~ ", "\n\n"])
+@pytest.mark.parametrize("how", [(), ("--plain",)])
+def test_ids_are_those_of_pytorch(trained, prompt, how):
+    count = 20
+    found = answer(trained, "wizards", "--prompt", prompt, "--max-tokens", count, *how)
+    assert found["prompt_ids"] == list(prompt.encode())
+    assert found["ids"] == greedy_in_pytorch(trained.log.folder(1), found["prompt_ids"], count)
+
+
+def test_json_says_all(trained):
+    found = answer(trained, "wizards", "--prompt", "Seven", "--max-tokens", 7)
+    assert list(found) == ["model", "prompt_ids", "ids", "text", "end", "decoding", "heads", "tokens", "forwards",
+                           "tokens_per_forward", "seconds", "tokens_per_second"]
+    assert found["text"] == " quick " and found["tokens"] == len(found["ids"]) == 7 and found["heads"] == 4
+    assert found["tokens_per_forward"] == found["tokens"] / found["forwards"] and found["end"] == "max_tokens"
+    assert found["seconds"] > 0 and found["model"].endswith("1-wizards/model")
+
+
+def test_a_model_is_found_by_number_name_and_folder(trained):
+    wanted = answer(trained, "wizards", "Seven", "--max-tokens", 5)["ids"]
+    for model in ("1", "runs/1-wizards", "runs/1-wizards/model"):
+        assert answer(trained, model, "Seven", "--max-tokens", 5)["ids"] == wanted
+    (trained.folder / "begun.txt").write_text("Seven")
+    assert answer(trained, "1", "--prompt-file", "begun.txt", "--max-tokens", 5)["ids"] == wanted
+
+
+def test_a_seed_draws_the_same_text_again(trained):
+    def drawn(seed):
+        return answer(trained, "wizards", "Seven", "--max-tokens", 40, "--temperature", 3, "--top-p", 0.99, "--seed", seed)
+    first = drawn(1)
+    assert first["ids"] == drawn(1)["ids"] != drawn(2)["ids"]
+    assert first["decoding"] == "sampled" and first["forwards"] == 40
+    narrow = answer(trained, "wizards", "Seven", "--max-tokens", 40, "--temperature", 3, "--top-p", 1e-9)
+    assert narrow["ids"] == answer(trained, "wizards", "Seven", "--max-tokens", 40)["ids"]
+
+
+def test_ids_go_in_and_come_out(trained):
+    ended = trained.host("generate", "ids", "--ids", "3 1 4", "--max-tokens", 6)
+    ids = [int(word) for word in ended.out.split()]
+    assert ids == greedy_in_pytorch(trained.log.folder(2), [3, 1, 4], 6)
+    assert answer(trained, "ids", "--ids", "3 1 4", "--max-tokens", 6)["text"] is None
+
+
+def test_the_longest_text_ends_by_itself(trained):
+    found = answer(trained, "wizards", "--prompt", "Seven", "--max-tokens", 1000)
+    assert found["end"] == "max_sequence_length" and len(found["prompt_ids"] + found["ids"]) == 64 + 1
+    assert answer(trained, "wizards", "--prompt", "x" * 64)["tokens"] == 1
+
+
+@pytest.mark.parametrize("code, told, arguments", [
+    (2, "no prompt is given", ["wizards"]),
+    (2, "more than one prompt is given", ["wizards", "a", "--prompt", "b"]),
+    (2, "the prompt is empty", ["wizards", ""]),
+    (2, "--ids holds no id", ["ids", "--ids", ""]),
+    (2, "'x' is no id", ["ids", "--ids", "1 x"]),
+    (2, "512 is no id of this model", ["ids", "--ids", "511 512"]),
+    (2, "the prompt has 65 tokens, the model reads at most 64", ["wizards", "x" * 65]),
+    (2, "cannot read", ["wizards", "--prompt-file", "nowhere.txt"]),
+    (2, "--top-p is 0.0, wanted more than 0", ["wizards", "a", "--temperature", "1", "--top-p", "0"]),
+    (2, "--top-p is 1.5, wanted more than 0 and at most 1", ["wizards", "a", "--temperature", "1", "--top-p", "1.5"]),
+    (2, "--temperature is -1.0, wanted 0", ["wizards", "a", "--temperature=-1"]),
+    (2, "--temperature", ["wizards", "a", "--temperature", "nan"]),
+    (2, "--top-p goes with a --temperature above 0", ["wizards", "a", "--top-p", "0.5"]),
+    (2, "--seed goes with a --temperature above 0", ["wizards", "a", "--seed", "5"]),
+    (2, "--max-tokens", ["wizards", "a", "--max-tokens", "0"]),
+    (2, 'did you mean "wizards"', ["wizard", "a"]),
+    (2, "is not there", ["runs/7-gone", "a"]),
+    (2, "is no folder", ["text.txt", "a"]),
+    (4, "holds no finished model", ["runs/1-wizards/step-000070", "a"]),
+    (4, "names no tokenizer.*--ids", ["ids", "a"]),
+])
+def test_what_cannot_be_is_told(trained, code, told, arguments):
+    trained.refuse_command(code, told, command=["generate", *arguments])
+
+
+def test_a_run_that_has_not_finished_has_no_model(place):
+    running = place.start("--set", "name=stopped", **SMALL, train__steps=100000, train__epochs=None,
+                          data={"kind": "random"}).wait_for_step(2)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait().code == 75
+    place.refuse_command(4, r"run 1 \('stopped'\) has no model: it is interrupted.*--resume",
+                         command=["generate", "stopped", "--ids", "1"])
+
+
+def test_a_critic_tells_no_text(place):
+    (place.folder / "a.jsonl").write_text("".join(RECORD % i for i in range(64)))
+    place.run(**SMALL, pipeline=CRITIC, train__steps=1, model__vocab_size=None,
+              data={"kind": "records", "files": ["a.jsonl"], "template": "plain"})
+    place.refuse_command(4, "no token heads.*it is a critic's", command=["generate", "trial", "a"])
+
+
+def test_a_model_carries_its_pieces(place):
+    (place.folder / "text.txt").write_text((TEXT + "abcdefghijklmnopqrstuvwxyz \u00e9\u2581\n") * 120)
+    data = {**LEARNS["data"], "tokenizer": {"kind": "bpe", "vocab_size": 330}}
+    place.run(**{**LEARNS, "data": data, "train__steps": 60})
+    (place.folder / "text.txt").unlink()
+    found = answer(place, "trial", "Seven quick", "--max-tokens", 6)
+    assert found["text"] and found["text"] in (TEXT * 2)[11:]
+    assert answer(place, "trial", "\u00e9\u2581")["prompt_ids"]
+    (place.folder / "bad.txt").write_bytes(b"ab\xff")
+    place.refuse_command(2, "not UTF-8 at byte 2", command=["generate", "trial", "--prompt-file", "bad.txt"])
+    (place.log.folder() / "model/tokenizer.model").unlink()
+    place.refuse_command(4, "tokenizer.model", command=["generate", "trial", "Seven"])
+
+
+def test_a_damaged_model_tells_no_text(trained, tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    for file in (trained.log.folder(1) / "model").iterdir():
+        (model / file.name).write_bytes(file.read_bytes())
+    with open(model / "model.safetensors", "r+b") as opened:
+        opened.seek(-9, 2)
+        opened.write(b"\x7f")
+    trained.refuse_command(4, "model.safetensors", command=["generate", model, "a"])
