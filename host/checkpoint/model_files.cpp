@@ -1,7 +1,5 @@
 #include "checkpoint/model_files.hpp"
 
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -9,6 +7,9 @@
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/model_export.hpp"
+#include "checkpoint/number_formats.hpp"
+#include "checkpoint/params_file.hpp"
 #include "checkpoint/safetensors_folder.hpp"
 
 namespace wmtp {
@@ -18,20 +19,11 @@ using at::Tensor;
 using nlohmann::json;
 constexpr const char* file_name = "model.safetensors";
 
-json params_json(const ShardedModel& model) {
-  const ModelConfig& m = model.config();
-  json params{{"dim", m.dim},
-              {"n_layers", m.layers},
-              {"n_heads", m.heads},
-              {"n_kv_heads", m.kv_heads},
-              {"n_future_tokens", m.future_tokens},
-              {"rope_theta", m.rope_theta},
-              {"norm_eps", m.norm_eps},
-              {"vocab_size", m.vocab_size},
-              {"ffn_dim", m.ffn_dim}};
+SavedShape shape_of(const ShardedModel& model) {
+  SavedShape saved{model.config()};
   for (const ValueHeadModule& module : model.value_heads())
-    params["value_heads"].push_back({{"name", module.name()}, {"kind", module.head().kind}});
-  return params;
+    saved.value_heads.push_back({{"name", module.name()}, {"kind", module.head().kind}});
+  return saved;
 }
 
 /// Gathers a group whole, and gives one parameter after another in fp32 on the CPU.
@@ -79,27 +71,12 @@ std::vector<TensorEntry> entries_of(const ShardedModel& model) {
   return entries;
 }
 
-float from_bf16(uint16_t bits) {
-  const uint32_t wide = uint32_t(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
-
 void copy_as_float(const TensorPlace& place, int64_t begin, int64_t count, float* out) {
   const std::string& dtype = place.entry->dtype;
-  if (dtype == "F32") {
-    std::memcpy(out, place.bytes() + 4 * begin, size_t(4 * count));
-  } else if (dtype == "BF16") {
-    for (int64_t i = 0; i < count; ++i) {
-      uint16_t bits;
-      std::memcpy(&bits, place.bytes() + 2 * (begin + i), sizeof bits);
-      out[i] = from_bf16(bits);
-    }
-  } else {
+  if (!is_weight_dtype(dtype))
     throw Error(ExitStatus::data, place.file->path().string() + ": tensor '" + place.entry->name + "': dtype " + dtype +
-                                      "; weights are read as F32 or BF16");
-  }
+                                      "; weights are read as F32, BF16 or F16");
+  to_float(dtype, place.bytes() + dtype_size(dtype) * begin, count, out);
 }
 
 /// Whether a tensor is of a head that this model does without: a reference has one head, a value model none.
@@ -113,7 +90,8 @@ bool is_of_another_head(const ShardedModel& model, const std::string& name) {
 }  // namespace
 
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
-                   ShardedModel& model, const Adapter* adapter, Channels& channels) {
+                   ShardedModel& model, const Adapter* adapter, const std::filesystem::path& tokenizer_folder,
+                   Channels& channels) {
   const bool writes = channels.rank() == 0;
   std::optional<FolderDraft> draft;
   std::optional<SafetensorsWriter> writer;
@@ -154,10 +132,8 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   }
   attempt([&] {
     writer->finish();
-    DurableFile params(draft->path() / "params.json");
-    const std::string text = params_json(model).dump(2) + "\n";
-    params.write(text.data(), text.size());
-    params.finish();
+    write_new_file(draft->path() / params_file_name, params_text(shape_of(model)));
+    if (!tokenizer_folder.empty()) copy_tokenizer(tokenizer_folder, draft->path());
     manifest.step = step;
     manifest.kind = "model";
     manifest.config_hash = config_hash;
@@ -203,40 +179,22 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
 }
 
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "params.json";
-  if (!std::filesystem::exists(file)) return {};
-  try {
-    std::vector<ValueHead> heads;
-    for (const json& head : json::parse(std::ifstream(file)).value("value_heads", json::array()))
-      heads.push_back({head.at("name"), head.at("kind")});
-    return heads;
-  } catch (const json::exception& error) {
-    throw Error(ExitStatus::data, file.string() + ": " + error.what());
-  }
+  if (!std::filesystem::exists(folder / params_file_name)) return {};
+  std::vector<ValueHead> heads;
+  for (const json& head : read_params(folder, SafetensorsFolder(folder)).value_heads)
+    heads.push_back({head.at("name"), head.at("kind")});
+  return heads;
 }
 
 ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConfig& like) {
-  const std::filesystem::path file = folder / "params.json";
-  if (!std::filesystem::exists(file)) return like;
-  try {
-    const json params = json::parse(std::ifstream(file));
-    ModelConfig config = like;
-    config.dim = params.at("dim");
-    config.layers = params.at("n_layers");
-    config.heads = params.at("n_heads");
-    config.kv_heads = params.contains("n_kv_heads") && !params["n_kv_heads"].is_null()
-                          ? params["n_kv_heads"].get<int64_t>()
-                          : config.heads;
-    config.future_tokens = params.value("n_future_tokens", int64_t{1});
-    config.rope_theta = params.value("rope_theta", 10000.0);
-    config.norm_eps = params.value("norm_eps", 1e-5);
-    const SafetensorsFolder files(folder);
-    if (const auto embedding = files.find("tok_embeddings.weight")) config.vocab_size = embedding->entry->shape.at(0);
-    if (const auto w1 = files.find("layers.0.feed_forward.w1.weight")) config.ffn_dim = w1->entry->shape.at(0);
-    return config;
-  } catch (const json::exception& error) {
-    throw Error(ExitStatus::data, file.string() + ": " + error.what());
-  }
+  if (!std::filesystem::exists(folder / params_file_name)) return like;
+  ModelConfig config = read_params(folder, SafetensorsFolder(folder)).model;
+  if (config.vocab_size == 0) config.vocab_size = like.vocab_size;
+  if (config.ffn_dim == 0) config.ffn_dim = like.ffn_dim;
+  config.max_sequence_length = like.max_sequence_length;
+  config.weights = like.weights;
+  config.experiment = like.experiment;
+  return config;
 }
 
 }  // namespace wmtp

@@ -12,10 +12,12 @@
 
 namespace wmtp {
 
-/// [all ranks, collective] Writes `folder` (model.safetensors in fp32, params.json, manifest.json) with adapters merged
-/// into their slots, and publishes it. Returns its bytes on rank 0.
+/// [all ranks, collective] Writes `folder` (model.safetensors in fp32, params.json, manifest.json, and tokenizer.model
+/// where `tokenizer_folder`, which may be "", holds one) with adapters merged into their slots, and publishes it.
+/// Returns the bytes of model.safetensors on rank 0.
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
-                   ShardedModel& model, const Adapter* adapter, Channels& channels);
+                   ShardedModel& model, const Adapter* adapter, const std::filesystem::path& tokenizer_folder,
+                   Channels& channels);
 
 /// [each rank, no communication] Fills the rank's own parts from a file or folder. Parameters of adapters, and of value
 /// heads that train, keep their first values. Error(data) names a tensor that is missing, has another shape or dtype, or

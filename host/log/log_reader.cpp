@@ -184,6 +184,10 @@ std::vector<LoggedRun> LogReader::unfinished_with_hash(const std::string& config
       config_hash);
 }
 
+LoggedRun LogReader::find_run(const std::string& run) const {
+  return impl_->newest("id = CAST(?1 AS INTEGER)", std::to_string(resolve_run(run))).value();
+}
+
 int64_t LogReader::resolve_run(const std::string& run) const {
   const bool number = !run.empty() && run.size() < 19 && std::all_of(run.begin(), run.end(), ::isdigit);
   Statement by_id(impl_->database, "SELECT id FROM runs WHERE id = ?1");

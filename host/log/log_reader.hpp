@@ -44,6 +44,8 @@ class LogReader {
   std::vector<LoggedRun> unfinished_with_hash(const std::string& config_hash) const;
   /// A run by id or by name (the newest of that name). Error(usage) with the nearest name when there is none.
   int64_t resolve_run(const std::string& run) const;
+  /// The same, with its folder.
+  LoggedRun find_run(const std::string& run) const;
 
   /// Runs one read-only statement, its ?1, ?2, … bound to `arguments` as text. At most `max_rows` rows. Error(usage)
   /// with SQLite's text when the statement is wrong, writes, or takes too long; Error(storage) when the file fails.

@@ -42,6 +42,8 @@ class Assembly {
   Trainer& trainer() { return *trainer_; }
   ShardedModel& model() { return *model_; }
   const Adapter& adapter() const { return *adapter_; }
+  /// Where tokenizer.model lies, if the data has one; "" for data without a tokenizer.
+  const std::filesystem::path& data_folder() const { return data_.folder; }
   bool has_validation() const { return validation_source_ != nullptr; }
 
  private:

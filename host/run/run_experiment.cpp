@@ -96,7 +96,7 @@ class Run {
                    {identity_.adapter.name, identity_.adapter.version, experiment_.adapter.options}, assembly_.model(),
                    session_.channels());
     save_model(model_in(recorder_.run_folder()), step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),
-               session_.channels());
+               assembly_.data_folder(), session_.channels());
   }
 
   /// What ends training, or nothing.
