@@ -24,7 +24,8 @@ bool ForeignKeys::has(const char* key) const { return object_.contains(key) && !
 void ForeignKeys::refuse(const std::string& key, const std::string& wanted) {
   const std::string found =
       object_.contains(key) ? "is " + object_[key].dump(-1, ' ', true).substr(0, 200) : "is missing";
-  mistakes_.push_back(key + " " + found + "; wanted " + wanted);
+  const std::string quoted = printable(key);  // an unknown one is whatever the file says
+  mistakes_.push_back(quoted.substr(1, quoted.size() - 2) + " " + found + "; wanted " + wanted);
 }
 
 int64_t ForeignKeys::integer(const char* key, int64_t from, int64_t to, std::optional<int64_t> otherwise) {

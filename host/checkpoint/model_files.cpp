@@ -160,7 +160,10 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
       throw Error(ExitStatus::data,
                   weights.string() + ": tensor '" + spec.name + "' is missing; the model needs " +
                       c10::str(at::IntArrayRef(spec.shape)) +
-                      (of_critic ? "; a critic's model predicts no tokens: it goes into [value]" : ""));
+                      (of_critic ? "; a critic's model predicts no tokens: it goes into [value]" : "") +
+                      (files.find("model.embed_tokens.weight")
+                           ? "; these are Hugging Face's names: `wmtp-host checkpoint import` makes a folder of Meta's"
+                           : ""));
     }
     if (place->entry->shape != spec.shape)
       throw Error(ExitStatus::data, place->file->path().string() + ": tensor '" + spec.name + "' has shape " +

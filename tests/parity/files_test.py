@@ -136,6 +136,11 @@ def test_a_run_from_an_imported_model_begins_with_its_loss(place):
         assert abs(place.log.losses()[1] - wanted) <= 1e-6 * wanted
 
 
+def test_a_run_that_is_given_hugging_faces_names_says_what_to_do(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    place.refuse(4, "tok_embeddings.weight. is missing.*wmtp-host checkpoint import", model__weights="theirs")
+
+
 def test_heads_that_are_asked_for_begin_as_copies_of_the_last_block(place):
     random_llama().save_pretrained(place.folder / "theirs")
     assert imported(place, "theirs", "ours", "--future-tokens", 4)["layers"] == 6
