@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
     wmtp::add_sql(line);
     wmtp::add_plugins(line);
     wmtp::add_checkpoint(line);
+    wmtp::add_exchange(line);
     wmtp::add_data(line);
     wmtp::add_generate(line);
     wmtp::add_probe(line);

@@ -55,8 +55,8 @@ install_python_packages() {
   wanted=$(grep -v '^#' scripts/requirements.txt)
   if [ -n "${LIBTORCH:-}" ]; then
     check_libtorch
-    say "LibTorch from LIBTORCH=$LIBTORCH; .venv goes without torch"
-    wanted=$(grep -v '^torch==' <<<"$wanted")
+    say "LibTorch from LIBTORCH=$LIBTORCH; .venv goes without torch, and without peft, which would bring it"
+    wanted=$(grep -v -e '^torch==' -e '^peft==' <<<"$wanted")
   fi
   if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && .venv/bin/python -c '' 2>/dev/null; then
     return 0

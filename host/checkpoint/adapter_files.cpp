@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "checkpoint/input_file.hpp"
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/params_file.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/strict_json.hpp"
 
@@ -20,42 +21,21 @@ using at::Tensor;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr const char* tensors_name = "adapter.safetensors";
-constexpr const char* identity_name = "adapter.json";
-constexpr int format_version = 1;
-
-json options_json(const OptionValues& options) {
-  json object = json::object();
-  for (const auto& [name, value] : options) std::visit([&](const auto& held) { object[name] = held; }, value);
-  return object;
-}
-
-json identity_json(const AdapterIdentity& adapter, const std::string& base) {
-  return {{"format_version", format_version},
-          {"plugin", adapter.plugin},
-          {"version", adapter.version},
-          {"options", options_json(adapter.options)},
-          {"base_fingerprint", base}};
-}
-
 /// [rank 0]
 void write_folder(const fs::path& folder, Manifest manifest, const json& identity, const ParameterGroup& group,
                   const Tensor& flat) {
   FolderDraft draft(folder);
   std::vector<TensorEntry> entries;
   for (const Placed& placed : group.parameters()) entries.push_back({placed.spec.name, "F32", placed.spec.shape});
-  SafetensorsWriter writer(draft.path() / tensors_name, std::move(entries), {{"format", "pt"}});
+  SafetensorsWriter writer(draft.path() / adapter_tensors_name, std::move(entries), {{"format", "pt"}});
   for (const Placed& placed : group.parameters()) {
     const Tensor value = flat.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).contiguous();
     writer.write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
-    manifest.slices.push_back({"param/" + placed.spec.name, placed.spec.shape, 0, placed.count, tensors_name,
+    manifest.slices.push_back({"param/" + placed.spec.name, placed.spec.shape, 0, placed.count, adapter_tensors_name,
                                placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
   }
   writer.finish();
-  DurableFile file(draft.path() / identity_name);
-  const std::string text = identity.dump(2) + "\n";
-  file.write(text.data(), text.size());
-  file.finish();
+  write_new_file(draft.path() / adapter_identity_name, pretty_json(identity));
   write_manifest(draft.path(), manifest);
   draft.publish();
 }
@@ -65,8 +45,8 @@ void write_folder(const fs::path& folder, Manifest manifest, const json& identit
 }
 
 void check_identity(const fs::path& folder, const AdapterIdentity& adapter, const std::string& base) {
-  const std::string where = (folder / identity_name).string();
-  const json found = parse_strict_json(read_small_file(folder / identity_name, 1 << 20), where);
+  const std::string where = (folder / adapter_identity_name).string();
+  const json found = parse_strict_json(read_small_file(folder / adapter_identity_name, 1 << 20), where);
   const auto text = [&](const char* key) {
     return found.is_object() && found.contains(key) ? found[key].dump() : std::string("nothing");
   };
@@ -108,10 +88,6 @@ void check_tensors(const fs::path& folder, const SafetensorsFile& file, const Pa
 
 }  // namespace
 
-std::string fingerprint_text(uint64_t fingerprint) {
-  return printed("%016llx", static_cast<unsigned long long>(fingerprint));
-}
-
 bool adapter_stands_alone(const ShardedModel& model) {
   if (!model.adapter_unit()) return false;
   for (const auto& unit : model.units())
@@ -150,7 +126,7 @@ void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, Sharde
   if (const Manifest manifest = verify_checkpoint(folder); manifest.kind != "adapter")
     refuse(folder, "it holds a " + manifest.kind + "; name the adapter folder of a run");
   check_identity(folder, adapter, base);
-  const SafetensorsFile file(folder / tensors_name);
+  const SafetensorsFile file(folder / adapter_tensors_name);
   check_tensors(folder, file, *model.adapter_unit()->groups().front());
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     if (!model.adapter_unit()->holds(spec.name)) return false;

@@ -6,18 +6,12 @@
 #include <filesystem>
 #include <string>
 
+#include "base/fingerprint.hpp"
+#include "checkpoint/adapter_identity.hpp"
 #include "dist/channels.hpp"
-#include "experiment/experiment.hpp"
 #include "shard/sharded_model.hpp"
 
 namespace wmtp {
-
-/// Who an adapter is: what its numbers mean something with.
-struct AdapterIdentity {
-  std::string plugin;   ///< name
-  std::string version;  ///< of the plugin; told, not compared
-  OptionValues options;
-};
 
 /// Whether adapter/ says all that was trained of the model: the adapter declared parameters, and of the model's own
 /// none trains. (Value heads are the pipeline's; they lie in model/.)
@@ -31,8 +25,5 @@ void save_adapter(const std::filesystem::path& folder, int64_t step, const std::
 /// filled. Error(data) when a checksum differs, when it is of another plugin, of other options or of another base (both
 /// are told), and when a tensor is missing, has another shape or has no place.
 void load_adapter(const std::filesystem::path& folder, const AdapterIdentity& adapter, ShardedModel& model);
-
-/// Sixteen digits, as adapter.json and checkpoints write ShardedModel::base_fingerprint().
-std::string fingerprint_text(uint64_t fingerprint);
 
 }  // namespace wmtp

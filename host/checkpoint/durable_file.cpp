@@ -172,14 +172,18 @@ void remove_folder(const fs::path& folder) {
   if (failure) throw storage_error("remove", folder, failure.value());
 }
 
+void write_new_file(const fs::path& path, std::string_view text) {
+  DurableFile file(path);
+  file.write(text.data(), text.size());
+  file.finish();
+}
+
 void write_file_durably(const fs::path& path, std::string_view text) {
   const fs::path draft = draft_path(path);
   std::error_code ignored;
   fs::remove(draft, ignored);
   try {
-    DurableFile file(draft);
-    file.write(text.data(), text.size());
-    file.finish();
+    write_new_file(draft, text);
     announce(FileOperation::rename, draft, "rename");
     if (::rename(draft.c_str(), path.c_str()) != 0) throw storage_error("rename", draft, errno);
   } catch (...) {

@@ -66,6 +66,8 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
 void make_folder_durably(const std::filesystem::path& folder);
 /// A folder and all that is in it.
 void remove_folder(const std::filesystem::path& folder);
+/// A small file that is not there yet, written and finished.
+void write_new_file(const std::filesystem::path& path, std::string_view text);
 /// A small file, replaced whole.
 void write_file_durably(const std::filesystem::path& path, std::string_view text);
 

@@ -227,9 +227,7 @@ void write_manifest(const fs::path& folder, const Manifest& manifest) {
   if (static_cast<int64_t>(text.size()) > max_manifest) {
     throw Error(ExitStatus::bug, path.string() + ": " + std::to_string(text.size()) + " bytes are more than is read");
   }
-  DurableFile file(path);
-  file.write(text.data(), text.size());
-  file.finish();
+  write_new_file(path, text);
 }
 
 }  // namespace wmtp

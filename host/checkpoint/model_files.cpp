@@ -1,14 +1,17 @@
 #include "checkpoint/model_files.hpp"
 
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "checkpoint/durable_file.hpp"
+#include "checkpoint/input_file.hpp"
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/model_export.hpp"
+#include "checkpoint/number_formats.hpp"
+#include "checkpoint/params_file.hpp"
 #include "checkpoint/safetensors_folder.hpp"
 
 namespace wmtp {
@@ -17,48 +20,13 @@ namespace {
 using at::Tensor;
 using nlohmann::json;
 constexpr const char* file_name = "model.safetensors";
-constexpr const char* tokenizer_name = "tokenizer.model";  // Meta's name
 
-json params_json(const ShardedModel& model, const ModelTokenizer& tokenizer) {
-  const ModelConfig& m = model.config();
-  json params{{"dim", m.dim},
-              {"n_layers", m.layers},
-              {"n_heads", m.heads},
-              {"n_kv_heads", m.kv_heads},
-              {"n_future_tokens", m.future_tokens},
-              {"rope_theta", m.rope_theta},
-              {"norm_eps", m.norm_eps},
-              {"vocab_size", m.vocab_size},
-              {"ffn_dim", m.ffn_dim},
-              {"max_seq_len", m.max_sequence_length}};
-  if (!tokenizer.kind.empty()) params["tokenizer"] = tokenizer.kind;
+SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) {
+  SavedShape saved{model.config()};
+  saved.tokenizer = tokenizer.kind;
   for (const ValueHeadModule& module : model.value_heads())
-    params["value_heads"].push_back({{"name", module.name()}, {"kind", module.head().kind}});
-  return params;
-}
-
-void write_new(const std::filesystem::path& path, const std::string& bytes) {
-  DurableFile file(path);
-  file.write(bytes.data(), bytes.size());
-  file.finish();
-}
-
-std::string whole_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, "cannot read " + path.string());
-  return bytes;
-}
-
-/// params.json of a folder; an empty object where there is none.
-json params_of(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "params.json";
-  if (!std::filesystem::exists(file)) return json::object();
-  try {
-    return json::parse(whole_file(file));
-  } catch (const json::exception& error) {
-    throw Error(ExitStatus::data, file.string() + ": " + error.what());
-  }
+    saved.value_heads.push_back({{"name", module.name()}, {"kind", module.head().kind}});
+  return saved;
 }
 
 /// Gathers a group whole, and gives one parameter after another in fp32 on the CPU.
@@ -106,27 +74,12 @@ std::vector<TensorEntry> entries_of(const ShardedModel& model) {
   return entries;
 }
 
-float from_bf16(uint16_t bits) {
-  const uint32_t wide = uint32_t(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
-
 void copy_as_float(const TensorPlace& place, int64_t begin, int64_t count, float* out) {
   const std::string& dtype = place.entry->dtype;
-  if (dtype == "F32") {
-    std::memcpy(out, place.bytes() + 4 * begin, size_t(4 * count));
-  } else if (dtype == "BF16") {
-    for (int64_t i = 0; i < count; ++i) {
-      uint16_t bits;
-      std::memcpy(&bits, place.bytes() + 2 * (begin + i), sizeof bits);
-      out[i] = from_bf16(bits);
-    }
-  } else {
+  if (!is_weight_dtype(dtype))
     throw Error(ExitStatus::data, place.file->path().string() + ": tensor '" + place.entry->name + "': dtype " + dtype +
-                                      "; weights are read as F32 or BF16");
-  }
+                                      "; weights are read as F32, BF16 or F16");
+  to_float(dtype, place.bytes() + dtype_size(dtype) * begin, count, out);
 }
 
 /// Whether a tensor is of a head that this model does without: a reference has one head, a value model none.
@@ -181,8 +134,9 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   }
   attempt([&] {
     writer->finish();
-    write_new(draft->path() / "params.json", params_json(model, tokenizer).dump(2) + "\n");
-    if (tokenizer.kind == "bpe") write_new(draft->path() / tokenizer_name, whole_file(tokenizer.file));
+    write_new_file(draft->path() / params_file_name, params_text(shape_of(model, tokenizer)));
+    if (tokenizer.kind == "bpe")
+      write_new_file(draft->path() / tokenizer_file_name, read_small_file(tokenizer.file, longest_tokenizer));
     manifest.step = step;
     manifest.kind = "model";
     manifest.config_hash = config_hash;
@@ -209,7 +163,10 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
       throw Error(ExitStatus::data,
                   weights.string() + ": tensor '" + spec.name + "' is missing; the model needs " +
                       c10::str(at::IntArrayRef(spec.shape)) +
-                      (of_critic ? "; a critic's model predicts no tokens: it goes into [value]" : ""));
+                      (of_critic ? "; a critic's model predicts no tokens: it goes into [value]" : "") +
+                      (files.find("model.embed_tokens.weight")
+                           ? "; these are Hugging Face's names: `wmtp-host checkpoint import` makes a folder of Meta's"
+                           : ""));
     }
     if (place->entry->shape != spec.shape)
       throw Error(ExitStatus::data, place->file->path().string() + ": tensor '" + spec.name + "' has shape " +
@@ -228,52 +185,34 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
 }
 
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
-  const json params = params_of(folder);
-  try {
-    std::vector<ValueHead> heads;
-    for (const json& head : params.value("value_heads", json::array()))
-      heads.push_back({head.at("name"), head.at("kind")});
-    return heads;
-  } catch (const json::exception& error) {
-    throw Error(ExitStatus::data, (folder / "params.json").string() + ": " + error.what());
-  }
+  if (!std::filesystem::exists(folder / params_file_name)) return {};
+  std::vector<ValueHead> heads;
+  for (const json& head : read_params(folder, SafetensorsFolder(folder)).value_heads)
+    heads.push_back({head.at("name"), head.at("kind")});
+  return heads;
 }
 
 ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "params.json", pieces = folder / tokenizer_name;
-  const json params = params_of(folder), found = params.is_object() ? params.value("tokenizer", json()) : json();
-  if (found.is_null() || found == "byte") return {found.is_null() ? "" : "byte", {}};
-  if (found != "bpe")
-    throw Error(ExitStatus::data, file.string() + ": tokenizer is " + found.dump() + ", wanted \"byte\" or \"bpe\"");
-  if (!std::filesystem::exists(pieces))
-    throw Error(ExitStatus::data,
-                file.string() + ": its tokenizer \"bpe\" wants " + pieces.string() + ", which is missing");
-  return {"bpe", pieces};
+  if (!std::filesystem::exists(folder / params_file_name)) return {};
+  ModelTokenizer tokenizer{read_params(folder, SafetensorsFolder(folder)).tokenizer, {}};
+  if (tokenizer.kind != "bpe") return tokenizer;
+  tokenizer.file = folder / tokenizer_file_name;
+  if (!std::filesystem::exists(tokenizer.file))
+    throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"bpe\" wants " +
+                                      tokenizer.file.string() + ", which is missing");
+  return tokenizer;
 }
 
 ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConfig& like) {
-  const std::filesystem::path file = folder / "params.json";
-  if (!std::filesystem::exists(file)) return like;
-  const json params = params_of(folder);
-  try {
-    ModelConfig config = like;
-    config.dim = params.at("dim");
-    config.layers = params.at("n_layers");
-    config.heads = params.at("n_heads");
-    config.kv_heads = params.contains("n_kv_heads") && !params["n_kv_heads"].is_null()
-                          ? params["n_kv_heads"].get<int64_t>()
-                          : config.heads;
-    config.future_tokens = params.value("n_future_tokens", int64_t{1});
-    config.rope_theta = params.value("rope_theta", 10000.0);
-    config.norm_eps = params.value("norm_eps", 1e-5);
-    config.max_sequence_length = params.value("max_seq_len", like.max_sequence_length);
-    const SafetensorsFolder files(folder);
-    if (const auto embedding = files.find("tok_embeddings.weight")) config.vocab_size = embedding->entry->shape.at(0);
-    if (const auto w1 = files.find("layers.0.feed_forward.w1.weight")) config.ffn_dim = w1->entry->shape.at(0);
-    return config;
-  } catch (const json::exception& error) {
-    throw Error(ExitStatus::data, file.string() + ": " + error.what());
-  }
+  if (!std::filesystem::exists(folder / params_file_name)) return like;
+  const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
+  ModelConfig config = saved.model;
+  if (config.vocab_size == 0) config.vocab_size = like.vocab_size;
+  if (config.ffn_dim == 0) config.ffn_dim = like.ffn_dim;
+  if (!saved.has_max_sequence_length) config.max_sequence_length = like.max_sequence_length;
+  config.weights = like.weights;
+  config.experiment = like.experiment;
+  return config;
 }
 
 }  // namespace wmtp

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "checkpoint/input_file.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/safetensors_header.hpp"
 
@@ -66,9 +65,8 @@ std::string read_header(const InputFile& file, const std::filesystem::path& path
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path) {
-  const InputFile file(path);
-  SafetensorsHeader header = parse_safetensors_header(read_header(file, path), file.size(), path.string());
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(path) {
+  SafetensorsHeader header = parse_safetensors_header(read_header(file_, path), file_.size(), path.string());
   entries_ = std::move(header.entries);
   metadata_ = std::move(header.metadata);
   index_.reserve(entries_.size());
@@ -78,13 +76,22 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
                                         " stands twice; wanted once; the file is damaged");
     }
   }
-  size_ = static_cast<size_t>(file.size());
-  void* map = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  size_ = static_cast<size_t>(file_.size());
+  void* map = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file_.descriptor(), 0);
   if (map == MAP_FAILED) throw storage_error("map", path, errno);
   map_ = static_cast<const uint8_t*>(map);
 }
 
 SafetensorsFile::~SafetensorsFile() { ::munmap(const_cast<uint8_t*>(map_), size_); }
+
+void SafetensorsFile::read(const TensorEntry& entry, int64_t offset, void* bytes, size_t count) const {
+  const int64_t room = entry.end - entry.begin - offset;
+  if (offset < 0 || room < 0 || count > static_cast<uint64_t>(room)) {
+    throw Error(ExitStatus::bug, path_.string() + ": read of " + std::to_string(count) + " bytes at " +
+                                     std::to_string(offset) + " goes beyond the tensor " + printable(entry.name));
+  }
+  file_.read_at(entry.begin + offset, bytes, count);
+}
 
 const TensorEntry* SafetensorsFile::find(const std::string& name) const {
   const auto found = index_.find(name);

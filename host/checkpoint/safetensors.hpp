@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "checkpoint/durable_file.hpp"
+#include "checkpoint/input_file.hpp"
 
 namespace wmtp {
 
@@ -39,11 +40,15 @@ class SafetensorsFile {
   /// The mapped bytes of an entry; valid while this object lives. Need not be aligned to the dtype: a foreign header
   /// may have any length.
   const uint8_t* bytes(const TensorEntry& entry) const { return map_ + entry.begin; }
+  /// `count` bytes from `offset` of the entry on, without the mapping: what reads a whole file once is told of a
+  /// failing disk by an Error. Error(bug) beyond the entry.
+  void read(const TensorEntry& entry, int64_t offset, void* bytes, size_t count) const;
   const std::filesystem::path& path() const { return path_; }
   int64_t file_size() const { return static_cast<int64_t>(size_); }
 
  private:
   std::filesystem::path path_;
+  InputFile file_;
   const uint8_t* map_ = nullptr;
   size_t size_ = 0;
   std::vector<TensorEntry> entries_;

@@ -49,7 +49,7 @@ int verify(const Options& options) {
 
 void add_checkpoint(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  line.add_group("checkpoint", "list and verify checkpoints");
+  line.add_group("checkpoint", "list, verify, export and import checkpoints");
   auto& all =
       line.add("checkpoint list", "list the checkpoints of a run\n\nexamples:\n  wmtp-host checkpoint list rho1\n",
                [options](const GlobalOptions& globals) { return list(*options, globals); });

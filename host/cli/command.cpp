@@ -21,15 +21,12 @@ constexpr const char* program_help =
     "  wmtp-host plugins inspect rho1\n";
 
 /// Documented commands that this version does not have.
-constexpr std::array announced{"export",
-                               "report",
-                               "ui",
-                               "plugins check",
-                               "plugins new",
-                               "data inspect",
-                               "checkpoint export",
-                               "checkpoint import",
-                               "checkpoint merge"};
+constexpr std::array announced{"export", "report", "ui", "plugins check", "plugins new", "data inspect"};
+
+/// Documented commands that are not needed, and what does their work.
+constexpr std::array<std::pair<const char*, const char*>, 1> answered{
+    {{"checkpoint merge",
+      "a run's model/ has its adapter merged already: `wmtp-host checkpoint export RUN -o DIR` writes it for others"}}};
 
 /// CLI11's layout, with the examples of a command in its own help only.
 class ExamplesFirst : public CLI::Formatter {
@@ -73,6 +70,9 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
   const std::string name = full_name(app) + " " + word;
   for (const char* command : announced) {
     if (name == std::string("wmtp-host ") + command) return "`" + name + "` is not there yet in this version";
+  }
+  for (const auto& [command, answer] : answered) {
+    if (name == std::string("wmtp-host ") + command) return "`" + name + "` is not needed: " + answer;
   }
   return "there is no command `" + name + "`; " + suggestion(word, command_names(app), app);
 }

@@ -67,6 +67,7 @@ void add_runs(CommandLine& line);        // runs list, show RUN, compare RUN RUN
 void add_sql(CommandLine& line);         // sql "SELECT …"
 void add_plugins(CommandLine& line);     // plugins list, plugins inspect NAME
 void add_checkpoint(CommandLine& line);  // checkpoint list RUN, checkpoint verify PATH
+void add_exchange(CommandLine& line);    // checkpoint export RUN, checkpoint import DIR: after add_checkpoint
 void add_data(CommandLine& line);        // data prepare EXPERIMENT, data prepare FILE --from …
 void add_plan(CommandLine& line);        // plan FILE
 void add_completion(CommandLine& line);  // completion bash, zsh, fish

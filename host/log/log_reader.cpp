@@ -192,6 +192,10 @@ std::pair<LoggedRun, bool> LogReader::run_and_whether_it_runs(int64_t run_id) co
   return {{run_id, name, run_folder_of(impl_->path, run_id, name)}, find.integer(1) == 1};
 }
 
+LoggedRun LogReader::find_run(const std::string& run) const {
+  return impl_->newest("id = CAST(?1 AS INTEGER)", std::to_string(resolve_run(run))).value();
+}
+
 int64_t LogReader::resolve_run(const std::string& run) const {
   const bool number = !run.empty() && run.size() < 19 && std::all_of(run.begin(), run.end(), ::isdigit);
   Statement by_id(impl_->database, "SELECT id FROM runs WHERE id = ?1");

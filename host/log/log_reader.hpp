@@ -47,6 +47,8 @@ class LogReader {
   int64_t resolve_run(const std::string& run) const;
   /// One that is there, and whether it is running: not ended, with a heartbeat of the last minute.
   std::pair<LoggedRun, bool> run_and_whether_it_runs(int64_t run_id) const;
+  /// The same, with its folder.
+  LoggedRun find_run(const std::string& run) const;
 
   /// Runs one read-only statement, its ?1, ?2, … bound to `arguments` as text. At most `max_rows` rows. Error(usage)
   /// with SQLite's text when the statement is wrong, writes, or takes too long; Error(storage) when the file fails.

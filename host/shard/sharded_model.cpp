@@ -124,7 +124,7 @@ void ShardedModel::fill(const ReadPart& read) {
         values.resize(size_t(part.numel()));
         if (read(placed.spec, begin, part.numel(), values.data())) {
           part.copy_(at::from_blob(values.data(), {part.numel()}, at::kFloat));
-          if (in_base) fingerprints_[placed.spec.name] = fingerprint(placed.spec.name, begin, values);
+          if (in_base) fingerprints_[placed.spec.name] = parallel_fingerprint(placed.spec.name, begin, values);
         } else if (placed.spec.init.kind == Init::Kind::row_norms) {
           norms.insert(placed.spec.name);
         }

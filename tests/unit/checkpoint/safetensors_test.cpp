@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <random>
 
@@ -193,6 +195,33 @@ TEST(Safetensors, AHostileHeaderOfTheFullSizeCostsLittleMemory) {
                 header.expected);
     ::getrusage(RUSAGE_SELF, &after);
     EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 16 << 10);
+  }
+}
+
+TEST(Safetensors, AHostileHeaderIsRefusedWithinTenMilliseconds) {
+  TestFolder folder;
+  const auto entry = [](const std::string& shape, const std::string& offsets) {
+    return R"({"w":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
+  };
+  std::string length(8, '\xff');
+  const std::vector<std::string> files{
+      length + "{",
+      std::string("\0\0\0\1\0\0\0\0{", 9) + std::string(1 << 20, ' '),
+      with_length(entry("[1000000000000,1000000000000]", "[0,8]")) + "12345678",
+      with_length(entry("[4611686018427387904]", "[0,9223372036854775807]")) + "12345678",
+      with_length(entry("[0,9223372036854775807,9223372036854775807]", "[0,8]")) + "12345678",
+      with_length("{\"a\":" + std::string(1 << 20, '[')),
+      with_length("{\"" + std::string(1 << 20, 'x') + "\":3}")};
+  for (size_t i = 0; i < files.size(); ++i) {
+    const fs::path path = folder / std::to_string(i);
+    put(path, files[i]);
+    double best = 1;
+    for (int trial = 0; trial < 5; ++trial) {  // others may use the processor too
+      const auto begin = std::chrono::steady_clock::now();
+      EXPECT_NE(refusal(ExitStatus::data, [&] { SafetensorsFile file(path); }), "");
+      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    EXPECT_LT(best, 0.010) << "case " << i;
   }
 }
 

@@ -114,17 +114,27 @@ TEST_F(CommandTest, NamesTheNearestOption) {
 
 TEST_F(CommandTest, RefusesWhatIsAnnouncedButNotThere) {
   for (const char* words : {"export 3 --to csv", "doctor", "ui", "runs compare 1 2",
-                            "runs snapshot copy.db", "plugins check x.so", "checkpoint export x --to hf"}) {
+                            "runs snapshot copy.db", "plugins check x.so"}) {
     const auto refused = host(words);
     EXPECT_EQ(refused.code, 2) << words;
     EXPECT_TRUE(has(refused.err, "is not there yet in this version")) << words << ": " << refused.err;
   }
 }
 
+TEST_F(CommandTest, SaysWhatDoesTheWorkOfACommandThatIsNotNeeded) {
+  const auto refused = host("checkpoint merge 3");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_TRUE(has(refused.err, "not needed")) << refused.err;
+  EXPECT_TRUE(has(refused.err, "`wmtp-host checkpoint export RUN -o DIR`")) << refused.err;
+  EXPECT_TRUE(has(host("checkpoint export --help").out, "nothing\nelse is needed to merge"));
+}
+
 TEST_F(CommandTest, RefusesMissingAndWrongArguments) {
   for (const char* words : {"run", "runs show", "sql", "run a.toml b.toml", "run a.toml --nproc 0",
                             "run a.toml --nproc x", "sql 'SELECT 1' --json --csv", "sql 'SELECT 1' --limit 0",
-                            "run a.toml --set", "plugins list --kind optimizer"}) {
+                            "run a.toml --set", "plugins list --kind optimizer", "checkpoint export 3",
+                            "checkpoint export 3 -o x --to gguf", "checkpoint import x -o y --future-tokens 0",
+                            "checkpoint export 3 -o x --dtype fp16", "checkpoint import x"}) {
     const auto refused = host(words);
     EXPECT_EQ(refused.code, 2) << words;
     EXPECT_TRUE(has(refused.err, "--help`")) << words << ": " << refused.err;

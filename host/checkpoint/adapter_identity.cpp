@@ -1,0 +1,19 @@
+// See adapter_identity.hpp.
+#include "checkpoint/adapter_identity.hpp"
+
+namespace wmtp {
+
+using nlohmann::json;
+
+json identity_json(const AdapterIdentity& adapter, const std::string& base) {
+  json options = json::object();
+  for (const auto& [name, value] : adapter.options)
+    std::visit([&, &key = name](const auto& held) { options[key] = held; }, value);
+  return {{"format_version", adapter_format_version},
+          {"plugin", adapter.plugin},
+          {"version", adapter.version},
+          {"options", std::move(options)},
+          {"base_fingerprint", base}};
+}
+
+}  // namespace wmtp

@@ -1,0 +1,44 @@
+// A finished model as other programs read it.
+//   hf    a Hugging Face Llama: trunk, and head 1's block as last layer (model.safetensors, config.json). What such a
+//         Llama has no place for, the blocks of heads 2, 3, … and value heads, lies beside it with Meta's names
+//         (mtp_heads.safetensors, mtp_heads.json), so that import_model gives the same model back.
+//   meta  Meta's names and order of rows, all heads in one file (consolidated.00.safetensors, params.json).
+// tokenizer.model is copied where the model has one. Tensors pass one after another; sums of a manifest beside them are
+// compared on the way. A crash leaves TARGET.tmp-PID, which no reader looks at. Knows no LibTorch.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace wmtp {
+
+inline constexpr const char* tokenizer_file_name = "tokenizer.model";
+inline constexpr size_t longest_tokenizer = size_t{64} << 20;
+inline constexpr const char* hf_model_name = "model.safetensors";
+inline constexpr const char* heads_tensors_name = "mtp_heads.safetensors";
+inline constexpr const char* heads_identity_name = "mtp_heads.json";
+inline constexpr int heads_format_version = 1;
+
+enum class ModelFormat { hf, meta };
+
+struct ModelExport {
+  std::filesystem::path model;   ///< a folder with params.json: a run's model/, or an imported one
+  std::filesystem::path target;  ///< not there yet, or empty
+  ModelFormat format = ModelFormat::hf;
+  std::string dtype = "F32";  ///< or BF16; value heads stay in fp32
+};
+
+struct ExportedModel {
+  bool has_tokenizer = false;
+  bool has_sequence_length = false;  ///< else the config says 2048, as transformers does when nobody says
+};
+
+/// Error(data) when the model is damaged, incomplete, or predicts no tokens (a critic's); Error(usage) for the target;
+/// Error(storage).
+ExportedModel export_model(const ModelExport& request);
+
+/// Copies tokenizer.model from one folder to another, where there is one.
+bool copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to);
+
+}  // namespace wmtp

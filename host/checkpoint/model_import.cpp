@@ -1,0 +1,178 @@
+// See model_import.hpp.
+#include "checkpoint/model_import.hpp"
+
+#include <memory>
+
+#include "checkpoint/hf_config.hpp"
+#include "checkpoint/model_export.hpp"
+#include "checkpoint/model_limits.hpp"
+#include "checkpoint/model_tensors.hpp"
+#include "checkpoint/params_file.hpp"
+#include "checkpoint/product_folder.hpp"
+#include "checkpoint/tensor_check.hpp"
+#include "checkpoint/tensor_stream.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Source {
+  bool is_hf = false;
+  std::unique_ptr<SafetensorsFolder> files;
+  std::unique_ptr<SafetensorsFolder> heads;  ///< mtp_heads.safetensors beside a Hugging Face model, or null
+  SavedShape saved;
+};
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+/// transformers reads model.safetensors and nothing else of the folder, or what the index names.
+fs::path hf_files(const fs::path& folder) {
+  const bool alone = !is_there(folder / "model.safetensors.index.json") && is_there(folder / hf_model_name);
+  return alone ? folder / hf_model_name : folder;
+}
+
+void read_heads(const fs::path& folder, Source& source) {
+  if (!is_there(folder / heads_identity_name)) return;
+  ForeignKeys keys(folder / heads_identity_name);
+  keys.integer("format_version", heads_format_version, heads_format_version);
+  ModelConfig& model = source.saved.model;
+  model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens);
+  model.layers += model.future_tokens - 1;
+  source.saved.value_heads = read_value_heads(keys);
+  keys.finish("export the model again");
+  source.heads = std::make_unique<SafetensorsFolder>(folder / heads_tensors_name);
+}
+
+Source open_source(const fs::path& folder) {
+  Source source;
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored))
+    throw Error(ExitStatus::data, folder.string() +
+                                      " is no folder; name one with config.json (Hugging Face) or "
+                                      "params.json (Meta) beside its safetensors files");
+  source.is_hf = is_there(folder / hf_config_name);
+  if (!source.is_hf && !is_there(folder / params_file_name))
+    throw Error(ExitStatus::data, folder.string() +
+                                      " holds neither config.json (Hugging Face) nor params.json (Meta); "
+                                      "fetch the whole model");
+  source.files = std::make_unique<SafetensorsFolder>(source.is_hf ? hf_files(folder) : folder);
+  if (source.is_hf) {
+    source.saved.model = read_hf_config(folder);
+    read_heads(folder, source);
+  } else {
+    source.saved = read_params(folder, *source.files);
+  }
+  return source;
+}
+
+/// Gives the shape the heads that are asked for, and says how many of them are to be copies.
+int64_t add_heads(const ModelImport& request, ModelConfig& model) {
+  if (request.future_tokens == 0 || request.future_tokens == model.future_tokens) return 0;
+  if (model.future_tokens > 1)
+    throw Error(ExitStatus::usage, "--future-tokens " + std::to_string(request.future_tokens) + ": " +
+                                       request.source.string() + " has heads for " +
+                                       std::to_string(model.future_tokens) + " future tokens; leave the option out");
+  model.layers += request.future_tokens - 1;
+  model.future_tokens = request.future_tokens;
+  return request.future_tokens - 1;
+}
+
+/// Buffers that other programs save and nobody needs: they follow from rope_theta.
+bool follows_from_the_shape(const std::string& name) {
+  return name == "rope.freqs" || name.ends_with(".rotary_emb.inv_freq");
+}
+
+class Planner {
+ public:
+  Planner(const Source& source, const ModelConfig& model, int64_t copies)
+      : source_(source), model_(model), copies_(copies), check_(*source.files) {
+    if (source.heads) heads_check_.emplace(*source.heads);
+  }
+
+  std::vector<TensorMove> plan(const fs::path& folder) {
+    for (const ModelTensor& tensor : model_tensors(model_)) add(tensor);
+    add_value_heads();
+    finish(folder);
+    return std::move(moves_);
+  }
+
+ private:
+  void add(const ModelTensor& tensor) {
+    const bool extra = tensor.hf_name.empty();
+    if (extra && copies_ > 0) return;  // the last block's tensors have them as further targets
+    TensorCheck& check = extra && heads_check_ ? *heads_check_ : check_;
+    const bool by_hf_name = source_.is_hf && !extra;
+    const auto place = check.take(by_hf_name ? tensor.hf_name : tensor.name, tensor.shape);
+    if (!place) return;
+    TensorMove move{*place, {{0, tensor.name}}, tensor.shape};
+    const std::string last = "layers." + std::to_string(num_trunk_blocks(model_)) + ".";
+    for (int64_t i = 0; i < copies_ && tensor.name.starts_with(last); ++i)
+      move.targets.push_back({0, "extra_heads." + std::to_string(i) + "." + tensor.name.substr(last.size())});
+    if (by_hf_name && tensor.rotary_heads > 0) {
+      move.order = RowOrder::halves_to_pairs;
+      move.heads = tensor.rotary_heads;
+      move.rows = tensor.shape[0];
+    }
+    moves_.push_back(std::move(move));
+  }
+
+  bool is_of_value_head(const std::string& name) const {
+    for (const json& head : source_.saved.value_heads)
+      if (name.starts_with("value_heads." + head.at("name").get<std::string>() + ".")) return true;
+    return false;
+  }
+
+  void add_value_heads() {
+    const SafetensorsFolder& files = source_.heads ? *source_.heads : *source_.files;
+    for (const std::string& name : files.names())
+      if (is_of_value_head(name)) {
+        const TensorPlace place = *files.find(name);
+        (source_.heads ? *heads_check_ : check_).take(name, place.entry->shape);
+        moves_.push_back({place, {{0, name}}, place.entry->shape});
+      }
+  }
+
+  void finish(const fs::path& folder) {
+    check_.check_rest(follows_from_the_shape);
+    std::vector<std::string> mistakes = check_.mistakes();
+    if (heads_check_) {
+      heads_check_->check_rest([](const std::string&) { return false; });
+      mistakes.insert(mistakes.end(), heads_check_->mistakes().begin(), heads_check_->mistakes().end());
+    }
+    refuse_tensors(folder.string(), mistakes,
+                   std::string("compare the files with ") + (source_.is_hf ? hf_config_name : params_file_name));
+  }
+
+  const Source& source_;
+  const ModelConfig& model_;
+  const int64_t copies_;
+  TensorCheck check_;
+  std::optional<TensorCheck> heads_check_;
+  std::vector<TensorMove> moves_;
+};
+
+}  // namespace
+
+ModelConfig import_model(const ModelImport& request) {
+  Source source = open_source(request.source);
+  const int64_t copies = add_heads(request, source.saved.model);
+  std::vector<TensorMove> moves = Planner(source, source.saved.model, copies).plan(request.source);
+  const SourceSums sums = source.is_hf ? SourceSums() : SourceSums(request.source, "model");
+  ProductFolder product(request.target);
+  Manifest manifest;
+  manifest.kind = "model";
+  manifest.state = json::object();
+  manifest.slices = move_tensors(std::move(moves), product.path(), {hf_model_name}, sums);
+  write_new_file(product.path() / params_file_name, params_text(source.saved));
+  copy_tokenizer(request.source, product.path());
+  write_manifest(product.path(), manifest);
+  product.publish();
+  return source.saved.model;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,36 @@
+// params.json: the shape of a model beside its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
+// value_heads, tokenizer). Meta's own files give neither vocabulary nor feed-forward width plainly: those two are read off the
+// tensors. Knows no LibTorch.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "checkpoint/foreign_keys.hpp"
+#include "checkpoint/safetensors_folder.hpp"
+#include "experiment/experiment.hpp"
+
+namespace wmtp {
+
+inline constexpr const char* params_file_name = "params.json";
+
+struct SavedShape {
+  ModelConfig model;
+  nlohmann::json value_heads = nlohmann::json::array();  ///< [{"name": …, "kind": …}]
+  bool has_max_sequence_length = false;                  ///< else model.max_sequence_length is 0
+  std::string tokenizer{};                               ///< "byte", "bpe", or "" where none is named
+};
+
+/// Error(data) with every key that is missing, out of range, or asks for what a plain Llama has not.
+SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files);
+
+/// The list under "value_heads": none when the key is missing.
+nlohmann::json read_value_heads(ForeignKeys& keys);
+
+std::string params_text(const SavedShape& saved);
+
+/// Ends with a line feed; numbers as short as they can be.
+std::string pretty_json(const nlohmann::json& document);
+
+}  // namespace wmtp

@@ -1,0 +1,220 @@
+// `checkpoint export RUN` and `checkpoint import DIR`: models and adapters in the files of other programs.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "checkpoint/adapter_identity.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/model_export.hpp"
+#include "checkpoint/model_import.hpp"
+#include "checkpoint/params_file.hpp"
+#include "checkpoint/peft_adapter.hpp"
+#include "cli/command.hpp"
+#include "log/log_reader.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* export_help =
+    "write a finished model or adapter as other programs read it\n\n"
+    "  hf    a Hugging Face Llama: the trunk with head 1 as last layer. The other heads lie beside it in\n"
+    "        mtp_heads.safetensors, so that `checkpoint import` gives the same model back\n"
+    "  meta  one safetensors file with Meta's names, all heads in it\n"
+    "  peft  the adapter alone, for PEFT, beside the Hugging Face model of its base\n\n"
+    "A run with an adapter leaves its model with the adapter merged: hf and meta write the merged model, and nothing\n"
+    "else is needed to merge. The base that a PEFT adapter stands beside is the model that the run started from.\n\n"
+    "examples:\n"
+    "  wmtp-host checkpoint export rho1 -o rho1-hf\n"
+    "  wmtp-host checkpoint export runs/2-rho1 --dtype bf16 -o rho1-bf16\n"
+    "  wmtp-host checkpoint export lora --adapter -o lora-peft\n";
+
+constexpr const char* import_help =
+    "make a folder for [model] weights of another program's model, or for [adapter] weights of a PEFT adapter\n\n"
+    "DIR is a Hugging Face Llama (config.json and safetensors, in one file or several) or Meta's (params.json and\n"
+    "safetensors), in fp32, bf16 or fp16. What is no plain Llama is refused. A model without heads for further tokens\n"
+    "is given them by --future-tokens N: heads 2 to N begin as copies of its last block.\n"
+    "The tables that an experiment needs are printed.\n\n"
+    "examples:\n"
+    "  wmtp-host checkpoint import Llama-2-7b-hf --future-tokens 4 -o llama\n"
+    "  wmtp-host checkpoint import llama-peft --adapter --base llama -o llama-adapter\n";
+
+struct Options {
+  std::string source, target, format = "hf", dtype = "fp32", base;
+  bool adapter = false;
+  int64_t future_tokens = 0;
+};
+
+[[noreturn]] void refuse(const std::string& message, const char* command) {
+  throw Error(ExitStatus::usage, message + "; see `wmtp-host checkpoint " + command + " --help`");
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+/// What there is to export: either may be missing.
+struct Found {
+  fs::path model, adapter;
+};
+
+Found in_run(const fs::path& folder) {
+  Found found;
+  if (is_there(folder / "model")) found.model = folder / "model";
+  if (is_there(folder / "adapter")) found.adapter = folder / "adapter";
+  return found;
+}
+
+Found in_folder(const fs::path& folder) {
+  if (is_there(folder / params_file_name)) return {folder, {}};
+  if (is_there(folder / adapter_identity_name)) {
+    const fs::path model = fs::absolute(folder / "x").parent_path().parent_path() / "model";
+    return {is_there(model) ? model : fs::path(), folder};
+  }
+  const Found found = in_run(folder);
+  if (!found.model.empty() || !found.adapter.empty()) return found;
+  const bool resumes = is_there(folder / "manifest.json") && read_manifest(folder).kind == "resume";
+  throw Error(ExitStatus::data, folder.string() + (resumes ? " is a checkpoint to resume from; finish its run with "
+                                                             "`wmtp-host run FILE --resume` and export that"
+                                                           : " holds no model of this program: wanted a run's folder, "
+                                                             "or one with params.json or adapter.json"));
+}
+
+Found find_source(const std::string& source, const GlobalOptions& globals) {
+  std::error_code ignored;
+  if (fs::is_directory(source, ignored)) return in_folder(source);
+  const LogReader log(globals.database_or(default_database));
+  const LoggedRun run = log.find_run(source);
+  const Found found = in_run(run.folder);
+  if (found.model.empty() && found.adapter.empty())
+    throw Error(ExitStatus::data, "run " + std::to_string(run.id) + " ('" + run.name + "') left no model in " +
+                                      run.folder.string() + "; only finished runs leave one");
+  return found;
+}
+
+/// One line on stderr: the folder, its files and their sizes.
+void tell(const std::string& target) {
+  std::vector<std::string> files;
+  for (const auto& file : fs::directory_iterator(target))
+    files.push_back(file.path().filename().string() + " (" + human_bytes(static_cast<int64_t>(file.file_size())) + ")");
+  std::sort(files.begin(), files.end());
+  log_info("wrote " + target + ": " + join_names(files));
+}
+
+int write_adapter(const Options& options, const Found& found) {
+  if (found.adapter.empty())
+    throw Error(ExitStatus::data, options.source + " has no adapter; `wmtp-host checkpoint export " + options.source +
+                                      " -o DIR` writes its model");
+  if (options.base.empty() && found.model.empty())
+    refuse(options.source + " lies in no run; --base names the model that it stands beside", "export");
+  AdapterExport request{found.adapter, found.model, options.target};
+  request.shape_is_base = !options.base.empty();
+  if (request.shape_is_base) request.shape = options.base;
+  export_adapter(request);
+  tell(options.target);
+  return static_cast<int>(ExitStatus::done);
+}
+
+int export_files(const Options& options, const CLI::App& app, const GlobalOptions& globals) {
+  const bool adapter = options.adapter || options.format == "peft";
+  if (options.adapter && app.get_option("--to")->count() > 0 && options.format != "peft")
+    refuse("--adapter is short for --to peft, found --to " + options.format, "export");
+  if (adapter && app.get_option("--dtype")->count() > 0) refuse("--dtype goes with --to hf and --to meta", "export");
+  if (!adapter && !options.base.empty()) refuse("--base goes with --adapter", "export");
+  const Found found = find_source(options.source, globals);
+  if (adapter) return write_adapter(options, found);
+  if (found.model.empty()) refuse(options.source + " holds an adapter and no model; --adapter exports it", "export");
+  const ExportedModel exported =
+      export_model({found.model, options.target, options.format == "meta" ? ModelFormat::meta : ModelFormat::hf,
+                    options.dtype == "bf16" ? "BF16" : "F32"});
+  tell(options.target);
+  if (!exported.has_tokenizer) log_info("there is no tokenizer.model beside the model; none was written");
+  if (!exported.has_sequence_length)
+    log_info("the model does not say how long its sequences may be; max_position_embeddings is 2048");
+  return static_cast<int>(ExitStatus::done);
+}
+
+/// A table for an experiment; values as JSON, which TOML reads alike.
+void print_table(const std::string& name, const nlohmann::ordered_json& values) {
+  std::cout << '[' << name << "]\n";
+  for (const auto& [key, value] : values.items()) std::cout << key << " = " << value.dump() << '\n';
+}
+
+std::string absolute_text(const std::string& target) {
+  const fs::path path = fs::absolute(target).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).string();
+}
+
+int read_adapter(const Options& options) {
+  const LoraOptions lora = import_adapter({options.source, options.base, options.target});
+  tell(options.target);
+  nlohmann::ordered_json table{{"plugin", "lora"}};
+  for (const auto& [key, value] : option_values(lora))
+    std::visit([&, &name = key](const auto& held) { table[name] = held; }, value);
+  table["weights"] = absolute_text(options.target);
+  print_table("adapter", table);
+  return static_cast<int>(ExitStatus::done);
+}
+
+int import_files(const Options& options) {
+  if (options.adapter && options.base.empty())
+    refuse("--adapter needs --base MODEL: the imported model that the adapter stands beside", "import");
+  if (options.adapter && options.future_tokens > 0) refuse("--future-tokens goes with a model", "import");
+  if (!options.adapter && !options.base.empty()) refuse("--base goes with --adapter", "import");
+  if (options.adapter) return read_adapter(options);
+  if (is_there(fs::path(options.source) / peft_config_name) && !is_there(fs::path(options.source) / "config.json"))
+    refuse(options.source + " holds a PEFT adapter; --adapter imports it", "import");
+  const ModelConfig model = import_model({options.source, options.target, options.future_tokens});
+  tell(options.target);
+  print_table("model", {{"dim", model.dim},
+                        {"layers", model.layers},
+                        {"heads", model.heads},
+                        {"kv_heads", model.kv_heads},
+                        {"ffn_dim", model.ffn_dim},
+                        {"vocab_size", model.vocab_size},
+                        {"future_tokens", model.future_tokens},
+                        {"rope_theta", model.rope_theta},
+                        {"norm_eps", model.norm_eps},
+                        {"weights", absolute_text(options.target)}});
+  return static_cast<int>(ExitStatus::done);
+}
+
+}  // namespace
+
+void add_exchange(CommandLine& line) {
+  const auto options = std::make_shared<Options>();
+  const auto app = std::make_shared<const CLI::App*>();
+  auto& out = line.add("checkpoint export", export_help,
+                       [options, app](const GlobalOptions& globals) { return export_files(*options, **app, globals); });
+  *app = &out;
+  out.add_option("RUN", options->source, "a run's number, name or folder, or a model or adapter folder")->required();
+  out.add_option("--to", options->format, "for whom")
+      ->check(CLI::IsMember({"hf", "meta", "peft"}))
+      ->capture_default_str();
+  out.add_option("--dtype", options->dtype, "of the model's numbers")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  out.add_flag("--adapter", options->adapter, "short for --to peft");
+  out.add_option("--base", options->base, "the model that an adapter stands beside which lies in no run")
+      ->type_name("MODEL");
+
+  auto& in =
+      line.add("checkpoint import", import_help, [options](const GlobalOptions&) { return import_files(*options); });
+  in.add_option("DIR", options->source, "the other program's folder")->required();
+  in.add_option("--future-tokens", options->future_tokens, "tokens predicted at each position")
+      ->check(CLI::Range(1, 64));
+  in.add_flag("--adapter", options->adapter, "DIR is a PEFT adapter (LoRA, rsLoRA, DoRA)");
+  in.add_option("--base", options->base, "the model, as imported, that the adapter stands beside")->type_name("MODEL");
+  for (CLI::App* each : {&out, &in})
+    each->add_option("-o,--output", options->target, "the folder to write; not there yet, or empty")
+        ->type_name("DIR")
+        ->required();
+}
+
+}  // namespace wmtp

@@ -1,0 +1,385 @@
+"""Models and adapters in the files of other programs, opened by those programs: transformers, PEFT, SentencePiece."""
+import copy
+import json
+import re
+import shutil
+import tomllib
+
+import experiment
+import pytest
+import torch
+from checkpoint import adapter_tensors, flip_bit, model_tensors
+from compare import assert_tensors_equal
+from hf_model import logits_of, open_llama, random_llama
+from mtp_model import MultiTokenLlama, Shape, token_losses
+from places import assert_nothing_half_written
+from reference import filled
+from safetensors.torch import load_file, save_file
+from start import POLICY, keys_of
+
+# Of the largest logit. The same model, computed by two programs: rounding of sums of a few hundred numbers.
+CLOSE = 1e-5
+GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=experiment.VOCAB, rope_theta=5000.0,
+                norm_eps=1e-6, future_tokens=3)
+IDS = torch.arange(1, 49).view(2, 24) * 7 % experiment.VOCAB
+SHARP = {"optimizer__lr": 3e-2, "train__steps": 8}  # a model that is far from its first values
+
+
+def our_model(shape, tensors):
+    model = MultiTokenLlama(shape)
+    model.load_state_dict(tensors)
+    return model.eval()
+
+
+def first_head(model, ids=IDS):
+    with torch.no_grad():
+        return model(ids)[0]
+
+
+def assert_close(found, wanted):
+    largest = wanted.abs().max().item()
+    assert largest > 0.5, "logits this small would hide a mistake"
+    error = (found - wanted).abs().max().item() / largest
+    assert error <= CLOSE, f"logits differ by {error:.2e} of the largest > {CLOSE:.0e}"
+
+
+def shape_of(table):
+    return Shape(**{name: table[name] for name in ("dim", "layers", "heads", "kv_heads", "vocab_size", "ffn_dim",
+                                                   "future_tokens", "rope_theta", "norm_eps")})
+
+
+def exported(place, source, name, *options):
+    place.host("checkpoint", "export", source, "-o", name, *options)
+    return place.folder / name
+
+
+def imported(place, source, name, *options):
+    """The table that is printed for the experiment."""
+    table, = tomllib.loads(place.host("checkpoint", "import", source, "-o", name, *options).out).values()
+    return table
+
+
+@pytest.mark.parametrize("shape", [POLICY, GROUPED], ids=["policy", "grouped"])
+def test_transformers_opens_an_exported_run_and_computes_the_same(place, shape):
+    place.run(**keys_of(shape, "model"), **SHARP)
+    folder = exported(place, "trial", "hf")
+    assert_close(logits_of(open_llama(folder), IDS), first_head(our_model(shape, model_tensors(place.log.folder()))))
+    config = json.loads((folder / "config.json").read_text())
+    assert config["num_hidden_layers"] == shape.layers - shape.future_tokens + 1
+    assert config["max_position_embeddings"] == experiment.SEQUENCE
+    assert config["torch_dtype"] == "float32" and config["eos_token_id"] is None
+
+
+def test_export_and_import_give_the_same_model_back_bit_for_bit(place):
+    place.run(**keys_of(GROUPED, "model"))
+    run = place.log.folder()
+    exported(place, "1", "hf")
+    table = imported(place, "hf", "back")
+    assert shape_of(table) == GROUPED and table["weights"] == str(place.folder / "back")
+    assert_tensors_equal(load_file(place.folder / "back/model.safetensors"), model_tensors(run))
+    assert json.loads((place.folder / "back/params.json").read_text()) == json.loads(
+        (run / "model/params.json").read_text())
+    assert "whole (model" in place.host("checkpoint", "verify", "back").out
+
+
+def test_metas_format_goes_out_and_in_bit_for_bit(place):
+    place.run(**keys_of(GROUPED, "model"))
+    folder = exported(place, place.log.folder(), "meta", "--to", "meta")
+    assert_tensors_equal(load_file(folder / "consolidated.00.safetensors"), model_tensors(place.log.folder()))
+    assert shape_of(imported(place, "meta", "back")) == GROUPED
+    assert_tensors_equal(load_file(place.folder / "back/model.safetensors"), model_tensors(place.log.folder()))
+
+
+def test_bf16_is_rounded_as_pytorch_rounds(place):
+    place.run(**SHARP)
+    folder = exported(place, "trial", "hf", "--dtype", "bf16")
+    found = {**load_file(folder / "model.safetensors"), **load_file(folder / "mtp_heads.safetensors")}
+    exported(place, "trial", "whole")
+    wanted = {**load_file(place.folder / "whole/model.safetensors"),
+              **load_file(place.folder / "whole/mtp_heads.safetensors")}
+    assert {value.dtype for value in found.values()} == {torch.bfloat16}
+    assert_tensors_equal({name: value.float() for name, value in found.items()},
+                         {name: value.bfloat16().float() for name, value in wanted.items()})
+    assert open_llama(folder).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype, shards", [(torch.float32, None), (torch.float32, "60KB"), (torch.bfloat16, None),
+                                           (torch.float16, "60KB")])
+def test_a_llama_of_transformers_comes_in_and_goes_out_again(place, dtype, shards):
+    llama = random_llama(rounded_to=dtype)
+    copy.deepcopy(llama).to(dtype).save_pretrained(place.folder / "theirs", **({"max_shard_size": shards} if shards else {}))
+    assert (len(list((place.folder / "theirs").glob("*.safetensors"))) > 2) == (shards is not None)
+    table = imported(place, "theirs", "ours")
+    assert_close(first_head(our_model(shape_of(table), load_file(place.folder / "ours/model.safetensors"))),
+                 logits_of(llama, IDS))
+    folder = exported(place, "ours", "again")
+    assert not (folder / "mtp_heads.json").exists()
+    assert_tensors_equal(load_file(folder / "model.safetensors"), llama.state_dict())
+    assert_close(logits_of(open_llama(folder), IDS), logits_of(llama, IDS))
+
+
+def first_loss(shape, tensors, ids):
+    """Of the first micro-batch over both ranks: the mean over heads of the mean over tokens."""
+    batch = torch.as_tensor(ids).view(-1, experiment.SEQUENCE)[:4].long()
+    with torch.no_grad():
+        heads = our_model(shape, tensors)(batch)
+        return torch.stack([token_losses(logits, batch, k).mean() for k, logits in enumerate(heads, 1)]).mean().item()
+
+
+def test_a_run_from_an_imported_model_begins_with_its_loss(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    ids = place.tokens()
+    for tokens in (1, 3):
+        table = imported(place, "theirs", f"ours-{tokens}", "--future-tokens", tokens)
+        place.run(**{f"model__{key}": value for key, value in table.items()}, train__steps=1)
+        wanted = first_loss(shape_of(table), load_file(place.folder / f"ours-{tokens}/model.safetensors"), ids)
+        assert abs(place.log.losses()[1] - wanted) <= 1e-6 * wanted
+
+
+def test_a_run_that_is_given_hugging_faces_names_says_what_to_do(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    place.refuse(4, "tok_embeddings.weight. is missing.*wmtp-host checkpoint import", model__weights="theirs")
+
+
+def test_heads_that_are_asked_for_begin_as_copies_of_the_last_block(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    assert imported(place, "theirs", "ours", "--future-tokens", 4)["layers"] == 6
+    tensors = load_file(place.folder / "ours/model.safetensors")
+    heads = [{name.removeprefix(block): value for name, value in tensors.items() if name.startswith(block)}
+             for block in ("layers.2.", "extra_heads.0.", "extra_heads.1.", "extra_heads.2.")]
+    assert len(heads[0]) == 9
+    for head in heads[1:]:
+        assert_tensors_equal(head, heads[0])
+
+
+LORA = {"adapter__plugin": "lora", "optimizer__lr": 1e-2, "model__weights": "base"}
+ADAPTERS = {
+    "lora": {"adapter__rank": 4},
+    "rslora": {"adapter__rslora": True, "adapter__targets": ["wq", "wk", "wv", "wo", "w1", "w2", "w3"]},
+    "dora": {"adapter__dora": True, "adapter__targets": ["wk", "wq", "w2"], "adapter__plus_ratio": 4.0},
+}
+
+
+def write_base(place, shape):
+    """The folder `base`, as Meta's: what the runs with adapters start from."""
+    folder = place.folder / "from"
+    folder.mkdir()
+    save_file(filled(shape, seed=3, sharp=6.0).state_dict(), folder / "consolidated.00.safetensors")
+    (folder / "params.json").write_text(json.dumps({
+        "dim": shape.dim, "n_layers": shape.layers, "n_heads": shape.heads, "n_kv_heads": shape.kv_heads,
+        "n_future_tokens": shape.future_tokens, "rope_theta": shape.rope_theta, "norm_eps": shape.norm_eps,
+        "vocab_size": -1, "multiple_of": 256}))
+    assert shape_of(imported(place, "from", "base")) == shape
+
+
+@pytest.mark.parametrize("case", ADAPTERS)
+def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(place, case):
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    write_base(place, GROUPED)
+    place.run(**keys_of(GROUPED, "model"), **LORA, **ADAPTERS[case])
+    run = place.log.folder()
+    base, adapter = exported(place, "base", "base-hf"), exported(place, "trial", "peft", "--adapter")
+    model = peft.PeftModel.from_pretrained(open_llama(base), adapter).eval()
+    wanted = first_head(our_model(GROUPED, model_tensors(run)))
+    assert_close(logits_of(model, IDS), wanted)
+    assert (logits_of(open_llama(base), IDS) - wanted).abs().max() > 100 * CLOSE, "the adapter has changed nothing"
+    # What is merged is what a plain export gives.
+    assert_close(logits_of(open_llama(exported(place, "trial", "merged")), IDS), wanted)
+
+
+@pytest.mark.parametrize("case", ADAPTERS)
+def test_an_exported_adapter_comes_back_bit_for_bit_and_goes_on(place, case):
+    write_base(place, GROUPED)
+    place.run(**keys_of(GROUPED, "model"), **LORA, **ADAPTERS[case])
+    run = place.log.folder()
+    exported(place, "trial", "peft", "--to", "peft")
+    table = imported(place, "peft", "back", "--adapter", "--base", "base")
+    assert_tensors_equal(load_file(place.folder / "back/adapter.safetensors"), adapter_tensors(run))
+    found, wanted = (json.loads((folder / "adapter.json").read_text()) for folder in (place.folder / "back", run / "adapter"))
+    assert found["base_fingerprint"] == wanted["base_fingerprint"]
+    settings = {f"adapter__{key}": value for key, value in table.items()}
+    place.run(**keys_of(GROUPED, "model"), **LORA | settings, train__steps=1)
+    continued = place.log.losses()[1]
+    model = our_model(GROUPED, model_tensors(run)).state_dict()
+    wanted = first_loss(GROUPED, model, experiment.write_tokens(place.folder))
+    assert abs(continued - wanted) <= 1e-5 * wanted
+    exported(place, "back", "again", "--adapter", "--base", "base")
+    assert_tensors_equal(load_file(place.folder / "again/adapter_model.safetensors"),
+                         load_file(place.folder / "peft/adapter_model.safetensors"))
+
+
+@pytest.mark.parametrize("dora", [False, True])
+def test_an_adapter_that_peft_trained_goes_on_here(place, dora):
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    llama = random_llama()
+    llama.save_pretrained(place.folder / "theirs")
+    config = peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "k_proj", "down_proj"], use_dora=dora,
+                             use_rslora=True, task_type="CAUSAL_LM", init_lora_weights=False)
+    adapted = peft.get_peft_model(llama, config).eval()
+    with torch.no_grad():  # PEFT begins magnitudes so that DoRA changes nothing
+        for name, parameter in adapted.named_parameters():
+            if "magnitude" in name:
+                parameter.mul_(1 + 0.3 * torch.rand_like(parameter))
+    adapted.save_pretrained(place.folder / "peft")
+    model_table = imported(place, "theirs", "base")
+    table = imported(place, "peft", "adapter", "--adapter", "--base", "base")
+    settings = {**{f"model__{key}": value for key, value in model_table.items()},
+                **{f"adapter__{key}": value for key, value in table.items()}}
+    place.run(**settings, optimizer__lr=1e-30, train__steps=1)
+    merged = model_tensors(place.log.folder())
+    assert_close(first_head(our_model(shape_of(model_table), merged)), logits_of(adapted, IDS))
+
+
+def test_the_tokenizer_goes_along(place):
+    (place.folder / "text").mkdir()
+    for number in range(40):
+        (place.folder / f"text/{number}.py").write_text(f"def f{number}(x):\n    return x + {number}\n" * 40)
+    place.run(data={"kind": "text", "files": ["text/*.py"], "tokenizer": {"kind": "bpe", "vocab_size": 300}},
+              model__vocab_size=None, train__steps=2)
+    sentencepiece = pytest.importorskip("sentencepiece", reason="no sentencepiece in .venv: `make setup` installs it")
+    folder = exported(place, "trial", "hf")
+    known = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
+    assert known.vocab_size() == 300 == json.loads((folder / "config.json").read_text())["vocab_size"]
+    imported(place, "hf", "back")
+    assert (place.folder / "back/tokenizer.model").read_bytes() == (folder / "tokenizer.model").read_bytes()
+    assert "whole (model" in place.host("checkpoint", "verify", place.log.folder() / "model").out
+
+
+def refuse_import(place, *messages, code=4, options=()):
+    place.refuse_command(code, *messages, command=["checkpoint", "import", "theirs", "-o", "ours", *options])
+    assert not (place.folder / "ours").exists()
+
+
+def change_config(place, **changes):
+    file = place.folder / "theirs/config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+REFUSED = {
+    "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+    "rope_parameters": {"rope_type": "llama3", "rope_theta": 5000.0, "factor": 8.0},
+    "tie_word_embeddings": True,
+    "attention_bias": True,
+    "mlp_bias": True,
+    "model_type": "mistral",
+    "architectures": ["MixtralForCausalLM"],
+    "sliding_window": 4096,
+    "hidden_act": "gelu",
+    "head_dim": 32,
+    "quantization_config": {"bits": 4},
+    "num_key_value_heads": 3,
+    "num_hidden_layers": 10**15,
+}
+
+
+def test_what_is_no_plain_llama_is_refused_by_key_and_value(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    original = (place.folder / "theirs/config.json").read_text()
+    for key, value in REFUSED.items():
+        (place.folder / "theirs/config.json").write_text(original)
+        change_config(place, **{key: value})
+        named = "num_attention_heads is 4.*multiple of the 3" if key == "num_key_value_heads" else \
+            f"{key} is {re.escape(json.dumps(value, separators=(',', ':'), sort_keys=True)[:40])}"
+        refuse_import(place, f"config.json: {named}")
+    (place.folder / "theirs/config.json").write_text(original)
+    change_config(place, attention_bias=True, hidden_act="gelu")
+    refuse_import(place, r"attention_bias is true; wanted false\n  hidden_act is .gelu.|hidden_act is .gelu.; wanted .*\n  attention_bias is true")
+
+
+def test_every_tensor_that_does_not_fit_is_named_at_once(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    file = place.folder / "theirs/model.safetensors"
+    tensors = load_file(file)
+    del tensors["model.norm.weight"], tensors["model.layers.1.self_attn.k_proj.weight"]
+    tensors["model.layers.0.mlp.up_proj.weight"] = torch.zeros(160, 63)
+    tensors["model.layers.0.self_attn.q_proj.bias"] = torch.zeros(64)
+    tensors["lm_head.weight"] = torch.zeros(512, 64, dtype=torch.int32)
+    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.zeros(8)  # of older files; says nothing
+    save_file(tensors, file, metadata={"format": "pt"})
+    refuse_import(place, "5 tensors do not fit", 'tensor "model.norm.weight" is missing',
+                  'tensor "model.layers.1.self_attn.k_proj.weight" is missing; wanted .32,64.',
+                  r'up_proj.weight" has the shape \[160,63\]; wanted \[160,64\]',
+                  'q_proj.bias" has no place', 'lm_head.weight" has the dtype I32')
+
+
+def test_pickles_are_refused_with_the_command_that_converts_them(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    folder = place.folder / "theirs"
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    refuse_import(place, r"pickle of torch.save.*\n.*python3 -c .*save_file.*pytorch_model.safetensors")
+
+
+def test_a_target_that_is_there_is_left_alone(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    (place.folder / "full").mkdir()
+    (place.folder / "full/mine").write_text("mine")
+    place.refuse_command(2, "-o full is there already", command=["checkpoint", "import", "theirs", "-o", "full"])
+    assert [file.name for file in (place.folder / "full").iterdir()] == ["mine"]
+    (place.folder / "empty").mkdir()
+    imported(place, "theirs", "empty/")
+    place.refuse_command(2, "-o empty is there already", command=["checkpoint", "export", "empty", "-o", "empty"])
+
+
+def test_damage_is_found_on_the_way_out_and_in(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    imported(place, "theirs", "good")
+    size = (place.folder / "good/model.safetensors").stat().st_size
+    for position in (size // 2, 40):  # a number, and the header
+        shutil.copytree(place.folder / "good", place.folder / "bad", dirs_exist_ok=True)
+        flip_bit(place.folder / "bad/model.safetensors", position)
+        for command in ("export", "import"):
+            place.refuse_command(4, "bad/model.safetensors", command=["checkpoint", command, "bad", "-o", "out"])
+    assert not (place.folder / "out").exists()
+
+
+def test_options_that_would_be_ignored_are_refused(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    imported(place, "theirs", "ours", "--future-tokens", 2)
+    for said, command in {
+        "has heads for 2 future tokens": ["import", "ours", "-o", "x", "--future-tokens", "3"],
+        "--base goes with --adapter": ["import", "theirs", "-o", "x", "--base", "ours"],
+        "--adapter needs --base": ["import", "theirs", "-o", "x", "--adapter"],
+        "--dtype goes with": ["export", "ours", "-o", "x", "--adapter", "--dtype", "bf16"],
+        "found --to meta": ["export", "ours", "-o", "x", "--adapter", "--to", "meta"],
+    }.items():
+        place.refuse_command(2, said, command=["checkpoint", *command])
+    place.refuse_command(4, "has no adapter", command=["checkpoint", "export", "ours", "-o", "x", "--adapter"])
+    place.refuse_command(2, "is not needed", "checkpoint export RUN", command=["checkpoint", "merge", "ours", "-o", "x"])
+    assert_nothing_half_written(place.folder)
+
+
+PEFT_REFUSED = {
+    "peft_type": "IA3", "bias": "all", "modules_to_save": ["lm_head"], "rank_pattern": {"q_proj": 2},
+    "alpha_pattern": {"q_proj": 2}, "layers_to_transform": [0], "init_lora_weights": "pissa", "lora_bias": True,
+    "fan_in_fan_out": True, "target_modules": ["q_proj", "embed_tokens"], "some_new_trick": 3, "task_type": "SEQ_CLS",
+}
+
+
+def test_what_peft_has_and_the_plugin_lora_has_not_is_refused(place):
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    llama = random_llama()
+    llama.save_pretrained(place.folder / "base-hf")
+    imported(place, "base-hf", "base")
+    imported(place, "base-hf", "many", "--future-tokens", 2)
+    peft.get_peft_model(llama, peft.LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")).save_pretrained(
+        place.folder / "theirs")
+    file = place.folder / "theirs/adapter_config.json"
+    original = json.loads(file.read_text())
+    for key, value in PEFT_REFUSED.items():
+        file.write_text(json.dumps(original | {key: value}))
+        refuse_import(place, f"adapter_config.json: {key} is ", options=["--adapter", "--base", "base"])
+    file.write_text(json.dumps(original | {"target_modules": ["q_proj", "v_proj"]}))
+    refuse_import(place, 'layers.2.self_attn.v_proj.lora_A.weight" is missing', options=["--adapter", "--base", "base"])
+    file.write_text(json.dumps(original | {"target_modules": ".*q_proj"}))
+    refuse_import(place, "the base has 1 heads beside", options=["--adapter", "--base", "many"])
+    imported(place, "theirs", "ours", "--adapter", "--base", "base")
+
+
+def test_an_adapter_does_not_come_back_to_another_base(place):
+    write_base(place, POLICY)
+    place.run(**keys_of(POLICY, "model"), **LORA)
+    exported(place, "trial", "theirs", "--adapter")
+    for command in (["import", "theirs", "--adapter"], ["export", place.log.folder() / "adapter", "--adapter"]):
+        place.refuse_command(4, "trained beside a model of fingerprint", command=[
+            "checkpoint", *command, "-o", "ours", "--base", place.log.folder() / "model"])
