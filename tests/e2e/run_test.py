@@ -56,10 +56,10 @@ def test_the_log_says_what_memory_was_used_for_in_each_phase(place):
     rows = log.query("SELECT * FROM memory WHERE run_id = 1")
     assert {row["rank"] for row in rows} == {0, 1}
     phases = {row["phase"] for row in rows}
-    assert {"start", "forward", "head_1", "head_2", "backward", "optimizer", "checkpoint", "live", "peak"} <= phases
+    assert {"start", "forward", "head_1", "head_2", "backward", "optimizer", "checkpoint", "live", "peak", "process"} <= phases
     moments = {}
     for row in rows:
-        if row["phase"] not in ("live", "peak"):
+        if row["phase"] not in ("live", "peak", "process"):
             moments.setdefault((row["rank"], row["step"], row["phase"]), {})[row["category"]] = row["bytes"]
     for place_, parts in moments.items():
         assert sum(parts.values()) == 2 * parts["allocated"], place_

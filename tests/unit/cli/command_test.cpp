@@ -113,8 +113,8 @@ TEST_F(CommandTest, NamesTheNearestOption) {
 }
 
 TEST_F(CommandTest, RefusesWhatIsAnnouncedButNotThere) {
-  for (const char* words : {"export 3 --to csv", "doctor", "ui", "runs compare 1 2",
-                            "runs snapshot copy.db", "plugins check x.so"}) {
+  for (const char* words :
+       {"export 3 --to csv", "report 3", "ui", "plugins check x.so", "plugins new mine", "data inspect a.toml"}) {
     const auto refused = host(words);
     EXPECT_EQ(refused.code, 2) << words;
     EXPECT_TRUE(has(refused.err, "is not there yet in this version")) << words << ": " << refused.err;
@@ -130,11 +130,11 @@ TEST_F(CommandTest, SaysWhatDoesTheWorkOfACommandThatIsNotNeeded) {
 }
 
 TEST_F(CommandTest, RefusesMissingAndWrongArguments) {
-  for (const char* words : {"run", "runs show", "sql", "run a.toml b.toml", "run a.toml --nproc 0",
-                            "run a.toml --nproc x", "sql 'SELECT 1' --json --csv", "sql 'SELECT 1' --limit 0",
-                            "run a.toml --set", "plugins list --kind optimizer", "checkpoint export 3",
-                            "checkpoint export 3 -o x --to gguf", "checkpoint import x -o y --future-tokens 0",
-                            "checkpoint export 3 -o x --dtype fp16", "checkpoint import x"}) {
+  for (const char* words :
+       {"run", "runs show", "sql", "run a.toml b.toml", "run a.toml --nproc 0", "run a.toml --nproc x",
+        "sql 'SELECT 1' --json --csv", "sql 'SELECT 1' --limit 0", "run a.toml --set", "plugins list --kind optimizer",
+        "checkpoint export 3", "checkpoint export 3 -o x --to gguf", "checkpoint import x -o y --future-tokens 0",
+        "checkpoint export 3 -o x --dtype fp16", "checkpoint import x"}) {
     const auto refused = host(words);
     EXPECT_EQ(refused.code, 2) << words;
     EXPECT_TRUE(has(refused.err, "--help`")) << words << ": " << refused.err;
