@@ -1,4 +1,5 @@
-// `eval`: samples of answers to a suite of programming problems, scored by really running the suite's tests.
+// `eval`: answers to a suite of programming problems, a model's own or given ones, scored by really running the suite's
+// tests.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -12,6 +13,7 @@
 #include "checkpoint/durable_file.hpp"
 #include "cli/command.hpp"
 #include "eval/evaluation.hpp"
+#include "run/generation.hpp"
 
 namespace wmtp {
 namespace {
@@ -20,17 +22,21 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* eval_help =
     "score answers to programming problems by running their tests\n\n"
-    "The suite is a file of problems in the shape of HumanEval or MBPP (JSONL); the samples are answers to them (JSONL "
-    "of\n"
-    "task_id and completion, any number for each problem). Every program runs in a process of its own that can write "
-    "only\n"
-    "to a folder of its own, open no socket, start and signal no process, and has limits of time and memory.\n\n"
+    "The suite is a file of problems in the shape of HumanEval or MBPP (JSONL). The answers are those of a model "
+    "(RUN),\n"
+    "or are given (--samples: JSONL of task_id and completion, any number for each problem). Every program runs in a\n"
+    "process of its own that can write only to a folder of its own, open no socket, start and signal no process, and "
+    "has\n"
+    "limits of time and memory.\n\n"
     "examples:\n"
-    "  wmtp-host eval --suite HumanEval.jsonl --samples samples.jsonl\n"
-    "  wmtp-host eval --suite HumanEval.jsonl --samples samples.jsonl -k 1,10 --seconds 5 -o results.jsonl --json\n";
+    "  wmtp-host eval rho1 --suite HumanEval.jsonl\n"
+    "  wmtp-host eval rho1 --suite HumanEval.jsonl --answers 20 --temperature 0.8 --top-p 0.95 -o results.jsonl\n"
+    "  wmtp-host eval --suite HumanEval.jsonl --samples samples.jsonl -k 1,10 --seconds 5 --json\n";
 
 struct Options {
-  std::string suite, samples, output, python = "python3";
+  std::string run, suite, samples, output, python = "python3";
+  AnswerRequest answers;
+  std::vector<const CLI::Option*> of_answers;  ///< that go with a RUN only
   std::vector<int64_t> ks;
   SandboxLimits limits;
   int64_t memory_mib = limits.memory_bytes >> 20;
@@ -71,14 +77,53 @@ void print_json(const std::vector<Problem>& suite, const Score& score) {
   std::cout << json.dump(1) << '\n';
 }
 
-int evaluate(Options options) {
-  options.limits.memory_bytes = options.memory_mib << 20;
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ExitStatus::usage, message + "; see `wmtp-host eval --help`");
+}
+
+void check_use(const Options& options) {
+  if (options.run.empty() == options.samples.empty())
+    refuse(options.run.empty() ? "neither a RUN nor --samples says whose answers are to be scored"
+                               : "found both a RUN and --samples, wanted one of them");
+  for (const CLI::Option* option : options.of_answers)
+    if (option->count() > 0 && options.run.empty()) refuse(option->get_name() + " goes with a RUN");
+  if (options.answers.samples > 1 && options.answers.temperature == 0)
+    refuse("--answers " + std::to_string(options.answers.samples) +
+           " goes with a --temperature above 0: greedy answers are all the same");
   if (!options.output.empty() && std::filesystem::exists(options.output))
-    throw Error(ExitStatus::usage, "-o " + options.output + " is there already; name another file");
-  const std::vector<Problem> suite = read_suite(options.suite);
-  const std::vector<Sample> samples = read_samples(options.samples, suite);
-  check_samples(suite, samples, options.ks);
+    refuse("-o " + options.output + " is there already; name another file");
+}
+
+std::vector<Sample> answers_of(const Options& options, const Suite& suite, const GlobalOptions& globals) {
+  AnswerRequest request = options.answers;
+  request.model = find_model(options.run, globals.database_or(default_database));
+  request.stops = suite.stops;
+  for (const Problem& problem : suite.problems) request.prompts.push_back(problem.prompt);
+  std::vector<Sample> samples;
+  size_t too_long = 0;
+  const size_t all = suite.problems.size() * size_t(request.samples), tenth = std::max<size_t>(1, all / 10);
+  request.take = [&](size_t problem, const std::optional<std::string>& answer) {
+    too_long += !answer;
+    samples.push_back({problem, answer.value_or("")});
+    if (samples.size() % tenth == 0)
+      log_info("answered " + with_thousands(int64_t(samples.size())) + " of " + with_thousands(int64_t(all)));
+  };
+  answer_with_engine(request);
+  if (too_long > 0)
+    log_warning(with_thousands(int64_t(too_long)) +
+                " answers are empty, and fail: their prompts are longer than what the model reads");
+  return samples;
+}
+
+int evaluate(Options options, const GlobalOptions& globals) {
+  options.limits.memory_bytes = options.memory_mib << 20;
+  check_use(options);
+  const Suite read = read_suite(options.suite);
+  const std::vector<Problem>& suite = read.problems;
   const Sandbox sandbox(options.python, options.limits);
+  const std::vector<Sample> samples =
+      options.run.empty() ? read_samples(options.samples, suite) : answers_of(options, read, globals);
+  check_samples(suite, samples, options.ks);
   const size_t tenth = std::max<size_t>(1, samples.size() / 10);
   const std::vector<Judged> judged = judge(suite, samples, sandbox, options.jobs, [&](size_t done) {
     if (done % tenth == 0)
@@ -93,13 +138,37 @@ int evaluate(Options options) {
   return static_cast<int>(ExitStatus::done);
 }
 
+void add_answer_options(CLI::App& eval, Options& options) {
+  const auto add = [&](CLI::Option* option) {
+    options.of_answers.push_back(option->group("Options of a RUN"));
+    return option;
+  };
+  AnswerRequest& answers = options.answers;
+  add(eval.add_option("--answers", answers.samples, "to each problem"))
+      ->check(CLI::Range(int64_t{1}, int64_t{10000}))
+      ->capture_default_str();
+  add(eval.add_option("--max-tokens", answers.max_tokens, "of an answer"))
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  add(eval.add_option("--temperature", answers.temperature, "0 is greedy"))
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  add(eval.add_option("--top-p", answers.top_p, "draw among the likeliest tokens of this share"))
+      ->check(CLI::Range(1e-6, 1.0))
+      ->capture_default_str();
+  add(eval.add_option("--seed", answers.seed, "of the draws"))->capture_default_str();
+}
+
 }  // namespace
 
 void add_eval(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  auto& eval = line.add("eval", eval_help, [options](const GlobalOptions&) { return evaluate(*options); });
+  auto& eval =
+      line.add("eval", eval_help, [options](const GlobalOptions& globals) { return evaluate(*options, globals); });
+  eval.add_option("RUN", options->run, "a run's number or name, or a folder with a finished model");
   eval.add_option("--suite", options->suite, "the problems and their tests")->type_name("FILE")->required();
-  eval.add_option("--samples", options->samples, "answers to them")->type_name("FILE")->required();
+  eval.add_option("--samples", options->samples, "answers to them, in place of a RUN's")->type_name("FILE");
+  add_answer_options(eval, *options);
   eval.add_option("-k", options->ks,
                   "of pass@k, with commas between; else those of 1, 10, 100 that there are samples for")
       ->delimiter(',')

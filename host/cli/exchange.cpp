@@ -32,7 +32,7 @@ constexpr const char* export_help =
     "examples:\n"
     "  wmtp-host checkpoint export rho1 -o rho1-hf\n"
     "  wmtp-host checkpoint export runs/2-rho1 --dtype bf16 -o rho1-bf16\n"
-    "  wmtp-host checkpoint export lora --adapter -o lora-peft\n";
+    "  wmtp-host checkpoint export lora --to peft -o lora-peft\n";
 
 constexpr const char* import_help =
     "make a folder for [model] weights of another program's model, or for [adapter] weights of a PEFT adapter\n\n"
@@ -42,11 +42,10 @@ constexpr const char* import_help =
     "The tables that an experiment needs are printed.\n\n"
     "examples:\n"
     "  wmtp-host checkpoint import Llama-2-7b-hf --future-tokens 4 -o llama\n"
-    "  wmtp-host checkpoint import llama-peft --adapter --base llama -o llama-adapter\n";
+    "  wmtp-host checkpoint import llama-peft --base llama -o llama-adapter\n";
 
 struct Options {
   std::string source, target, format = "hf", dtype = "fp32", base;
-  bool adapter = false;
   int64_t future_tokens = 0;
 };
 
@@ -122,14 +121,12 @@ int write_adapter(const Options& options, const Found& found) {
 }
 
 int export_files(const Options& options, const CLI::App& app, const GlobalOptions& globals) {
-  const bool adapter = options.adapter || options.format == "peft";
-  if (options.adapter && app.get_option("--to")->count() > 0 && options.format != "peft")
-    refuse("--adapter is short for --to peft, found --to " + options.format, "export");
+  const bool adapter = options.format == "peft";
   if (adapter && app.get_option("--dtype")->count() > 0) refuse("--dtype goes with --to hf and --to meta", "export");
-  if (!adapter && !options.base.empty()) refuse("--base goes with --adapter", "export");
+  if (!adapter && !options.base.empty()) refuse("--base goes with --to peft", "export");
   const Found found = find_source(options.source, globals);
   if (adapter) return write_adapter(options, found);
-  if (found.model.empty()) refuse(options.source + " holds an adapter and no model; --adapter exports it", "export");
+  if (found.model.empty()) refuse(options.source + " holds an adapter and no model; --to peft exports it", "export");
   const ExportedModel exported =
       export_model({found.model, options.target, options.format == "meta" ? ModelFormat::meta : ModelFormat::hf,
                     options.dtype == "bf16" ? "BF16" : "F32"});
@@ -163,13 +160,15 @@ int read_adapter(const Options& options) {
 }
 
 int import_files(const Options& options) {
-  if (options.adapter && options.base.empty())
-    refuse("--adapter needs --base MODEL: the imported model that the adapter stands beside", "import");
-  if (options.adapter && options.future_tokens > 0) refuse("--future-tokens goes with a model", "import");
-  if (!options.adapter && !options.base.empty()) refuse("--base goes with --adapter", "import");
-  if (options.adapter) return read_adapter(options);
-  if (is_there(fs::path(options.source) / peft_config_name) && !is_there(fs::path(options.source) / "config.json"))
-    refuse(options.source + " holds a PEFT adapter; --adapter imports it", "import");
+  const fs::path source = options.source;
+  const bool adapter = is_there(source / peft_config_name) && !is_there(source / "config.json");
+  if (adapter && options.base.empty())
+    refuse(options.source + " holds a PEFT adapter, which needs --base MODEL: the imported model that it stands beside",
+           "import");
+  if (adapter && options.future_tokens > 0) refuse("--future-tokens goes with a model", "import");
+  if (!adapter && !options.base.empty())
+    refuse("--base goes with a PEFT adapter; " + options.source + " holds no " + peft_config_name, "import");
+  if (adapter) return read_adapter(options);
   const ModelConfig model = import_model({options.source, options.target, options.future_tokens});
   tell(options.target);
   print_table("model", {{"dim", model.dim},
@@ -200,7 +199,6 @@ void add_exchange(CommandLine& line) {
   out.add_option("--dtype", options->dtype, "of the model's numbers")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
-  out.add_flag("--adapter", options->adapter, "short for --to peft");
   out.add_option("--base", options->base, "the model that an adapter stands beside which lies in no run")
       ->type_name("MODEL");
 
@@ -209,8 +207,8 @@ void add_exchange(CommandLine& line) {
   in.add_option("DIR", options->source, "the other program's folder")->required();
   in.add_option("--future-tokens", options->future_tokens, "tokens predicted at each position")
       ->check(CLI::Range(1, 64));
-  in.add_flag("--adapter", options->adapter, "DIR is a PEFT adapter (LoRA, rsLoRA, DoRA)");
-  in.add_option("--base", options->base, "the model, as imported, that the adapter stands beside")->type_name("MODEL");
+  in.add_option("--base", options->base, "the model, as imported, that a PEFT adapter stands beside")
+      ->type_name("MODEL");
   for (CLI::App* each : {&out, &in})
     each->add_option("-o,--output", options->target, "the folder to write; not there yet, or empty")
         ->type_name("DIR")

@@ -49,7 +49,7 @@ class Decoding {
     const auto position = int64_t(request_.prompt.size() + decoded_.ids.size());
     const bool greedy = request_.sampling.temperature == 0;
     decoded_.ids.push_back(greedy ? most_likely(logits) : draw(logits, request_.sampling, position));
-    request_.take(decoded_.ids.back());
+    goes_on_ = request_.take(decoded_.ids.back());
   }
 
   bool ended() {
@@ -59,6 +59,8 @@ class Decoding {
       decoded_.end = Decoded::End::max_tokens;
     else if (int64_t(request_.prompt.size() + decoded_.ids.size()) > model_.positions())
       decoded_.end = Decoded::End::positions;
+    else if (!goes_on_)
+      decoded_.end = Decoded::End::stopped;
     else
       return false;
     return true;
@@ -67,6 +69,7 @@ class Decoding {
   CachedModel& model_;
   const DecodeRequest& request_;
   Decoded decoded_;
+  bool goes_on_ = true;
 };
 
 }  // namespace

@@ -21,19 +21,20 @@ struct DecodeRequest {
   int64_t max_tokens = 0;       ///< at least one
   int64_t end_of_text = -1;     ///< the id that ends a text; -1: none does
   Sampling sampling;
-  bool drafts = false;                                 ///< use the other heads; greedy only
-  std::function<void(int64_t)> take = [](int64_t) {};  ///< gets each token when it is known
+  bool drafts = false;  ///< use the other heads; greedy only
+  /// Gets each token when it is known, and says whether the text goes on.
+  std::function<bool(int64_t)> take = [](int64_t) { return true; };
 };
 
 struct Decoded {
-  enum class End { max_tokens, end_of_text, positions };
+  enum class End { max_tokens, end_of_text, positions, stopped };
   std::vector<int64_t> ids;  ///< without the prompt; with the id that ended the text
   int64_t forwards = 0;      ///< passes through the trunk, the prompt's own among them
   End end = End::max_tokens;
 };
 
-/// `model` knows no token yet. Ends where no more tokens are wanted, at the end of the text, or where the model has no
-/// position left. Error(data) where a logit is not finite.
+/// `model` knows no token yet. Ends where no more tokens are wanted, at the end of the text, where `take` says so, or
+/// where the model has no position left. Error(data) where a logit is not finite.
 Decoded decode(CachedModel& model, const DecodeRequest& request);
 
 }  // namespace wmtp

@@ -95,36 +95,45 @@ Problem mbpp(Fields& fields) {
 
 }  // namespace
 
-std::vector<Problem> read_suite(const std::filesystem::path& file) {
-  std::vector<Problem> suite;
+Suite read_suite(const std::filesystem::path& file) {
+  Suite suite;
   std::map<std::string, int64_t> lines;
+  std::optional<bool> is_human_eval;
   JsonlMistakes mistakes(file);
   const std::vector<std::string> wanted{"task_id", "prompt",    "entry_point",    "test",
                                         "text",    "test_list", "test_setup_code"};
   for_each_json_line(file, wanted, mistakes, [&](int64_t line, const Json& object) {
     Fields fields(line, object, mistakes);
-    if (!fields.has("entry_point") && !fields.has("test_list"))
+    const bool here = fields.has("entry_point");
+    if (!here && !fields.has("test_list"))
       return mistakes.add(line, "",
                           "neither entry_point (HumanEval) nor test_list (MBPP) is there: nothing to test with");
-    Problem problem = fields.has("entry_point") ? human_eval(fields) : mbpp(fields);
+    if (is_human_eval.value_or(here) != here)
+      return mistakes.add(line, "",
+                          std::string("it has the shape of ") + (here ? "HumanEval" : "MBPP") +
+                              ", those before it another; a suite has one");
+    is_human_eval = here;
+    Problem problem = here ? human_eval(fields) : mbpp(fields);
     problem.task_id = fields.task_id();
     const auto [place, is_new] = lines.emplace(problem.task_id, line);
     if (!is_new && !problem.task_id.empty())
       mistakes.add(line, "task_id",
                    "\"" + problem.task_id + "\" stands on line " + std::to_string(place->second) + " too");
-    suite.push_back(std::move(problem));
+    suite.problems.push_back(std::move(problem));
   });
   mistakes.raise();
-  if (suite.empty()) throw Error(ExitStatus::data, file.string() + ": no problem in it");
+  if (suite.problems.empty()) throw Error(ExitStatus::data, file.string() + ": no problem in it");
+  suite.stops = *is_human_eval ? std::vector<std::string>{"\nclass", "\ndef", "\n#", "\nif", "\nprint"}
+                               : std::vector<std::string>{"\nclass", "\nassert", "\n\"\"\"", "\nprint", "\nif"};
   return suite;
 }
 
-std::vector<Sample> read_samples(const std::filesystem::path& file, const std::vector<Problem>& suite) {
+std::vector<Sample> read_samples(const std::filesystem::path& file, const std::vector<Problem>& problems) {
   std::map<std::string, size_t> places;
   std::vector<std::string> names;
-  for (size_t i = 0; i < suite.size(); ++i) {
-    places[suite[i].task_id] = i;
-    names.push_back(suite[i].task_id);
+  for (size_t i = 0; i < problems.size(); ++i) {
+    places[problems[i].task_id] = i;
+    names.push_back(problems[i].task_id);
   }
   std::vector<Sample> samples;
   JsonlMistakes mistakes(file);

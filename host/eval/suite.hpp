@@ -26,12 +26,19 @@ struct Sample {
   std::string completion;
 };
 
-/// All problems, in the file's order. Error(data) with all mistakes by line and field: a missing field, one of another
-/// type, a task_id that stands twice, a line of neither shape.
-std::vector<Problem> read_suite(const std::filesystem::path& file);
+struct Suite {
+  std::vector<Problem> problems;  ///< in the file's order
+  /// Where an answer ends: HumanEval's by its paper (section 2.2), MBPP's as it is usually scored, where what follows
+  /// the function is another example.
+  std::vector<std::string> stops;
+};
+
+/// Error(data) with all mistakes by line and field: a missing field, one of another type, a task_id that stands twice,
+/// a line of neither shape, or of another shape than those before it.
+Suite read_suite(const std::filesystem::path& file);
 
 /// Error(data) with all mistakes, a task_id that is not in the suite (with the nearest) among them.
-std::vector<Sample> read_samples(const std::filesystem::path& file, const std::vector<Problem>& suite);
+std::vector<Sample> read_samples(const std::filesystem::path& file, const std::vector<Problem>& problems);
 
 /// Python.
 std::string program_of(const Problem& problem, const std::string& completion);

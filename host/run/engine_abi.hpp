@@ -25,5 +25,7 @@ int wmtp_engine_layouts(const char* questions, std::string* json_or_error);
 
 /// 0 and the text, or an exit code and the reason as plain text.
 int wmtp_engine_generate(const wmtp::GenerateRequest* request, wmtp::Generated* result, std::string* error);
+/// The same for many prompts.
+int wmtp_engine_answer(const wmtp::AnswerRequest* request, std::string* error);
 
 }  // extern "C"

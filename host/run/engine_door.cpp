@@ -115,4 +115,10 @@ Generated generate_with_engine(const GenerateRequest& request) {
   return result;
 }
 
+void answer_with_engine(const AnswerRequest& request) {
+  std::string error;
+  const int status = engine_function<decltype(wmtp_engine_answer)>("wmtp_engine_answer")(&request, &error);
+  if (status != 0) throw Error(static_cast<ExitStatus>(status), error);
+}
+
 }  // namespace wmtp

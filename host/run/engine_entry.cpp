@@ -106,6 +106,14 @@ extern "C" int wmtp_engine_layouts(const char* questions, std::string* json_or_e
   return wmtp::answer([&] { return wmtp::describe_layouts(questions); }, json_or_error);
 }
 
+extern "C" int wmtp_engine_answer(const wmtp::AnswerRequest* request, std::string* error) {
+  const auto ask = [&]() -> std::string {
+    wmtp::write_answers(*request);
+    return {};
+  };
+  return wmtp::answer(ask, error);
+}
+
 extern "C" int wmtp_engine_generate(const wmtp::GenerateRequest* request, wmtp::Generated* result, std::string* error) {
   const auto ask = [&]() -> std::string {
     *result = wmtp::generate(*request);

@@ -7,5 +7,6 @@ namespace wmtp {
 
 /// Errors as generate_with_engine.
 Generated generate(const GenerateRequest& request);
+void write_answers(const AnswerRequest& request);
 
 }  // namespace wmtp

@@ -32,6 +32,21 @@ struct Generated {
   std::string end;                   ///< "max_tokens", "end_of_text" or "max_sequence_length"
 };
 
+/// What `wmtp-host eval` asks: answers to many prompts, of one model that is loaded once.
+struct AnswerRequest {
+  std::filesystem::path model;
+  std::vector<std::string> prompts;
+  int64_t samples = 1;  ///< of each prompt, of seed, seed + 1, …
+  int64_t max_tokens = 512;
+  double temperature = 0;
+  double top_p = 1;
+  uint64_t seed = 0;
+  std::vector<std::string> stops;  ///< an answer ends before the first of them
+  /// Gets each answer: the prompts in order, and again for the next sample. Nothing where the prompt is longer than
+  /// what the model reads.
+  std::function<void(size_t prompt, const std::optional<std::string>& answer)> take;
+};
+
 /// The folder of a finished model: `run_or_folder` is such a folder, a run's folder, or, where there is no folder of
 /// that name, a run of the log by its number, or by its name (the newest finished one). Error(usage) when there is
 /// none, with the nearest name; Error(data) when the run has not finished or its model is gone.
@@ -40,5 +55,7 @@ std::filesystem::path find_model(const std::string& run_or_folder, const std::fi
 /// Loads the engine, and with it the model. Error(usage) where the prompt does not suit the model, Error(data) where
 /// the model cannot be used.
 Generated generate_with_engine(const GenerateRequest& request);
+/// Error(data) where the model cannot be used, or names no tokenizer.
+void answer_with_engine(const AnswerRequest& request);
 
 }  // namespace wmtp

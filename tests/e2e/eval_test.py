@@ -59,6 +59,26 @@ def test_pass_at_k_is_the_mean_over_problems(place, suite):
     assert evaluate(place, suite, file, "-k", "1,2")["pass_at"] == {"1": (0.25 + 1) / 2, "2": (0.5 + 1) / 2}
 
 
+def test_a_model_answers_by_itself(place, suite):
+    """Trained on one function until it knows it by heart; an answer ends where another function begins."""
+    (place.folder / "text.txt").write_text((PROBLEM["prompt"] + RIGHT + "\n") * 200)
+    place.run("--name", "coder", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=5, model__vocab_size=None,
+              parallel__processes=1, train__steps=70, train__batch_size=4, optimizer__lr=1e-2,
+              data={"kind": "text", "files": ["text.txt"]})
+    found = json.loads(place.host("eval", "coder", "--suite", suite, "--json", "-o", "greedy.jsonl").out)
+    assert found["pass_at"] == {"1": 1.0}
+    greedy = [json.loads(line) for line in (place.folder / "greedy.jsonl").read_text().splitlines()]
+    assert [answer["completion"] for answer in greedy] == [RIGHT, RIGHT]
+    drawn = ["eval", "coder", "--suite", suite, "--answers", 3, "--temperature", 3, "--max-tokens", 20]
+    place.host(*drawn, "-o", "drawn.jsonl")
+    place.host(*drawn, "-o", "again.jsonl")
+    place.host(*drawn, "-o", "other.jsonl", "--seed", 9)
+    texts = [[json.loads(line)["completion"] for line in (place.folder / name).read_text().splitlines()]
+             for name in ("drawn.jsonl", "again.jsonl", "other.jsonl")]
+    assert texts[0] == texts[1] != texts[2] and len(set(texts[0])) > 1
+    assert not any("\ndef" in text or "\nprint" in text for text in texts[0] + texts[2])
+
+
 def test_mistakes_are_told_before_anything_runs(place, suite):
     good = samples(place, [("t/0", RIGHT), ("t/1", RIGHT)])
     refuse = place.refuse_command
@@ -68,6 +88,11 @@ def test_mistakes_are_told_before_anything_runs(place, suite):
     refuse(2, "t/0 has 1", command=[*call, good, "-k", "5"])
     refuse(2, "no-such-python", "--python", command=[*call, good, "--python", "no-such-python"])
     refuse(2, "there already", command=[*call, good, "-o", good])
+    refuse(2, "found both", command=["eval", "run", "--suite", suite, "--samples", good])
+    refuse(2, "neither a RUN nor --samples", command=["eval", "--suite", suite])
+    refuse(2, "--top-p goes with a RUN", command=[*call, good, "--top-p", "0.5"])
+    refuse(2, "are all the same", command=["eval", "run", "--suite", suite, "--answers", "2"])
+    refuse(2, 'no run "coder"', command=["eval", "coder", "--suite", suite])
     without_test = {name: value for name, value in PROBLEM.items() if name != "test"}
     refuse(4, "line 1", "test", command=["eval", "--suite", lines(place.folder / "bad.jsonl", [without_test]),
                                          "--samples", good])

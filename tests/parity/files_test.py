@@ -178,7 +178,7 @@ def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(place,
     write_base(place, GROUPED)
     place.run(**keys_of(GROUPED, "model"), **LORA, **ADAPTERS[case])
     run = place.log.folder()
-    base, adapter = exported(place, "base", "base-hf"), exported(place, "trial", "peft", "--adapter")
+    base, adapter = exported(place, "base", "base-hf"), exported(place, "trial", "peft", "--to", "peft")
     model = peft.PeftModel.from_pretrained(open_llama(base), adapter).eval()
     wanted = first_head(our_model(GROUPED, model_tensors(run)))
     assert_close(logits_of(model, IDS), wanted)
@@ -193,7 +193,7 @@ def test_an_exported_adapter_comes_back_bit_for_bit_and_goes_on(place, case):
     place.run(**keys_of(GROUPED, "model"), **LORA, **ADAPTERS[case])
     run = place.log.folder()
     exported(place, "trial", "peft", "--to", "peft")
-    table = imported(place, "peft", "back", "--adapter", "--base", "base")
+    table = imported(place, "peft", "back", "--base", "base")
     assert_tensors_equal(load_file(place.folder / "back/adapter.safetensors"), adapter_tensors(run))
     found, wanted = (json.loads((folder / "adapter.json").read_text()) for folder in (place.folder / "back", run / "adapter"))
     assert found["base_fingerprint"] == wanted["base_fingerprint"]
@@ -203,7 +203,7 @@ def test_an_exported_adapter_comes_back_bit_for_bit_and_goes_on(place, case):
     model = our_model(GROUPED, model_tensors(run)).state_dict()
     wanted = first_loss(GROUPED, model, experiment.write_tokens(place.folder))
     assert abs(continued - wanted) <= 1e-5 * wanted
-    exported(place, "back", "again", "--adapter", "--base", "base")
+    exported(place, "back", "again", "--to", "peft", "--base", "base")
     assert_tensors_equal(load_file(place.folder / "again/adapter_model.safetensors"),
                          load_file(place.folder / "peft/adapter_model.safetensors"))
 
@@ -222,7 +222,7 @@ def test_an_adapter_that_peft_trained_goes_on_here(place, dora):
                 parameter.mul_(1 + 0.3 * torch.rand_like(parameter))
     adapted.save_pretrained(place.folder / "peft")
     model_table = imported(place, "theirs", "base")
-    table = imported(place, "peft", "adapter", "--adapter", "--base", "base")
+    table = imported(place, "peft", "adapter", "--base", "base")
     settings = {**{f"model__{key}": value for key, value in model_table.items()},
                 **{f"adapter__{key}": value for key, value in table.items()}}
     place.run(**settings, optimizer__lr=1e-30, train__steps=1)
@@ -338,13 +338,12 @@ def test_options_that_would_be_ignored_are_refused(place):
     imported(place, "theirs", "ours", "--future-tokens", 2)
     for said, command in {
         "has heads for 2 future tokens": ["import", "ours", "-o", "x", "--future-tokens", "3"],
-        "--base goes with --adapter": ["import", "theirs", "-o", "x", "--base", "ours"],
-        "--adapter needs --base": ["import", "theirs", "-o", "x", "--adapter"],
-        "--dtype goes with": ["export", "ours", "-o", "x", "--adapter", "--dtype", "bf16"],
-        "found --to meta": ["export", "ours", "-o", "x", "--adapter", "--to", "meta"],
+        "--base goes with a PEFT adapter": ["import", "theirs", "-o", "x", "--base", "ours"],
+        "--base goes with --to peft": ["export", "ours", "-o", "x", "--base", "ours"],
+        "--dtype goes with": ["export", "ours", "-o", "x", "--to", "peft", "--dtype", "bf16"],
     }.items():
         place.refuse_command(2, said, command=["checkpoint", *command])
-    place.refuse_command(4, "has no adapter", command=["checkpoint", "export", "ours", "-o", "x", "--adapter"])
+    place.refuse_command(4, "has no adapter", command=["checkpoint", "export", "ours", "-o", "x", "--to", "peft"])
     place.refuse_command(2, "is not needed", "checkpoint export RUN", command=["checkpoint", "merge", "ours", "-o", "x"])
     assert_nothing_half_written(place.folder)
 
@@ -368,18 +367,19 @@ def test_what_peft_has_and_the_plugin_lora_has_not_is_refused(place):
     original = json.loads(file.read_text())
     for key, value in PEFT_REFUSED.items():
         file.write_text(json.dumps(original | {key: value}))
-        refuse_import(place, f"adapter_config.json: {key} is ", options=["--adapter", "--base", "base"])
+        refuse_import(place, f"adapter_config.json: {key} is ", options=["--base", "base"])
     file.write_text(json.dumps(original | {"target_modules": ["q_proj", "v_proj"]}))
-    refuse_import(place, 'layers.2.self_attn.v_proj.lora_A.weight" is missing', options=["--adapter", "--base", "base"])
+    refuse_import(place, 'layers.2.self_attn.v_proj.lora_A.weight" is missing', options=["--base", "base"])
     file.write_text(json.dumps(original | {"target_modules": ".*q_proj"}))
-    refuse_import(place, "the base has 1 heads beside", options=["--adapter", "--base", "many"])
-    imported(place, "theirs", "ours", "--adapter", "--base", "base")
+    refuse_import(place, "the base has 1 heads beside", options=["--base", "many"])
+    imported(place, "theirs", "ours", "--base", "base")
 
 
 def test_an_adapter_does_not_come_back_to_another_base(place):
     write_base(place, POLICY)
     place.run(**keys_of(POLICY, "model"), **LORA)
-    exported(place, "trial", "theirs", "--adapter")
-    for command in (["import", "theirs", "--adapter"], ["export", place.log.folder() / "adapter", "--adapter"]):
+    exported(place, "trial", "theirs", "--to", "peft")
+    place.refuse_command(2, "which needs --base", command=["checkpoint", "import", "theirs", "-o", "ours"])
+    for command in (["import", "theirs"], ["export", place.log.folder() / "adapter", "--to", "peft"]):
         place.refuse_command(4, "trained beside a model of fingerprint", command=[
             "checkpoint", *command, "-o", "ours", "--base", place.log.folder() / "model"])

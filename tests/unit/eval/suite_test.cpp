@@ -43,8 +43,14 @@ const std::string mbpp =
     "\n";
 
 TEST_F(SuiteTest, AProgramIsPromptAnswerAndTests) {
-  const auto suite = read_suite(put("suite.jsonl", human_eval + mbpp));
-  ASSERT_EQ(suite.size(), 2u);
+  const auto both = {read_suite(put("one.jsonl", human_eval)), read_suite(put("other.jsonl", mbpp))};
+  std::vector<Problem> suite;
+  for (const Suite& one : both) {
+    ASSERT_EQ(one.problems.size(), 1u);
+    suite.push_back(one.problems[0]);
+  }
+  EXPECT_EQ(both.begin()->stops[1], "\ndef");
+  EXPECT_EQ(std::count(both.begin()[1].stops.begin(), both.begin()[1].stops.end(), "\ndef"), 0) << "it begins there";
   EXPECT_EQ(suite[0].task_id, "HumanEval/0");
   EXPECT_EQ(suite[0].prompt, "def f(x):\n");
   EXPECT_EQ(program_of(suite[0], "    return x + 1\n"),
@@ -62,15 +68,16 @@ TEST_F(SuiteTest, AllMistakesAreTold) {
                              "{\"task_id\": \"b\", \"text\": \"t\", \"test_list\": [4]}\nno json\n");
   expect_has(refused([&] { read_suite(file); }),
              {"line 2", "\"HumanEval/0\" stands on line 1 too", "line 3", "nothing to test with", "line 4",
-              "found the number 3, wanted a text", "test", "line 5", "found the number 4", "line 6"});
+              "found the number 3, wanted a text", "test", "line 5", "it has the shape of MBPP", "line 6"});
   expect_has(refused([&] { read_suite(put("empty.jsonl", "\n")); }), {"no problem in it"});
   expect_has(refused([&] { read_suite(folder_ / "none.jsonl"); }), {"none.jsonl"});
 }
 
 TEST_F(SuiteTest, SamplesBelongToProblems) {
-  const auto suite = read_suite(put("suite.jsonl", human_eval + mbpp));
+  const std::string second = std::string(human_eval).replace(human_eval.find("/0"), 2, "/9");
+  const auto suite = read_suite(put("suite.jsonl", human_eval + second)).problems;
   const auto samples = read_samples(put("good.jsonl",
-                                        "{\"task_id\": 11, \"completion\": \"x\"}\n"
+                                        "{\"task_id\": \"HumanEval/9\", \"completion\": \"x\"}\n"
                                         "{\"task_id\": \"HumanEval/0\", \"completion\": \"\"}\n"),
                                     suite);
   ASSERT_EQ(samples.size(), 2u);

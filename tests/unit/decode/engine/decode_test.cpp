@@ -123,8 +123,24 @@ TEST(Decoding, GivesEachTokenAsSoonAsItIsKnown) {
   MadeModel made(2, positions, 23);
   std::vector<int64_t> taken;
   DecodeRequest request = greedy({9}, 12, true);
-  request.take = [&](int64_t id) { taken.push_back(id); };
+  request.take = [&](int64_t id) {
+    taken.push_back(id);
+    return true;
+  };
   EXPECT_EQ(decoded(*made, request).ids, taken);
+
+  for (const bool drafts : {false, true}) {
+    request.drafts = drafts;
+    std::vector<int64_t> first;
+    request.take = [&](int64_t id) {
+      first.push_back(id);
+      return first.size() < 3;
+    };
+    const Decoded stopped = decoded(*made, request);
+    EXPECT_EQ(stopped.end, End::stopped);
+    EXPECT_EQ(stopped.ids, first);
+    EXPECT_EQ(first, std::vector<int64_t>(taken.begin(), taken.begin() + 3)) << "drafts: " << drafts;
+  }
 }
 
 TEST(Decoding, ASeedGivesTheSameTextAgainAndAnotherSeedAnother) {
