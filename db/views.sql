@@ -52,3 +52,13 @@ SELECT m.run_id, r.name AS run, m.rank, m.category,
   max(2 * m.bytes + (m.phase NOT IN ('peak', 'live'))) / 2 AS bytes, m.step, m.phase
 FROM memory AS m JOIN runs AS r ON r.id = m.run_id
 GROUP BY m.run_id, m.rank, m.category;
+
+-- pass@1 by every answer that there is: the mean over problems of the share that passed.
+CREATE VIEW v_evaluations AS
+SELECT e.id, e.run_id, r.name AS run, e.suite, e.temperature, count(*) AS problems, sum(p.answers) AS answers,
+  sum(p.passed) AS passed, avg(1.0 * p.passed / p.answers) AS pass_at_1,
+  strftime('%Y-%m-%dT%H:%M:%fZ', e.time_ns / 1e9, 'unixepoch') AS time
+FROM evaluations AS e JOIN runs AS r ON r.id = e.run_id
+JOIN (SELECT evaluation_id, task_id, count(*) AS answers, sum(verdict = 'passed') AS passed
+      FROM evaluation_answers GROUP BY evaluation_id, task_id) AS p ON p.evaluation_id = e.id
+GROUP BY e.id;

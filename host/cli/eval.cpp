@@ -9,10 +9,12 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "checkpoint/durable_file.hpp"
 #include "cli/command.hpp"
 #include "eval/evaluation.hpp"
+#include "log/evaluations.hpp"
 #include "run/generation.hpp"
 
 namespace wmtp {
@@ -27,7 +29,7 @@ constexpr const char* eval_help =
     "or are given (--samples: JSONL of task_id and completion, any number for each problem). Every program runs in a\n"
     "process of its own that can write only to a folder of its own, open no socket, start and signal no process, and "
     "has\n"
-    "limits of time and memory.\n\n"
+    "limits of time and memory. Of a run of the log, each answer goes into the log with its verdict.\n\n"
     "examples:\n"
     "  wmtp-host eval rho1 --suite HumanEval.jsonl\n"
     "  wmtp-host eval rho1 --suite HumanEval.jsonl --answers 20 --temperature 0.8 --top-p 0.95 -o results.jsonl\n"
@@ -94,9 +96,9 @@ void check_use(const Options& options) {
     refuse("-o " + options.output + " is there already; name another file");
 }
 
-std::vector<Sample> answers_of(const Options& options, const Suite& suite, const GlobalOptions& globals) {
+std::vector<Sample> answers_of(const Options& options, const Suite& suite, const std::filesystem::path& model) {
   AnswerRequest request = options.answers;
-  request.model = find_model(options.run, globals.database_or(default_database));
+  request.model = model;
   request.stops = suite.stops;
   for (const Problem& problem : suite.problems) request.prompts.push_back(problem.prompt);
   std::vector<Sample> samples;
@@ -115,14 +117,37 @@ std::vector<Sample> answers_of(const Options& options, const Suite& suite, const
   return samples;
 }
 
+void log_answers(const std::filesystem::path& database, int64_t run_id, const Options& options,
+                 const std::vector<Problem>& suite, const std::vector<Sample>& samples,
+                 const std::vector<Judged>& judged) {
+  const AnswerRequest& how = options.answers;
+  LoggedEvaluation evaluation{.run_id = run_id,
+                              .suite = std::filesystem::absolute(options.suite).lexically_normal().string(),
+                              .suite_sha256 = sha256_of_file(options.suite),
+                              .max_tokens = how.max_tokens,
+                              .temperature = how.temperature,
+                              .top_p = how.top_p,
+                              .seed = int64_t(how.seed)};
+  std::vector<int64_t> of_problem(suite.size(), 0);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const size_t problem = samples[i].problem;
+    evaluation.answers.push_back({suite[problem].task_id, ++of_problem[problem], to_string(judged[i].verdict),
+                                  judged[i].seconds, judged[i].told, samples[i].completion});
+  }
+  log_info("evaluation " + std::to_string(log_evaluation(database, evaluation)) + " of run " + std::to_string(run_id) +
+           " is in the log; `wmtp-host sql \"SELECT * FROM v_evaluations\"` shows it");
+}
+
 int evaluate(Options options, const GlobalOptions& globals) {
   options.limits.memory_bytes = options.memory_mib << 20;
   check_use(options);
   const Suite read = read_suite(options.suite);
   const std::vector<Problem>& suite = read.problems;
   const Sandbox sandbox(options.python, options.limits);
+  const std::filesystem::path database = globals.database_or(default_database);
+  const FoundModel model = options.run.empty() ? FoundModel() : find_model(options.run, database);
   const std::vector<Sample> samples =
-      options.run.empty() ? read_samples(options.samples, suite) : answers_of(options, read, globals);
+      options.run.empty() ? read_samples(options.samples, suite) : answers_of(options, read, model.folder);
   check_samples(suite, samples, options.ks);
   const size_t tenth = std::max<size_t>(1, samples.size() / 10);
   const std::vector<Judged> judged = judge(suite, samples, sandbox, options.jobs, [&](size_t done) {
@@ -131,6 +156,7 @@ int evaluate(Options options, const GlobalOptions& globals) {
   });
   const Score score = score_of(suite, samples, judged, options.ks);
   if (!options.output.empty()) write_results(options.output, suite, samples, judged);
+  if (model.run_id > 0) log_answers(database, model.run_id, options, suite, samples, judged);
   if (options.json)
     print_json(suite, score);
   else

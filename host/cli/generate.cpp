@@ -116,7 +116,7 @@ int generate(Options& options, const GlobalOptions& globals) {
   check_numbers(options);
   GenerateRequest request = options.request;
   request.prompt = prompt_of(options);
-  request.model = find_model(options.run, globals.database_or(default_database));
+  request.model = find_model(options.run, globals.database_or(default_database)).folder;
   const bool as_ids = options.ids_given->count() > 0;
   if (!as_ids && !options.json) request.show = [](const std::string& part) { std::cout << part << std::flush; };
   const Generated result = generate_with_engine(request);

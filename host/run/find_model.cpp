@@ -41,14 +41,14 @@ FoundRun find_run(const LogReader& log, const std::string& run) {
 
 }  // namespace
 
-fs::path find_model(const std::string& run_or_folder, const fs::path& database) {
-  if (fs::is_directory(run_or_folder)) return model_in_folder(run_or_folder);
+FoundModel find_model(const std::string& run_or_folder, const fs::path& database) {
+  if (fs::is_directory(run_or_folder)) return {model_in_folder(run_or_folder), 0};
   if (run_or_folder.find('/') != std::string::npos || fs::exists(run_or_folder))
     throw Error(ExitStatus::usage, run_or_folder + (fs::exists(run_or_folder) ? " is no folder" : " is not there") +
                                        "; wanted a model's folder, or a run's number or name");
   const FoundRun run = find_run(LogReader(database), run_or_folder);
   const fs::path model = model_in(run.folder);
-  if (holds_model(model)) return model;
+  if (holds_model(model)) return {model, run.id};
   const std::string which = "run " + std::to_string(run.id) + " ('" + run.name + "') ";
   if (run.status != "finished")
     throw Error(ExitStatus::data,

@@ -47,10 +47,15 @@ struct AnswerRequest {
   std::function<void(size_t prompt, const std::optional<std::string>& answer)> take;
 };
 
-/// The folder of a finished model: `run_or_folder` is such a folder, a run's folder, or, where there is no folder of
-/// that name, a run of the log by its number, or by its name (the newest finished one). Error(usage) when there is
+struct FoundModel {
+  std::filesystem::path folder;
+  int64_t run_id = 0;  ///< of the log; 0 where a folder was named
+};
+
+/// A finished model: `run_or_folder` is its folder, a run's folder, or, where there is no folder of that name, a run of
+/// the log by its number, or by its name (the newest finished one). Error(usage) when there is
 /// none, with the nearest name; Error(data) when the run has not finished or its model is gone.
-std::filesystem::path find_model(const std::string& run_or_folder, const std::filesystem::path& database);
+FoundModel find_model(const std::string& run_or_folder, const std::filesystem::path& database);
 
 /// Loads the engine, and with it the model. Error(usage) where the prompt does not suit the model, Error(data) where
 /// the model cannot be used.

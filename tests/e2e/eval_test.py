@@ -69,6 +69,9 @@ def test_a_model_answers_by_itself(place, suite):
     assert found["pass_at"] == {"1": 1.0}
     greedy = [json.loads(line) for line in (place.folder / "greedy.jsonl").read_text().splitlines()]
     assert [answer["completion"] for answer in greedy] == [RIGHT, RIGHT]
+    rows = place.log.query("SELECT run, problems, answers, passed, pass_at_1 FROM v_evaluations")
+    assert [list(row.values()) for row in rows] == [["coder", 2, 2, 2, 1.0]]
+    assert {row["answer"] for row in place.log.query("SELECT answer FROM evaluation_answers")} == {RIGHT}
     drawn = ["eval", "coder", "--suite", suite, "--answers", 3, "--temperature", 3, "--max-tokens", 20]
     place.host(*drawn, "-o", "drawn.jsonl")
     place.host(*drawn, "-o", "again.jsonl")

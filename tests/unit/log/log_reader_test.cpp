@@ -1,5 +1,6 @@
 // Questions to the log: the named ones, and SQL from people.
 #include "fixture.hpp"
+#include "log/migrations.hpp"
 
 namespace wmtp {
 namespace {
@@ -129,7 +130,7 @@ TEST_F(LogReaderTest, RefusesEveryStatementThatIsNoQuestion) {
 TEST_F(LogReaderTest, AllowsWhatOnlyTells) {
   run("a", "h", ExitStatus::done);
   LogReader reader(file_);
-  EXPECT_EQ(reader.query("PRAGMA user_version", {}, 10).rows[0][0], 1);
+  EXPECT_EQ(reader.query("PRAGMA user_version", {}, 10).rows[0][0], newest_schema_version());
   EXPECT_GT(reader.query("PRAGMA table_info(runs)", {}, 100).rows.size(), 10u);
   EXPECT_EQ(reader.query("SELECT count(*) FROM runs;  -- all of them\n", {}, 10).rows[0][0], 1);
   EXPECT_FALSE(reader.query("EXPLAIN QUERY PLAN SELECT * FROM metrics WHERE run_id = 1", {}, 100).rows.empty());

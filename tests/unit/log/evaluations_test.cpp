@@ -1,0 +1,67 @@
+#include "log/evaluations.hpp"
+
+#include <cmath>
+
+#include "fixture.hpp"
+#include "log/embedded_sql.hpp"
+#include "log/migrations.hpp"
+#include "log/open_log.hpp"
+#include "log/upkeep.hpp"
+
+namespace wmtp {
+namespace {
+
+using Evaluations = LogTest;
+
+LoggedEvaluation two_problems(int64_t run_id) {
+  LoggedEvaluation evaluation{.run_id = run_id, .suite = "suite.jsonl", .suite_sha256 = "c0ffee", .max_tokens = 512};
+  evaluation.temperature = 0.8;
+  evaluation.answers = {{"t/0", 1, "passed", 0.1, "", "right"},
+                        {"t/0", 2, "failed", 0.2, "AssertionError", "wrong \xff"},
+                        {"t/1", 1, "timed_out", 3.0, "not at its end", ""},
+                        {"t/1", 2, "failed", 0.1, "", "x"}};
+  return evaluation;
+}
+
+TEST_F(Evaluations, AreAnsweredByTheLogWithEachAnswer) {
+  { RunLog log(file_, start()); }
+  EXPECT_EQ(log_evaluation(file_, two_problems(1)), 1);
+  EXPECT_EQ(log_evaluation(file_, two_problems(1)), 2);
+  Database database(file_, Database::Mode::read);
+  EXPECT_EQ(database.text("SELECT group_concat(problems || ' ' || answers || ' ' || passed || ' ' || pass_at_1, '; ') "
+                          "FROM v_evaluations"),
+            "2 4 1 0.25; 2 4 1 0.25");
+  EXPECT_EQ(database.text("SELECT answer FROM evaluation_answers WHERE sample = 2 AND task_id = 't/0'"),
+            "wrong \xef\xbf\xbd")
+      << "what is no UTF-8 is replaced";
+}
+
+TEST_F(Evaluations, GoWithTheirRun) {
+  { RunLog log(file_, start()); }
+  log_evaluation(file_, two_problems(1));
+  delete_rows(file_, 1);
+  EXPECT_EQ(Database(file_, Database::Mode::read).integer("SELECT count(*) FROM evaluation_answers"), 0);
+  EXPECT_THROW(log_evaluation(file_, two_problems(1)), Error) << "there is no such run";
+}
+
+TEST_F(Evaluations, FindALogOfTheFirstVersionBroughtUpToDate) {
+  {
+    Database database(file_, Database::Mode::create);
+    database.execute(embedded_sql().at("001_first.sql"));
+    database.execute("PRAGMA user_version = 1");
+    database.execute(
+        "INSERT INTO runs (name, pipeline, adapter, status, started_at, heartbeat_at, config_hash, seed, world_size, "
+        "strategy, precision, device, git_commit, host, version, experiment_toml, resolved_toml) VALUES ('old', 'p', "
+        "'a', "
+        "'finished', '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z', 'h', 0, 1, 's', 'fp32', 'cpu', '', '', '', '', "
+        "'')");
+  }
+  EXPECT_EQ(LogReader(file_).query("SELECT name FROM v_runs", {}, 10).rows.size(), 1u) << "readable as it is";
+  log_evaluation(file_, two_problems(1));
+  Database database(file_, Database::Mode::read);
+  EXPECT_EQ(database.integer("PRAGMA user_version"), newest_schema_version());
+  EXPECT_EQ(database.text("SELECT run FROM v_evaluations"), "old");
+}
+
+}  // namespace
+}  // namespace wmtp
