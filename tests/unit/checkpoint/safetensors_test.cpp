@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <functional>
 #include <random>
 
@@ -198,6 +198,12 @@ TEST(Safetensors, AHostileHeaderOfTheFullSizeCostsLittleMemory) {
   }
 }
 
+double seconds_of_this_thread() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+}
+
 TEST(Safetensors, AHostileHeaderIsRefusedWithinTenMilliseconds) {
   TestFolder folder;
   const auto entry = [](const std::string& shape, const std::string& offsets) {
@@ -215,11 +221,12 @@ TEST(Safetensors, AHostileHeaderIsRefusedWithinTenMilliseconds) {
   for (size_t i = 0; i < files.size(); ++i) {
     const fs::path path = folder / std::to_string(i);
     put(path, files[i]);
+    // Of the thread's own time, and the best of many: other work on the machine can only add.
     double best = 1;
-    for (int trial = 0; trial < 5; ++trial) {  // others may use the processor too
-      const auto begin = std::chrono::steady_clock::now();
+    for (int trial = 0; trial < 30; ++trial) {
+      const double begin = seconds_of_this_thread();
       EXPECT_NE(refusal(ExitStatus::data, [&] { SafetensorsFile file(path); }), "");
-      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      best = std::min(best, seconds_of_this_thread() - begin);
     }
     EXPECT_LT(best, 0.010) << "case " << i;
   }
