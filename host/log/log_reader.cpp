@@ -144,11 +144,12 @@ struct LogReader::Impl {
   mutable Database database;
 
   std::vector<LoggedRun> runs(const std::string& condition, const std::string& argument) const {
-    Statement find(database, "SELECT id, name FROM v_runs WHERE " + condition + " ORDER BY id DESC");
+    Statement find(database, "SELECT id, name, status FROM v_runs WHERE " + condition + " ORDER BY id DESC");
     find.bind(1, argument);
     std::vector<LoggedRun> found;
     while (find.step()) {
-      found.push_back({find.integer(0), find.text(1), run_folder_of(path, find.integer(0), find.text(1))});
+      const int64_t id = find.integer(0);
+      found.push_back({id, find.text(1), find.text(2), run_folder_of(path, id, find.text(1))});
     }
     return found;
   }
@@ -184,16 +185,8 @@ std::vector<LoggedRun> LogReader::unfinished_with_hash(const std::string& config
       config_hash);
 }
 
-std::pair<LoggedRun, bool> LogReader::run_and_whether_it_runs(int64_t run_id) const {
-  Statement find(impl_->database, "SELECT name, status = 'running' FROM v_runs WHERE id = ?1");
-  find.bind(1, run_id);
-  if (!find.step()) throw Error(ExitStatus::bug, "there is no run " + std::to_string(run_id));
-  const std::string name = find.text(0);
-  return {{run_id, name, run_folder_of(impl_->path, run_id, name)}, find.integer(1) == 1};
-}
-
-LoggedRun LogReader::find_run(const std::string& run) const {
-  return impl_->newest("id = CAST(?1 AS INTEGER)", std::to_string(resolve_run(run))).value();
+LoggedRun LogReader::run(int64_t run_id) const {
+  return impl_->newest("id = CAST(?1 AS INTEGER)", std::to_string(run_id)).value();
 }
 
 int64_t LogReader::resolve_run(const std::string& run) const {

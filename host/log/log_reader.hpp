@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace wmtp {
@@ -17,6 +16,7 @@ namespace wmtp {
 struct LoggedRun {
   int64_t id = 0;
   std::string name;
+  std::string status;            ///< as v_runs says it
   std::filesystem::path folder;  ///< holds model/ and step-NNNNNN/
 };
 
@@ -45,10 +45,8 @@ class LogReader {
   std::vector<LoggedRun> unfinished_with_hash(const std::string& config_hash) const;
   /// A run by id or by name (the newest of that name). Error(usage) with the nearest name when there is none.
   int64_t resolve_run(const std::string& run) const;
-  /// One that is there, and whether it is running: not ended, with a heartbeat of the last minute.
-  std::pair<LoggedRun, bool> run_and_whether_it_runs(int64_t run_id) const;
-  /// The same, with its folder.
-  LoggedRun find_run(const std::string& run) const;
+  /// One that is there.
+  LoggedRun run(int64_t run_id) const;
 
   /// Runs one read-only statement, its ?1, ?2, … bound to `arguments` as text. At most `max_rows` rows. Error(usage)
   /// with SQLite's text when the statement is wrong, writes, or takes too long; Error(storage) when the file fails.

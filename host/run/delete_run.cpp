@@ -12,9 +12,8 @@ namespace wmtp {
 namespace fs = std::filesystem;
 
 DeletableRun deletable_run(const LogReader& log, int64_t run_id) {
-  const auto [found, runs] = log.run_and_whether_it_runs(run_id);
-  DeletableRun run{found, 0};
-  if (runs || RunLock::is_held(run.folder))
+  DeletableRun run{log.run(run_id), 0};
+  if (run.status == "running" || RunLock::is_held(run.folder))
     throw Error(ExitStatus::usage, "run " + std::to_string(run_id) + " (" + run.name + ") is running; stop it first");
   std::error_code gone;
   for (fs::recursive_directory_iterator file(run.folder, gone), end; !gone && file != end; file.increment(gone))

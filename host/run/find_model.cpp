@@ -3,7 +3,6 @@
 
 #include "base/error.hpp"
 #include "log/log_reader.hpp"
-#include "log/open_log.hpp"
 #include "run/generation.hpp"
 #include "run/identity.hpp"
 
@@ -22,21 +21,12 @@ fs::path model_in_folder(const fs::path& folder) {
                                     "model/ below it, where a run leaves them at its end");
 }
 
-struct FoundRun {
-  int64_t id = 0;
-  std::string name, status;
-  fs::path folder;
-};
-
-FoundRun find_run(const LogReader& log, const std::string& run) {
+LoggedRun find_run(const LogReader& log, const std::string& run) {
   const bool number = !run.empty() && std::all_of(run.begin(), run.end(), ::isdigit);
-  int64_t id = log.resolve_run(run);
+  const int64_t id = log.resolve_run(run);
   if (!number)
-    if (const auto finished = log.newest_finished(run)) id = finished->id;
-  const auto row = log.query("SELECT name, status FROM v_runs WHERE id = CAST(?1 AS INTEGER)", {std::to_string(id)}, 1);
-  FoundRun found{id, row.rows.at(0).at(0), row.rows.at(0).at(1), {}};
-  found.folder = run_folder_of(log.database(), id, found.name);
-  return found;
+    if (const auto finished = log.newest_finished(run)) return *finished;
+  return log.run(id);
 }
 
 }  // namespace
@@ -46,7 +36,7 @@ FoundModel find_model(const std::string& run_or_folder, const fs::path& database
   if (run_or_folder.find('/') != std::string::npos || fs::exists(run_or_folder))
     throw Error(ExitStatus::usage, run_or_folder + (fs::exists(run_or_folder) ? " is no folder" : " is not there") +
                                        "; wanted a model's folder, or a run's number or name");
-  const FoundRun run = find_run(LogReader(database), run_or_folder);
+  const LoggedRun run = find_run(LogReader(database), run_or_folder);
   const fs::path model = model_in(run.folder);
   if (holds_model(model)) return {model, run.id};
   const std::string which = "run " + std::to_string(run.id) + " ('" + run.name + "') ";

@@ -26,8 +26,9 @@ ModelConfig checked_config(const fs::path& folder) {
   return model_config_of(folder, ModelConfig{});
 }
 
-std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const ModelConfig& config) {
+std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const ModelConfig& config, std::string& kind) {
   const ModelTokenizer named = tokenizer_of(folder);
+  kind = named.kind;
   if (named.kind.empty()) return nullptr;
   auto tokenizer = named.kind == "byte" ? byte_tokenizer() : sentencepiece_tokenizer(named.file);
   if (tokenizer->vocab_size() > config.vocab_size)
@@ -39,7 +40,9 @@ std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const Model
 }  // namespace
 
 TextModel::TextModel(fs::path folder)
-    : folder_(std::move(folder)), config_(checked_config(folder_)), tokenizer_(open_tokenizer_of(folder_, config_)) {}
+    : folder_(std::move(folder)),
+      config_(checked_config(folder_)),
+      tokenizer_(open_tokenizer_of(folder_, config_, tokenizer_kind_)) {}
 
 std::vector<int64_t> TextModel::ids_of(const std::string& text) const {
   if (!tokenizer_)
@@ -48,7 +51,7 @@ std::vector<int64_t> TextModel::ids_of(const std::string& text) const {
                     "with --ids \"1 2 3\"");
   if (text.empty()) refuse("the prompt is empty; a text to go on with takes at least one character");
   const size_t valid = valid_utf8(text);
-  if (tokenizer_of(folder_).kind == "bpe" && valid < text.size())
+  if (tokenizer_kind_ == "bpe" && valid < text.size())
     refuse("the prompt is not UTF-8 at byte " + with_thousands(int64_t(valid)) +
            ", and this model reads no other text");
   const std::vector<int32_t> ids = tokenizer_->encode(text);

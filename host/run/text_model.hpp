@@ -39,6 +39,7 @@ class TextModel {
  private:
   std::filesystem::path folder_;
   ModelConfig config_;
+  std::string tokenizer_kind_;
   std::unique_ptr<Tokenizer> tokenizer_;
   Peers peers_{RankEnvironment{}, std::chrono::seconds(1)};
   Channels channels_{peers_, nullptr, nullptr, std::chrono::seconds(1)};
