@@ -22,7 +22,6 @@
 namespace wmtp {
 namespace {
 
-int64_t element_of(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
 int64_t wide_of(Precision precision) { return precision == Precision::fp16 ? 8 : 0; }
 
 /// The units of one model, by name.
@@ -58,7 +57,7 @@ class Replay {
         m_(question.policy.shape),
         model_(ledger_, question.policy, question),
         N_(question.sequences * question.positions),
-        e_(element_of(question.policy.precision)),
+        e_(bytes_of(question.policy.precision)),
         wide_(wide_of(question.policy.precision)),
         ND_(N_ * m_.dim * e_) {
     for (const PlannedModel& frozen : q_.frozen) frozen_.emplace_back(ledger_, frozen, q_);
@@ -92,7 +91,7 @@ class Replay {
 
   BlockSizes sizes(const ModelConfig& shape, Precision precision) const {
     return {q_.sequences,   q_.positions,    shape.dim,     shape.heads,
-            shape.kv_heads, head_dim(shape), shape.ffn_dim, element_of(precision)};
+            shape.kv_heads, head_dim(shape), shape.ffn_dim, bytes_of(precision)};
   }
   PlannedBlock block(const std::string& name) {
     return {ledger_, sizes(m_, q_.policy.precision), model_.unit(name).planned()};
@@ -292,7 +291,7 @@ class Replay {
   /// As train/frozen_model.cpp.
   void frozen_signals(const PlannedModel& model, StoredModel& stored) {
     const ModelConfig& shape = model.shape;
-    const int64_t e = element_of(model.precision), bytes = N_ * shape.dim * e;
+    const int64_t e = bytes_of(model.precision), bytes = N_ * shape.dim * e;
     const bool predicts = stored.find("output") != nullptr;
     const int64_t blocks = num_trunk_blocks(shape) + (predicts ? 1 : 0);
     const auto unit = [&](int64_t i) { return &stored.unit(i == blocks ? "norm" : trunk_block_name(i)); };

@@ -3,22 +3,12 @@
 #include "shard/alignment.hpp"
 
 namespace wmtp {
-namespace {
-
-int64_t bytes_of(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
-
-int64_t row_of(const StorageSizes& sizes) {
-  if (sizes.strategy == Strategy::no_shard) return 1;
-  return sizes.strategy == Strategy::hybrid_shard ? sizes.shard_group_size : sizes.ranks;
-}
-
-}  // namespace
 
 StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const PlannedGroup& group, bool trains, bool fp32)
     : ledger_(ledger),
       sizes_(sizes),
       trains_(trains),
-      row_(row_of(sizes)),
+      row_(ranks_in_row(sizes.strategy, sizes.shard_group_size, sizes.ranks)),
       element_(fp32 ? 4 : bytes_of(sizes.precision)),
       wire_(bytes_of(sizes.reduce)),
       total_(round_up(group.elements, alignment * sizes.ranks)),

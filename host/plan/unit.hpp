@@ -21,6 +21,9 @@
 
 namespace wmtp {
 
+/// Of an element.
+inline int64_t bytes_of(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
+
 struct StorageSizes {
   Strategy strategy;
   Precision precision;

@@ -30,11 +30,6 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
   });
 }
 
-int row_size(const GroupOptions& options, int ranks) {
-  if (options.strategy == Strategy::no_shard) return 1;
-  return options.strategy == Strategy::hybrid_shard ? options.shard_group_size : ranks;
-}
-
 /// The sum in fp32 of what the ranks of an axis sent, in their order; where they sent fp32 in the first part's memory.
 Tensor sum_of(const Tensor& arrived, const Axis& axis) {
   const Tensor parts = arrived.view({axis.size, -1});
@@ -49,7 +44,7 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
                                Channels& channels)
     : name_(std::move(name)),
       options_(options),
-      mesh_(channels.mesh(row_size(options, channels.size()))),
+      mesh_(channels.mesh(int(ranks_in_row(options.strategy, options.shard_group_size, channels.size())))),
       trains_(parameters.front().trains) {
   std::stable_sort(parameters.begin(), parameters.end(), [](const ParameterSpec& a, const ParameterSpec& b) {
     return a.decays != b.decays ? a.decays : a.lr_scale < b.lr_scale;
