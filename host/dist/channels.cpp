@@ -1,16 +1,16 @@
 #include "dist/channels.hpp"
 
-#include <chrono>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include "base/time_use.hpp"
 #include "dist/same_collective.hpp"
 #include "memory/allocator.hpp"
 
 namespace wmtp {
 namespace {
 
-thread_local double seconds_waited = 0;
+constexpr const char* waiting = "communication";
 
 /// c10d's Gloo has no abort; closing the connections ends what waits on them, here and at the other ends.
 class ClosableGloo final : public c10d::ProcessGroupGloo {
@@ -33,20 +33,19 @@ MakeBackend gloo(const std::string& address) {
       };
 }
 
-double waited_seconds() { return seconds_waited; }
+double waited_seconds() { return time_used(waiting); }
 
 void Pending::wait() {
   if (!active_) return;
   active_ = false;
   if (!work_) return;
-  const auto start = std::chrono::steady_clock::now();
   try {
+    const TimeScope time(waiting);
     work_->wait();
   } catch (const std::exception& error) {
     throw channel_->broken(number_, error.what());
   }
   channel_->record_->end(number_);
-  seconds_waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   work_.reset();
   output_.reset();
   input_.reset();

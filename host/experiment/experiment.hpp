@@ -172,6 +172,7 @@ struct GuardConfig {
 
 struct LogConfig {
   int64_t every_steps = 1;
+  int64_t samples = 1;                    ///< sequences looked at token by token, at each validation
   std::string database = "runs/wmtp.db";  ///< relative to the working directory
   bool operator==(const LogConfig&) const = default;
 };

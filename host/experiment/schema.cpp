@@ -152,6 +152,10 @@ SchemaTable log_table() {
   SchemaTable table{"log",
               "The run log.",
               {key("every_steps", AT(log.every_steps), "steps between logged ones").range(1, 1e12),
+               key("samples", AT(log.samples),
+                   "sequences of the validation data whose tokens' losses and weights are logged one by one at each "
+                   "validation, of at most one rank's micro-batch; 0: none")
+                   .range(0, 1e6),
                key("database", AT(log.database), "file of the log, relative to the working directory").not_empty()}};
   table.in_identity = false;
   return table;

@@ -20,6 +20,11 @@ struct MemoryRecords {
   std::vector<MemoryRecord> values;
 };
 
+struct SampleRecords {
+  int64_t step = 0;
+  std::vector<SampleRecord> values;
+};
+
 struct CheckpointRecord {
   int64_t step = 0, time_ns = 0;
   std::string path;
@@ -34,12 +39,13 @@ struct EventRecord {
   std::string message;
 };
 
-using Record = std::variant<MetricsRecord, MemoryRecords, CheckpointRecord, EventRecord>;
+using Record = std::variant<MetricsRecord, MemoryRecords, SampleRecords, CheckpointRecord, EventRecord>;
 
 /// Rows that the record becomes.
 inline int64_t rows_of(const Record& record) {
   if (const auto* metrics = std::get_if<MetricsRecord>(&record)) return static_cast<int64_t>(metrics->values.size());
   if (const auto* memory = std::get_if<MemoryRecords>(&record)) return static_cast<int64_t>(memory->values.size());
+  if (const auto* samples = std::get_if<SampleRecords>(&record)) return static_cast<int64_t>(samples->values.size());
   return 1;
 }
 

@@ -17,6 +17,9 @@ RowWriter::RowWriter(Database& database, int64_t run_id)
               "SET value = excluded.value, kind = excluded.kind, time_ns = excluded.time_ns"),
       memory_(database,
               "INSERT INTO memory (run_id, rank, step, phase, category, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
+      sample_(database,
+              "INSERT INTO samples (run_id, step, sequence, position, head, token_id, text, weight, loss, reference_loss) "
+              "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
       checkpoint_(
           database,
           "INSERT INTO checkpoints (run_id, step, path, bytes, state, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
@@ -47,6 +50,13 @@ void RowWriter::write(const MetricsRecord& record) {
 void RowWriter::write(const MemoryRecords& record) {
   for (const MemoryRecord& one : record.values) {
     memory_.run(run_id_, one.rank, one.step, one.phase, one.category, one.bytes);
+  }
+}
+
+void RowWriter::write(const SampleRecords& record) {
+  for (const SampleRecord& one : record.values) {
+    sample_.run(run_id_, record.step, one.sequence, one.position, one.head, one.token_id, one.text, one.weight, one.loss,
+                one.reference_loss);
   }
 }
 

@@ -21,6 +21,7 @@ class RowWriter {
  private:
   void write(const MetricsRecord& record);
   void write(const MemoryRecords& record);
+  void write(const SampleRecords& record);
   void write(const CheckpointRecord& record);
   void write(const EventRecord& record);
   int64_t name_id(const std::string& name);
@@ -28,7 +29,7 @@ class RowWriter {
   Database& database_;
   int64_t run_id_;
   std::unordered_map<std::string, int64_t> name_ids_;
-  Statement add_name_, find_name_, metric_, memory_, checkpoint_, event_, heartbeat_, incomplete_;
+  Statement add_name_, find_name_, metric_, memory_, sample_, checkpoint_, event_, heartbeat_, incomplete_;
 };
 
 }  // namespace wmtp

@@ -112,6 +112,10 @@ void RunLog::metrics(int64_t step, const std::map<std::string, double>& values) 
 
 void RunLog::memory(const std::vector<MemoryRecord>& records) { impl_->writer->push(MemoryRecords{records}); }
 
+void RunLog::samples(int64_t step, std::vector<SampleRecord> records) {
+  impl_->writer->push(SampleRecords{step, std::move(records)});
+}
+
 void RunLog::checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state) {
   if (state != "kept" && state != "deleted" && state != "damaged") {
     throw Error(ExitStatus::bug, "checkpoint state \"" + state + "\" is none of kept, deleted and damaged");

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,13 @@ struct MemoryRecord {
   int64_t bytes = 0;
 };
 
+/// What one head says of one token; see db/001_first.sql.
+struct SampleRecord {
+  int64_t sequence = 0, position = 0, head = 1, token_id = 0;
+  std::string text;
+  std::optional<double> weight, loss, reference_loss;
+};
+
 class RunLog {
  public:
   /// Inserts the run's row with status 'running' and starts the heartbeat (every 10 s, by the writer thread).
@@ -54,6 +62,7 @@ class RunLog {
   // All of these only queue. NaN and infinities keep their kind.
   void metrics(int64_t step, const std::map<std::string, double>& values);
   void memory(const std::vector<MemoryRecord>& records);
+  void samples(int64_t step, std::vector<SampleRecord> records);
   void checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state);
   void event(int64_t rank, const std::string& level, const std::string& kind, int64_t step, const std::string& message);
 

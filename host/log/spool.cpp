@@ -42,6 +42,25 @@ std::string lines_of(const MemoryRecords& record, int64_t run_id) {
   return lines;
 }
 
+std::string lines_of(const SampleRecords& record, int64_t run_id) {
+  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
+  std::string lines;
+  for (const SampleRecord& one : record.values) {
+    lines += line_of({{"table", "samples"},
+                      {"run_id", run_id},
+                      {"step", record.step},
+                      {"sequence", one.sequence},
+                      {"position", one.position},
+                      {"head", one.head},
+                      {"token_id", one.token_id},
+                      {"text", one.text},
+                      {"weight", number(one.weight)},
+                      {"loss", number(one.loss)},
+                      {"reference_loss", number(one.reference_loss)}});
+  }
+  return lines;
+}
+
 std::string lines_of(const CheckpointRecord& record, int64_t run_id) {
   return line_of({{"table", "checkpoints"},
                   {"run_id", run_id},

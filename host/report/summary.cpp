@@ -30,6 +30,7 @@ class Summary {
     losses();
     selection();
     speed();
+    time();
     memory();
     checkpoint();
     next(status == "interrupted");
@@ -105,7 +106,26 @@ class Summary {
         "SELECT avg(value) FROM metrics WHERE run_id = CAST(?1 AS INTEGER) "
         "AND name = 'perf/tokens_per_second' AND value IS NOT NULL");
     if (found[0][0].is_null()) return;
-    out_ << "  speed            " << with_thousands(std::llround(found[0][0].get<double>())) << " tokens/s (mean)\n";
+    out_ << "  speed            " << with_thousands(std::llround(found[0][0].get<double>())) << " tokens/s (mean)";
+    if (const auto mfu = recent("perf/mfu")) out_ << ", " << percent(*mfu) << " of bare matrix multiplication";
+    out_ << '\n';
+  }
+
+  static std::string percent(double share) { return std::to_string(std::llround(100 * share)) + "%"; }
+
+  /// What took at least a hundredth of the run's time, the longest first; the token heads together.
+  void time() {
+    const auto found = rows(
+        "SELECT iif(name GLOB 'time/head_*', 'heads', substr(name, 6)) AS phase, sum(value) AS seconds FROM v_latest "
+        "WHERE run_id = CAST(?1 AS INTEGER) AND name GLOB 'time/*' GROUP BY phase ORDER BY seconds DESC");
+    double all = 0;
+    for (const auto& row : found) all += row[1].get<double>();
+    if (all == 0) return;
+    std::string text;
+    for (const auto& row : found)
+      if (const double share = row[1].get<double>() / all; share >= 0.01)
+        text += (text.empty() ? "" : ", ") + row[0].get<std::string>() + " " + percent(share);
+    out_ << "  time             " << text << '\n';
   }
 
   void memory() {

@@ -98,6 +98,11 @@ ModelTokenizer Assembly::tokenizer() const {
   return {experiment_.data.tokenizer.kind, data_.folder / "tokenizer.model"};
 }
 
+std::unique_ptr<Tokenizer> Assembly::open_tokenizer() const {
+  const ModelTokenizer named = tokenizer();
+  return named.kind.empty() ? nullptr : wmtp::open_tokenizer(experiment_.data.tokenizer, named.file);
+}
+
 void Assembly::go_on_with_other_ranks(int64_t saved_by) {
   if (experiment_.data.difficulty.given)
     throw Error(ExitStatus::data, "--resume: the checkpoint was saved by " + std::to_string(saved_by) +

@@ -44,6 +44,28 @@ class Frozen {
     }
   }
 
+  /// Loaded when this is first called. [all ranks, collective]
+  std::shared_ptr<FrozenModel> model() {
+    if (!model_) model_ = build();
+    return model_;
+  }
+
+  /// What the numbers follow from: weights, shape, data and which part of it, window length, precision and device.
+  FrozenSignals::Stores stores(const Prepared& data, const std::string& part) const {
+    FrozenSignals::Stores stores;
+    if (!source_.config.cache || data.identity.empty()) return stores;
+    const std::string model = weights_content_hash(weights_, session_.job().database);
+    for (const std::string& signal : source_.wanted) {
+      const std::string key = signal + " of model " + model + " (" + text_of(shape_) + "), data " + data.identity + part +
+                              ", windows of " + std::to_string(experiment_.train.sequence_length) + ", " +
+                              to_string(precision()) + " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
+      stores[signal] = std::make_unique<SignalStore>(session_.cache_folder() / "signals", key,
+                                                     experiment_.train.sequence_length, log_warning);
+    }
+    return stores;
+  }
+
+ private:
   std::unique_ptr<FrozenModel> build() const {
     ShardedModelRequest request;
     request.layout.model = &shape_;
@@ -59,23 +81,6 @@ class Frozen {
     load_model(weights_, *model);
     return std::make_unique<FrozenModel>(std::move(model), chunk_tokens(shape_.vocab_size));
   }
-
-  /// What the numbers follow from: weights, shape, data, window length, precision and device.
-  FrozenSignals::Stores stores(const Prepared& data) const {
-    FrozenSignals::Stores stores;
-    if (!source_.config.cache || data.identity.empty()) return stores;
-    const std::string model = weights_content_hash(weights_, session_.job().database);
-    for (const std::string& signal : source_.wanted) {
-      const std::string key = signal + " of model " + model + " (" + text_of(shape_) + "), data " + data.identity +
-                              ", windows of " + std::to_string(experiment_.train.sequence_length) + ", " +
-                              to_string(precision()) + " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
-      stores[signal] = std::make_unique<SignalStore>(session_.cache_folder() / "signals", key,
-                                                     experiment_.train.sequence_length, log_warning);
-    }
-    return stores;
-  }
-
- private:
   bool reads_values() const { return source_.wanted.count("value") > 0; }
   Precision precision() const { return source_.config.precision.value_or(experiment_.parallel.precision); }
   ModelConfig shape() const {
@@ -93,20 +98,24 @@ class Frozen {
   std::filesystem::path weights_;
   ModelConfig shape_;
   std::vector<ValueHead> heads_;
+  std::shared_ptr<FrozenModel> model_;
 };
 
 }  // namespace
 
-std::vector<std::unique_ptr<FrozenSignals>> open_frozen(Session& session, const Experiment& experiment,
-                                                        const Stages& stages, const PipelineInUse& pipeline,
-                                                        const Prepared& data) {
-  std::vector<std::unique_ptr<FrozenSignals>> opened;
+FrozenOf open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
+                     const PipelineInUse& pipeline, const Prepared& data) {
+  FrozenOf opened;
   for (const Source& source : {Source{"reference", experiment.reference, pipeline.reference},
                                Source{"value", experiment.value, pipeline.value}}) {
     if (source.wanted.empty()) continue;
     const auto frozen = std::make_shared<Frozen>(session, experiment, stages, source);
-    opened.push_back(std::make_unique<FrozenSignals>(
-        source.table, source.wanted, [frozen] { return frozen->build(); }, frozen->stores(data)));
+    const auto signals = [&](const std::string& part) {
+      return std::make_unique<FrozenSignals>(
+          source.table, source.wanted, [frozen] { return frozen->model(); }, frozen->stores(data, part));
+    };
+    opened.training.push_back(signals(""));
+    opened.validation.push_back(signals(" held out"));
   }
   return opened;
 }

@@ -2,20 +2,16 @@
 // what they said of each window in earlier runs.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "data/prepare.hpp"
 #include "run/session.hpp"
-#include "train/frozen_signals.hpp"
 #include "train/pipeline_in_use.hpp"
+#include "train/trainer.hpp"
 
 namespace wmtp {
 
 /// Those that the pipeline reads. [all ranks] Error(data) when one is missing, has another vocabulary, or lacks what is
 /// read of it. Its weights are loaded when the first window wants them.
-std::vector<std::unique_ptr<FrozenSignals>> open_frozen(Session& session, const Experiment& experiment,
-                                                        const Stages& stages, const PipelineInUse& pipeline,
-                                                        const Prepared& data);
+FrozenOf open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
+                     const PipelineInUse& pipeline, const Prepared& data);
 
 }  // namespace wmtp

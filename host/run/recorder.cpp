@@ -10,10 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
+#include "base/time_use.hpp"
 #include "experiment/canonical.hpp"
 #include "log/log_reader.hpp"
 #include "memory/allocator.hpp"
 #include "report/summary.hpp"
+#include "run/token_text.hpp"
 
 namespace wmtp {
 namespace {
@@ -82,7 +84,7 @@ json by_category(const std::array<int64_t, num_memory_categories>& bytes) {
 }
 
 /// This rank's bytes: {phase: {category: bytes}}.
-std::string memory_report() {
+json memory_report() {
   const MemoryUsage usage = memory_usage();
   json report;
   for (const auto& [phase, moment] : usage.phases) {
@@ -95,7 +97,7 @@ std::string memory_report() {
   report[peak_phase]["largest_block"] = usage.largest_block;
   report[peak_phase]["resident"] = peak_resident_bytes();
   report[process_phase]["resident"] = resident_bytes_without_tensors();
-  return report.dump();
+  return report;
 }
 
 /// Tells the launcher which row to close should this rank die.
@@ -108,6 +110,7 @@ void announce_run(int64_t run_id) {
 Recorder::Recorder(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run)
     : session_(session), experiment_(experiment) {
   reset_memory_peak();  // this process may have run a stage before
+  forget_time_used();
   if (session.is_rank0()) {
     log_ = std::make_unique<RunLog>(session.job().database, run_start(session, experiment, identity, parent_run));
     lock_ = std::make_unique<RunLock>(log_->run_folder());
@@ -133,6 +136,7 @@ void Recorder::say(const std::string& text) {
 
 void Recorder::step(const StepReport& report) {
   if (!log_) return;
+  const TimeScope time("log");
   if (report.step % experiment_.log.every_steps == 0 || report.step == 1) log_->metrics(report.step, report.metrics);
   if (progress_) progress_->step(report);
 }
@@ -141,6 +145,15 @@ void Recorder::validation(int64_t step, const std::map<std::string, double>& met
   if (!log_ || metrics.empty()) return;
   log_->metrics(step, metrics);
   if (progress_) progress_->validation(step, metrics.at("valid/loss"));
+}
+
+void Recorder::samples(int64_t step, const std::vector<TokenSample>& samples, const Tokenizer* tokenizer) {
+  if (!log_ || samples.empty()) return;
+  std::vector<SampleRecord> records;
+  for (const TokenSample& one : samples)
+    records.push_back({one.sequence, one.position, one.head, one.token, token_text(tokenizer, one.token), one.weight,
+                       one.loss, one.reference_loss});
+  log_->samples(step, std::move(records));
 }
 
 void Recorder::saved(const SaveOutcome& outcome) {
@@ -162,13 +175,17 @@ void Recorder::event(const std::string& level, const std::string& kind, int64_t 
   if (level == "warning") say(message);  // an error is told where the rank ends
 }
 
-void Recorder::memory(int64_t step) {
-  const auto reports = session_.peers().collect("reporting memory", memory_report());
+void Recorder::resources(int64_t step) {
+  const std::string mine = json{{"memory", memory_report()}, {"seconds", time_used()}}.dump();
+  const auto reports = session_.peers().collect("reporting memory and time", mine);
   if (!log_) return;
   std::vector<MemoryRecord> records;
+  std::map<std::string, double> seconds;
   for (int rank = 0; rank < session_.size(); ++rank) {
     const json report = json::parse(reports[size_t(rank)]);
-    for (const auto& [phase, bytes] : report.items()) {
+    for (const auto& [phase, used] : report["seconds"].items())
+      seconds["time/" + phase] += used.get<double>() / session_.size();
+    for (const auto& [phase, bytes] : report["memory"].items()) {
       if (bytes.contains("allocated") && phase != peak_phase) {
         int64_t& told = told_[{rank, phase}];
         if (bytes["allocated"] == told) continue;
@@ -179,6 +196,7 @@ void Recorder::memory(int64_t step) {
     }
   }
   log_->memory(records);
+  log_->metrics(step, seconds);
 }
 
 void Recorder::end(ExitStatus status) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/state_saver.hpp"
+#include "data/tokenizer.hpp"
 #include "log/run_log.hpp"
 #include "run/assembly.hpp"
 #include "run/progress.hpp"
@@ -33,9 +34,12 @@ class Recorder {
   /// What became of a save that was not the last.
   void saved(const SaveOutcome& outcome);
   void event(const std::string& level, const std::string& kind, int64_t step, const std::string& message);
-  /// Of every rank since the run began: the moment of each phase at which most was live, unless it was told before; the
-  /// highest of each category by itself, resident memory; and what is live now. [all ranks, collective]
-  void memory(int64_t step);
+  /// `tokenizer`: of the run's data; null: the ids stand for themselves.
+  void samples(int64_t step, const std::vector<TokenSample>& samples, const Tokenizer* tokenizer);
+  /// Of every rank since the run began. Memory: the moment of each phase at which most was live, unless it was told
+  /// before; the highest of each category by itself, resident memory; and what is live now. Time: time/PHASE, mean over
+  /// ranks. [all ranks, collective]
+  void resources(int64_t step);
   /// Writes the last column of the run's row, and the summary.
   void end(ExitStatus status);
 

@@ -10,7 +10,7 @@
 #include "checkpoint/state_saver.hpp"
 #include "checkpoint/training_state.hpp"
 #include "data/step_count.hpp"
-#include "memory/allocator.hpp"
+#include "memory/phase.hpp"
 #include "run/assembly.hpp"
 #include "run/identity.hpp"
 #include "run/recorder.hpp"
@@ -34,6 +34,7 @@ class Run {
         assembly_(assembly),
         recorder_(recorder),
         saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(), experiment.checkpoint.keep) {
+    if (session.is_rank0()) tokenizer_ = assembly.open_tokenizer();
     if (assembly.model().adapter_unit()) base_ = fingerprint_text(assembly.model().base_fingerprint());
     trainer().on_save({[this] { return is_time_to_save(); }, [this] { saver_.settle(); }});
   }
@@ -71,11 +72,15 @@ class Run {
     last_save_ = std::chrono::steady_clock::now();
   }
 
-  void validate() { recorder_.validation(trainer().state().step, trainer().validate()); }
+  void validate() {
+    const int64_t step = trainer().state().step;
+    recorder_.validation(step, trainer().validate());
+    recorder_.samples(step, trainer().sample(), tokenizer_.get());
+  }
 
   /// A checkpoint that cannot be written costs the checkpoint, not the run, unless it is the last.
   void save(bool last) {
-    const MemoryPhase phase("checkpoint");
+    const Phase phase("checkpoint");
     end_save();
     const int64_t step = trainer().state().step;
     if (saved_at_ == step) return;
@@ -89,7 +94,7 @@ class Run {
   }
 
   void publish_model() {
-    const MemoryPhase phase("checkpoint");
+    const Phase phase("checkpoint");
     const int64_t step = trainer().state().step;
     if (adapter_stands_alone(assembly_.model()))
       save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash,
@@ -103,7 +108,7 @@ class Run {
   std::optional<ExitStatus> after_step(const StepReport& report) {
     recorder_.step(report);
     note(saver_.take());
-    if (report.memory_grew) recorder_.memory(report.step);
+    if (report.memory_grew) recorder_.resources(report.step);
     if (report.overflowed) {
       recorder_.event("info", "overflow", report.step,
                       "step " + std::to_string(report.step) + " skipped: " + report.skipped);
@@ -178,6 +183,7 @@ class Run {
   Assembly& assembly_;
   Recorder& recorder_;
   std::string base_;  ///< fingerprint of what the adapter stands beside; empty without one
+  std::unique_ptr<Tokenizer> tokenizer_;  ///< rank 0; null where the data has none
   StateSaver saver_;
   int64_t saved_at_ = -1;
   std::chrono::steady_clock::time_point last_save_;
@@ -213,14 +219,14 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
   Recorder recorder(session, experiment, identity, from.run_id);
   ExitStatus status = ExitStatus::bug;
   try {
-    std::optional<MemoryPhase> phase(std::in_place, "start");
+    std::optional<Phase> phase(std::in_place, "start");
     Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.say(text); });
     // After this line no rank may change the plugins, the data or the shape of the model.
     Run run(session, experiment, identity, assembly, recorder);
     if (resume) run.load(from.folder);
     phase.reset();
     status = train(run, assembly);
-    recorder.memory(assembly.trainer().state().step);
+    recorder.resources(assembly.trainer().state().step);
   } catch (const Error& error) {
     recorder.event("error", "failed", 0, error.what());
     recorder.end(error.status());

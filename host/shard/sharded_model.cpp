@@ -77,7 +77,7 @@ void ShardUnit::finish_column() {
 }
 
 ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
-    : channels_(channels), config_(*request.layout.model) {
+    : channels_(channels), config_(*request.layout.model), compute_(at::TensorOptions(request.options.compute).device(request.options.device)) {
   for (const UnitSpec& spec : model_units(request.layout)) {
     units_.push_back(std::make_unique<ShardUnit>(spec, request.options, channels));
     if (spec.name == "adapter") adapter_ = units_.back().get();

@@ -46,6 +46,8 @@ class ShardedModel {
   ShardedModel(const ShardedModelRequest& request, Channels& channels);
 
   const ModelConfig& config() const { return config_; }
+  /// Dtype and device in which it computes.
+  const at::TensorOptions& compute() const { return compute_; }
   const std::vector<std::unique_ptr<ShardUnit>>& units() const { return units_; }
   ShardUnit& unit(const std::string& name) const;
   /// The parameters that the adapter declared; null when it declared none.
@@ -79,6 +81,7 @@ class ShardedModel {
 
   Channels& channels_;
   ModelConfig config_;
+  at::TensorOptions compute_;
   std::vector<std::unique_ptr<ShardUnit>> units_;
   std::map<std::string, WeightHandle> handles_;
   ShardUnit* adapter_ = nullptr;

@@ -18,11 +18,11 @@ namespace wmtp {
 
 class FrozenSignals {
  public:
-  using Build = std::function<std::unique_ptr<FrozenModel>()>;
+  using Build = std::function<std::shared_ptr<FrozenModel>()>;
   using Stores = std::map<std::string, std::unique_ptr<SignalStore>>;
 
   /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each of them, or none
-  /// when nothing is to be kept. `build` is called at most once, on all ranks together.
+  /// when nothing is to be kept. `build` is called at most once, on all ranks together; what it gives may serve other data too.
   FrozenSignals(std::string model, std::set<std::string> wanted, Build build, Stores stores);
 
   /// "reference.loss" and so on, [B,S] each.
@@ -39,7 +39,7 @@ class FrozenSignals {
   std::set<std::string> wanted_;
   Build build_;
   Stores stores_;
-  std::unique_ptr<FrozenModel> frozen_;
+  std::shared_ptr<FrozenModel> frozen_;
 };
 
 }  // namespace wmtp

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "memory/allocator.hpp"
+#include "memory/phase.hpp"
 #include "model/ops.hpp"
 
 namespace wmtp {
@@ -56,14 +56,14 @@ void MicroStep::run(const MicroBatch& micro, int64_t number, const StepCounts& c
   micro_ = &micro;
   const Pass pass{true, config_.seed, number, micro.batch.sequence};
   std::vector<Kept> frame;
-  std::optional<MemoryPhase> phase(std::in_place, "forward");
+  std::optional<Phase> phase(std::in_place, "forward");
   const Tensor trunk = forward_trunk(pass, &frame);
   Tensor d_trunk = at::zeros_like(trunk);
   {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     phase.reset();
     if (!model_.value_heads().empty()) {
-      const MemoryPhase value_heads("value_heads");
+      const Phase value_heads("value_heads");
       value_loss_.differentiate(micro, trunk, d_trunk, totals);
       reduce(model_.unit("value_heads"), last);
     }
@@ -125,12 +125,12 @@ void MicroStep::backward_trunk(std::vector<Kept>& frame, Tensor d_output, const 
 }
 
 void MicroStep::run_heads(const Tensor& trunk, Tensor& d_trunk, const Pass& pass, bool last) {
-  const MemoryPhase weights("weights");
+  const Phase weights("weights");
   token_loss_->weigh_before_the_heads();
   const Gathered output(model_.unit("output"), &model_.unit(head_block_name(model_.config(), 1)));
   token_loss_->weigh_all([&](int64_t head) { return hidden_of(head, trunk, pass); });
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
-    const MemoryPhase phase("head_" + std::to_string(k));
+    const Phase phase("head_" + std::to_string(k));
     ShardUnit& unit = model_.unit(head_block_name(model_.config(), k));
     {
       const Gathered block(unit,
@@ -176,6 +176,28 @@ std::vector<Scores> MicroStep::evaluate(const MicroBatch& micro, StepTotals& tot
   }
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
   return scores;
+}
+
+std::vector<WeighedLosses> MicroStep::weigh(const MicroBatch& micro, StepTotals& totals) {
+  const MemoryScope scope(MemoryCategory::activations);
+  const at::AutoGradMode grad(false);
+  micro_ = &micro;
+  const Pass pass{false, config_.seed, 0, micro.batch.sequence};
+  const Tensor trunk = forward_trunk(pass, nullptr);
+  std::vector<WeighedLosses> heads;
+  {
+    const Gathered norm(model_.unit("norm"), &model_.unit("output"));
+    if (!model_.value_heads().empty()) value_loss_.evaluate(micro, trunk, totals);
+    const Gathered output(model_.unit("output"));
+    token_loss_->begin_micro_batch(micro, {}, totals);
+    token_loss_->weigh_before_the_heads();
+    token_loss_->weigh_all([&](int64_t head) { return hidden_of(head, trunk, pass); });
+    for (int64_t k = 1; k <= model_.num_heads(); ++k)
+      heads.push_back(token_loss_->weighed(k, hidden_of(k, trunk, pass)));
+  }
+  token_loss_->forget_weights();
+  if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
+  return heads;
 }
 
 void MicroStep::reduce(ShardUnit& unit, bool last) {

@@ -42,6 +42,13 @@ class MicroStep {
   /// gradients. An objective adds its loss and metrics to the totals. [all ranks, collective]
   std::vector<Scores> evaluate(const MicroBatch& micro, StepTotals& totals);
 
+  /// The first trunk block below which nothing trains; num_trunk_blocks when none does.
+  int64_t lowest_block() const { return lowest_block_; }
+
+  /// Each head's losses and the weights that training would give them, without gradient; the pipeline is asked as in a
+  /// step. The model has token heads. [all ranks, collective]
+  std::vector<WeighedLosses> weigh(const MicroBatch& micro, StepTotals& totals);
+
   /// Throws the full story of faulty weights that the last step returned. [after the totals showed a fault]
   void refuse_faulty_weights() const { token_loss_->refuse_faulty_weights(); }
   void forget_weights() {
@@ -67,7 +74,7 @@ class MicroStep {
   MicroStepConfig config_;
   std::optional<TokenLoss> token_loss_;  ///< nothing when the model has no token heads
   ValueLoss value_loss_;
-  int64_t lowest_block_;  ///< first trunk block below which nothing trains; num_trunk_blocks when none does
+  int64_t lowest_block_;
   int64_t lowest_kept_;   ///< first trunk block whose graph is kept for the backward pass; those below run again
   bool embedding_trains_;
   const MicroBatch* micro_ = nullptr;

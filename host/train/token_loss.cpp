@@ -67,9 +67,16 @@ Tensor TokenLoss::gradient(int64_t head, const Tensor& hidden) {
   return d_hidden;
 }
 
-TokenLoss::Gradient TokenLoss::after_a_pass_for_losses(const Rows& rows) {
-  ScoredChunk kept;
-  const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), kept);
+WeighedLosses TokenLoss::weighed(int64_t head, const Tensor& hidden) {
+  const Rows rows = rows_of_head(head, hidden);
+  const Scores scores = loss_.scores(rows.hidden, rows.targets, request());
+  const When when = pipeline_.needs.when;
+  const bool known = when == When::before || when == When::all;
+  const Tensor weights = weights_of(rows, known ? known_ : weigh(moment_after(scores, rows)));
+  return {by_source(scores.losses, rows), by_source(weights, rows)};
+}
+
+Moment TokenLoss::moment_after(const Scores& scores, const Rows& rows) const {
   Moment moment{pipeline_.needs.when, rows.head, {}, scores.losses, scores.entropies, 0, rows.index};
   if (moment.when == When::head) {
     moment.valid = valid_sources(micro_->targets, rows.head);
@@ -78,7 +85,13 @@ TokenLoss::Gradient TokenLoss::after_a_pass_for_losses(const Rows& rows) {
   } else {
     moment.valid = at::ones_like(rows.targets, at::kBool);
   }
-  const Tensor scale = coefficients(rows.head, weights_of(rows, weigh(std::move(moment))));
+  return moment;
+}
+
+TokenLoss::Gradient TokenLoss::after_a_pass_for_losses(const Rows& rows) {
+  ScoredChunk kept;
+  const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), kept);
+  const Tensor scale = coefficients(rows.head, weights_of(rows, weigh(moment_after(scores, rows))));
   return {scores.losses, scale * scores.losses,
           loss_.gradients(rows.hidden, rows.targets, scale * factor_, std::move(kept))};
 }

@@ -24,6 +24,11 @@ struct TokenLossConfig {
   int64_t chunk_tokens = 1024;
 };
 
+/// [B,S] by source, 0 where there is no target.
+struct WeighedLosses {
+  at::Tensor losses, weights;
+};
+
 class TokenLoss {
  public:
   /// `model` has token heads. All outlive this.
@@ -42,6 +47,8 @@ class TokenLoss {
   void weigh_all(const std::function<at::Tensor(int64_t head)>& hidden_of);
   /// hidden [B,S,D], normed -> its gradient. Needs the output layer gathered.
   at::Tensor gradient(int64_t head, const at::Tensor& hidden);
+  /// A head's losses and the weights that they get, without gradient. Needs what gradient() needs.
+  WeighedLosses weighed(int64_t head, const at::Tensor& hidden);
   /// What a head says of its targets, without gradient, 0 where there is none: [B,S] each.
   Scores scores(int64_t head, const at::Tensor& hidden, const ScoreRequest& request) const;
 
@@ -64,6 +71,7 @@ class TokenLoss {
   at::Tensor by_source(const at::Tensor& values, const Rows& rows) const;
   at::Tensor valid_of_all_heads() const;
   ScoreRequest request() const { return {.entropies = pipeline_.reads_entropy}; }
+  Moment moment_after(const Scores& scores, const Rows& rows) const;
   Gradient after_a_pass_for_losses(const Rows& rows);
   Gradient inside_the_pass(const Rows& rows);
   Gradient with_known_weights(const Rows& rows);

@@ -6,9 +6,10 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/step_count.hpp"
-#include "memory/allocator.hpp"
+#include "memory/phase.hpp"
 #include "train/schedule.hpp"
 #include "train/signals.hpp"
+#include "train/utilization.hpp"
 
 namespace wmtp {
 namespace {
@@ -32,19 +33,20 @@ double seconds_of(const std::function<void()>& call) {
 }  // namespace
 
 Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, PipelineInUse& pipeline,
-                 std::vector<std::unique_ptr<FrozenSignals>> frozen, const TrainerData& data, Channels& channels)
+                 FrozenOf frozen, const TrainerData& data, Channels& channels)
     : experiment_(experiment),
       num_steps_(num_steps),
       model_(model),
       pipeline_(pipeline),
-      frozen_(std::move(frozen)),
+      frozen_(std::move(frozen.training)),
       training_(*data.training),
       channels_(channels),
       state_{0, 0, 0, Guard(experiment.guard)},
       optimizer_(experiment.optimizer, model.trained_groups()),
       across_(channels),
       host_step_({model.num_heads(), experiment.model.vocab_size, experiment.seed}, across_, state_.pipeline),
-      micro_step_(model, pipeline, host_step_, channels, micro_step_config(experiment)) {
+      micro_step_(model, pipeline, host_step_, channels, micro_step_config(experiment)),
+      work_(operations_per_token(model, micro_step_.lowest_block(), experiment.train.sequence_length)) {
   if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
   if (optimizer_.states().empty())
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
@@ -52,6 +54,10 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
     validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
                                           experiment.train.sequence_length, experiment.data.kind == "records"},
                         micro_step_, host_step_, pipeline, channels);
+  if (data.validation && pipeline.weighting && experiment.log.samples > 0)
+    samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences,
+                                   experiment.train.batch_size},
+                     std::move(frozen.validation), micro_step_, host_step_, channels);
 }
 
 std::vector<MicroBatch> Trainer::fetch() const {
@@ -77,9 +83,11 @@ StepReport Trainer::step() {
   const double waited = waited_seconds();
   const int64_t number = state_.step + 1;
   channels_.record().set_step(number);
+  std::optional<TimeScope> time(std::in_place, "data");
   const std::vector<MicroBatch> micros = fetch();
   KeptSignals kept = kept_signals(micros);
   const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &kept.lacks);
+  time.reset();
 
   const double scale = loss_scale();
   micro_step_.scale_gradients(scale);
@@ -112,6 +120,7 @@ StepReport Trainer::step() {
   report.metrics["train/tokens"] = double(state_.tokens);
   report.metrics["perf/step_seconds"] = seconds;
   report.metrics["perf/tokens_per_second"] = double(counts.tokens) / seconds;
+  report.metrics["perf/mfu"] = utilization(counts.tokens, seconds);
   report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
   for (const MicroBatch& micro : micros)
     report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
@@ -134,7 +143,7 @@ void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSigna
     FrozenSignals::Signals signals;
     for (size_t f = 0; f < frozen_.size(); ++f) {
       const size_t place = i * frozen_.size() + f;
-      const MemoryPhase phase("frozen_models");
+      const Phase phase("frozen_models");
       signals.merge(kept.lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : std::move(*kept.signals[place]));
     }
     host_step_.begin_micro_batch(micros[i], std::move(signals));
@@ -144,7 +153,7 @@ void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSigna
 
 /// The step's one exchange of sums and wishes.
 void Trainer::exchange(StepTotals& totals, double waited_at_start) {
-  const MemoryPhase phase("optimizer");
+  const Phase phase("optimizer");
   totals.add("norm/part", optimizer_.part_of_norm(experiment_.train.norm));
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
   totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
@@ -164,7 +173,7 @@ double Trainer::norm_of_gradients(const StepTotals& totals) const {
 /// Clips as torch's clip_grad_norm_, and steps; or drops the gradients of a step that is skipped.
 void Trainer::update(const StepReport& report, double lr, double norm, double scale) {
   if (!report.skipped.empty()) return optimizer_.drop_gradients();
-  const MemoryPhase phase("optimizer");
+  const Phase phase("optimizer");
   const double clip = experiment_.train.clip_norm;
   const double clipped = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
   optimizer_.step(lr, clipped / scale);
@@ -220,9 +229,25 @@ void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t
   metrics["weights/ess"] = square == 0 ? 0.0 : mean * mean / square;
 }
 
+/// All ranks come here after the same exchange, so they measure at the same time. [all ranks]
+double Trainer::utilization(int64_t tokens, double seconds) {
+  if (multiplication_rate_ == 0) {
+    const Phase phase("start");
+    multiplication_rate_ =
+        multiplication_rate(model_, experiment_.train.batch_size * experiment_.train.sequence_length);
+  }
+  return double(tokens) * work_ / (seconds * multiplication_rate_ * channels_.size());
+}
+
+std::vector<TokenSample> Trainer::sample() {
+  if (!samples_) return {};
+  const Phase phase("validation");
+  return samples_->take(state_.step, state_.pipeline);
+}
+
 std::map<std::string, double> Trainer::validate() {
   if (!validation_) return {};
-  const MemoryPhase phase("validation");
+  const Phase phase("validation");
   return validation_->run(state_.step, state_.pipeline);
 }
 

@@ -23,6 +23,7 @@
 #include "train/loss_scale.hpp"
 #include "train/micro_step.hpp"
 #include "train/pipeline_in_use.hpp"
+#include "train/samples.hpp"
 #include "train/validation.hpp"
 
 namespace wmtp {
@@ -57,6 +58,12 @@ struct TrainerData {
   int64_t validation_sequences = 0;         ///< how many of it are taken
 };
 
+/// What the models that a pipeline reads say of the data.
+struct FrozenOf {
+  std::vector<std::unique_ptr<FrozenSignals>> training;
+  std::vector<std::unique_ptr<FrozenSignals>> validation = {};
+};
+
 /// What saving has to do with a step. Both are called on every rank.
 struct SaveHooks {
   std::function<bool()> wanted;         ///< after this step; told to all ranks in the step's own exchange
@@ -65,9 +72,8 @@ struct SaveHooks {
 
 class Trainer {
  public:
-  /// `frozen`: the models that the pipeline reads.
   Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, PipelineInUse& pipeline,
-          std::vector<std::unique_ptr<FrozenSignals>> frozen, const TrainerData& data, Channels& channels);
+          FrozenOf frozen, const TrainerData& data, Channels& channels);
 
   int64_t num_steps() const { return num_steps_; }
   void set_num_steps(int64_t num_steps) { num_steps_ = num_steps; }
@@ -79,6 +85,9 @@ class Trainer {
   StepReport step();
   /// Metrics by name (train/validation.hpp); empty when there is no validation data. [all ranks, collective]
   std::map<std::string, double> validate();
+  /// Of the sequences that [log] samples asks for, on rank 0; nothing where there is no validation data, or the
+  /// pipeline weighs no tokens. [all ranks, collective]
+  std::vector<TokenSample> sample();
 
  private:
   /// What is kept of the frozen models' signals for a step's micro-batches: micro-batch by micro-batch, model by model.
@@ -100,6 +109,7 @@ class Trainer {
   void update(const StepReport& report, double lr, double norm, double scale);
   /// Of the gradients, until the optimizer takes them.
   double loss_scale() const { return state_.loss_scale ? state_.loss_scale->value() : 1.0; }
+  double utilization(int64_t tokens, double seconds);
   void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
                       StepReport& report) const;
 
@@ -116,8 +126,11 @@ class Trainer {
   SaveHooks save_;
   HostStep host_step_;
   MicroStep micro_step_;
-  double waited_after_ = 0;  ///< seconds in the last step's exchange
+  double waited_after_ = 0;         ///< seconds in the last step's exchange
+  double work_;                     ///< floating-point operations for each token
+  double multiplication_rate_ = 0;  ///< operations a second of this rank, once it is measured
   std::optional<Validation> validation_;
+  std::optional<Samples> samples_;
   MemoryWatch memory_watch_;
 };
 

@@ -34,6 +34,10 @@ class QueriesTest : public LogTest {
                          {"train/tokens", 1000.0 * static_cast<double>(step)}});
     }
     log.metrics(100, {{"valid/loss", loss}, {"train/grad_norm", 0.0 / 0.0}});
+    log.metrics(100, {{"time/head_1", 2.0}, {"time/head_2", 3.0}, {"time/forward", 5.0}, {"time/data", 10.0}});
+    log.samples(100, {{0, 0, 1, 7, "def", {}, {}, {}},
+                      {0, 1, 1, 8, " main", 1.0, 4.0, 3.0},
+                      {0, 2, 1, 9, "(", 0.0, 0.5, 0.75}});
     log.memory({{0, 100, "peak", "resident", mib << 20}, {1, 100, "peak", "resident", mib << 19}});
     if (status != ExitStatus::done) log.event(0, "error", "guard", 100, "ten spikes in a row");
     log.end(status);
@@ -57,7 +61,7 @@ TEST_F(QueriesTest, EveryFileIsAQuestionThatIsAnswered) {
     EXPECT_FALSE(ask(file.path().stem()).rows.empty()) << file.path();
     ++files;
   }
-  EXPECT_EQ(files, 8);
+  EXPECT_EQ(files, 10);
 }
 
 TEST_F(QueriesTest, TheQuestionsOfTheSchemaPageAreAnswered) {
@@ -107,12 +111,26 @@ TEST_F(QueriesTest, SlowestStepsStandAgainstTheMean) {
   EXPECT_NEAR(slow.rows[0][2].get<double>(), 5.0 / 1.04, 1e-9);
 }
 
+TEST_F(QueriesTest, WhereTimeGoesTakesTheHeadsTogether) {
+  const Table time = ask("where_time_goes");
+  ASSERT_EQ(time.rows.size(), 3u);
+  EXPECT_EQ(time.rows[0], (std::vector<nlohmann::json>{"data", 10.0, 0.5}));
+  EXPECT_EQ(time.rows[1][1], 5.0);
+  EXPECT_EQ(time.rows[2][1], 5.0);
+}
+
+TEST_F(QueriesTest, TokensLeftOutAreThoseOfTheLeastWeight) {
+  const Table tokens = ask("tokens_left_out");
+  ASSERT_EQ(tokens.rows.size(), 2u) << "the first token is nobody's target";
+  EXPECT_EQ(tokens.rows[0], (std::vector<nlohmann::json>{0, 2, "(", 0.0, 0.5, 0.75, -0.25}));
+}
+
 TEST_F(QueriesTest, NotFiniteFindsTheNaN) { EXPECT_EQ(ask("not_finite").rows[0][2], "nan"); }
 
 TEST_F(QueriesTest, LatestHoldsTheLastPointOfEachMetric) {
   EXPECT_EQ(text("SELECT value FROM v_latest WHERE run_id = 2 AND name = 'valid/loss'"), "1.0");
   EXPECT_EQ(integer("SELECT step FROM v_latest WHERE run_id = 2 AND name = 'train/loss'"), 100);
-  EXPECT_EQ(integer("SELECT count(*) FROM v_latest WHERE run_id = 2"), 8);
+  EXPECT_EQ(integer("SELECT count(*) FROM v_latest WHERE run_id = 2"), 12);
 }
 
 TEST_F(QueriesTest, ViewsOfOneRunReadNoWholeTable) {
@@ -132,7 +150,7 @@ TEST_F(QueriesTest, ViewsOfOneRunReadNoWholeTable) {
 
 TEST_F(QueriesTest, DeletingARunTakesItsRowsAlong) {
   execute("DELETE FROM runs WHERE id = 1");
-  for (const char* table : {"metrics", "run_params", "run_plugins", "memory"}) {
+  for (const char* table : {"metrics", "run_params", "run_plugins", "memory", "samples"}) {
     EXPECT_EQ(integer(std::string("SELECT count(*) FROM ") + table + " WHERE run_id = 1"), 0) << table;
   }
 }

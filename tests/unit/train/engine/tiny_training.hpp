@@ -120,17 +120,22 @@ class TinyTraining {
     request.heads = model_->num_heads();
     source_ = window_batches(*windows_, WindowOrder(experiment_.seed, windows_->count(), "sequential"),
                              train.batch_size, train.sequence_length, request);
-    std::vector<std::unique_ptr<FrozenSignals>> frozen;
-    if (!pipeline_.reference.empty())
-      frozen.push_back(std::make_unique<FrozenSignals>(
+    FrozenOf frozen;
+    const auto reference = [&](FrozenSignals::Stores stores) {
+      return std::make_unique<FrozenSignals>(
           "reference", pipeline_.reference,
           [this, &channels, told = parts.told_of_build] {
             told();
-            return std::make_unique<FrozenModel>(
+            return std::make_shared<FrozenModel>(
                 tiny_model(experiment_, Heads::first, nullptr, experiment_.seed + 1, channels),
                 chunk_tokens(experiment_.model.vocab_size));
           },
-          parts.stores ? parts.stores() : FrozenSignals::Stores{}));
+          std::move(stores));
+    };
+    if (!pipeline_.reference.empty()) {
+      frozen.training.push_back(reference(parts.stores ? parts.stores() : FrozenSignals::Stores{}));
+      frozen.validation.push_back(reference({}));
+    }
     const BatchSource* training = parts.training ? parts.training : source_.get();
     trainer_ = std::make_unique<Trainer>(
         experiment_, train.steps, *model_, pipeline_, std::move(frozen),

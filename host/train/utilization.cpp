@@ -1,0 +1,68 @@
+#include "train/utilization.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace wmtp {
+namespace {
+
+constexpr double most_operations = 2e9;  // of one multiplication: 20 ms at 100 GFLOP/s
+constexpr std::chrono::milliseconds measured_for{40};
+constexpr int at_least = 3;
+
+struct Matrices {
+  double elements = 0, trained = 0;
+};
+
+Matrices matrices_of(const ShardUnit& unit) {
+  Matrices all;
+  for (const auto& group : unit.groups())
+    for (const Placed& placed : group->parameters())
+      if (placed.spec.shape.size() == 2 && placed.spec.shape[0] > 1) {
+        all.elements += double(placed.count);
+        if (group->trains()) all.trained += double(placed.count);
+      }
+  return all;
+}
+
+}  // namespace
+
+double operations_per_token(const ShardedModel& model, int64_t lowest_block, int64_t positions) {
+  double operations = 0;
+  const auto add = [&](const Matrices& matrices, bool differentiated, double uses) {
+    operations += uses * ((differentiated ? 4 : 2) * matrices.elements + 2 * matrices.trained);
+  };
+  const auto add_attention = [&](bool differentiated) {
+    operations += (differentiated ? 12.0 : 4.0) * double(model.config().dim * positions);
+  };
+  for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) {
+    add(matrices_of(model.unit(trunk_block_name(i))), i >= lowest_block, 1);
+    add_attention(i >= lowest_block);
+  }
+  for (int64_t k = 1; k <= model.num_heads(); ++k) {
+    add(matrices_of(model.unit(head_block_name(model.config(), k))), true, 1);
+    add_attention(true);
+  }
+  if (model.num_heads() > 0) add(matrices_of(model.unit("output")), true, double(model.num_heads()));
+  if (!model.value_heads().empty()) add(matrices_of(model.unit("value_heads")), true, 1);
+  if (const ShardUnit* adapter = model.adapter_unit()) add(matrices_of(*adapter), true, 1);
+  return operations;
+}
+
+double multiplication_rate(const ShardedModel& model, int64_t rows) {
+  const int64_t in = model.config().dim, out = model.config().ffn_dim;
+  const double per_row = 2.0 * double(in) * double(out);
+  rows = std::clamp<int64_t>(int64_t(most_operations / per_row), 1, rows);
+  const at::Tensor x = at::ones({rows, in}, model.compute()), weight = at::ones({out, in}, model.compute());
+  double best = 0;
+  const auto end = std::chrono::steady_clock::now() + measured_for;
+  for (int i = 0; i < at_least || std::chrono::steady_clock::now() < end; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    at::mm(x, weight.t()).select(0, 0).select(0, 0).item<float>();  // reading a value waits for the device
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, double(rows) * per_row / seconds);
+  }
+  return best;
+}
+
+}  // namespace wmtp
