@@ -1,6 +1,7 @@
 // `data prepare`: what an experiment reads, made before the first run wants it; or records, out of published data or of
-// our own making, as a file.
+// our own making, as a file. `data inspect`: what a file holds.
 #include <algorithm>
+#include <iostream>
 #include <memory>
 
 #include "base/error.hpp"
@@ -9,8 +10,10 @@
 #include "cli/command.hpp"
 #include "data/arithmetic.hpp"
 #include "data/import_records.hpp"
+#include "data/inspect.hpp"
 #include "experiment/load.hpp"
 #include "plugin/catalog.hpp"
+#include "report/table.hpp"
 #include "run/job.hpp"
 
 namespace wmtp {
@@ -108,11 +111,65 @@ void add_arithmetic_options(CLI::App& prepare, Options& options) {
   add(prepare.add_flag("--steps,!--no-steps", made.steps, "whether answers show the result of each operation"));
 }
 
+struct InspectOptions {
+  std::string file, kind, dtype = "uint16";
+  bool json = false;
+};
+
+/// By the file's name where nothing is said.
+std::string kind_of(const InspectOptions& options) {
+  const fs::path file = options.file;
+  if (!options.kind.empty()) return options.kind;
+  if (file.extension() == ".bin") return "tokens";
+  return file.extension() == ".jsonl" ? "records" : "text";
+}
+
+int inspect(const InspectOptions& options) {
+  if (fs::is_directory(options.file))
+    throw Error(ExitStatus::data, options.file + ": it is a folder, wanted a file");
+  const std::string kind = kind_of(options);
+  const std::vector<Finding> found = kind == "tokens"    ? inspect_tokens(options.file, options.dtype)
+                                     : kind == "records" ? inspect_records(options.file)
+                                                         : inspect_text(options.file);
+  Table table{{"kind"}, {{kind}}, false};
+  for (const auto& [name, value] : found) {
+    table.columns.push_back(name);
+    table.rows[0].push_back(std::visit([](const auto& held) { return nlohmann::json(held); }, value));
+  }
+  if (options.json) {
+    print_table(std::cout, table, TableFormat::json);
+    return 0;
+  }
+  Table lines{{"what", "found"}, {}, false};
+  for (size_t i = 0; i < table.columns.size(); ++i) lines.rows.push_back({table.columns[i], table.rows[0][i]});
+  print_table(std::cout, lines, TableFormat::text);
+  return 0;
+}
+
+void add_inspect(CommandLine& line) {
+  const auto options = std::make_shared<InspectOptions>();
+  auto& app = line.add("data inspect",
+                       "tell what a data file holds: token ids (.bin), records (.jsonl) or text\n\n"
+                       "examples:\n  wmtp-host data inspect corpus.bin --dtype uint16\n"
+                       "  wmtp-host data inspect answers.jsonl --json\n",
+                       [options](const GlobalOptions&) { return inspect(*options); });
+  app.add_option("FILE", options->file, "the file")->required();
+  app.add_option("--kind", options->kind, "tokens, records or text; by the file's name when not given")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"tokens", "records", "text"}));
+  app.add_option("--dtype", options->dtype, "of token ids")
+      ->type_name("DTYPE")
+      ->check(CLI::IsMember({"uint16", "uint32"}))
+      ->capture_default_str();
+  app.add_flag("--json", options->json, "as JSON");
+}
+
 }  // namespace
 
 void add_data(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  line.add_group("data", "prepare data");
+  line.add_group("data", "prepare data, and look at it");
+  add_inspect(line);
   auto& prepare = line.add("data prepare", prepare_help, [options](const GlobalOptions& globals) {
     check_use(*options);
     return options->from.empty() ? prepare_experiment(*options, globals) : prepare_records(*options);
