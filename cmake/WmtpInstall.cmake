@@ -1,5 +1,6 @@
 # Installation: PREFIX/bin/wmtp-host, PREFIX/lib (our libraries, plugins, the CMake package), PREFIX/include/wmtp, the
-# template and the experiments under PREFIX/share/wmtp. Our libraries find each other by $ORIGIN: PREFIX can be moved.
+# experiments under PREFIX/share/wmtp. Our libraries find each other by $ORIGIN: PREFIX can be moved. The build folder is
+# such a prefix too: find_package(wmtp) finds it there.
 include(CMakePackageConfigHelpers)
 
 foreach(target wmtp_core wmtp_engine wmtp_cuda)
@@ -19,11 +20,13 @@ endif()
 
 install(TARGETS wmtp_sdk EXPORT wmtpTargets LIBRARY DESTINATION lib)
 install(DIRECTORY sdk/include/wmtp DESTINATION include)
-install(DIRECTORY sdk/template DESTINATION share/wmtp)
 install(EXPORT wmtpTargets NAMESPACE wmtp:: DESTINATION lib/cmake/wmtp)
-configure_package_config_file(cmake/wmtpConfig.cmake.in ${PROJECT_BINARY_DIR}/wmtpConfig.cmake
+set(package ${PROJECT_BINARY_DIR}/lib/cmake/wmtp)
+set(package_files cmake/FindLibTorch.cmake cmake/WmtpPlugin.cmake cmake/plugin.map)
+configure_package_config_file(cmake/wmtpConfig.cmake.in ${package}/wmtpConfig.cmake
   INSTALL_DESTINATION lib/cmake/wmtp)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/wmtpConfigVersion.cmake
+write_basic_package_version_file(${package}/wmtpConfigVersion.cmake
   VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/wmtpConfig.cmake ${PROJECT_BINARY_DIR}/wmtpConfigVersion.cmake
-  cmake/FindLibTorch.cmake cmake/WmtpPlugin.cmake cmake/plugin.map DESTINATION lib/cmake/wmtp)
+install(FILES ${package}/wmtpConfig.cmake ${package}/wmtpConfigVersion.cmake ${package_files} DESTINATION lib/cmake/wmtp)
+file(COPY ${package_files} DESTINATION ${package})
+export(EXPORT wmtpTargets NAMESPACE wmtp:: FILE ${package}/wmtpTargets.cmake)

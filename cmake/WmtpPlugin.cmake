@@ -4,6 +4,9 @@
 # build, installed to the same place, that links the sdk and exports its entry alone. Target: pipeline_x or adapter_x.
 # FOLDER: another place than lib/wmtp/plugins; such a plugin is not installed.
 # With WMTP_STATIC_PLUGINS, in this tree only, it is linked into the engine instead.
+#
+# wmtp_add_plugin_test(x KIND pipeline|adapter), after find_package(wmtp): a test that holds the plugin to what
+# `wmtp-host plugins check` asks for.
 set(_wmtp_version_script ${CMAKE_CURRENT_LIST_DIR}/plugin.map)
 
 function(wmtp_add_plugin)
@@ -28,6 +31,11 @@ function(wmtp_add_plugin)
   target_link_libraries(${target} PRIVATE wmtp::sdk $<TARGET_NAME_IF_EXISTS:wmtp_warnings>)
   set_target_properties(${target} PROPERTIES
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+endfunction()
+
+function(wmtp_add_plugin_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND" "")
+  add_test(NAME ${name} COMMAND ${WMTP_HOST} plugins check $<TARGET_FILE:${arg_KIND}_${name}>)
 endfunction()
 
 function(_wmtp_place_plugin target name kinds folder)

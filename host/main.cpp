@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     wmtp::add_runs(line);
     wmtp::add_sql(line);
     wmtp::add_plugins(line);
+    wmtp::add_plugin_author(line);
     wmtp::add_checkpoint(line);
     wmtp::add_exchange(line);
     wmtp::add_data(line);

@@ -66,9 +66,10 @@ void add_run(CommandLine& line);         // run FILE
 void add_runs(CommandLine& line);        // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE
 void add_sql(CommandLine& line);         // sql "SELECT …"
 void add_plugins(CommandLine& line);     // plugins list, plugins inspect NAME
+void add_plugin_author(CommandLine& line);  // plugins new NAME, plugins check FILE: after add_plugins
 void add_checkpoint(CommandLine& line);  // checkpoint list RUN, checkpoint verify PATH
 void add_exchange(CommandLine& line);    // checkpoint export RUN, checkpoint import DIR: after add_checkpoint
-void add_data(CommandLine& line);        // data prepare EXPERIMENT, data prepare FILE --from …
+void add_data(CommandLine& line);        // data prepare EXPERIMENT, data prepare FILE --from …, data inspect FILE
 void add_plan(CommandLine& line);        // plan FILE
 void add_completion(CommandLine& line);  // completion bash, zsh, fish
 void add_doctor(CommandLine& line);      // doctor

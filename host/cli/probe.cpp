@@ -1,5 +1,6 @@
-// `__probe FILE`, `__check SETTINGS` and `__layout QUESTIONS`: the child process in which the plugin store reads a
-// library's description, makes a plugin with its options, and asks for the parameters of models. Not for people.
+// `__probe FILE`, `__check SETTINGS`, `__layout QUESTIONS` and `__try QUESTION`: the child process in which the plugin
+// store reads a library's description, makes a plugin with its options, asks for the parameters of models, and tries a
+// plugin out. Not for people.
 #include "plugin/probe.hpp"
 
 #include <memory>
@@ -20,6 +21,9 @@ void add_probe(CommandLine& line) {
   auto& layout = line.add_hidden(
       "__layout", [question](const GlobalOptions&) { return probe_child_main(*question, layouts_with_engine); });
   layout.add_option("QUESTIONS", *question)->required();
+  auto& trial = line.add_hidden(
+      "__try", [question](const GlobalOptions&) { return probe_child_main(*question, try_with_engine); });
+  trial.add_option("QUESTION", *question)->required();
 }
 
 }  // namespace wmtp

@@ -112,6 +112,9 @@ std::unique_ptr<Weighting> create_weighting(const PluginSetting& plugin, const P
 std::unique_ptr<Weighting> create_weighting(const PluginDescription& description, const OptionValues& options) {
   return create<Weighting>(description, options, "weighting");
 }
+std::unique_ptr<Wrapper> create_wrapper(const PluginDescription& description, const OptionValues& options) {
+  return create<Wrapper>(description, options, "wrapper");
+}
 std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options) {
   return create<Objective>(description, options, "objective");
 }

@@ -24,6 +24,7 @@ const PluginEntry& load_plugin(const PluginDescription& description);
 /// With `inner`, a weighting, the plugin is a wrapper and is laid over it; the result owns both.
 std::unique_ptr<Weighting> create_weighting(const PluginSetting& plugin, const PluginSetting* inner);
 std::unique_ptr<Weighting> create_weighting(const PluginDescription& description, const OptionValues& options);
+std::unique_ptr<Wrapper> create_wrapper(const PluginDescription& description, const OptionValues& options);
 std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options);
 std::unique_ptr<Adapter> create_adapter(const PluginDescription& description, const OptionValues& options);
 

@@ -46,21 +46,28 @@ std::string last_line(const std::string& text) {
   throw Error(ExitStatus::plugin, file + ": " + reason + (said.empty() ? "" : "; its last message: " + said));
 }
 
+/// How a child that was lost is told of.
+struct Errand {
+  const char *took_too_long, *when;
+};
+constexpr Errand describing{"loading and describing it took longer than {:g} s and was stopped; look at its static "
+                            "objects and its constructor",
+                            "when it was loaded and described"};
+constexpr Errand trying{"the trial took longer than {:g} s and was stopped", "in the trial"};
+
 /// Steps 3 to 5: what the child says when it is asked about `file`, as JSON.
-nlohmann::json ask_child(const std::string& file, const std::vector<std::string>& question) {
+nlohmann::json ask_child(const std::string& file, const std::vector<std::string>& question,
+                         const Errand& errand = describing) {
   const ProbeProgram& probe = probe_program();
   const ChildResult child = run_child(probe.program, question, probe.limit);
   if (child.timed_out) {
-    refuse(file,
-           fmt::format("loading and describing it took longer than {:g} s and was stopped; look at its static "
-                       "objects and its constructor",
-                       std::chrono::duration<double>(probe.limit).count()),
+    refuse(file, fmt::format(fmt::runtime(errand.took_too_long), std::chrono::duration<double>(probe.limit).count()),
            child);
   }
   if (child.signal != 0) {
     refuse(file,
            "its code ended the probe by signal " + std::to_string(child.signal) + " (" + strsignal(child.signal) +
-               ") when it was loaded and described",
+               ") " + errand.when,
            child);
   }
   const auto json = nlohmann::json::parse(child.output, nullptr, /*allow_exceptions=*/false);
@@ -133,6 +140,14 @@ std::string ask_layouts(const PluginSetting& adapter, const std::string& questio
   const nlohmann::json answer = ask_child(where, {"__layout", questions});
   cache.keep_answer(stamp, questions, answer);
   return answer.dump();
+}
+
+std::string try_in_child(const std::string& trial, const PluginSetting& plugin) {
+  const nlohmann::json question{{"trial", trial}, {"plugin", to_json(plugin)}};
+  const auto answer =
+      ask_child(plugin.description.name,
+                {"__try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, trying);
+  return answer.at("told");
 }
 
 std::vector<PluginDescription> probe_built_in() {

@@ -6,7 +6,8 @@
 // child   4. loads the engine, which refuses an entry of another fingerprint, with both, before any plugin code runs
 //         5. opens the library, creates one instance, asks for its options and needs, prints JSON
 // An experiment's own options are asked about in the same way: `wmtp-host __check SETTINGS` makes the plugin with them,
-// a wrapper over its inner one; and so is what an adapter puts beside a model: `wmtp-host __layout QUESTIONS`. A child
+// a wrapper over its inner one; so is what an adapter puts beside a model: `wmtp-host __layout QUESTIONS`; and so it
+// is tried out: `wmtp-host __try QUESTION`. A child
 // that dies or exceeds the limit is a refused plugin: the reason names the signal or the limit.
 #pragma once
 
@@ -30,6 +31,10 @@ PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inne
 /// The engine's answer (JSON) to `questions` about the parameters of models, in which `adapter` stands; cached. Throws
 /// Error(plugin) when the adapter fails.
 std::string ask_layouts(const PluginSetting& adapter, const std::string& questions);
+
+/// What the engine tells after one trial (trial/try_plugin.hpp) of a plugin; not cached. Throws Error(plugin) with what
+/// is wrong.
+std::string try_in_child(const std::string& trial, const PluginSetting& plugin);
 
 /// The plugins that are linked into the engine (the static build); empty in every other build. Not cached.
 std::vector<PluginDescription> probe_built_in();

@@ -23,6 +23,9 @@ int wmtp_engine_about(const char* nothing, std::string* json_or_error);
 /// The same for the layouts of models.
 int wmtp_engine_layouts(const char* questions, std::string* json_or_error);
 
+/// The same for a trial of a plugin.
+int wmtp_engine_try(const char* question, std::string* json_or_error);
+
 /// 0 and the text, or an exit code and the reason as plain text.
 int wmtp_engine_generate(const wmtp::GenerateRequest* request, wmtp::Generated* result, std::string* error);
 /// The same for many prompts.

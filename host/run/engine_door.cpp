@@ -107,6 +107,10 @@ std::string layouts_with_engine(const std::string& questions) {
   return ask_engine<decltype(wmtp_engine_layouts)>("wmtp_engine_layouts", questions);
 }
 
+std::string try_with_engine(const std::string& question) {
+  return ask_engine<decltype(wmtp_engine_try)>("wmtp_engine_try", question);
+}
+
 Generated generate_with_engine(const GenerateRequest& request) {
   Generated result;
   std::string error;

@@ -15,6 +15,7 @@
 #include "run/generate.hpp"
 #include "run/run_experiment.hpp"
 #include "train/signals.hpp"
+#include "trial/try_plugin.hpp"
 
 namespace wmtp {
 namespace {
@@ -104,6 +105,10 @@ extern "C" int wmtp_engine_about(const char*, std::string* json_or_error) {
 
 extern "C" int wmtp_engine_layouts(const char* questions, std::string* json_or_error) {
   return wmtp::answer([&] { return wmtp::describe_layouts(questions); }, json_or_error);
+}
+
+extern "C" int wmtp_engine_try(const char* question, std::string* json_or_error) {
+  return wmtp::answer([&] { return wmtp::try_plugin(question); }, json_or_error);
 }
 
 extern "C" int wmtp_engine_answer(const wmtp::AnswerRequest* request, std::string* error) {

@@ -52,5 +52,7 @@ std::string describe_with_engine(const std::string& plugin_file);
 std::string check_with_engine(const std::string& settings);
 /// Its way to the layouts of models, with their adapters. Throws Error(plugin).
 std::string layouts_with_engine(const std::string& questions);
+/// Its way to a trial of a plugin. Throws Error(plugin).
+std::string try_with_engine(const std::string& question);
 
 }  // namespace wmtp

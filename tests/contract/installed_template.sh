@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs into a temporary prefix, moves the prefix, builds the template against it by find_package(wmtp), asks the
-# moved program for the new plugin, and sees it change a run. Usage: installed_template.sh BUILD_FOLDER [CMAKE]
+# Installs into a temporary prefix, moves the prefix, lets the moved program make a plugin, builds and tests it as
+# it is, asks the program for the new plugin, and sees it change a run. Usage: installed_template.sh BUILD_FOLDER [CMAKE]
 set -eu
 build=$1
 cmake=${2:-cmake}
@@ -12,9 +12,10 @@ export XDG_CACHE_HOME="$folder/cache"
 mv "$folder/first" "$folder/moved"
 prefix=$folder/moved
 
-cp -r "$prefix/share/wmtp/template" "$folder/mine"
-"$cmake" -S "$folder/mine" -B "$folder/mine/build" -DCMAKE_PREFIX_PATH="$prefix"
+"$prefix/bin/wmtp-host" plugins new ramp --kind pipeline -o "$folder/mine" --quiet
+"$cmake" -S "$folder/mine" -B "$folder/mine/build"
 "$cmake" --build "$folder/mine/build"
+"$(dirname "$(command -v "$cmake")")/ctest" --test-dir "$folder/mine/build" --output-on-failure
 test -f "$folder/mine/build/lib/wmtp/plugins/pipelines/ramp.so"
 
 "$prefix/bin/wmtp-host" plugins inspect ramp --plugin-dir "$folder/mine/build/lib/wmtp/plugins" | tee "$folder/said"

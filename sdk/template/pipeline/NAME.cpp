@@ -1,9 +1,10 @@
-// ramp: w = min(loss / width, 1): a token whose loss has fallen below `width` nats counts less, the nearer to zero the
-// less. An example to change; the shipped weightings under plugins/ follow published formulas.
+// @NAME@: w = min(loss / width, 1): a token whose loss has fallen below `width` nats counts less, the nearer to zero the
+// less. An example to change.
 #include <wmtp/plugin.hpp>
 
-class Ramp : public wmtp::Weighting {
+class @CLASS@ : public wmtp::Weighting {
  public:
+  // Each key of the [pipeline] table once: name, variable (its value is the default), help, range.
   void options(wmtp::Options& o) override {
     o.number("width", width_, "loss from which on a token counts fully", 0.01, 100);
   }
@@ -20,4 +21,4 @@ class Ramp : public wmtp::Weighting {
   double width_ = 5;
 };
 
-WMTP_PIPELINE(Ramp, "ramp", "1.0", "tokens that are nearly known count less")
+WMTP_PIPELINE(@CLASS@, "@NAME@", "1.0", "tokens that are nearly known count less")

@@ -1,0 +1,77 @@
+// What `plugins check` holds a plugin to: every shipped one passes, and each promise that is broken is told by the
+// trial that is about it.
+#include "trial/trials.hpp"
+
+#include <gmock/gmock.h>
+
+#include "experiment/plugin_options.hpp"
+#include "plugin_files.hpp"
+#include "trial/try_plugin.hpp"
+
+namespace wmtp {
+namespace {
+
+std::string question(const std::string& trial, const PluginDescription& plugin, OptionValues options) {
+  return nlohmann::json{{"trial", trial}, {"plugin", to_json(PluginSetting{plugin, std::move(options)})}}.dump();
+}
+
+/// Names of the trials that a plugin fails.
+std::vector<std::string> failed(const PluginDescription& plugin, const OptionValues& options) {
+  std::vector<std::string> names;
+  for (const Trial& trial : trials_of(plugin.role)) {
+    try {
+      try_plugin(question(trial.name, plugin, options));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::plugin) << error.what();
+      names.push_back(trial.name);
+    }
+  }
+  return names;
+}
+
+std::vector<std::pair<std::string, std::string>> every_shipped_plugin() {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const char* kind : {"pipeline", "adapter"})
+    for (const std::string& name : test::shipped(kind)) all.emplace_back(kind, name);
+  return all;
+}
+
+class EveryShippedPlugin : public testing::TestWithParam<std::pair<std::string, std::string>> {};
+
+TEST_P(EveryShippedPlugin, PassesEveryTrial) {
+  const PluginDescription plugin = test::described(GetParam().first, GetParam().second);
+  OptionValues options = defaults_of(plugin);
+  if (plugin.name == "formula") options["weight"] = std::string("(1 - exp(-ce))^2");
+  EXPECT_THAT(failed(plugin, options), testing::IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Trials, EveryShippedPlugin, testing::ValuesIn(every_shipped_plugin()),
+                         [](const auto& info) { return info.param.first + "_" + info.param.second; });
+
+/// The promise that is broken, and the trials that tell it.
+class BrokenPromise : public testing::TestWithParam<std::pair<std::string, std::vector<std::string>>> {};
+
+TEST_P(BrokenPromise, IsTold) {
+  const PluginDescription plugin = test::described("pipeline", "breaks_promises");
+  EXPECT_THAT(failed(plugin, {{"promise", GetParam().first}}), testing::ElementsAreArray(GetParam().second));
+}
+
+INSTANTIATE_TEST_SUITE_P(Trials, BrokenPromise,
+                         testing::Values(std::pair{"no_targets", std::vector<std::string>{"no_targets"}},
+                                         std::pair{"extremes", std::vector<std::string>{"extremes"}},
+                                         // What goes on counting in the process differs after a break, too.
+                                         std::pair{"again", std::vector<std::string>{"again", "resumes"}},
+                                         std::pair{"resumes", std::vector<std::string>{"resumes"}}),
+                         [](const auto& info) { return info.param.first; });
+
+TEST(Trials, OfAPluginThatKeepsItsPromisesArePassed) {
+  EXPECT_THAT(failed(test::described("pipeline", "breaks_promises"), {{"promise", std::string("none")}}),
+              testing::IsEmpty());
+}
+
+TEST(Trials, TellWeightsThatAnAdapterForgets) {
+  EXPECT_THAT(failed(test::described("adapter", "unmerged"), {}), testing::ElementsAre("merged"));
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,30 @@
+"""docs/first_plugin.md, followed as it is written: every block of shell, in order, in one shell."""
+import os
+import re
+import subprocess
+
+from paths import BUILD, ROOT
+
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_guide_for_a_first_plugin_works_as_it_is_written(program, tmp_path):
+    blocks = BLOCK.findall((ROOT / "docs/first_plugin.md").read_text())
+    assert len(blocks) == 5
+    shell = subprocess.run(["bash", "-euo", "pipefail"], input="".join(blocks), cwd=tmp_path, text=True,
+                           capture_output=True, timeout=500,
+                           env={**os.environ, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}", "NO_COLOR": "1"})
+    assert shell.returncode == 0, shell.stdout[-3000:] + shell.stderr[-3000:]
+    assert "reference.loss" in shell.stdout, "inspect shows what the new formula reads"
+    assert re.search(r"margin\s+finished", shell.stdout), shell.stdout[-3000:]
+
+
+def test_a_new_adapter_builds_and_passes_its_own_test(program, tmp_path):
+    commands = f"""
+{BUILD / 'bin/wmtp-host'} plugins new gates --kind adapter
+cmake -S gates -B gates/build && cmake --build gates/build
+ctest --test-dir gates/build --output-on-failure
+"""
+    shell = subprocess.run(["bash", "-euo", "pipefail"], input=commands, cwd=tmp_path, text=True, capture_output=True,
+                           timeout=300)
+    assert shell.returncode == 0, shell.stdout[-3000:] + shell.stderr[-3000:]

@@ -1,0 +1,65 @@
+"""`plugins new` and `plugins check`, as an author types them. What a new folder holds is built and tested by
+contract/installed_template.sh."""
+import json
+
+import pytest
+from paths import BUILD, TEST_PLUGINS
+
+SHIPPED = BUILD / "lib/wmtp/plugins"
+BREAKS_PROMISES = TEST_PLUGINS / "pipelines/breaks_promises.so"
+
+
+def checks(place, file, *more, wanted=0):
+    ended = place.host("plugins", "check", file, *more, "--json", wanted=wanted, timeout=120)
+    return {row["check"]: row for row in json.loads(ended.out)}
+
+
+def failed(found):
+    return [name for name, check in found.items() if check["result"] != "passed"]
+
+
+@pytest.mark.parametrize("kind, name", [("pipeline", "rho1"), ("adapter", "lora")])
+def test_a_shipped_plugin_passes_every_check(place, kind, name):
+    found = checks(place, SHIPPED / f"{kind}s" / f"{name}.so")
+    assert {"entry", "schema", "trains", "again", "speed"} <= set(found)
+    assert not failed(found), found
+
+
+def test_a_check_takes_the_options_of_an_experiment(place):
+    assert not failed(checks(place, BREAKS_PROMISES))
+    mine = place.write(pipeline={"plugin": "breaks_promises", "promise": "resumes"})
+    found = checks(place, BREAKS_PROMISES, "--experiment", mine, wanted=3)
+    assert failed(found) == ["resumes"]
+    assert "Step::state" in found["resumes"]["found"]
+
+
+def test_a_plugin_that_crashes_fails_its_checks_one_by_one(place):
+    mine = place.write(pipeline={"plugin": "breaks_promises", "promise": "no_crash"})
+    found = checks(place, BREAKS_PROMISES, "--experiment", mine, wanted=3)
+    assert "signal 11" in found["trains"]["found"]
+    assert "signal 11" in found["speed"]["found"], "the checks behind the first one are held too"
+
+
+def test_a_library_that_is_no_plugin_is_refused(place):
+    (place.folder / "words.so").write_text("only words\n")
+    place.refuse_command(3, r"words\.so", command=["plugins", "check", "words.so"])
+
+
+def test_a_new_plugin_is_a_folder_named_after_it(place):
+    ended = place.host("plugins", "new", "soft_focal", "--kind", "pipeline")
+    assert sorted(ended.out.split()) == [f"soft_focal/{name}" for name in ("CMakeLists.txt", "README.md", "soft_focal.cpp")]
+    source = (place.folder / "soft_focal/soft_focal.cpp").read_text()
+    assert "class SoftFocal" in source and "@" not in source
+    assert "cmake -S . -B build" in ended.err
+
+
+def test_a_new_plugin_never_writes_over_what_is_there(place):
+    (place.folder / "mine").mkdir()
+    place.refuse_command(2, "it is there already", command=["plugins", "new", "mine", "--kind", "adapter"])
+    assert not list((place.folder / "mine").iterdir())
+
+
+@pytest.mark.parametrize("name", ["Rho", "1x", "a-b", "../x"])
+def test_a_new_plugin_has_a_plugins_name(place, name):
+    place.refuse_command(2, "no plugin's name", command=["plugins", "new", name, "--kind", "pipeline"])
+    assert not [path for path in place.folder.iterdir() if path.is_dir()]

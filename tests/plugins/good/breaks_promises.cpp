@@ -1,0 +1,33 @@
+// breaks_promises: weights that are in order, until one promise of the sdk is broken: the one that the option names.
+#include <csignal>
+#include <wmtp/plugin.hpp>
+
+namespace {
+
+int64_t calls_of_all = 0;
+
+class BreaksPromises : public wmtp::Weighting {
+ public:
+  void options(wmtp::Options& o) override {
+    o.text("promise", promise_, "the one that is broken",
+           {"none", "no_targets", "extremes", "again", "resumes", "no_crash"});
+  }
+  wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {{"policy", "loss"}}}; }
+
+  wmtp::Weights weigh(wmtp::Step& step) override {
+    const wmtp::Tensor loss = step.get({"policy", "loss"}), valid = step.valid();
+    if (promise_ == "no_crash") std::raise(SIGSEGV);
+    if (promise_ == "no_targets") return wmtp::Weights::by_source(valid / valid.sum());
+    if (promise_ == "extremes") return wmtp::Weights::by_source(at::where(valid, loss / loss, 0.0));
+    const int64_t calls = promise_ == "again" ? ++calls_of_all : promise_ == "resumes" ? ++calls_ : 1;
+    return wmtp::Weights::by_source(valid.to(at::kFloat) * double(calls));
+  }
+
+ private:
+  std::string promise_ = "none";
+  int64_t calls_ = 0;
+};
+
+}  // namespace
+
+WMTP_PIPELINE(BreaksPromises, "breaks_promises", "1.0", "breaks one promise when it is told to")
