@@ -173,6 +173,7 @@ struct GuardConfig {
 struct LogConfig {
   int64_t every_steps = 1;
   std::string database = "runs/wmtp.db";  ///< relative to the working directory
+  std::string tensorboard;                ///< folder for event files, likewise; "" for none
   bool operator==(const LogConfig&) const = default;
 };
 

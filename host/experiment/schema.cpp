@@ -152,7 +152,10 @@ SchemaTable log_table() {
   SchemaTable table{"log",
               "The run log.",
               {key("every_steps", AT(log.every_steps), "steps between logged ones").range(1, 1e12),
-               key("database", AT(log.database), "file of the log, relative to the working directory").not_empty()}};
+               key("database", AT(log.database), "file of the log, relative to the working directory").not_empty(),
+               key("tensorboard", AT(log.tensorboard),
+                   "a folder where each run leaves a folder of TensorBoard's event files while it trains; relative to the "
+                   "working directory")}};
   table.in_identity = false;
   return table;
 }

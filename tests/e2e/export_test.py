@@ -186,3 +186,35 @@ def test_what_is_there_already_is_refused(logged):
     assert not list(logged.folder.glob("*.tmp-*"))
     assert "needs -o PATH" in logged.host("export", "first", "--to", "mlflow", wanted=2).err
     assert "first" in logged.host("export", "frist", "--to", "csv", wanted=2).err
+
+
+def test_training_writes_tensorboards_events_as_it_goes(place):
+    place.run(train__steps=8, log__tensorboard="board", checkpoint__every_steps=4)
+    reader = events_in(place.folder / "board/1-trial")
+    assert_scalars(reader, points(place, 1))
+    told = place.log.query("SELECT step, time_ns FROM metrics WHERE name = 'train/loss'")
+    times = {event.step: event.wall_time for event in reader.Scalars("train/loss")}
+    assert all(abs(times[row["step"]] - row["time_ns"] / 1e9) < 1e-5 for row in told)
+
+
+def test_a_resumed_run_has_a_file_of_its_own(place):
+    import signal
+    running = place.start(train__steps=200_000, data={"kind": "random"}, log__tensorboard="board")
+    running.wait_for_step(3)
+    assert events_in(place.folder / "board/1-trial").Scalars("train/loss"), "nothing while it runs"
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait().code == 75
+    resumed = place.start("--resume", train__steps=200_000, data={"kind": "random"}, log__tensorboard="board")
+    resumed.wait_for_step(place.log.last_step() + 2)
+    resumed.process.send_signal(signal.SIGTERM)
+    assert resumed.wait().code == 75
+    for run in (1, 2):
+        assert_scalars(events_in(place.folder / f"board/{run}-trial"), points(place, run))
+
+
+def test_a_folder_that_cannot_be_written_stops_no_training(place):
+    (place.folder / "board").write_text("no folder")
+    ended = place.run(train__steps=3, log__tensorboard="board")
+    event, = [one for one in place.log.events() if one["kind"] == "sink_failed"]
+    assert event["level"] == "warning" and "board" in event["message"] and "board" in ended.err
+    assert len(place.log.losses()) == 3
