@@ -112,6 +112,16 @@ TEST_F(CommandTest, NamesTheNearestOption) {
   EXPECT_TRUE(has(host("run a.toml --resmue").err, "did you mean '--resume'?"));
 }
 
+TEST_F(CommandTest, ListsTakeConditionsFromTheLine) {
+  EXPECT_EQ(host("runs list --status finished --status lost --name 'a*' --where x.y=1 --sort seconds --reverse --json")
+                .out,
+            "[]\n");
+  for (const char* wrong : {"--status done", "--sort speed", "--limit 0", "--where keep"}) {
+    EXPECT_EQ(host(std::string("runs list ") + wrong).code, 2) << wrong;
+  }
+  EXPECT_EQ(host("runs show 3 --toml --json").code, 2);
+}
+
 TEST_F(CommandTest, RefusesWhatIsAnnouncedButNotThere) {
   for (const char* words :
        {"report 3", "ui", "plugins check x.so", "plugins new mine", "data inspect a.toml"}) {
