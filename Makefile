@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 PYTHON := .venv/bin/python
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: help setup build run test bench study soak install clean
+.PHONY: help setup build run test bench study soak install wheel clean
 help:
 	@echo "make setup    install what is missing (Debian 12; root or sudo) and LibTorch into .venv"
 	@echo "make build    setup, then build/bin/wmtp-host"
@@ -13,6 +13,7 @@ help:
 	@echo "make study    build, then train the studies of docs/studies.md and print their tables (an hour)"
 	@echo "make soak     build, then the long forms of the tests"
 	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
+	@echo "make wheel    build, then dist/wmtp_host-….whl, for \`pip install\` beside torch, without root"
 	@echo "make clean    remove the build; .venv and runs/ stay"
 
 setup:
@@ -44,5 +45,8 @@ soak: build
 install: build
 	cmake --install build --prefix $(PREFIX)
 
+wheel: build
+	$(PYTHON) scripts/make_wheel.py build dist
+
 clean:
-	rm -rf build build-*
+	rm -rf build build-* dist

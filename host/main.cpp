@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
     wmtp::add_completion(line);
     wmtp::add_runs(line);
     wmtp::add_sql(line);
+    wmtp::add_export(line);
     wmtp::add_plugins(line);
     wmtp::add_plugin_author(line);
     wmtp::add_checkpoint(line);

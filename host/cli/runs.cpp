@@ -43,8 +43,9 @@ int delete_runs(const std::filesystem::path& database, const std::vector<std::st
 void add_runs(CommandLine& line) {
   struct Options {
     std::string run, file;
-    std::vector<std::string> runs;
-    bool json = false, yes = false;
+    std::vector<std::string> runs, metrics;
+    RunSelection selection;
+    bool json = false, yes = false, toml = false;
   };
   const auto options = std::make_shared<Options>();
   const auto format = [options] { return options->json ? TableFormat::json : TableFormat::text; };
@@ -52,23 +53,57 @@ void add_runs(CommandLine& line) {
   line.add_group("runs", "read the run log");
   auto& list = line.add("runs list",
                         "list the runs of the log, newest first\n\n"
-                        "examples:\n  wmtp-host runs list\n  wmtp-host runs list --db other.db --json\n",
-                        [format](const GlobalOptions& globals) {
-                          print_runs_list(std::cout, LogReader(globals.database_or(default_database)), format());
+                        "examples:\n  wmtp-host runs list\n"
+                        "  wmtp-host runs list --status finished --sort valid_loss --limit 5\n"
+                        "  wmtp-host runs list --name 'rho1*' --where pipeline.keep=0.6 --json\n",
+                        [options, format](const GlobalOptions& globals) {
+                          print_runs_list(std::cout, LogReader(globals.database_or(default_database)), format(),
+                                          options->selection);
                           return 0;
                         });
+  RunSelection& selection = options->selection;
+  list.add_option("--status", selection.statuses, "running, finished, failed, interrupted or lost; may be repeated")
+      ->check(CLI::IsMember({"running", "finished", "failed", "interrupted", "lost"}))
+      ->type_name("STATUS")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  list.add_option("--name", selection.name, "a name, in which * and ? stand for anything")->type_name("PATTERN");
+  list.add_option("--pipeline", selection.pipeline, "runs of this plugin")->type_name("NAME");
+  list.add_option("--where", selection.where, "runs whose experiment has that, as pipeline.keep=0.6; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  list.add_option("--sort", selection.sort, "by this column, smallest first: " + join_names(sort_keys()))
+      ->check(CLI::IsMember(sort_keys()))
+      ->type_name("COLUMN");
+  list.add_flag("--reverse", selection.reverse, "the other way round");
+  list.add_option("--limit", selection.limit, "that many at most")->type_name("N")->check(CLI::Range(1, 100'000));
   list.add_flag("--json", options->json, "as JSON");
 
   auto& show = line.add("runs show",
-                        "show one run: configuration, metrics, memory, checkpoints, events\n\n"
-                        "examples:\n  wmtp-host runs show 3\n  wmtp-host runs show rho1 --json\n",
+                        "show one run: configuration, metrics, curves, memory, checkpoints, evaluations, events\n\n"
+                        "examples:\n  wmtp-host runs show 3\n  wmtp-host runs show rho1 --json\n"
+                        "  wmtp-host runs show rho1 --curve rho1/ce_selected --curve train/grad_norm\n"
+                        "  wmtp-host runs show rho1 --toml > again.toml\n",
                         [options, format](const GlobalOptions& globals) {
                           const LogReader log(globals.database_or(default_database));
-                          print_run(std::cout, log, log.resolve_run(options->run), format());
+                          const int64_t run = log.resolve_run(options->run);
+                          if (options->toml) {
+                            print_experiment(std::cout, log, run);
+                          } else {
+                            print_run(std::cout, log, run, format(), options->metrics);
+                          }
                           return 0;
                         });
   show.add_option("RUN", options->run, "its number, or its name (the newest of that name)")->required();
-  show.add_flag("--json", options->json, "as JSON");
+  auto* json = show.add_flag("--json", options->json, "as JSON");
+  auto* toml = show.add_flag("--toml", options->toml, "its experiment alone, every key resolved")->excludes(json);
+  show.add_option("--curve", options->metrics, "draw this metric, instead of the losses; may be repeated")
+      ->type_name("METRIC")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->excludes(json)
+      ->excludes(toml);
 
   auto& compare =
       line.add("runs compare",

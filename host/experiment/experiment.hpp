@@ -174,6 +174,7 @@ struct LogConfig {
   int64_t every_steps = 1;
   int64_t samples = 1;                    ///< sequences looked at token by token, at each validation
   std::string database = "runs/wmtp.db";  ///< relative to the working directory
+  std::string tensorboard;                ///< folder for event files, likewise; "" for none
   bool operator==(const LogConfig&) const = default;
 };
 

@@ -156,7 +156,10 @@ SchemaTable log_table() {
                    "sequences of the validation data whose tokens' losses and weights are logged one by one at each "
                    "validation, of at most one rank's micro-batch; 0: none")
                    .range(0, 1e6),
-               key("database", AT(log.database), "file of the log, relative to the working directory").not_empty()}};
+               key("database", AT(log.database), "file of the log, relative to the working directory").not_empty(),
+               key("tensorboard", AT(log.tensorboard),
+                   "a folder where each run leaves a folder of TensorBoard's event files while it trains; relative to the "
+                   "working directory")}};
   table.in_identity = false;
   return table;
 }

@@ -6,21 +6,22 @@
 namespace wmtp {
 namespace {
 
-std::string advice(int code) {
+std::string advice(int code, const char* option) {
+  const std::string other = std::string("name another file with ") + option;
   switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return "; another program holds it: end that program's transaction, or name another database with --db";
+      return "; another program holds it: end that program's transaction, or " + other;
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
-      return "; make the file and its folder writable, or name another database with --db";
+      return "; make the file and its folder writable, or " + other;
     case SQLITE_FULL:
     case SQLITE_IOERR:
-      return "; free space on that disk, or name another database with --db";
+      return "; free space on that disk, or " + other;
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
-      return "; move the file away (or put a sound copy in its place), or name another database with --db";
+      return "; move the file away (or put a sound copy in its place), or " + other;
     default:
       return "";
   }
@@ -43,7 +44,7 @@ std::string uri_of(const std::filesystem::path& path) {
 
 bool SqliteError::busy() const { return code() == SQLITE_BUSY || code() == SQLITE_LOCKED; }
 
-Database::Database(const std::filesystem::path& path, Mode mode) : path_(path) {
+Database::Database(const std::filesystem::path& path, Mode mode, Called called) : path_(path), called_(called) {
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   std::string name = path.string();
   switch (mode) {
@@ -69,8 +70,8 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path) {
   if (code != SQLITE_OK) {
     const std::string text = db_ ? sqlite3_errmsg(db_) : sqlite3_errstr(code);
     sqlite3_close_v2(std::exchange(db_, nullptr));
-    throw SqliteError("run log " + path_.string() + ": cannot be opened: " + text + " (SQLite code " +
-                          std::to_string(code) + ")" + advice(code),
+    throw SqliteError(called_.what + (" " + path_.string()) + ": cannot be opened: " + text + " (SQLite code " +
+                          std::to_string(code) + ")" + advice(code, called_.option),
                       code);
   }
   // A file from elsewhere must not run code of its own choosing through its schema.
@@ -83,8 +84,8 @@ Database::~Database() { sqlite3_close_v2(db_); }
 
 void Database::fail(const std::string& doing) const {
   const int code = sqlite3_extended_errcode(db_);
-  throw SqliteError("run log " + path_.string() + ": " + doing + ": " + sqlite3_errmsg(db_) + " (SQLite code " +
-                        std::to_string(code) + ")" + advice(code),
+  throw SqliteError(called_.what + (" " + path_.string()) + ": " + doing + ": " + sqlite3_errmsg(db_) +
+                        " (SQLite code " + std::to_string(code) + ")" + advice(code, called_.option),
                     code);
 }
 

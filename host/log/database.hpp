@@ -39,9 +39,15 @@ class Database {
     immutable,  ///< read only a file that nobody writes, in a folder that may not be written
     memory,     ///< empty, nowhere on disk; the path is for messages
   };
-  Database(const std::filesystem::path& path, Mode mode);
+  /// What messages call the file, and the option that names another one.
+  struct Called {
+    const char *what, *option;
+  };
+  static constexpr Called run_log{"run log", "--db"};
+  Database(const std::filesystem::path& path, Mode mode, Called called = run_log);
   ~Database();
-  Database(Database&& other) noexcept : path_(std::move(other.path_)), db_(std::exchange(other.db_, nullptr)) {}
+  Database(Database&& other) noexcept
+      : path_(std::move(other.path_)), called_(other.called_), db_(std::exchange(other.db_, nullptr)) {}
   Database& operator=(Database&&) = delete;
 
   /// Runs every statement of `sql`.
@@ -59,6 +65,7 @@ class Database {
 
  private:
   std::filesystem::path path_;
+  Called called_;
   sqlite3* db_ = nullptr;
 };
 

@@ -208,7 +208,8 @@ int64_t LogReader::resolve_run(const std::string& run) const {
                                      (nearest.empty() ? "; " : " ") + "`wmtp-host runs list` shows them");
 }
 
-Table LogReader::query(const std::string& sql, const std::vector<std::string>& arguments, int64_t max_rows) const {
+std::vector<std::string> LogReader::each_row(const std::string& sql, const std::vector<std::string>& arguments,
+                                             const std::function<bool(Row&)>& visit) const {
   Database& database = impl_->database;
   const QueryGuard guard(database, impl_->limit);
   const OwnedStatement statement = prepare_one(database, sql, guard, impl_->limit);
@@ -223,21 +224,27 @@ Table LogReader::query(const std::string& sql, const std::vector<std::string>& a
       fail(database, guard, impl_->limit);
     }
   }
-  Table table;
-  table.columns = unique_names(statement.get());
+  std::vector<std::string> columns = unique_names(statement.get());
+  Row row;
   int code = 0;
   while ((code = sqlite3_step(statement.get())) == SQLITE_ROW) {
-    if (static_cast<int64_t>(table.rows.size()) >= max_rows) {
-      table.capped = true;
-      return table;
-    }
-    std::vector<nlohmann::json> row;
+    row.clear();
     for (int column = 0; column < sqlite3_column_count(statement.get()); ++column) {
       row.push_back(cell(statement.get(), column));
     }
-    table.rows.push_back(std::move(row));
+    if (!visit(row)) return columns;
   }
   if (code != SQLITE_DONE) fail(database, guard, impl_->limit);
+  return columns;
+}
+
+Table LogReader::query(const std::string& sql, const std::vector<std::string>& arguments, int64_t max_rows) const {
+  Table table;
+  table.columns = each_row(sql, arguments, [&](Row& row) {
+    table.capped = static_cast<int64_t>(table.rows.size()) >= max_rows;
+    if (!table.capped) table.rows.push_back(std::move(row));
+    return !table.capped;
+  });
   return table;
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -22,9 +23,10 @@ struct LoggedRun {
 
 /// Cells: null, integer, double (which may be infinite, never NaN), text; a blob is text x'0a1b'. Column names are
 /// unique: a second "step" is "step:1".
+using Row = std::vector<nlohmann::json>;
 struct Table {
   std::vector<std::string> columns;
-  std::vector<std::vector<nlohmann::json>> rows;
+  std::vector<Row> rows;
   bool capped = false;  ///< there were more rows than asked for
 };
 
@@ -40,8 +42,8 @@ class LogReader {
   std::vector<LoggedRun> finished_with_hash(const std::string& config_hash) const;
   /// The newest finished run of this name, for `run:NAME`.
   std::optional<LoggedRun> newest_finished(const std::string& name) const;
-  /// The runs of this configuration that have not finished, newest first, for --resume; those that a finished run has gone
-  /// on from count as finished. A run that is alive is among them: its folder's lock tells, at once and for sure.
+  /// The runs of this configuration that have not finished, newest first, for --resume; those that a finished run has
+  /// gone on from count as finished. A run that is alive is among them: its folder's lock tells, at once and for sure.
   std::vector<LoggedRun> unfinished_with_hash(const std::string& config_hash) const;
   /// A run by id or by name (the newest of that name). Error(usage) with the nearest name when there is none.
   int64_t resolve_run(const std::string& run) const;
@@ -51,6 +53,11 @@ class LogReader {
   /// Runs one read-only statement, its ?1, ?2, … bound to `arguments` as text. At most `max_rows` rows. Error(usage)
   /// with SQLite's text when the statement is wrong, writes, or takes too long; Error(storage) when the file fails.
   Table query(const std::string& sql, const std::vector<std::string>& arguments, int64_t max_rows) const;
+
+  /// As query, row by row, so that no more than one is held: false from `visit` ends it. Returns the columns' names.
+  /// `visit` asks this reader nothing.
+  std::vector<std::string> each_row(const std::string& sql, const std::vector<std::string>& arguments,
+                                    const std::function<bool(Row&)>& visit) const;
 
   const std::filesystem::path& database() const;
 

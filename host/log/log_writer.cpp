@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/log.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 
@@ -24,10 +25,11 @@ int64_t count_rows(const std::deque<Record>& records) {
 
 }  // namespace
 
-LogWriter::LogWriter(Database database, int64_t run_id)
+LogWriter::LogWriter(Database database, int64_t run_id, std::unique_ptr<RecordSink> sink)
     : database_(std::move(database)),
       spool_(database_.path(), run_id),
       rows_(database_, run_id),
+      sink_(std::move(sink)),
       next_heartbeat_(Clock::now() + kHeartbeat) {
   database_.set_busy_timeout(1s);
   // Signals belong to the threads that look for them.
@@ -63,7 +65,7 @@ void LogWriter::work() {
   bool stopping = false;
   while (true) {
     const auto idle = std::chrono::duration_cast<std::chrono::milliseconds>(next_heartbeat_ - Clock::now());
-    queue_.take(pending_, failing_ ? 1ms : std::max(idle, 1ms));
+    take(failing_ ? 1ms : std::max(idle, 1ms));
     pending_rows_ = count_rows(pending_);
     const bool due = Clock::now() >= next_heartbeat_;
     if ((!pending_.empty() || due) && !try_commit() && should_spill(stopping)) spill();
@@ -73,6 +75,20 @@ void LogWriter::work() {
       stopping = true;
       deadline_ = Clock::now() + kLastPatience;
     }
+  }
+}
+
+void LogWriter::take(std::chrono::milliseconds longest) {
+  const auto known = static_cast<std::ptrdiff_t>(pending_.size());
+  queue_.take(pending_, longest);
+  if (!sink_) return;
+  try {
+    sink_->take(pending_.cbegin() + known, pending_.cend());
+  } catch (const std::exception& error) {
+    sink_.reset();
+    log_warning(std::string("the run and its log go on, but ") + error.what());
+    push(EventRecord{now_ns(), 0, "warning", "sink_failed", 0, error.what()});
+    queue_.take(pending_, 0ms);
   }
 }
 

@@ -16,6 +16,7 @@
 
 #include "log/database.hpp"
 #include "log/log_queue.hpp"
+#include "log/record_sink.hpp"
 #include "log/row_writer.hpp"
 #include "log/spool.hpp"
 
@@ -23,7 +24,7 @@ namespace wmtp {
 
 class LogWriter {
  public:
-  LogWriter(Database database, int64_t run_id);
+  LogWriter(Database database, int64_t run_id, std::unique_ptr<RecordSink> sink);
   ~LogWriter();
 
   /// [any thread] Never waits for a file.
@@ -40,6 +41,7 @@ class LogWriter {
   using Clock = std::chrono::steady_clock;
 
   void work();
+  void take(std::chrono::milliseconds longest);
   bool try_commit();
   bool should_spill(bool stopping) const;
   void spill();
@@ -48,6 +50,7 @@ class LogWriter {
   Spool spool_;
   RowWriter rows_;
   LogQueue queue_;
+  std::unique_ptr<RecordSink> sink_;
   std::atomic<bool> incomplete_ = false;
   std::atomic<int64_t> dropped_ = 0;
 

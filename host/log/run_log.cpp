@@ -85,7 +85,8 @@ struct RunLog::Impl {
   std::unique_ptr<LogWriter> writer;
 };
 
-RunLog::RunLog(const std::filesystem::path& path, const RunStart& start) : impl_(std::make_unique<Impl>()) {
+RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const SinkMaker& make_sink)
+    : impl_(std::make_unique<Impl>()) {
   Database database = open_log_for_writing(path);
   database.set_busy_timeout(kPatience);
   sync_fully(database);
@@ -95,7 +96,8 @@ RunLog::RunLog(const std::filesystem::path& path, const RunStart& start) : impl_
   make_run_folder(impl_->folder);
   transaction.commit();
   sync_loosely(database);
-  impl_->writer = std::make_unique<LogWriter>(std::move(database), impl_->run_id);
+  impl_->writer =
+      std::make_unique<LogWriter>(std::move(database), impl_->run_id, make_sink ? make_sink(impl_->run_id) : nullptr);
 }
 
 RunLog::~RunLog() {

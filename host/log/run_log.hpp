@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,10 +49,14 @@ struct SampleRecord {
   std::optional<double> weight, loss, reference_loss;
 };
 
+class RecordSink;
+/// Makes what is given a run's records beside the database, by the run's number; nullptr: nothing.
+using SinkMaker = std::function<std::unique_ptr<RecordSink>(int64_t run_id)>;
+
 class RunLog {
  public:
   /// Inserts the run's row with status 'running' and starts the heartbeat (every 10 s, by the writer thread).
-  RunLog(const std::filesystem::path& database, const RunStart& start);
+  RunLog(const std::filesystem::path& database, const RunStart& start, const SinkMaker& make_sink = {});
   /// A log that was not ended is closed as failed with exit 70.
   ~RunLog();
 

@@ -31,6 +31,9 @@ const char* const kMemory =
     "ORDER BY rank, bytes DESC";
 const char* const kCheckpoints =
     "SELECT step, state, bytes, path FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) ORDER BY step, path";
+const char* const kEvaluations =
+    "SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations "
+    "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY id";
 const char* const kEvents =
     "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', time_ns / 1000000000, 'unixepoch') AS time, level, kind, rank, step, "
     "message "
@@ -68,6 +71,7 @@ void print_json_run(std::ostream& out, const LogReader& log, Json run, const std
   run["metrics"] = objects_of(log.query(kMetrics, {id}, kAll));
   run["memory_peak"] = objects_of(log.query(kMemory, {id}, kAll));
   run["checkpoints"] = objects_of(log.query(kCheckpoints, {id}, kAll));
+  run["evaluations"] = objects_of(log.query(kEvaluations, {id}, kAll));
   run["events"] = objects_of(log.query(kEvents, {id}, kAll));
   out << run.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
@@ -82,6 +86,28 @@ Curve curve_of(const LogReader& log, const std::string& id, const std::string& n
   Curve curve{name, {}};
   for (const auto& row : table.rows) curve.points.push_back({row[0].get<double>(), row[1].get<double>()});
   return curve;
+}
+
+void require_metrics(const LogReader& log, const std::string& id, const std::vector<std::string>& metrics) {
+  std::vector<std::string> names;
+  for (const Row& row : log.query(kMetrics, {id}, kAll).rows) names.push_back(row[0]);
+  for (const std::string& metric : metrics) {
+    if (std::find(names.begin(), names.end(), metric) != names.end()) continue;
+    const std::string nearest = nearest_name(metric, names);
+    throw Error(ExitStatus::usage,
+                "run " + id + " has no metric " + metric +
+                    (nearest.empty() ? "; its metrics: " + join_names(names) : "; did you mean '" + nearest + "'?"));
+  }
+}
+
+void print_curves(std::ostream& out, const LogReader& log, const std::string& id,
+                  const std::vector<std::string>& metrics) {
+  const auto print = [&](const Curve& line, const Curve& marks) {
+    if (line.points.size() + marks.points.size() > 1) out << '\n';
+    print_curve(out, line, marks, shows_blocks(out));
+  };
+  if (metrics.empty()) print(curve_of(log, id, "train/loss"), curve_of(log, id, "valid/loss"));
+  for (const std::string& metric : metrics) print(curve_of(log, id, metric), {});
 }
 
 void print_section(std::ostream& out, const std::string& title, const Table& table) {
@@ -113,7 +139,8 @@ void print_head(std::ostream& out, const Json& run) {
   }
 }
 
-void print_text_run(std::ostream& out, const LogReader& log, const Json& run, const std::string& id) {
+void print_text_run(std::ostream& out, const LogReader& log, const Json& run, const std::string& id,
+                    const std::vector<std::string>& metrics) {
   print_head(out, run);
   print_section(out, "options", log.query(kParams, {id}, kAll));
   print_section(out, "plugins",
@@ -121,9 +148,7 @@ void print_text_run(std::ostream& out, const LogReader& log, const Json& run, co
                           "FROM run_plugins WHERE run_id = CAST(?1 AS INTEGER) ORDER BY kind, name",
                           {id}, kAll));
   print_section(out, "metrics", log.query(kMetrics, {id}, kAll));
-  const Curve train = curve_of(log, id, "train/loss"), valid = curve_of(log, id, "valid/loss");
-  if (train.points.size() + valid.points.size() > 1) out << '\n';
-  print_curve(out, train, valid, shows_blocks(out));
+  print_curves(out, log, id, metrics);
 
   Table memory = log.query(kMemory, {id}, kAll);
   for (auto& row : memory.rows) row[2] = human_bytes(row[2].get<int64_t>());
@@ -131,6 +156,7 @@ void print_text_run(std::ostream& out, const LogReader& log, const Json& run, co
   Table checkpoints = log.query(kCheckpoints, {id}, kAll);
   for (auto& row : checkpoints.rows) row[2] = human_bytes(row[2].get<int64_t>());
   print_section(out, "checkpoints", checkpoints);
+  print_section(out, "evaluations", log.query(kEvaluations, {id}, kAll));
   Table events = log.query(kEvents, {id}, kEventsShown);
   std::reverse(events.rows.begin(), events.rows.end());
   print_section(out, events.capped ? "last events" : "events", {events.columns, events.rows, false});
@@ -138,7 +164,8 @@ void print_text_run(std::ostream& out, const LogReader& log, const Json& run, co
 
 }  // namespace
 
-void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format) {
+void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format,
+               const std::vector<std::string>& metrics) {
   const std::string id = std::to_string(run_id);
   if (format == TableFormat::csv) {
     throw Error(ExitStatus::usage,
@@ -148,7 +175,14 @@ void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFor
   }
   const Json run = run_object(log, id);
   if (format == TableFormat::json) return print_json_run(out, log, run, id);
-  print_text_run(out, log, run, id);
+  require_metrics(log, id, metrics);
+  print_text_run(out, log, run, id, metrics);
+}
+
+void print_experiment(std::ostream& out, const LogReader& log, int64_t run_id) {
+  out << log.query("SELECT resolved_toml FROM runs WHERE id = CAST(?1 AS INTEGER)", {std::to_string(run_id)}, 1)
+             .rows.at(0)[0]
+             .get<std::string>();
 }
 
 }  // namespace wmtp

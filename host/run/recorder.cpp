@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "base/time_use.hpp"
 #include "experiment/canonical.hpp"
+#include "export/tensorboard.hpp"
 #include "log/log_reader.hpp"
 #include "memory/allocator.hpp"
 #include "report/summary.hpp"
@@ -112,7 +113,11 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
   reset_memory_peak();  // this process may have run a stage before
   forget_time_used();
   if (session.is_rank0()) {
-    log_ = std::make_unique<RunLog>(session.job().database, run_start(session, experiment, identity, parent_run));
+    const RunStart start = run_start(session, experiment, identity, parent_run);
+    SinkMaker sink;
+    if (!experiment.log.tensorboard.empty())
+      sink = [&](int64_t id) { return tensorboard_sink(experiment.log.tensorboard, id, start); };
+    log_ = std::make_unique<RunLog>(session.job().database, start, sink);
     lock_ = std::make_unique<RunLock>(log_->run_folder());
     announce_run(log_->run_id());
   }

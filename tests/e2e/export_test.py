@@ -1,0 +1,220 @@
+"""What is exported, opened by the programs that it is for: pandas, TensorBoard, MLflow, DuckDB. Each must find the numbers
+of the log, those that are none included."""
+import json
+import math
+import os
+import sqlite3
+
+import pytest
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("DO_NOT_TRACK", "true")
+
+
+def needs(*modules):
+    return [pytest.importorskip(name, reason=f"no {name} in .venv: `make setup` installs it") for name in modules]
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory, program):
+    """Two runs of a log, with numbers that are none and a long option put into it."""
+    from places import Place
+    place = Place(tmp_path_factory.mktemp("exports"))
+    place.tokens()
+    place.run("--name", "first", train__steps=6, checkpoint__every_steps=3)
+    place.run("--name", "second", train__steps=3, seed=8)
+    log = sqlite3.connect(place.log.database)
+    name, = log.execute("SELECT id FROM metric_names WHERE name = 'train/grad_norm'").fetchone()
+    for step, kind in ((2, "nan"), (3, "inf"), (4, "-inf")):
+        log.execute("UPDATE metric_values SET value = NULL, kind = ? WHERE run_id = 1 AND name_id = ? AND step = ?",
+                    (kind, name, step))
+    log.execute("INSERT INTO run_params VALUES (1, 'data.note', ?, NULL)", ("é" * 9000,))
+    log.commit()
+    log.close()
+    return place
+
+
+def points(place, run):
+    """{metric: {step: number}}, as the log has them."""
+    rows = place.log.query("SELECT name, step, value, kind FROM metrics WHERE run_id = ?", run)
+    found = {}
+    for row in rows:
+        found.setdefault(row["name"], {})[row["step"]] = float(row["kind"] or row["value"])
+    return found
+
+
+def equal(a, b):
+    return a == b or (math.isnan(a) and math.isnan(b))
+
+
+def test_pandas_reads_the_csv(logged):
+    pandas, = needs("pandas")
+    logged.host("export", "first", "second", "--to", "csv", "-o", "metrics.csv")
+    table = pandas.read_csv(logged.folder / "metrics.csv")
+    assert list(table.columns) == ["run_id", "run", "step", "name", "value", "kind", "time_ns"]
+    assert table.value.dtype == "float64" and table.time_ns.dtype == "int64" and set(table.run) == {"first", "second"}
+    for run in (1, 2):
+        wanted = points(logged, run)
+        rows = table[table.run_id == run]
+        assert len(rows) == sum(map(len, wanted.values()))
+        assert all(equal(row.value, wanted[row.name_][row.step])
+                   for row in rows.rename(columns={"name": "name_"}).itertuples())
+    norms = table[(table.run_id == 1) & (table.name == "train/grad_norm")].set_index("step").value
+    assert math.isnan(norms[2]) and norms[3] == math.inf and norms[4] == -math.inf
+
+
+def test_pandas_and_duckdb_read_the_log_itself(logged):
+    pandas, = needs("pandas")
+    connection = sqlite3.connect(f"file:{logged.log.database}?mode=ro", uri=True)
+    table = pandas.read_sql("SELECT * FROM v_metrics WHERE run_id = 2 AND name = 'train/loss' ORDER BY step", connection)
+    connection.close()
+    assert table.value.tolist() == list(logged.log.losses(2).values())
+
+
+def test_duckdb_reads_the_log_itself(logged):
+    duckdb, extension = needs("duckdb", "duckdb_extension_sqlite_scanner")
+    from pathlib import Path
+    files = list(Path(extension.__file__).parent.rglob("sqlite_scanner.duckdb_extension"))
+    if not files or files[0].parent.name != f"v{duckdb.__version__}":
+        pytest.skip(f"the sqlite scanner in .venv is not the one of DuckDB {duckdb.__version__}")
+    connection = duckdb.connect()
+    connection.load_extension(str(files[0]))
+    connection.execute(f"ATTACH '{logged.log.database}' AS log (TYPE sqlite, READ_ONLY)")
+    rows = connection.execute("SELECT step, value FROM log.metrics WHERE run_id = 2 AND name = 'train/loss' "
+                              "ORDER BY step").fetchall()
+    assert dict(rows) == logged.log.losses(2)
+    assert connection.execute("SELECT count(*) FROM log.runs").fetchone() == (2,)
+    connection.close()
+
+
+def test_json_has_every_row_of_the_run(logged):
+    text = logged.host("export", "1", "--to", "json").out
+    run, = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    for table in ("run_params", "run_plugins", "metrics", "memory", "checkpoints", "events"):
+        wanted = logged.log.query(f"SELECT count(*) AS n FROM {table} WHERE run_id = 1")[0]["n"]
+        assert len(run[table.removeprefix("run_")]) == wanted, table
+    assert run["checkpoints"] and run["memory"] and run["resolved_toml"]
+    for row in run["metrics"]:
+        assert equal(float(row["kind"] or row["value"]), points(logged, 1)[row["name"]][row["step"]])
+
+
+def events_in(folder):
+    event_accumulator, = needs("tensorboard.backend.event_processing.event_accumulator")
+    reader = event_accumulator.EventAccumulator(str(folder), size_guidance=dict.fromkeys(
+        ("scalars", "tensors"), 0))
+    reader.Reload()
+    return reader
+
+
+def assert_scalars(reader, wanted, skip=()):
+    numpy, = needs("numpy")
+    tags = [tag for tag in reader.Tags()["scalars"] if not tag.startswith("memory/")]
+    assert sorted(tags) == sorted(wanted)
+    for tag in tags:
+        found = {event.step: event.value for event in reader.Scalars(tag)}
+        assert found.keys() == wanted[tag].keys(), tag
+        assert all(equal(float(found[step]), float(numpy.float32(value))) for step, value in wanted[tag].items()), tag
+
+
+def test_tensorboard_reads_the_events(logged):
+    logged.host("export", "first", "second", "--to", "tensorboard", "-o", "board")
+    for folder, run in (("1-first", 1), ("2-second", 2)):
+        reader = events_in(logged.folder / "board" / folder)
+        assert_scalars(reader, points(logged, run))
+        told = {row["step"]: row["time_ns"] for row in logged.log.query(
+            "SELECT step, time_ns FROM metrics WHERE run_id = ? AND name = 'train/loss'", run)}
+        assert all(abs(event.wall_time - told[event.step] / 1e9) < 1e-5 for event in reader.Scalars("train/loss"))
+        resident = logged.log.query("SELECT max(bytes) AS most FROM memory WHERE run_id = ? AND rank = 1 "
+                                    "AND phase = 'peak' AND category = 'resident'", run)[0]["most"]
+        assert max(event.value for event in reader.Scalars("memory/rank_1/resident")) == pytest.approx(resident, rel=1e-6)
+        text = reader.Tensors("experiment")[0].tensor_proto.string_val[0].decode()
+        assert "[pipeline]" in text
+
+
+def test_tensorboard_shows_the_options_of_a_run(logged):
+    metadata, = needs("tensorboard.plugins.hparams.metadata")
+    logged.host("export", "second", "--to", "tensorboard", "-o", "options")
+    reader = events_in(logged.folder / "options/2-second")
+    content = reader.summary_metadata["_hparams_/session_start_info"].plugin_data.content
+    values = metadata.parse_session_start_info_plugin_data(content).hparams
+    assert values["pipeline.plugin"].string_value == "baseline" and values["seed"].number_value == 8
+    content = reader.summary_metadata["_hparams_/session_end_info"].plugin_data.content
+    assert metadata.parse_session_end_info_plugin_data(content).status == 1
+
+
+def test_mlflow_opens_the_file_and_finds_every_number(logged):
+    mlflow, _, _ = needs("mlflow", "sqlalchemy", "alembic")
+    ended = logged.host("export", "first", "second", "--to", "mlflow", "-o", "mlflow.db")
+    assert "run 1: parameter data.note" in ended.err and "run 2" not in ended.err
+    file = logged.folder / "mlflow.db"
+    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{file}")  # which brings it to its own schema
+    experiment = client.get_experiment_by_name("wmtp-host")
+    found = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
+    assert set(found) == {"first", "second"}
+    migrated = sqlite3.connect(file)
+    assert migrated.execute("SELECT version_num FROM alembic_version").fetchone() != ("acf3f17fdcc7",)
+    migrated.close()
+    largest = 1.7976931348623157e308
+    for name, id in (("first", 1), ("second", 2)):
+        run, row = found[name], logged.log.query("SELECT * FROM runs WHERE id = ?", id)[0]
+        assert run.info.status == "FINISHED" and run.info.start_time < run.info.end_time + 1
+        assert run.data.tags["wmtp.config_hash"] == row["config_hash"] and run.data.tags["wmtp.run_id"] == str(id)
+        assert run.data.tags.get("mlflow.source.git.commit", "") == row["git_commit"]
+        params = {p["key"]: p["value_text"] for p in logged.log.query(
+            "SELECT key, value_text FROM run_params WHERE run_id = ?", id)}
+        if id == 1:
+            assert params.pop("data.note").startswith(run.data.params.pop("data.note")[:-1])
+        assert run.data.params == params
+        wanted = points(logged, id)
+        for metric, values in wanted.items():
+            history = {point.step: point.value for point in client.get_metric_history(run.info.run_id, metric)}
+            assert history.keys() == values.keys(), metric
+            for step, value in values.items():
+                value = math.copysign(largest, value) if math.isinf(value) else value
+                assert equal(history[step], value), (metric, step)
+            assert equal(run.data.metrics[metric], history[max(history)])
+        memory = [key for key in run.data.metrics if key.startswith("system/")]
+        assert sorted(memory) == ["system/rank_0_memory_usage_megabytes", "system/rank_1_memory_usage_megabytes"]
+
+
+def test_what_is_there_already_is_refused(logged):
+    for format in ("csv", "json", "tensorboard", "mlflow"):
+        taken = logged.folder / f"taken-{format}"
+        taken.write_text("mine")
+        ended = logged.host("export", "first", "--to", format, "-o", taken, wanted=2)
+        assert "is there already" in ended.err and taken.read_text() == "mine"
+    assert not list(logged.folder.glob("*.tmp-*"))
+    assert "needs -o PATH" in logged.host("export", "first", "--to", "mlflow", wanted=2).err
+    assert "first" in logged.host("export", "frist", "--to", "csv", wanted=2).err
+
+
+def test_training_writes_tensorboards_events_as_it_goes(place):
+    place.run(train__steps=8, log__tensorboard="board", checkpoint__every_steps=4)
+    reader = events_in(place.folder / "board/1-trial")
+    assert_scalars(reader, points(place, 1))
+    told = place.log.query("SELECT step, time_ns FROM metrics WHERE name = 'train/loss'")
+    times = {event.step: event.wall_time for event in reader.Scalars("train/loss")}
+    assert all(abs(times[row["step"]] - row["time_ns"] / 1e9) < 1e-5 for row in told)
+
+
+def test_a_resumed_run_has_a_file_of_its_own(place):
+    import signal
+    running = place.start(train__steps=200_000, data={"kind": "random"}, log__tensorboard="board")
+    running.wait_for_step(3)
+    assert events_in(place.folder / "board/1-trial").Scalars("train/loss"), "nothing while it runs"
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait().code == 75
+    resumed = place.start("--resume", train__steps=200_000, data={"kind": "random"}, log__tensorboard="board")
+    resumed.wait_for_step(place.log.last_step() + 2)
+    resumed.process.send_signal(signal.SIGTERM)
+    assert resumed.wait().code == 75
+    for run in (1, 2):
+        assert_scalars(events_in(place.folder / f"board/{run}-trial"), points(place, run))
+
+
+def test_a_folder_that_cannot_be_written_stops_no_training(place):
+    (place.folder / "board").write_text("no folder")
+    ended = place.run(train__steps=3, log__tensorboard="board")
+    event, = [one for one in place.log.events() if one["kind"] == "sink_failed"]
+    assert event["level"] == "warning" and "board" in event["message"] and "board" in ended.err
+    assert len(place.log.losses()) == 3

