@@ -21,7 +21,7 @@ constexpr const char* program_help =
     "  wmtp-host plugins inspect rho1\n";
 
 /// Documented commands that this version does not have.
-constexpr std::array announced{"export", "report", "ui", "plugins check", "plugins new", "data inspect"};
+constexpr std::array announced{"export", "plugins check", "plugins new", "data inspect"};
 
 /// Documented commands that are not needed, and what does their work.
 constexpr std::array<std::pair<const char*, const char*>, 1> answered{

@@ -74,6 +74,8 @@ void add_completion(CommandLine& line);  // completion bash, zsh, fish
 void add_doctor(CommandLine& line);      // doctor
 void add_eval(CommandLine& line);        // eval --suite FILE --samples FILE
 void add_generate(CommandLine& line);    // generate RUN PROMPT
+void add_ui(CommandLine& line);          // ui
+void add_report(CommandLine& line);      // report RUN… -o FILE.html
 void add_probe(CommandLine& line);       // __probe FILE, __check SETTINGS, __layout QUESTIONS: the plugin store's child
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// db/*.sql by file name, built into the program (cmake/EmbedSql.cmake writes the definition).
+// db/*.sql by file name, built into the program (cmake/EmbedFiles.cmake writes the definition).
 #pragma once
 
 #include <map>

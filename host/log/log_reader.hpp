@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,6 +13,8 @@
 #include <vector>
 
 namespace wmtp {
+
+class Statement;
 
 struct LoggedRun {
   int64_t id = 0;
@@ -40,8 +43,8 @@ class LogReader {
   std::vector<LoggedRun> finished_with_hash(const std::string& config_hash) const;
   /// The newest finished run of this name, for `run:NAME`.
   std::optional<LoggedRun> newest_finished(const std::string& name) const;
-  /// The runs of this configuration that have not finished, newest first, for --resume; those that a finished run has gone
-  /// on from count as finished. A run that is alive is among them: its folder's lock tells, at once and for sure.
+  /// The runs of this configuration that have not finished, newest first, for --resume; those that a finished run has
+  /// gone on from count as finished. A run that is alive is among them: its folder's lock tells, at once and for sure.
   std::vector<LoggedRun> unfinished_with_hash(const std::string& config_hash) const;
   /// A run by id or by name (the newest of that name). Error(usage) with the nearest name when there is none.
   int64_t resolve_run(const std::string& run) const;
@@ -51,6 +54,11 @@ class LogReader {
   /// Runs one read-only statement, its ?1, ?2, … bound to `arguments` as text. At most `max_rows` rows. Error(usage)
   /// with SQLite's text when the statement is wrong, writes, or takes too long; Error(storage) when the file fails.
   Table query(const std::string& sql, const std::vector<std::string>& arguments, int64_t max_rows) const;
+
+  /// Calls `take` with each row of a statement of this program's own, its ?1, ?2, … bound to `numbers`: for the many
+  /// rows of curves, of which a Table would be too large. Error(storage) when the file fails.
+  void each_row(const std::string& sql, const std::vector<int64_t>& numbers,
+                const std::function<void(const Statement&)>& take) const;
 
   const std::filesystem::path& database() const;
 

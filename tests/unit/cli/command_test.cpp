@@ -113,8 +113,7 @@ TEST_F(CommandTest, NamesTheNearestOption) {
 }
 
 TEST_F(CommandTest, RefusesWhatIsAnnouncedButNotThere) {
-  for (const char* words :
-       {"export 3 --to csv", "report 3", "ui", "plugins check x.so", "plugins new mine", "data inspect a.toml"}) {
+  for (const char* words : {"export 3 --to csv", "plugins check x.so", "plugins new mine", "data inspect a.toml"}) {
     const auto refused = host(words);
     EXPECT_EQ(refused.code, 2) << words;
     EXPECT_TRUE(has(refused.err, "is not there yet in this version")) << words << ": " << refused.err;
