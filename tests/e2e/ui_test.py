@@ -224,8 +224,10 @@ def look_at_details(browser):
 
 @with_browser
 def test_differences_memory_events_and_token_weights_are_shown(log, tmp_path):
-    with Served(tmp_path) as served, browse(served.address + "#runs=2,3") as browser:
+    with Served(tmp_path) as served, browse(served.address + "#runs=2,3&tab=events") as browser:
         look_at_details(browser)
+        browser.ask("byId('tab-curves').click()")  # which were made while nobody could see them
+        assert painted(browser, "train/loss") > 500
         assert browser.ask("document.querySelectorAll('img').length") == 0
         sound(browser, served.address)
 
@@ -244,6 +246,25 @@ def test_a_report_shows_the_same_from_a_file(log, tmp_path):
         look_at_details(browser)
         assert browser.ask("document.querySelectorAll('img').length") == 0
         sound(browser, (tmp_path / "x.html").as_uri())
+
+
+@with_browser
+def test_samples_that_a_run_writes_move_the_slider_on(log, tmp_path):
+    run = log.run("growing", status="running")
+    log.metric(run, "train/loss", [3.0])
+    log.samples(run, steps=(10,))
+    with Served(tmp_path) as served, browse(f"{served.address}#runs={run}&tab=tokens") as browser:
+        browser.wait_for("byId('token-step-shown')?.textContent === '10'")
+        log.samples(run, steps=(20,))
+        log.metric(run, "train/loss", [2.0], first_step=2)
+        for step in range(3, 20):  # the page looks again when the run has gone on
+            log.metric(run, "train/loss", [2.0], first_step=step)
+            if browser.ask("byId('token-step-shown').textContent === '20' && byId('token-step').max === '1'"):
+                break
+            time.sleep(0.8)
+        else:
+            raise AssertionError("step 20 never came")
+        sound(browser, served.address)
 
 
 @with_browser

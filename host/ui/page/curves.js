@@ -125,7 +125,7 @@ const Curves = (() => {
                ...(smooth ? curves.map((curve) => runColor(curve.run)) : [])],
       logscale: state.logarithmic,
       dateWindow: range,
-      axisLabelColor: styleColor("--soft"), gridLineColor: styleColor("--line"), axisLineColor: styleColor("--line"),
+      gridLineColor: styleColor("--line"), axisLineColor: styleColor("--line"),
     };
     if (chart.graph) return chart.graph.updateOptions(options);
     plot.replaceChildren();

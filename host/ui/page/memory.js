@@ -131,7 +131,7 @@ const Memory = (() => {
 
   function start() {
     whenChanged(["tab", "chosen"], () => { known = null; return load(); });
-    whenChanged(["runs"], load);
+    whenChanged(["runs"], atMostEvery(5000, load));
   }
   return { start };
 })();

@@ -29,6 +29,17 @@ function change(changes) {
   for (const { keys, listener } of listeners) if (keys.some((key) => key in changes)) listener();
 }
 
+/** The action, but not again before so many milliseconds have passed: for questions that a running run would repeat each
+ *  second. */
+function atMostEvery(milliseconds, action) {
+  let last = -Infinity;
+  return () => {
+    if (performance.now() - last < milliseconds) return;
+    last = performance.now();
+    return action();
+  };
+}
+
 const chosenRuns = () => state.runs.filter((run) => state.chosen.has(run.id));
 /** "12 rho1" */
 const runTitle = (id) => `${id} ${state.runs.find((run) => run.id === id)?.name ?? ""}`;

@@ -155,5 +155,9 @@ const Tokens = (() => {
     await loadTokens();
   }
 
-  return { start: () => whenChanged(["tab", "chosen", "runs"], load) };
+  function start() {
+    whenChanged(["tab", "chosen"], load);
+    whenChanged(["runs"], atMostEvery(5000, load));
+  }
+  return { start };
 })();

@@ -141,6 +141,14 @@ TEST_F(CommandTest, RefusesMissingAndWrongArguments) {
   }
 }
 
+TEST_F(CommandTest, RefusesWrongArgumentsOfThePageAndItsReport) {
+  for (const char* words : {"report", "report 3", "report -o x.html", "ui --port 70000", "ui --port x", "ui 3"}) {
+    const auto refused = host(words);
+    EXPECT_EQ(refused.code, 2) << words;
+    EXPECT_TRUE(has(refused.err, "--help`")) << words << ": " << refused.err;
+  }
+}
+
 TEST_F(CommandTest, TakesACommandsWordAsTheNameOfARun) {
   EXPECT_TRUE(has(host("runs show data").err, "data"));
   EXPECT_FALSE(has(host("runs show data").err, "required"));
