@@ -226,8 +226,11 @@ def look_at_details(browser):
 def test_differences_memory_events_and_token_weights_are_shown(log, tmp_path):
     with Served(tmp_path) as served, browse(served.address + "#runs=2,3&tab=events") as browser:
         look_at_details(browser)
-        browser.ask("byId('tab-curves').click()")  # which were made while nobody could see them
+        browser.ask("byId('tab-curves').click()")  # which nobody could see so far
+        browser.wait_for("Curves.charts.get('train/loss')?.graph")
         assert painted(browser, "train/loss") > 500
+        wide = "(() => { const c = Curves.charts.get('train/loss'); return [c.graph.size().width, c.plot.clientWidth]; })()"
+        assert len(set(browser.ask(wide))) == 1
         assert browser.ask("document.querySelectorAll('img').length") == 0
         sound(browser, served.address)
 

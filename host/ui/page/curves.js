@@ -7,8 +7,10 @@ const Curves = (() => {
   let range = null;          // [from, to] of x, or null for all
   let asked = 0;             // questions so far: an answer to an older one is dropped
 
+  /** A chart that is made in a hidden panel has no size: nothing is asked for or drawn before somebody looks. */
+  const isSeen = () => state.tab === "curves";
   const view = () => ({
-    runs: [...state.chosen], names: state.metrics, smoothing: state.smoothing, x: state.axis,
+    runs: [...state.chosen], names: isSeen() ? state.metrics : [], smoothing: state.smoothing, x: state.axis,
     from: range?.[0], to: range?.[1],
     cells: Math.max(200, Math.round((byId("charts").clientWidth || 900) / 2)),
   });
@@ -17,6 +19,7 @@ const Curves = (() => {
   // ---- data
 
   async function load() {
+    if (!isSeen()) return;
     const question = ++asked;
     const wanted = view();
     const { curves } = wanted.runs.length && wanted.names.length ? await source.curves(wanted) : { curves: [] };
@@ -247,12 +250,10 @@ const Curves = (() => {
     byId("charts").addEventListener("dblclick", () => zoom(null), true);
     whenChanged(["names"], metricList);
     whenChanged(["smoothing", "axis", "logarithmic", "markEvents", "metrics"], showSettings);
-    whenChanged(["logarithmic", "markEvents", "events"], () => { for (const name of charts.keys()) draw(name); });
-    whenChanged(["chosen", "metrics", "smoothing", "axis"], load);
-    whenChanged(["tab"], () => { for (const { graph } of charts.values()) graph?.resize(); });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-      for (const name of charts.keys()) draw(name);
-    });
+    const drawAll = () => { if (isSeen()) for (const name of charts.keys()) draw(name); };
+    whenChanged(["logarithmic", "markEvents", "events"], drawAll);
+    whenChanged(["chosen", "metrics", "smoothing", "axis", "tab"], load);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
     showSettings();
   }
   return { start, append, view, load, charts };

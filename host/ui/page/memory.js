@@ -104,6 +104,9 @@ const Memory = (() => {
                         element("label", {}, "Rank ", rankChoice));
     if (!rows.length) return panel.replaceChildren(bar, element("p", { class: "empty" }, "The log has no memory of this run."));
     const all = barsOf(rows);
+    if (!all.length) {
+      return panel.replaceChildren(bar, element("p", { class: "empty" }, "The log has the peaks of this run only."), peaks(rows));
+    }
     const bars = all.slice(-MOST_BARS);
     const categories = [...CATEGORIES, ...new Set(all.flatMap((one) => [...one.parts.keys()]))]
       .filter((category, i, list) => list.indexOf(category) === i && all.some((one) => one.parts.get(category) > 0));
