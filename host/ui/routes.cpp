@@ -124,7 +124,7 @@ PageAnswer error(int status, const std::string& text) {
 }  // namespace
 
 bool is_own_page(const std::string& host, const std::string& origin, int port) {
-  const std::string behind = ":" + std::to_string(port);
+  const std::string behind = port == 80 ? "" : ":" + std::to_string(port);  // which browsers leave out
   const std::set<std::string> own{"127.0.0.1" + behind, "localhost" + behind};
   return own.contains(host) && (origin.empty() || (origin.starts_with("http://") &&
                                                    own.contains(origin.substr(std::string("http://").size()))));

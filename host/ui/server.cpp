@@ -48,6 +48,7 @@ void set_up(httplib::Server& server, PageData& data, const int& port) {
   server.set_payload_max_length(0);
   server.set_default_headers({{"Content-Security-Policy", policy},
                               {"X-Content-Type-Options", "nosniff"},
+                              {"Cross-Origin-Resource-Policy", "same-origin"},
                               {"Referrer-Policy", "no-referrer"},
                               {"Cache-Control", "no-store"}});
   server.set_pre_routing_handler([&port](const httplib::Request& request, httplib::Response& response) {

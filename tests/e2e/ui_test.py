@@ -126,7 +126,7 @@ def test_the_page_shows_runs_and_their_curves_and_filters_and_sorts_them(log, tm
 
 
 @with_browser
-def test_curves_are_smoothed_zoomed_and_drawn_by_time_or_logarithm(log, tmp_path):
+def test_curves_are_smoothed_and_drawn_by_time_or_logarithm(log, tmp_path):
     with Served(tmp_path) as served, browse(served.address) as browser:
         browser.wait_for("Curves.charts.get('train/loss')?.graph")
         browser.ask("""(() => { const s = byId('smoothing'); s.value = source.smoothings.indexOf(0.9);
@@ -142,6 +142,49 @@ def test_curves_are_smoothed_zoomed_and_drawn_by_time_or_logarithm(log, tmp_path
         assert browser.ask("Curves.charts.get('train/loss').graph.getOption('logscale')") is True
         browser.ask("(() => { byId('axis').value = 'time'; byId('axis').dispatchEvent(new Event('change')); })()")
         browser.wait_for("Math.abs(Curves.charts.get('train/loss').graph.xAxisExtremes()[1] - 150) < 1.5")
+        sound(browser, served.address)
+
+
+@with_browser
+def test_dragging_over_a_chart_zooms_all_and_asks_for_that_part(log, tmp_path):
+    with Served(tmp_path) as served, browse(served.address) as browser:
+        browser.wait_for("Curves.charts.get('train/loss')?.graph && Curves.charts.get('valid/loss')?.graph")
+        left, top, width, height = browser.ask("""(() => {
+          const box = document.querySelector('[data-metric="train/loss"] canvas').getBoundingClientRect();
+          return [box.left, box.top, box.width, box.height]; })()""")
+
+        def mouse(kind, part):
+            browser.call("Input.dispatchMouseEvent", type=kind, x=left + part * width, y=top + height / 2, button="left",
+                         buttons=1, clickCount=1)
+        mouse("mousePressed", 0.4)
+        mouse("mouseMoved", 0.5)
+        mouse("mouseMoved", 0.7)
+        mouse("mouseReleased", 0.7)
+        browser.wait_for("Curves.view().from > 50 && Curves.view().to < 280")
+        browser.wait_for("Curves.charts.get('train/loss').curves[0].raw.step.length < 150")
+        start, end = browser.ask("[Curves.view().from, Curves.view().to]")
+        assert browser.ask("Curves.charts.get('valid/loss').graph.xAxisRange()") == [start, end]
+        steps = browser.ask("Curves.charts.get('train/loss').curves[0].raw.step")
+        assert steps == list(range(math.ceil(start) - 1, math.floor(end) + 2))
+        browser.ask("byId('whole').click()")
+        browser.wait_for("Curves.charts.get('train/loss').curves[0].raw.step.length === 300")
+        sound(browser, served.address)
+
+
+@with_browser
+def test_metrics_are_chosen_from_a_list(log, tmp_path):
+    with Served(tmp_path) as served, browse(served.address) as browser:
+        browser.ask("byId('metrics').open = true")
+        browser.ask("""(() => { const f = byId('metric-list').querySelector('input'); f.value = 'grad';
+                       f.dispatchEvent(new Event('input')); })()""")
+        shown = "[...document.querySelectorAll('#metric-list label')].filter((l) => !l.hidden).map((l) => l.dataset.name)"
+        assert browser.ask(shown) == ["train/grad_norm"]
+        browser.ask("document.querySelector('#metric-list label[data-name=\"train/grad_norm\"] input').click()")
+        browser.wait_for("Curves.charts.get('train/grad_norm')?.graph")
+        browser.ask("document.querySelector('[data-metric=\"train/loss\"] .close').click()")
+        browser.wait_for("!Curves.charts.has('train/loss')")
+        assert browser.ask("document.querySelector('[data-metric=\"train/loss\"]')") is None
+        assert "metric=train%2Fgrad_norm" in browser.ask("location.hash")
         sound(browser, served.address)
 
 

@@ -246,6 +246,14 @@ const Curves = (() => {
     byId("axis").addEventListener("change", ({ target }) => { range = null; change({ axis: target.value }); });
     byId("logarithmic").addEventListener("change", ({ target }) => change({ logarithmic: target.checked }));
     byId("mark-events").addEventListener("change", ({ target }) => change({ markEvents: target.checked }));
+    document.addEventListener("pointerdown", ({ target }) => {
+      if (!byId("metrics").contains(target)) byId("metrics").open = false;
+    });
+    byId("metrics").addEventListener("keydown", ({ key }) => {
+      if (key !== "Escape") return;
+      byId("metrics").open = false;
+      byId("metrics").firstElementChild.focus();
+    });
     byId("whole").addEventListener("click", () => zoom(null));
     byId("charts").addEventListener("dblclick", () => zoom(null), true);
     whenChanged(["names"], metricList);

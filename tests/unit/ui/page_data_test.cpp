@@ -208,6 +208,7 @@ TEST_F(PageDataTest, PutsAReplacementWhereTextIsNotUtf8) {
 TEST(OwnPage, IsAskedForByThisMachinesNamesOnly) {
   EXPECT_TRUE(is_own_page("127.0.0.1:8317", "", 8317));
   EXPECT_TRUE(is_own_page("localhost:8317", "http://127.0.0.1:8317", 8317));
+  EXPECT_TRUE(is_own_page("localhost", "http://localhost", 80));
   for (const char* host : {"", "evil.example:8317", "127.0.0.1", "127.0.0.1:80", "127.0.0.1.evil.example:8317"})
     EXPECT_FALSE(is_own_page(host, "", 8317)) << host;
   for (const char* origin : {"null", "http://evil.example", "https://127.0.0.1:8317", "http://127.0.0.1:80"})
