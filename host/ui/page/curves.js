@@ -135,8 +135,8 @@ const Curves = (() => {
     chart.graph = new Dygraph(plot, data, {
       ...options, connectSeparatedPoints: true, legend: "never", strokeWidth: 1.4, axisLabelFontSize: 12, rightGap: 12,
       digitsAfterDecimal: 4, highlightCircleSize: 3, labelsKMB: false,
-      axes: { x: { axisLabelFormatter: (x) => (state.axis === "time" ? shownSeconds(x) : shownNumber(x)) },
-              y: { axisLabelWidth: 62, axisLabelFormatter: (y) => shownNumber(Number(y.toPrecision(6))) } },
+      axes: { x: { axisLabelFormatter: (x) => (state.axis === "time" ? shownSeconds(x) : shownTick(x)) },
+              y: { axisLabelWidth: 62, axisLabelFormatter: (y) => shownTick(y) } },
       zoomCallback: (from, to) => zoom([from, to]),
       highlightCallback: (event, x, points) => legendOf(chart, x, points),
       unhighlightCallback: () => legendOf(chart),

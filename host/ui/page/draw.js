@@ -26,15 +26,21 @@ function shape(name, properties = {}, ...children) {
 
 const byId = (id) => document.getElementById(id);
 
-/** 6.44394 -> "6.444", 1234567 -> "1,234,567", null -> "–"; "nan" and "inf" as they are. */
+/** 6.44394 -> "6.444", 2.00004 -> "2.000", 1234567 -> "1,234,567", null -> "–"; "nan" and "inf" as they are. */
 function shownNumber(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
   if (Number.isInteger(value)) return value.toLocaleString("en-US");
   const size = Math.abs(value);
   if (size >= 1000) return Math.round(value).toLocaleString("en-US");
-  return size < 1e-3 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+  return size < 1e-3 ? value.toExponential(2) : value.toPrecision(4);
 }
+
+/** The same without zeros at the end, for axes. */
+const shownTick = (value) => {
+  const size = Math.abs(value);
+  return size !== 0 && (size >= 1000 || size < 1e-3) ? shownNumber(value) : String(Number(value.toPrecision(4)));
+};
 
 function shownSeconds(seconds) {
   if (seconds === null || seconds === undefined) return "–";
