@@ -52,7 +52,8 @@ class Served:
 def log(tmp_path):
     made = MadeLog(tmp_path / "wmtp.db")
     for seed, name in enumerate(("baseline", "rho1", HOSTILE)):
-        run = made.run(name, seed=seed, pipeline="rho1" if seed else "baseline", params={"pipeline.keep": 0.5 + seed / 10, "model.dim": 64})
+        run = made.run(name, seed=seed, pipeline="rho1" if seed else "baseline",
+                       params={"pipeline.keep": 0.5 + seed / 10, "model.dim": 64})
         made.curves(run, 300, seed=seed, level=3 - seed / 4)
     made.metric(2, "odd/values", [1.0, math.nan, 2.0, math.inf, -math.inf, 3.0])
     made.metric(3, "odd/nothing", [math.nan] * 3)

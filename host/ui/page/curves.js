@@ -53,8 +53,8 @@ const Curves = (() => {
     touched.forEach(draw);
   }
 
-  /** [[x, y of column 1, ...], ...] for all curves of a chart: first the raw ones, then the smoothed. Many runs are put on
-   *  a common grid of half a pixel, since every x of one curve is a row for all. */
+  /** [[x, y of column 1, ...], ...] for all curves of a chart: first the raw ones, then the smoothed. Many runs are put
+   *  on a common grid of half a pixel, since every x of one curve is a row for all. */
   function rowsOf(curves) {
     const columns = [...curves.map((curve) => curve.raw),
                      ...(state.smoothing ? curves.map((curve) => curve.smooth) : [])];
@@ -116,14 +116,16 @@ const Curves = (() => {
       chart.graph?.destroy();
       chart.graph = null;
       const marked = curves.some((curve) => curve.not_finite.step.length);
-      plot.replaceChildren(element("p", { class: "empty" }, marked ? "No finite value." : "No values in the chosen runs."));
+      plot.replaceChildren(element("p", { class: "empty" },
+                                   marked ? "No finite value." : "No values in the chosen runs."));
       legendOf(chart);
       return;
     }
     const smooth = state.smoothing > 0;
     const options = {
       file: data,
-      labels: ["x", ...curves.map((curve) => `r${curve.run}`), ...(smooth ? curves.map((curve) => `s${curve.run}`) : [])],
+      labels: ["x", ...curves.map((curve) => `r${curve.run}`),
+               ...(smooth ? curves.map((curve) => `s${curve.run}`) : [])],
       colors: [...curves.map((curve) => runColor(curve.run, smooth ? 0.28 : 1)),
                ...(smooth ? curves.map((curve) => runColor(curve.run)) : [])],
       logscale: state.logarithmic,

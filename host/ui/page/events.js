@@ -21,8 +21,8 @@ const Events = (() => {
     const events = [...state.events].sort((a, b) => b.time - a.time);
     const lines = events.map((event) => {
       const time = new Date(event.time * 1000).toISOString().replace("T", " ").slice(0, 19);
-      const texts = [time, shownSeconds(event.seconds), runTitle(event.run), event.rank ?? "launcher", event.level, event.kind,
-                     event.step ?? "–", event.message];
+      const texts = [time, shownSeconds(event.seconds), runTitle(event.run), event.rank ?? "launcher", event.level,
+                     event.kind, event.step ?? "–", event.message];
       const row = element("tr", { class: event.level }, ...texts.map((text) => element("td", { textContent: text })));
       row.style.setProperty("--run", runColor(event.run));
       return row;

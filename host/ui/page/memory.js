@@ -102,10 +102,11 @@ const Memory = (() => {
     fillSelect(rankChoice, ranks.map((of) => [of, of]), rank);
     const bar = element("div", { class: "bar" }, element("label", {}, "Run ", runChoice),
                         element("label", {}, "Rank ", rankChoice));
-    if (!rows.length) return panel.replaceChildren(bar, element("p", { class: "empty" }, "The log has no memory of this run."));
+    const empty = (text) => element("p", { class: "empty" }, text);
+    if (!rows.length) return panel.replaceChildren(bar, empty("The log has no memory of this run."));
     const all = barsOf(rows);
     if (!all.length) {
-      return panel.replaceChildren(bar, element("p", { class: "empty" }, "The log has the peaks of this run only."), peaks(rows));
+      return panel.replaceChildren(bar, empty("The log has the peaks of this run only."), peaks(rows));
     }
     const bars = all.slice(-MOST_BARS);
     const categories = [...CATEGORIES, ...new Set(all.flatMap((one) => [...one.parts.keys()]))]
@@ -127,7 +128,8 @@ const Memory = (() => {
     if (run === null) return byId("memory").replaceChildren(element("p", { class: "empty" }, "No run is chosen."));
     const answer = await source.memory(run);
     if (answer.run !== run) return;
-    if (known && known.run === run && known.rows.length === answer.rows.length && byId("memory").children.length > 1) return;
+    const isSame = known && known.run === run && known.rows.length === answer.rows.length;
+    if (isSame && byId("memory").children.length > 1) return;
     known = answer;
     render();
   }

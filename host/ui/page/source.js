@@ -60,7 +60,8 @@ class ReportSource {
 
   /** Of one run all keys; of several, those of the report's differing keys that differ among these. */
   async params(runs) {
-    const all = this.report.params.find((answer) => runs.length > 1 || (answer.runs.length === 1 && answer.runs[0] === runs[0]));
+    const isOf = (answer) => answer.runs.length === 1 && answer.runs[0] === runs[0];
+    const all = runs.length > 1 ? this.report.params[0] : this.report.params.find(isOf);
     const places = runs.map((run) => all.runs.indexOf(run));
     const rows = all.rows.map(({ key, values }) => ({ key, values: places.map((place) => values[place]) }));
     const differ = ({ values }) => values.some((value) => value !== values[0]);

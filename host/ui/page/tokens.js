@@ -53,7 +53,8 @@ const Tokens = (() => {
       bins[Math.min(BINS - 1, Math.floor(((value - scale.low) / (scale.high - scale.low)) * BINS))] += 1;
     }
     const most = Math.max(1, ...bins);
-    const svg = shape("svg", { width: BINS * 8, height: HEIGHT + 18, role: "img", "aria-label": "How many tokens have which value" });
+    const svg = shape("svg", { width: BINS * 8, height: HEIGHT + 18, role: "img",
+                               "aria-label": "How many tokens have which value" });
     bins.forEach((count, i) => {
       const height = (count / most) * HEIGHT, value = scale.low + ((i + 0.5) / BINS) * (scale.high - scale.low);
       svg.append(shape("rect", { x: i * 8, y: HEIGHT - height, width: 7, height, class: "bin" },
