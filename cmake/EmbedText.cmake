@@ -1,8 +1,11 @@
 # Writes OUTPUT, a C++ file that defines FUNCTION, declared in HEADER: every one of FILES as a raw string, by its path
-# below FOLDER.
+# below FOLDER, or by its name where it lies elsewhere.
 set(text "// Generated.\n#include \"${HEADER}\"\n\nnamespace wmtp {\nconst std::map<std::string, std::string>& ${FUNCTION}() {\n  static const std::map<std::string, std::string> files{\n")
 foreach(file ${FILES})
   file(RELATIVE_PATH name ${FOLDER} ${file})
+  if(name MATCHES "^\\.\\./")
+    get_filename_component(name ${file} NAME)
+  endif()
   file(READ ${file} content)
   string(APPEND text "      {\"${name}\", R\"~text~(${content})~text~\"},\n")
 endforeach()

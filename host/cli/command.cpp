@@ -20,9 +20,6 @@ constexpr const char* program_help =
     "  wmtp-host runs list\n"
     "  wmtp-host plugins inspect rho1\n";
 
-/// Documented commands that this version does not have.
-constexpr std::array announced{"report", "ui"};
-
 /// Documented commands that are not needed, and what does their work.
 constexpr std::array<std::pair<const char*, const char*>, 1> answered{
     {{"checkpoint merge",
@@ -68,9 +65,6 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
 
 std::string unknown_command(const CLI::App& app, const std::string& word) {
   const std::string name = full_name(app) + " " + word;
-  for (const char* command : announced) {
-    if (name == std::string("wmtp-host ") + command) return "`" + name + "` is not there yet in this version";
-  }
   for (const auto& [command, answer] : answered) {
     if (name == std::string("wmtp-host ") + command) return "`" + name + "` is not needed: " + answer;
   }

@@ -1,7 +1,7 @@
 // Commands: how each one registers its words, options and help, and how the line that was typed finds its command.
 //
-// Every mistake on the line is Error(usage) with the nearest word that is known; a command that is announced but not
-// part of this version is refused by name. The options of all commands may stand before or after the command's words.
+// Every mistake on the line is Error(usage) with the nearest word that is known; a command that is not needed is answered
+// with what does its work. The options of all commands may stand before or after the command's words.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -76,6 +76,8 @@ void add_completion(CommandLine& line);  // completion bash, zsh, fish
 void add_doctor(CommandLine& line);      // doctor
 void add_eval(CommandLine& line);        // eval --suite FILE --samples FILE
 void add_generate(CommandLine& line);    // generate RUN PROMPT
+void add_ui(CommandLine& line);          // ui
+void add_report(CommandLine& line);      // report RUN… -o FILE.html
 void add_probe(CommandLine& line);       // __probe FILE, __check SETTINGS, __layout QUESTIONS: the plugin store's child
 
 }  // namespace wmtp

@@ -156,6 +156,10 @@ void Statement::reset() { sqlite3_reset(statement_); }
 
 int64_t Statement::integer(int column) const { return sqlite3_column_int64(statement_, column); }
 
+double Statement::real(int column) const { return sqlite3_column_double(statement_, column); }
+
+bool Statement::null(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
+
 std::string Statement::text(int column) const {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
   return text ? std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_, column))) : "";

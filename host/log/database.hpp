@@ -105,6 +105,8 @@ class Statement {
   }
 
   int64_t integer(int column) const;
+  double real(int column) const;
+  bool null(int column) const;
   std::string text(int column) const;
   sqlite3_stmt* handle() const { return statement_; }
 

@@ -248,4 +248,11 @@ Table LogReader::query(const std::string& sql, const std::vector<std::string>& a
   return table;
 }
 
+void LogReader::each_row(const std::string& sql, const std::vector<int64_t>& numbers,
+                         const std::function<void(const Statement&)>& take) const {
+  Statement statement(impl_->database, sql);
+  for (size_t i = 0; i < numbers.size(); ++i) statement.bind(static_cast<int>(i) + 1, numbers[i]);
+  while (statement.step()) take(statement);
+}
+
 }  // namespace wmtp

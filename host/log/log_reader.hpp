@@ -14,6 +14,8 @@
 
 namespace wmtp {
 
+class Statement;
+
 struct LoggedRun {
   int64_t id = 0;
   std::string name;
@@ -58,6 +60,10 @@ class LogReader {
   /// `visit` asks this reader nothing.
   std::vector<std::string> each_row(const std::string& sql, const std::vector<std::string>& arguments,
                                     const std::function<bool(Row&)>& visit) const;
+  /// Calls `take` with each row of a statement of this program's own, its ?1, ?2, … bound to `numbers`: for the many
+  /// rows of curves, of which a Table would be too large. Error(storage) when the file fails.
+  void each_row(const std::string& sql, const std::vector<int64_t>& numbers,
+                const std::function<void(const Statement&)>& take) const;
 
   const std::filesystem::path& database() const;
 

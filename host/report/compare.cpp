@@ -22,6 +22,20 @@ struct LoggedValues {
   std::map<std::string, double> metrics;  ///< the last of each name, and the lowest of valid/loss
 };
 
+std::map<std::string, std::string> params_of(const LogReader& log, int64_t run) {
+  std::map<std::string, std::string> params;
+  for (const auto& row : log.query("SELECT key, value_text FROM run_params WHERE run_id = CAST(?1 AS INTEGER)",
+                                   {std::to_string(run)}, most_rows)
+                             .rows)
+    params[row[0]] = row[1];
+  return params;
+}
+
+/// Whether a row, a key and then values, has several values.
+bool differs(const std::vector<json>& row) {
+  return std::any_of(row.begin() + 2, row.end(), [&](const json& cell) { return cell != row[1]; });
+}
+
 /// One word of the command: its runs by seed.
 struct Side {
   std::string word;
@@ -45,8 +59,7 @@ class Comparison {
       if (key == "seed" && has_seeds()) continue;
       std::vector<json> row{key};
       for (const Side& side : sides_) row.push_back(values_of(side, key));
-      if (std::any_of(row.begin() + 2, row.end(), [&](const json& cell) { return cell != row[1]; }))
-        table.rows.push_back(std::move(row));
+      if (differs(row)) table.rows.push_back(std::move(row));
     }
     return table;
   }
@@ -112,12 +125,8 @@ class Comparison {
   }
 
   LoggedValues values(int64_t id) const {
-    LoggedValues run{id, {}, {}};
+    LoggedValues run{id, params_of(log_, id), {}};
     const std::vector<std::string> arguments{std::to_string(id)};
-    for (const auto& row :
-         log_.query("SELECT key, value_text FROM run_params WHERE run_id = CAST(?1 AS INTEGER)", arguments, most_rows)
-             .rows)
-      run.params[row[0]] = row[1];
     for (const auto& row :
          log_.query("SELECT name, value FROM v_latest WHERE run_id = CAST(?1 AS INTEGER) UNION ALL "
                     "SELECT 'valid/loss, lowest', best_valid_loss FROM v_runs WHERE id = CAST(?1 AS INTEGER)",
@@ -204,6 +213,24 @@ MeanOf mean_of(const std::vector<double>& values) {
   for (const double value : values) squares += (value - of.mean) * (value - of.mean);
   if (of.count > 1) of.error = std::sqrt(squares / double(of.count - 1) / double(of.count));
   return of;
+}
+
+Table differing_params(const LogReader& log, const std::vector<int64_t>& runs) {
+  Table table{{"key"}, {}, false};
+  std::map<std::string, std::vector<json>> by_key;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    table.columns.push_back(std::to_string(runs[i]));
+    for (const auto& [key, value] : params_of(log, runs[i])) {
+      std::vector<json>& row = by_key[key];
+      row.resize(runs.size() + 1);
+      row[i + 1] = value;
+    }
+  }
+  for (auto& [key, row] : by_key) {
+    row[0] = key;
+    if (differs(row)) table.rows.push_back(std::move(row));
+  }
+  return table;
 }
 
 void print_comparison(std::ostream& out, const LogReader& log, const std::vector<std::string>& words,

@@ -21,6 +21,9 @@ struct MeanOf {
 };
 MeanOf mean_of(const std::vector<double>& values);
 
+/// A row for each key of which the runs do not all have the same value: the key, then the value of each (null: none).
+Table differing_params(const LogReader& log, const std::vector<int64_t>& runs);
+
 /// Error(usage) for a run that is not in the log, and for fewer than two words. JSON is one object; CSV is refused.
 void print_comparison(std::ostream& out, const LogReader& log, const std::vector<std::string>& words,
                       TableFormat format);

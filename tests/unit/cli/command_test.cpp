@@ -122,15 +122,6 @@ TEST_F(CommandTest, ListsTakeConditionsFromTheLine) {
   EXPECT_EQ(host("runs show 3 --toml --json").code, 2);
 }
 
-TEST_F(CommandTest, RefusesWhatIsAnnouncedButNotThere) {
-  for (const char* words :
-       {"report 3", "ui"}) {
-    const auto refused = host(words);
-    EXPECT_EQ(refused.code, 2) << words;
-    EXPECT_TRUE(has(refused.err, "is not there yet in this version")) << words << ": " << refused.err;
-  }
-}
-
 TEST_F(CommandTest, SaysWhatDoesTheWorkOfACommandThatIsNotNeeded) {
   const auto refused = host("checkpoint merge 3");
   EXPECT_EQ(refused.code, 2);
@@ -149,6 +140,14 @@ TEST_F(CommandTest, RefusesMissingAndWrongArguments) {
     EXPECT_EQ(refused.code, 2) << words;
     EXPECT_TRUE(has(refused.err, "--help`")) << words << ": " << refused.err;
     EXPECT_EQ(refused.out, "") << words;
+  }
+}
+
+TEST_F(CommandTest, RefusesWrongArgumentsOfThePageAndItsReport) {
+  for (const char* words : {"report", "report 3", "report -o x.html", "ui --port 70000", "ui --port x", "ui 3"}) {
+    const auto refused = host(words);
+    EXPECT_EQ(refused.code, 2) << words;
+    EXPECT_TRUE(has(refused.err, "--help`")) << words << ": " << refused.err;
   }
 }
 

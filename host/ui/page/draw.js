@@ -1,0 +1,79 @@
+// Small things that every part of the page draws with. Text from the log becomes text nodes only, never markup.
+"use strict";
+
+/** An element with properties (`class`, `dataset` and attributes among them) and children: elements or texts. */
+function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key === "class") made.className = value;
+    else if (key === "dataset") Object.assign(made.dataset, value);
+    else if (key === "style") Object.assign(made.style, value);
+    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (key in made && key !== "list" && key !== "role") made[key] = value;
+    else made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/** The same of SVG; all properties are attributes. */
+function shape(name, properties = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(properties)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const byId = (id) => document.getElementById(id);
+
+/** 6.44394 -> "6.444", 2.00004 -> "2.000", 1234567 -> "1,234,567", null -> "–"; "nan" and "inf" as they are. */
+function shownNumber(value) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return String(value);
+  if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  const size = Math.abs(value);
+  if (size >= 1000) return Math.round(value).toLocaleString("en-US");
+  return size < 1e-3 ? value.toExponential(2) : value.toPrecision(4);
+}
+
+/** The same without zeros at the end, for axes. */
+const shownTick = (value) => {
+  const size = Math.abs(value);
+  return size !== 0 && (size >= 1000 || size < 1e-3) ? shownNumber(value) : String(Number(value.toPrecision(4)));
+};
+
+function shownSeconds(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  const s = Math.round(seconds);
+  if (s < 60) return `${s}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m ${s % 60}s`;
+  return `${Math.floor(s / 3600)}h ${Math.floor((s % 3600) / 60)}m`;
+}
+
+function shownBytes(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (bytes >= 1024 && unit < units.length - 1) { bytes /= 1024; unit += 1; }
+  return `${unit ? bytes.toFixed(1) : bytes} ${units[unit]}`;
+}
+
+const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
+
+/** Twelve hues that are told apart, in an order in which neighbours differ most. */
+const HUES = [215, 25, 145, 330, 265, 48, 185, 0, 95, 300, 235, 165];
+
+/** The colour of a run, which stays the same whatever else is chosen. */
+function runColor(run, alpha = 1) {
+  const light = (isDark() ? 64 : 44) + [0, -12, 12][Math.floor(run / HUES.length) % 3];
+  return `hsla(${HUES[run % HUES.length]}, ${isDark() ? 75 : 70}%, ${light}%, ${alpha})`;
+}
+
+/** A colour of the page's style by the name of its variable. */
+const styleColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** A select with [value, text] pairs; keeps its choice where that is still there. */
+function fillSelect(select, choices, chosen) {
+  const wanted = String(chosen ?? select.value);
+  select.replaceChildren(...choices.map(([value, text]) => element("option", { value, textContent: text })));
+  if (choices.some(([value]) => String(value) === wanted)) select.value = wanted;
+}

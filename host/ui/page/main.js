@@ -1,0 +1,93 @@
+// Start, tabs, and the loop that asks for what is new.
+"use strict";
+
+const INTERVAL = 1000, INTERVAL_HIDDEN = 10000;  // milliseconds; the latter while nobody looks
+let cursors = {};
+
+function tell(text, trouble = false) {
+  byId("state").textContent = text;
+  byId("state").classList.toggle("trouble", trouble);
+}
+
+function showTab() {
+  for (const [tab] of TABS) {
+    byId(tab).hidden = tab !== state.tab;
+    const button = byId(`tab-${tab}`);
+    button.setAttribute("aria-selected", tab === state.tab);
+    button.tabIndex = tab === state.tab ? 0 : -1;
+  }
+}
+
+function makeTabs() {
+  byId("tabs").replaceChildren(...TABS.map(([tab, title]) => element("button", {
+    type: "button", id: `tab-${tab}`, role: "tab", "aria-controls": tab, onclick: () => change({ tab }),
+  }, title)));
+  byId("tabs").addEventListener("keydown", ({ key }) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[key];
+    if (!by) return;
+    const place = TABS.findIndex(([tab]) => tab === state.tab);
+    const [tab] = TABS[(place + by + TABS.length) % TABS.length];
+    change({ tab });
+    byId(`tab-${tab}`).focus();
+  });
+  whenChanged(["tab"], showTab);
+}
+
+/** All runs anew; at the first time the newest few are chosen, unless the address says otherwise. */
+async function loadRuns() {
+  const answer = await source.runs();
+  cursors = answer;
+  const there = new Set(answer.runs.map((run) => run.id));
+  const chosen = location.hash.includes("runs=") ? [...state.chosen].filter((id) => there.has(id))
+    : source.live ? answer.runs.slice(0, CHOSEN_AT_FIRST).map((run) => run.id) : [...there];
+  byId("about").textContent = source.live ? answer.database : `${answer.database}, as of ${answer.made}`;
+  if (!source.live) tell(`report by wmtp-host ${answer.program}`);
+  document.title = source.live ? "wmtp-host" : `wmtp-host: ${answer.runs.map((run) => run.name).join(", ")}`;
+  change({ runs: answer.runs, names: answer.names, chosen: new Set(chosen), tab: state.tab });
+}
+
+async function refresh() {
+  const answer = await source.refresh(cursors, Curves.view());
+  if (answer.reset) return loadRuns();
+  cursors = answer;
+  const changes = {};
+  if (answer.runs.length) {
+    const rows = new Map(state.runs.map((run) => [run.id, run]));
+    for (const run of answer.runs) rows.set(run.id, run);
+    changes.runs = [...rows.values()].sort((a, b) => b.id - a.id);
+    if (!state.runs.length) changes.chosen = new Set(answer.runs.slice(0, CHOSEN_AT_FIRST).map((run) => run.id));
+  }
+  if (answer.names.length !== state.names.length) changes.names = answer.names;
+  if (Object.keys(changes).length) change(changes);
+  Events.append(answer.events);
+  await Curves.append(answer.new);
+}
+
+async function follow() {
+  try {
+    await refresh();
+    const running = state.runs.filter((run) => run.status === "running").length;
+    tell(running ? `live, ${running} running` : "live, none running");
+  } catch (error) {
+    tell(`no answer (${error.message}); trying again`, true);
+  }
+  setTimeout(follow, document.hidden ? INTERVAL_HIDDEN : INTERVAL);
+}
+
+/** A question that failed is told where one looks for the state; what was shown stays. */
+addEventListener("unhandledrejection", ({ reason }) => tell(String(reason?.message ?? reason), true));
+
+async function start() {
+  readAddress();
+  makeTabs();
+  for (const part of [RunTable, Curves, Differences, Memory, Tokens, Events]) part.start();
+  showTab();
+  try {
+    await loadRuns();
+  } catch (error) {
+    tell(error.message, true);
+  }
+  if (source.live) setTimeout(follow, INTERVAL);
+}
+
+start();

@@ -1,0 +1,67 @@
+// What is chosen and how it is shown, in one place. Parts of the page read `state`, change it through `change`, and are
+// told by `whenChanged`. The choice stands in the address after '#', so that it can be kept and sent.
+"use strict";
+
+const state = {
+  runs: [],             // rows of v_runs, newest first
+  names: [],            // of all metrics
+  chosen: new Set(),    // numbers of runs
+  metrics: ["train/loss", "valid/loss", "perf/tokens_per_second"],
+  smoothing: 0,
+  axis: "step",
+  logarithmic: false,
+  markEvents: true,
+  tab: "curves",
+  events: [],           // of the chosen runs
+};
+
+const CHOSEN_AT_FIRST = 5;
+const TABS = [["curves", "Curves"], ["differences", "Differences"], ["memory", "Memory"], ["tokens", "Tokens"],
+              ["events", "Events"]];
+
+const listeners = [];
+/** `keys`: of `state`; the listener is called when one of them has changed. */
+function whenChanged(keys, listener) { listeners.push({ keys, listener }); }
+
+function change(changes) {
+  Object.assign(state, changes);
+  writeAddress();
+  for (const { keys, listener } of listeners) if (keys.some((key) => key in changes)) listener();
+}
+
+/** The action, but not again before so many milliseconds have passed: for questions that a running run would repeat each
+ *  second. */
+function atMostEvery(milliseconds, action) {
+  let last = -Infinity;
+  return () => {
+    if (performance.now() - last < milliseconds) return;
+    last = performance.now();
+    return action();
+  };
+}
+
+const chosenRuns = () => state.runs.filter((run) => state.chosen.has(run.id));
+/** "12 rho1" */
+const runTitle = (id) => `${id} ${state.runs.find((run) => run.id === id)?.name ?? ""}`;
+
+function writeAddress() {
+  const kept = new URLSearchParams({ runs: [...state.chosen].join(","), tab: state.tab });
+  for (const name of state.metrics) kept.append("metric", name);
+  if (state.smoothing) kept.set("smoothing", state.smoothing);
+  if (state.axis !== "step") kept.set("axis", state.axis);
+  if (state.logarithmic) kept.set("log", "1");
+  if (!state.markEvents) kept.set("events", "0");
+  history.replaceState(null, "", `#${kept}`);
+}
+
+function readAddress() {
+  const kept = new URLSearchParams(location.hash.slice(1));
+  if (kept.has("runs")) state.chosen = new Set(kept.get("runs").split(",").filter(Boolean).map(Number));
+  if (kept.has("metric")) state.metrics = kept.getAll("metric");
+  if (TABS.some(([tab]) => tab === kept.get("tab"))) state.tab = kept.get("tab");
+  const smoothing = Number(kept.get("smoothing"));
+  if (source.smoothings.includes(smoothing)) state.smoothing = smoothing;
+  if (kept.get("axis") === "time") state.axis = "time";
+  state.logarithmic = kept.get("log") === "1";
+  state.markEvents = kept.get("events") !== "0";
+}

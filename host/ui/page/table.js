@@ -1,0 +1,111 @@
+// The table of runs: filtered by words and comparisons, sorted by a column, and the place where runs are chosen.
+"use strict";
+
+const RunTable = (() => {
+  const COLUMNS = [  // column of v_runs, title, how a cell is shown
+    ["id", "run", String], ["name", "name", String], ["pipeline", "pipeline", String], ["adapter", "adapter", String],
+    ["status", "status", String], ["steps", "steps", shownNumber], ["train_loss", "train loss", shownNumber],
+    ["valid_loss", "valid loss", shownNumber], ["best_valid_loss", "best valid", shownNumber],
+    ["tokens_per_second", "tokens/s", shownNumber], ["seconds", "took", shownSeconds],
+    ["started_at", "started (UTC)", (time) => String(time).replace("T", " ").replace("Z", "")],
+    ["world_size", "ranks", shownNumber], ["strategy", "strategy", String], ["precision", "precision", String],
+    ["seed", "seed", String],
+  ];
+  const sorting = { column: "id", down: true };
+  const COMPARISON = /^([a-z_]+)(<=|>=|<|>|=)(.+)$/;
+
+  /** Every word of the filter must hold: `column<number`, `column=text`, or a part of any text of the row. */
+  function passes(run, filter) {
+    return filter.toLowerCase().split(/\s+/).filter(Boolean).every((word) => {
+      const [, column, sign, wanted] = word.match(COMPARISON) ?? [];
+      if (column !== undefined && column in run) {
+        const value = run[column];
+        if (value === null) return false;
+        if (sign === "=") return String(value).toLowerCase() === wanted || Number(value) === Number(wanted);
+        const [a, b] = [Number(value), Number(wanted)];
+        return { "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b }[sign];
+      }
+      return Object.values(run).some((value) => typeof value !== "object" && String(value).toLowerCase().includes(word));
+    });
+  }
+
+  function compare(a, b) {
+    const [x, y] = [a[sorting.column], b[sorting.column]];
+    if (x === y) return b.id - a.id;
+    if (x === null || y === null) return x === null ? 1 : -1;  // what has no value comes last, both ways
+    const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
+    return sorting.down ? -order : order;
+  }
+
+  const shown = () => state.runs.filter((run) => passes(run, byId("filter").value)).sort(compare);
+
+  function choose(ids, chosen) {
+    const all = new Set(state.chosen);
+    for (const id of ids) chosen ? all.add(id) : all.delete(id);
+    change({ chosen: all });
+  }
+
+  function sortBy(column) {
+    sorting.down = sorting.column === column ? !sorting.down : column === "id" || column === "started_at";
+    sorting.column = column;
+    render();
+  }
+
+  function head(runs) {
+    const all = element("input", {
+      type: "checkbox", title: "Choose all that are shown", "aria-label": "Choose all runs that are shown",
+      checked: runs.length > 0 && runs.every((run) => state.chosen.has(run.id)),
+      onchange: (event) => choose(runs.map((run) => run.id), event.target.checked),
+    });
+    const titles = COLUMNS.map(([column, title]) => {
+      const sorted = sorting.column === column;
+      const button = element("button", { type: "button", onclick: () => sortBy(column), dataset: { sort: column } }, title,
+                             element("span", { "aria-hidden": "true" }, sorted ? (sorting.down ? " ▾" : " ▴") : ""));
+      return element("th", { scope: "col", "aria-sort": sorted ? (sorting.down ? "descending" : "ascending") : "none" },
+                     button);
+    });
+    return element("thead", {}, element("tr", {}, element("th", { scope: "col" }, all), ...titles));
+  }
+
+  function line(run) {
+    const chosen = state.chosen.has(run.id);
+    const box = element("input", { type: "checkbox", checked: chosen, "aria-label": `Choose run ${run.id} ${run.name}`,
+                                   onchange: (event) => choose([run.id], event.target.checked) });
+    box.style.accentColor = runColor(run.id);
+    const cells = COLUMNS.map(([column, , show]) => {
+      const value = run[column];
+      const cell = element("td", { class: typeof value === "number" || value === null ? "number" : "" });
+      cell.textContent = value === null ? "–" : show(value);
+      if (column === "status") cell.className = `status ${run.status}`;
+      if (column === "status" && run.log_incomplete) {
+        cell.textContent += " *";
+        cell.title = "rows are missing from the log; they lie in the .spool file beside it";
+      }
+      return cell;
+    });
+    const row = element("tr", { class: chosen ? "chosen" : "", dataset: { run: run.id } },
+                        element("td", {}, box), ...cells);
+    row.style.setProperty("--run", chosen ? runColor(run.id) : "transparent");
+    row.addEventListener("click", (event) => {
+      if (event.target !== box) choose([run.id], !state.chosen.has(run.id));
+    });
+    return row;
+  }
+
+  function render() {
+    const runs = shown();
+    const focused = document.activeElement?.closest?.("#run-table tr")?.dataset.run;
+    const sorted = document.activeElement?.dataset?.sort;
+    byId("run-table").replaceChildren(head(runs), element("tbody", {}, ...runs.map(line)));
+    byId("counts").textContent = `${runs.length} of ${state.runs.length} runs, ${state.chosen.size} chosen`;
+    if (focused) byId("run-table").querySelector(`tr[data-run="${focused}"] input`)?.focus();
+    if (sorted) byId("run-table").querySelector(`button[data-sort="${sorted}"]`)?.focus();
+  }
+
+  function start() {
+    byId("filter").addEventListener("input", render);
+    byId("choose-none").addEventListener("click", () => change({ chosen: new Set() }));
+    whenChanged(["runs", "chosen"], render);
+  }
+  return { start };
+})();

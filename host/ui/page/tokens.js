@@ -1,0 +1,164 @@
+// Sequences that the run looked at, token by token: each coloured by its weight, its loss, the reference's loss, or the
+// excess of one over the other, for one head, at the step that the slider names.
+"use strict";
+
+const Tokens = (() => {
+  const QUANTITIES = [["weight", "weight"], ["loss", "loss"], ["reference_loss", "reference loss"],
+                      ["excess", "excess (loss − reference)"]];
+  const chosen = { run: null, sequence: null, head: null, quantity: "weight", step: null };
+  let sampled = null, asked = 0, newest = true;  // `newest`: follow the steps as they come
+
+  const isNumber = (value) => typeof value === "number";
+  const isFar = (value) => value === "inf" || value === "-inf" || value === "nan";
+
+  /** [{position, token, text, weight, loss, reference_loss, excess}] of one head. */
+  function tokensOf({ columns }) {
+    const tokens = [];
+    columns.position.forEach((position, i) => {
+      if (columns.head[i] !== chosen.head) return;
+      const [weight, loss, reference] = [columns.weight[i], columns.loss[i], columns.reference_loss[i]];
+      tokens.push({ position, token: columns.token_id[i], text: columns.text[i], weight, loss, reference_loss: reference,
+                    excess: isNumber(loss) && isNumber(reference) ? loss - reference : null });
+    });
+    return tokens;
+  }
+
+  /** From the least to the greatest value; excess has two colours that meet at 0. */
+  function scaleOf(values) {
+    const finite = values.filter(isNumber);
+    if (chosen.quantity === "excess") {
+      const most = Math.max(1e-9, ...finite.map(Math.abs));
+      return { low: -most, high: most, color: (value) =>
+        `hsla(${value > 0 ? 12 : 212}, 85%, 52%, ${(0.75 * Math.abs(value)) / most})` };
+    }
+    const low = Math.min(0, ...finite), high = Math.max(low + 1e-9, ...finite);
+    const hue = { weight: 152, loss: 28, reference_loss: 268 }[chosen.quantity];
+    return { low, high, color: (value) => `hsla(${hue}, 75%, 45%, ${(0.78 * (value - low)) / (high - low)})` };
+  }
+
+  /** What cannot be seen gets a sign; a line end stays one. */
+  const visible = (text) => text.replaceAll("\t", "⇥\t").replaceAll("\r", "␍").replaceAll("\n", "⏎\n");
+
+  function describe(token) {
+    const [, name] = QUANTITIES.find(([key]) => key === "excess");
+    return `position ${token.position}, token ${token.token}: weight ${shownNumber(token.weight)}, ` +
+      `loss ${shownNumber(token.loss)}, reference loss ${shownNumber(token.reference_loss)}, ` +
+      `${name.split(" ")[0]} ${shownNumber(token.excess)}`;
+  }
+
+  function histogram(values, scale) {
+    const BINS = 32, HEIGHT = 56, finite = values.filter(isNumber);
+    const bins = new Array(BINS).fill(0);
+    for (const value of finite) {
+      bins[Math.min(BINS - 1, Math.floor(((value - scale.low) / (scale.high - scale.low)) * BINS))] += 1;
+    }
+    const most = Math.max(1, ...bins);
+    const svg = shape("svg", { width: BINS * 8, height: HEIGHT + 18, role: "img",
+                               "aria-label": "How many tokens have which value" });
+    bins.forEach((count, i) => {
+      const height = (count / most) * HEIGHT, value = scale.low + ((i + 0.5) / BINS) * (scale.high - scale.low);
+      svg.append(shape("rect", { x: i * 8, y: HEIGHT - height, width: 7, height, class: "bin" },
+                       shape("title", {}, `about ${shownNumber(value)}: ${count} tokens`)),
+                 shape("rect", { x: i * 8, y: HEIGHT + 1, width: 8, height: 4, fill: scale.color(value) }));
+    });
+    svg.append(shape("text", { x: 0, y: HEIGHT + 17 }, shownNumber(scale.low)),
+               shape("text", { x: BINS * 8, y: HEIGHT + 17, "text-anchor": "end" }, shownNumber(scale.high)));
+    return svg;
+  }
+
+  function render(answer) {
+    const tokens = tokensOf(answer);
+    const values = tokens.map((token) => token[chosen.quantity]);
+    const scale = scaleOf(values);
+    const text = byId("token-text"), detail = byId("token-detail");
+    const tell = ({ target }) => {
+      const token = tokens[target.dataset?.index];
+      if (token) detail.textContent = describe(token);
+    };
+    text.replaceChildren(...tokens.map((token, index) => {
+      const value = token[chosen.quantity];
+      const span = element("span", { dataset: { index, value: value ?? "" }, textContent: visible(token.text),
+                                     class: isFar(value) ? "far" : isNumber(value) ? "" : "none" });
+      if (isNumber(value)) span.style.backgroundColor = scale.color(value);
+      return span;
+    }));
+    text.onmouseover = text.onclick = tell;
+    const known = values.filter(isNumber);
+    const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
+    byId("token-counts").textContent = !tokens.length ? "No tokens of this head here."
+      : known.length ? `${tokens.length} tokens, mean ${shownNumber(mean)}; ${known.filter((v) => v === 0).length} are 0`
+      : `${tokens.length} tokens, none with this value${chosen.quantity === "excess" || chosen.quantity === "reference_loss"
+        ? ": the run has no reference" : ""}.`;
+    byId("token-histogram").replaceChildren(...(known.length ? [histogram(values, scale)] : []));
+    byId("token-step-shown").textContent = chosen.step;
+  }
+
+  async function loadTokens() {
+    const question = ++asked;
+    const answer = await source.tokens(chosen.run, chosen.step, chosen.sequence);
+    if (question === asked) render(answer);
+  }
+
+  function controls() {
+    const choice = (key, values, after) => {
+      const select = element("select", { id: `token-${key}`, onchange: ({ target }) => {
+        chosen[key] = key === "quantity" ? target.value : Number(target.value);
+        after();
+      } });
+      fillSelect(select, values, chosen[key]);
+      return select;
+    };
+    const slider = element("input", { id: "token-step", type: "range", min: 0, max: sampled.steps.length - 1, step: 1,
+                                      value: sampled.steps.indexOf(chosen.step) });
+    slider.addEventListener("input", () => {
+      chosen.step = sampled.steps[slider.value];
+      newest = Number(slider.value) === sampled.steps.length - 1;
+      loadTokens();
+    });
+    const kept = sampled.steps_in_log > sampled.steps.length
+      ? ` ${sampled.steps.length} of ${sampled.steps_in_log} sampled steps are in this report.` : "";
+    return [
+      element("div", { class: "bar" },
+        element("label", {}, "Run ", choice("run", withSamples.map((id) => [id, runTitle(id)]), load)),
+        element("label", {}, "Sequence ", choice("sequence", sampled.sequences.map((s) => [s, s]), loadTokens)),
+        element("label", {}, "Head ", choice("head", sampled.heads.map((h) => [h, h]), loadTokens)),
+        element("label", {}, "Colour ", choice("quantity", QUANTITIES, loadTokens)),
+        element("label", { class: "grow" }, "Step ", slider, " ", element("output", { id: "token-step-shown" }))),
+      element("p", { class: "hint", id: "token-counts" }),
+      element("div", { id: "token-histogram" }),
+      element("p", { id: "token-detail", role: "status" }, `Point at a token for its values.${kept}`),
+      element("div", { id: "token-text", tabindex: 0, role: "region", "aria-label": "Text, its tokens coloured" }),
+    ];
+  }
+
+  let withSamples = [];
+  async function load() {
+    if (state.tab !== "tokens") return;
+    const panel = byId("tokens");
+    const answers = await Promise.all(chosenRuns().map(({ id }) => source.sampled(id)));
+    if (state.tab !== "tokens") return;
+    withSamples = answers.filter((answer) => answer.steps.length).map((answer) => answer.run);
+    if (!withSamples.length) {
+      sampled = null;
+      return panel.replaceChildren(element("p", { class: "empty" }, state.chosen.size
+        ? "The chosen runs have no samples of tokens in the log." : "No run is chosen."));
+    }
+    if (!withSamples.includes(chosen.run)) chosen.run = withSamples[0];
+    const before = JSON.stringify(sampled);
+    sampled = answers.find((answer) => answer.run === chosen.run);
+    if (JSON.stringify(sampled) === before && byId("token-text")) return;
+    if (!sampled.sequences.includes(chosen.sequence)) chosen.sequence = sampled.sequences[0];
+    if (!sampled.heads.includes(chosen.head)) chosen.head = sampled.heads[0];
+    if (newest || !sampled.steps.includes(chosen.step)) chosen.step = sampled.steps.at(-1);
+    const focused = document.activeElement?.id;
+    panel.replaceChildren(...controls());
+    if (focused) byId(focused)?.focus();
+    await loadTokens();
+  }
+
+  function start() {
+    whenChanged(["tab", "chosen"], load);
+    whenChanged(["runs"], atMostEvery(5000, load));
+  }
+  return { start };
+})();

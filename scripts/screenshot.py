@@ -1,0 +1,42 @@
+"""Makes docs/ui.png, the picture of the live page in README.md: `python scripts/screenshot.py DATABASE RUN,RUN,…`.
+
+Runs of that log as `wmtp-host ui` shows them in headless Chromium. Needs a build and Debian's chromium."""
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/support"))
+from browser import Browser  # noqa: E402
+from host import Running  # noqa: E402
+
+VIEW = "&smoothing=0.9&metric=train/loss&metric=train/grad_norm"
+MOST_BYTES = 200_000
+
+
+def main(database, runs):
+    picture = ROOT / "docs/ui.png"
+    place = Path(tempfile.mkdtemp())
+    (place / "runs").mkdir()
+    (place / "runs/wmtp.db").symlink_to(Path(database).resolve())
+    running = Running("ui", "--port", "0", cwd=place)
+    try:
+        while not running.out.endswith("/\n"):
+            assert running.code is None, str(running)
+            time.sleep(0.05)
+        with Browser(width=1280, height=760) as browser:
+            browser.open(f"{running.out.strip()}#runs={runs}{VIEW}")
+            browser.wait_for("[...Curves.charts.values()].filter((chart) => chart.graph).length === 2")
+            time.sleep(1)
+            browser.screenshot(picture)
+    finally:
+        running.kill()
+        shutil.rmtree(place)
+    assert picture.stat().st_size <= MOST_BYTES, f"{picture} is {picture.stat().st_size} bytes, wanted {MOST_BYTES} at most"
+    print(f"wrote {picture} ({picture.stat().st_size} bytes)")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,413 @@
+"""The live page and the report, as a browser shows them; and the server's manners, by plain requests."""
+import http.client
+import json
+import math
+import re
+import signal
+import socket
+import time
+
+import pytest
+from browser import CHROMIUM, Browser
+from host import Running, run_host
+from made_log import MadeLog
+
+with_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; `make setup` installs it")
+HOSTILE = "</script><img src=x onerror=\"console.error('ran')\">\u2028'"
+
+
+class Served:
+    """`ui` on a free port, until the block ends."""
+
+    def __init__(self, folder, *arguments):
+        self.running = Running("ui", "--db", "wmtp.db", "--port", "0", *arguments, cwd=folder)
+        end = time.monotonic() + 20
+        while not self.running.out.endswith("/\n"):
+            assert self.running.code is None and time.monotonic() < end, str(self.running)
+            time.sleep(0.02)
+        self.address = self.running.out.strip()
+        self.port = int(self.address.rstrip("/").rsplit(":", 1)[1])
+
+    def request(self, path, method="GET", headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request(method, path, headers=headers or {})
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return answer, body
+
+    def json(self, path):
+        answer, body = self.request(path)
+        assert answer.status == 200, body
+        return json.loads(body)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.running.kill()
+
+
+@pytest.fixture
+def log(tmp_path):
+    made = MadeLog(tmp_path / "wmtp.db")
+    for seed, name in enumerate(("baseline", "rho1", HOSTILE)):
+        run = made.run(name, seed=seed, pipeline="rho1" if seed else "baseline",
+                       params={"pipeline.keep": 0.5 + seed / 10, "model.dim": 64})
+        made.curves(run, 300, seed=seed, level=3 - seed / 4)
+    made.metric(2, "odd/values", [1.0, math.nan, 2.0, math.inf, -math.inf, 3.0])
+    made.metric(3, "odd/nothing", [math.nan] * 3)
+    made.memory(2)
+    made.event(2, "guard", f"skipped step 120: {HOSTILE}", step=120)
+    made.samples(2)
+    made.samples(3, steps=(10,), heads=1, reference=False, text=[HOSTILE, "\n", "\t", " x"])
+    yield made
+    made.close()
+
+
+def browse(address):
+    browser = Browser()
+    browser.open(address)
+    browser.wait_for("document.querySelectorAll('#run-table tbody tr').length > 0")
+    return browser
+
+
+def columns_of(browser, metric):
+    """{label: values} of what a chart draws."""
+    return browser.ask(f"""(() => {{
+      const graph = Curves.charts.get({json.dumps(metric)}).graph;
+      return Object.fromEntries(graph.getLabels().slice(1).map((label, i) =>
+        [label, graph.file_.map((row) => row[i + 1]).filter((value) => value !== null)]));
+    }})()""")
+
+
+def painted(browser, metric):
+    """Pixels of a chart's canvas that are not empty."""
+    return browser.ask(f"""(() => {{
+      const canvas = document.querySelector('[data-metric="{metric}"] canvas');
+      const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+      return pixels.filter((value, i) => i % 4 === 3 && value > 0).length;
+    }})()""")
+
+
+def sound(browser, address):
+    """No complaint, and no request to anybody else."""
+    assert browser.errors == []
+    assert [url for url in browser.requests if not url.startswith((str(address), "data:"))] == []
+
+
+@with_browser
+def test_the_page_shows_runs_and_their_curves_and_filters_and_sorts_them(log, tmp_path):
+    with Served(tmp_path) as served, browse(served.address) as browser:
+        rows = "[...document.querySelectorAll('#run-table tbody tr')].map((row) => row.cells[2].textContent)"
+        assert browser.ask(rows) == [HOSTILE, "rho1", "baseline"]
+        browser.wait_for("Curves.charts.get('train/loss')?.graph")
+        assert set(columns_of(browser, "train/loss")) == {"r1", "r2", "r3"}
+        assert len(columns_of(browser, "train/loss")["r1"]) == 300
+        assert painted(browser, "train/loss") > 500
+
+        def filtered(text):
+            browser.ask(f"(() => {{ const f = byId('filter'); f.value = {json.dumps(text)}; f.dispatchEvent(new Event('input')); }})()")
+            return browser.ask(rows)
+        assert filtered("rho1") == [HOSTILE, "rho1"]
+        assert filtered("baseline finished") == ["baseline"]
+        assert filtered("valid_loss<2.9") == [HOSTILE, "rho1"]
+        assert filtered("seed=1") == ["rho1"]
+        assert filtered("nothing of this name") == []
+        filtered("")
+        browser.ask("document.querySelector('[data-sort=valid_loss]').click()")
+        assert browser.ask(rows) == [HOSTILE, "rho1", "baseline"]
+        browser.ask("document.querySelector('[data-sort=valid_loss]').click()")
+        assert browser.ask(rows) == ["baseline", "rho1", HOSTILE]
+
+        browser.ask("document.querySelector('tr[data-run=\"2\"] input').click()")
+        browser.wait_for("Curves.charts.get('train/loss').curves.length === 2")
+        assert set(columns_of(browser, "train/loss")) == {"r1", "r3"}
+        sound(browser, served.address)
+
+
+@with_browser
+def test_curves_are_smoothed_and_drawn_by_time_or_logarithm(log, tmp_path):
+    with Served(tmp_path) as served, browse(served.address) as browser:
+        browser.wait_for("Curves.charts.get('train/loss')?.graph")
+        browser.ask("""(() => { const s = byId('smoothing'); s.value = source.smoothings.indexOf(0.9);
+                       s.dispatchEvent(new Event('input')); })()""")
+        browser.wait_for("Curves.charts.get('train/loss').graph.getLabels().includes('s1')")
+        curves = columns_of(browser, "train/loss")
+        mean, weight, wanted = 0.0, 0.0, []
+        for value in curves["r1"]:
+            mean, weight = 0.9 * mean + 0.1 * value, 0.9 * weight + 0.1
+            wanted.append(mean / weight)
+        assert curves["s1"] == pytest.approx(wanted, rel=1e-6)
+        browser.ask("byId('logarithmic').click()")
+        assert browser.ask("Curves.charts.get('train/loss').graph.getOption('logscale')") is True
+        browser.ask("(() => { byId('axis').value = 'time'; byId('axis').dispatchEvent(new Event('change')); })()")
+        browser.wait_for("Math.abs(Curves.charts.get('train/loss').graph.xAxisExtremes()[1] - 150) < 1.5")
+        sound(browser, served.address)
+
+
+@with_browser
+def test_dragging_over_a_chart_zooms_all_and_asks_for_that_part(log, tmp_path):
+    with Served(tmp_path) as served, browse(served.address) as browser:
+        browser.wait_for("Curves.charts.get('train/loss')?.graph && Curves.charts.get('valid/loss')?.graph")
+        left, top, width, height = browser.ask("""(() => {
+          const box = document.querySelector('[data-metric="train/loss"] canvas').getBoundingClientRect();
+          return [box.left, box.top, box.width, box.height]; })()""")
+
+        def mouse(kind, part):
+            browser.call("Input.dispatchMouseEvent", type=kind, x=left + part * width, y=top + height / 2, button="left",
+                         buttons=1, clickCount=1)
+        mouse("mousePressed", 0.4)
+        mouse("mouseMoved", 0.5)
+        mouse("mouseMoved", 0.7)
+        mouse("mouseReleased", 0.7)
+        browser.wait_for("Curves.view().from > 50 && Curves.view().to < 280")
+        browser.wait_for("Curves.charts.get('train/loss').curves[0].raw.step.length < 150")
+        start, end = browser.ask("[Curves.view().from, Curves.view().to]")
+        assert browser.ask("Curves.charts.get('valid/loss').graph.xAxisRange()") == [start, end]
+        steps = browser.ask("Curves.charts.get('train/loss').curves[0].raw.step")
+        assert steps == list(range(math.ceil(start) - 1, math.floor(end) + 2))
+        browser.ask("byId('whole').click()")
+        browser.wait_for("Curves.charts.get('train/loss').curves[0].raw.step.length === 300")
+        sound(browser, served.address)
+
+
+@with_browser
+def test_metrics_are_chosen_from_a_list(log, tmp_path):
+    with Served(tmp_path) as served, browse(served.address) as browser:
+        browser.ask("byId('metrics').open = true")
+        browser.ask("""(() => { const f = byId('metric-list').querySelector('input'); f.value = 'grad';
+                       f.dispatchEvent(new Event('input')); })()""")
+        shown = "[...document.querySelectorAll('#metric-list label')].filter((l) => !l.hidden).map((l) => l.dataset.name)"
+        assert browser.ask(shown) == ["train/grad_norm"]
+        browser.ask("document.querySelector('#metric-list label[data-name=\"train/grad_norm\"] input').click()")
+        browser.wait_for("Curves.charts.get('train/grad_norm')?.graph")
+        browser.ask("document.querySelector('[data-metric=\"train/loss\"] .close').click()")
+        browser.wait_for("!Curves.charts.has('train/loss')")
+        assert browser.ask("document.querySelector('[data-metric=\"train/loss\"]')") is None
+        assert "metric=train%2Fgrad_norm" in browser.ask("location.hash")
+        sound(browser, served.address)
+
+
+@with_browser
+def test_what_is_not_finite_stays_visible(log, tmp_path):
+    with Served(tmp_path) as served, browse(served.address + "#runs=2,3&metric=odd/values&metric=odd/nothing") as browser:
+        told = "document.querySelector('[data-metric=\"odd/values\"] .remarks')?.textContent"
+        assert browser.wait_for(told) == "not finite: 1 × nan, 1 × inf, 1 × -inf"
+        assert columns_of(browser, "odd/values")["r2"] == [1, 2, 3]
+        assert "No finite value" in browser.wait_for("document.querySelector('[data-metric=\"odd/nothing\"] .plot')?.textContent")
+        sound(browser, served.address)
+
+
+@with_browser
+def test_new_steps_and_new_runs_come_by_themselves(log, tmp_path):
+    run = log.run("growing", status="running")
+    log.metric(run, "train/loss", [3.0, 2.0])
+    with Served(tmp_path) as served, browse(served.address) as browser:
+        browser.wait_for("Curves.charts.get('train/loss')?.graph")
+        browser.wait_for("byId('state').textContent === 'live, 1 running'")
+        log.metric(run, "train/loss", [1.5, math.nan, 1.0], first_step=3)
+        browser.wait_for("document.querySelector('tr[data-run=\"4\"]').cells[6].textContent === '5'", 8)
+        browser.wait_for("Curves.charts.get('train/loss').curves.find((c) => c.run === 4).raw.step.length === 4", 8)
+        assert columns_of(browser, "train/loss")["r4"] == [3.0, 2.0, 1.5, 1.0]
+        log.event(run, "guard", "skipped a step", step=4)
+        browser.wait_for("state.events.some((event) => event.run === 4)", 8)
+        log.run("another", status="running")
+        browser.wait_for("document.querySelectorAll('#run-table tbody tr').length === 5", 8)
+        log.execute("DELETE FROM runs WHERE name = 'another'")
+        browser.wait_for("document.querySelectorAll('#run-table tbody tr').length === 4", 8)
+        sound(browser, served.address)
+
+
+def look_at_details(browser):
+    """Everything beside the curves; the same of the live page and of the report."""
+    browser.ask("byId('tab-differences').click()")
+    browser.wait_for("document.querySelector('#differences tbody tr')")
+    assert browser.ask("[...document.querySelectorAll('#differences tbody tr')].map((row) => [...row.cells].map((c) => c.textContent))") \
+        == [["pipeline.keep", "0.7", "0.6"]]
+
+    browser.ask("byId('tab-memory').click()")
+    browser.wait_for("document.querySelector('#memory p.empty')")  # the first chosen run has none
+    browser.ask("(() => { const s = document.querySelector('#memory select'); s.value = 2; s.dispatchEvent(new Event('change')); })()")
+    browser.wait_for("document.querySelectorAll('#memory rect').length > 50")
+    assert browser.ask("document.querySelector('#memory rect[data-category=logits] title').textContent") \
+        == "step 1, head_1: logits 4.0 MiB of 54.0 MiB"
+    assert "310.0 MiB" in browser.ask("document.querySelector('#memory table').textContent")
+
+    browser.ask("byId('tab-events').click()")
+    browser.wait_for("document.querySelector('#events tbody tr')")
+    assert browser.ask("document.querySelector('#events tbody tr').cells[7].textContent") == f"skipped step 120: {HOSTILE}"
+
+    browser.ask("byId('tab-tokens').click()")
+    browser.wait_for("document.querySelectorAll('#token-text span').length === 4")
+    assert browser.ask("document.querySelector('#token-text').textContent") == HOSTILE + "⏎\n⇥\t x"
+    browser.ask("(() => { const s = byId('token-run'); s.value = 2; s.dispatchEvent(new Event('change')); })()")
+    browser.wait_for("document.querySelectorAll('#token-text span').length === 80")
+    assert browser.ask("byId('token-step-shown').textContent") == "150"
+    by_weight = "[...document.querySelectorAll('#token-text span')].map((s) => [s.dataset.value, s.style.backgroundColor])"
+    colours = dict(map(tuple, browser.ask(by_weight)))
+    assert set(colours) == {"0", "1"} and colours["0"] != colours["1"]
+
+    def choose(what, value):
+        before = browser.ask(by_weight)
+        browser.ask(f"(() => {{ const s = byId('{what}'); s.value = {json.dumps(value)}; "
+                    "s.dispatchEvent(new Event(s.type === 'range' ? 'input' : 'change')); })()")
+        browser.wait_for(f"JSON.stringify({by_weight}) !== {json.dumps(json.dumps(before, separators=(',', ':')))}")
+        return browser.ask(by_weight)
+    assert len({value for value, _ in choose("token-quantity", "loss")}) > 20
+    signs = {(float(value) > 0, re.search(r"rgba\((\d+), (\d+), (\d+)", colour)[1]) for value, colour in
+             choose("token-quantity", "excess") if abs(float(value)) > 0.5}
+    assert len(signs) == 2  # one colour above 0, another below
+    choose("token-head", 2)
+    choose("token-step", 0)
+    assert browser.ask("byId('token-step-shown').textContent") == "50"
+    browser.ask("document.querySelector('#token-text span').dispatchEvent(new MouseEvent('mouseover', {bubbles: true}))")
+    assert re.match(r"position 0, token 7: weight [01], loss .*, reference loss .*, excess .*",
+                    browser.ask("byId('token-detail').textContent"))
+
+
+@with_browser
+def test_differences_memory_events_and_token_weights_are_shown(log, tmp_path):
+    with Served(tmp_path) as served, browse(served.address + "#runs=2,3&tab=events") as browser:
+        look_at_details(browser)
+        browser.ask("byId('tab-curves').click()")  # which nobody could see so far
+        browser.wait_for("Curves.charts.get('train/loss')?.graph")
+        assert painted(browser, "train/loss") > 500
+        wide = "(() => { const c = Curves.charts.get('train/loss'); return [c.graph.size().width, c.plot.clientWidth]; })()"
+        assert len(set(browser.ask(wide))) == 1
+        assert browser.ask("document.querySelectorAll('img').length") == 0
+        sound(browser, served.address)
+
+
+@with_browser
+def test_a_report_shows_the_same_from_a_file(log, tmp_path):
+    run_host("report", 2, 3, "-o", "x.html", "--db", "wmtp.db", cwd=tmp_path)
+    with browse((tmp_path / "x.html").as_uri()) as browser:
+        assert browser.ask("[...document.querySelectorAll('#run-table tbody tr')].map((row) => row.cells[2].textContent)") \
+            == [HOSTILE, "rho1"]
+        browser.wait_for("Curves.charts.get('train/loss')?.graph")
+        assert painted(browser, "train/loss") > 500
+        browser.ask("""(() => { const s = byId('smoothing'); s.value = source.smoothings.indexOf(0.9);
+                       s.dispatchEvent(new Event('input')); })()""")
+        browser.wait_for("Curves.charts.get('train/loss').graph.getLabels().includes('s2')")
+        look_at_details(browser)
+        assert browser.ask("document.querySelectorAll('img').length") == 0
+        sound(browser, (tmp_path / "x.html").as_uri())
+
+
+@with_browser
+def test_samples_that_a_run_writes_move_the_slider_on(log, tmp_path):
+    run = log.run("growing", status="running")
+    log.metric(run, "train/loss", [3.0])
+    log.samples(run, steps=(10,))
+    with Served(tmp_path) as served, browse(f"{served.address}#runs={run}&tab=tokens") as browser:
+        browser.wait_for("byId('token-step-shown')?.textContent === '10'")
+        log.samples(run, steps=(20,))
+        log.metric(run, "train/loss", [2.0], first_step=2)
+        for step in range(3, 20):  # the page looks again when the run has gone on
+            log.metric(run, "train/loss", [2.0], first_step=step)
+            if browser.ask("byId('token-step-shown').textContent === '20' && byId('token-step').max === '1'"):
+                break
+            time.sleep(0.8)
+        else:
+            raise AssertionError("step 20 never came")
+        sound(browser, served.address)
+
+
+@with_browser
+def test_the_page_can_be_used_by_keyboard_and_on_a_narrow_window(log, tmp_path):
+    with Served(tmp_path) as served, browse(served.address) as browser:
+        browser.resize(380, 700)
+        for tab in ("curves", "differences", "memory", "tokens", "events"):
+            browser.ask(f"byId('tab-{tab}').click()")
+            time.sleep(0.2)
+            assert browser.ask("document.documentElement.scrollWidth <= innerWidth"), tab
+        browser.ask("byId('tab-events').focus()")
+        for kind in ("rawKeyDown", "keyUp"):
+            browser.call("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39)
+        assert browser.ask("document.activeElement.id") == "tab-curves"
+        assert browser.ask("!byId('curves').hidden && byId('events').hidden")
+        sound(browser, served.address)
+
+
+def test_only_pages_of_its_own_are_answered(log, tmp_path):
+    with Served(tmp_path) as served:
+        assert served.request("/")[0].status == 200
+        assert served.request("/api/runs", headers={"Host": f"localhost:{served.port}"})[0].status == 200
+        for headers in ({"Host": "evil.example"}, {"Host": f"evil.example:{served.port}"}, {"Origin": "http://evil.example"},
+                        {"Origin": "null"}):
+            answer, body = served.request("/api/runs", headers=headers)
+            assert answer.status == 403 and "rho1" not in body, headers
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            assert served.request("/api/runs", method)[0].status == 405
+        answer, _ = served.request("/")
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert served.request("/api/tokens?run=1")[0].status == 400
+        assert served.request("/absent")[0].status == 404
+        others = [line.split()[1] for line in open("/proc/net/tcp").readlines()[1:]]
+        assert [where.split(":")[0] for where in others if where.endswith(f":{served.port:04X}")] and \
+            {where.split(":")[0] for where in others if where.endswith(f":{served.port:04X}")} == {"0100007F"}
+
+
+def test_only_new_rows_go_over_the_wire(log, tmp_path):
+    with Served(tmp_path) as served:
+        at = served.json("/api/runs")
+
+        def refresh():
+            return served.json(f"/api/refresh?epoch={at['epoch']}&version={at['version']}&since={at['cursor']}"
+                               f"&events_since={at['event_cursor']}&runs=1,2,3&name=train/loss")
+        assert (refresh()["new"], refresh()["runs"], refresh()["events"]) == ([], [], [])
+        log.metric(2, "train/loss", [2.5], first_step=301)
+        answer = refresh()
+        assert [(new["run"], new["step"], new["value"]) for new in answer["new"]] == [(2, [301], [2.5])]
+        assert [run["id"] for run in answer["runs"]] == [2]
+        at = answer
+        assert refresh()["new"] == []
+
+
+def test_an_interrupt_ends_it_with_0(log, tmp_path):
+    with Served(tmp_path) as served:
+        kept = http.client.HTTPConnection("127.0.0.1", served.port)
+        kept.request("GET", "/api/runs")
+        kept.getresponse().read()
+        served.running.process.send_signal(signal.SIGINT)
+        assert served.running.process.wait(5) == 0
+        kept.close()
+    assert (tmp_path / "wmtp.db").exists()
+
+
+def test_a_port_in_use_is_refused(log, tmp_path):
+    with Served(tmp_path) as served:
+        refused = run_host("ui", "--db", "wmtp.db", "--port", served.port, cwd=tmp_path, wanted=2)
+        assert f"port {served.port} of 127.0.0.1 cannot be had: it is in use; name another with --port N" in refused.err
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        run_host("ui", "--db", "wmtp.db", "--port", taken.getsockname()[1], cwd=tmp_path, wanted=2)
+
+
+def test_a_page_comes_before_the_first_run_and_a_file_that_is_no_log_is_refused(tmp_path):
+    with Served(tmp_path) as served:
+        assert served.json("/api/runs")["runs"] == []
+        assert not (tmp_path / "wmtp.db").exists()
+        made = MadeLog(tmp_path / "wmtp.db")
+        made.run("first")
+        assert [run["name"] for run in served.json("/api/runs")["runs"]] == ["first"]
+        made.close()
+    (tmp_path / "text.db").write_text("no database at all " * 100)
+    assert "text.db" in run_host("ui", "--db", "text.db", cwd=tmp_path, wanted=7).err
+
+
+def test_a_report_replaces_a_file_only_when_told_to_and_then_whole(log, tmp_path):
+    run_host("report", "rho1", "-o", "x.html", "--db", "wmtp.db", cwd=tmp_path)
+    first = (tmp_path / "x.html").read_text()
+    assert re.search(r"""(src|href)=["']?(https?:)?//""", re.sub(r"<script.*?</script>", "", first, flags=re.S)) is None
+    refused = run_host("report", "baseline", "-o", "x.html", "--db", "wmtp.db", cwd=tmp_path, wanted=2)
+    assert "x.html is there already; name another file, or say --force to replace it" in refused.err
+    assert (tmp_path / "x.html").read_text() == first
+    run_host("report", "baseline", "-o", "x.html", "--db", "wmtp.db", "--force", cwd=tmp_path)
+    assert (tmp_path / "x.html").read_text() != first
+    assert "did you mean \"rho1\"" in run_host("report", "rho2", "-o", "y.html", "--db", "wmtp.db", cwd=tmp_path, wanted=2).err
+    run_host("report", "rho1", "-o", "absent/y.html", "--db", "wmtp.db", cwd=tmp_path, wanted=7)
+    assert not [file for file in tmp_path.iterdir() if "tmp" in file.name or file.name == "y.html"]
