@@ -33,6 +33,8 @@ std::vector<TensorMove> plan_moves(const ModelExport& request, const SavedShape&
     const auto place = check.take(tensor.name, tensor.shape);
     if (!place) continue;
     TensorMove move{*place, {target_of(tensor, request.format)}, tensor.shape, request.dtype};
+    if (request.format == ModelFormat::meta && saved.model.tie_word_embeddings && tensor.name == embedding_weight)
+      move.targets.push_back({main_file, output_weight});  // Meta's code has no ties
     if (request.format == ModelFormat::hf && !tensor.hf_name.empty() && tensor.rotary_heads > 0) {
       move.order = RowOrder::pairs_to_halves;
       move.heads = tensor.rotary_heads;
@@ -82,7 +84,7 @@ bool copy_tokenizer(const fs::path& from, const fs::path& to) {
 ExportedModel export_model(const ModelExport& request) {
   const SafetensorsFolder files(request.model);
   SavedShape saved = read_params(request.model, files);
-  if (!saved.value_heads.empty() && !files.find("output.weight"))
+  if (!saved.value_heads.empty() && !predicts_tokens(saved, files))
     throw Error(ExitStatus::data, request.model.string() +
                                       ": it has value heads and predicts no tokens, for which these formats have no "
                                       "place; export the policy instead");

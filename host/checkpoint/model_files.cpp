@@ -90,6 +90,12 @@ bool is_of_another_head(const ShardedModel& model, const std::string& name) {
          (name == "output.weight" || name.starts_with(head_block_name(model.config(), 1) + "."));
 }
 
+/// What of the shape says whether a tensor is there.
+const char* key_behind(const std::string& name) {
+  if (name == "output.weight") return "tie_word_embeddings";
+  return name.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
+}
+
 }  // namespace
 
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
@@ -160,13 +166,16 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
           spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
       if (has_own_start) return false;
       const bool of_critic = !value_heads_of(weights).empty() && model.num_heads() > 0;
-      throw Error(ExitStatus::data,
-                  weights.string() + ": tensor '" + spec.name + "' is missing; the model needs " +
-                      c10::str(at::IntArrayRef(spec.shape)) +
-                      (of_critic ? "; a critic's model predicts no tokens: it goes into [value]" : "") +
-                      (files.find("model.embed_tokens.weight")
-                           ? "; these are Hugging Face's names: `wmtp-host checkpoint import` makes a folder of Meta's"
-                           : ""));
+      throw Error(
+          ExitStatus::data,
+          weights.string() + ": tensor '" + spec.name + "' is missing; the model needs " +
+              c10::str(at::IntArrayRef(spec.shape)) +
+              (spec.name == "output.weight" ? "; where embeddings are tied set [model] tie_word_embeddings = true"
+                                            : "") +
+              (of_critic ? "; a critic's model predicts no tokens: it goes into [value]" : "") +
+              (files.find("model.embed_tokens.weight")
+                   ? "; these are Hugging Face's names: `wmtp-host checkpoint import` makes a folder of Meta's"
+                   : ""));
     }
     if (place->entry->shape != spec.shape)
       throw Error(ExitStatus::data, place->file->path().string() + ": tensor '" + spec.name + "' has shape " +
@@ -181,7 +190,7 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
   for (const std::string& name : files.names())
     if (known.count(name) == 0 && !is_of_another_head(model, name))
       throw Error(ExitStatus::data, weights.string() + ": tensor '" + name +
-                                        "' has no place in the model; check layers and future_tokens");
+                                        "' has no place in the model; check [model] " + key_behind(name));
 }
 
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {

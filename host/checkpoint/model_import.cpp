@@ -1,6 +1,7 @@
 // See model_import.hpp.
 #include "checkpoint/model_import.hpp"
 
+#include <cstring>
 #include <memory>
 
 #include "checkpoint/hf_config.hpp"
@@ -137,9 +138,24 @@ class Planner {
       }
   }
 
+  /// Where embeddings are tied a second copy of the matrix may stand in the files, but it must be one.
+  void take_tied_copy() {
+    const std::string name = source_.is_hf ? hf_output_weight : output_weight;
+    if (!model_.tie_word_embeddings || !source_.files->find(name)) return;
+    const std::vector<int64_t> shape{model_.vocab_size, model_.dim};
+    const auto copy = check_.take(name, shape);
+    const auto own = source_.files->find(source_.is_hf ? "model.embed_tokens.weight" : embedding_weight);
+    if (!copy || !own || own->entry->shape != shape) return;
+    const auto size = [](const TensorPlace& place) { return size_t(place.entry->end - place.entry->begin); };
+    if (size(*copy) != size(*own) || std::memcmp(copy->bytes(), own->bytes(), size(*own)) != 0)
+      differing_copy_ = "tensor \"" + name + "\" differs from the embedding's, and tie_word_embeddings is true";
+  }
+
   void finish(const fs::path& folder) {
+    take_tied_copy();
     check_.check_rest(follows_from_the_shape);
     std::vector<std::string> mistakes = check_.mistakes();
+    if (!differing_copy_.empty()) mistakes.push_back(differing_copy_);
     if (heads_check_) {
       heads_check_->check_rest([](const std::string&) { return false; });
       mistakes.insert(mistakes.end(), heads_check_->mistakes().begin(), heads_check_->mistakes().end());
@@ -153,6 +169,7 @@ class Planner {
   const int64_t copies_;
   TensorCheck check_;
   std::optional<TensorCheck> heads_check_;
+  std::string differing_copy_;
   std::vector<TensorMove> moves_;
 };
 

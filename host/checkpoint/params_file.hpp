@@ -1,5 +1,5 @@
 // params.json: the shape of a model beside its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
-// value_heads, tokenizer). Meta's own files give neither vocabulary nor feed-forward width plainly: those two are read off the
+// rope_scaling, qkv_bias, tie_word_embeddings, value_heads, tokenizer). Meta's own files give neither vocabulary nor feed-forward width plainly: those two are read off the
 // tensors. Knows no LibTorch.
 #pragma once
 
@@ -24,6 +24,9 @@ struct SavedShape {
 
 /// Error(data) with every key that is missing, out of range, or asks for what a plain Llama has not.
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files);
+
+/// Whether the files hold the block of head 1; a value model's do not.
+bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files);
 
 /// The list under "value_heads": none when the key is missing.
 nlohmann::json read_value_heads(ForeignKeys& keys);

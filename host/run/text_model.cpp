@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/model_files.hpp"
+#include "checkpoint/params_file.hpp"
 #include "checkpoint/safetensors_folder.hpp"
 #include "data/utf8.hpp"
 
@@ -19,8 +20,9 @@ namespace fs = std::filesystem;
 
 ModelConfig checked_config(const fs::path& folder) {
   if (fs::exists(folder / "manifest.json")) verify_checkpoint(folder);
-  if (!SafetensorsFolder(folder).find("output.weight"))
-    throw Error(ExitStatus::data, folder.string() + ": the model has no token heads (no tensor 'output.weight')" +
+  const SafetensorsFolder files(folder);
+  if (!predicts_tokens(read_params(folder, files), files))
+    throw Error(ExitStatus::data, folder.string() + ": the model has no token heads" +
                                       (value_heads_of(folder).empty() ? "" : ": it is a critic's, and tells values") +
                                       "; text takes a model that was trained on tokens");
   return model_config_of(folder, ModelConfig{});
