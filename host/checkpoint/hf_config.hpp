@@ -21,7 +21,7 @@ ModelConfig read_hf_config(const std::filesystem::path& folder);
 
 /// For transformers from 4.31 on (stretched positions from 4.43): rope_theta, rope_scaling and torch_dtype stand there
 /// under their old and new names. `dtype` is
-/// "F32" or "BF16". No ids of special tokens: the model knows none.
+/// "F32" or "BF16". Without ids of special tokens.
 nlohmann::json hf_config_json(const ModelConfig& model, const std::string& dtype);
 
 }  // namespace wmtp

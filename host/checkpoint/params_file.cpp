@@ -30,6 +30,15 @@ json read_value_heads(ForeignKeys& keys) {
   return json::array();
 }
 
+json read_token_ids(ForeignKeys& keys, const char* key) {
+  if (!keys.has(key)) return nullptr;
+  const json& ids = keys.value(key);
+  const auto is_id = [](const json& id) { return id.is_number_unsigned() && id < (1 << 24); };
+  if (is_id(ids) || (ids.is_array() && !ids.empty() && std::all_of(ids.begin(), ids.end(), is_id))) return ids;
+  keys.refuse(key, "an id, or a list of them");
+  return nullptr;
+}
+
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files) {
   ForeignKeys keys(folder / params_file_name);
   SavedShape saved;
@@ -47,7 +56,9 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   model.tie_word_embeddings = keys.flag("tie_word_embeddings", false);
   saved.has_max_sequence_length = keys.has("max_seq_len");
   model.max_sequence_length = keys.integer("max_seq_len", 2, max_positions, 0);
-  keys.only("tokenizer", {"byte", "bpe"});
+  keys.only("tokenizer", {"byte", "bpe", "byte_level_bpe"});
+  saved.bos_token_id = read_token_ids(keys, "bos_token_id");
+  saved.eos_token_id = read_token_ids(keys, "eos_token_id");
   if (keys.has("tokenizer") && keys.value("tokenizer").is_string()) saved.tokenizer = keys.value("tokenizer");
   model.rope_scaling = read_rope_scaling(keys, "rope_scaling");
   if (!model.rope_scaling) keys.only("use_scaled_rope", {false});
@@ -87,6 +98,8 @@ std::string params_text(const SavedShape& saved) {
   if (m.max_sequence_length > 0) params["max_seq_len"] = m.max_sequence_length;
   if (!saved.value_heads.empty()) params["value_heads"] = saved.value_heads;
   if (!saved.tokenizer.empty()) params["tokenizer"] = saved.tokenizer;
+  if (!saved.bos_token_id.is_null()) params["bos_token_id"] = saved.bos_token_id;
+  if (!saved.eos_token_id.is_null()) params["eos_token_id"] = saved.eos_token_id;
   return pretty_json(params);
 }
 

@@ -19,11 +19,15 @@ struct SavedShape {
   ModelConfig model;
   nlohmann::json value_heads = nlohmann::json::array();  ///< [{"name": …, "kind": …}]
   bool has_max_sequence_length = false;                  ///< else model.max_sequence_length is 0
-  std::string tokenizer{};                               ///< "byte", "bpe", or "" where none is named
+  std::string tokenizer{};                   ///< "byte", "bpe", "byte_level_bpe", or "" where none is named
+  nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null
 };
 
 /// Error(data) with every key that is missing, out of range, or asks for what a plain Llama has not.
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files);
+
+/// An id, a list of ids, or null where the key is missing; anything else is noted.
+nlohmann::json read_token_ids(ForeignKeys& keys, const char* key);
 
 /// Whether the files hold the block of head 1; a value model's do not.
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files);

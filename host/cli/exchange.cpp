@@ -134,7 +134,7 @@ int export_files(const Options& options, const CLI::App& app, const GlobalOption
       export_model({found.model, options.target, options.format == "meta" ? ModelFormat::meta : ModelFormat::hf,
                     options.dtype == "bf16" ? "BF16" : "F32"});
   tell(options.target);
-  if (!exported.has_tokenizer) log_info("there is no tokenizer.model beside the model; none was written");
+  if (!exported.has_tokenizer) log_info("there is no tokenizer beside the model; none was written");
   if (!exported.has_sequence_length)
     log_info("the model does not say how long its sequences may be; max_position_embeddings is 2048");
   return static_cast<int>(ExitStatus::done);
@@ -172,8 +172,13 @@ int import_files(const Options& options) {
   if (!adapter && !options.base.empty())
     refuse("--base goes with a PEFT adapter; " + options.source + " holds no " + peft_config_name, "import");
   if (adapter) return read_adapter(options);
-  const ModelConfig model = import_model({options.source, options.target, options.future_tokens});
+  const ImportedModel imported = import_model({options.source, options.target, options.future_tokens});
+  const ModelConfig& model = imported.model;
   tell(options.target);
+  if (!imported.tokenizer_left_out.empty())
+    log_warning("tokenizer.json is not kept" +
+                std::string(imported.tokenizer.empty() ? ", and there is no other" : ", tokenizer.model is") + ": " +
+                imported.tokenizer_left_out);
   nlohmann::ordered_json table{{"dim", model.dim},
                                {"layers", model.layers},
                                {"heads", model.heads},

@@ -48,6 +48,7 @@ struct ModelConfig {
   bool qkv_bias = false;             ///< queries, keys and values have biases, as Qwen2's do
   bool tie_word_embeddings = false;  ///< the output layer is the embedding's matrix: one parameter with two uses
   std::string weights;       ///< "", a safetensors file or directory, or "run:NAME"
+  std::string new_heads;     ///< the policy's, of heads 2, 3, ... that the weights lack: "copy", "new", "" refuses
   std::string experiment;    ///< the policy's: path of the stage that trains its first weights, as written
   bool operator==(const ModelConfig&) const = default;
 };
@@ -70,9 +71,10 @@ struct FrozenConfig {
 
 struct TokenizerConfig {
   bool given = false;
-  std::string kind = "byte";        ///< "byte" (256 bytes + begin, end) or "bpe" (SentencePiece, trained when prepared)
+  std::string kind = "byte";        ///< "byte" (256 bytes + begin, end), "bpe" (SentencePiece, trained when prepared), "file"
   std::vector<std::string> files;   ///< bpe: the patterns of the text it is trained on; empty: data.files
-  int64_t vocab_size = 0;           ///< bpe: required; byte: 258
+  std::string file;                 ///< file: a tokenizer.json, or a SentencePiece model
+  int64_t vocab_size = 0;           ///< bpe: required; byte: 258; file: 0
   bool operator==(const TokenizerConfig&) const = default;
 };
 

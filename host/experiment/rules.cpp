@@ -147,6 +147,9 @@ class Rules {
         !e_.model.weights.empty()) {
       refuse_key("model.weights", "found both experiment and weights, wanted one of them");
     }
+    if (bound_.has("model.new_heads") && bound_.good({"model", "model.weights"}) && e_.model.weights.empty())
+      refuse_key("model.new_heads", "new_heads goes with weights, and there are none",
+                 "remove it: without weights every head is drawn");
   }
 
   void lengths() {

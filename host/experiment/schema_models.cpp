@@ -176,8 +176,15 @@ SchemaTable adapter_table() {
 
 SchemaTable model_table() {
   SchemaTable table{"model", "A Llama that predicts several future tokens.", model_keys(AT(model), true)};
-  table.keys.push_back(key("weights", AT(model.weights), "first weights: a safetensors file or folder, or `run:NAME`")
+  table.keys.push_back(key("weights", AT(model.weights),
+                           "first weights: a safetensors file or folder with Meta's names or Hugging Face's, or `run:NAME`")
                            .is_path(Key::Names::weights));
+  table.keys.push_back(key("new_heads", AT(model.new_heads),
+                           "what heads 2, 3, ... begin as where `weights` have none: copies of their last block, or new "
+                           "values; adapter \"heads\" trains them alone")
+                           .one_of({"copy", "new"})
+                           .defaults_to("such weights are refused")
+                           .unset_when_empty());
   table.keys.push_back(key("experiment", AT(model.experiment),
                            "experiment that trains the first weights, in place of `weights`; it runs first when the "
                            "log holds no finished "

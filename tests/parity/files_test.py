@@ -183,9 +183,64 @@ def test_a_run_from_an_imported_model_begins_with_its_loss(place):
         assert abs(place.log.losses()[1] - wanted) <= 1e-6 * wanted
 
 
-def test_a_run_that_is_given_hugging_faces_names_says_what_to_do(place):
-    random_llama().save_pretrained(place.folder / "theirs")
-    place.refuse(4, "tok_embeddings.weight. is missing.*wmtp-host checkpoint import", model__weights="theirs")
+def run_from(place, weights, table, **changes):
+    """Three steps from there; the tensors at the end, and the losses."""
+    place.run(**{f"model__{key}": value for key, value in table.items()} | {"model__weights": weights, "train__steps": 3},
+              **changes)
+    return model_tensors(place.log.folder()), place.log.losses()
+
+
+@pytest.mark.parametrize("case, dtype, ranks", [("llama3", torch.float32, 2), ("qwen2-tied", torch.bfloat16, 4),
+                                                ("tied", torch.float16, 1)])
+def test_a_hugging_face_folder_is_read_as_it_is_imported(place, case, dtype, ranks):
+    llama = random_llama(rounded_to=dtype, **THEIRS[case])
+    copy.deepcopy(llama).to(dtype).save_pretrained(place.folder / "theirs", max_shard_size="60KB")
+    table = imported(place, "theirs", "ours")
+    wanted, losses = run_from(place, "ours", table)
+    for weights in ("theirs", "alone/model.safetensors"):
+        if weights != "theirs":
+            llama.save_pretrained(place.folder / "alone")
+        found, found_losses = run_from(place, weights, table, parallel__processes=ranks, train__batch_size=4 // ranks)
+        if ranks == 2:
+            assert found_losses == losses
+            assert_tensors_equal(found, wanted)
+        assert abs(found_losses[1] - losses[1]) <= 1e-6 * losses[1]
+
+
+@pytest.mark.parametrize("how", ["copy", "new"])
+def test_heads_that_the_weights_lack_are_made_as_is_asked(place, how):
+    """And adapter heads trains them alone."""
+    random_llama(tie_word_embeddings=True).save_pretrained(place.folder / "theirs")
+    table = imported(place, "theirs", "ours")
+    many = imported(place, "theirs", "many", "--future-tokens", 3)
+    place.refuse(4, "extra_heads.0.*is missing.*new_heads = .copy. or .new.",
+                 **{f"model__{key}": value for key, value in (many | {"weights": "theirs"}).items()})
+    base = load_file(place.folder / ("many" if how == "copy" else "ours") / "model.safetensors")
+    for weights in ("theirs", table["weights"]):
+        still, untrained = run_from(place, weights, many | {"new_heads": how}, optimizer__lr=1e-30, optimizer__weight_decay=0)
+        assert_tensors_equal({name: still[name] for name in base}, base)
+    drawn = torch.cat([value.flatten() for name, value in still.items() if name.startswith("extra_heads") and ".w1." in name])
+    assert (abs(drawn.std().item() - 0.02) < 0.001) == (how == "new")
+    trained, losses = run_from(place, "theirs", many | {"new_heads": how}, adapter__plugin="heads", optimizer__lr=1e-2)
+    of_heads = {name for name in trained if name.startswith("extra_heads.")}
+    assert_tensors_equal({name: trained[name] for name in trained if name not in of_heads},
+                         {name: still[name] for name in still if name not in of_heads})
+    assert of_heads and not any(torch.equal(trained[name], still[name]) for name in of_heads)
+    assert losses[1] == untrained[1] and losses[3] < untrained[3]
+
+
+def test_what_a_hugging_face_folder_would_mean_otherwise_is_told(place):
+    random_llama(**THEIRS["llama3"]).save_pretrained(place.folder / "theirs")
+    table = imported(place, "theirs", "ours")
+    keys = {f"model__{key}": value for key, value in (table | {"weights": "theirs"}).items()}
+    place.refuse(4, r"4 heads and 2 kv_heads, \[model\] has 2 and 1", **keys | {"model__heads": 2, "model__kv_heads": 1})
+    place.refuse(2, "new_heads goes with weights", **keys | {"model__new_heads": "copy", "model__weights": None})
+    for weights in ("theirs", "ours"):
+        ended = place.run(**keys | {"model__rope_scaling": None, "model__weights": weights}, train__steps=1)
+        assert ended.err.count('rope_scaling is {"factor":4.0') == 1 and "there and null here" in ended.err, ended
+        assert "rope_theta is" not in ended.err
+    change_config(place, sliding_window=4096)
+    place.refuse(4, "sliding_window is 4096", **keys)
 
 
 def test_heads_that_are_asked_for_begin_as_copies_of_the_last_block(place):
