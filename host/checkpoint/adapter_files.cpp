@@ -12,7 +12,7 @@
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/params_file.hpp"
 #include "checkpoint/safetensors.hpp"
-#include "checkpoint/strict_json.hpp"
+#include "base/strict_json.hpp"
 
 namespace wmtp {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "checkpoint/input_file.hpp"
 #include "checkpoint/messages.hpp"
-#include "checkpoint/strict_json.hpp"
+#include "base/strict_json.hpp"
 
 namespace wmtp {
 

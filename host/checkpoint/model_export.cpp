@@ -8,6 +8,7 @@
 #include "checkpoint/product_folder.hpp"
 #include "checkpoint/tensor_check.hpp"
 #include "checkpoint/tensor_stream.hpp"
+#include "data/tokenizer_files.hpp"
 
 namespace wmtp {
 namespace {
@@ -33,6 +34,8 @@ std::vector<TensorMove> plan_moves(const ModelExport& request, const SavedShape&
     const auto place = check.take(tensor.name, tensor.shape);
     if (!place) continue;
     TensorMove move{*place, {target_of(tensor, request.format)}, tensor.shape, request.dtype};
+    if (request.format == ModelFormat::meta && saved.model.tie_word_embeddings && tensor.name == embedding_weight)
+      move.targets.push_back({main_file, output_weight});  // Meta's code has no ties
     if (request.format == ModelFormat::hf && !tensor.hf_name.empty() && tensor.rotary_heads > 0) {
       move.order = RowOrder::pairs_to_halves;
       move.heads = tensor.rotary_heads;
@@ -63,7 +66,10 @@ std::vector<std::string> file_names(const ModelExport& request, const SavedShape
 
 void write_descriptions(const ModelExport& request, const SavedShape& saved, const fs::path& folder) {
   if (request.format == ModelFormat::meta) return write_new_file(folder / params_file_name, params_text(saved));
-  write_new_file(folder / hf_config_name, pretty_json(hf_config_json(saved.model, request.dtype)));
+  json config = hf_config_json(saved.model, request.dtype);
+  config["bos_token_id"] = saved.bos_token_id;
+  config["eos_token_id"] = saved.eos_token_id;
+  write_new_file(folder / hf_config_name, pretty_json(config));
   if (needs_heads_file(saved))
     write_new_file(folder / heads_identity_name, pretty_json({{"format_version", heads_format_version},
                                                               {"n_future_tokens", saved.model.future_tokens},
@@ -74,15 +80,19 @@ void write_descriptions(const ModelExport& request, const SavedShape& saved, con
 
 bool copy_tokenizer(const fs::path& from, const fs::path& to) {
   std::error_code ignored;
-  if (!fs::exists(from / tokenizer_file_name, ignored)) return false;
-  write_new_file(to / tokenizer_file_name, read_small_file(from / tokenizer_file_name, longest_tokenizer));
-  return true;
+  bool copied = false;
+  for (const char* name : {tokenizer_model_name, tokenizer_json_name, tokenizer_config_name}) {
+    if (!fs::exists(from / name, ignored)) continue;
+    write_new_file(to / name, read_small_file(from / name, longest_tokenizer));
+    copied = copied || std::string_view(name) != tokenizer_config_name;
+  }
+  return copied;
 }
 
 ExportedModel export_model(const ModelExport& request) {
   const SafetensorsFolder files(request.model);
   SavedShape saved = read_params(request.model, files);
-  if (!saved.value_heads.empty() && !files.find("output.weight"))
+  if (!saved.value_heads.empty() && !predicts_tokens(saved, files))
     throw Error(ExitStatus::data, request.model.string() +
                                       ": it has value heads and predicts no tokens, for which these formats have no "
                                       "place; export the policy instead");

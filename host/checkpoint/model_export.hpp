@@ -3,8 +3,8 @@
 //         Llama has no place for, the blocks of heads 2, 3, … and value heads, lies beside it with Meta's names
 //         (mtp_heads.safetensors, mtp_heads.json), so that import_model gives the same model back.
 //   meta  Meta's names and order of rows, all heads in one file (consolidated.00.safetensors, params.json).
-// tokenizer.model is copied where the model has one. Tensors pass one after another; sums of a manifest beside them are
-// compared on the way. A crash leaves TARGET.tmp-PID, which no reader looks at. Knows no LibTorch.
+// The tokenizer's files are copied where the model has them. Tensors pass one after another; sums of a manifest beside
+// them are compared on the way. A crash leaves TARGET.tmp-PID, which no reader looks at. Knows no LibTorch.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,6 @@
 
 namespace wmtp {
 
-inline constexpr const char* tokenizer_file_name = "tokenizer.model";
 inline constexpr size_t longest_tokenizer = size_t{64} << 20;
 inline constexpr const char* hf_model_name = "model.safetensors";
 inline constexpr const char* heads_tensors_name = "mtp_heads.safetensors";
@@ -38,7 +37,7 @@ struct ExportedModel {
 /// Error(storage).
 ExportedModel export_model(const ModelExport& request);
 
-/// Copies tokenizer.model from one folder to another, where there is one.
+/// Copies a tokenizer's files (data/tokenizer_files.hpp) from one folder to another; whether there were any.
 bool copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace wmtp

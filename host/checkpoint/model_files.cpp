@@ -10,9 +10,10 @@
 #include "checkpoint/input_file.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/model_export.hpp"
-#include "checkpoint/number_formats.hpp"
 #include "checkpoint/params_file.hpp"
 #include "checkpoint/safetensors_folder.hpp"
+#include "checkpoint/weights_source.hpp"
+#include "data/tokenizer_files.hpp"
 
 namespace wmtp {
 namespace {
@@ -22,8 +23,10 @@ using nlohmann::json;
 constexpr const char* file_name = "model.safetensors";
 
 SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) {
-  SavedShape saved{model.config()};
+  SavedShape saved;
+  saved.model = model.config();
   saved.tokenizer = tokenizer.kind;
+  if (tokenizer.end_of_text >= 0) saved.eos_token_id = tokenizer.end_of_text;
   for (const ValueHeadModule& module : model.value_heads())
     saved.value_heads.push_back({{"name", module.name()}, {"kind", module.head().kind}});
   return saved;
@@ -74,20 +77,30 @@ std::vector<TensorEntry> entries_of(const ShardedModel& model) {
   return entries;
 }
 
-void copy_as_float(const TensorPlace& place, int64_t begin, int64_t count, float* out) {
-  const std::string& dtype = place.entry->dtype;
-  if (!is_weight_dtype(dtype))
-    throw Error(ExitStatus::data, place.file->path().string() + ": tensor '" + place.entry->name + "': dtype " + dtype +
-                                      "; weights are read as F32, BF16 or F16");
-  to_float(dtype, place.bytes() + dtype_size(dtype) * begin, count, out);
-}
-
 /// Whether a tensor is of a head that this model does without: a reference has one head, a value model none.
 bool is_of_another_head(const ShardedModel& model, const std::string& name) {
   if (name.starts_with("value_heads.")) return true;
   if (name.starts_with("extra_heads.")) return model.num_heads() <= 1;
   return model.num_heads() == 0 &&
          (name == "output.weight" || name.starts_with(head_block_name(model.config(), 1) + "."));
+}
+
+/// What to do about a tensor that is missing.
+std::string advice_for(const std::string& name, const std::filesystem::path& weights, const ShardedModel& model) {
+  if (name == "output.weight" && model.num_heads() > 0 && !value_heads_of(weights).empty())
+    return "; a critic's model predicts no tokens: it goes into [value]";
+  if (name == "output.weight") return "; where embeddings are tied set [model] tie_word_embeddings = true";
+  if (name.starts_with("extra_heads."))
+    return "; heads that the weights lack are made with [model] new_heads = \"copy\" or \"new\"";
+  if (!value_heads_of(weights).empty() && model.num_heads() > 0)
+    return "; a critic's model predicts no tokens: it goes into [value]";
+  return "";
+}
+
+/// What of the shape says whether a tensor is there.
+const char* key_behind(const std::string& name) {
+  if (name == "output.weight") return "tie_word_embeddings";
+  return name.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
 }
 
 }  // namespace
@@ -135,8 +148,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   attempt([&] {
     writer->finish();
     write_new_file(draft->path() / params_file_name, params_text(shape_of(model, tokenizer)));
-    if (tokenizer.kind == "bpe")
-      write_new_file(draft->path() / tokenizer_file_name, read_small_file(tokenizer.file, longest_tokenizer));
+    if (!tokenizer.file.empty() && tokenizer.kind != "byte") copy_tokenizer_files(tokenizer.file, draft->path());
     manifest.step = step;
     manifest.kind = "model";
     manifest.config_hash = config_hash;
@@ -150,38 +162,39 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 }
 
 void load_model(const std::filesystem::path& weights, ShardedModel& model) {
-  const SafetensorsFolder files(weights);
+  const WeightsSource source(weights, model.config());
   const ShardUnit* adapter = model.adapter_unit();
+  const std::string last_block = trunk_block_name(model.num_trunk_blocks()) + ".";
   std::set<std::string> known;
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
-    const auto place = files.find(spec.name);
-    if (!place) {
+    auto tensor = source.find(spec.name);
+    if (!tensor && spec.name.starts_with("extra_heads.")) {
+      if (model.config().new_heads == "new") return false;
+      if (model.config().new_heads == "copy")
+        tensor = source.find(last_block + spec.name.substr(spec.name.find('.', sizeof "extra_heads.") + 1));
+    }
+    if (!tensor) {
       const bool has_own_start =
           spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
       if (has_own_start) return false;
-      const bool of_critic = !value_heads_of(weights).empty() && model.num_heads() > 0;
-      throw Error(ExitStatus::data,
-                  weights.string() + ": tensor '" + spec.name + "' is missing; the model needs " +
-                      c10::str(at::IntArrayRef(spec.shape)) +
-                      (of_critic ? "; a critic's model predicts no tokens: it goes into [value]" : "") +
-                      (files.find("model.embed_tokens.weight")
-                           ? "; these are Hugging Face's names: `wmtp-host checkpoint import` makes a folder of Meta's"
-                           : ""));
+      throw Error(ExitStatus::data, weights.string() + ": tensor '" + spec.name + "' is missing; the model needs " +
+                                        c10::str(at::IntArrayRef(spec.shape)) + advice_for(spec.name, weights, model));
     }
-    if (place->entry->shape != spec.shape)
-      throw Error(ExitStatus::data, place->file->path().string() + ": tensor '" + spec.name + "' has shape " +
-                                        c10::str(at::IntArrayRef(place->entry->shape)) + ", the model has " +
+    const TensorEntry& entry = *tensor->place.entry;
+    if (entry.shape != spec.shape)
+      throw Error(ExitStatus::data, tensor->place.file->path().string() + ": tensor '" + entry.name + "' has shape " +
+                                        c10::str(at::IntArrayRef(entry.shape)) + ", the model has " +
                                         c10::str(at::IntArrayRef(spec.shape)));
-    copy_as_float(*place, begin, count, out);
+    WeightsSource::read(*tensor, begin, count, out);
     return true;
   });
   for (const auto& unit : model.units())
     for (const auto& group : unit->groups())
       for (const Placed& placed : group->parameters()) known.insert(placed.spec.name);
-  for (const std::string& name : files.names())
+  for (const std::string& name : source.names())
     if (known.count(name) == 0 && !is_of_another_head(model, name))
       throw Error(ExitStatus::data, weights.string() + ": tensor '" + name +
-                                        "' has no place in the model; check layers and future_tokens");
+                                        "' has no place in the model; check [model] " + key_behind(name));
 }
 
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
@@ -195,15 +208,21 @@ std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
 ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / params_file_name)) return {};
   ModelTokenizer tokenizer{read_params(folder, SafetensorsFolder(folder)).tokenizer, {}};
-  if (tokenizer.kind != "bpe") return tokenizer;
-  tokenizer.file = folder / tokenizer_file_name;
+  if (tokenizer.kind != "bpe" && tokenizer.kind != "byte_level_bpe") return tokenizer;
+  tokenizer.file = folder / (tokenizer.kind == "bpe" ? tokenizer_model_name : tokenizer_json_name);
   if (!std::filesystem::exists(tokenizer.file))
-    throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"bpe\" wants " +
+    throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"" + tokenizer.kind + "\" wants " +
                                       tokenizer.file.string() + ", which is missing");
   return tokenizer;
 }
 
 ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConfig& like) {
+  if (is_hf_folder(folder)) {
+    ModelConfig config = read_hf_shape(folder);
+    config.weights = like.weights;
+    config.experiment = like.experiment;
+    return config;
+  }
   if (!std::filesystem::exists(folder / params_file_name)) return like;
   const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
   ModelConfig config = saved.model;

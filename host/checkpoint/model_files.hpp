@@ -14,11 +14,12 @@ namespace wmtp {
 
 /// What makes a model's ids out of text.
 struct ModelTokenizer {
-  std::string kind;            ///< "byte", "bpe", or "" where the ids stand for themselves
-  std::filesystem::path file;  ///< bpe: its pieces
+  std::string kind;            ///< "byte", "bpe", "byte_level_bpe", or "" where the ids stand for themselves
+  std::filesystem::path file;  ///< bpe: its pieces; byte_level_bpe: its tokenizer.json
+  int64_t end_of_text = -1;    ///< the id that ends a text; -1: none is known
 };
 
-/// [all ranks, collective] Writes `folder` (model.safetensors in fp32, params.json, for a "bpe" tokenizer.model, and
+/// [all ranks, collective] Writes `folder` (model.safetensors in fp32, params.json, a tokenizer's files, and
 /// manifest.json) with adapters merged into their slots, and publishes it. Returns the tensors' bytes on rank 0.
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
                    ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer, Channels& channels);

@@ -11,6 +11,9 @@
 #include "checkpoint/product_folder.hpp"
 #include "checkpoint/tensor_check.hpp"
 #include "checkpoint/tensor_stream.hpp"
+#include "checkpoint/weights_source.hpp"
+#include "data/byte_level_tokenizer.hpp"
+#include "data/tokenizer_files.hpp"
 
 namespace wmtp {
 namespace {
@@ -28,12 +31,6 @@ struct Source {
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
-}
-
-/// transformers reads model.safetensors and nothing else of the folder, or what the index names.
-fs::path hf_files(const fs::path& folder) {
-  const bool alone = !is_there(folder / "model.safetensors.index.json") && is_there(folder / hf_model_name);
-  return alone ? folder / hf_model_name : folder;
 }
 
 void read_heads(const fs::path& folder, Source& source) {
@@ -63,6 +60,10 @@ Source open_source(const fs::path& folder) {
   source.files = std::make_unique<SafetensorsFolder>(source.is_hf ? hf_files(folder) : folder);
   if (source.is_hf) {
     source.saved.model = read_hf_config(folder);
+    ForeignKeys keys(folder / hf_config_name);
+    source.saved.bos_token_id = read_token_ids(keys, "bos_token_id");
+    source.saved.eos_token_id = read_token_ids(keys, "eos_token_id");
+    keys.finish("compare it with tokenizer_config.json");
     read_heads(folder, source);
   } else {
     source.saved = read_params(folder, *source.files);
@@ -80,11 +81,6 @@ int64_t add_heads(const ModelImport& request, ModelConfig& model) {
   model.layers += request.future_tokens - 1;
   model.future_tokens = request.future_tokens;
   return request.future_tokens - 1;
-}
-
-/// Buffers that other programs save and nobody needs: they follow from rope_theta.
-bool follows_from_the_shape(const std::string& name) {
-  return name == "rope.freqs" || name.ends_with(".rotary_emb.inv_freq");
 }
 
 class Planner {
@@ -137,9 +133,23 @@ class Planner {
       }
   }
 
+  /// Where embeddings are tied a second copy of the matrix may stand in the files, but it must be one.
+  void take_tied_copy() {
+    const std::string name = source_.is_hf ? hf_output_weight : output_weight;
+    if (!model_.tie_word_embeddings || !source_.files->find(name)) return;
+    const std::vector<int64_t> shape{model_.vocab_size, model_.dim};
+    const auto copy = check_.take(name, shape);
+    const auto own = source_.files->find(source_.is_hf ? "model.embed_tokens.weight" : embedding_weight);
+    if (!copy || !own || own->entry->shape != shape) return;
+    if (!are_copies(*copy, *own))
+      differing_copy_ = "tensor \"" + name + "\" differs from the embedding's, and tie_word_embeddings is true";
+  }
+
   void finish(const fs::path& folder) {
+    take_tied_copy();
     check_.check_rest(follows_from_the_shape);
     std::vector<std::string> mistakes = check_.mistakes();
+    if (!differing_copy_.empty()) mistakes.push_back(differing_copy_);
     if (heads_check_) {
       heads_check_->check_rest([](const std::string&) { return false; });
       mistakes.insert(mistakes.end(), heads_check_->mistakes().begin(), heads_check_->mistakes().end());
@@ -153,12 +163,37 @@ class Planner {
   const int64_t copies_;
   TensorCheck check_;
   std::optional<TensorCheck> heads_check_;
+  std::string differing_copy_;
   std::vector<TensorMove> moves_;
 };
 
+/// Names the tokenizer that lies beside the weights: tokenizer.json where it is one that is read here, else
+/// tokenizer.model. Returns why a tokenizer.json is not kept, or "".
+std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
+  std::string why;
+  if (is_there(folder / tokenizer_json_name)) {
+    try {
+      byte_level_tokenizer(folder / tokenizer_json_name);
+      saved.tokenizer = "byte_level_bpe";
+      return "";
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::data) throw;
+      why = error.what();
+    }
+  }
+  if (is_there(folder / tokenizer_model_name)) saved.tokenizer = "bpe";
+  return why;
+}
+
+/// Its files, by data/tokenizer_files.hpp.
+void keep_tokenizer(const fs::path& from, const std::string& kind, const fs::path& to) {
+  if (kind == "byte_level_bpe") copy_tokenizer_files(from / tokenizer_json_name, to);
+  if (kind == "bpe") copy_tokenizer_files(from / tokenizer_model_name, to);
+}
+
 }  // namespace
 
-ModelConfig import_model(const ModelImport& request) {
+ImportedModel import_model(const ModelImport& request) {
   Source source = open_source(request.source);
   const int64_t copies = add_heads(request, source.saved.model);
   std::vector<TensorMove> moves = Planner(source, source.saved.model, copies).plan(request.source);
@@ -168,11 +203,12 @@ ModelConfig import_model(const ModelImport& request) {
   manifest.kind = "model";
   manifest.state = json::object();
   manifest.slices = move_tensors(std::move(moves), product.path(), {hf_model_name}, sums);
+  const std::string left_out = find_tokenizer(request.source, source.saved);
   write_new_file(product.path() / params_file_name, params_text(source.saved));
-  copy_tokenizer(request.source, product.path());
+  keep_tokenizer(request.source, source.saved.tokenizer, product.path());
   write_manifest(product.path(), manifest);
   product.publish();
-  return source.saved.model;
+  return {source.saved.model, source.saved.tokenizer, left_out};
 }
 
 }  // namespace wmtp

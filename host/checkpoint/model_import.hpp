@@ -21,9 +21,15 @@ struct ModelImport {
   int64_t future_tokens = 0;     ///< where above 0: heads that are not in the files begin as copies of the last block
 };
 
-/// The shape of what was written. Error(data) names every tensor that is missing, has another shape, or has no place,
+struct ImportedModel {
+  ModelConfig model;
+  std::string tokenizer;           ///< of params.json; "" where none was kept
+  std::string tokenizer_left_out;  ///< why a tokenizer.json was not kept, or ""
+};
+
+/// What was written. Error(data) names every tensor that is missing, has another shape, or has no place,
 /// and every key that asks for something else than a plain Llama; pickles are refused with the command that converts
 /// them. Error(usage) for the target and for future_tokens that the files contradict.
-ModelConfig import_model(const ModelImport& request);
+ImportedModel import_model(const ModelImport& request);
 
 }  // namespace wmtp

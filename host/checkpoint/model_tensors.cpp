@@ -33,22 +33,26 @@ std::vector<std::string> block_names(const ModelConfig& model) {
 }
 
 std::vector<ModelTensor> model_tensors(const ModelConfig& model) {
-  std::vector<ModelTensor> all{{"tok_embeddings.weight", "model.embed_tokens.weight", {model.vocab_size, model.dim}}};
+  std::vector<ModelTensor> all{{embedding_weight, "model.embed_tokens.weight", {model.vocab_size, model.dim}}};
   for (const std::string& block : block_names(model)) {
     const bool in_hf = block.starts_with("layers.");
-    const auto add = [&](std::string_view name, std::string_view hf_name, std::vector<int64_t> shape, int64_t heads) {
-      all.push_back({block + "." + std::string(name) + ".weight",
-                     in_hf ? "model." + block + "." + std::string(hf_name) + ".weight" : "", std::move(shape), heads});
+    const auto add = [&](std::string_view name, std::string_view hf_name, const std::string& kind,
+                         std::vector<int64_t> shape, int64_t heads) {
+      all.push_back({block + "." + std::string(name) + kind,
+                     in_hf ? "model." + block + "." + std::string(hf_name) + kind : "", std::move(shape), heads});
     };
-    add("attention_norm", "input_layernorm", {model.dim}, 0);
-    add("ffn_norm", "post_attention_layernorm", {model.dim}, 0);
+    add("attention_norm", "input_layernorm", ".weight", {model.dim}, 0);
+    add("ffn_norm", "post_attention_layernorm", ".weight", {model.dim}, 0);
     for (const Projection& projection : projections()) {
       const ProjectionShape shape = shape_of(projection, model);
-      add(projection.name, projection.hf_name, {shape.out, shape.in}, shape.rotary_heads);
+      add(projection.name, projection.hf_name, ".weight", {shape.out, shape.in}, shape.rotary_heads);
+      const std::string_view target = projection.target();
+      if (model.qkv_bias && (target == "wq" || target == "wk" || target == "wv"))
+        add(projection.name, projection.hf_name, ".bias", {shape.out}, shape.rotary_heads);
     }
   }
   all.push_back({"norm.weight", "model.norm.weight", {model.dim}});
-  all.push_back({"output.weight", "lm_head.weight", {model.vocab_size, model.dim}});
+  if (!model.tie_word_embeddings) all.push_back({output_weight, hf_output_weight, {model.vocab_size, model.dim}});
   return all;
 }
 

@@ -12,11 +12,15 @@
 
 namespace wmtp {
 
+inline constexpr const char* embedding_weight = "tok_embeddings.weight";
+inline constexpr const char* output_weight = "output.weight";
+inline constexpr const char* hf_output_weight = "lm_head.weight";
+
 struct ModelTensor {
   std::string name;     ///< "layers.0.attention.wq.weight", "extra_heads.0.feed_forward.w1.weight"
   std::string hf_name;  ///< "model.layers.0.self_attn.q_proj.weight"; "" for the blocks of heads 2, 3, …
   std::vector<int64_t> shape;
-  int64_t rotary_heads = 0;  ///< wq and wk: how many heads their rows fall into; 0 for all others
+  int64_t rotary_heads = 0;  ///< wq and wk, weight and bias: how many heads their rows fall into; 0 for all others
 };
 
 /// A linear layer of a block.
@@ -38,7 +42,7 @@ ProjectionShape shape_of(const Projection& projection, const ModelConfig& model)
 /// "layers.0" … : trunk and head 1, then "extra_heads.0" … .
 std::vector<std::string> block_names(const ModelConfig& model);
 
-/// In the order of the forward pass.
+/// In the order of the forward pass; without output.weight where embeddings are tied.
 std::vector<ModelTensor> model_tensors(const ModelConfig& model);
 
 }  // namespace wmtp

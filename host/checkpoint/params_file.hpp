@@ -1,5 +1,5 @@
 // params.json: the shape of a model beside its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
-// value_heads, tokenizer). Meta's own files give neither vocabulary nor feed-forward width plainly: those two are read off the
+// rope_scaling, qkv_bias, tie_word_embeddings, value_heads, tokenizer). Meta's own files give neither vocabulary nor feed-forward width plainly: those two are read off the
 // tensors. Knows no LibTorch.
 #pragma once
 
@@ -19,11 +19,18 @@ struct SavedShape {
   ModelConfig model;
   nlohmann::json value_heads = nlohmann::json::array();  ///< [{"name": …, "kind": …}]
   bool has_max_sequence_length = false;                  ///< else model.max_sequence_length is 0
-  std::string tokenizer{};                               ///< "byte", "bpe", or "" where none is named
+  std::string tokenizer{};                   ///< "byte", "bpe", "byte_level_bpe", or "" where none is named
+  nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null
 };
 
 /// Error(data) with every key that is missing, out of range, or asks for what a plain Llama has not.
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files);
+
+/// An id, a list of ids, or null where the key is missing; anything else is noted.
+nlohmann::json read_token_ids(ForeignKeys& keys, const char* key);
+
+/// Whether the files hold the block of head 1; a value model's do not.
+bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files);
 
 /// The list under "value_heads": none when the key is missing.
 nlohmann::json read_value_heads(ForeignKeys& keys);

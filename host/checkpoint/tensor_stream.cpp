@@ -82,9 +82,8 @@ class Pieces {
 }  // namespace
 
 void reorder_rows(RowOrder order, const uint8_t* in, uint8_t* out, int64_t head_rows, int64_t row_bytes) {
-  const int64_t half = head_rows / 2;
-  for (int64_t row = 0; row < head_rows; ++row) {
-    const int64_t pair_row = 2 * (row % half) + row / half;  // `row` counts in halves
+  for (int64_t pair_row = 0; pair_row < head_rows; ++pair_row) {
+    const int64_t row = halves_row(pair_row, head_rows);
     const int64_t from = order == RowOrder::pairs_to_halves ? pair_row : row;
     const int64_t to = order == RowOrder::pairs_to_halves ? row : pair_row;
     std::memcpy(out + to * row_bytes, in + from * row_bytes, size_t(row_bytes));

@@ -19,6 +19,9 @@ namespace wmtp {
 
 enum class RowOrder { kept, pairs_to_halves, halves_to_pairs };
 
+/// Where row `pair_row` of a head in pairs lies in halves.
+inline int64_t halves_row(int64_t pair_row, int64_t head_rows) { return pair_row % 2 * (head_rows / 2) + pair_row / 2; }
+
 /// One head's rows, `row_bytes` each. `in` and `out` do not overlap.
 void reorder_rows(RowOrder order, const uint8_t* in, uint8_t* out, int64_t head_rows, int64_t row_bytes);
 

@@ -13,6 +13,7 @@
 #include "checkpoint/model_import.hpp"
 #include "checkpoint/params_file.hpp"
 #include "checkpoint/peft_adapter.hpp"
+#include "checkpoint/rope_json.hpp"
 #include "cli/command.hpp"
 #include "log/log_reader.hpp"
 
@@ -36,8 +37,10 @@ constexpr const char* export_help =
 
 constexpr const char* import_help =
     "make a folder for [model] weights of another program's model, or for [adapter] weights of a PEFT adapter\n\n"
-    "DIR is a Hugging Face Llama (config.json and safetensors, in one file or several) or Meta's (params.json and\n"
-    "safetensors), in fp32, bf16 or fp16. What is no plain Llama is refused. A model without heads for further tokens\n"
+    "DIR is a Hugging Face Llama or Qwen2 (config.json and safetensors, in one file or several) or Meta's "
+    "(params.json\n"
+    "and safetensors), in fp32, bf16 or fp16. What computes something else is refused. A model without heads for "
+    "further tokens\n"
     "is given them by --future-tokens N: heads 2 to N begin as copies of its last block.\n"
     "The tables that an experiment needs are printed.\n\n"
     "examples:\n"
@@ -131,7 +134,7 @@ int export_files(const Options& options, const CLI::App& app, const GlobalOption
       export_model({found.model, options.target, options.format == "meta" ? ModelFormat::meta : ModelFormat::hf,
                     options.dtype == "bf16" ? "BF16" : "F32"});
   tell(options.target);
-  if (!exported.has_tokenizer) log_info("there is no tokenizer.model beside the model; none was written");
+  if (!exported.has_tokenizer) log_info("there is no tokenizer beside the model; none was written");
   if (!exported.has_sequence_length)
     log_info("the model does not say how long its sequences may be; max_position_embeddings is 2048");
   return static_cast<int>(ExitStatus::done);
@@ -169,18 +172,27 @@ int import_files(const Options& options) {
   if (!adapter && !options.base.empty())
     refuse("--base goes with a PEFT adapter; " + options.source + " holds no " + peft_config_name, "import");
   if (adapter) return read_adapter(options);
-  const ModelConfig model = import_model({options.source, options.target, options.future_tokens});
+  const ImportedModel imported = import_model({options.source, options.target, options.future_tokens});
+  const ModelConfig& model = imported.model;
   tell(options.target);
-  print_table("model", {{"dim", model.dim},
-                        {"layers", model.layers},
-                        {"heads", model.heads},
-                        {"kv_heads", model.kv_heads},
-                        {"ffn_dim", model.ffn_dim},
-                        {"vocab_size", model.vocab_size},
-                        {"future_tokens", model.future_tokens},
-                        {"rope_theta", model.rope_theta},
-                        {"norm_eps", model.norm_eps},
-                        {"weights", absolute_text(options.target)}});
+  if (!imported.tokenizer_left_out.empty())
+    log_warning("tokenizer.json is not kept" +
+                std::string(imported.tokenizer.empty() ? ", and there is no other" : ", tokenizer.model is") + ": " +
+                imported.tokenizer_left_out);
+  nlohmann::ordered_json table{{"dim", model.dim},
+                               {"layers", model.layers},
+                               {"heads", model.heads},
+                               {"kv_heads", model.kv_heads},
+                               {"ffn_dim", model.ffn_dim},
+                               {"vocab_size", model.vocab_size},
+                               {"future_tokens", model.future_tokens},
+                               {"rope_theta", model.rope_theta},
+                               {"norm_eps", model.norm_eps}};
+  if (model.qkv_bias) table["qkv_bias"] = true;
+  if (model.tie_word_embeddings) table["tie_word_embeddings"] = true;
+  table["weights"] = absolute_text(options.target);
+  print_table("model", table);
+  if (model.rope_scaling) print_table("model.rope_scaling", rope_scaling_json(*model.rope_scaling));
   return static_cast<int>(ExitStatus::done);
 }
 

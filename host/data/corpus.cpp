@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "data/tokenizer_files.hpp"
 #include "experiment/canonical.hpp"
 
 namespace wmtp {
@@ -221,6 +222,8 @@ TextContent text_content(const Experiment& experiment, const TextSplit& split) {
   ContentHashes hashes;
   TextContent result;
   if (experiment.data.tokenizer.kind == "bpe") result.tokenizer = hashes.of(tokenizer_files(experiment, split));
+  if (experiment.data.tokenizer.kind == "file")
+    result.tokenizer = tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
   result.train = hashes.of(split.train);
   result.validation = hashes.of(split.validation);
   return result;
@@ -233,6 +236,8 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
   RecordContent result;
   if (data.tokenizer.kind == "bpe" && !data.tokenizer.files.empty())
     result.tokenizer = hashes.of(list_files(resolved(experiment, data.tokenizer.files), {}));
+  else if (data.tokenizer.kind == "file")
+    result.tokenizer = tokenizer_hash(experiment.resolve(data.tokenizer.file));
   else if (data.tokenizer.kind == "bpe")
     result.tokenizer = sha256_of("records " + data.prompt_template + " " + train);
   result.records = sha256_of(train + " " + hashes.of(files.validation) + " " + hashes.of(files.hold_out));

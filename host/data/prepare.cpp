@@ -12,6 +12,7 @@
 #include "data/record_prepare.hpp"
 #include "data/step_count.hpp"
 #include "data/token_writer.hpp"
+#include "data/tokenizer_files.hpp"
 
 namespace wmtp {
 
@@ -46,7 +47,8 @@ Plan plan_of(const Experiment& experiment, const fs::path& cache) {
 
 /// Encodes `files` into `folder`/`part`.bin and returns what prepared.json says of them.
 Json encode_files(const std::vector<fs::path>& files, const std::string& part, const Tokenizer& tokenizer,
-                  bool needs_utf8, const fs::path& folder, const Say& say) {
+                  const fs::path& folder, const Say& say) {
+  const bool needs_utf8 = tokenizer.reads() == Tokenizer::Reads::utf8;
   int64_t bytes = 0;
   std::vector<std::string> skipped;
   TokenWriter writer(folder / (part + ".bin"), tokenizer);
@@ -70,21 +72,23 @@ Json encode_files(const std::vector<fs::path>& files, const std::string& part, c
 
 void build(const Experiment& experiment, const Plan& plan, const Say& say) {
   TemporaryFolder temporary(plan.folder);
-  const bool bpe = experiment.data.tokenizer.kind == "bpe";
-  if (bpe) {
+  const TokenizerConfig& config = experiment.data.tokenizer;
+  if (config.kind == "file") copy_tokenizer_files(experiment.resolve(config.file), temporary.path());
+  if (config.kind == "bpe") {
     make_tokenizer(
         experiment.data.tokenizer, plan.tokenizer, [&] { return tokenizer_files(experiment, plan.split); }, say);
-    fs::copy_file(plan.tokenizer, temporary.path() / "tokenizer.model");
+    fs::copy_file(plan.tokenizer, temporary.path() / tokenizer_model_name);
   }
-  const auto tokenizer = open_tokenizer(experiment.data.tokenizer, temporary.path() / "tokenizer.model");
+  const auto tokenizer = open_tokenizer(
+      experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(temporary.path()));
   Json prepared{{"format", format_version},
                 {"tokenizer", experiment.data.tokenizer.kind},
                 {"vocab_size", tokenizer->vocab_size()},
                 {"end_of_text", tokenizer->end_of_text()},
                 {"dtype", id_dtype(tokenizer->vocab_size())}};
-  prepared["train"] = encode_files(plan.split.train, "train", *tokenizer, bpe, temporary.path(), say);
+  prepared["train"] = encode_files(plan.split.train, "train", *tokenizer, temporary.path(), say);
   if (!plan.split.validation.empty())
-    prepared["validation"] = encode_files(plan.split.validation, "validation", *tokenizer, bpe, temporary.path(), say);
+    prepared["validation"] = encode_files(plan.split.validation, "validation", *tokenizer, temporary.path(), say);
   temporary.finish(std::move(prepared));
 }
 
@@ -157,7 +161,7 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
       throw Error(ExitStatus::data, "the " + data.kind + (records ? " are" : " is") +
                                         " not prepared, or what was prepared is damaged: " + result.folder.string() +
                                         " is not whole; prepare it first");
-    result.tokenizer = open_tokenizer(data.tokenizer, result.folder / "tokenizer.model");
+    result.tokenizer = open_tokenizer(experiment, tokenizer_file_in(result.folder));
     if (records) {
       result.records = std::make_unique<Records>(result.folder, (*prepared)["dtype"] == "uint32", vocab_size);
       return result;

@@ -13,6 +13,7 @@
 #include "data/record_plan.hpp"
 #include "data/records.hpp"
 #include "data/token_writer.hpp"
+#include "data/tokenizer_files.hpp"
 
 namespace wmtp {
 
@@ -94,7 +95,8 @@ class Builder {
   };
 
   void add(const Record& record, bool validation) {
-    std::vector<int32_t> ids = tokenizer_.encode(prompt_of(record, experiment_.data.prompt_template));
+    std::vector<int32_t> ids = tokenizer_.before_text();
+    tokenizer_.encode_begin(prompt_of(record, experiment_.data.prompt_template), /*goes_on=*/false, ids);
     const size_t prompt = ids.size();
     const std::vector<int32_t> answer = tokenizer_.encode(record.output);
     ids.insert(ids.end(), answer.begin(), answer.end());
@@ -130,7 +132,7 @@ class Builder {
 void build(const Experiment& experiment, const RecordPlan& plan, const Say& say) {
   TemporaryFolder temporary(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
-  const fs::path model = temporary.path() / "tokenizer.model";
+  if (config.kind == "file") copy_tokenizer_files(experiment.resolve(config.file), temporary.path());
   if (config.kind == "bpe") {
     fs::path texts;
     make_tokenizer(
@@ -141,9 +143,10 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Say& say)
         },
         say);
     if (!texts.empty()) fs::remove(texts);
-    fs::copy_file(plan.tokenizer, model);
+    fs::copy_file(plan.tokenizer, temporary.path() / tokenizer_model_name);
   }
-  const auto tokenizer = open_tokenizer(config, model);
+  const auto tokenizer = open_tokenizer(
+      experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(temporary.path()));
   int64_t bytes = 0;
   for (const auto& file : plan.files.train) bytes += static_cast<int64_t>(fs::file_size(file));
   say("encoding the records of " + with_thousands(static_cast<int64_t>(plan.files.train.size())) + " files (" +

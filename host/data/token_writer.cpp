@@ -1,5 +1,6 @@
 #include "data/token_writer.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -12,15 +13,6 @@ namespace wmtp {
 namespace {
 
 constexpr size_t piece_bytes = 1 << 20;
-
-/// Where to cut text that goes on: before its last newline, else before its last character.
-size_t cut_of(std::string_view text) {
-  const size_t newline = text.rfind('\n');
-  if (newline != std::string_view::npos && newline > 0) return newline;
-  size_t cut = text.size() - 1;
-  while (cut > text.size() - 4 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
-  return cut;
-}
 
 }  // namespace
 
@@ -59,10 +51,25 @@ TokenWriter::TokenWriter(const std::filesystem::path& file, const Tokenizer& tok
     : file_(file), tokenizer_(tokenizer), wide_(id_dtype(tokenizer.vocab_size()) == "uint32") {}
 
 void TokenWriter::add_document(const std::filesystem::path& document) {
-  for_each_piece(document, [&](std::string_view piece) {
-    add(tokenizer_.encode(piece));
-    return true;
-  });
+  const bool repairs = tokenizer_.reads() == Tokenizer::Reads::repaired;
+  std::ifstream in(document, std::ios::binary);
+  std::string bytes, text;  // read and not yet text; text and not yet ids
+  add(tokenizer_.before_text());
+  for (bool goes_on = true; goes_on;) {
+    const size_t kept = bytes.size(), room = std::max(piece_bytes, text.size());
+    bytes.resize(kept + room);
+    in.read(bytes.data() + kept, static_cast<std::streamsize>(room));
+    bytes.resize(kept + static_cast<size_t>(in.gcount()));
+    goes_on = static_cast<bool>(in);
+    const size_t whole = repairs && goes_on ? without_open_end(bytes) : bytes.size();
+    text += repairs ? repaired_utf8(std::string_view(bytes).substr(0, whole)) : bytes;
+    bytes.erase(0, whole);
+    std::vector<int32_t> ids;
+    text.erase(0, tokenizer_.encode_begin(text, goes_on, ids));
+    add(ids);
+  }
+  if (!in.eof() || in.bad())
+    throw Error(ExitStatus::data, "cannot read " + document.string() + ": " + std::strerror(errno));
   add({static_cast<int32_t>(tokenizer_.end_of_text())});
 }
 

@@ -20,6 +20,8 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "data/byte_level_tokenizer.hpp"
+#include "data/tokenizer_files.hpp"
 #include "data/utf8.hpp"
 
 namespace wmtp {
@@ -36,6 +38,7 @@ constexpr int num_indents = 6;
 
 class ByteTokenizer : public Tokenizer {
  public:
+  Reads reads() const override { return Reads::bytes; }
   int64_t vocab_size() const override { return 258; }
   int64_t end_of_text() const override { return 257; }
 
@@ -71,6 +74,7 @@ class SentencePieceTokenizer : public Tokenizer {
     }
   }
 
+  Reads reads() const override { return Reads::utf8; }
   int64_t vocab_size() const override { return processor_.GetPieceSize(); }
   int64_t end_of_text() const override { return processor_.eos_id(); }
 
@@ -220,8 +224,14 @@ std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const fs::path& model) {
   return std::make_unique<SentencePieceTokenizer>(model);
 }
 
-std::unique_ptr<Tokenizer> open_tokenizer(const TokenizerConfig& config, const fs::path& model) {
-  return config.kind == "bpe" ? sentencepiece_tokenizer(model) : byte_tokenizer();
+std::unique_ptr<Tokenizer> open_tokenizer(const Experiment& experiment, const fs::path& file) {
+  if (experiment.data.tokenizer.kind == "byte") return byte_tokenizer();
+  auto tokenizer = is_tokenizer_json(file) ? byte_level_tokenizer(file) : sentencepiece_tokenizer(file);
+  if (experiment.data.tokenizer.kind == "file" && tokenizer->vocab_size() > experiment.model.vocab_size)
+    throw Error(ExitStatus::data, "[data.tokenizer] the tokenizer has " + with_thousands(tokenizer->vocab_size()) +
+                                      " ids, the model " + with_thousands(experiment.model.vocab_size) +
+                                      "; set [model] vocab_size to that or more");
+  return tokenizer;
 }
 
 void train_bpe(const std::vector<fs::path>& files, int64_t vocab_size, const fs::path& model) {

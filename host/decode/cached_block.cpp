@@ -38,6 +38,12 @@ CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, cons
   w1_ = weight("feed_forward.w1");
   w2_ = weight("feed_forward.w2");
   w3_ = weight("feed_forward.w3");
+  if (model.qkv_bias) {
+    const auto bias = [&](const char* part) { return find(name + ".attention." + part + ".bias").weight(); };
+    bq_ = bias("wq");
+    bk_ = bias("wk");
+    bv_ = bias("wv");
+  }
   keys_ = at::zeros({kv_heads_, positions, head_dim_}, at::kFloat);
   values_ = at::zeros_like(keys_);
 }
@@ -75,11 +81,11 @@ Tensor CachedBlock::attention(const Tensor& query, int64_t position) const {
 
 Tensor CachedBlock::run(const Tensor& x, int64_t begin, int64_t first, const Tensor& rotary) {
   const Tensor normed = row_norms(x, attention_norm_, eps_);
-  keep(row_rotated(row_products(normed, wk_), rotary, begin), begin, keys_);
-  keep(row_products(normed, wv_), begin, values_);
+  keep(row_rotated(with_bias(row_products(normed, wk_), bk_), rotary, begin), begin, keys_);
+  keep(with_bias(row_products(normed, wv_), bv_), begin, values_);
 
   const int64_t n = x.size(0) - first, position = begin + first;
-  const Tensor query = row_rotated(row_products(normed.narrow(0, first, n), wq_), rotary, position);
+  const Tensor query = row_rotated(with_bias(row_products(normed.narrow(0, first, n), wq_), bq_), rotary, position);
   Tensor h = x.narrow(0, first, n).clone();
   add_rows(h, row_products(attention(query, position), wo_));
   const Tensor to_ffn = row_norms(h, ffn_norm_, eps_);

@@ -23,6 +23,7 @@ class CachedBlock {
   int64_t heads_, kv_heads_, head_dim_;
   double eps_;
   at::Tensor attention_norm_, ffn_norm_, wq_, wk_, wv_, wo_, w1_, w2_, w3_;
+  at::Tensor bq_, bk_, bv_;   ///< undefined where there are none
   at::Tensor keys_, values_;  ///< [heads of keys, positions, head_dim]
 };
 

@@ -59,6 +59,14 @@ Tensor row_rotated(const Tensor& x, const Tensor& rotary, int64_t position) {
   return y;
 }
 
+Tensor with_bias(const Tensor& x, const Tensor& bias) {
+  if (!bias.defined()) return x;
+  const int64_t width = x.size(1);
+  for (int64_t begin = 0; begin < x.numel(); begin += width)
+    kernels::rows<float>().accumulate(out<float>(x) + begin, in<float>(bias), /*first=*/false, width);
+  return x;
+}
+
 void add_rows(const Tensor& x, const Tensor& y) {
   kernels::rows<float>().accumulate(out<float>(x), in<float>(y), /*first=*/false, x.numel());
 }

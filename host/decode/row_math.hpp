@@ -15,6 +15,8 @@ at::Tensor row_norms(const at::Tensor& x, const at::Tensor& weight, double eps);
 at::Tensor row_swiglu(const at::Tensor& gate, const at::Tensor& up);
 /// Rows x [n,H*W] at positions `position`, position + 1, ... turned as rotate of model/ops.hpp turns them.
 at::Tensor row_rotated(const at::Tensor& x, const at::Tensor& rotary, int64_t position);
+/// x += bias, x [n,D], bias [D]; nothing where the bias is undefined. Gives x back.
+at::Tensor with_bias(const at::Tensor& x, const at::Tensor& bias);
 /// x += y, both [n,D].
 void add_rows(const at::Tensor& x, const at::Tensor& y);
 

@@ -28,9 +28,7 @@ std::vector<std::string> tables_in(const std::string& parent) {
 
 std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
   std::vector<std::string> keys;
-  for (const Key& one : table.keys) {
-    if (one.not_yet.empty()) keys.push_back(one.name);
-  }
+  for (const Key& one : table.keys) keys.push_back(one.name);
   std::vector<std::string> known = keys;
   for (const std::string& name : tables_in(table.name)) known.push_back(name);
   const std::string nearest = nearest_name(key, known);
@@ -39,8 +37,7 @@ std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
     return "did you mean " + (is_table ? header_of(path_of(table.name, nearest)) : quote(nearest)) + "?";
   }
   for (const SchemaTable& other : schema()) {
-    const Key* found = find_key(other, key);
-    if (found && found->not_yet.empty()) {
+    if (find_key(other, key)) {
       return quote(key) + " is a key " + (other.name.empty() ? "above all tables" : "of " + header_of(other.name));
     }
   }
@@ -96,10 +93,7 @@ class Binder {
   void bind_key(const SchemaTable& table, const Key& key, const Entry& entry) {
     const std::string path = path_of(table.name, key.name);
     const std::string shown = shown_key(table.name, key.name);
-    if (!key.not_yet.empty()) {
-      diagnostics_.add(entry.place, shown + " is not supported yet", key.not_yet);
-      bound_.bad.insert(path);
-    } else if (const auto value = check_value(entry.value, key.rule, shown, diagnostics_)) {
+    if (const auto value = check_value(entry.value, key.rule, shown, diagnostics_)) {
       key.set(bound_.experiment, *value);
     } else {
       bound_.bad.insert(path);

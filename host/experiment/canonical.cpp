@@ -25,7 +25,7 @@ void for_each_value(const Experiment& e, Visit visit) {
   for (const SchemaTable& table : schema()) {
     if ((table.is_given && !table.is_given(e)) || !stands_for(table.kinds, e)) continue;
     for (const Key& key : table.keys) {
-      if (!key.not_yet.empty() || !stands_for(key.kinds, e)) continue;
+      if (!stands_for(key.kinds, e)) continue;
       if (const auto value = key.get(e)) visit(table, &key, key.name, *value);
     }
     if (!table.plugin) continue;

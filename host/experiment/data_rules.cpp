@@ -94,6 +94,11 @@ class DataRules {
   void tokenizer() {
     if (!bound_.good({"data.kind", "data.tokenizer", "data.tokenizer.kind", "data.tokenizer.vocab_size"})) return;
     const TokenizerConfig& t = e_.data.tokenizer;
+    const bool has_file = bound_.has("data.tokenizer.file");
+    if (has_file && t.kind != "file")
+      refuse_key("data.tokenizer.file", "[data.tokenizer] file does not go with kind " + quote(t.kind),
+                 "remove it, or set kind = \"file\"");
+    if (t.kind == "file") ready_tokenizer(has_file);
     if (has_tokenizer(e_.data) && t.kind == "bpe" && !bound_.has("data.tokenizer.vocab_size")) {
       refuse("data.tokenizer.vocab_size", "[data.tokenizer] lacks vocab_size, which kind \"bpe\" needs");
       return;
@@ -108,7 +113,11 @@ class DataRules {
       }
     }
     if (!bound_.good({"model", "model.vocab_size"})) return;
-    if (has_tokenizer(e_.data) && e_.model.vocab_size != t.vocab_size) {
+    if (has_tokenizer(e_.data) && t.kind == "file") {
+      if (!bound_.has("model.vocab_size"))
+        refuse("model.vocab_size", "[model] lacks vocab_size, which a tokenizer of kind \"file\" does not give",
+               "as many as the weights have; at least one for each of the tokenizer's ids");
+    } else if (has_tokenizer(e_.data) && e_.model.vocab_size != t.vocab_size) {
       refuse("model.vocab_size",
              "found vocab_size " + number(e_.model.vocab_size) + ", but the tokenizer has " + number(t.vocab_size),
              "leave the key out: it follows the tokenizer");
@@ -116,6 +125,14 @@ class DataRules {
     if (!has_tokenizer(e_.data) && !bound_.has("model.vocab_size")) {
       refuse("model.vocab_size", "[model] lacks vocab_size, which data of kind " + quote(e_.data.kind) + " needs");
     }
+  }
+
+  void ready_tokenizer(bool has_file) {
+    if (!has_file) refuse("data.tokenizer.kind", "[data.tokenizer] lacks file, which kind \"file\" needs");
+    for (const std::string key : {"vocab_size", "files"})
+      if (bound_.has("data.tokenizer." + key))
+        refuse_key("data.tokenizer." + key, "[data.tokenizer] " + key + " does not go with kind \"file\"",
+                   "the file says it: remove the key");
   }
 
   void length_bins() {
@@ -179,6 +196,7 @@ class DataRules {
 // What the text that a tokenizer is trained on follows from, in no order.
 std::set<std::string> tokenizer_text(const Experiment& e) {
   std::set<std::string> text;
+  if (e.data.tokenizer.kind == "file") text.insert(e.resolve(e.data.tokenizer.file).string());
   if (e.data.tokenizer.kind != "bpe") return text;
   const bool own_files = !e.data.tokenizer.files.empty();
   for (const std::string& file : own_files ? e.data.tokenizer.files : e.data.files)

@@ -59,8 +59,15 @@ SchemaTable tokenizer_table() {
   SchemaTable table{
       "data.tokenizer",
       "Text to ids. Two experiments with the same table share one tokenizer.",
-      {key("kind", AT(data.tokenizer.kind), "256 bytes with begin and end, or a SentencePiece BPE trained on text")
-           .one_of({"byte", "bpe"}),
+      {key("kind", AT(data.tokenizer.kind), "256 bytes with begin and end, a SentencePiece BPE trained on text, or one that is there")
+           .one_of({"byte", "bpe", "file"}),
+       key("file", AT(data.tokenizer.file),
+           "file: a `tokenizer.json` of a byte-level BPE (Llama 3, Qwen2, GPT-2), which a `tokenizer_config.json` with "
+           "the `eos_token` lies beside, or a SentencePiece `tokenizer.model`")
+           .not_empty()
+           .is_path(Key::Names::path)
+           .defaults_to("required for `file`")
+           .unset_when_empty(),
        key("files", AT(data.tokenizer.files), "bpe: patterns of the text files that it is trained on")
            .not_empty()
            .is_path(Key::Names::paths)
@@ -68,7 +75,8 @@ SchemaTable tokenizer_table() {
            .unset_when_empty(),
        key("vocab_size", AT(data.tokenizer.vocab_size), "number of tokens")
            .range(258, 1 << 24)
-           .defaults_to("258 for `byte`; required for `bpe`")}};
+           .defaults_to("258 for `byte`; required for `bpe`; not for `file`, where `model.vocab_size` is required")
+           .unset_when_empty()}};
   table.is_given = AT(data.tokenizer.given);
   table.give = [](Experiment& e) { e.data.tokenizer.given = true; };
   table.kinds = {"text", "records"};

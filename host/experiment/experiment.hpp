@@ -22,6 +22,17 @@ struct PluginChoice {
   bool operator==(const PluginChoice&) const = default;
 };
 
+/// How the angles of rotary positions are stretched, for texts longer than those a model was first trained on. Keys and
+/// formulas are those of transformers (modeling_rope_utils.py).
+struct RopeScaling {
+  std::string rope_type;         ///< "linear" or "llama3"; until resolved also "default", which is no scaling
+  double factor = 0;             ///< positions count 1 / factor
+  double low_freq_factor = 0;    ///< llama3: angles that turn fewer times in the original length are stretched whole
+  double high_freq_factor = 0;   ///< llama3: those that turn more often are not; between the two in parts
+  int64_t original_max_position_embeddings = 0;  ///< llama3: the original length
+  bool operator==(const RopeScaling&) const = default;
+};
+
 struct ModelConfig {
   int64_t dim = 0;
   int64_t layers = 0;        ///< trunk and heads together
@@ -32,8 +43,12 @@ struct ModelConfig {
   int64_t future_tokens = 4;
   int64_t max_sequence_length = 0;  ///< resolved: = train.sequence_length when not given
   double rope_theta = 10000.0;
+  std::optional<RopeScaling> rope_scaling;
   double norm_eps = 1e-5;
+  bool qkv_bias = false;             ///< queries, keys and values have biases, as Qwen2's do
+  bool tie_word_embeddings = false;  ///< the output layer is the embedding's matrix: one parameter with two uses
   std::string weights;       ///< "", a safetensors file or directory, or "run:NAME"
+  std::string new_heads;     ///< the policy's, of heads 2, 3, ... that the weights lack: "copy", "new", "" refuses
   std::string experiment;    ///< the policy's: path of the stage that trains its first weights, as written
   bool operator==(const ModelConfig&) const = default;
 };
@@ -56,9 +71,10 @@ struct FrozenConfig {
 
 struct TokenizerConfig {
   bool given = false;
-  std::string kind = "byte";        ///< "byte" (256 bytes + begin, end) or "bpe" (SentencePiece, trained when prepared)
+  std::string kind = "byte";        ///< "byte" (256 bytes + begin, end), "bpe" (SentencePiece, trained when prepared), "file"
   std::vector<std::string> files;   ///< bpe: the patterns of the text it is trained on; empty: data.files
-  int64_t vocab_size = 0;           ///< bpe: required; byte: 258
+  std::string file;                 ///< file: a tokenizer.json, or a SentencePiece model
+  int64_t vocab_size = 0;           ///< bpe: required; byte: 258; file: 0
   bool operator==(const TokenizerConfig&) const = default;
 };
 

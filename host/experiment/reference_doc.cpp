@@ -46,7 +46,6 @@ std::string print(const SchemaTable& table) {
   if (!table.kinds.empty()) text += "Only for data of kind " + kinds_of(table.kinds) + ".\n\n";
   text += "| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
   for (const Key& key : table.keys) {
-    if (!key.not_yet.empty()) continue;
     text += "| `" + key.name + "` | " + type_text(key.rule.type) + " | " + default_of(key) + " | " + allowed(key) +
             " | " + meaning(key) + " |\n";
   }
@@ -59,7 +58,6 @@ std::string not_yet() {
       "| name | instead |\n| --- | --- |\n";
   for (const SchemaTable& table : schema()) {
     for (const Key& key : table.keys) {
-      if (!key.not_yet.empty()) text += "| `" + path_of(table.name, key.name) + "` | " + key.not_yet + " |\n";
       for (const std::string& value : key.rule.later) {
         text += "| `" + path_of(table.name, key.name) + "`: " + value + " | " + wanted(key.rule) + " |\n";
       }

@@ -108,6 +108,7 @@ class Rules {
       refuse(at("vocab_size"), "[" + table + "] has " + number(m.vocab_size) + " tokens, the model " +
                                    number(e_.model.vocab_size) + ", wanted the same vocabulary");
     }
+    rope_scaling(at("rope_scaling"), m);
     // Told for a frozen model only where its table sets the length: [model] itself tells the rest.
     const bool own_length = table == "model" || bound_.has(at("max_sequence_length"));
     if (own_length && good({"max_sequence_length"}) && bound_.good({"train.sequence_length"}) &&
@@ -118,11 +119,37 @@ class Rules {
     }
   }
 
+  /// Each type has its own keys, and needs all of them.
+  void rope_scaling(const std::string& table, const ModelConfig& m) {
+    if (!bound_.has(table) || !bound_.good({table.c_str(), (table + ".rope_type").c_str()})) return;
+    const std::string type = m.rope_scaling ? m.rope_scaling->rope_type : "default";
+    const std::vector<std::string> all{"factor", "low_freq_factor", "high_freq_factor",
+                                       "original_max_position_embeddings"};
+    const size_t wanted = type == "llama3" ? all.size() : type == "linear" ? 1 : 0;
+    std::vector<std::string> missing;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const std::string key = path_of(table, all[i]);
+      if (i < wanted && !bound_.has(key)) missing.push_back(all[i]);
+      if (i >= wanted && bound_.has(key))
+        refuse_key(key, "[" + table + "] " + all[i] + " is no key of rope_type " + quote(type), "remove it");
+    }
+    if (!missing.empty())
+      refuse(table + ".rope_type", "[" + table + "] rope_type " + quote(type) + " lacks " + join_names(missing));
+    const std::string low = table + ".low_freq_factor", high = table + ".high_freq_factor";
+    if (missing.empty() && type == "llama3" && bound_.good({low.c_str(), high.c_str()}) &&
+        m.rope_scaling->high_freq_factor <= m.rope_scaling->low_freq_factor)
+      refuse(high, "[" + table + "] found high_freq_factor " + toml_text(m.rope_scaling->high_freq_factor) +
+                       ", wanted more than low_freq_factor = " + toml_text(m.rope_scaling->low_freq_factor));
+  }
+
   void first_weights() {
     if (bound_.good({"model", "model.experiment", "model.weights"}) && !e_.model.experiment.empty() &&
         !e_.model.weights.empty()) {
       refuse_key("model.weights", "found both experiment and weights, wanted one of them");
     }
+    if (bound_.has("model.new_heads") && bound_.good({"model", "model.weights"}) && e_.model.weights.empty())
+      refuse_key("model.new_heads", "new_heads goes with weights, and there are none",
+                 "remove it: without weights every head is drawn");
   }
 
   void lengths() {
@@ -245,6 +272,9 @@ class Rules {
   Diagnostics& diagnostics_;
 };
 
+constexpr std::pair<const char*, bool ModelConfig::*> shape_flags[] = {
+    {"qkv_bias", &ModelConfig::qkv_bias}, {"tie_word_embeddings", &ModelConfig::tie_word_embeddings}};
+
 // The policy takes over the stage's tensors as they are; their number of tokens is told with the tokenizer.
 void check_same_shape(const Place& place, const ModelConfig& ours, const ModelConfig& theirs,
                       Diagnostics& diagnostics) {
@@ -259,12 +289,20 @@ void check_same_shape(const Place& place, const ModelConfig& ours, const ModelCo
     found += comma + name + " " + number(theirs.*member);
     wanted += comma + number(ours.*member);
   }
+  for (const auto& [name, flag] : shape_flags) {
+    if (ours.*flag == theirs.*flag) continue;
+    const std::string comma = found.empty() ? "" : ", ";
+    found += comma + name + " " + toml_text(theirs.*flag);
+    wanted += comma + toml_text(ours.*flag);
+  }
   if (found.empty()) return;
   diagnostics.add(place, "the stage's model has another shape: found " + found + ", wanted " + wanted + " as here");
 }
 
 // What a frozen model's own table leaves open is as in [model].
-void follow_shape(ModelConfig& shape, const ModelConfig& model) {
+void follow_shape(const Bound& bound, const std::string& table, ModelConfig& shape, const ModelConfig& model) {
+  for (const auto& [key, flag] : shape_flags)
+    if (!bound.has(path_of(table, key))) shape.*flag = model.*flag;
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads == 0 ? model.kv_heads : shape.heads;
   if (shape.ffn_dim == 0) shape.ffn_dim = shape.dim == 0 ? model.ffn_dim : llama_ffn_dim(shape.dim);
   for (int64_t ModelConfig::*member :
@@ -274,6 +312,11 @@ void follow_shape(ModelConfig& shape, const ModelConfig& model) {
   }
   if (shape.rope_theta == 0) shape.rope_theta = model.rope_theta;
   if (shape.norm_eps == 0) shape.norm_eps = model.norm_eps;
+  if (!shape.rope_scaling) shape.rope_scaling = model.rope_scaling;
+}
+
+void drop_default_scaling(ModelConfig& model) {
+  if (model.rope_scaling && model.rope_scaling->rope_type == "default") model.rope_scaling.reset();
 }
 
 }  // namespace
@@ -290,6 +333,7 @@ void resolve_defaults(Bound& bound) {
   if (m.ffn_dim == 0) m.ffn_dim = llama_ffn_dim(m.dim);
   if (m.vocab_size == 0 && has_tokenizer(e.data)) m.vocab_size = tokenizer.vocab_size;
   if (m.max_sequence_length == 0) m.max_sequence_length = e.train.sequence_length;
+  drop_default_scaling(m);
   // A default is as bad as what it follows from.
   const auto follow = [&](const char* key, const char* from) {
     if (!bound.has(key) && !bound.good({from})) bound.bad.insert(key);
@@ -301,8 +345,10 @@ void resolve_defaults(Bound& bound) {
   }
 
   if (!bound.has("optimizer.value_head_lr")) e.optimizer.value_head_lr = e.optimizer.lr;
-  for (FrozenConfig* frozen : {&e.reference, &e.value}) {
-    if (frozen->model) follow_shape(*frozen->model, m);
+  for (const auto& [table, frozen] : {std::pair{"reference.model", &e.reference}, {"value.model", &e.value}}) {
+    if (!frozen->model) continue;
+    follow_shape(bound, table, *frozen->model, m);
+    drop_default_scaling(*frozen->model);
   }
 }
 

@@ -26,7 +26,6 @@ struct Key {
   std::vector<std::string> kinds;  ///< of data for which the key may stand; empty: all
   Names names = Names::nothing;    ///< a path is no part of the identity: the content it names is
   bool in_identity = true;
-  std::string not_yet;  ///< a public name that this version refuses, and what to do instead
 
   Key& required() {
     is_required = true;

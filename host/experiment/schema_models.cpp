@@ -6,6 +6,17 @@
 namespace wmtp {
 namespace {
 
+/// A flag that is printed where it differs from what it is without a word: false, or in a frozen model's table as in
+/// [model]. So an experiment that says nothing of it has the identity it always had.
+template <class Usual>
+Key unless_as_usual(Key flag, bool own, Usual usual) {
+  flag.get = [get = flag.get, own, usual](const Experiment& e) -> std::optional<Value> {
+    const auto value = get(e);
+    return std::get<bool>(*value) == (!own && usual(e)) ? std::nullopt : value;
+  };
+  return flag.defaults_to("`false`");
+}
+
 template <class Model>
 std::vector<Key> model_keys(Model model, bool own) {
   std::vector<Key> keys{
@@ -29,7 +40,13 @@ std::vector<Key> model_keys(Model model, bool own) {
           .range(2, 1 << 20)
           .defaults_to("`train.sequence_length`"),
       key("rope_theta", IN(model, rope_theta), "base of the rotary position embedding").above(0),
-      key("norm_eps", IN(model, norm_eps), "epsilon of the norms").above(0)};
+      key("norm_eps", IN(model, norm_eps), "epsilon of the norms").above(0),
+      unless_as_usual(key("qkv_bias", IN(model, qkv_bias),
+                          "whether the layers of queries, keys and values have biases, as Qwen2's do"),
+                      own, AT(model.qkv_bias)),
+      unless_as_usual(key("tie_word_embeddings", IN(model, tie_word_embeddings),
+                          "whether the output layer is the embedding's own matrix: one parameter with two uses"),
+                      own, AT(model.tie_word_embeddings))};
   for (Key& one : keys) {
     if (!own) one.default_text = "as in `[model]`";
     if (one.name == "dim" || one.name == "layers" || one.name == "heads") one.is_required = own;
@@ -39,6 +56,48 @@ std::vector<Key> model_keys(Model model, bool own) {
     keys[4].default_text += ", or from this table's `dim`";
   }
   return keys;
+}
+
+/// `place` gives the optional itself.
+template <class Place>
+SchemaTable rope_table(const std::string& model, Place place, std::function<bool(const Experiment&)> has_model) {
+  const auto scaling = [place](auto& e) -> auto& { return *place(e); };
+  SchemaTable table{
+      model + ".rope_scaling",
+      std::string("Stretches the rotary positions, as Llama 3.1 and later ones do. Keys and formulas are those of "
+                  "transformers. Without this table ") +
+          (model == "model" ? "nothing is stretched."
+                            : "it is as in `[model]`; `rope_type = \"default\"` stretches nothing."),
+      {key("rope_type", IN(scaling, rope_type), "how").one_of({"default", "linear", "llama3"}).required(),
+       key("factor", IN(scaling, factor), "`linear`: every angle is divided by it; `llama3`: those that turn slowly")
+           .range(1, 1e6)
+           .defaults_to("required by `linear` and `llama3`")
+           .unset_when_empty(),
+       key("low_freq_factor", IN(scaling, low_freq_factor),
+           "`llama3`: angles that turn fewer times within the original length are divided by `factor`")
+           .above(0)
+           .defaults_to("required by `llama3`")
+           .unset_when_empty(),
+       key("high_freq_factor", IN(scaling, high_freq_factor),
+           "`llama3`: angles that turn more often are left alone; those between the two are divided in part")
+           .above(0)
+           .defaults_to("required by `llama3`")
+           .unset_when_empty(),
+       key("original_max_position_embeddings", IN(scaling, original_max_position_embeddings),
+           "`llama3`: the original length, in tokens")
+           .range(2, 1 << 20)
+           .defaults_to("required by `llama3`")
+           .unset_when_empty()}};
+  table.is_given = [place, has_model](const Experiment& e) { return has_model(e) && place(e).has_value(); };
+  table.give = [place](Experiment& e) { place(e).emplace(); };
+  return table;
+}
+
+template <class Frozen>
+SchemaTable frozen_rope_table(const std::string& name, Frozen frozen) {
+  return rope_table(
+      name + ".model", [frozen](auto& e) -> auto& { return frozen(e).model->rope_scaling; },
+      [frozen](const Experiment& e) { return frozen(e).model.has_value(); });
 }
 
 SchemaTable plugin_table(const std::string& name, Key plugin,
@@ -90,13 +149,6 @@ SchemaTable frozen_model_table(const std::string& name, Frozen frozen) {
 
 }  // namespace
 
-Key refused(std::string name, std::string instead) {
-  Key made;
-  made.name = std::move(name);
-  made.not_yet = std::move(instead);
-  return made;
-}
-
 SchemaTable pipeline_table() {
   return plugin_table("pipeline", key("plugin", AT(pipeline.plugin), "which weighting or objective").required(),
                       AT(pipeline));
@@ -124,8 +176,15 @@ SchemaTable adapter_table() {
 
 SchemaTable model_table() {
   SchemaTable table{"model", "A Llama that predicts several future tokens.", model_keys(AT(model), true)};
-  table.keys.push_back(key("weights", AT(model.weights), "first weights: a safetensors file or folder, or `run:NAME`")
+  table.keys.push_back(key("weights", AT(model.weights),
+                           "first weights: a safetensors file or folder with Meta's names or Hugging Face's, or `run:NAME`")
                            .is_path(Key::Names::weights));
+  table.keys.push_back(key("new_heads", AT(model.new_heads),
+                           "what heads 2, 3, ... begin as where `weights` have none: copies of their last block, or new "
+                           "values; adapter \"heads\" trains them alone")
+                           .one_of({"copy", "new"})
+                           .defaults_to("such weights are refused")
+                           .unset_when_empty());
   table.keys.push_back(key("experiment", AT(model.experiment),
                            "experiment that trains the first weights, in place of `weights`; it runs first when the "
                            "log holds no finished "
@@ -133,8 +192,11 @@ SchemaTable model_table() {
                            .not_empty()
                            .is_path(Key::Names::path)
                            .unset_when_empty());
-  table.keys.push_back(refused("tied_embeddings", "leave it out: the output layer has its own weight"));
   return table;
+}
+
+SchemaTable model_rope_table() {
+  return rope_table("model", AT(model.rope_scaling), [](const Experiment&) { return true; });
 }
 
 SchemaTable reference_table() {
@@ -142,9 +204,12 @@ SchemaTable reference_table() {
 }
 SchemaTable reference_model_table() { return frozen_model_table("reference", AT(reference)); }
 
+SchemaTable reference_rope_table() { return frozen_rope_table("reference", AT(reference)); }
+
 SchemaTable value_table() {
   return frozen_table("value", "A frozen model with a value head, for pipelines that read its values", AT(value));
 }
 SchemaTable value_model_table() { return frozen_model_table("value", AT(value)); }
+SchemaTable value_rope_table() { return frozen_rope_table("value", AT(value)); }
 
 }  // namespace wmtp

@@ -7,16 +7,16 @@
 
 namespace wmtp {
 
-/// A public name without a place in this version's Experiment, and what to do instead.
-Key refused(std::string name, std::string instead);
-
 SchemaTable pipeline_table();
 SchemaTable inner_table();
 SchemaTable adapter_table();
 SchemaTable model_table();
+SchemaTable model_rope_table();
 SchemaTable reference_table();
 SchemaTable reference_model_table();
+SchemaTable reference_rope_table();
 SchemaTable value_table();
 SchemaTable value_model_table();
+SchemaTable value_rope_table();
 
 }  // namespace wmtp

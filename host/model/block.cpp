@@ -36,8 +36,9 @@ class SlotCall final : public Call {
   const Pass& pass_;
 };
 
-LinearSlot::LinearSlot(Slot slot, const FindWeight& find, const Adapter* adapter)
+LinearSlot::LinearSlot(Slot slot, const FindWeight& find, const Adapter* adapter, bool has_bias)
     : slot_(std::move(slot)), weight_(find(slot_.name + ".weight")) {
+  if (has_bias) bias_ = find(slot_.name + ".bias");
   if (!adapter) return;
   for (const Param& param : adapter->declare(slot_))
     params_.emplace_back(param.name, find(slot_.name + "." + param.name));
@@ -45,15 +46,16 @@ LinearSlot::LinearSlot(Slot slot, const FindWeight& find, const Adapter* adapter
 }
 
 Tensor LinearSlot::operator()(const Tensor& x, const Pass& pass) const {
-  if (!adapter_) return linear(x, weight_);
   SlotCall call(*this, pass);
-  return adapter_->forward(slot_, x, call);
+  const Tensor y = adapter_ ? adapter_->forward(slot_, x, call) : linear(x, weight_);
+  return bias_.store ? add_bias(y, bias_) : y;
 }
 
 namespace {
 LinearSlot make_slot(const ModelConfig& model, const std::string& block, int which, const FindWeight& find,
                      const Adapter* adapter) {
-  return LinearSlot(block_slots(model, block)[size_t(which)], find, adapter);
+  const Slot slot = block_slots(model, block)[size_t(which)];
+  return LinearSlot(slot, find, adapter, has_bias(model, slot));
 }
 }  // namespace
 

@@ -22,16 +22,17 @@ struct Pass {
   at::Tensor sequence;  ///< [B] int64, global
 };
 
-/// A linear layer, with whatever an adapter put beside it.
+/// A linear layer, with whatever an adapter put beside it, and then its bias where it has one.
 class LinearSlot {
  public:
-  LinearSlot(Slot slot, const FindWeight& find, const Adapter* adapter);
+  LinearSlot(Slot slot, const FindWeight& find, const Adapter* adapter, bool has_bias = false);
   at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
 
  private:
   friend class SlotCall;
   Slot slot_;
   WeightHandle weight_;
+  WeightHandle bias_;                 ///< of no store where there is none
   const Adapter* adapter_ = nullptr;  ///< null when it declares nothing here
   std::vector<std::pair<std::string, WeightHandle>> params_;
 };

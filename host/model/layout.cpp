@@ -30,7 +30,7 @@ class Builder {
     for (int64_t i = 0; i < num_trunk_blocks(model_); ++i) block(trunk_block_name(i));
     for (int64_t k = 1; k <= num_heads(model_, request_.heads); ++k) block(head_block_name(model_, k));
     unit("norm", {norm("norm.weight")});
-    if (request_.heads != Heads::none)
+    if (request_.heads != Heads::none && !model_.tie_word_embeddings)
       unit("output", {matrix("output.weight", model_.vocab_size, model_.dim, base_deviation)});
     value_heads();
     if (!adapter_.empty()) unit("adapter", std::move(adapter_));
@@ -53,6 +53,10 @@ class Builder {
     std::vector<ParameterSpec> parameters{norm(name + ".attention_norm.weight"), norm(name + ".ffn_norm.weight")};
     for (const Slot& slot : block_slots(model_, name)) {
       parameters.push_back(matrix(slot.name + ".weight", slot.out, slot.in, deviation_of(slot, model_)));
+      if (has_bias(model_, slot)) {
+        const std::string bias = slot.name + ".bias";
+        parameters.push_back({bias, {slot.out}, Init{}, request_.decay_norms, trains(bias)});
+      }
       if (request_.adapter) declare(slot);
     }
     unit(name, std::move(parameters));
@@ -124,6 +128,11 @@ std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block
           {feed_forward + "w1", model.dim, model.ffn_dim},
           {feed_forward + "w2", model.ffn_dim, model.dim},
           {feed_forward + "w3", model.dim, model.ffn_dim}};
+}
+
+bool has_bias(const ModelConfig& model, const Slot& slot) {
+  const auto is = [&](const char* layer) { return slot.name.ends_with(layer); };
+  return model.qkv_bias && (is(".wq") || is(".wk") || is(".wv"));
 }
 
 std::vector<Slot> value_head_slots(const ModelConfig& model, const ValueHead& head) {

@@ -50,6 +50,7 @@ struct LayoutRequest {
 };
 
 /// Units in the order of the forward pass: tok_embeddings, trunk blocks, heads, norm, output, value heads, adapter.
+/// Where embeddings are tied there is no unit output: "tok_embeddings.weight" is used for both.
 std::vector<UnitSpec> model_units(const LayoutRequest& request);
 
 int64_t num_heads(const ModelConfig& model, Heads heads);
@@ -61,6 +62,8 @@ std::string head_block_name(const ModelConfig& model, int64_t head);
 std::string weight_beside(const std::string& adapter_parameter);
 /// The linear layers of a block, in Meta's names.
 std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block);
+/// Whether that layer of a block has a bias beside its weight: "layers.0.attention.wq.bias" [out].
+bool has_bias(const ModelConfig& model, const Slot& slot);
 /// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) when
 /// its kind is not known.
 std::vector<Slot> value_head_slots(const ModelConfig& model, const ValueHead& head);

@@ -3,6 +3,8 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cmath>
+
 #include "model/kernels/tensors.hpp"
 
 namespace wmtp {
@@ -112,7 +114,10 @@ struct AddBias : Function<AddBias> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const WeightHandle handle = saved_handle(context);
-    if (handle.trains()) handle.store->add_gradient(handle.index, gradients[0].flatten(0, -2).sum(0, /*keepdim=*/true));
+    if (handle.trains()) {
+      const Tensor sum = rows(gradients[0]).sum(0, /*keepdim=*/false, at::kFloat);
+      handle.store->add_gradient(handle.index, sum.view(handle.weight().sizes()));
+    }
     return {gradients[0], Tensor()};
   }
 };
@@ -196,6 +201,17 @@ struct Rotate : Function<Rotate> {
   }
 };
 
+/// With n turns within the original length: divided by the factor where n is below low_freq_factor, left alone where it
+/// is above high_freq_factor, and between the two a mean of both by where n lies.
+Tensor stretched(const Tensor& frequency, const RopeScaling& scaling) {
+  const Tensor slow = frequency / scaling.factor;
+  if (scaling.rope_type == "linear") return slow;
+  const double low = scaling.low_freq_factor, high = scaling.high_freq_factor;
+  const Tensor turns = frequency * (double(scaling.original_max_position_embeddings) / (2 * M_PI));
+  const Tensor kept = ((turns - low) / (high - low)).clamp(0, 1);
+  return slow * (1 - kept) + frequency * kept;
+}
+
 }  // namespace
 
 Tensor linear(const Tensor& x, const WeightHandle& weight) { return Linear::apply(x, weight); }
@@ -204,10 +220,12 @@ Tensor add_bias(const Tensor& x, const WeightHandle& bias) { return AddBias::app
 Tensor scale(const Tensor& x, const WeightHandle& weight) { return Scale::apply(x, weight); }
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return SwiGlu::apply(gate, up); }
 
-Tensor rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device) {
+Tensor rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device,
+                    const std::optional<RopeScaling>& scaling) {
   const auto options = at::TensorOptions(at::kFloat);
   const Tensor exponent = at::arange(0, head_dim, 2, options) / double(head_dim);
-  const Tensor frequency = at::scalar_tensor(theta, options).pow(exponent).reciprocal();
+  Tensor frequency = at::scalar_tensor(theta, options).pow(exponent).reciprocal();
+  if (scaling) frequency = stretched(frequency, *scaling);
   const Tensor angle = at::outer(at::arange(positions, options), frequency);
   return at::complex(angle.cos(), angle.sin()).to(device);
 }

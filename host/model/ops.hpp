@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 
+#include "experiment/experiment.hpp"
 #include "model/weight_store.hpp"
 
 namespace wmtp {
@@ -13,15 +14,17 @@ namespace wmtp {
 at::Tensor linear(const at::Tensor& x, const WeightHandle& weight);
 /// x / rms(x) * weight over the last dimension, computed in fp32 (Zhang & Sennrich 2019).
 at::Tensor rms_norm(const at::Tensor& x, const WeightHandle& weight, double eps);
-/// x + bias, bias [1,D].
+/// x + bias, bias [D] or [1,D].
 at::Tensor add_bias(const at::Tensor& x, const WeightHandle& bias);
 /// x * weight, weight [1,D].
 at::Tensor scale(const at::Tensor& x, const WeightHandle& weight);
 /// silu(gate) * up (Shazeer 2020).
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
-/// Angles of rotary positions: [S, head_dim/2] complex64, theta^(-2i/head_dim) (Su et al. 2021).
-at::Tensor rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device);
+/// Angles of rotary positions: [S, head_dim/2] complex64, theta^(-2i/head_dim) (Su et al. 2021) times the position,
+/// stretched as `scaling` says (RopeScaling in experiment/experiment.hpp).
+at::Tensor rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device,
+                        const std::optional<RopeScaling>& scaling = {});
 /// Rotates the interleaved pairs (2i, 2i+1) of x [B,S,H,D], as Meta's code does.
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& table);
 

@@ -32,11 +32,12 @@ int64_t PlannedBlock::beside_bytes() const {
   return columns * s_.tokens() * s_.element;
 }
 
-/// With an adapter: the update, the base's output and their sum.
+/// With an adapter: the update, the base's output and their sum. With a bias: the product and the sum.
 Held PlannedBlock::slot_output(int slot) const {
   const PlannedSlot& found = unit_.slots[size_t(slot)];
   const int64_t bytes = s_.tokens() * found.out * s_.element;
   if (!found.beside.empty()) hold(3 * bytes);
+  if (s_.qkv_bias && slot <= wv) hold(2 * bytes);
   return hold(bytes);
 }
 

@@ -26,6 +26,7 @@ namespace wmtp {
 
 struct BlockSizes {
   int64_t sequences, positions, dim, heads, kv_heads, head_dim, ffn, element;
+  bool qkv_bias = false;
   int64_t tokens() const { return sequences * positions; }
 };
 

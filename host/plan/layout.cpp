@@ -21,6 +21,8 @@ json to_json(const LayoutQuestion& question) {
          {"ffn_dim", m.ffn_dim},
          {"vocab_size", m.vocab_size},
          {"future_tokens", m.future_tokens},
+         {"qkv_bias", m.qkv_bias},
+         {"tie_word_embeddings", m.tie_word_embeddings},
          {"heads", question.heads},
          {"value_heads", question.value_heads}};
   if (question.adapter) j["adapter"] = to_json(*question.adapter);
@@ -37,6 +39,8 @@ LayoutQuestion layout_question_from_json(const json& j) {
   j.at("ffn_dim").get_to(m.ffn_dim);
   j.at("vocab_size").get_to(m.vocab_size);
   j.at("future_tokens").get_to(m.future_tokens);
+  j.at("qkv_bias").get_to(m.qkv_bias);
+  j.at("tie_word_embeddings").get_to(m.tie_word_embeddings);
   j.at("heads").get_to(question.heads);
   j.at("value_heads").get_to(question.value_heads);
   if (j.contains("adapter")) question.adapter = setting_from_json(j["adapter"]);

@@ -24,6 +24,12 @@ namespace {
 
 int64_t wide_of(Precision precision) { return precision == Precision::fp16 ? 8 : 0; }
 
+/// As the functions of these names in model/layout.hpp.
+std::string trunk_block_name(int64_t i) { return "layers." + std::to_string(i); }
+std::string head_block_name(const ModelConfig& model, int64_t head) {
+  return head == 1 ? trunk_block_name(num_trunk_blocks(model)) : "extra_heads." + std::to_string(head - 2);
+}
+
 /// The units of one model, by name.
 class StoredModel {
  public:
@@ -31,24 +37,20 @@ class StoredModel {
     const StorageSizes sizes{model.strategy, model.precision,       q.ranks, model.shard_group_size, q.reduce,
                              q.saves_beside, model.replicate_frozen};
     for (const PlannedUnit& unit : model.layout) units_.emplace_back(ledger, sizes, unit);
+    is_tied_ = model.shape.tie_word_embeddings && find(head_block_name(model.shape, 1));
   }
   std::list<StoredUnit>& units() { return units_; }
   StoredUnit* find(const std::string& name) {
     for (StoredUnit& unit : units_)
-      if (unit.name() == name) return &unit;
+      if (unit.name() == (name == "output" && is_tied_ ? "tok_embeddings" : name)) return &unit;
     return nullptr;
   }
   StoredUnit& unit(const std::string& name) { return *find(name); }
 
  private:
   std::list<StoredUnit> units_;  // they are referred to
+  bool is_tied_ = false;         // the embedding's unit is the output layer's too
 };
-
-/// As the functions of these names in model/layout.hpp.
-std::string trunk_block_name(int64_t i) { return "layers." + std::to_string(i); }
-std::string head_block_name(const ModelConfig& model, int64_t head) {
-  return head == 1 ? trunk_block_name(num_trunk_blocks(model)) : "extra_heads." + std::to_string(head - 2);
-}
 
 class Replay {
  public:
@@ -90,8 +92,8 @@ class Replay {
   Held logits(int64_t bytes) { return {ledger_, MemoryCategory::logits, bytes}; }
 
   BlockSizes sizes(const ModelConfig& shape, Precision precision) const {
-    return {q_.sequences,   q_.positions,    shape.dim,     shape.heads,
-            shape.kv_heads, head_dim(shape), shape.ffn_dim, bytes_of(precision)};
+    return {q_.sequences,    q_.positions,  shape.dim,           shape.heads,   shape.kv_heads,
+            head_dim(shape), shape.ffn_dim, bytes_of(precision), shape.qkv_bias};
   }
   PlannedBlock block(const std::string& name) {
     return {ledger_, sizes(m_, q_.policy.precision), model_.unit(name).planned()};
@@ -223,7 +225,7 @@ class Replay {
       reduce(unit, last);
       ledger_.enter("weights");
     }
-    reduce(model_.unit("output"), last);
+    if (!m_.tie_word_embeddings) reduce(model_.unit("output"), last);
   }
 
   void losses_of_head(int64_t k) {

@@ -3,10 +3,13 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "checkpoint/adapter_files.hpp"
 #include "checkpoint/model_files.hpp"
+#include "checkpoint/weights_source.hpp"
 #include "data/sources.hpp"
 #include "data/step_count.hpp"
+#include "data/tokenizer_files.hpp"
 #include "plugin/loader.hpp"
 #include "run/frozen.hpp"
 #include "run/identity.hpp"
@@ -95,7 +98,10 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
 
 ModelTokenizer Assembly::tokenizer() const {
   if (!has_tokenizer(experiment_.data)) return {};
-  return {experiment_.data.tokenizer.kind, data_.folder / "tokenizer.model"};
+  const bool is_json = std::filesystem::exists(data_.folder / tokenizer_json_name);
+  const std::string& kind = experiment_.data.tokenizer.kind;
+  return {is_json ? "byte_level_bpe" : kind == "file" ? "bpe" : kind,
+          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), data_.tokenizer->end_of_text()};
 }
 
 std::unique_ptr<Tokenizer> Assembly::open_tokenizer() const {
@@ -132,8 +138,12 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
                                        experiment.adapter.plugin + "\" freezes no parameter; remove it");
   model->initialize(experiment.seed);
   const ModelConfig& config = experiment.model;
-  if (const auto weights = first_weights(session, experiment, stages, "model", config.weights); !weights.empty())
+  if (const auto weights = first_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {
     load_model(weights, *model);
+    if (session.is_rank0())
+      for (const std::string& difference : different_math(weights, config))
+        log_warning("[model] weights " + weights.string() + ": " + difference);
+  }
   if (!experiment.adapter_weights.empty())
     load_adapter(resolve_adapter(experiment, session.job().database),
                  {experiment.adapter.plugin, "", experiment.adapter.options}, *model);

@@ -12,10 +12,16 @@ namespace {
 
 /// All of a shape that the numbers follow from; another head count fits the same tensors.
 std::string text_of(const ModelConfig& shape) {
-  return printed("%lld x %lld, %lld and %lld heads, %lld wide, rope_theta %.17g, norm_eps %.17g",
-                 static_cast<long long>(shape.layers - shape.future_tokens), static_cast<long long>(shape.dim),
-                 static_cast<long long>(shape.heads), static_cast<long long>(shape.kv_heads),
-                 static_cast<long long>(shape.ffn_dim), shape.rope_theta, shape.norm_eps);
+  std::string text =
+      printed("%lld x %lld, %lld and %lld heads, %lld wide, rope_theta %.17g, norm_eps %.17g",
+              static_cast<long long>(shape.layers - shape.future_tokens), static_cast<long long>(shape.dim),
+              static_cast<long long>(shape.heads), static_cast<long long>(shape.kv_heads),
+              static_cast<long long>(shape.ffn_dim), shape.rope_theta, shape.norm_eps);
+  if (const auto& rope = shape.rope_scaling)
+    text += printed(", rope_scaling %s %.17g %.17g %.17g %lld", rope->rope_type.c_str(), rope->factor,
+                    rope->low_freq_factor, rope->high_freq_factor,
+                    static_cast<long long>(rope->original_max_position_embeddings));
+  return text;
 }
 
 /// One of the two tables.

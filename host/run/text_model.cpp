@@ -7,7 +7,9 @@
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/model_files.hpp"
+#include "checkpoint/params_file.hpp"
 #include "checkpoint/safetensors_folder.hpp"
+#include "data/byte_level_tokenizer.hpp"
 #include "data/utf8.hpp"
 
 namespace wmtp {
@@ -19,8 +21,9 @@ namespace fs = std::filesystem;
 
 ModelConfig checked_config(const fs::path& folder) {
   if (fs::exists(folder / "manifest.json")) verify_checkpoint(folder);
-  if (!SafetensorsFolder(folder).find("output.weight"))
-    throw Error(ExitStatus::data, folder.string() + ": the model has no token heads (no tensor 'output.weight')" +
+  const SafetensorsFolder files(folder);
+  if (!predicts_tokens(read_params(folder, files), files))
+    throw Error(ExitStatus::data, folder.string() + ": the model has no token heads" +
                                       (value_heads_of(folder).empty() ? "" : ": it is a critic's, and tells values") +
                                       "; text takes a model that was trained on tokens");
   return model_config_of(folder, ModelConfig{});
@@ -30,7 +33,9 @@ std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const Model
   const ModelTokenizer named = tokenizer_of(folder);
   kind = named.kind;
   if (named.kind.empty()) return nullptr;
-  auto tokenizer = named.kind == "byte" ? byte_tokenizer() : sentencepiece_tokenizer(named.file);
+  auto tokenizer = named.kind == "byte"  ? byte_tokenizer()
+                   : named.kind == "bpe" ? sentencepiece_tokenizer(named.file)
+                                         : byte_level_tokenizer(named.file);
   if (tokenizer->vocab_size() > config.vocab_size)
     throw Error(ExitStatus::data, folder.string() + ": its tokenizer has " + with_thousands(tokenizer->vocab_size()) +
                                       " ids, the model " + with_thousands(config.vocab_size));
@@ -51,10 +56,12 @@ std::vector<int64_t> TextModel::ids_of(const std::string& text) const {
                     "with --ids \"1 2 3\"");
   if (text.empty()) refuse("the prompt is empty; a text to go on with takes at least one character");
   const size_t valid = valid_utf8(text);
-  if (tokenizer_kind_ == "bpe" && valid < text.size())
+  if (tokenizer_->reads() == Tokenizer::Reads::utf8 && valid < text.size())
     refuse("the prompt is not UTF-8 at byte " + with_thousands(int64_t(valid)) +
            ", and this model reads no other text");
-  const std::vector<int32_t> ids = tokenizer_->encode(text);
+  std::vector<int32_t> ids = tokenizer_->before_text();
+  const std::vector<int32_t> of_text = tokenizer_->encode(text);
+  ids.insert(ids.end(), of_text.begin(), of_text.end());
   return {ids.begin(), ids.end()};
 }
 

@@ -85,18 +85,22 @@ ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channel
       for (size_t i = 0; i < group->parameters().size(); ++i)
         handles_[group->parameters()[i].spec.name] = {group.get(), int(i)};
   }
+  if (request.layout.heads != Heads::none && config_.tie_word_embeddings)
+    handles_["output.weight"] = handles_.at("tok_embeddings.weight");
   const FindWeight find = [this](const std::string& name) { return weight(name); };
   for (int64_t i = 0; i < wmtp::num_trunk_blocks(config_); ++i)
     trunk_.emplace_back(config_, trunk_block_name(i), find, request.layout.adapter);
   for (int64_t k = 1; k <= wmtp::num_heads(config_, request.layout.heads); ++k)
     heads_.emplace_back(config_, head_block_name(config_, k), find, request.layout.adapter);
   for (const ValueHead& head : request.layout.value_heads) value_heads_.emplace_back(config_, head, find);
-  rotary_ = rotary_table(request.positions, head_dim(config_), config_.rope_theta, request.options.device);
+  rotary_ = rotary_table(request.positions, head_dim(config_), config_.rope_theta, request.options.device,
+                         config_.rope_scaling);
 }
 
 ShardUnit& ShardedModel::unit(const std::string& name) const {
+  const bool is_tied = name == "output" && config_.tie_word_embeddings;
   for (const auto& unit : units_)
-    if (unit->name() == name) return *unit;
+    if (unit->name() == (is_tied ? "tok_embeddings" : name)) return *unit;
   throw Error(ExitStatus::bug, "model has no unit '" + name + "'");
 }
 

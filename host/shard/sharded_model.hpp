@@ -49,6 +49,8 @@ class ShardedModel {
   /// Dtype and device in which it computes.
   const at::TensorOptions& compute() const { return compute_; }
   const std::vector<std::unique_ptr<ShardUnit>>& units() const { return units_; }
+  /// "output" is the unit tok_embeddings where embeddings are tied, and "output.weight" the parameter
+  /// tok_embeddings.weight: to be gathered for each use, and reduced once, after the last of a micro-batch.
   ShardUnit& unit(const std::string& name) const;
   /// The parameters that the adapter declared; null when it declared none.
   ShardUnit* adapter_unit() const { return adapter_; }

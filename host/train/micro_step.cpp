@@ -145,7 +145,7 @@ void MicroStep::run_heads(const Tensor& trunk, Tensor& d_trunk, const Pass& pass
     }
     reduce(unit, last);
   }
-  reduce(model_.unit("output"), last);
+  if (!model_.config().tie_word_embeddings) reduce(model_.unit("output"), last);  // else it goes with the embedding's
 }
 
 Tensor MicroStep::normed(const Tensor& hidden) const {

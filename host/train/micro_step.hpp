@@ -6,7 +6,8 @@
 //              differentiate, release; only one head's activations live at a time; their gradients add up at the
 //              trunk's output
 //   backward   each trunk block in reverse, down to the lowest that trains: ready, run again where it was not kept,
-//              differentiate, start the reduce, release
+//              differentiate, start the reduce, release; the embedding at the end, where tied ones hold the gradient of
+//              the output layer since the heads
 //
 // No hooks, no retained graph, never all logits.
 #pragma once

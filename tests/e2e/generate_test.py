@@ -8,7 +8,7 @@ import needs_torch  # noqa: F401
 import pytest
 import torch
 from checkpoint import model_tensors
-from mtp_model import MultiTokenLlama, Shape
+from mtp_model import Shape, model_of
 from places import Place
 
 TEXT = "Seven quick wizards jump over 42 boxes, and back.\n"
@@ -36,11 +36,12 @@ def answer(place, *arguments):
 
 def greedy_in_pytorch(folder, prompt, count):
     params = json.loads((folder / "model/params.json").read_text())
-    model = MultiTokenLlama(Shape(
+    model = model_of(Shape(
         dim=params["dim"], layers=params["n_layers"], heads=params["n_heads"], kv_heads=params["n_kv_heads"],
         ffn_dim=params["ffn_dim"], vocab_size=params["vocab_size"], future_tokens=params["n_future_tokens"],
-        rope_theta=params["rope_theta"], norm_eps=params["norm_eps"]))
-    model.load_state_dict(model_tensors(folder))
+        rope_theta=params["rope_theta"], norm_eps=params["norm_eps"], rope_scaling=params.get("rope_scaling"),
+        qkv_bias=params.get("qkv_bias", False), tie_word_embeddings=params.get("tie_word_embeddings", False)),
+        model_tensors(folder))
     ids = list(prompt)
     with torch.no_grad():
         for _ in range(count):
@@ -71,6 +72,16 @@ def test_ids_are_those_of_pytorch(trained, prompt, how):
     found = answer(trained, "wizards", "--prompt", prompt, "--max-tokens", count, *how)
     assert found["prompt_ids"] == list(prompt.encode())
     assert found["ids"] == greedy_in_pytorch(trained.log.folder(1), found["prompt_ids"], count)
+
+
+def test_ids_of_a_tied_model_with_biases_and_stretched_positions_are_those_of_pytorch(place):
+    (place.folder / "text.txt").write_text(TEXT * 120)
+    place.run(**LEARNS, model__tie_word_embeddings=True, model__qkv_bias=True, model__kv_heads=1, model__rope_scaling={
+        "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32})
+    for how in ((), ("--plain",)):
+        found = answer(place, "1", "--prompt", "over 42 b", "--max-tokens", 30, *how)
+        assert found["ids"] == greedy_in_pytorch(place.log.folder(), found["prompt_ids"], 30)
 
 
 def test_json_says_all(trained):

@@ -31,6 +31,10 @@ CASES = {
     "accumulation": dict(train__gradient_accumulation=3),
     "accumulation, no_shard": dict(train__gradient_accumulation=2, parallel__strategy="no_shard"),
     "grouped queries": dict(model__kv_heads=1, model__ffn_dim=512),
+    "tied embeddings, biases": dict(model__tie_word_embeddings=True, model__qkv_bias=True, model__kv_heads=2),
+    "tied embeddings, biases, lora": dict(model__tie_word_embeddings=True, model__qkv_bias=True, adapter=LORA),
+    "tied embeddings in bf16, no_shard": dict(model__tie_word_embeddings=True, parallel__precision="bf16",
+                                              parallel__strategy="no_shard", train__gradient_accumulation=2),
     "logits in chunks": dict(model__vocab_size=12000),
     "hybrid_shard": dict(parallel__processes=4, parallel__strategy="hybrid_shard", parallel__shard_group_size=2),
     "gradients that travel in bf16": dict(parallel__precision="bf16", parallel__reduce="bf16"),
@@ -43,7 +47,7 @@ CASES = {
     "saves beside the training": dict(checkpoint__every_steps=1),
     "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
 }
-SHORT = ("full_shard", "no_shard in bf16", "lora", "checkpointing in bf16", "saves beside the training",
+SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16", "saves beside the training",
          "hybrid_shard, gradients that travel in bf16")
 
 

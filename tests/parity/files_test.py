@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import tomllib
+from dataclasses import replace
 
 import experiment
 import pytest
@@ -11,7 +12,7 @@ import torch
 from checkpoint import adapter_tensors, flip_bit, model_tensors
 from compare import assert_tensors_equal
 from hf_model import logits_of, open_llama, random_llama
-from mtp_model import MultiTokenLlama, Shape, token_losses
+from mtp_model import Shape, model_of, tensors_of, token_losses
 from places import assert_nothing_half_written
 from reference import filled
 from safetensors.torch import load_file, save_file
@@ -25,10 +26,29 @@ IDS = torch.arange(1, 49).view(2, 24) * 7 % experiment.VOCAB
 SHARP = {"optimizer__lr": 3e-2, "train__steps": 8}  # a model that is far from its first values
 
 
-def our_model(shape, tensors):
-    model = MultiTokenLlama(shape)
-    model.load_state_dict(tensors)
-    return model.eval()
+LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 16}
+# Of 24 positions: some of the angles turn too seldom within 16, some often enough, some lie between.
+OTHERS = {
+    "llama3": replace(GROUPED, rope_scaling=LLAMA3),
+    "linear": replace(GROUPED, rope_scaling={"rope_type": "linear", "factor": 2.5}),
+    "tied": replace(GROUPED, tie_word_embeddings=True),
+    "qwen2": replace(GROUPED, qkv_bias=True),
+    "qwen2-tied": replace(GROUPED, qkv_bias=True, tie_word_embeddings=True, rope_scaling=LLAMA3),
+    "one-key-head": replace(GROUPED, kv_heads=1, tie_word_embeddings=True),
+}
+THEIRS = {
+    "llama3": dict(rope_parameters=LLAMA3 | {"rope_theta": 5000.0}),
+    "linear": dict(rope_parameters={"rope_type": "linear", "factor": 2.5, "rope_theta": 5000.0}),
+    "tied": dict(tie_word_embeddings=True),
+    "qwen2": dict(model_type="qwen2"),
+    "qwen2-tied": dict(model_type="qwen2", tie_word_embeddings=True,
+                       rope_parameters=LLAMA3 | {"rope_theta": 5000.0}),
+    "one-key-head": dict(tie_word_embeddings=True, num_key_value_heads=1),
+}
+
+
+our_model = model_of
 
 
 def first_head(model, ids=IDS):
@@ -44,8 +64,7 @@ def assert_close(found, wanted):
 
 
 def shape_of(table):
-    return Shape(**{name: table[name] for name in ("dim", "layers", "heads", "kv_heads", "vocab_size", "ffn_dim",
-                                                   "future_tokens", "rope_theta", "norm_eps")})
+    return Shape(**{name: value for name, value in table.items() if name != "weights"})
 
 
 def exported(place, source, name, *options):
@@ -59,7 +78,7 @@ def imported(place, source, name, *options):
     return table
 
 
-@pytest.mark.parametrize("shape", [POLICY, GROUPED], ids=["policy", "grouped"])
+@pytest.mark.parametrize("shape", [POLICY, GROUPED, *OTHERS.values()], ids=["policy", "grouped", *OTHERS])
 def test_transformers_opens_an_exported_run_and_computes_the_same(place, shape):
     place.run(**keys_of(shape, "model"), **SHARP)
     folder = exported(place, "trial", "hf")
@@ -70,23 +89,28 @@ def test_transformers_opens_an_exported_run_and_computes_the_same(place, shape):
     assert config["torch_dtype"] == "float32" and config["eos_token_id"] is None
 
 
-def test_export_and_import_give_the_same_model_back_bit_for_bit(place):
-    place.run(**keys_of(GROUPED, "model"))
+@pytest.mark.parametrize("shape", [GROUPED, OTHERS["qwen2-tied"]], ids=["grouped", "qwen2-tied"])
+def test_export_and_import_give_the_same_model_back_bit_for_bit(place, shape):
+    place.run(**keys_of(shape, "model"))
     run = place.log.folder()
     exported(place, "1", "hf")
     table = imported(place, "hf", "back")
-    assert shape_of(table) == GROUPED and table["weights"] == str(place.folder / "back")
+    assert shape_of(table) == shape and table["weights"] == str(place.folder / "back")
     assert_tensors_equal(load_file(place.folder / "back/model.safetensors"), model_tensors(run))
     assert json.loads((place.folder / "back/params.json").read_text()) == json.loads(
         (run / "model/params.json").read_text())
     assert "whole (model" in place.host("checkpoint", "verify", "back").out
 
 
-def test_metas_format_goes_out_and_in_bit_for_bit(place):
-    place.run(**keys_of(GROUPED, "model"))
+@pytest.mark.parametrize("shape", [GROUPED, OTHERS["qwen2-tied"]], ids=["grouped", "qwen2-tied"])
+def test_metas_format_goes_out_and_in_bit_for_bit(place, shape):
+    place.run(**keys_of(shape, "model"))
     folder = exported(place, place.log.folder(), "meta", "--to", "meta")
-    assert_tensors_equal(load_file(folder / "consolidated.00.safetensors"), model_tensors(place.log.folder()))
-    assert shape_of(imported(place, "meta", "back")) == GROUPED
+    wanted = model_tensors(place.log.folder())
+    if shape.tie_word_embeddings:  # Meta's code has no ties
+        wanted["output.weight"] = wanted["tok_embeddings.weight"]
+    assert_tensors_equal(load_file(folder / "consolidated.00.safetensors"), wanted)
+    assert shape_of(imported(place, "meta", "back")) == shape
     assert_tensors_equal(load_file(place.folder / "back/model.safetensors"), model_tensors(place.log.folder()))
 
 
@@ -118,6 +142,29 @@ def test_a_llama_of_transformers_comes_in_and_goes_out_again(place, dtype, shard
     assert_close(logits_of(open_llama(folder), IDS), logits_of(llama, IDS))
 
 
+@pytest.mark.parametrize("case", OTHERS)
+def test_models_of_the_llama_family_come_in_train_on_and_go_out_again(place, case):
+    """Training whose updates are lost in rounding leaves what came in."""
+    theirs = random_llama(**THEIRS[case])
+    theirs.save_pretrained(place.folder / "theirs")
+    table = imported(place, "theirs", "ours")
+    shape = shape_of(table)
+    assert replace(shape, layers=6, future_tokens=3) == OTHERS[case]
+    tensors = load_file(place.folder / "ours/model.safetensors")
+    assert_close(first_head(our_model(shape, tensors)), logits_of(theirs, IDS))
+    keys = {f"model__{key}": value for key, value in table.items()}
+    place.run(**keys, train__steps=1, optimizer__lr=1e-30, optimizer__weight_decay=0)
+    assert_tensors_equal(model_tensors(place.log.folder()), tensors)
+    wanted = first_loss(shape, tensors, experiment.write_tokens(place.folder))
+    assert abs(place.log.losses()[1] - wanted) <= 1e-6 * wanted
+    folder = exported(place, "trial", "again")
+    assert json.loads((folder / "config.json").read_text())["model_type"] == theirs.config.model_type
+    again = open_llama(folder)
+    parameters = {name: value.detach() for name, value in theirs.named_parameters()}  # a tied matrix once
+    assert_tensors_equal(load_file(folder / "model.safetensors"), parameters)
+    assert torch.equal(logits_of(again, IDS), logits_of(theirs, IDS))
+
+
 def first_loss(shape, tensors, ids):
     """Of the first micro-batch over both ranks: the mean over heads of the mean over tokens."""
     batch = torch.as_tensor(ids).view(-1, experiment.SEQUENCE)[:4].long()
@@ -136,9 +183,64 @@ def test_a_run_from_an_imported_model_begins_with_its_loss(place):
         assert abs(place.log.losses()[1] - wanted) <= 1e-6 * wanted
 
 
-def test_a_run_that_is_given_hugging_faces_names_says_what_to_do(place):
-    random_llama().save_pretrained(place.folder / "theirs")
-    place.refuse(4, "tok_embeddings.weight. is missing.*wmtp-host checkpoint import", model__weights="theirs")
+def run_from(place, weights, table, **changes):
+    """Three steps from there; the tensors at the end, and the losses."""
+    place.run(**{f"model__{key}": value for key, value in table.items()} | {"model__weights": weights, "train__steps": 3},
+              **changes)
+    return model_tensors(place.log.folder()), place.log.losses()
+
+
+@pytest.mark.parametrize("case, dtype, ranks", [("llama3", torch.float32, 2), ("qwen2-tied", torch.bfloat16, 4),
+                                                ("tied", torch.float16, 1)])
+def test_a_hugging_face_folder_is_read_as_it_is_imported(place, case, dtype, ranks):
+    llama = random_llama(rounded_to=dtype, **THEIRS[case])
+    copy.deepcopy(llama).to(dtype).save_pretrained(place.folder / "theirs", max_shard_size="60KB")
+    table = imported(place, "theirs", "ours")
+    wanted, losses = run_from(place, "ours", table)
+    for weights in ("theirs", "alone/model.safetensors"):
+        if weights != "theirs":
+            llama.save_pretrained(place.folder / "alone")
+        found, found_losses = run_from(place, weights, table, parallel__processes=ranks, train__batch_size=4 // ranks)
+        if ranks == 2:
+            assert found_losses == losses
+            assert_tensors_equal(found, wanted)
+        assert abs(found_losses[1] - losses[1]) <= 1e-6 * losses[1]
+
+
+@pytest.mark.parametrize("how", ["copy", "new"])
+def test_heads_that_the_weights_lack_are_made_as_is_asked(place, how):
+    """And adapter heads trains them alone."""
+    random_llama(tie_word_embeddings=True).save_pretrained(place.folder / "theirs")
+    table = imported(place, "theirs", "ours")
+    many = imported(place, "theirs", "many", "--future-tokens", 3)
+    place.refuse(4, "extra_heads.0.*is missing.*new_heads = .copy. or .new.",
+                 **{f"model__{key}": value for key, value in (many | {"weights": "theirs"}).items()})
+    base = load_file(place.folder / ("many" if how == "copy" else "ours") / "model.safetensors")
+    for weights in ("theirs", table["weights"]):
+        still, untrained = run_from(place, weights, many | {"new_heads": how}, optimizer__lr=1e-30, optimizer__weight_decay=0)
+        assert_tensors_equal({name: still[name] for name in base}, base)
+    drawn = torch.cat([value.flatten() for name, value in still.items() if name.startswith("extra_heads") and ".w1." in name])
+    assert (abs(drawn.std().item() - 0.02) < 0.001) == (how == "new")
+    trained, losses = run_from(place, "theirs", many | {"new_heads": how}, adapter__plugin="heads", optimizer__lr=1e-2)
+    of_heads = {name for name in trained if name.startswith("extra_heads.")}
+    assert_tensors_equal({name: trained[name] for name in trained if name not in of_heads},
+                         {name: still[name] for name in still if name not in of_heads})
+    assert of_heads and not any(torch.equal(trained[name], still[name]) for name in of_heads)
+    assert losses[1] == untrained[1] and losses[3] < untrained[3]
+
+
+def test_what_a_hugging_face_folder_would_mean_otherwise_is_told(place):
+    random_llama(**THEIRS["llama3"]).save_pretrained(place.folder / "theirs")
+    table = imported(place, "theirs", "ours")
+    keys = {f"model__{key}": value for key, value in (table | {"weights": "theirs"}).items()}
+    place.refuse(4, r"4 heads and 2 kv_heads, \[model\] has 2 and 1", **keys | {"model__heads": 2, "model__kv_heads": 1})
+    place.refuse(2, "new_heads goes with weights", **keys | {"model__new_heads": "copy", "model__weights": None})
+    for weights in ("theirs", "ours"):
+        ended = place.run(**keys | {"model__rope_scaling": None, "model__weights": weights}, train__steps=1)
+        assert ended.err.count('rope_scaling is {"factor":4.0') == 1 and "there and null here" in ended.err, ended
+        assert "rope_theta is" not in ended.err
+    change_config(place, sliding_window=4096)
+    place.refuse(4, "sliding_window is 4096", **keys)
 
 
 def test_heads_that_are_asked_for_begin_as_copies_of_the_last_block(place):
@@ -164,8 +266,9 @@ def write_base(place, shape):
     """The folder `base`, as Meta's: what the runs with adapters start from."""
     folder = place.folder / "from"
     folder.mkdir()
-    save_file(filled(shape, seed=3, sharp=6.0).state_dict(), folder / "consolidated.00.safetensors")
-    (folder / "params.json").write_text(json.dumps({
+    save_file(tensors_of(filled(shape, seed=3, sharp=6.0)), folder / "consolidated.00.safetensors")
+    said = {name: getattr(shape, name) for name in ("rope_scaling", "qkv_bias", "tie_word_embeddings")}
+    (folder / "params.json").write_text(json.dumps({name: value for name, value in said.items() if value} | {
         "dim": shape.dim, "n_layers": shape.layers, "n_heads": shape.heads, "n_kv_heads": shape.kv_heads,
         "n_future_tokens": shape.future_tokens, "rope_theta": shape.rope_theta, "norm_eps": shape.norm_eps,
         "vocab_size": -1, "multiple_of": 256}))
@@ -175,12 +278,13 @@ def write_base(place, shape):
 @pytest.mark.parametrize("case", ADAPTERS)
 def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(place, case):
     peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
-    write_base(place, GROUPED)
-    place.run(**keys_of(GROUPED, "model"), **LORA, **ADAPTERS[case])
+    shape = OTHERS["qwen2-tied"] if case == "rslora" else GROUPED
+    write_base(place, shape)
+    place.run(**keys_of(shape, "model"), **LORA, **ADAPTERS[case])
     run = place.log.folder()
     base, adapter = exported(place, "base", "base-hf"), exported(place, "trial", "peft", "--to", "peft")
     model = peft.PeftModel.from_pretrained(open_llama(base), adapter).eval()
-    wanted = first_head(our_model(GROUPED, model_tensors(run)))
+    wanted = first_head(our_model(shape, model_tensors(run)))
     assert_close(logits_of(model, IDS), wanted)
     assert (logits_of(open_llama(base), IDS) - wanted).abs().max() > 100 * CLOSE, "the adapter has changed nothing"
     # What is merged is what a plain export gives.
@@ -256,9 +360,9 @@ def change_config(place, **changes):
 
 
 REFUSED = {
-    "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+    "rope_scaling": {"rope_type": "yarn", "factor": 2.0},
     "rope_parameters": {"rope_type": "llama3", "rope_theta": 5000.0, "factor": 8.0},
-    "tie_word_embeddings": True,
+    "layer_types": ["full_attention", "sliding_attention", "full_attention"],
     "attention_bias": True,
     "mlp_bias": True,
     "model_type": "mistral",
@@ -284,6 +388,27 @@ def test_what_is_no_plain_llama_is_refused_by_key_and_value(place):
     (place.folder / "theirs/config.json").write_text(original)
     change_config(place, attention_bias=True, hidden_act="gelu")
     refuse_import(place, r"attention_bias is true; wanted false\n  hidden_act is .gelu.|hidden_act is .gelu.; wanted .*\n  attention_bias is true")
+
+
+def test_a_second_copy_of_a_tied_matrix_must_be_one(place):
+    random_llama(tie_word_embeddings=True).save_pretrained(place.folder / "theirs")
+    file = place.folder / "theirs/model.safetensors"
+    tensors = load_file(file)
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
+    save_file(tensors, file, metadata={"format": "pt"})
+    imported(place, "theirs", "good")
+    assert "output.weight" not in load_file(place.folder / "good/model.safetensors")
+    tensors["lm_head.weight"][3, 5] += 1
+    save_file(tensors, file, metadata={"format": "pt"})
+    refuse_import(place, 'tensor "lm_head.weight" differs from the embedding.s, and tie_word_embeddings is true')
+
+
+def test_a_run_that_says_another_shape_than_its_weights_is_told_the_key(place):
+    random_llama(model_type="qwen2", tie_word_embeddings=True).save_pretrained(place.folder / "theirs")
+    table = imported(place, "theirs", "ours")
+    keys = {f"model__{key}": value for key, value in table.items()}
+    place.refuse(4, "output.weight. is missing.*tie_word_embeddings = true", **keys | {"model__tie_word_embeddings": None})
+    place.refuse(4, "bias. has no place in the model; check .model. qkv_bias", **keys | {"model__qkv_bias": None})
 
 
 def test_every_tensor_that_does_not_fit_is_named_at_once(place):

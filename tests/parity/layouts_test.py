@@ -20,6 +20,8 @@ OTHERS += [("4x1", "hybrid_shard", "none"), ("4x1", "hybrid_shard", "full"), ("2
 ALL = [("baseline", *other) for other in OTHERS]
 # LoRA with dropout: its draws must follow the sequence, through every layout and when a forward pass runs again.
 ALL += [("lora", *other) for other in OTHERS]
+# One matrix for the embedding and the output layer, gathered for both; biases; stretched positions.
+ALL += [("tied", *other) for other in OTHERS]
 ALL += [("rho1", *other) for other in OTHERS if LAYOUTS[other[0]][2] == 1]
 # Whitening too runs from micro-batch to micro-batch. Two rows are a pair, so pairs have twice the rows.
 CRITIC = {"loss": "lambda_return", "head": "mlp"}
@@ -33,7 +35,9 @@ ALL += [(pipeline, *other) for pipeline in ("verifiable", "joint") for other in 
 SHORT = [case for case in ALL if case[0] == "baseline" or case[0] in ("critic", "verifiable") and case[1:] in
          [("4x1", "full_shard", "full"), ("2x2", "full_shard", "none")] or case[0] in ("lora", "rho1") and case[1:] in
          [("2x2", "full_shard", "none"), ("4x1", "shard_grad_op", "none"), ("4x1", "full_shard", "full"),
-          ("4x1", "hybrid_shard", "full")]]
+          ("4x1", "hybrid_shard", "full")] or case[0] == "tied" and case[1:] in
+         [("2x2", "full_shard", "none"), ("4x1", "full_shard", "full"), ("2x1x2", "no_shard", "none"),
+          ("2x1x2", "full_shard", "none"), ("4x1", "shard_grad_op", "none"), ("2x1x2", "hybrid_shard", "none")]]
 CASES = cases(SHORT, [case for case in ALL if case not in SHORT])
 
 
@@ -46,6 +50,11 @@ def run(place, pipeline, layout, strategy, checkpointing):
     if pipeline == "lora":
         changes |= {"pipeline__plugin": "baseline", "adapter__plugin": "lora", "adapter__dropout": 0.2,
                     "adapter__dora": True, "optimizer__lr": 1e-2, "optimizer__eps": 1e-5}
+    if pipeline == "tied":
+        changes |= {"pipeline__plugin": "baseline", "model__tie_word_embeddings": True, "model__qkv_bias": True,
+                    "model__kv_heads": 2, "optimizer__eps": 1e-5, "model__rope_scaling": {
+                        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                        "original_max_position_embeddings": 32}}
     if pipeline == "rho1":
         changes |= RHO1_KEYS | POLICY_KEYS
     if pipeline in VALUES:

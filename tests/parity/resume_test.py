@@ -37,7 +37,7 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
 
 @pytest.mark.soak
 @pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2), ("lora", 2),
-                                                       ("verifiable", 2), ("hybrid", 4), ("fp16", 2)],
+                                                       ("verifiable", 2), ("hybrid", 4), ("fp16", 2), ("tied", 2)],
                                                       [("rho1", 1), ("baseline", 2), ("verifiable", 1),
                                                        ("critic", 2), ("joint", 2)]))
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, processes):
@@ -49,6 +49,9 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, process
         changes |= {"adapter__plugin": "lora", "adapter__dropout": 0.1, "adapter__dora": True}
     if pipeline == "hybrid":
         changes |= {"parallel__strategy": "hybrid_shard", "parallel__shard_group_size": 2}
+    if pipeline == "tied":
+        changes |= {"model__tie_word_embeddings": True, "model__qkv_bias": True,
+                    "model__rope_scaling": {"rope_type": "linear", "factor": 2.0}}
     if pipeline == "fp16":
         changes |= {"parallel__precision": "fp16"}
     if pipeline == "rho1":

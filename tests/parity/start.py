@@ -5,7 +5,7 @@ import json
 import experiment
 import records
 from lora import add_lora
-from mtp_model import Shape
+from mtp_model import Shape, tensors_of
 from reference import MARGIN, Reference, filled
 from safetensors.torch import save_file
 from value_head import add_value_head, spread_values, without_token_heads
@@ -17,12 +17,16 @@ JUDGE = Shape(dim=48, layers=3, heads=4, kv_heads=4, ffn_dim=128, vocab_size=rec
 
 
 def keys_of(shape, prefix):
-    names = ("dim", "layers", "heads", "kv_heads", "ffn_dim", "vocab_size", "future_tokens", "rope_theta", "norm_eps")
-    return {f"{prefix}__{name}": getattr(shape, name) for name in names}
+    """Of every field that says something: a flag that is off and a scaling that is none are left out."""
+    said = {name: value for name, value in vars(shape).items() if value is not None and value is not False}
+    return {f"{prefix}__{name}": value for name, value in said.items()}
 
 
 POLICY_KEYS = {"model__weights": "weights.safetensors", **keys_of(POLICY, "model")}
 REFERENCE_KEYS = {"reference__weights": "reference.safetensors", **keys_of(FROZEN, "reference__model")}
+# Of what it does not have it must say so, where the policy has it.
+PLAIN_REFERENCE = {"reference__model__qkv_bias": False, "reference__model__tie_word_embeddings": False,
+                   "reference__model__rope_scaling": {"rope_type": "default"}}
 RHO1_KEYS = {"pipeline__plugin": "rho1", **REFERENCE_KEYS}
 RECORD_KEYS = {"data__kind": "records", "data__files": ["records.jsonl"], "data__template": "plain", "data__file": None,
                "data__dtype": None}
@@ -48,7 +52,7 @@ def changes_for(shape, recipe, ranks=2):
     if recipe.data != "windows":
         changes |= RECORD_KEYS
     if reads_reference(recipe):
-        changes |= REFERENCE_KEYS
+        changes |= REFERENCE_KEYS | PLAIN_REFERENCE
     if reads_judge(recipe):
         changes |= {"value__weights": "judge"}
     return changes
@@ -84,7 +88,7 @@ def write_judge(folder, kind="mlp"):
 def start_model(folder, shape, recipe):
     """Writes weights.safetensors and gives the model that begins with them."""
     model = filled(shape, 3, recipe.sharp)
-    save_file(model.state_dict(), folder / "weights.safetensors")
+    save_file(tensors_of(model), folder / "weights.safetensors")
     is_critic = recipe.pipeline == "critic"
     if is_critic:
         without_token_heads(model)

@@ -11,17 +11,18 @@ import torch  # noqa: E402
 transformers = pytest.importorskip("transformers", reason="no transformers in .venv: `make setup` installs it")
 transformers.logging.set_verbosity_error()
 
-from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
 SMALL = dict(vocab_size=512, hidden_size=64, intermediate_size=160, num_hidden_layers=3, num_attention_heads=4,
              num_key_value_heads=2, rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 5000.0},
              max_position_embeddings=96)
 
 
-def random_llama(seed=1, rounded_to=torch.float32, **changes):
-    """In fp32. Wide enough draws that attention and norms matter: transformers' own would hide a wrong order of rows."""
+def random_llama(seed=1, rounded_to=torch.float32, model_type="llama", **changes):
+    """A Llama, or a Qwen2, in fp32. Wide enough draws that attention and norms matter: transformers' own would hide a wrong order of rows."""
     torch.manual_seed(seed)
-    model = LlamaForCausalLM(LlamaConfig(**SMALL | changes)).eval()
+    kind, config = {"llama": (LlamaForCausalLM, LlamaConfig), "qwen2": (Qwen2ForCausalLM, Qwen2Config)}[model_type]
+    model = kind(config(**SMALL | changes)).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             drawn = torch.randn_like(parameter)
@@ -30,7 +31,7 @@ def random_llama(seed=1, rounded_to=torch.float32, **changes):
 
 
 def open_llama(folder, **options):
-    model, told = LlamaForCausalLM.from_pretrained(folder, output_loading_info=True, **options)
+    model, told = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, **options)
     wrong = {key: value for key, value in told.items() if value}
     assert not wrong, f"transformers did not find what it wanted: {wrong}"
     return model.eval()

@@ -11,13 +11,14 @@ OPTIONS = {"rank": 8, "alpha": 16.0, "targets": ["wq", "wk", "wv", "wo"], "rslor
 
 
 class LoraLinear(nn.Module):
-    """Its parameters have the host's names: weight (frozen), lora_A, lora_B, magnitude."""
+    """Its parameters have the host's names: weight and bias (frozen), lora_A, lora_B, magnitude."""
 
     def __init__(self, linear, name, options, seed):
         super().__init__()
         rank = options["rank"]
         self.scale = options["alpha"] / (math.sqrt(rank) if options["rslora"] else rank)
         self.weight = nn.Parameter(linear.weight.detach().clone(), requires_grad=False)
+        self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone(), requires_grad=False)
         bound = 1 / math.sqrt(linear.in_features)
         self.lora_A = nn.Parameter(drawn_uniform(f"{name}.lora_A", (rank, linear.in_features), seed, bound))
         self.lora_B = nn.Parameter(torch.zeros(linear.out_features, rank))
@@ -29,9 +30,9 @@ class LoraLinear(nn.Module):
 
     def forward(self, x):
         y = F.linear(x, self.weight) + F.linear(F.linear(x, self.lora_A), self.lora_B) * self.scale
-        if self.magnitude is None:
-            return y
-        return y * (self.magnitude / (self.weight + self.scale * self.lora_B @ self.lora_A).detach().norm(dim=1))
+        if self.magnitude is not None:
+            y = y * (self.magnitude / (self.weight + self.scale * self.lora_B @ self.lora_A).detach().norm(dim=1))
+        return y if self.bias is None else y + self.bias
 
 
 def add_lora(model, changes, seed):

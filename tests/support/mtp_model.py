@@ -20,6 +20,9 @@ class Shape:
     future_tokens: int = 4
     rope_theta: float = 10000.0
     norm_eps: float = 1e-5
+    rope_scaling: dict = None  # keys of transformers: rope_type "linear" or "llama3", factor, …
+    qkv_bias: bool = False
+    tie_word_embeddings: bool = False
 
 
 class RMSNorm(nn.Module):
@@ -40,13 +43,31 @@ def rotate(x, angles):
     return torch.view_as_real(pairs * angles[None, :, None, :]).flatten(-2).type_as(x)
 
 
+def frequencies_of(shape):
+    """Of the rotary positions, stretched as transformers' modeling_rope_utils.py does it."""
+    half = shape.dim // shape.heads // 2
+    plain = shape.rope_theta ** (-torch.arange(half).float() / half)
+    scaling = shape.rope_scaling
+    if not scaling:
+        return plain
+    slow = plain / scaling["factor"]
+    if scaling["rope_type"] == "linear":
+        return slow
+    low, high, length = (scaling[key] for key in ("low_freq_factor", "high_freq_factor",
+                                                  "original_max_position_embeddings"))
+    wave = 2 * math.pi / plain
+    smooth = (length / wave - low) / (high - low)
+    between = (1 - smooth) * slow + smooth * plain
+    return torch.where(wave > length / low, slow, torch.where(wave < length / high, plain, between))
+
+
 class Attention(nn.Module):
     def __init__(self, shape):
         super().__init__()
         self.heads, self.kv_heads, self.head_dim = shape.heads, shape.kv_heads, shape.dim // shape.heads
-        self.wq = nn.Linear(shape.dim, self.heads * self.head_dim, bias=False)
-        self.wk = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=False)
-        self.wv = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=False)
+        self.wq = nn.Linear(shape.dim, self.heads * self.head_dim, bias=shape.qkv_bias)
+        self.wk = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=shape.qkv_bias)
+        self.wv = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=shape.qkv_bias)
         self.wo = nn.Linear(self.heads * self.head_dim, shape.dim, bias=False)
 
     def forward(self, x, angles):
@@ -93,6 +114,8 @@ class MultiTokenLlama(nn.Module):
         self.extra_heads = nn.ModuleList(Block(shape) for _ in range(shape.future_tokens - 1))
         self.norm = RMSNorm(shape)
         self.output = nn.Linear(shape.dim, shape.vocab_size, bias=False)
+        if shape.tie_word_embeddings:
+            self.output.weight = self.tok_embeddings.weight
 
     @property
     def blocks(self):
@@ -102,7 +125,7 @@ class MultiTokenLlama(nn.Module):
         """N(0, 0.02), with wo and w2 scaled by 1/sqrt(2 layers); norms one."""
         generator = torch.Generator().manual_seed(seed)
         for name, parameter in self.named_parameters():
-            if parameter.ndim == 1:
+            if parameter.ndim == 1 and not name.endswith("bias"):
                 nn.init.ones_(parameter)
                 continue
             shrink = math.sqrt(2 * self.shape.layers) if name.endswith(("wo.weight", "w2.weight")) else 1
@@ -116,9 +139,7 @@ class MultiTokenLlama(nn.Module):
 
     def trunk(self, tokens):
         """Hidden states [B, S, dim] that all heads stand on, and the angles of the rotary positions."""
-        half = self.shape.dim // self.shape.heads // 2
-        frequencies = self.shape.rope_theta ** (-torch.arange(half).float() / half)
-        phases = torch.outer(torch.arange(tokens.shape[1]).float(), frequencies)
+        phases = torch.outer(torch.arange(tokens.shape[1]).float(), frequencies_of(self.shape))
         angles = torch.polar(torch.ones_like(phases), phases)
         hidden = self.tok_embeddings(tokens)
         for block in self.layers[:self.shape.layers - self.shape.future_tokens]:
@@ -130,6 +151,22 @@ class MultiTokenLlama(nn.Module):
         hidden, angles = self.trunk(tokens)
         heads = [self.layers[-1], *self.extra_heads]
         return [self.output(self.norm(self._run(head, hidden, angles))) for head in heads]
+
+
+def model_of(shape, tensors):
+    """The model that a file's tensors make."""
+    model = MultiTokenLlama(shape)
+    if shape.tie_word_embeddings:
+        assert "output.weight" not in tensors, "a tied matrix stands twice in the file"
+        tensors = tensors | {"output.weight": tensors["tok_embeddings.weight"]}
+    model.load_state_dict(tensors)
+    return model.eval()
+
+
+def tensors_of(model):
+    """What a file of it holds: a tied matrix once, by the embedding's name."""
+    return {name: value for name, value in model.state_dict().items()
+            if name != "output.weight" or not model.shape.tie_word_embeddings}
 
 
 def token_losses(logits, labels, k):

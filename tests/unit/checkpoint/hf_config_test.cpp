@@ -66,16 +66,67 @@ TEST(HfConfig, WhatIsWrittenIsReadBack) {
   model.rope_theta = 5000.25;
   model.norm_eps = 1e-6;
   model.max_sequence_length = 96;
-  ModelConfig back = read(hf_config_json(model, "BF16"));
-  EXPECT_EQ(back.layers, 4) << "the trunk and head 1";
-  back.layers = model.layers;
-  back.future_tokens = model.future_tokens;
-  EXPECT_EQ(back, model);
+  const auto expect_back = [&] {
+    ModelConfig back = read(hf_config_json(model, "BF16"));
+    EXPECT_EQ(back.layers, 4) << "the trunk and head 1";
+    back.layers = model.layers;
+    back.future_tokens = model.future_tokens;
+    EXPECT_EQ(back, model);
+  };
+  expect_back();
+  model.rope_scaling = RopeScaling{"llama3", 8, 1, 4, 8192};
+  model.tie_word_embeddings = true;
+  expect_back();
+  model.rope_scaling = RopeScaling{"linear", 2.5};
+  model.qkv_bias = true;
+  expect_back();
+}
+
+TEST(HfConfig, ReadsTheFileOfLlama31AndOfQwen2) {
+  json llama = llama_2;
+  llama["rope_scaling"] = {{"factor", 8.0},
+                           {"low_freq_factor", 1.0},
+                           {"high_freq_factor", 4.0},
+                           {"original_max_position_embeddings", 8192},
+                           {"rope_type", "llama3"}};
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"llama3", 8, 1, 4, 8192}));
+  llama["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  llama["tie_word_embeddings"] = true;
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"linear", 2}));
+  EXPECT_TRUE(read(llama).tie_word_embeddings);
+  json qwen = llama_2;
+  qwen["model_type"] = "qwen2";
+  qwen["architectures"] = {"Qwen2ForCausalLM"};
+  qwen["num_key_value_heads"] = 8;
+  qwen["sliding_window"] = 32768;
+  qwen["max_window_layers"] = 21;
+  qwen["use_sliding_window"] = false;
+  EXPECT_TRUE(read(qwen).qkv_bias);
+  EXPECT_EQ(read(qwen).kv_heads, 8);
+  qwen.erase("num_key_value_heads");
+  qwen["use_sliding_window"] = true;
+  const std::string text = refusal(ExitStatus::data, [&] { read(qwen); });
+  EXPECT_SAYS(text, "num_key_value_heads is missing; wanted a whole number");
+  EXPECT_SAYS(text, "use_sliding_window is true; wanted false");
 }
 
 TEST(HfConfig, EveryKeyThatAsksForMoreIsNamedWithItsValue) {
-  EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
-              R"(rope_scaling is {"factor":2.0,"type":"linear"})");
+  EXPECT_SAYS(refused({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
+              R"(rope_scaling is {"factor":2.0,"type":"dynamic"}; wanted positions that are not scaled, or scaled by)");
+  EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 0.5}}}}), "a factor of at least 1");
+  EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}, {"beta_fast", 1}}}}), "and nothing else");
+  EXPECT_SAYS(refused({{"rope_scaling",
+                        {{"rope_type", "llama3"},
+                         {"factor", 8},
+                         {"low_freq_factor", 4},
+                         {"high_freq_factor", 1},
+                         {"original_max_position_embeddings", 8192}}}}),
+              "high_freq_factor (the larger one)");
+  EXPECT_SAYS(refused({{"rope_scaling", "yarn"}}), "rope_scaling is \"yarn\"");
+  EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
+                       {"rope_parameters", {{"rope_type", "linear"}, {"factor", 3}, {"rope_theta", 1e4}}}}),
+              "wanted the same as in rope_scaling");
+  EXPECT_SAYS(refused({{"model_type", "gemma"}}), "wanted \"llama\" or \"qwen2\"");
   EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", -1}}}}), "rope_parameters is ");
   EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}}}),
               "rope_parameters is ");
@@ -86,8 +137,8 @@ TEST(HfConfig, EveryKeyThatAsksForMoreIsNamedWithItsValue) {
   EXPECT_SAYS(refused({{"hidden_size", 4096.0}}), "hidden_size is 4096.0");
   EXPECT_SAYS(refused({{"num_hidden_layers", uint64_t{1} << 63}}), "num_hidden_layers is 9223372036854775808");
   EXPECT_SAYS(refused({{"rms_norm_eps", 0}}), "rms_norm_eps is 0; wanted a number above 0");
-  const std::string both = refused({{"attention_bias", true}, {"tie_word_embeddings", true}});
-  EXPECT_SAYS(both, "\n  tie_word_embeddings is true; wanted false");
+  const std::string both = refused({{"attention_bias", true}, {"tie_word_embeddings", 1}});
+  EXPECT_SAYS(both, "\n  tie_word_embeddings is 1; wanted true or false");
   EXPECT_SAYS(both, "\n  attention_bias is true; wanted false");
   EXPECT_EQ(refused({{"rope_scaling", {{"type", "default"}}}, {"attention_bias", true}}).find("rope_scaling"),
             std::string::npos)

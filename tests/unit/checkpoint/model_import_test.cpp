@@ -22,7 +22,9 @@ void write_meta(const fs::path& folder, int64_t future_tokens, const json& more 
   model.ffn_dim = 6;
   model.vocab_size = 5;
   fs::create_directory(folder);
-  json params = json::parse(params_text({model}));
+  SavedShape saved;
+  saved.model = model;
+  json params = json::parse(params_text(saved));
   params.update(more);
   put(folder / "params.json", params.dump());
   std::vector<TensorEntry> entries;
@@ -52,7 +54,7 @@ TEST(ModelImport, WhatComesInGoesOutAndInAgainWithTheSameBytes) {
   TestFolder folder;
   const json value_heads{{"value_heads", {{{"name", "v"}, {"kind", "linear"}}}}};
   write_meta(folder / "meta", 3, value_heads);
-  EXPECT_EQ(import_model({folder / "meta", folder / "one"}).future_tokens, 3);
+  EXPECT_EQ(import_model({folder / "meta", folder / "one"}).model.future_tokens, 3);
   EXPECT_EQ(verify_checkpoint(folder / "one").kind, "model");
   export_model({folder / "one", folder / "hf"});
   EXPECT_EQ(bytes_of(folder / "hf" / "model.safetensors", "value_heads.v.0.weight"), "none");
@@ -65,7 +67,7 @@ TEST(ModelImport, WhatComesInGoesOutAndInAgainWithTheSameBytes) {
 TEST(ModelImport, HeadsThatAreAskedForAreCopiesAndThoseThatAreThereStay) {
   TestFolder folder;
   write_meta(folder / "one", 1);
-  const ModelConfig model = import_model({folder / "one", folder / "three", 3});
+  const ModelConfig model = import_model({folder / "one", folder / "three", 3}).model;
   EXPECT_EQ(model.layers, 3);
   for (const char* head : {"extra_heads.0", "extra_heads.1"})
     EXPECT_EQ(bytes_of(folder / "three", head + std::string(".feed_forward.w1.weight")),

@@ -55,4 +55,18 @@ TEST(ModelTensors, OnlyQueriesAndKeysAreTurnedEachWithItsOwnHeads) {
   }
 }
 
+TEST(ModelTensors, BiasesOfQueriesAndKeysAreTurnedToo) {
+  ModelConfig model = grouped();
+  model.qkv_bias = true;
+  std::set<std::string> turned, others;
+  for (const ModelTensor& tensor : model_tensors(model)) {
+    if (!tensor.name.starts_with("layers.1.") || !tensor.name.ends_with(".bias")) continue;
+    (tensor.rotary_heads > 0 ? turned : others).insert(tensor.hf_name);
+    EXPECT_EQ(tensor.shape.size(), 1u) << tensor.name;
+  }
+  EXPECT_EQ(turned,
+            (std::set<std::string>{"model.layers.1.self_attn.q_proj.bias", "model.layers.1.self_attn.k_proj.bias"}));
+  EXPECT_EQ(others, std::set<std::string>{"model.layers.1.self_attn.v_proj.bias"});
+}
+
 }  // namespace wmtp::test

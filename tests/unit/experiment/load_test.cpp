@@ -163,8 +163,6 @@ TEST_F(Load, RefusesWhatIsNotSupportedYetAsSuch) {
   for (const std::string lines : {"[optimizer]\nname = \"sgd\"", "[parallel]\ncpu_offload = true"}) {
     EXPECT_NE(refused(small + lines + "\n").find("not supported yet"), std::string::npos) << lines;
   }
-  EXPECT_NE(refused(with(small, "dim = 64", "dim = 64\ntied_embeddings = true")).find("not supported yet"),
-            std::string::npos);
 }
 
 TEST_F(Load, TellsADuplicateKeyAndBrokenTomlAtTheirPlace) {

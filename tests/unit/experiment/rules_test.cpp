@@ -17,6 +17,43 @@ TEST_F(Rules, HoldTheShapeOfTheModel) {
   refused(small, {"model.future_tokens=0"});
 }
 
+TEST_F(Rules, GiveEachRopeScalingItsOwnKeys) {
+  const std::string scaled = small + "[model.rope_scaling]\n";
+  const std::string llama3 =
+      "rope_type = \"llama3\"\nfactor = 8\nlow_freq_factor = 1\noriginal_max_position_embeddings = 8192\n";
+  EXPECT_EQ(load(scaled + llama3 + "high_freq_factor = 4\n").model.rope_scaling,
+            (RopeScaling{"llama3", 8, 1, 4, 8192}));
+  EXPECT_EQ(load(scaled + "rope_type = \"linear\"\nfactor = 2.5\n").model.rope_scaling, (RopeScaling{"linear", 2.5}));
+  EXPECT_FALSE(load(scaled + "rope_type = \"default\"\n").model.rope_scaling);
+  EXPECT_FALSE(load(small).model.rope_scaling);
+  expect_in_order(refused(scaled), {"[model.rope_scaling] lacks rope_type"});
+  expect_in_order(refused(scaled + "rope_type = \"yarn\"\n"), {"yarn", "\"llama3\""});
+  expect_in_order(refused(scaled + "rope_type = \"linear\"\n"), {"rope_type \"linear\" lacks factor"});
+  expect_in_order(refused(scaled + llama3),
+                  {"a.toml:16:13: [model.rope_scaling] rope_type \"llama3\" lacks high_freq"});
+  expect_in_order(refused(scaled + llama3 + "high_freq_factor = 1\n"),
+                  {"found high_freq_factor 1.0, wanted more than low_freq_factor = 1.0"});
+  expect_in_order(refused(scaled + "rope_type = \"linear\"\nfactor = 2\nlow_freq_factor = 1\n"),
+                  {"low_freq_factor is no key of rope_type \"linear\""});
+  expect_in_order(refused(scaled + "rope_type = \"default\"\nfactor = 2\n"),
+                  {"factor is no key of rope_type \"default\""});
+}
+
+TEST_F(Rules, LetAReferenceDifferInWhatIsNoNumber) {
+  const std::string rho1 = with(with(small, "baseline", "rho1"), "dim = 64", "dim = 64\nqkv_bias = true") +
+                           "[model.rope_scaling]\nrope_type = \"linear\"\nfactor = 2\n" +
+                           "[reference]\nweights = \"run:base\"\n[reference.model]\n";
+  const Experiment as_here = load(rho1);
+  EXPECT_EQ(as_here.reference.model->rope_scaling, as_here.model.rope_scaling);
+  EXPECT_TRUE(as_here.reference.model->qkv_bias);
+  const Experiment other = load(
+      rho1 + "qkv_bias = false\ntie_word_embeddings = true\n[reference.model.rope_scaling]\nrope_type = \"default\"\n");
+  EXPECT_FALSE(other.reference.model->rope_scaling);
+  EXPECT_FALSE(other.reference.model->qkv_bias);
+  EXPECT_TRUE(other.reference.model->tie_word_embeddings);
+  EXPECT_FALSE(other.model.tie_word_embeddings);
+}
+
 TEST_F(Rules, HoldTheLengthOfTheSequences) {
   expect_in_order(refused(small, {"train.sequence_length=4"}), {"found a sequence of 4 tokens for 4 future_tokens"});
   expect_in_order(refused(small, {"model.max_sequence_length=31"}),

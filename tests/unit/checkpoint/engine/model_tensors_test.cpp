@@ -19,6 +19,8 @@ TEST(ModelTensors, NamesAndShapesAreThoseOfTheLayout) {
   model.vocab_size = 20;
   for (const int64_t future_tokens : {1, 3, 5}) {
     model.future_tokens = future_tokens;
+    model.qkv_bias = future_tokens > 1;
+    model.tie_word_embeddings = future_tokens > 3;
     LayoutRequest request;
     request.model = &model;
     std::map<std::string, std::vector<int64_t>> wanted, found;

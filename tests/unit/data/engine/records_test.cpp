@@ -336,7 +336,7 @@ TEST_F(RecordData, TrainATokenizerOnTheirTexts) {
             std::to_string(i) + "\", \"task_id\": " + std::to_string(i) + ", \"is_correct\": true}\n";
   write("a.jsonl", text);
   Experiment e = experiment();
-  e.data.tokenizer = {true, "bpe", {}, 340};
+  e.data.tokenizer = {true, "bpe", {}, "", 340};
   e.model.vocab_size = 340;
   e.data.order = "sequential";
   const Prepared prepared = open(e);

@@ -9,6 +9,7 @@ namespace {
 /// Each byte becomes its value times 1,000, so that small texts have large ids.
 class WideTokenizer : public Tokenizer {
  public:
+  Reads reads() const override { return Reads::bytes; }
   int64_t vocab_size() const override { return 256000; }
   int64_t end_of_text() const override { return 255999; }
   std::vector<int32_t> encode(std::string_view text) const override {

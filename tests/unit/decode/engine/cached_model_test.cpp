@@ -54,6 +54,19 @@ TEST(CachedModel, SaysOfEveryPositionWhatAWholeForwardPassSays) {
   expect_same_choices(logits, wanted);
 }
 
+TEST(CachedModel, KnowsBiasesTiedEmbeddingsAndStretchedPositions) {
+  ModelConfig shape = test::odd_shape(2);
+  shape.qkv_bias = shape.tie_word_embeddings = true;
+  shape.rope_scaling = RopeScaling{"llama3", 4, 1, 4, 16};
+  MadeModel made(shape, S, 1);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 2);
+  const Tensor wanted = test::whole_forward(*made, ids)[0];
+  CachedModel model(*made, S), portions(*made, S);
+  const Tensor logits = fed_in_portions(model, ids, {1});
+  for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
+  EXPECT_TRUE(at::equal(logits, fed_in_portions(portions, ids, {5, 2, 11})));
+}
+
 TEST(CachedModel, SaysTheSameBitsInWhateverPortions) {
   MadeModel made(2, S, 3);
   const auto ids = test::random_ids(S, made.config.vocab_size, 4);

@@ -42,7 +42,9 @@ struct MadeModel {
   ModelConfig config;
   std::unique_ptr<ShardedModel> model;
 
-  MadeModel(int64_t future_tokens, int64_t positions, uint64_t seed) : config(odd_shape(future_tokens)) {
+  MadeModel(int64_t future_tokens, int64_t positions, uint64_t seed)
+      : MadeModel(odd_shape(future_tokens), positions, seed) {}
+  MadeModel(const ModelConfig& shape, int64_t positions, uint64_t seed) : config(shape) {
     ShardedModelRequest request;
     request.layout.model = &config;
     request.options.strategy = Strategy::no_shard;

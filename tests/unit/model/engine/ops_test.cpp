@@ -127,6 +127,36 @@ TEST_F(Ops, RotateTurnsInterleavedPairsByPositionTimesFrequency) {
   EXPECT_LT(distance(gradients(y, {x}, d)[0], gradients(plain, {plain_x}, d)[0]), 1e-6);
 }
 
+TEST_F(Ops, StretchedPositionsTurnSlowAnglesLessAndLeaveFastOnesAlone) {
+  const int64_t S = 3, D = 128;
+  const double theta = 500000;
+  const auto angles = [&](const std::optional<RopeScaling>& scaling) {
+    return at::angle(rotary_table(S, D, theta, at::kCPU, scaling)[1]).to(at::kDouble);
+  };
+  const Tensor plain = angles({});
+  EXPECT_LT(distance(angles(RopeScaling{"linear", 4}), plain / 4), 1e-6);
+  const Tensor llama3 = angles(RopeScaling{"llama3", 8, 1, 4, 8192});
+  int slow = 0, fast = 0, between = 0;
+  for (int64_t i = 0; i < D / 2; ++i) {
+    const double angle = plain[i].item<double>(), wave = 2 * M_PI / angle, found = llama3[i].item<double>();
+    const double smooth = (8192 / wave - 1) / (4 - 1);  // transformers, _compute_llama3_parameters
+    const double wanted = wave > 8192 ? angle / 8 : wave < 2048 ? angle : (1 - smooth) * angle / 8 + smooth * angle;
+    (wave > 8192 ? slow : wave < 2048 ? fast : between) += 1;
+    EXPECT_NEAR(found / wanted, 1, 1e-5) << i;
+  }
+  EXPECT_GT(slow, 5);
+  EXPECT_GT(fast, 5);
+  EXPECT_GT(between, 2);
+}
+
+TEST_F(Ops, ABiasOfOneDimensionGathersItsGradientInSinglePrecision) {
+  const Tensor x = leaf(at::zeros({300, 2}, at::kBFloat16)), d = at::ones({300, 2}, at::kBFloat16);
+  const WeightHandle bias = store_.add(at::ones({2}, at::kBFloat16));
+  gradients(add_bias(x, bias), {x}, d);
+  EXPECT_EQ(store_.gradient(bias).sizes(), (at::IntArrayRef{2}));
+  EXPECT_EQ(store_.gradient(bias)[0].item<float>(), 300.0f) << "in bf16 it would stop at 256";
+}
+
 TEST_F(Ops, RotatedVectorsMeetByTheirDistanceAlone) {
   const Tensor table = rotary_table(12, 8, 10000.0, at::kCPU);
   const Tensor query = rotate(at::randn({8}).expand({1, 12, 1, 8}).contiguous(), table).squeeze();

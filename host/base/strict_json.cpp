@@ -1,9 +1,10 @@
-#include "checkpoint/strict_json.hpp"
+#include "base/strict_json.hpp"
 
 #include <set>
 #include <vector>
 
-#include "checkpoint/messages.hpp"
+#include "base/error.hpp"
+#include "base/printable.hpp"
 
 namespace wmtp {
 

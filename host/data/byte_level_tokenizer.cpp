@@ -1,0 +1,143 @@
+#include "data/byte_level_tokenizer.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/printable.hpp"
+#include "base/strict_json.hpp"
+#include "data/added_tokens.hpp"
+#include "data/byte_pair_merges.hpp"
+#include "data/split_pattern.hpp"
+#include "data/tokenizer_files.hpp"
+#include "data/tokenizer_json.hpp"
+#include "data/utf8.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ByteLevelTokenizer final : public Tokenizer {
+ public:
+  ByteLevelTokenizer(const fs::path& file, ByteLevelBpe bpe, int32_t end_of_text)
+      : bpe_(std::move(bpe)), end_of_text_(end_of_text), merges_(bpe_) {
+    for (const ByteLevelBpe::Added& added : bpe_.added) {
+      (added.normalized ? later_ : first_).add(added.content, added.id);
+      if (added.special) bpe_.tokens[static_cast<size_t>(added.id)].clear();
+    }
+    for (const ByteLevelBpe::Split& split : bpe_.splits)
+      splits_.emplace_back(split.expression, file.string() + ": pre_tokenizer");
+  }
+
+  int64_t vocab_size() const override { return static_cast<int64_t>(bpe_.tokens.size()); }
+  int64_t end_of_text() const override { return end_of_text_; }
+  Reads reads() const override { return Reads::repaired; }
+  std::vector<int32_t> before_text() const override { return bpe_.before_text; }
+
+  std::vector<int32_t> encode(std::string_view text) const override {
+    std::vector<int32_t> ids;
+    const bool whole = valid_utf8(text) == text.size();
+    const std::string repaired = whole ? "" : repaired_utf8(text);
+    encode_begin(whole ? text : repaired, /*goes_on=*/false, ids);
+    return ids;
+  }
+
+  size_t encode_begin(std::string_view text, bool goes_on, std::vector<int32_t>& ids) const override {
+    if (goes_on && bpe_.add_prefix_space) return 0;  // what stands before the whole text does not before its parts
+    const auto words = [&](std::string_view part, bool part_goes_on) { return cut(part, 0, part_goes_on, ids); };
+    const auto with_later = [&](std::string_view part, bool part_goes_on) {
+      return between(later_, part, part_goes_on, words, ids);
+    };
+    return between(first_, text, goes_on, with_later, ids);
+  }
+
+  std::string decode(const std::vector<int32_t>& ids) const override {
+    std::string text;
+    for (const int32_t id : ids)
+      if (id >= 0 && static_cast<size_t>(id) < bpe_.tokens.size()) text += bpe_.tokens[static_cast<size_t>(id)];
+    return text;
+  }
+
+ private:
+  /// Ids of the tokens in `text`, and take(part, goes_on) of what lies between; returns how much was taken.
+  template <class Take>
+  static size_t between(const AddedTokens& tokens, std::string_view text, bool goes_on, Take take,
+                        std::vector<int32_t>& ids) {
+    // A token that begins behind this may be another one when the text goes on.
+    const size_t known =
+        goes_on ? start_of_character(text, text.size() - std::min(text.size(), tokens.longest())) : text.size();
+    size_t taken = 0;
+    for (auto found = tokens.find(text, 0); found && found->begin < known; found = tokens.find(text, taken)) {
+      take(text.substr(taken, found->begin - taken), false);
+      ids.push_back(found->id);
+      taken = found->end;
+    }
+    return taken >= known ? taken : taken + take(text.substr(taken, known - taken), goes_on);
+  }
+
+  /// Cuts a piece by the splits from `level` on, and makes ids of the words; returns how much was taken.
+  size_t cut(std::string_view piece, size_t level, bool goes_on, std::vector<int32_t>& ids) const {
+    if (piece.empty()) return 0;
+    if (bpe_.add_prefix_space && level == bpe_.prefixed_split && piece[0] != ' ') {
+      const std::string prefixed = ' ' + std::string(piece);
+      by_pattern(prefixed, level, false, ids);
+      return piece.size();
+    }
+    return by_pattern(piece, level, goes_on, ids);
+  }
+
+  size_t by_pattern(std::string_view piece, size_t level, bool goes_on, std::vector<int32_t>& ids) const {
+    if (level == splits_.size()) {
+      if (goes_on) return 0;
+      merges_.encode(piece, ids);
+      return piece.size();
+    }
+    using Kind = SplitPattern::Match::Kind;
+    size_t taken = 0;
+    while (taken < piece.size()) {
+      const SplitPattern::Match match = splits_[level].find(piece, taken, goes_on);
+      if (goes_on && match.kind != Kind::found) break;
+      if (match.begin > taken && !bpe_.splits[level].keeps_matches_alone)
+        cut(piece.substr(taken, match.begin - taken), level + 1, false, ids);
+      if (match.kind == Kind::found) cut(piece.substr(match.begin, match.end - match.begin), level + 1, false, ids);
+      taken = match.end;
+    }
+    return taken;
+  }
+
+  ByteLevelBpe bpe_;
+  int32_t end_of_text_;
+  BytePairMerges merges_;
+  AddedTokens first_, later_;
+  std::vector<SplitPattern> splits_;
+};
+
+/// The id of the eos_token.
+int32_t end_of_text_of(const fs::path& file, const ByteLevelBpe& bpe) {
+  const std::string where = (file.parent_path() / tokenizer_config_name).string();
+  std::ifstream in(where, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const auto refuse = [&](const std::string& why) { throw Error(ExitStatus::data, where + ": " + why); };
+  if (!in.is_open()) refuse("it does not exist; it must name the eos_token of " + file.filename().string());
+  const nlohmann::json config = parse_strict_json(text, where);
+  nlohmann::json token = config.is_object() ? config.value("eos_token", nlohmann::json()) : nlohmann::json();
+  if (token.is_object()) token = token.value("content", nlohmann::json());
+  if (!token.is_string()) refuse("it names no eos_token, which ends a text");
+  for (const ByteLevelBpe::Added& added : bpe.added)
+    if (added.content == token) return added.id;
+  refuse("its eos_token " + printable(token.get<std::string>()) + " is none of the added tokens of " +
+         file.filename().string());
+  return 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> byte_level_tokenizer(const fs::path& file) {
+  ByteLevelBpe bpe = read_tokenizer_json(file);
+  const int32_t end_of_text = end_of_text_of(file, bpe);
+  return std::make_unique<ByteLevelTokenizer>(file, std::move(bpe), end_of_text);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,235 @@
+"""Ids of a tokenizer.json are those of the tokenizers library: on code, on text in other scripts and on bytes that are no
+UTF-8, which come as U+FFFD; for tokenizers of the kinds that models people have come with."""
+import json
+import random
+import time
+
+import experiment
+import numpy as np
+import pytest
+from places import assert_nothing_half_written
+
+tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup` installs it")
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers  # noqa: E402
+from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence, Split  # noqa: E402
+
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+          r"|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+END = "<|end_of_text|>"
+WORDS = ByteLevel(add_prefix_space=False)
+BYTES = ByteLevel(add_prefix_space=False, use_regex=False)
+KINDS = {
+    "gpt2": dict(pre=WORDS),
+    "prefix": dict(pre=ByteLevel(add_prefix_space=True)),
+    "llama3": dict(pre=Sequence([Split(Regex(LLAMA3), "isolated"), BYTES]), ignore_merges=True, begin=True),
+    "qwen2": dict(pre=Sequence([Split(Regex(QWEN2), "isolated"), BYTES])),
+    "smollm": dict(pre=Sequence([Digits(individual_digits=True), WORDS]), merges_as_text=True),
+    "removed": dict(pre=Sequence([Split(Regex(LLAMA3), "removed", invert=True), BYTES])),
+    "string": dict(pre=Sequence([Split(".", "isolated"), Digits(individual_digits=False), BYTES])),
+}
+SCRIPTS = ((0x41, 0x5a), (0x61, 0x7a), (0x61, 0x7a), (0xc0, 0x24f), (0x391, 0x3c9), (0x410, 0x44f), (0x5d0, 0x5ea),
+           (0x620, 0x64a), (0x905, 0x939), (0xe01, 0xe30), (0x3041, 0x3096), (0x4e00, 0x9fa5), (0xac00, 0xd7a3),
+           (0x1f300, 0x1f64f), (0x30, 0x39), (0x660, 0x669), (0x2160, 0x2188), (0xb2, 0xb3), (0x300, 0x36f),
+           (0x21, 0x2f), (0x2010, 0x2027), (0x1d400, 0x1d4ff))
+SPACES = [" "] * 12 + ["\n", "\n\n", "\r\n", "\t", "  ", "     ", "\n    ", "\u00a0", "\u2003", "\u3000", "\u0085", "\u2028",
+                       "\u180e", "\u200b", "\x0b", "\x1c"]
+PIECES = ["'s", "'LL", "'\u017f", "don't", "we'Ve", "\u200d", "\ufe0f", "x", "123456", "1.5e-3", "==", "...", "----", "}\n\n}",
+          "<|end_of_text|>", "<|end", "<tool>", "<tool", "\u212a", "e\u0301", "\u0130"]
+
+
+def mixed_text(size, seed=5):
+    draw = random.Random(seed)
+    parts, length = [], 0
+    while length < size:
+        if draw.random() < 0.15:
+            word = draw.choice(PIECES)
+        else:
+            low, high = draw.choice(SCRIPTS)
+            word = "".join(chr(draw.randint(low, high)) for _ in range(draw.randint(1, 9)))
+        parts += [word, draw.choice(SPACES)]
+        length += len(parts[-1].encode()) + len(word.encode())
+    return "".join(parts)
+
+
+def code():
+    from pathlib import Path
+    return "".join(file.read_text(errors="replace") for file in sorted(Path("/usr/lib/python3.11").glob("[a-d]*.py")))
+
+
+def broken(size, seed=6):
+    draw = random.Random(seed)
+    kinds = [lambda: bytes([draw.randrange(256)]), lambda: b"\xe2\x82", lambda: b"\xf0\x9f\x98", lambda: b"\xed\xa0\x80",
+             lambda: b"\xc0\xaf", lambda: b"\xf4\x90\x80\x80", lambda: b" word", lambda: "né".encode(), lambda: b"\xff\xfe\n"]
+    return b"".join(draw.choice(kinds)() for _ in range(size // 3))
+
+
+@pytest.fixture(scope="module")
+def text():
+    """More than a megabyte, so that it is read in several pieces."""
+    longest = "a" * 5000 + " " * 3000 + "\n" * 2000 + "語" * 3000
+    return (mixed_text(600_000) + code()[:900_000] + longest).encode() + broken(150_000) + b"the end \xe2\x82"
+
+
+def trained(text, pre, ignore_merges=False, begin=False, merges_as_text=False):
+    made = Tokenizer(models.BPE(ignore_merges=ignore_merges))
+    made.pre_tokenizer, made.decoder = pre, decoders.ByteLevel()
+    made.post_processor = processors.ByteLevel(trim_offsets=False)
+    trainer = trainers.BpeTrainer(vocab_size=3000, special_tokens=[END, "<|begin|>"], show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    made.train_from_iterator([text[:1_000_000].decode(errors="replace")], trainer)
+    made.add_tokens(["<tool>"])
+    if begin:
+        made.post_processor = processors.TemplateProcessing(single="<|begin|> $A", pair="$A $B", special_tokens=[("<|begin|>", 1)])
+    said = json.loads(made.to_str())
+    if merges_as_text:
+        said["model"]["merges"] = [" ".join(pair) for pair in said["model"]["merges"]]
+    return said
+
+
+def write_tokenizer(folder, said, end=END):
+    (folder / "tokenizer.json").write_text(json.dumps(said))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": end, "tokenizer_class": "PreTrainedTokenizerFast"}))
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+TEXT = {"data": {"kind": "text", "files": ["text/*"], "tokenizer": {"kind": "file", "file": "tokenizer.json"}},
+        "model__vocab_size": 4096, "parallel__processes": 1}
+
+
+def prepared(place, text):
+    (place.folder / "text").mkdir(exist_ok=True)
+    (place.folder / "text/one").write_bytes(text)
+    place.host("data", "prepare", place.write(**TEXT))
+    file, = place.folder.glob("runs/cache/*/train.bin")
+    return np.fromfile(file, "<u2").tolist()
+
+
+def first_difference(found, wanted, tokenizer):
+    at = next((i for i, (a, b) in enumerate(zip(found, wanted)) if a != b), min(len(found), len(wanted)))
+    shown = [repr(tokenizer.decode(ids[max(0, at - 8):at + 8])) for ids in (found, wanted)]
+    return f"at {at} of {len(found)} and {len(wanted)}: {shown[0]} and {shown[1]}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_are_those_of_the_library(place, text, kind):
+    tokenizer = write_tokenizer(place.folder, trained(text, **KINDS[kind]))
+    began = time.monotonic()
+    found = prepared(place, text)
+    took = time.monotonic() - began
+    wanted = tokenizer.encode(text.decode(errors="replace")).ids + [tokenizer.token_to_id(END)]
+    assert found == wanted, first_difference(found, wanted, tokenizer)
+    print(f"{kind}: {len(text) / took / 1e6:.2f} MB/s")
+
+
+def test_a_word_without_an_end_takes_no_square_of_its_length(place):
+    """One word of 3 MB, which the reader has to wait for, and whose pairs it must not look through for each merge."""
+    tokenizer = write_tokenizer(place.folder, trained(b"the quick brown fox" * 100, **KINDS["llama3"]))
+    text = b"thequickbrownfox" * 200_000
+    began = time.monotonic()
+    found = prepared(place, text)
+    assert time.monotonic() - began < 30
+    assert tokenizer.decode(found).encode() == text
+
+
+REFUSED = {
+    "normalizer is .NFKC.": lambda said: said.update(normalizer={"type": "NFKC"}),
+    "model is .WordPiece.": lambda said: said["model"].update(type="WordPiece"),
+    "pre_tokenizer is .Metaspace.": lambda said: said.update(pre_tokenizer={"type": "Metaspace"}),
+    "pre_tokenizer holds .Whitespace.": lambda said: said.update(
+        pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}, {"type": "ByteLevel"}]}),
+    "pre_tokenizer Split has the behavior .MergedWithNext.": lambda said: said.update(pre_tokenizer={"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": "x"}, "behavior": "MergedWithNext", "invert": False},
+        {"type": "ByteLevel", "use_regex": False}]}),
+    "pre_tokenizer: no expression that is known here": lambda said: said.update(pre_tokenizer={"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": "(x"}, "behavior": "Isolated", "invert": False},
+        {"type": "ByteLevel", "use_regex": False}]}),
+    "decoder is .WordPiece.": lambda said: said.update(decoder={"type": "WordPiece"}),
+    "post_processor is .BertProcessing.": lambda said: said.update(post_processor={"type": "BertProcessing"}),
+    "the added token .<tool>. has lstrip true": lambda said: said["added_tokens"][-1].update(lstrip=True),
+    "model dropout is .0.5.": lambda said: said["model"].update(dropout=0.5),
+    "the byte 33 is no token": lambda said: said["model"]["vocab"].pop("!"),
+    "merges: .nowhere. is no token": lambda said: said["model"]["merges"].append("nowhere t"),
+    "two tokens have the id 300": lambda said: said["model"]["vocab"].update(aaaaaaaaaa=300),
+    "truncation is": lambda said: said.update(truncation={"max_length": 5}),
+}
+
+
+def test_what_is_no_byte_level_bpe_is_refused_by_name(place, text):
+    said = json.dumps(trained(text[-300_000:], **KINDS["gpt2"]))
+    (place.folder / "text").mkdir()
+    (place.folder / "text/one").write_text("text")
+    write_tokenizer(place.folder, json.loads(said))
+    for message, change in REFUSED.items():
+        changed = json.loads(said)
+        change(changed)
+        (place.folder / "tokenizer.json").write_text(json.dumps(changed))
+        place.refuse_command(4, f"tokenizer.json: {message}", command=["data", "prepare", place.write(**TEXT)])
+    (place.folder / "tokenizer.json").write_text(said.replace('"id": 0', '"id": 0, "id": 0', 1))
+    place.refuse_command(4, "stands twice in one object", command=["data", "prepare", place.write(**TEXT)])
+    write_tokenizer(place.folder, json.loads(said), end="<none>")
+    place.refuse_command(4, "its eos_token .<none>. is none of the added", command=["data", "prepare", place.write(**TEXT)])
+    (place.folder / "tokenizer_config.json").unlink()
+    place.refuse_command(4, "must name the eos_token", command=["data", "prepare", place.write(**TEXT)])
+    write_tokenizer(place.folder, json.loads(said))
+    place.refuse_command(4, "the tokenizer has .* ids, the model 300", command=[
+        "data", "prepare", place.write(**TEXT | {"model__vocab_size": 300})])
+    assert_nothing_half_written(place.folder)
+
+
+def test_an_experiment_names_the_file_and_nothing_that_follows_from_it(place):
+    def refuse(message, **changes):
+        tables = experiment.experiment(**TEXT)
+        tables["data"]["tokenizer"] = {"kind": "file", "file": "tokenizer.json"} | changes.pop("tokenizer", {})
+        tables["model"] |= changes
+        place.refuse_command(2, message, command=["run", place.write(tables)])
+    refuse("vocab_size", tokenizer={"vocab_size": 512})
+    refuse("files", tokenizer={"files": ["a"]})
+    tables = experiment.experiment(**TEXT)
+    del tables["data"]["tokenizer"]["file"]
+    place.refuse_command(2, "lacks file", command=["run", place.write(tables)])
+    tables = experiment.experiment(**TEXT)
+    del tables["model"]["vocab_size"]
+    place.refuse_command(2, "lacks vocab_size", command=["run", place.write(tables)])
+
+
+def test_a_model_keeps_its_tokenizer_on_its_way_in_and_out(place, text):
+    """Imported beside its tokenizer, it makes the library's ids of a prompt, with what the template puts before it, and
+    transformers opens both again; so does a run that reads through the file."""
+    from hf_model import random_llama, transformers
+    theirs = place.folder / "theirs"
+    random_llama(vocab_size=4096, bos_token_id=1, eos_token_id=[0, 7]).save_pretrained(theirs)
+    tokenizer = write_tokenizer(theirs, trained(text, **KINDS["llama3"]))
+    prompt = "We're <tool> at 12345\u3000東京, né?  <|end_of_text|>\n\n"
+    table = place.host("checkpoint", "import", "theirs", "-o", "ours").out
+    assert "[model]" in table
+    found = json.loads(place.host("generate", "ours", "--prompt", prompt, "--max-tokens", 5, "--json").out)
+    assert found["prompt_ids"] == tokenizer.encode(prompt).ids and found["prompt_ids"][0] == 1
+    ended = found["end"] == "end_of_text"
+    assert found["text"] == tokenizer.decode(found["ids"]) or ended
+    place.host("checkpoint", "export", "ours", "-o", "again")
+    config = json.loads((place.folder / "again/config.json").read_text())
+    assert (config["bos_token_id"], config["eos_token_id"]) == (1, [0, 7])
+    opened = transformers.AutoTokenizer.from_pretrained(place.folder / "again")
+    assert opened(prompt)["input_ids"] == found["prompt_ids"] and opened.eos_token == END
+    (place.folder / "text").mkdir()
+    (place.folder / "text/one").write_bytes(text[-400_000:])
+    run = TEXT | {"model__weights": "theirs", "model__layers": 3, "model__future_tokens": 1, "model__kv_heads": 2,
+                  "model__ffn_dim": 160, "model__rope_theta": 5000.0, "model__norm_eps": 1e-6, "train__steps": 1}
+    run["data"] = TEXT["data"] | {"tokenizer": {"kind": "file", "file": "theirs/tokenizer.json"}}
+    place.run(**run)
+    again = json.loads(place.host("generate", "trial", "--prompt", prompt, "--max-tokens", 5, "--json").out)
+    assert again["prompt_ids"] == found["prompt_ids"]
+    place.host("checkpoint", "export", "trial", "-o", "out")
+    assert transformers.AutoTokenizer.from_pretrained(place.folder / "out")(prompt)["input_ids"] == found["prompt_ids"]
+    assert json.loads((place.folder / "out/config.json").read_text())["eos_token_id"] == 0
+
+
+def test_a_tokenizer_that_is_not_read_here_does_not_keep_its_model_out(place, text):
+    from hf_model import random_llama
+    random_llama(vocab_size=4096).save_pretrained(place.folder / "theirs")
+    said = trained(text[-300_000:], **KINDS["gpt2"]) | {"normalizer": {"type": "NFKC"}}
+    write_tokenizer(place.folder / "theirs", said)
+    ended = place.host("checkpoint", "import", "theirs", "-o", "ours")
+    assert "tokenizer.json is not kept, and there is no other" in ended.err and "normalizer is" in ended.err
+    place.refuse_command(4, "names no tokenizer", command=["generate", "ours", "--prompt", "x"])
