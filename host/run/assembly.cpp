@@ -106,7 +106,7 @@ ModelTokenizer Assembly::tokenizer() const {
 
 std::unique_ptr<Tokenizer> Assembly::open_tokenizer() const {
   const ModelTokenizer named = tokenizer();
-  return named.kind.empty() ? nullptr : wmtp::open_tokenizer(experiment_.data.tokenizer, named.file);
+  return named.kind.empty() ? nullptr : wmtp::open_tokenizer(experiment_, named.file);
 }
 
 void Assembly::go_on_with_other_ranks(int64_t saved_by) {
