@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 packages=(
   make g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   libtomlplusplus-dev libspdlog-dev libfmt-dev libboost-dev libboost-filesystem-dev libsqlite3-dev libcli11-dev
-  nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libssl-dev libgloo-dev libgtest-dev libgmock-dev
+  nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libutf8proc-dev libssl-dev libgloo-dev libgtest-dev libgmock-dev
   libcpp-httplib-dev libjs-dygraphs  # the page of `wmtp-host ui`
   chromium                           # its tests open it there: 122 MB to fetch, 415 MB on the disk
   sqlite3 python3 python3-venv

@@ -1,9 +1,10 @@
-// `eval`: answers to a suite of programming problems, a model's own or given ones, scored by really running the suite's
-// tests.
+// `eval`: answers to a suite of problems, a model's own or given ones, scored by really running the suite's tests, or by
+// exact match; or what its heads lose on a text.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "base/text.hpp"
 #include "checkpoint/durable_file.hpp"
 #include "cli/command.hpp"
+#include "cli/eval_text.hpp"
 #include "eval/evaluation.hpp"
 #include "log/evaluations.hpp"
 #include "run/generation.hpp"
@@ -23,9 +25,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* eval_help =
-    "score answers to programming problems by running their tests\n\n"
-    "The suite is a file of problems in the shape of HumanEval or MBPP (JSONL). The answers are those of a model "
-    "(RUN),\n"
+    "score a model: its answers to problems, by running their tests or by exact match; its heads on a text\n\n"
+    "The suite is a file of problems in the shape of HumanEval or MBPP (JSONL), or of records (instruction, output; an\n"
+    "answer is right when it is the output, to the last character). The answers are those of a model (RUN),\n"
     "or are given (--samples: JSONL of task_id and completion, any number for each problem). Every program runs in a\n"
     "process of its own that can write only to a folder of its own, open no socket, start and signal no process, and "
     "has\n"
@@ -33,10 +35,13 @@ constexpr const char* eval_help =
     "examples:\n"
     "  wmtp-host eval rho1 --suite HumanEval.jsonl\n"
     "  wmtp-host eval rho1 --suite HumanEval.jsonl --answers 20 --temperature 0.8 --top-p 0.95 -o results.jsonl\n"
-    "  wmtp-host eval --suite HumanEval.jsonl --samples samples.jsonl -k 1,10 --seconds 5 --json\n";
+    "  wmtp-host eval --suite HumanEval.jsonl --samples samples.jsonl -k 1,10 --seconds 5 --json\n"
+    "  wmtp-host eval arithmetic --suite problems.jsonl --template plain\n"
+    "  wmtp-host eval rho1 --text held_out.py --text README.md\n";
 
 struct Options {
-  std::string run, suite, samples, output, python = "python3";
+  std::string run, suite, samples, output, python = "python3", prompt_template = "alpaca";
+  std::vector<std::string> texts;
   AnswerRequest answers;
   std::vector<const CLI::Option*> of_answers;  ///< that go with a RUN only
   std::vector<int64_t> ks;
@@ -84,6 +89,11 @@ void print_json(const std::vector<Problem>& suite, const Score& score) {
 }
 
 void check_use(const Options& options) {
+  if (options.suite.empty() == options.texts.empty())
+    refuse(options.suite.empty() ? "neither --suite nor --text says what to score with"
+                                 : "found both --suite and --text, wanted one of them");
+  if (!options.texts.empty() && (options.run.empty() || !options.samples.empty() || !options.output.empty()))
+    refuse("--text goes with a RUN, and with no --samples and no -o");
   if (options.run.empty() == options.samples.empty())
     refuse(options.run.empty() ? "neither a RUN nor --samples says whose answers are to be scored"
                                : "found both a RUN and --samples, wanted one of them");
@@ -141,17 +151,20 @@ void log_answers(const std::filesystem::path& database, int64_t run_id, const Op
 int evaluate(Options options, const GlobalOptions& globals) {
   options.limits.memory_bytes = options.memory_mib << 20;
   check_use(options);
-  const Suite read = read_suite(options.suite);
+  if (!options.texts.empty())
+    return evaluate_text(options.run, options.texts, options.json, globals.database_or(default_database));
+  const Suite read = read_suite(options.suite, options.prompt_template);
   const std::vector<Problem>& suite = read.problems;
-  const Sandbox sandbox(options.python, options.limits);
+  std::optional<Sandbox> sandbox;
+  if (read.runs_programs) sandbox.emplace(options.python, options.limits);
   const std::filesystem::path database = globals.database_or(default_database);
   const FoundModel model = options.run.empty() ? FoundModel() : find_model(options.run, database);
   const std::vector<Sample> samples =
       options.run.empty() ? read_samples(options.samples, suite) : answers_of(options, read, model.folder);
   check_samples(suite, samples, options.ks);
   const size_t tenth = std::max<size_t>(1, samples.size() / 10);
-  const std::vector<Judged> judged = judge(suite, samples, sandbox, options.jobs, [&](size_t done) {
-    if (done % tenth == 0)
+  const std::vector<Judged> judged = judge(suite, samples, sandbox ? &*sandbox : nullptr, options.jobs, [&](size_t done) {
+    if (sandbox && done % tenth == 0)
       log_info("ran " + with_thousands(int64_t(done)) + " of " + with_thousands(int64_t(samples.size())) + " samples");
   });
   const Score score = score_of(suite, samples, judged, options.ks);
@@ -192,8 +205,15 @@ void add_eval(CommandLine& line) {
   auto& eval =
       line.add("eval", eval_help, [options](const GlobalOptions& globals) { return evaluate(*options, globals); });
   eval.add_option("RUN", options->run, "a run's number or name, or a folder with a finished model");
-  eval.add_option("--suite", options->suite, "the problems and their tests")->type_name("FILE")->required();
+  eval.add_option("--suite", options->suite, "the problems and their tests")->type_name("FILE");
+  eval.add_option("--text", options->texts, "a text; what each head loses on it is told; may be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   eval.add_option("--samples", options->samples, "answers to them, in place of a RUN's")->type_name("FILE");
+  eval.add_option("--template", options->prompt_template, "that makes a record a prompt, as in [data] template")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"alpaca", "plain"}))
+      ->capture_default_str();
   add_answer_options(eval, *options);
   eval.add_option("-k", options->ks,
                   "of pass@k, with commas between; else those of 1, 10, 100 that there are samples for")

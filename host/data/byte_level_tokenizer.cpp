@@ -1,6 +1,9 @@
 #include "data/byte_level_tokenizer.hpp"
 
+#include <utf8proc.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +21,18 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Text in UTF-8 in Unicode's form NFC: letters and their marks as one character where there is one.
+std::string composed(std::string_view text) {
+  utf8proc_uint8_t* made = nullptr;
+  const utf8proc_ssize_t size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+                   &made, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  if (size < 0) throw std::bad_alloc();  // the text is UTF-8: nothing else can fail
+  std::string whole(reinterpret_cast<const char*>(made), static_cast<size_t>(size));
+  std::free(made);
+  return whole;
+}
 
 class ByteLevelTokenizer final : public Tokenizer {
  public:
@@ -45,12 +60,18 @@ class ByteLevelTokenizer final : public Tokenizer {
   }
 
   size_t encode_begin(std::string_view text, bool goes_on, std::vector<int32_t>& ids) const override {
-    if (goes_on && bpe_.add_prefix_space) return 0;  // what stands before the whole text does not before its parts
+    // What stands before the whole text does not before its parts, and a part's end may be joined with what follows.
+    if (goes_on && (bpe_.add_prefix_space || bpe_.composes)) return 0;
     const auto words = [&](std::string_view part, bool part_goes_on) { return cut(part, 0, part_goes_on, ids); };
     const auto with_later = [&](std::string_view part, bool part_goes_on) {
       return between(later_, part, part_goes_on, words, ids);
     };
-    return between(first_, text, goes_on, with_later, ids);
+    const auto with_composed = [&](std::string_view part, bool part_goes_on) {
+      if (!bpe_.composes) return with_later(part, part_goes_on);
+      with_later(composed(part), false);
+      return part.size();
+    };
+    return between(first_, text, goes_on, with_composed, ids);
   }
 
   std::string decode(const std::vector<int32_t>& ids) const override {

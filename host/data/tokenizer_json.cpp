@@ -49,9 +49,13 @@ class Reader {
   }
 
   ByteLevelBpe read() {
-    for (const char* key : {"truncation", "padding", "normalizer"})
+    for (const char* key : {"truncation", "padding"})
       if (const json& part = at(document_, key); !part.is_null())
         refuse(std::string(key) + " is " + name_of(part) + ", wanted null: it is not known here");
+    if (const json& part = at(document_, "normalizer"); !part.is_null()) {
+      if (type_of(part) != "NFC") refuse("normalizer is " + name_of(part) + ", wanted NFC or null");
+      bpe_.composes = true;
+    }
     model();
     added_tokens();
     pre_tokenizer();

@@ -31,6 +31,7 @@ struct ByteLevelBpe {
   std::vector<Merge> merges;  ///< the first ones go first
   std::vector<Added> added;
   std::vector<Split> splits;
+  bool composes = false;             ///< the text is brought into Unicode's form NFC first
   bool add_prefix_space = false;     ///< a space before every piece that begins with none
   size_t prefixed_split = 0;         ///< … before it is cut by this one of the splits
   bool ignore_merges = false;        ///< a word that is a token is that token

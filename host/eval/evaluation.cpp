@@ -14,6 +14,7 @@ namespace wmtp {
 namespace {
 
 constexpr size_t names_told = 5;
+constexpr size_t shown_of_a_difference = 24;
 
 std::vector<int64_t> samples_of_problems(const std::vector<Problem>& suite, const std::vector<Sample>& samples) {
   std::vector<int64_t> counts(suite.size(), 0);
@@ -33,9 +34,22 @@ void refuse_problems_without(const std::vector<Problem>& suite, const std::vecto
                                     join_names(missing) + (all > names_told ? " and others" : ""));
 }
 
+/// Exact match, and where it ends.
+Judged compared(const std::string& completion, const std::string& answer) {
+  if (completion == answer) return {Verdict::passed, "", 0};
+  const size_t at = std::mismatch(completion.begin(), completion.end(), answer.begin(), answer.end()).first -
+                    completion.begin();
+  const auto rest = [at](const std::string& text) {
+    const std::string part = text.substr(std::min(at, text.size()), shown_of_a_difference);
+    return part.empty() ? std::string("the end") : "\"" + part + "\"";
+  };
+  return {Verdict::failed, "at byte " + std::to_string(at + 1) + ": found " + rest(completion) + ", wanted " + rest(answer),
+          0};
+}
+
 }  // namespace
 
-std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox& sandbox,
+std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
                           int jobs, const std::function<void(size_t done)>& told) {
   std::vector<Judged> judged(samples.size());
   std::atomic<size_t> next{0};
@@ -45,7 +59,9 @@ std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<S
   const auto work = [&] {
     for (size_t i = next++; i < samples.size(); i = next++) {
       try {
-        judged[i] = sandbox.run(program_of(suite[samples[i].problem], samples[i].completion));
+        const Problem& problem = suite[samples[i].problem];
+        judged[i] = problem.answer ? compared(samples[i].completion, *problem.answer)
+                                   : sandbox->run(program_of(problem, samples[i].completion));
         const std::lock_guard lock(telling);
         told(++done);
       } catch (...) {

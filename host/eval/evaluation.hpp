@@ -1,4 +1,4 @@
-// Samples judged by running their tests, several at a time, and what comes of it. Knows no LibTorch.
+// Samples judged by running their tests, several at a time, or by comparing texts, and what comes of it. Knows no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace wmtp {
 
-/// In the samples' order. `told` is called after each, on some thread but never on two at once, with how many are done.
-std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox& sandbox,
+/// In the samples' order. `sandbox` runs programs; nothing of it is asked where a problem has its answer. `told` is called after each, on some thread but never on two at once, with how many are done.
+std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
                           int jobs, const std::function<void(size_t done)>& told);
 
 struct Score {

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/jsonl_reader.hpp"
+#include "data/record_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -34,6 +35,15 @@ class Fields {
     if (value->is_number_integer()) return "mbpp/" + value->dump();
     wrong("task_id", *value, "a text or a whole number");
     return "";
+  }
+
+  std::string text_or_nothing(const char* name) { return has(name) ? text(name) : ""; }
+
+  bool flag_or(const char* name, bool otherwise) {
+    if (!has(name)) return otherwise;
+    if (object_[name].is_boolean()) return object_[name].get<bool>();
+    wrong(name, object_[name], "true or false");
+    return otherwise;
   }
 
   std::vector<std::string> texts(const char* name) {
@@ -93,29 +103,70 @@ Problem mbpp(Fields& fields) {
   return problem;
 }
 
+Problem record(Fields& fields, const std::string& prompt_template) {
+  Record record;
+  record.instruction = fields.text("instruction");
+  record.input = fields.text_or_nothing("input");
+  Problem problem;
+  problem.prompt = prompt_of(record, prompt_template);
+  problem.answer = fields.text("output");
+  return problem;
+}
+
+enum class Shape { human_eval, mbpp, records };
+
+const char* name_of(Shape shape) {
+  return shape == Shape::human_eval ? "HumanEval" : shape == Shape::mbpp ? "MBPP" : "records";
+}
+
+std::optional<Shape> shape_of(const Fields& fields) {
+  if (fields.has("entry_point")) return Shape::human_eval;
+  if (fields.has("test_list")) return Shape::mbpp;
+  if (fields.has("instruction")) return Shape::records;
+  return std::nullopt;
+}
+
+std::vector<std::string> stops_of(Shape shape) {
+  switch (shape) {
+    case Shape::human_eval:
+      return {"\nclass", "\ndef", "\n#", "\nif", "\nprint"};
+    case Shape::mbpp:
+      return {"\nclass", "\nassert", "\n\"\"\"", "\nprint", "\nif"};
+    case Shape::records:
+      return {};
+  }
+  return {};
+}
+
 }  // namespace
 
-Suite read_suite(const std::filesystem::path& file) {
+Suite read_suite(const std::filesystem::path& file, const std::string& prompt_template) {
   Suite suite;
   std::map<std::string, int64_t> lines;
-  std::optional<bool> is_human_eval;
+  std::optional<Shape> shape;
   JsonlMistakes mistakes(file);
-  const std::vector<std::string> wanted{"task_id", "prompt",    "entry_point",    "test",
-                                        "text",    "test_list", "test_setup_code"};
+  const std::vector<std::string> wanted{"task_id",         "prompt",      "entry_point", "test",   "text",      "test_list",
+                                        "test_setup_code", "instruction", "input",       "output", "is_correct"};
   for_each_json_line(file, wanted, mistakes, [&](int64_t line, const Json& object) {
     Fields fields(line, object, mistakes);
-    const bool here = fields.has("entry_point");
-    if (!here && !fields.has("test_list"))
+    const std::optional<Shape> here = shape_of(fields);
+    if (!here)
       return mistakes.add(line, "",
-                          "neither entry_point (HumanEval) nor test_list (MBPP) is there: nothing to test with");
-    if (is_human_eval.value_or(here) != here)
+                          "neither entry_point (HumanEval), test_list (MBPP) nor instruction (records) is there: "
+                          "nothing to judge by");
+    if (shape.value_or(*here) != *here)
       return mistakes.add(line, "",
-                          std::string("it has the shape of ") + (here ? "HumanEval" : "MBPP") +
+                          std::string("it has the shape of ") + name_of(*here) +
                               ", those before it another; a suite has one");
-    is_human_eval = here;
-    Problem problem = here ? human_eval(fields) : mbpp(fields);
-    problem.task_id = fields.task_id();
+    shape = here;
+    const bool is_record = *here == Shape::records;
+    if (is_record && !fields.flag_or("is_correct", true)) return;
+    Problem problem = is_record                   ? record(fields, prompt_template)
+                      : *here == Shape::human_eval ? human_eval(fields)
+                                                   : mbpp(fields);
+    problem.task_id = is_record && !fields.has("task_id") ? "line " + std::to_string(line) : fields.task_id();
     const auto [place, is_new] = lines.emplace(problem.task_id, line);
+    if (!is_new && is_record) return;
     if (!is_new && !problem.task_id.empty())
       mistakes.add(line, "task_id",
                    "\"" + problem.task_id + "\" stands on line " + std::to_string(place->second) + " too");
@@ -123,8 +174,8 @@ Suite read_suite(const std::filesystem::path& file) {
   });
   mistakes.raise();
   if (suite.problems.empty()) throw Error(ExitStatus::data, file.string() + ": no problem in it");
-  suite.stops = *is_human_eval ? std::vector<std::string>{"\nclass", "\ndef", "\n#", "\nif", "\nprint"}
-                               : std::vector<std::string>{"\nclass", "\nassert", "\n\"\"\"", "\nprint", "\nif"};
+  suite.runs_programs = *shape != Shape::records;
+  suite.stops = stops_of(*shape);
   return suite;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "run/generation.hpp"
 #include "run/job.hpp"
@@ -30,5 +31,8 @@ int wmtp_engine_try(const char* question, std::string* json_or_error);
 int wmtp_engine_generate(const wmtp::GenerateRequest* request, wmtp::Generated* result, std::string* error);
 /// The same for many prompts.
 int wmtp_engine_answer(const wmtp::AnswerRequest* request, std::string* error);
+/// The same for texts.
+int wmtp_engine_perplexity(const wmtp::PerplexityRequest* request, std::vector<wmtp::HeadLoss>* heads,
+                           std::string* error);
 
 }  // extern "C"

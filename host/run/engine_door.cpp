@@ -125,4 +125,13 @@ void answer_with_engine(const AnswerRequest& request) {
   if (status != 0) throw Error(static_cast<ExitStatus>(status), error);
 }
 
+std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request) {
+  std::vector<HeadLoss> heads;
+  std::string error;
+  const int status =
+      engine_function<decltype(wmtp_engine_perplexity)>("wmtp_engine_perplexity")(&request, &heads, &error);
+  if (status != 0) throw Error(static_cast<ExitStatus>(status), error);
+  return heads;
+}
+
 }  // namespace wmtp

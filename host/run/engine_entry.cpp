@@ -13,6 +13,7 @@
 #include "run/describe_layout.hpp"
 #include "run/engine_abi.hpp"
 #include "run/generate.hpp"
+#include "run/perplexity.hpp"
 #include "run/run_experiment.hpp"
 #include "train/signals.hpp"
 #include "trial/try_plugin.hpp"
@@ -114,6 +115,15 @@ extern "C" int wmtp_engine_try(const char* question, std::string* json_or_error)
 extern "C" int wmtp_engine_answer(const wmtp::AnswerRequest* request, std::string* error) {
   const auto ask = [&]() -> std::string {
     wmtp::write_answers(*request);
+    return {};
+  };
+  return wmtp::answer(ask, error);
+}
+
+extern "C" int wmtp_engine_perplexity(const wmtp::PerplexityRequest* request, std::vector<wmtp::HeadLoss>* heads,
+                                      std::string* error) {
+  const auto ask = [&]() -> std::string {
+    *heads = wmtp::losses_of_heads(*request);
     return {};
   };
   return wmtp::answer(ask, error);

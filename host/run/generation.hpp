@@ -47,6 +47,16 @@ struct AnswerRequest {
   std::function<void(size_t prompt, const std::optional<std::string>& answer)> take;
 };
 
+/// What `wmtp-host eval --text` asks: the losses of a model's heads on texts, in windows of the length it was made for.
+struct PerplexityRequest {
+  std::filesystem::path model;
+  std::vector<std::filesystem::path> texts;
+};
+struct HeadLoss {
+  int64_t tokens = 0;  ///< that were predicted
+  double loss = 0;     ///< mean cross entropy, nats
+};
+
 struct FoundModel {
   std::filesystem::path folder;
   int64_t run_id = 0;  ///< of the log; 0 where a folder was named
@@ -62,5 +72,7 @@ FoundModel find_model(const std::string& run_or_folder, const std::filesystem::p
 Generated generate_with_engine(const GenerateRequest& request);
 /// Error(data) where the model cannot be used, or names no tokenizer.
 void answer_with_engine(const AnswerRequest& request);
+/// As losses_of_heads in perplexity.hpp.
+std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request);
 
 }  // namespace wmtp

@@ -33,6 +33,8 @@ class TextModel {
   /// The weights, with the other heads where they are to draft.
   void load(bool drafts, int64_t positions);
   int64_t num_heads() const { return cached_->num_heads(); }
+  ShardedModel& model() { return *model_; }  ///< [loaded]
+  Channels& channels() { return channels_; }
   /// Each time from the beginning. [loaded]
   Decoded decode(const DecodeRequest& request);
 

@@ -1,6 +1,7 @@
 """`eval`: problems scored by really running their tests, samples that mean harm among them."""
 import ctypes
 import json
+import math
 
 import pytest
 from paths import SHARED_DATA
@@ -99,3 +100,31 @@ def test_mistakes_are_told_before_anything_runs(place, suite):
     without_test = {name: value for name, value in PROBLEM.items() if name != "test"}
     refuse(4, "line 1", "test", command=["eval", "--suite", lines(place.folder / "bad.jsonl", [without_test]),
                                          "--samples", good])
+
+
+def test_records_are_judged_by_exact_match(place):
+    records = lines(place.folder / "records.jsonl",
+                    [{"instruction": "1+1", "output": "#2", "task_id": "a", "is_correct": True},
+                     {"instruction": "1+1", "output": "#3", "task_id": "a", "is_correct": False},
+                     {"instruction": "2+2", "output": "#4", "task_id": "b", "is_correct": True}])
+    found = evaluate(place, records, samples(place, [("a", "#2"), ("b", "#5")]), "-o", "results.jsonl", "--template", "plain")
+    assert found["pass_at"] == {"1": 0.5}
+    results = [json.loads(line) for line in (place.folder / "results.jsonl").read_text().splitlines()]
+    assert results[1]["told"] == 'at byte 2: found "5", wanted "4"'
+
+
+def test_a_text_is_scored_by_every_head_as_validation_scores_it(place):
+    (place.folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 100)
+    (place.folder / "held.txt").write_text(("a lazy dog sleeps in the sun; " * 20)[:8 * 32 - 1])  # 8 windows with the id that ends it
+    place.run("--name", "reader", model__vocab_size=None, parallel__processes=1, train__steps=5, train__sequence_length=32,
+              train__batch_size=4, data={"kind": "text", "files": ["text.txt"]}, validation={"files": ["held.txt"], "batches": 8})
+    rows = json.loads(place.host("eval", "reader", "--text", "held.txt", "--json").out)
+    for row in rows:
+        steps = place.log.metric(f"valid/ce_head_{row['head']}", place.log.newest()["id"])
+        assert row["loss"] == pytest.approx(steps[5], rel=1e-5), "fp32, summed in another order"
+        assert row["perplexity"] == pytest.approx(math.exp(row["loss"]))
+        assert row["tokens"] == 8 * (32 - row["head"])
+    assert len(rows) == 4
+    place.refuse_command(4, "none.txt", command=["eval", "reader", "--text", "none.txt"])
+    place.refuse_command(2, "found both", command=["eval", "reader", "--text", "held.txt", "--suite", "held.txt"])
+    place.refuse_command(2, "neither --suite nor --text", command=["eval", "reader"])

@@ -95,7 +95,8 @@ def test_torch_is_found_beside_the_package(installed, tmp_path):
 def test_a_plugin_is_built_against_the_wheel(installed, tmp_path):
     import torch
     prefix = done(installed / "bin/python", "-c", "import wmtp_host; print(wmtp_host.prefix)").strip()
-    done("cp", "-r", f"{prefix}/share/wmtp/template", tmp_path / "mine")
+    done(installed / "bin/wmtp-host", "plugins", "new", "ramp", "--kind", "pipeline", "-o", tmp_path / "mine",
+         env=clean_environment())
     done("cmake", "-G", "Ninja", "-S", tmp_path / "mine", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
          f"-DLIBTORCH={Path(torch.__file__).parent}")
     done("cmake", "--build", tmp_path / "build")

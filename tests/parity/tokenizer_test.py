@@ -10,7 +10,7 @@ import pytest
 from places import assert_nothing_half_written
 
 tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup` installs it")
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers  # noqa: E402
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence, Split  # noqa: E402
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -23,7 +23,7 @@ KINDS = {
     "gpt2": dict(pre=WORDS),
     "prefix": dict(pre=ByteLevel(add_prefix_space=True)),
     "llama3": dict(pre=Sequence([Split(Regex(LLAMA3), "isolated"), BYTES]), ignore_merges=True, begin=True),
-    "qwen2": dict(pre=Sequence([Split(Regex(QWEN2), "isolated"), BYTES])),
+    "qwen2": dict(pre=Sequence([Split(Regex(QWEN2), "isolated"), BYTES]), normalizer=normalizers.NFC()),
     "smollm": dict(pre=Sequence([Digits(individual_digits=True), WORDS]), merges_as_text=True),
     "removed": dict(pre=Sequence([Split(Regex(LLAMA3), "removed", invert=True), BYTES])),
     "string": dict(pre=Sequence([Split(".", "isolated"), Digits(individual_digits=False), BYTES])),
@@ -35,7 +35,8 @@ SCRIPTS = ((0x41, 0x5a), (0x61, 0x7a), (0x61, 0x7a), (0xc0, 0x24f), (0x391, 0x3c
 SPACES = [" "] * 12 + ["\n", "\n\n", "\r\n", "\t", "  ", "     ", "\n    ", "\u00a0", "\u2003", "\u3000", "\u0085", "\u2028",
                        "\u180e", "\u200b", "\x0b", "\x1c"]
 PIECES = ["'s", "'LL", "'\u017f", "don't", "we'Ve", "\u200d", "\ufe0f", "x", "123456", "1.5e-3", "==", "...", "----", "}\n\n}",
-          "<|end_of_text|>", "<|end", "<tool>", "<tool", "\u212a", "e\u0301", "\u0130"]
+          "<|end_of_text|>", "<|end", "<tool>", "<tool", "\u212a", "e\u0301", "\u0130", "=\u0338",
+          "\u1112\u1161\u11ab", "a\u0323\u0302", "\u2126", "\u0958"]
 
 
 def mixed_text(size, seed=5):
@@ -71,8 +72,10 @@ def text():
     return (mixed_text(600_000) + code()[:900_000] + longest).encode() + broken(150_000) + b"the end \xe2\x82"
 
 
-def trained(text, pre, ignore_merges=False, begin=False, merges_as_text=False):
+def trained(text, pre, ignore_merges=False, begin=False, merges_as_text=False, normalizer=None):
     made = Tokenizer(models.BPE(ignore_merges=ignore_merges))
+    if normalizer:
+        made.normalizer = normalizer
     made.pre_tokenizer, made.decoder = pre, decoders.ByteLevel()
     made.post_processor = processors.ByteLevel(trim_offsets=False)
     trainer = trainers.BpeTrainer(vocab_size=3000, special_tokens=[END, "<|begin|>"], show_progress=False,

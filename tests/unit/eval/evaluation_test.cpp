@@ -38,7 +38,7 @@ TEST(Evaluation, JudgesInOrderHoweverManyRunAtOnce) {
   const std::vector<Sample> samples{{0, one}, {1, one}, {0, forever}, {1, "def f(): return 2"}};
   for (const int jobs : {1, 3}) {
     size_t told = 0;
-    const auto judged = judge(two, samples, sandbox, jobs, [&](size_t done) { EXPECT_EQ(done, ++told); });
+    const auto judged = judge(two, samples, &sandbox, jobs, [&](size_t done) { EXPECT_EQ(done, ++told); });
     ASSERT_EQ(judged.size(), 4u);
     EXPECT_EQ(judged[0].verdict, Verdict::passed) << judged[0].told;
     EXPECT_EQ(judged[1].verdict, Verdict::failed);
@@ -51,6 +51,17 @@ TEST(Evaluation, JudgesInOrderHoweverManyRunAtOnce) {
     EXPECT_EQ(score.pass_at, (std::map<int64_t, double>{{1, 0.5}, {2, 1.0}}));
     EXPECT_EQ(score_of(two, samples, judged, {}).pass_at.size(), 1u) << "there are no ten of each";
   }
+}
+
+TEST(Evaluation, ComparesTextsWhereAProblemHasItsAnswer) {
+  std::vector<Problem> records{{"a", "", "", "", "12=21\n#21"}};
+  const std::vector<Sample> samples{{0, "12=21\n#21"}, {0, "12=22\n#22"}, {0, "12=21"}, {0, "12=21\n#21 "}};
+  const auto judged = judge(records, samples, nullptr, 2, [](size_t) {});
+  EXPECT_EQ(judged[0].verdict, Verdict::passed);
+  EXPECT_EQ(judged[1].verdict, Verdict::failed);
+  EXPECT_EQ(judged[1].told, "at byte 5: found \"2\n#22\", wanted \"1\n#21\"");
+  EXPECT_EQ(judged[2].told, "at byte 6: found the end, wanted \"\n#21\"");
+  EXPECT_EQ(judged[3].told, "at byte 10: found \" \", wanted the end");
 }
 
 TEST(Evaluation, WantsSamplesOfEveryProblemAndEnoughForK) {

@@ -67,7 +67,7 @@ TEST_F(SuiteTest, AllMistakesAreTold) {
                              "{\"task_id\": 1}\n{\"task_id\": \"a\", \"entry_point\": 3, \"prompt\": \"\"}\n"
                              "{\"task_id\": \"b\", \"text\": \"t\", \"test_list\": [4]}\nno json\n");
   expect_has(refused([&] { read_suite(file); }),
-             {"line 2", "\"HumanEval/0\" stands on line 1 too", "line 3", "nothing to test with", "line 4",
+             {"line 2", "\"HumanEval/0\" stands on line 1 too", "line 3", "nothing to judge by", "line 4",
               "found the number 3, wanted a text", "test", "line 5", "it has the shape of MBPP", "line 6"});
   expect_has(refused([&] { read_suite(put("empty.jsonl", "\n")); }), {"no problem in it"});
   expect_has(refused([&] { read_suite(folder_ / "none.jsonl"); }), {"none.jsonl"});
@@ -90,6 +90,34 @@ TEST_F(SuiteTest, SamplesBelongToProblems) {
             suite);
       }),
       {"line 1", "\"HumanEval/1\" is not in the suite; did you mean \"HumanEval/0\"?", "line 2", "completion"});
+}
+
+TEST_F(SuiteTest, OfRecordsAsksForTheFirstRightAnswerOfEachProblem) {
+  const Suite suite = read_suite(put("records.jsonl",
+                                     R"({"instruction": "1+1", "input": "", "output": "#3", "task_id": "x", "is_correct": false})"
+                                     "\n"
+                                     R"({"instruction": "1+1", "input": "", "output": "#2", "task_id": "x", "is_correct": true})"
+                                     "\n"
+                                     R"({"instruction": "1+1", "input": "", "output": "two", "task_id": "x", "is_correct": true})"
+                                     "\n"
+                                     R"({"instruction": "2+2", "output": "#4"})"
+                                     "\n"),
+                                 "plain");
+  EXPECT_FALSE(suite.runs_programs);
+  EXPECT_TRUE(suite.stops.empty());
+  ASSERT_EQ(suite.problems.size(), 2u);
+  EXPECT_EQ(suite.problems[0].task_id, "x");
+  EXPECT_EQ(suite.problems[0].prompt, "1+1\n");
+  EXPECT_EQ(suite.problems[0].answer, "#2");
+  EXPECT_EQ(suite.problems[1].task_id, "line 4");
+}
+
+TEST_F(SuiteTest, RefusesARecordWithoutItsFields) {
+  expect_has(refused([&] {
+               read_suite(put("records.jsonl", R"({"instruction": "1+1", "is_correct": "yes"})"
+                                               "\n"));
+             }),
+             {"output", "missing", "is_correct", "true or false"});
 }
 
 }  // namespace
