@@ -1,11 +1,11 @@
-// `eval`: answers to a suite of problems, a model's own or given ones, scored by really running the suite's tests, or by
-// exact match; or what its heads lose on a text.
+// `eval`: answers to a suite of problems, a model's own or given ones, scored by really running the suite's tests, or
+// by exact match; or what its heads lose on a text.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "base/error.hpp"
@@ -26,7 +26,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* eval_help =
     "score a model: its answers to problems, by running their tests or by exact match; its heads on a text\n\n"
-    "The suite is a file of problems in the shape of HumanEval or MBPP (JSONL), or of records (instruction, output; an\n"
+    "The suite is a file of problems in the shape of HumanEval or MBPP (JSONL), or of records (instruction, output; "
+    "an\n"
     "answer is right when it is the output, to the last character). The answers are those of a model (RUN),\n"
     "or are given (--samples: JSONL of task_id and completion, any number for each problem). Every program runs in a\n"
     "process of its own that can write only to a folder of its own, open no socket, start and signal no process, and "
@@ -163,10 +164,12 @@ int evaluate(Options options, const GlobalOptions& globals) {
       options.run.empty() ? read_samples(options.samples, suite) : answers_of(options, read, model.folder);
   check_samples(suite, samples, options.ks);
   const size_t tenth = std::max<size_t>(1, samples.size() / 10);
-  const std::vector<Judged> judged = judge(suite, samples, sandbox ? &*sandbox : nullptr, options.jobs, [&](size_t done) {
-    if (sandbox && done % tenth == 0)
-      log_info("ran " + with_thousands(int64_t(done)) + " of " + with_thousands(int64_t(samples.size())) + " samples");
-  });
+  const std::vector<Judged> judged =
+      judge(suite, samples, sandbox ? &*sandbox : nullptr, options.jobs, [&](size_t done) {
+        if (sandbox && done % tenth == 0)
+          log_info("ran " + with_thousands(int64_t(done)) + " of " + with_thousands(int64_t(samples.size())) +
+                   " samples");
+      });
   const Score score = score_of(suite, samples, judged, options.ks);
   if (!options.output.empty()) write_results(options.output, suite, samples, judged);
   if (model.run_id > 0) log_answers(database, model.run_id, options, suite, samples, judged);

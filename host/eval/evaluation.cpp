@@ -37,14 +37,14 @@ void refuse_problems_without(const std::vector<Problem>& suite, const std::vecto
 /// Exact match, and where it ends.
 Judged compared(const std::string& completion, const std::string& answer) {
   if (completion == answer) return {Verdict::passed, "", 0};
-  const size_t at = std::mismatch(completion.begin(), completion.end(), answer.begin(), answer.end()).first -
-                    completion.begin();
+  const size_t at =
+      std::mismatch(completion.begin(), completion.end(), answer.begin(), answer.end()).first - completion.begin();
   const auto rest = [at](const std::string& text) {
     const std::string part = text.substr(std::min(at, text.size()), shown_of_a_difference);
     return part.empty() ? std::string("the end") : "\"" + part + "\"";
   };
-  return {Verdict::failed, "at byte " + std::to_string(at + 1) + ": found " + rest(completion) + ", wanted " + rest(answer),
-          0};
+  return {Verdict::failed,
+          "at byte " + std::to_string(at + 1) + ": found " + rest(completion) + ", wanted " + rest(answer), 0};
 }
 
 }  // namespace

@@ -145,8 +145,9 @@ Suite read_suite(const std::filesystem::path& file, const std::string& prompt_te
   std::map<std::string, int64_t> lines;
   std::optional<Shape> shape;
   JsonlMistakes mistakes(file);
-  const std::vector<std::string> wanted{"task_id",         "prompt",      "entry_point", "test",   "text",      "test_list",
-                                        "test_setup_code", "instruction", "input",       "output", "is_correct"};
+  const std::vector<std::string> wanted{"task_id", "prompt",    "entry_point",     "test",
+                                        "text",    "test_list", "test_setup_code", "instruction",
+                                        "input",   "output",    "is_correct"};
   for_each_json_line(file, wanted, mistakes, [&](int64_t line, const Json& object) {
     Fields fields(line, object, mistakes);
     const std::optional<Shape> here = shape_of(fields);
@@ -155,13 +156,13 @@ Suite read_suite(const std::filesystem::path& file, const std::string& prompt_te
                           "neither entry_point (HumanEval), test_list (MBPP) nor instruction (records) is there: "
                           "nothing to judge by");
     if (shape.value_or(*here) != *here)
-      return mistakes.add(line, "",
-                          std::string("it has the shape of ") + name_of(*here) +
-                              ", those before it another; a suite has one");
+      return mistakes.add(
+          line, "",
+          std::string("it has the shape of ") + name_of(*here) + ", those before it another; a suite has one");
     shape = here;
     const bool is_record = *here == Shape::records;
     if (is_record && !fields.flag_or("is_correct", true)) return;
-    Problem problem = is_record                   ? record(fields, prompt_template)
+    Problem problem = is_record                    ? record(fields, prompt_template)
                       : *here == Shape::human_eval ? human_eval(fields)
                                                    : mbpp(fields);
     problem.task_id = is_record && !fields.has("task_id") ? "line " + std::to_string(line) : fields.task_id();

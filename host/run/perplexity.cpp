@@ -34,8 +34,8 @@ std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, con
 MicroBatch window(const std::vector<int64_t>& ids, size_t begin, size_t size, int64_t heads) {
   const auto S = int64_t(size);
   MicroBatch micro;
-  micro.batch.tokens = at::tensor(std::vector<int64_t>(ids.begin() + int64_t(begin), ids.begin() + int64_t(begin) + S))
-                           .view({1, S});
+  micro.batch.tokens =
+      at::tensor(std::vector<int64_t>(ids.begin() + int64_t(begin), ids.begin() + int64_t(begin) + S)).view({1, S});
   micro.batch.kind = at::full({1, S}, 2, at::kByte);
   micro.batch.sequence = at::zeros({1}, at::kLong);
   micro.targets = at::ones({1, S}, at::kBool);
@@ -74,8 +74,9 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
     }
   }
   if (heads[0].tokens == 0)
-    throw Error(ExitStatus::usage, "the text has " + std::to_string(ids.size()) + " tokens, wanted more than the model's " +
-                                       std::to_string(heads.size()) + " heads");
+    throw Error(ExitStatus::usage, "the text has " + std::to_string(ids.size()) +
+                                       " tokens, wanted more than the model's " + std::to_string(heads.size()) +
+                                       " heads");
   for (HeadLoss& head : heads) head.loss /= double(head.tokens);
   return heads;
 }

@@ -93,16 +93,16 @@ TEST_F(SuiteTest, SamplesBelongToProblems) {
 }
 
 TEST_F(SuiteTest, OfRecordsAsksForTheFirstRightAnswerOfEachProblem) {
-  const Suite suite = read_suite(put("records.jsonl",
-                                     R"({"instruction": "1+1", "input": "", "output": "#3", "task_id": "x", "is_correct": false})"
-                                     "\n"
-                                     R"({"instruction": "1+1", "input": "", "output": "#2", "task_id": "x", "is_correct": true})"
-                                     "\n"
-                                     R"({"instruction": "1+1", "input": "", "output": "two", "task_id": "x", "is_correct": true})"
-                                     "\n"
-                                     R"({"instruction": "2+2", "output": "#4"})"
-                                     "\n"),
-                                 "plain");
+  const Suite suite = read_suite(
+      put("records.jsonl", R"({"instruction": "1+1", "input": "", "output": "#3", "task_id": "x", "is_correct": false})"
+                           "\n"
+                           R"({"instruction": "1+1", "input": "", "output": "#2", "task_id": "x", "is_correct": true})"
+                           "\n"
+                           R"({"instruction": "1+1", "input": "", "output": "two", "task_id": "x", "is_correct": true})"
+                           "\n"
+                           R"({"instruction": "2+2", "output": "#4"})"
+                           "\n"),
+      "plain");
   EXPECT_FALSE(suite.runs_programs);
   EXPECT_TRUE(suite.stops.empty());
   ASSERT_EQ(suite.problems.size(), 2u);
