@@ -25,7 +25,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* eval_help =
-    "score a model: its answers to problems, by running their tests or by exact match; its heads on a text\n\n"
+    "score a model: its answers to problems, or its heads on a text\n\n"
+    "Answers are judged by running the suite's tests, or by exact match.\n"
     "The suite is a file of problems in the shape of HumanEval or MBPP (JSONL), or of records (instruction, output; "
     "an\n"
     "answer is right when it is the output, to the last character). The answers are those of a model (RUN),\n"

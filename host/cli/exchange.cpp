@@ -44,7 +44,8 @@ constexpr const char* import_help =
     "is given them by --future-tokens N: heads 2 to N begin as copies of its last block.\n"
     "The tables that an experiment needs are printed.\n\n"
     "examples:\n"
-    "  wmtp-host checkpoint import Llama-2-7b-hf --future-tokens 4 -o llama\n"
+    "  wmtp-host checkpoint import Llama-2-7b-hf -o llama\n"
+    "  wmtp-host checkpoint import Llama-2-7b-hf --future-tokens 4 -o llama-mtp\n"
     "  wmtp-host checkpoint import llama-peft --base llama -o llama-adapter\n";
 
 struct Options {

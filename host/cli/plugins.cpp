@@ -135,7 +135,7 @@ int inspect(const Options& options, const GlobalOptions& globals) {
 
 void add_plugins(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  line.add_group("plugins", "list and inspect plugins");
+  line.add_group("plugins", "list, inspect, check and make plugins");
   auto& all = line.add("plugins list",
                        "list every plugin on the search path, refused ones with the reason\n\n"
                        "examples:\n  wmtp-host plugins list\n  wmtp-host plugins list --kind pipeline --json\n",

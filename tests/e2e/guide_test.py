@@ -1,7 +1,8 @@
-"""docs/first_plugin.md, followed as it is written: every block of shell, in order, in one shell."""
+"""docs/first_plugin.md, followed as it is written: every block of shell, in order, in one shell. docs/sdk.md, made anew."""
 import os
 import re
 import subprocess
+import sys
 
 from paths import BUILD, ROOT
 
@@ -17,6 +18,11 @@ def test_the_guide_for_a_first_plugin_works_as_it_is_written(program, tmp_path):
     assert shell.returncode == 0, shell.stdout[-3000:] + shell.stderr[-3000:]
     assert "reference.loss" in shell.stdout, "inspect shows what the new formula reads"
     assert re.search(r"margin\s+finished", shell.stdout), shell.stdout[-3000:]
+
+
+def test_the_page_of_the_sdk_is_that_of_its_headers():
+    made = subprocess.run([sys.executable, ROOT / "scripts/sdk_reference.py"], capture_output=True, text=True, check=True)
+    assert made.stdout == (ROOT / "docs/sdk.md").read_text(), "scripts/sdk_reference.py > docs/sdk.md"
 
 
 def test_a_new_adapter_builds_and_passes_its_own_test(program, tmp_path):

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""docs/sdk.md from the sdk's headers: what each one begins with as prose, and every declaration with its own comment.
+
+    scripts/sdk_reference.py > docs/sdk.md
+"""
+import re
+from pathlib import Path
+
+HEADERS = Path(__file__).resolve().parents[1] / "sdk/include/wmtp"
+ORDER = ["plugin", "pipeline", "step", "adapter", "options"]  # the others are parts of plugin.hpp
+NAME = re.compile(r"^(?:class|struct|enum class)\s+(?:WMTP_SDK_API\s+)?(\w+)|^#define\s+(\w+)", re.MULTILINE)
+START = """# The sdk
+
+Made from the headers in `sdk/include/wmtp` by `scripts/sdk_reference.py`; a test holds the two together. How to begin
+stands in [first_plugin.md](first_plugin.md).
+"""
+
+
+def prose(lines):
+    """Comment lines as text; what is indented stays as it is."""
+    text = [re.sub(r"^///? ?", "", line) for line in lines]
+    return "\n".join("    " + line.strip() if line.startswith(("  ", "\t")) else line for line in text).strip()
+
+
+def blocks(lines):
+    """Runs of lines between blank ones, outside of braces."""
+    block, depth = [], 0
+    for line in lines:
+        if not line.strip() and depth == 0:
+            if block:
+                yield block
+            block = []
+            continue
+        block.append(line)
+        depth += line.count("{") - line.count("}")
+    if block:
+        yield block
+
+
+def reference(header):
+    lines = (HEADERS / f"{header}.hpp").read_text().splitlines()
+    length = next(i for i, line in enumerate(lines) if not line.startswith("//"))
+    yield f"## {header}.hpp\n\n{prose(lines[:length])}\n"
+    namespace, detail = r"^(?:namespace wmtp \{|\}  // namespace wmtp)$", r"^namespace detail \{$"
+    body, inside_detail = [], False
+    for line in lines[length:]:
+        inside_detail |= bool(re.match(detail, line))
+        if not inside_detail and not re.match(namespace, line) and not line.startswith(("#include", "#pragma")):
+            body.append(line)
+        inside_detail &= line != "}  // namespace detail"
+    for block in blocks(body):
+        comments = [line for line in block if line.startswith("///")]
+        code = "\n".join(block[len(comments):])
+        name = NAME.search(code)
+        if not name or "DETAIL" in code.split("\n")[0] or code.startswith("#if"):
+            continue
+        yield f"### {name[1] or name[2]}\n\n" + (prose(comments) + "\n\n" if comments else "") + f"```cpp\n{code}\n```\n"
+
+
+def page():
+    return "\n".join([START, *(part for header in ORDER for part in reference(header))])
+
+
+if __name__ == "__main__":
+    print(page(), end="")
