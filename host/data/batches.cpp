@@ -58,6 +58,13 @@ MicroBatch BatchSource::training(int64_t first, int64_t rank, int64_t world) con
   return fetch(positions, rank, world);
 }
 
+MicroBatch BatchSource::held_out(int64_t first, int64_t end, int64_t rank, int64_t world) const {
+  std::vector<int64_t> positions;
+  for (int64_t position = first; position < first + batch_size_ * world; ++position)
+    positions.push_back(position < end ? position : -1);
+  return fetch(positions, rank, world);
+}
+
 std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowOrder order, int64_t batch_size,
                                             int64_t sequence_length, const BatchRequest& request) {
   return std::make_unique<WindowBatches>(windows, order, batch_size, sequence_length, request);

@@ -43,6 +43,8 @@ class BatchSource {
 
   /// A rank's part of the micro-batch of all ranks that begins at position `first` of the run's order.
   MicroBatch training(int64_t first, int64_t rank, int64_t world) const;
+  /// The same in the source's own order, with padding from position `end` on: what is taken once.
+  MicroBatch held_out(int64_t first, int64_t end, int64_t rank, int64_t world) const;
 
  private:
   int64_t batch_size_;

@@ -106,14 +106,13 @@ const PluginEntry& load_plugin(const PluginDescription& description) {
 
 std::unique_ptr<Weighting> create_weighting(const PluginSetting& plugin, const PluginSetting* inner) {
   if (!inner) return create_weighting(plugin.description, plugin.options);
-  auto wrapped = create_weighting(inner->description, inner->options);
-  return std::make_unique<Wrapped>(std::move(wrapped), create<Wrapper>(plugin.description, plugin.options, "wrapper"));
+  return create_wrapper(plugin, create_weighting(inner->description, inner->options));
 }
 std::unique_ptr<Weighting> create_weighting(const PluginDescription& description, const OptionValues& options) {
   return create<Weighting>(description, options, "weighting");
 }
-std::unique_ptr<Wrapper> create_wrapper(const PluginDescription& description, const OptionValues& options) {
-  return create<Wrapper>(description, options, "wrapper");
+std::unique_ptr<Weighting> create_wrapper(const PluginSetting& plugin, std::unique_ptr<Weighting> inner) {
+  return std::make_unique<Wrapped>(std::move(inner), create<Wrapper>(plugin.description, plugin.options, "wrapper"));
 }
 std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options) {
   return create<Objective>(description, options, "objective");

@@ -24,7 +24,8 @@ const PluginEntry& load_plugin(const PluginDescription& description);
 /// With `inner`, a weighting, the plugin is a wrapper and is laid over it; the result owns both.
 std::unique_ptr<Weighting> create_weighting(const PluginSetting& plugin, const PluginSetting* inner);
 std::unique_ptr<Weighting> create_weighting(const PluginDescription& description, const OptionValues& options);
-std::unique_ptr<Wrapper> create_wrapper(const PluginDescription& description, const OptionValues& options);
+/// A wrapper over a weighting that is there already.
+std::unique_ptr<Weighting> create_wrapper(const PluginSetting& plugin, std::unique_ptr<Weighting> inner);
 std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options);
 std::unique_ptr<Adapter> create_adapter(const PluginDescription& description, const OptionValues& options);
 

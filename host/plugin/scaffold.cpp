@@ -48,15 +48,18 @@ std::vector<fs::path> make_plugin_folder(const std::string& kind, const std::str
                                        "lower case, 32 at most");
   if (fs::exists(folder))
     throw Error(ExitStatus::usage, folder.string() + ": it is there already; choose another name, or a folder with -o");
-  const std::map<std::string, std::string> values{
-      {"@NAME@", name}, {"@CLASS@", class_of(name)}, {"@PREFIX@", library_folder().parent_path().string()}};
+  const std::map<std::string, std::string> values{{"@NAME@", name},
+                                                  {"@KIND@", kind},
+                                                  {"@CLASS@", class_of(name)},
+                                                  {"@PREFIX@", library_folder().parent_path().string()}};
   const fs::path unfinished = folder.string() + ".new-" + std::to_string(getpid());
   std::vector<fs::path> files;
   try {
     fs::create_directories(unfinished);
     for (const auto& [path, text] : embedded_templates()) {
-      if (!path.starts_with(kind + "/")) continue;
-      const std::string file = filled(path.substr(kind.size() + 1), {{"NAME", name}});
+      const size_t slash = path.find('/');
+      if (const std::string part = path.substr(0, slash); part != kind && part != "both") continue;
+      const std::string file = filled(path.substr(slash + 1), {{"NAME", name}});
       write(unfinished / file, filled(text, values));
       files.push_back(folder / file);
     }

@@ -104,11 +104,6 @@ ModelTokenizer Assembly::tokenizer() const {
           data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), data_.tokenizer->end_of_text()};
 }
 
-std::unique_ptr<Tokenizer> Assembly::open_tokenizer() const {
-  const ModelTokenizer named = tokenizer();
-  return named.kind.empty() ? nullptr : wmtp::open_tokenizer(experiment_, named.file);
-}
-
 void Assembly::go_on_with_other_ranks(int64_t saved_by) {
   if (experiment_.data.difficulty.given)
     throw Error(ExitStatus::data, "--resume: the checkpoint was saved by " + std::to_string(saved_by) +

@@ -10,7 +10,6 @@
 
 #include "checkpoint/model_files.hpp"
 #include "data/prepare.hpp"
-#include "data/tokenizer.hpp"
 #include "run/session.hpp"
 #include "train/trainer.hpp"
 
@@ -45,7 +44,8 @@ class Assembly {
   ShardedModel& model() { return *model_; }
   const Adapter& adapter() const { return *adapter_; }
   ModelTokenizer tokenizer() const;  ///< of the run's data
-  std::unique_ptr<Tokenizer> open_tokenizer() const;  ///< the same; null where there is none
+  /// The same, to read with; null where there is none.
+  const Tokenizer* opened_tokenizer() const { return data_.tokenizer.get(); }
   bool has_validation() const { return validation_source_ != nullptr; }
 
  private:

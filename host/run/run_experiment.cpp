@@ -34,7 +34,6 @@ class Run {
         assembly_(assembly),
         recorder_(recorder),
         saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(), experiment.checkpoint.keep) {
-    if (session.is_rank0()) tokenizer_ = assembly.open_tokenizer();
     if (assembly.model().adapter_unit()) base_ = fingerprint_text(assembly.model().base_fingerprint());
     trainer().on_save({[this] { return is_time_to_save(); }, [this] { saver_.settle(); }});
   }
@@ -75,7 +74,7 @@ class Run {
   void validate() {
     const int64_t step = trainer().state().step;
     recorder_.validation(step, trainer().validate());
-    recorder_.samples(step, trainer().sample(), tokenizer_.get());
+    recorder_.samples(step, trainer().sample(), assembly_.opened_tokenizer());
   }
 
   /// A checkpoint that cannot be written costs the checkpoint, not the run, unless it is the last.
@@ -183,7 +182,6 @@ class Run {
   Assembly& assembly_;
   Recorder& recorder_;
   std::string base_;  ///< fingerprint of what the adapter stands beside; empty without one
-  std::unique_ptr<Tokenizer> tokenizer_;  ///< rank 0; null where the data has none
   StateSaver saver_;
   int64_t saved_at_ = -1;
   std::chrono::steady_clock::time_point last_save_;

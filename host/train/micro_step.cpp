@@ -157,36 +157,37 @@ Tensor MicroStep::hidden_of(int64_t head, const Tensor& trunk, const Pass& pass)
   return normed(model_.head_block(head).forward(trunk, model_.rotary(), pass));
 }
 
-std::vector<Scores> MicroStep::evaluate(const MicroBatch& micro, StepTotals& totals) {
+/// ask(trunk, pass), with the final norm gathered, after a forward pass that keeps nothing.
+template <class Ask>
+void MicroStep::without_gradient(const MicroBatch& micro, Ask ask) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
   micro_ = &micro;
   const Pass pass{false, config_.seed, 0, micro.batch.sequence};
   const Tensor trunk = forward_trunk(pass, nullptr);
-  std::vector<Scores> scores;
   {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
-    if (pipeline_.objective) value_loss_.evaluate(micro, trunk, totals);
-    if (token_loss_) {
-      const Gathered output(model_.unit("output"));
-      token_loss_->begin_micro_batch(micro, {}, totals);
-      for (int64_t k = 1; k <= model_.num_heads(); ++k)
-        scores.push_back(token_loss_->scores(k, hidden_of(k, trunk, pass), {.hits = k == 1}));
-    }
+    ask(trunk, pass);
   }
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
+}
+
+std::vector<Scores> MicroStep::evaluate(const MicroBatch& micro, StepTotals& totals) {
+  std::vector<Scores> scores;
+  without_gradient(micro, [&](const Tensor& trunk, const Pass& pass) {
+    if (pipeline_.objective) value_loss_.evaluate(micro, trunk, totals);
+    if (!token_loss_) return;
+    const Gathered output(model_.unit("output"));
+    token_loss_->begin_micro_batch(micro, {}, totals);
+    for (int64_t k = 1; k <= model_.num_heads(); ++k)
+      scores.push_back(token_loss_->scores(k, hidden_of(k, trunk, pass), {.hits = k == 1}));
+  });
   return scores;
 }
 
 std::vector<WeighedLosses> MicroStep::weigh(const MicroBatch& micro, StepTotals& totals) {
-  const MemoryScope scope(MemoryCategory::activations);
-  const at::AutoGradMode grad(false);
-  micro_ = &micro;
-  const Pass pass{false, config_.seed, 0, micro.batch.sequence};
-  const Tensor trunk = forward_trunk(pass, nullptr);
   std::vector<WeighedLosses> heads;
-  {
-    const Gathered norm(model_.unit("norm"), &model_.unit("output"));
+  without_gradient(micro, [&](const Tensor& trunk, const Pass& pass) {
     if (!model_.value_heads().empty()) value_loss_.evaluate(micro, trunk, totals);
     const Gathered output(model_.unit("output"));
     token_loss_->begin_micro_batch(micro, {}, totals);
@@ -194,9 +195,8 @@ std::vector<WeighedLosses> MicroStep::weigh(const MicroBatch& micro, StepTotals&
     token_loss_->weigh_all([&](int64_t head) { return hidden_of(head, trunk, pass); });
     for (int64_t k = 1; k <= model_.num_heads(); ++k)
       heads.push_back(token_loss_->weighed(k, hidden_of(k, trunk, pass)));
-  }
+  });
   token_loss_->forget_weights();
-  if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
   return heads;
 }
 

@@ -64,6 +64,8 @@ class MicroStep {
   at::Tensor forward_trunk(const Pass& pass, std::vector<Kept>* frame);
   void backward_trunk(std::vector<Kept>& frame, at::Tensor d_output, const Pass& pass, bool last);
   void run_heads(const at::Tensor& trunk, at::Tensor& d_trunk, const Pass& pass, bool last);
+  template <class Ask>
+  void without_gradient(const MicroBatch& micro, Ask ask);
   at::Tensor normed(const at::Tensor& hidden) const;
   at::Tensor hidden_of(int64_t head, const at::Tensor& trunk, const Pass& pass) const;
   void reduce(ShardUnit& unit, bool last);

@@ -44,21 +44,25 @@ void take_read(PipelineInUse& pipeline, const Read& read, const Experiment& expe
 
 }  // namespace
 
-PipelineInUse open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment) {
-  const PluginDescription& description = plugin.description;
+PipelineInUse in_use(const std::string& name, std::unique_ptr<Weighting> weighting,
+                     std::unique_ptr<Objective> objective, const Experiment& experiment) {
   PipelineInUse pipeline;
-  pipeline.name = description.name;
-  const bool is_objective = description.role == "objective";
-  if (is_objective)
-    pipeline.objective = create_objective(description, plugin.options);
-  else
-    pipeline.weighting = create_weighting(plugin, inner);
-  pipeline.needs = guarded(description.name, "needs",
-                           [&] { return is_objective ? pipeline.objective->needs() : pipeline.weighting->needs(); });
-  if (is_objective && pipeline.needs.heads.empty())
-    refuse(description.name, "an objective declares no value head, so there is nothing to train");
+  pipeline.name = name;
+  pipeline.weighting = std::move(weighting);
+  pipeline.objective = std::move(objective);
+  pipeline.needs = guarded(
+      name, "needs", [&] { return pipeline.objective ? pipeline.objective->needs() : pipeline.weighting->needs(); });
+  if (pipeline.objective && pipeline.needs.heads.empty())
+    refuse(name, "an objective declares no value head, so there is nothing to train");
   for (const Read& read : pipeline.needs.reads) take_read(pipeline, read, experiment);
   return pipeline;
+}
+
+PipelineInUse open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment) {
+  const PluginDescription& description = plugin.description;
+  if (description.role == "objective")
+    return in_use(description.name, nullptr, create_objective(description, plugin.options), experiment);
+  return in_use(description.name, create_weighting(plugin, inner), nullptr, experiment);
 }
 
 }  // namespace wmtp

@@ -20,7 +20,10 @@ struct PipelineInUse {
   std::set<std::string> reference, value;  ///< what it reads of the frozen models: "loss", "entropy", "value"
 };
 
-/// Error(plugin) names the plugin, what it needs and what there is.
+/// Asks one of the two, the other is null, for its needs. Error(plugin) names the plugin, what it needs and what there is.
+PipelineInUse in_use(const std::string& name, std::unique_ptr<Weighting> weighting,
+                     std::unique_ptr<Objective> objective, const Experiment& experiment);
+/// The same of a plugin that is loaded first.
 PipelineInUse open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment);
 
 }  // namespace wmtp

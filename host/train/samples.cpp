@@ -6,13 +6,6 @@ namespace wmtp {
 
 using at::Tensor;
 
-MicroBatch Samples::fetch() const {
-  std::vector<int64_t> positions;
-  for (int64_t position = 0; position < request_.batch_size * channels_.size(); ++position)
-    positions.push_back(position < request_.available ? position : -1);
-  return request_.source->fetch(positions, channels_.rank(), channels_.size());
-}
-
 /// A model is asked where some rank lacks what it said.
 FrozenSignals::Signals Samples::signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const {
   FrozenSignals::Signals signals;
@@ -22,7 +15,7 @@ FrozenSignals::Signals Samples::signals_of(const MicroBatch& micro, const std::v
 }
 
 std::vector<TokenSample> Samples::take(int64_t number, std::map<std::string, Tensor>& states) {
-  const MicroBatch micro = fetch();
+  const MicroBatch micro = request_.source->held_out(0, request_.available, channels_.rank(), channels_.size());
   std::vector<double> lacks;
   for (const auto& frozen : frozen_) lacks.push_back(frozen->kept(micro) ? 0 : 1);
   const StepCounts counts = count_over_ranks({micro}, channels_, "counting the sampled tokens", &lacks);

@@ -32,7 +32,6 @@ struct SampleRequest {
   const BatchSource* source = nullptr;  ///< of validation
   int64_t sequences = 0;                ///< that are looked at; at most those of one rank's micro-batch
   int64_t available = 0;                ///< sequences of validation
-  int64_t batch_size = 0;               ///< of one rank
 };
 
 class Samples {
@@ -47,7 +46,6 @@ class Samples {
   std::vector<TokenSample> take(int64_t number, std::map<std::string, at::Tensor>& states);
 
  private:
-  MicroBatch fetch() const;
   FrozenSignals::Signals signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const;
   std::vector<TokenSample> rows(const MicroBatch& micro, const std::vector<WeighedLosses>& heads,
                                 const at::Tensor& reference_loss) const;

@@ -55,8 +55,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
                                           experiment.train.sequence_length, experiment.data.kind == "records"},
                         micro_step_, host_step_, pipeline, channels);
   if (data.validation && pipeline.weighting && experiment.log.samples > 0)
-    samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences,
-                                   experiment.train.batch_size},
+    samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences},
                      std::move(frozen.validation), micro_step_, host_step_, channels);
 }
 

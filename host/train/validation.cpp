@@ -17,12 +17,8 @@ constexpr int64_t most_tokens_compared = int64_t{1} << 22;  // 16 MB, in every c
 std::vector<MicroBatch> Validation::fetch() const {
   const int64_t per_round = request_.batch_size * channels_.size();
   std::vector<MicroBatch> micros;
-  for (int64_t first = 0; first < request_.sequences; first += per_round) {
-    std::vector<int64_t> positions;
-    for (int64_t position = first; position < first + per_round; ++position)
-      positions.push_back(position < request_.sequences ? position : -1);
-    micros.push_back(request_.source->fetch(positions, channels_.rank(), channels_.size()));
-  }
+  for (int64_t first = 0; first < request_.sequences; first += per_round)
+    micros.push_back(request_.source->held_out(first, request_.sequences, channels_.rank(), channels_.size()));
   return micros;
 }
 

@@ -35,25 +35,6 @@ Experiment small_experiment(const SmallParts& parts) {
   return e;
 }
 
-/// What open_pipeline (train/pipeline_in_use.hpp) makes of a plugin, of one that is made by a function.
-PipelineInUse pipeline_of(const SmallParts& parts) {
-  PipelineInUse pipeline;
-  pipeline.name = parts.name;
-  if (parts.objective)
-    pipeline.objective = parts.objective();
-  else
-    pipeline.weighting = parts.weighting();
-  pipeline.needs = guarded(parts.name, "needs", [&] {
-    return pipeline.objective ? pipeline.objective->needs() : pipeline.weighting->needs();
-  });
-  for (const Read& read : pipeline.needs.reads) {
-    if (read.model == "reference") pipeline.reference.insert(read.what);
-    if (read.model == "value") pipeline.value.insert(read.what);
-    pipeline.reads_entropy |= read.model == "policy" && read.what == "entropy";
-  }
-  return pipeline;
-}
-
 /// Values that differ from token to token, where the first ones would all be zero.
 void draw_value_head(ShardedModel& model, double scale) {
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
@@ -87,7 +68,10 @@ std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const La
 }
 
 SmallTraining::SmallTraining(SmallParts parts)
-    : parts_(std::move(parts)), experiment_(small_experiment(parts_)), pipeline_(pipeline_of(parts_)) {
+    : parts_(std::move(parts)),
+      experiment_(small_experiment(parts_)),
+      pipeline_(in_use(parts_.name, parts_.weighting ? parts_.weighting() : nullptr,
+                       parts_.objective ? parts_.objective() : nullptr, experiment_)) {
   static const EverythingTrains everything;
   LayoutRequest layout;
   layout.heads = pipeline_.objective ? Heads::none : Heads::all;

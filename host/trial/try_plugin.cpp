@@ -39,21 +39,6 @@ class Companion final : public Weighting {
   }
 };
 
-/// A wrapper and what it is laid over.
-class OverCompanion final : public Weighting {
- public:
-  explicit OverCompanion(std::unique_ptr<Wrapper> wrapper) : wrapper_(std::move(wrapper)) {
-    wrapper_->wrap(companion_);
-  }
-  Needs needs() const override { return wrapper_->needs(); }
-  Weights weigh(Step& step) override { return wrapper_->weigh(step); }
-  Tensor value_loss(Step& step) override { return wrapper_->value_loss(step); }
-
- private:
-  Companion companion_;
-  std::unique_ptr<Wrapper> wrapper_;
-};
-
 /// Adds up the time of the calls that a pipeline answers.
 class TimedWeighting final : public Weighting {
  public:
@@ -105,9 +90,7 @@ class Candidate {
     } else if (role == "objective") {
       parts.objective = [this] { return create_objective(plugin_.description, plugin_.options); };
     } else if (role == "wrapper") {
-      parts.weighting = [this] {
-        return std::make_unique<OverCompanion>(create_wrapper(plugin_.description, plugin_.options));
-      };
+      parts.weighting = [this] { return create_wrapper(plugin_, std::make_unique<Companion>()); };
     } else {
       parts.weighting = [this] { return create_weighting(plugin_.description, plugin_.options); };
     }
