@@ -455,6 +455,33 @@ def test_every_tensor_that_does_not_fit_is_named_at_once(place):
                   'q_proj.bias" has no place', 'lm_head.weight" has the dtype I32')
 
 
+CONTRADICTIONS = {
+    ("intermediate_size", 128): r'up_proj.weight" has the shape \[160,64\]; wanted \[128,64\]',
+    ("vocab_size", 500): r'embed_tokens.weight" has the shape \[512,64\]; wanted \[500,64\]',
+    ("num_key_value_heads", 4): r'k_proj.weight" has the shape \[32,64\]; wanted \[64,64\]',
+    ("num_hidden_layers", 4): 'tensor "model.layers.3.self_attn.q_proj.weight" is missing',
+    ("num_hidden_layers", 2): 'tensor "model.layers.2.self_attn.q_proj.weight" has no place',
+    ("tie_word_embeddings", True): 'lm_head.weight" differs from the embedding.s, and tie_word_embeddings is true',
+}
+
+
+def test_a_config_that_contradicts_the_tensors_is_refused(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    original = (place.folder / "theirs/config.json").read_text()
+    for (key, value), told in CONTRADICTIONS.items():
+        (place.folder / "theirs/config.json").write_text(original)
+        change_config(place, **{key: value})
+        refuse_import(place, told)
+
+
+def test_metas_pickles_are_refused_with_the_command_that_converts_them(place):
+    folder = place.folder / "theirs"
+    folder.mkdir()
+    (folder / "params.json").write_text(json.dumps({"dim": 64, "n_layers": 2, "n_heads": 4, "vocab_size": -1}))
+    torch.save({"tok_embeddings.weight": torch.zeros(512, 64)}, folder / "consolidated.00.pth")
+    refuse_import(place, r"pickle of torch.save.*\n.*python3 -c .*save_file.*consolidated.00.safetensors")
+
+
 def test_pickles_are_refused_with_the_command_that_converts_them(place):
     random_llama().save_pretrained(place.folder / "theirs")
     folder = place.folder / "theirs"
