@@ -9,7 +9,7 @@ help:
 	@echo "make build    setup, then build/bin/wmtp-host"
 	@echo "make run      build, then run experiments/rho1.toml on two ranks"
 	@echo "make test     build, then all tests"
-	@echo "make bench    build, then speed and memory beside PyTorch, rho-1 beside the baseline, saves, the page, the log"
+	@echo "make bench    build, then speed and memory beside PyTorch, rho-1 beside the baseline, saves, imports, the page, the log"
 	@echo "make study    build, then train the studies of docs/studies.md and print their tables (an hour)"
 	@echo "make soak     build, then the long forms of the tests"
 	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
@@ -35,6 +35,7 @@ bench: build
 	$(PYTHON) tests/bench/rho1_bench.py
 	$(PYTHON) tests/bench/own_bench.py
 	$(PYTHON) tests/bench/checkpoint_bench.py
+	$(PYTHON) tests/bench/files_bench.py
 	$(PYTHON) tests/bench/ui_bench.py
 	$(PYTHON) tests/bench/log_bench.py
 

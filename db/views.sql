@@ -62,3 +62,8 @@ FROM evaluations AS e JOIN runs AS r ON r.id = e.run_id
 JOIN (SELECT evaluation_id, task_id, count(*) AS answers, sum(verdict = 'passed') AS passed
       FROM evaluation_answers GROUP BY evaluation_id, task_id) AS p ON p.evaluation_id = e.id
 GROUP BY e.id;
+
+CREATE VIEW v_text_losses AS
+SELECT e.id, e.run_id, r.name AS run, e.texts, l.head, l.tokens, l.loss,
+  strftime('%Y-%m-%dT%H:%M:%fZ', e.time_ns / 1e9, 'unixepoch') AS time
+FROM text_evaluations AS e JOIN runs AS r ON r.id = e.run_id JOIN text_losses AS l ON l.evaluation_id = e.id;

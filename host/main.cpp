@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
     wmtp::add_plugin_author(line);
     wmtp::add_checkpoint(line);
     wmtp::add_exchange(line);
+    wmtp::add_merge(line);
     wmtp::add_data(line);
     wmtp::add_generate(line);
     wmtp::add_probe(line);

@@ -89,6 +89,18 @@ bool copy_tokenizer(const fs::path& from, const fs::path& to) {
   return copied;
 }
 
+namespace {
+
+/// Of a SentencePiece model that was trained here: that no BOS stands before its texts, as it does before a Llama's.
+void describe_tokenizer(const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path config = folder / tokenizer_config_name;
+  if (fs::exists(folder / tokenizer_model_name, ignored) && !fs::exists(config, ignored))
+    write_new_file(config, llama_tokenizer_config(/*begins_texts=*/false));
+}
+
+}  // namespace
+
 ExportedModel export_model(const ModelExport& request) {
   const SafetensorsFolder files(request.model);
   SavedShape saved = read_params(request.model, files);
@@ -103,6 +115,7 @@ ExportedModel export_model(const ModelExport& request) {
   move_tensors(std::move(moves), product.path(), file_names(request, saved), sums);
   write_descriptions(request, saved, product.path());
   const bool has_tokenizer = copy_tokenizer(request.model, product.path());
+  if (request.format == ModelFormat::hf) describe_tokenizer(product.path());
   product.publish();
   return {has_tokenizer, saved.has_max_sequence_length};
 }

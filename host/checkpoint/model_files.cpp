@@ -26,7 +26,8 @@ SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) 
   SavedShape saved;
   saved.model = model.config();
   saved.tokenizer = tokenizer.kind;
-  if (tokenizer.end_of_text >= 0) saved.eos_token_id = tokenizer.end_of_text;
+  saved.bos_token_id = tokenizer.bos_token_id;
+  saved.eos_token_id = tokenizer.eos_token_id;
   for (const ValueHeadModule& module : model.value_heads())
     saved.value_heads.push_back({{"name", module.name()}, {"kind", module.head().kind}});
   return saved;
@@ -207,8 +208,9 @@ std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
 
 ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / params_file_name)) return {};
-  ModelTokenizer tokenizer{read_params(folder, SafetensorsFolder(folder)).tokenizer, {}};
-  if (tokenizer.kind != "bpe" && tokenizer.kind != "byte_level_bpe") return tokenizer;
+  const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
+  ModelTokenizer tokenizer{saved.tokenizer, {}, saved.bos_token_id, saved.eos_token_id};
+  if (tokenizer.kind != "bpe" && tokenizer.kind != "tokenizer_json") return tokenizer;
   tokenizer.file = folder / (tokenizer.kind == "bpe" ? tokenizer_model_name : tokenizer_json_name);
   if (!std::filesystem::exists(tokenizer.file))
     throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"" + tokenizer.kind + "\" wants " +

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "checkpoint/safetensors.hpp"
@@ -14,9 +15,9 @@ namespace wmtp {
 
 /// What makes a model's ids out of text.
 struct ModelTokenizer {
-  std::string kind;            ///< "byte", "bpe", "byte_level_bpe", or "" where the ids stand for themselves
-  std::filesystem::path file;  ///< bpe: its pieces; byte_level_bpe: its tokenizer.json
-  int64_t end_of_text = -1;    ///< the id that ends a text; -1: none is known
+  std::string kind;            ///< "byte", "bpe", "tokenizer_json", or "" where the ids stand for themselves
+  std::filesystem::path file;  ///< bpe: its pieces; tokenizer_json: its tokenizer.json
+  nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null where none is known
 };
 
 /// [all ranks, collective] Writes `folder` (model.safetensors in fp32, params.json, a tokenizer's files, and

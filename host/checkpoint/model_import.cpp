@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/text.hpp"
 #include "checkpoint/hf_config.hpp"
 #include "checkpoint/model_export.hpp"
 #include "checkpoint/model_limits.hpp"
@@ -12,7 +13,7 @@
 #include "checkpoint/tensor_check.hpp"
 #include "checkpoint/tensor_stream.hpp"
 #include "checkpoint/weights_source.hpp"
-#include "data/byte_level_tokenizer.hpp"
+#include "data/json_tokenizer.hpp"
 #include "data/tokenizer_files.hpp"
 
 namespace wmtp {
@@ -168,27 +169,39 @@ class Planner {
 };
 
 /// Names the tokenizer that lies beside the weights: tokenizer.json where it is one that is read here, else
-/// tokenizer.model. Returns why a tokenizer.json is not kept, or "".
+/// tokenizer.model. Returns why the first of them is not kept, or "".
 std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
   std::string why;
-  if (is_there(folder / tokenizer_json_name)) {
+  const auto is_kept = [&](const char* name, const char* kind, const auto& read) {
+    if (!is_there(folder / name)) return false;
     try {
-      byte_level_tokenizer(folder / tokenizer_json_name);
-      saved.tokenizer = "byte_level_bpe";
-      return "";
+      read(folder / name);
     } catch (const Error& error) {
       if (error.status() != ExitStatus::data) throw;
-      why = error.what();
+      if (why.empty()) why = error.what();
+      return false;
     }
-  }
-  if (is_there(folder / tokenizer_model_name)) saved.tokenizer = "bpe";
+    saved.tokenizer = kind;
+    return true;
+  };
+  const auto read_json = [&](const fs::path& file) {
+    const int64_t ids = json_tokenizer(file)->vocab_size();
+    if (ids > saved.model.vocab_size)
+      throw Error(ExitStatus::data, file.string() + " has " + with_thousands(ids) + " ids, the model " +
+                                        with_thousands(saved.model.vocab_size) + "; it is another model's");
+  };
+  if (!is_kept(tokenizer_json_name, "tokenizer_json", read_json))
+    is_kept(tokenizer_model_name, "bpe", [](const fs::path& file) { tokenizer_config_beside(file); });
   return why;
 }
 
-/// Its files, by data/tokenizer_files.hpp.
-void keep_tokenizer(const fs::path& from, const std::string& kind, const fs::path& to) {
-  if (kind == "byte_level_bpe") copy_tokenizer_files(from / tokenizer_json_name, to);
-  if (kind == "bpe") copy_tokenizer_files(from / tokenizer_model_name, to);
+/// Its files, by data/tokenizer_files.hpp. Meta's own code puts a BOS before every text, and no file says so.
+void keep_tokenizer(const fs::path& from, const std::string& kind, bool is_metas, const fs::path& to) {
+  if (kind == "tokenizer_json") copy_tokenizer_files(from / tokenizer_json_name, to);
+  if (kind != "bpe") return;
+  copy_tokenizer_files(from / tokenizer_model_name, to);
+  if (is_metas && !is_there(to / tokenizer_config_name))
+    write_new_file(to / tokenizer_config_name, llama_tokenizer_config(/*begins_texts=*/true));
 }
 
 }  // namespace
@@ -203,9 +216,10 @@ ImportedModel import_model(const ModelImport& request) {
   manifest.kind = "model";
   manifest.state = json::object();
   manifest.slices = move_tensors(std::move(moves), product.path(), {hf_model_name}, sums);
+  const bool is_metas = !source.is_hf && source.saved.tokenizer.empty();  // ours names its tokenizer
   const std::string left_out = find_tokenizer(request.source, source.saved);
   write_new_file(product.path() / params_file_name, params_text(source.saved));
-  keep_tokenizer(request.source, source.saved.tokenizer, product.path());
+  keep_tokenizer(request.source, source.saved.tokenizer, is_metas, product.path());
   write_manifest(product.path(), manifest);
   product.publish();
   return {source.saved.model, source.saved.tokenizer, left_out};

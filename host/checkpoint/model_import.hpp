@@ -24,7 +24,7 @@ struct ModelImport {
 struct ImportedModel {
   ModelConfig model;
   std::string tokenizer;           ///< of params.json; "" where none was kept
-  std::string tokenizer_left_out;  ///< why a tokenizer.json was not kept, or ""
+  std::string tokenizer_left_out;  ///< why a tokenizer.json, or the only tokenizer, was not kept, or ""
 };
 
 /// What was written. Error(data) names every tensor that is missing, has another shape, or has no place,

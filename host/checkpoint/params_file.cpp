@@ -56,7 +56,7 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   model.tie_word_embeddings = keys.flag("tie_word_embeddings", false);
   saved.has_max_sequence_length = keys.has("max_seq_len");
   model.max_sequence_length = keys.integer("max_seq_len", 2, max_positions, 0);
-  keys.only("tokenizer", {"byte", "bpe", "byte_level_bpe"});
+  keys.only("tokenizer", {"byte", "bpe", "tokenizer_json"});
   saved.bos_token_id = read_token_ids(keys, "bos_token_id");
   saved.eos_token_id = read_token_ids(keys, "eos_token_id");
   if (keys.has("tokenizer") && keys.value("tokenizer").is_string()) saved.tokenizer = keys.value("tokenizer");

@@ -19,7 +19,7 @@ struct SavedShape {
   ModelConfig model;
   nlohmann::json value_heads = nlohmann::json::array();  ///< [{"name": …, "kind": …}]
   bool has_max_sequence_length = false;                  ///< else model.max_sequence_length is 0
-  std::string tokenizer{};                   ///< "byte", "bpe", "byte_level_bpe", or "" where none is named
+  std::string tokenizer{};                   ///< "byte", "bpe", "tokenizer_json", or "" where none is named
   nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null
 };
 

@@ -1,7 +1,6 @@
 #include "cli/command.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <iostream>
 
@@ -19,11 +18,6 @@ constexpr const char* program_help =
     "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
     "  wmtp-host runs list\n"
     "  wmtp-host plugins inspect rho1\n";
-
-/// Documented commands that are not needed, and what does their work.
-constexpr std::array<std::pair<const char*, const char*>, 1> answered{
-    {{"checkpoint merge",
-      "a run's model/ has its adapter merged already: `wmtp-host checkpoint export RUN -o DIR` writes it for others"}}};
 
 /// CLI11's layout, with the examples of a command in its own help only.
 class ExamplesFirst : public CLI::Formatter {
@@ -64,11 +58,7 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
 }
 
 std::string unknown_command(const CLI::App& app, const std::string& word) {
-  const std::string name = full_name(app) + " " + word;
-  for (const auto& [command, answer] : answered) {
-    if (name == std::string("wmtp-host ") + command) return "`" + name + "` is not needed: " + answer;
-  }
-  return "there is no command `" + name + "`; " + suggestion(word, command_names(app), app);
+  return "there is no command `" + full_name(app) + " " + word + "`; " + suggestion(word, command_names(app), app);
 }
 
 }  // namespace

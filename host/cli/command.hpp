@@ -1,7 +1,7 @@
 // Commands: how each one registers its words, options and help, and how the line that was typed finds its command.
 //
-// Every mistake on the line is Error(usage) with the nearest word that is known; a command that is not needed is answered
-// with what does its work. The options of all commands may stand before or after the command's words.
+// Every mistake on the line is Error(usage) with the nearest word that is known. The options of all commands may stand
+// before or after the command's words.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -70,6 +70,7 @@ void add_plugins(CommandLine& line);     // plugins list, plugins inspect NAME
 void add_plugin_author(CommandLine& line);  // plugins new NAME, plugins check FILE: after add_plugins
 void add_checkpoint(CommandLine& line);  // checkpoint list RUN, checkpoint verify PATH
 void add_exchange(CommandLine& line);    // checkpoint export RUN, checkpoint import DIR: after add_checkpoint
+void add_merge(CommandLine& line);       // checkpoint merge ADAPTER: after add_checkpoint
 void add_data(CommandLine& line);        // data prepare EXPERIMENT, data prepare FILE --from …, data inspect FILE
 void add_plan(CommandLine& line);        // plan FILE
 void add_completion(CommandLine& line);  // completion bash, zsh, fish

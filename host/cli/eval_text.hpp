@@ -1,4 +1,4 @@
-// `eval RUN --text FILE`: what each head loses on a text.
+// `eval RUN --text FILE`: what each head loses on a text. Of a run of the log, it goes into the log.
 #pragma once
 
 #include <filesystem>

@@ -28,8 +28,9 @@ constexpr const char* export_help =
     "        mtp_heads.safetensors, so that `checkpoint import` gives the same model back\n"
     "  meta  one safetensors file with Meta's names, all heads in it\n"
     "  peft  the adapter alone, for PEFT, beside the Hugging Face model of its base\n\n"
-    "A run with an adapter leaves its model with the adapter merged: hf and meta write the merged model, and nothing\n"
-    "else is needed to merge. The base that a PEFT adapter stands beside is the model that the run started from.\n\n"
+    "A run with an adapter leaves its model with the adapter merged: hf and meta write the merged model. The base that "
+    "a\n"
+    "PEFT adapter stands beside is the model that the run started from.\n\n"
     "examples:\n"
     "  wmtp-host checkpoint export rho1 -o rho1-hf\n"
     "  wmtp-host checkpoint export runs/2-rho1 --dtype bf16 -o rho1-bf16\n"
@@ -177,9 +178,9 @@ int import_files(const Options& options) {
   const ModelConfig& model = imported.model;
   tell(options.target);
   if (!imported.tokenizer_left_out.empty())
-    log_warning("tokenizer.json is not kept" +
-                std::string(imported.tokenizer.empty() ? ", and there is no other" : ", tokenizer.model is") + ": " +
-                imported.tokenizer_left_out);
+    log_warning(
+        (imported.tokenizer.empty() ? "no tokenizer is kept: " : "tokenizer.json is not kept, tokenizer.model is: ") +
+        imported.tokenizer_left_out);
   nlohmann::ordered_json table{{"dim", model.dim},
                                {"layers", model.layers},
                                {"heads", model.heads},

@@ -26,6 +26,7 @@ constexpr const char* generate_help =
     "  wmtp-host generate rho1 \"def main(\"\n"
     "  wmtp-host generate runs/2-rho1/model --prompt \"import \" --max-tokens 40 --temperature 0.8 --top-p 0.95\n"
     "  wmtp-host generate 2 --prompt-file begun.py --plain --json\n"
+    "  wmtp-host generate rho1 \"def main(\" --compare\n"
     "  wmtp-host generate tokens --ids \"17 4 9\"\n";
 
 struct Options {
@@ -82,19 +83,26 @@ void check_numbers(const Options& options) {
   for (const CLI::Option* option : {options.top_p_given, options.seed_given})
     if (option->count() > 0 && request.temperature == 0)
       refuse(option->get_name() + " goes with a --temperature above 0: greedy decoding draws nothing");
+  if (request.compares && (request.plain || request.temperature > 0))
+    refuse("--compare goes with drafts: with neither --plain nor a --temperature above 0");
 }
 
 double per(double count, double of) { return of > 0 ? count / of : 0; }
 
 void print_json(const Generated& result, const std::filesystem::path& model) {
   const auto tokens = static_cast<double>(result.ids.size());
-  const nlohmann::ordered_json json{
+  nlohmann::ordered_json json{
       {"model", model.string()},     {"prompt_ids", result.prompt},
       {"ids", result.ids},           {"text", result.text ? nlohmann::json(*result.text) : nlohmann::json()},
       {"end", result.end},           {"decoding", result.decoding},
       {"heads", result.heads},       {"tokens", result.ids.size()},
       {"forwards", result.forwards}, {"tokens_per_forward", per(tokens, static_cast<double>(result.forwards))},
       {"seconds", result.seconds},   {"tokens_per_second", per(tokens, result.seconds)}};
+  if (result.plain) {
+    json["plain_forwards"] = result.plain->forwards;
+    json["plain_seconds"] = result.plain->seconds;
+    json["speed_up"] = per(result.plain->seconds, result.seconds);
+  }
   // A text may end within a character.
   std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
 }
@@ -109,6 +117,9 @@ std::string summary_of(const Generated& result) {
   out << "), " << result.seconds << " s, "
       << with_thousands(static_cast<int64_t>(std::llround(per(tokens, result.seconds)))) << " tokens/s; ended by "
       << result.end;
+  if (result.plain)
+    out << "\nplain decoding gives the same ids in " << with_thousands(result.plain->forwards) << " forward passes, "
+        << result.plain->seconds << " s: a speed-up of " << per(result.plain->seconds, result.seconds);
   return out.str();
 }
 
@@ -160,6 +171,8 @@ void add_generate(CommandLine& line) {
           ->type_name("P");
   options->seed_given = command.add_option("--seed", request.seed, "of the draws (0)")->type_name("S");
   command.add_flag("--plain", request.plain, "one token a forward pass, without the other heads' drafts");
+  command.add_flag("--compare", request.compares,
+                   "decode plainly too, hold the text to be the same, and tell the speed-up of the drafts");
   command.add_flag("--json", options->json, "as JSON, with what it took");
 }
 

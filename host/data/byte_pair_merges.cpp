@@ -14,13 +14,13 @@ uint64_t key_of(int32_t left, int32_t right) {
 
 }  // namespace
 
-BytePairMerges::BytePairMerges(const ByteLevelBpe& bpe) : byte_ids_(bpe.byte_ids) {
+BytePairMerges::BytePairMerges(const TokenizerJson& bpe) : byte_ids_(bpe.byte_ids), characters_(bpe.characters) {
   int32_t rank = 0;
-  for (const ByteLevelBpe::Merge& merge : bpe.merges)
+  for (const TokenizerJson::Merge& merge : bpe.merges)
     merges_.insert_or_assign(key_of(merge.left, merge.right), Made{rank++, merge.made});
   if (!bpe.ignore_merges) return;
   std::vector<bool> is_added(bpe.tokens.size());
-  for (const ByteLevelBpe::Added& added : bpe.added) is_added[static_cast<size_t>(added.id)] = true;
+  for (const TokenizerJson::Added& added : bpe.added) is_added[static_cast<size_t>(added.id)] = true;
   for (size_t id = 0; id < bpe.tokens.size(); ++id)
     if (!is_added[id] && !bpe.tokens[id].empty()) whole_words_.emplace(bpe.tokens[id], static_cast<int32_t>(id));
 }
@@ -49,15 +49,32 @@ void BytePairMerges::encode(std::string_view word, std::vector<int32_t>& ids) co
   ids.insert(ids.end(), kept->second.begin(), kept->second.end());
 }
 
+/// Of each character that is a token, else of each byte.
+std::vector<int32_t> BytePairMerges::first_ids(std::string_view word) const {
+  std::vector<int32_t> ids;
+  for (size_t begin = 0, end = 0; begin < word.size(); begin = end) {
+    end = begin + 1;
+    while (end < word.size() && (static_cast<unsigned char>(word[end]) & 0xc0) == 0x80) ++end;
+    const auto whole =
+        characters_.empty() ? characters_.end() : characters_.find(std::string(word.substr(begin, end - begin)));
+    if (whole != characters_.end())
+      ids.push_back(whole->second);
+    else
+      for (const char byte : word.substr(begin, end - begin))
+        ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
+  }
+  return ids;
+}
+
 std::vector<int32_t> BytePairMerges::merged(std::string_view word) const {
   struct Part {
     int32_t id;
-    size_t before, next;  ///< as indices of bytes; the word's size at either end
+    size_t before, next;  ///< as indices of the first ids; their number at either end
   };
-  const size_t end = word.size();
+  const std::vector<int32_t> first = first_ids(word);
+  const size_t end = first.size();
   std::vector<Part> parts;
-  for (size_t i = 0; i < end; ++i)
-    parts.push_back({byte_ids_[static_cast<unsigned char>(word[i])], i == 0 ? end : i - 1, i + 1});
+  for (size_t i = 0; i < end; ++i) parts.push_back({first[i], i == 0 ? end : i - 1, i + 1});
   using Pair = std::tuple<int32_t, size_t, int32_t, int32_t>;  // rank, left part, both ids as they were
   std::priority_queue<Pair, std::vector<Pair>, std::greater<>> pairs;
   const auto add = [&](size_t left) {

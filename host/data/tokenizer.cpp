@@ -1,9 +1,13 @@
-// Text to ids and back, exactly: decode(encode(text)) is the text for every UTF-8 text.
+// Text to ids and back, exactly: decode(encode(text)) is the text for every UTF-8 text, by a model that was trained
+// here.
 //
 // SentencePiece alone does not promise that. It writes a space as U+2581, so a U+2581 of the text would come back as a
 // space: it is encoded as its three bytes here. Its decoder repairs bytes that are no UTF-8: ids are turned back
 // through a table of each piece's own bytes here. No piece holds a newline behind its first byte, so that a text may be
 // cut before any newline and encoded part by part.
+//
+// A model that puts a space before every text, as Llama's, or changes it otherwise, gives SentencePiece's own ids of
+// the text as a whole, which is held as long.
 #include "data/tokenizer.hpp"
 
 #include <fcntl.h>
@@ -20,8 +24,9 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
-#include "data/byte_level_tokenizer.hpp"
+#include "data/json_tokenizer.hpp"
 #include "data/tokenizer_files.hpp"
+#include "data/tokenizer_json.hpp"
 #include "data/utf8.hpp"
 
 namespace wmtp {
@@ -30,8 +35,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view space_mark = "\xe2\x96\x81";    // U+2581, SentencePiece's space
-constexpr std::string_view unknown_mark = "\xe2\x96\x85";  // U+2585, which its trainer keeps for itself
+constexpr std::string_view touchy_text = "\n x  \xc2\xbd\n";  // what a model's normalizer may change
+constexpr std::string_view unknown_mark = "\xe2\x96\x85";     // U+2585, which its trainer keeps for itself
 constexpr size_t training_bytes = 8 << 20;  // more text changes few pieces and costs a second for each megabyte
 constexpr size_t sentence_bytes = 4096;
 constexpr int num_indents = 6;
@@ -72,19 +77,27 @@ class SentencePieceTokenizer : public Tokenizer {
         throw Error(ExitStatus::data, model.string() + " has no pieces for single bytes; train it with byte_fallback");
       space_mark_ids_.push_back(static_cast<int32_t>(at - bytes_.begin()));
     }
+    const auto spans_lines = [](const std::string& piece) { return piece.find('\n', 1) != std::string::npos; };
+    keeps_texts_ =
+        std::none_of(bytes_.begin(), bytes_.end(), spans_lines) && decode(encode(touchy_text)) == touchy_text;
+    add_begin_of_text(model);
   }
 
   Reads reads() const override { return Reads::utf8; }
   int64_t vocab_size() const override { return processor_.GetPieceSize(); }
   int64_t end_of_text() const override { return processor_.eos_id(); }
+  std::vector<int32_t> before_text() const override { return before_text_; }
+
+  size_t encode_begin(std::string_view text, bool goes_on, std::vector<int32_t>& ids) const override {
+    return goes_on && !keeps_texts_ ? 0 : Tokenizer::encode_begin(text, goes_on, ids);
+  }
 
   std::vector<int32_t> encode(std::string_view text) const override {
+    if (!keeps_texts_) return ids_of(text);
     std::vector<int32_t> ids;
     for (size_t begin = 0; begin <= text.size();) {
       const size_t mark = std::min(text.find(space_mark, begin), text.size());
-      std::vector<int> part;
-      const auto status = processor_.Encode({text.data() + begin, mark - begin}, &part);
-      if (!status.ok()) throw Error(ExitStatus::bug, "SentencePiece cannot encode a text: " + status.ToString());
+      const std::vector<int32_t> part = ids_of(text.substr(begin, mark - begin));
       ids.insert(ids.end(), part.begin(), part.end());
       if (mark < text.size()) ids.insert(ids.end(), space_mark_ids_.begin(), space_mark_ids_.end());
       begin = mark + space_mark.size();
@@ -100,6 +113,25 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
  private:
+  std::vector<int32_t> ids_of(std::string_view text) const {
+    std::vector<int> ids;
+    const auto status = processor_.Encode({text.data(), text.size()}, &ids);
+    if (!status.ok()) throw Error(ExitStatus::bug, "SentencePiece cannot encode a text: " + status.ToString());
+    return ids;
+  }
+
+  void add_begin_of_text(const fs::path& model) {
+    const auto config = tokenizer_config_beside(model);
+    if (!config || !config->add_bos_token) return;
+    const std::string& name = config->bos_token;
+    const int id = name.empty() ? processor_.bos_id() : processor_.PieceToId(name);
+    if (id < 0 || processor_.IsUnknown(id))
+      throw Error(ExitStatus::data, model.string() + " has no piece " + (name.empty() ? "that begins a text" : name) +
+                                        ", and " + tokenizer_config_name +
+                                        " beside it says add_bos_token; set that to false");
+    before_text_ = {id};
+  }
+
   std::string bytes_of(int id) const {
     if (processor_.IsControl(id) || processor_.IsUnknown(id)) return {};
     const std::string& piece = processor_.IdToPiece(id);
@@ -115,7 +147,8 @@ class SentencePieceTokenizer : public Tokenizer {
 
   sentencepiece::SentencePieceProcessor processor_;
   std::vector<std::string> bytes_;  ///< of each piece; empty for control pieces
-  std::vector<int32_t> space_mark_ids_;
+  std::vector<int32_t> space_mark_ids_, before_text_;
+  bool keeps_texts_ = true;
 };
 
 class Lines : public sentencepiece::SentenceIterator {
@@ -226,7 +259,7 @@ std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const fs::path& model) {
 
 std::unique_ptr<Tokenizer> open_tokenizer(const Experiment& experiment, const fs::path& file) {
   if (experiment.data.tokenizer.kind == "byte") return byte_tokenizer();
-  auto tokenizer = is_tokenizer_json(file) ? byte_level_tokenizer(file) : sentencepiece_tokenizer(file);
+  auto tokenizer = is_tokenizer_json(file) ? json_tokenizer(file) : sentencepiece_tokenizer(file);
   if (experiment.data.tokenizer.kind == "file" && tokenizer->vocab_size() > experiment.model.vocab_size)
     throw Error(ExitStatus::data, "[data.tokenizer] the tokenizer has " + with_thousands(tokenizer->vocab_size()) +
                                       " ids, the model " + with_thousands(experiment.model.vocab_size) +

@@ -30,7 +30,8 @@ class Tokenizer {
 
 /// 256 bytes, begin 256, end 257.
 std::unique_ptr<Tokenizer> byte_tokenizer();
-/// Loads a SentencePiece model. Error(data) when the file is not one.
+/// Loads a SentencePiece model; whether its BOS stands before a text is said beside it (tokenizer_files.hpp).
+/// Error(data) when the file is not one.
 std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model);
 /// Trains a BPE with byte fallback, digits split, whitespace and newlines kept, deterministic; writes `model`
 /// atomically. Error(data) when the text is too small for the vocabulary (says the largest that fits).

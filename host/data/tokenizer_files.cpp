@@ -2,10 +2,12 @@
 
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
+#include "base/strict_json.hpp"
 #include "data/synced_file.hpp"
 
 namespace wmtp {
@@ -17,7 +19,7 @@ fs::path config_beside(const fs::path& file) { return file.parent_path() / token
 
 bool has_config(const fs::path& file) {
   std::error_code ignored;
-  return is_tokenizer_json(file) && fs::exists(config_beside(file), ignored);
+  return fs::exists(config_beside(file), ignored);
 }
 
 void check_is_there(const fs::path& file) {
@@ -26,10 +28,15 @@ void check_is_there(const fs::path& file) {
     throw Error(ExitStatus::data, "data.tokenizer.file: there is no file " + file.string());
 }
 
+std::string bytes_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(in), {});
+  if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, "cannot read " + file.string());
+  return bytes;
+}
+
 void copy_one(const fs::path& from, const fs::path& to) {
-  std::ifstream in(from, std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(in), {});
-  if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, "cannot read " + from.string());
+  const std::string bytes = bytes_of(from);
   SyncedFile out(to);
   out.add(bytes);
   out.finish();
@@ -42,6 +49,42 @@ bool is_tokenizer_json(const fs::path& file) { return file.extension() == ".json
 fs::path tokenizer_file_in(const fs::path& folder) {
   std::error_code ignored;
   return folder / (fs::exists(folder / tokenizer_json_name, ignored) ? tokenizer_json_name : tokenizer_model_name);
+}
+
+std::optional<TokenizerConfigFile> tokenizer_config_beside(const fs::path& file) {
+  if (!has_config(file)) return std::nullopt;
+  const std::string where = config_beside(file).string();
+  const nlohmann::json config = parse_strict_json(bytes_of(where), where);
+  const auto at = [&](const char* key) { return config.is_object() ? config.value(key, nlohmann::json()) : config; };
+  const auto token = [&](const char* key) {
+    nlohmann::json value = at(key);
+    if (value.is_object()) value = value.value("content", nlohmann::json());
+    return value.is_string() ? value.get<std::string>() : std::string();
+  };
+  const auto flag = [&](const char* key, bool otherwise) {
+    const nlohmann::json value = at(key);
+    if (value.is_null()) return otherwise;
+    if (!value.is_boolean())
+      throw Error(ExitStatus::data, where + ": " + key + " is " + value.dump() + ", wanted true or false");
+    return value.get<bool>();
+  };
+  if (!config.is_object()) throw Error(ExitStatus::data, where + ": wanted an object");
+  if (!is_tokenizer_json(file) && flag("add_eos_token", false))
+    throw Error(ExitStatus::data,
+                where + ": add_eos_token is true, wanted false: a prompt would end with what ends a text");
+  return TokenizerConfigFile{token("bos_token"), token("eos_token"), flag("add_bos_token", true)};
+}
+
+std::string llama_tokenizer_config(bool begins_texts) {
+  return nlohmann::json{{"add_bos_token", begins_texts},
+                        {"add_prefix_space", begins_texts},
+                        {"bos_token", "<s>"},
+                        {"eos_token", "</s>"},
+                        {"legacy", false},
+                        {"tokenizer_class", "LlamaTokenizer"},
+                        {"unk_token", "<unk>"}}
+             .dump(2) +
+         "\n";
 }
 
 void copy_tokenizer_files(const fs::path& file, const fs::path& folder) {

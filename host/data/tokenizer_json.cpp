@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "base/printable.hpp"
 #include "base/strict_json.hpp"
 #include "base/text.hpp"
+#include "data/utf8.hpp"
 
 namespace wmtp {
 namespace {
@@ -35,6 +37,13 @@ std::unordered_map<std::string, char> bytes_by_letter() {
   return letters;
 }
 
+/// SentencePiece's names for bytes: <0x0A>.
+std::unordered_map<std::string, char> bytes_by_name() {
+  std::unordered_map<std::string, char> names;
+  for (unsigned byte = 0; byte < 256; ++byte) names.emplace(printed("<0x%02X>", byte), static_cast<char>(byte));
+  return names;
+}
+
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& file) : where_(file.string()), letters_(bytes_by_letter()) {
@@ -48,19 +57,19 @@ class Reader {
     document_ = parse_strict_json(text, where_);
   }
 
-  ByteLevelBpe read() {
+  TokenizerJson read() {
     for (const char* key : {"truncation", "padding"})
       if (const json& part = at(document_, key); !part.is_null())
         refuse(std::string(key) + " is " + name_of(part) + ", wanted null: it is not known here");
-    if (const json& part = at(document_, "normalizer"); !part.is_null()) {
-      if (type_of(part) != "NFC") refuse("normalizer is " + name_of(part) + ", wanted NFC or null");
-      bpe_.composes = true;
-    }
     model();
     added_tokens();
-    pre_tokenizer();
-    if (const json& decoder = at(document_, "decoder"); !decoder.is_null() && type_of(decoder) != "ByteLevel")
-      refuse("decoder is " + name_of(decoder) + ", wanted ByteLevel");
+    if (bpe_.byte_fallback) {
+      spaces();
+    } else {
+      normalizer(at(document_, "normalizer"));
+      pre_tokenizer();
+    }
+    decoder(at(document_, "decoder"));
     post_processor(at(document_, "post_processor"));
     return std::move(bpe_);
   }
@@ -75,6 +84,9 @@ class Reader {
   static std::string type_of(const json& part) {
     const json& type = at(part, "type");
     return type.is_string() ? type.get<std::string>() : "";
+  }
+  static bool is(const json& value, std::string_view text) {
+    return value.is_string() && value.get_ref<const std::string&>() == text;
   }
   /// Its type, or itself, cut.
   static std::string name_of(const json& part) {
@@ -103,6 +115,15 @@ class Reader {
     return bytes;
   }
 
+  /// Of a token of SentencePiece's.
+  std::string bytes_of_piece(const std::string& token) const {
+    if (const auto byte = letters_.find(token); byte != letters_.end()) return std::string(1, byte->second);
+    std::string bytes = token;
+    for (size_t mark = bytes.find(space_mark); mark != std::string::npos; mark = bytes.find(space_mark, mark))
+      bytes.replace(mark, space_mark.size(), " ");
+    return bytes;
+  }
+
   int32_t id_of(const std::string& token, const std::string& what) const {
     const auto found = ids_.find(token);
     if (found == ids_.end()) refuse(what + " " + printable(token) + " is no token of the vocabulary");
@@ -123,9 +144,11 @@ class Reader {
     for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
       if (const json& value = at(model, key); !value.is_null() && value != "" && value != 0.0)
         refuse(std::string("model ") + key + " is " + name_of(value) + ", wanted null");
-    if (flag(model, "byte_fallback", "model"))
-      refuse("model byte_fallback is true, wanted false: bytes are letters of a byte-level BPE already");
+    bpe_.byte_fallback = flag(model, "byte_fallback", "model");
     bpe_.ignore_merges = flag(model, "ignore_merges", "model");
+    if (bpe_.byte_fallback && bpe_.ignore_merges)
+      refuse("model ignore_merges is true, wanted false where byte_fallback is true");
+    if (bpe_.byte_fallback) letters_ = bytes_by_name();
     const json& vocabulary = at(model, "vocab");
     if (!vocabulary.is_object()) refuse("model has no vocab, wanted an object of tokens and ids");
     for (const json& added : at(document_, "added_tokens"))  // they may stand in both, and are no letters of bytes
@@ -134,7 +157,10 @@ class Reader {
       if (!id.is_number_unsigned()) refuse("the token " + printable(token) + " has the id " + name_of(id));
       if (token.empty()) refuse("the empty text is a token");
       if (!ids_.emplace(token, id.get<uint64_t>() > highest_id ? -1 : id.get<int32_t>()).second) continue;
-      if (!added_contents_.contains(token)) place(id.get<uint64_t>(), bytes_of(token), token);
+      if (added_contents_.contains(token)) continue;
+      place(id.get<uint64_t>(), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of(token), token);
+      const bool one_character = start_of_character(token, token.size() - 1) == 0;
+      if (bpe_.byte_fallback && one_character) bpe_.characters.emplace(token, ids_[token]);
     }
     for (const auto& [letter, byte] : letters_) {
       const auto found = ids_.find(letter);
@@ -177,6 +203,66 @@ class Reader {
       bpe_.added.push_back(
           {static_cast<int32_t>(id), content, flag(one, "special", owner), flag(one, "normalized", owner)});
     }
+  }
+
+  void normalizer(const json& part) {
+    if (part.is_null()) return;
+    if (type_of(part) != "NFC") refuse("normalizer is " + name_of(part) + ", wanted NFC or null");
+    bpe_.composes = true;
+  }
+
+  /// How spaces become marks: by normalizers, in older files, or by the pre_tokenizer Metaspace.
+  void spaces() {
+    const json &normalizer = at(document_, "normalizer"), &part = at(document_, "pre_tokenizer");
+    const bool by_normalizers = part.is_null();
+    if (!by_normalizers && !normalizer.is_null())
+      refuse("normalizer is " + name_of(normalizer) +
+             ", wanted null beside a pre_tokenizer, where byte_fallback is true");
+    by_normalizers ? marks_by_normalizers(normalizer) : marks_by_metaspace(part);
+    for (const TokenizerJson::Added& added : bpe_.added)
+      if (added.normalized && by_normalizers)
+        refuse("the added token " + printable(added.content) + " has normalized true, wanted false: it is not known " +
+               "here how a normalizer changes it");
+  }
+
+  void marks_by_normalizers(const json& part) {
+    bool replaces = false;
+    for (const json& one : type_of(part) == "Sequence" ? at(part, "normalizers") : json::array({part})) {
+      const std::string type = type_of(one);
+      if (type == "Prepend" && is(at(one, "prepend"), space_mark))
+        bpe_.first_mark = TokenizerJson::FirstMark::always;
+      else if (type == "Replace" && is(at(at(one, "pattern"), "String"), " ") && is(at(one, "content"), space_mark))
+        replaces = true;
+      else
+        refuse("normalizer holds " + name_of(one) + ", wanted Prepend of U+2581, and Replace of spaces by it");
+    }
+    if (!replaces) refuse("normalizer replaces no spaces, wanted Replace by U+2581, or the pre_tokenizer Metaspace");
+  }
+
+  void marks_by_metaspace(const json& part) {
+    using FirstMark = TokenizerJson::FirstMark;
+    const std::map<std::string, FirstMark> schemes{
+        {"never", FirstMark::none}, {"first", FirstMark::text}, {"always", FirstMark::missing}};
+    const json& said = at(part, "prepend_scheme");
+    const auto scheme = schemes.find(said.is_string() ? said.get<std::string>() : "");
+    if (type_of(part) != "Metaspace" || !is(at(part, "replacement"), space_mark) || scheme == schemes.end())
+      refuse("pre_tokenizer is " + name_of(part) +
+             ", wanted Metaspace with U+2581 and a prepend_scheme where byte_fallback is true");
+    if (at(part, "split") != false)
+      refuse("pre_tokenizer Metaspace has split true, wanted false: it is not known here");
+    bpe_.first_mark = scheme->second;
+  }
+
+  void decoder(const json& part) {
+    if (part.is_null()) return;
+    const std::set<std::string> known =
+        bpe_.byte_fallback ? std::set<std::string>{"Replace", "ByteFallback", "Fuse", "Strip", "Metaspace"}
+                           : std::set<std::string>{"ByteLevel"};
+    const bool sequence = bpe_.byte_fallback && type_of(part) == "Sequence";
+    for (const json& one : sequence ? at(part, "decoders") : json::array({part}))
+      if (!known.contains(type_of(one)))
+        refuse("decoder is " + name_of(one) + ", wanted " +
+               (bpe_.byte_fallback ? "Replace, ByteFallback, Fuse and Strip" : "ByteLevel"));
   }
 
   void pre_tokenizer() {
@@ -251,15 +337,15 @@ class Reader {
   }
 
   std::string where_;
-  std::unordered_map<std::string, char> letters_;
+  std::unordered_map<std::string, char> letters_;  ///< or names: what tokens of single bytes are called
   json document_;
-  ByteLevelBpe bpe_;
+  TokenizerJson bpe_;
   std::unordered_map<std::string, int32_t> ids_;
   std::set<std::string> added_contents_;
 };
 
 }  // namespace
 
-ByteLevelBpe read_tokenizer_json(const std::filesystem::path& file) { return Reader(file).read(); }
+TokenizerJson read_tokenizer_json(const std::filesystem::path& file) { return Reader(file).read(); }
 
 }  // namespace wmtp

@@ -62,7 +62,7 @@ SchemaTable tokenizer_table() {
       {key("kind", AT(data.tokenizer.kind), "256 bytes with begin and end, a SentencePiece BPE trained on text, or one that is there")
            .one_of({"byte", "bpe", "file"}),
        key("file", AT(data.tokenizer.file),
-           "file: a `tokenizer.json` of a byte-level BPE (Llama 3, Qwen2, GPT-2), which a `tokenizer_config.json` with "
+           "file: a `tokenizer.json` of a BPE (Llama, Qwen2, GPT-2), which a `tokenizer_config.json` with "
            "the `eos_token` lies beside, or a SentencePiece `tokenizer.model`")
            .not_empty()
            .is_path(Key::Names::path)

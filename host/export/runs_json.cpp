@@ -13,7 +13,7 @@ struct Rows {
   const char *name, *sql;
 };
 
-constexpr std::array<Rows, 8> tables{{
+constexpr std::array<Rows, 9> tables{{
     {"params", "SELECT key, value_text, value_num FROM run_params WHERE run_id = CAST(?1 AS INTEGER) ORDER BY key"},
     {"plugins",
      "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = CAST(?1 AS INTEGER) ORDER BY kind, "
@@ -33,6 +33,9 @@ constexpr std::array<Rows, 8> tables{{
      "SELECT e.id, e.time_ns, e.suite, e.suite_sha256, e.max_tokens, e.temperature, e.top_p, e.seed, a.task_id, "
      "a.sample, a.verdict, a.seconds, a.told, a.answer FROM evaluations AS e JOIN evaluation_answers AS a "
      "ON a.evaluation_id = e.id WHERE e.run_id = CAST(?1 AS INTEGER) ORDER BY e.id, a.task_id, a.sample"},
+    {"text_losses",
+     "SELECT e.id, e.time_ns, e.texts, e.texts_sha256, l.head, l.tokens, l.loss FROM text_evaluations AS e "
+     "JOIN text_losses AS l ON l.evaluation_id = e.id WHERE e.run_id = CAST(?1 AS INTEGER) ORDER BY e.id, l.head"},
     {"samples",
      "SELECT step, sequence, position, head, token_id, text, weight, loss, reference_loss FROM samples "
      "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY step, sequence, position, head"},

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "log/database.hpp"
 #include "log/open_log.hpp"
@@ -33,6 +34,26 @@ int64_t log_evaluation(const std::filesystem::path& path, const LoggedEvaluation
   for (const LoggedEvaluation::Answer& answer : evaluation.answers)
     insert.run(id, answer.task_id, answer.sample, answer.verdict, answer.seconds, as_text(answer.told),
                as_text(answer.answer));
+  transaction.commit();
+  return id;
+}
+
+int64_t log_text_losses(const std::filesystem::path& path, const LoggedTextLosses& losses) {
+  std::string texts, sums;
+  for (const auto& text : losses.texts) {
+    const char* before = texts.empty() ? "" : "\n";
+    texts += before + std::filesystem::absolute(text).lexically_normal().string();
+    sums += before + sha256_of_file(text);
+  }
+  Database database = open_log_for_writing(path);
+  sync_fully(database);
+  Transaction transaction(database);
+  Statement(database, "INSERT INTO text_evaluations (run_id, time_ns, texts, texts_sha256) VALUES (?1, ?2, ?3, ?4)")
+      .run(losses.run_id, now_ns(), as_text(texts), sums);
+  const int64_t id = database.last_insert_id();
+  Statement insert(database, "INSERT INTO text_losses (evaluation_id, head, tokens, loss) VALUES (?1, ?2, ?3, ?4)");
+  int64_t number = 0;
+  for (const LoggedTextLosses::Head& head : losses.heads) insert.run(id, ++number, head.tokens, head.loss);
   transaction.commit();
   return id;
 }

@@ -1,4 +1,5 @@
-// What `wmtp-host eval RUN` leaves in the log: the suite, how the answers were made, and each of them with its verdict.
+// What `wmtp-host eval RUN` leaves in the log: the suite, how the answers were made, and each of them with its verdict;
+// or the texts, and what each head loses on them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,18 @@ struct LoggedEvaluation {
   std::vector<Answer> answers{};
 };
 
-/// All of it or nothing; its number. Error(storage).
+struct LoggedTextLosses {
+  int64_t run_id = 0;
+  std::vector<std::filesystem::path> texts{};
+  struct Head {
+    int64_t tokens = 0;
+    double loss = 0;  ///< nats
+  };
+  std::vector<Head> heads{};  ///< the first one first
+};
+
+/// All of it or nothing; its number. Error(storage); Error(data) when a text cannot be read.
 int64_t log_evaluation(const std::filesystem::path& database, const LoggedEvaluation& evaluation);
+int64_t log_text_losses(const std::filesystem::path& database, const LoggedTextLosses& losses);
 
 }  // namespace wmtp

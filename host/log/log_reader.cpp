@@ -27,7 +27,7 @@ Database open_for_reading(const std::filesystem::path& path, Database::Mode mode
   database.set_busy_timeout(10s);
   // A file that a writer has just made holds nothing yet.
   if (is_new_log(database)) return empty_log(path);
-  shadow_old_views(database);
+  shadow_old_schema(database);
   return database;
 }
 

@@ -104,7 +104,16 @@ void migrate(Database& database) {
   transaction.commit();
 }
 
-void shadow_old_views(Database& database) {
+void shadow_old_schema(Database& database) {
+  const std::string create = "CREATE TABLE ";
+  const int64_t found = database.integer("PRAGMA user_version");
+  for (const auto& [file, sql] : embedded_sql()) {
+    if (step_number(file) <= found) continue;
+    std::string temporary = sql;  // steps after the first have added tables and nothing else
+    for (size_t at = temporary.find(create); at != std::string::npos; at = temporary.find(create, at + create.size()))
+      temporary.replace(at, create.size(), "CREATE TEMP TABLE ");
+    database.execute(temporary);
+  }
   for (const View& view : views_that_differ(database)) {
     database.execute("CREATE TEMP VIEW " + view.sql.substr(std::string("CREATE VIEW ").size()));
   }

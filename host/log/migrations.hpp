@@ -19,7 +19,8 @@ bool is_new_log(Database& database);
 /// Runs the missing scripts and renews the views. Call is_new_log first.
 void migrate(Database& database);
 
-/// For a reader: views of this program where the file's differ, in the connection's own temporary schema.
-void shadow_old_views(Database& database);
+/// For a reader, in the connection's own temporary schema: tables that the file is too old for, empty, and views of
+/// this program where the file's differ.
+void shadow_old_schema(Database& database);
 
 }  // namespace wmtp

@@ -1,5 +1,6 @@
 // `runs show`; see runs.hpp.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/error.hpp"
@@ -34,6 +35,9 @@ const char* const kCheckpoints =
 const char* const kEvaluations =
     "SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations "
     "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY id";
+const char* const kTextLosses =
+    "SELECT id, texts, head, tokens, loss, NULL AS perplexity, time FROM v_text_losses "
+    "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY id, head";
 const char* const kEvents =
     "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', time_ns / 1000000000, 'unixepoch') AS time, level, kind, rank, step, "
     "message "
@@ -63,6 +67,14 @@ Json run_object(const LogReader& log, const std::string& id) {
   return objects_of(run).front();
 }
 
+/// SQLite may have been built without exp().
+Table text_losses(const LogReader& log, const std::string& id) {
+  Table table = log.query(kTextLosses, {id}, kAll);
+  for (auto& row : table.rows)
+    if (row[4].is_number()) row[5] = std::exp(row[4].get<double>());
+  return table;
+}
+
 void print_json_run(std::ostream& out, const LogReader& log, Json run, const std::string& id) {
   Json params = Json::object();
   for (const auto& row : log.query(kParams, {id}, kAll).rows) params[row[0].get<std::string>()] = row[1];
@@ -72,6 +84,7 @@ void print_json_run(std::ostream& out, const LogReader& log, Json run, const std
   run["memory_peak"] = objects_of(log.query(kMemory, {id}, kAll));
   run["checkpoints"] = objects_of(log.query(kCheckpoints, {id}, kAll));
   run["evaluations"] = objects_of(log.query(kEvaluations, {id}, kAll));
+  run["text_losses"] = objects_of(text_losses(log, id));
   run["events"] = objects_of(log.query(kEvents, {id}, kAll));
   out << run.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
@@ -157,6 +170,7 @@ void print_text_run(std::ostream& out, const LogReader& log, const Json& run, co
   for (auto& row : checkpoints.rows) row[2] = human_bytes(row[2].get<int64_t>());
   print_section(out, "checkpoints", checkpoints);
   print_section(out, "evaluations", log.query(kEvaluations, {id}, kAll));
+  print_section(out, "losses on texts", text_losses(log, id));
   Table events = log.query(kEvents, {id}, kEventsShown);
   std::reverse(events.rows.begin(), events.rows.end());
   print_section(out, events.capped ? "last events" : "events", {events.columns, events.rows, false});

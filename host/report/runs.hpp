@@ -28,9 +28,9 @@ const std::vector<std::string>& sort_keys();
 /// that no run of the log has.
 void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format, const RunSelection& selection = {});
 
-/// Configuration, plugins, first/last/best metrics, curves, memory, checkpoints, evaluations, events of one run. JSON
-/// is one object. Curves are those of `metrics`, or of the losses. Error(usage) for CSV, which has no form for it, for
-/// a run that is not in the log, and for a metric that the run has not.
+/// Configuration, plugins, first/last/best metrics, curves, memory, checkpoints, evaluations, losses on texts, events
+/// of one run. JSON is one object. Curves are those of `metrics`, or of the losses. Error(usage) for CSV, which has no
+/// form for it, for a run that is not in the log, and for a metric that the run has not.
 void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format,
                const std::vector<std::string>& metrics = {});
 

@@ -100,8 +100,9 @@ ModelTokenizer Assembly::tokenizer() const {
   if (!has_tokenizer(experiment_.data)) return {};
   const bool is_json = std::filesystem::exists(data_.folder / tokenizer_json_name);
   const std::string& kind = experiment_.data.tokenizer.kind;
-  return {is_json ? "byte_level_bpe" : kind == "file" ? "bpe" : kind,
-          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), data_.tokenizer->end_of_text()};
+  return {is_json ? "tokenizer_json" : kind == "file" ? "bpe" : kind,
+          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr,
+          data_.tokenizer->end_of_text()};
 }
 
 void Assembly::go_on_with_other_ranks(int64_t saved_by) {

@@ -7,6 +7,7 @@
 
 #include "run/generation.hpp"
 #include "run/job.hpp"
+#include "run/merge.hpp"
 
 extern "C" {
 
@@ -34,5 +35,7 @@ int wmtp_engine_answer(const wmtp::AnswerRequest* request, std::string* error);
 /// The same for texts.
 int wmtp_engine_perplexity(const wmtp::PerplexityRequest* request, std::vector<wmtp::HeadLoss>* heads,
                            std::string* error);
+/// The same for an adapter and its base.
+int wmtp_engine_merge(const wmtp::MergeRequest* request, std::string* error);
 
 }  // extern "C"

@@ -125,6 +125,12 @@ void answer_with_engine(const AnswerRequest& request) {
   if (status != 0) throw Error(static_cast<ExitStatus>(status), error);
 }
 
+void merge_with_engine(const MergeRequest& request) {
+  std::string error;
+  const int status = engine_function<decltype(wmtp_engine_merge)>("wmtp_engine_merge")(&request, &error);
+  if (status != 0) throw Error(static_cast<ExitStatus>(status), error);
+}
+
 std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request) {
   std::vector<HeadLoss> heads;
   std::string error;

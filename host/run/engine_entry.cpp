@@ -120,6 +120,14 @@ extern "C" int wmtp_engine_answer(const wmtp::AnswerRequest* request, std::strin
   return wmtp::answer(ask, error);
 }
 
+extern "C" int wmtp_engine_merge(const wmtp::MergeRequest* request, std::string* error) {
+  const auto ask = [&]() -> std::string {
+    wmtp::merge_adapter(*request);
+    return {};
+  };
+  return wmtp::answer(ask, error);
+}
+
 extern "C" int wmtp_engine_perplexity(const wmtp::PerplexityRequest* request, std::vector<wmtp::HeadLoss>* heads,
                                       std::string* error) {
   const auto ask = [&]() -> std::string {

@@ -49,6 +49,27 @@ size_t first_stop(const std::string& text, const std::vector<std::string>& stops
   return first;
 }
 
+struct Timed {
+  Decoded decoded;
+  double seconds;
+};
+
+Timed decode_timed(TextModel& model, const DecodeRequest& request) {
+  const auto begun = std::chrono::steady_clock::now();
+  Decoded decoded = model.decode(request);
+  return {std::move(decoded), std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count()};
+}
+
+/// The same text without drafts: after the drafted one, so that what is slow at first counts against the drafts.
+PlainDecoding decode_plainly(TextModel& model, DecodeRequest request, const std::vector<int64_t>& drafted) {
+  request.drafts = false;
+  request.take = [](int64_t) { return true; };
+  const Timed plain = decode_timed(model, request);
+  if (plain.decoded.ids != drafted)
+    throw Error(ExitStatus::bug, "the text with drafts is not that of plain decoding; wanted the same ids");
+  return {plain.decoded.forwards, plain.seconds};
+}
+
 bool drafts_for(const ModelConfig& config, double temperature, bool plain) {
   return temperature == 0 && !plain && config.future_tokens > 1;
 }
@@ -60,6 +81,8 @@ Generated generate(const GenerateRequest& request) {
   Generated result;
   result.prompt = prompt_ids(request, model);
   const bool drafts = drafts_for(model.config(), request.temperature, request.plain);
+  if (request.compares && !drafts)
+    refuse("--compare goes with drafts, and " + request.model.string() + " has one head, which drafts nothing");
   model.load(drafts, model.positions_for(int64_t(result.prompt.size()), request.max_tokens));
 
   DecodeRequest wanted;
@@ -77,9 +100,9 @@ Generated generate(const GenerateRequest& request) {
       return true;
     };
   }
-  const auto begun = std::chrono::steady_clock::now();
-  Decoded decoded = model.decode(wanted);
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  auto [decoded, seconds] = decode_timed(model, wanted);
+  result.seconds = seconds;
+  if (request.compares) result.plain = decode_plainly(model, wanted, decoded.ids);
   result.ids = std::move(decoded.ids);
   result.decoding = drafts ? "speculative" : request.temperature == 0 ? "plain" : "sampled";
   result.heads = model.num_heads();

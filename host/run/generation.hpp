@@ -19,17 +19,23 @@ struct GenerateRequest {
   double top_p = 1;        ///< in (0,1]
   uint64_t seed = 0;
   bool plain = false;                                                        ///< greedy without the other heads
+  bool compares = false;                                                     ///< [drafts] decodes plainly too
   std::function<void(const std::string&)> show = [](const std::string&) {};  ///< gets the text, part by part
 };
 
+struct PlainDecoding {
+  int64_t forwards = 0;
+  double seconds = 0;
+};
 struct Generated {
-  std::vector<int64_t> prompt, ids;  ///< ids: those that follow, with the one that ended the text
-  std::optional<std::string> text;   ///< of `ids`; nothing where the model names no tokenizer
-  std::string decoding;              ///< "speculative", "plain" or "sampled"
-  int64_t heads = 1;                 ///< that were used
-  int64_t forwards = 0;              ///< passes through the trunk, the prompt's own among them
-  double seconds = 0;                ///< from the prompt's pass to the last token; loading left out
-  std::string end;                   ///< "max_tokens", "end_of_text" or "max_sequence_length"
+  std::vector<int64_t> prompt, ids;    ///< ids: those that follow, with the one that ended the text
+  std::optional<std::string> text;     ///< of `ids`; nothing where the model names no tokenizer
+  std::string decoding;                ///< "speculative", "plain" or "sampled"
+  int64_t heads = 1;                   ///< that were used
+  int64_t forwards = 0;                ///< passes through the trunk, the prompt's own among them
+  double seconds = 0;                  ///< from the prompt's pass to the last token; loading left out
+  std::string end;                     ///< "max_tokens", "end_of_text" or "max_sequence_length"
+  std::optional<PlainDecoding> plain;  ///< of the same ids, where it was to be compared with
 };
 
 /// What `wmtp-host eval` asks: answers to many prompts, of one model that is loaded once.

@@ -9,7 +9,7 @@
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/params_file.hpp"
 #include "checkpoint/safetensors_folder.hpp"
-#include "data/byte_level_tokenizer.hpp"
+#include "data/json_tokenizer.hpp"
 #include "data/utf8.hpp"
 
 namespace wmtp {
@@ -35,7 +35,7 @@ std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const Model
   if (named.kind.empty()) return nullptr;
   auto tokenizer = named.kind == "byte"  ? byte_tokenizer()
                    : named.kind == "bpe" ? sentencepiece_tokenizer(named.file)
-                                         : byte_level_tokenizer(named.file);
+                                         : json_tokenizer(named.file);
   if (tokenizer->vocab_size() > config.vocab_size)
     throw Error(ExitStatus::data, folder.string() + ": its tokenizer has " + with_thousands(tokenizer->vocab_size()) +
                                       " ids, the model " + with_thousands(config.vocab_size));

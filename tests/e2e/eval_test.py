@@ -113,6 +113,32 @@ def test_records_are_judged_by_exact_match(place):
     assert results[1]["told"] == 'at byte 2: found "5", wanted "4"'
 
 
+def test_a_model_is_scored_by_exact_match_on_records(place):
+    """Sums that it knows by heart, and one that it was told wrong."""
+    sums = [{"instruction": f"{a}+{b}", "output": f"#{a + b}", "task_id": f"{a}+{b}", "is_correct": True}
+            for a in range(3) for b in range(3)]
+    told = [sums[0] | {"output": "#7"}, *sums[1:]]
+    lines(place.folder / "told.jsonl", told * 8)
+    place.run("--name", "sums", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=2, model__vocab_size=None,
+              model__future_tokens=1, parallel__processes=1, train__steps=150, train__batch_size=9, train__sequence_length=32,
+              optimizer__lr=1e-2, data={"kind": "records", "files": ["told.jsonl"], "template": "plain"})
+    suite = lines(place.folder / "sums.jsonl", sums)
+    found = json.loads(place.host("eval", "sums", "--suite", suite, "--template", "plain", "--json").out)
+    assert (found["passed"], found["samples"]) == (8, 9), found
+    wrong, = place.log.query("SELECT task_id, told, answer FROM evaluation_answers WHERE verdict = 'failed'")
+    assert wrong == {"task_id": "0+0", "told": 'at byte 2: found "7", wanted "0"', "answer": "#7"}
+    assert place.log.query("SELECT passed, problems FROM v_evaluations") == [{"passed": 8, "problems": 9}]
+    place.refuse_command(2, "has one head", command=["generate", "sums", "--prompt", "1+1\n", "--compare"])
+
+
+def test_mbpps_tests_are_run(place):
+    suite = lines(place.folder / "mbpp.jsonl", [
+        {"task_id": 11, "text": "Double x.", "code": "", "test_setup_code": "y = 3", "test_list": ["assert f(y) == 6", "assert f(0) == 0"]},
+        {"task_id": 12, "text": "Square x.", "code": "", "test_setup_code": "", "test_list": ["assert f(3) == 9"]}])
+    file = samples(place, [("mbpp/11", "def f(x): return 2 * x"), ("mbpp/12", "def f(x): return 2 * x")])
+    assert evaluate(place, suite, file)["pass_at"] == {"1": 0.5}
+
+
 def test_a_text_is_scored_by_every_head_as_validation_scores_it(place):
     (place.folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 100)
     (place.folder / "held.txt").write_text(("a lazy dog sleeps in the sun; " * 20)[:8 * 32 - 1])  # 8 windows with the id that ends it
@@ -125,6 +151,12 @@ def test_a_text_is_scored_by_every_head_as_validation_scores_it(place):
         assert row["perplexity"] == pytest.approx(math.exp(row["loss"]))
         assert row["tokens"] == 8 * (32 - row["head"])
     assert len(rows) == 4
+    shown = json.loads(place.host("runs", "show", "reader", "--json").out)["text_losses"]
+    assert [{key: row[key] for key in rows[0]} for row in shown] == rows
+    assert {row["texts"] for row in shown} == {str(place.folder / "held.txt")}
+    assert "losses on texts" in place.host("runs", "show", "reader").out
+    place.host("eval", place.log.folder() / "model", "--text", "held.txt")
+    assert len(place.log.query("SELECT * FROM v_text_losses")) == 4, "a folder is no run of the log"
     place.refuse_command(4, "none.txt", command=["eval", "reader", "--text", "none.txt"])
     place.refuse_command(2, "found both", command=["eval", "reader", "--text", "held.txt", "--suite", "held.txt"])
     place.refuse_command(2, "neither --suite nor --text", command=["eval", "reader"])

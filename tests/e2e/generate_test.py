@@ -65,6 +65,18 @@ def test_drafts_save_passes_and_change_nothing(trained):
     assert plain["forwards"] == 48 and fast["forwards"] <= 48 / 1.8
 
 
+def test_the_speed_up_is_measured_against_plain_decoding(trained):
+    found = answer(trained, "wizards", "--prompt", "Seven", "--max-tokens", 48, "--compare")
+    assert found["plain_forwards"] == 48 and found["forwards"] <= 48 / 1.8
+    assert found["plain_seconds"] > 0 and found["speed_up"] == pytest.approx(found["plain_seconds"] / found["seconds"])
+    ended = trained.host("generate", "wizards", "Seven", "--max-tokens", 48, "--compare")
+    assert ended.out == trained.host("generate", "wizards", "Seven", "--max-tokens", 48).out, "the text stands there once"
+    assert re.search(r"\d a pass.*\n.*same ids in 48 forward passes, .* s: a speed-up of [\d.]+", ended.err), ended
+    trained.refuse_command(2, "--compare goes with drafts", command=["generate", "wizards", "a", "--compare", "--plain"])
+    trained.refuse_command(2, "--compare goes with drafts",
+                           command=["generate", "wizards", "a", "--compare", "--temperature", "1"])
+
+
 @pytest.mark.parametrize("prompt", ["Seven", "over 42 b", "z", "nothing of the kind was ever read: 0 ~ ", "\n\n"])
 @pytest.mark.parametrize("how", [(), ("--plain",)])
 def test_ids_are_those_of_pytorch(trained, prompt, how):

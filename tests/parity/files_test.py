@@ -312,6 +312,30 @@ def test_an_exported_adapter_comes_back_bit_for_bit_and_goes_on(place, case):
                          load_file(place.folder / "peft/adapter_model.safetensors"))
 
 
+@pytest.mark.parametrize("case", ADAPTERS)
+def test_merging_is_what_a_run_does_at_its_end(place, case):
+    shape = OTHERS["qwen2-tied"] if case == "rslora" else GROUPED
+    write_base(place, shape)
+    place.run(**keys_of(shape, "model"), **LORA, **ADAPTERS[case])
+    run = place.log.folder()
+    place.host("checkpoint", "merge", run, "--base", "base", "-o", "merged")
+    assert_tensors_equal(load_file(place.folder / "merged/model.safetensors"), model_tensors(run))
+    assert shape_of_params(place.folder / "merged") == shape_of_params(run / "model")
+    assert "whole (model" in place.host("checkpoint", "verify", "merged").out
+    place.refuse_command(2, "-o merged is there already",
+                         command=["checkpoint", "merge", run / "adapter", "--base", "base", "-o", "merged"])
+    place.refuse_command(4, "fingerprint of the model it was trained beside",
+                         command=["checkpoint", "merge", run, "--base", run / "model", "-o", "other"])
+    place.refuse_command(4, "base holds no adapter", command=["checkpoint", "merge", "base", "--base", "base", "-o", "x"])
+    place.refuse_command(4, "holds no model of this program",
+                         command=["checkpoint", "merge", run, "--base", place.folder, "-o", "x"])
+    assert_nothing_half_written(place.folder)
+
+
+def shape_of_params(folder):
+    return {key: value for key, value in json.loads((folder / "params.json").read_text()).items() if key != "max_seq_len"}
+
+
 @pytest.mark.parametrize("dora", [False, True])
 def test_an_adapter_that_peft_trained_goes_on_here(place, dora):
     peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
@@ -327,6 +351,10 @@ def test_an_adapter_that_peft_trained_goes_on_here(place, dora):
     adapted.save_pretrained(place.folder / "peft")
     model_table = imported(place, "theirs", "base")
     table = imported(place, "peft", "adapter", "--base", "base")
+    place.host("checkpoint", "merge", "adapter", "--base", "base", "-o", "merged")
+    assert_close(logits_of(open_llama(exported(place, "merged", "merged-hf")), IDS), logits_of(adapted, IDS))
+    ids = {key: json.loads((place.folder / "merged-hf/config.json").read_text())[key] for key in ("bos_token_id", "eos_token_id")}
+    assert ids == {"bos_token_id": llama.config.bos_token_id, "eos_token_id": llama.config.eos_token_id}
     settings = {**{f"model__{key}": value for key, value in model_table.items()},
                 **{f"adapter__{key}": value for key, value in table.items()}}
     place.run(**settings, optimizer__lr=1e-30, train__steps=1)
@@ -427,6 +455,33 @@ def test_every_tensor_that_does_not_fit_is_named_at_once(place):
                   'q_proj.bias" has no place', 'lm_head.weight" has the dtype I32')
 
 
+CONTRADICTIONS = {
+    ("intermediate_size", 128): r'up_proj.weight" has the shape \[160,64\]; wanted \[128,64\]',
+    ("vocab_size", 500): r'embed_tokens.weight" has the shape \[512,64\]; wanted \[500,64\]',
+    ("num_key_value_heads", 4): r'k_proj.weight" has the shape \[32,64\]; wanted \[64,64\]',
+    ("num_hidden_layers", 4): 'tensor "model.layers.3.self_attn.q_proj.weight" is missing',
+    ("num_hidden_layers", 2): 'tensor "model.layers.2.self_attn.q_proj.weight" has no place',
+    ("tie_word_embeddings", True): 'lm_head.weight" differs from the embedding.s, and tie_word_embeddings is true',
+}
+
+
+def test_a_config_that_contradicts_the_tensors_is_refused(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    original = (place.folder / "theirs/config.json").read_text()
+    for (key, value), told in CONTRADICTIONS.items():
+        (place.folder / "theirs/config.json").write_text(original)
+        change_config(place, **{key: value})
+        refuse_import(place, told)
+
+
+def test_metas_pickles_are_refused_with_the_command_that_converts_them(place):
+    folder = place.folder / "theirs"
+    folder.mkdir()
+    (folder / "params.json").write_text(json.dumps({"dim": 64, "n_layers": 2, "n_heads": 4, "vocab_size": -1}))
+    torch.save({"tok_embeddings.weight": torch.zeros(512, 64)}, folder / "consolidated.00.pth")
+    refuse_import(place, r"pickle of torch.save.*\n.*python3 -c .*save_file.*consolidated.00.safetensors")
+
+
 def test_pickles_are_refused_with_the_command_that_converts_them(place):
     random_llama().save_pretrained(place.folder / "theirs")
     folder = place.folder / "theirs"
@@ -469,7 +524,6 @@ def test_options_that_would_be_ignored_are_refused(place):
     }.items():
         place.refuse_command(2, said, command=["checkpoint", *command])
     place.refuse_command(4, "has no adapter", command=["checkpoint", "export", "ours", "-o", "x", "--to", "peft"])
-    place.refuse_command(2, "is not needed", "checkpoint export RUN", command=["checkpoint", "merge", "ours", "-o", "x"])
     assert_nothing_half_written(place.folder)
 
 

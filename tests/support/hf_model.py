@@ -19,15 +19,19 @@ SMALL = dict(vocab_size=512, hidden_size=64, intermediate_size=160, num_hidden_l
 
 
 def random_llama(seed=1, rounded_to=torch.float32, model_type="llama", **changes):
-    """A Llama, or a Qwen2, in fp32. Wide enough draws that attention and norms matter: transformers' own would hide a wrong order of rows."""
-    torch.manual_seed(seed)
+    """A Llama, or a Qwen2, in fp32."""
     kind, config = {"llama": (LlamaForCausalLM, LlamaConfig), "qwen2": (Qwen2ForCausalLM, Qwen2Config)}[model_type]
-    model = kind(config(**SMALL | changes)).eval()
+    return filled_with_draws(kind(config(**SMALL | changes)), seed, rounded_to)
+
+
+def filled_with_draws(model, seed=1, rounded_to=torch.float32):
+    """Wide enough draws that attention and norms matter: transformers' own would hide a wrong order of rows."""
+    torch.manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             drawn = torch.randn_like(parameter)
             parameter.copy_((1 + 0.3 * drawn if "norm" in name else 0.15 * drawn).to(rounded_to))
-    return model
+    return model.eval()
 
 
 def open_llama(folder, **options):

@@ -122,20 +122,13 @@ TEST_F(CommandTest, ListsTakeConditionsFromTheLine) {
   EXPECT_EQ(host("runs show 3 --toml --json").code, 2);
 }
 
-TEST_F(CommandTest, SaysWhatDoesTheWorkOfACommandThatIsNotNeeded) {
-  const auto refused = host("checkpoint merge 3");
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_TRUE(has(refused.err, "not needed")) << refused.err;
-  EXPECT_TRUE(has(refused.err, "`wmtp-host checkpoint export RUN -o DIR`")) << refused.err;
-  EXPECT_TRUE(has(host("checkpoint export --help").out, "nothing\nelse is needed to merge"));
-}
-
 TEST_F(CommandTest, RefusesMissingAndWrongArguments) {
   for (const char* words :
        {"run", "runs show", "sql", "run a.toml b.toml", "run a.toml --nproc 0", "run a.toml --nproc x",
         "sql 'SELECT 1' --json --csv", "sql 'SELECT 1' --limit 0", "run a.toml --set", "plugins list --kind optimizer",
         "checkpoint export 3", "checkpoint export 3 -o x --to gguf", "checkpoint import x -o y --future-tokens 0",
-        "checkpoint export 3 -o x --dtype fp16", "checkpoint import x"}) {
+        "checkpoint export 3 -o x --dtype fp16", "checkpoint import x", "checkpoint merge x -o y",
+        "checkpoint merge x --base y"}) {
     const auto refused = host(words);
     EXPECT_EQ(refused.code, 2) << words;
     EXPECT_TRUE(has(refused.err, "--help`")) << words << ": " << refused.err;

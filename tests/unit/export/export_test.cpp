@@ -81,7 +81,7 @@ TEST_F(ExportTest, JsonHoldsTheRowAndEveryTable) {
   EXPECT_EQ(runs[0]["name"], "second");
   EXPECT_EQ(runs[1]["status"], "finished");
   for (const char* table :
-       {"params", "plugins", "metrics", "memory", "checkpoints", "events", "evaluations", "samples"}) {
+       {"params", "plugins", "metrics", "memory", "checkpoints", "events", "evaluations", "text_losses", "samples"}) {
     EXPECT_TRUE(runs[1][table].is_array()) << table;
   }
   EXPECT_EQ(runs[1]["metrics"].size(), 6u);

@@ -44,6 +44,24 @@ TEST_F(Evaluations, GoWithTheirRun) {
   EXPECT_THROW(log_evaluation(file_, two_problems(1)), Error) << "there is no such run";
 }
 
+TEST_F(Evaluations, OfTextsAreARowForEachHead) {
+  { RunLog log(file_, start()); }
+  const auto text = folder_ / "a.txt";
+  std::ofstream(text) << "abc";
+  EXPECT_EQ(log_text_losses(file_, {1, {text, text}, {{7, 1.5}, {6, std::nan("")}}}), 1);
+  EXPECT_EQ(log_text_losses(file_, {1, {text}, {{7, 0.25}}}), 2);
+  Database database(file_, Database::Mode::read);
+  EXPECT_EQ(database.text("SELECT group_concat(id || ' ' || head || ' ' || tokens || ' ' || coalesce(loss, 'none'), "
+                          "'; ') FROM v_text_losses"),
+            "1 1 7 1.5; 1 2 6 none; 2 1 7 0.25");
+  const std::string abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+  EXPECT_EQ(database.text("SELECT texts_sha256 FROM text_evaluations WHERE id = 1"), abc + "\n" + abc);
+  EXPECT_EQ(database.text("SELECT texts FROM text_evaluations WHERE id = 2"), text.string());
+  EXPECT_THROW(log_text_losses(file_, {9, {text}, {{7, 1.5}}}), Error) << "there is no such run";
+  delete_rows(file_, 1);
+  EXPECT_EQ(database.integer("SELECT count(*) FROM text_losses"), 0) << "they go with their run";
+}
+
 TEST_F(Evaluations, FindALogOfTheFirstVersionBroughtUpToDate) {
   {
     Database database(file_, Database::Mode::create);
@@ -57,6 +75,8 @@ TEST_F(Evaluations, FindALogOfTheFirstVersionBroughtUpToDate) {
         "'')");
   }
   EXPECT_EQ(LogReader(file_).query("SELECT name FROM v_runs", {}, 10).rows.size(), 1u) << "readable as it is";
+  for (const char* newer : {"v_evaluations", "v_text_losses"})
+    EXPECT_TRUE(LogReader(file_).query(std::string("SELECT * FROM ") + newer, {}, 10).rows.empty()) << newer;
   log_evaluation(file_, two_problems(1));
   Database database(file_, Database::Mode::read);
   EXPECT_EQ(database.integer("PRAGMA user_version"), newest_schema_version());

@@ -149,6 +149,19 @@ TEST_F(Bpe, RefusesAFileThatIsNoModel) {
   error_of(ExitStatus::data, [&] { sentencepiece_tokenizer(at("none.model")); });
 }
 
+TEST_F(Bpe, BeginsATextWithItsBosWhereAConfigBesideItSaysSo) {
+  const fs::path file = folder_ / "tokenizer.model";
+  EXPECT_TRUE(trained({write("a.py", sample_code(100))}, 500)->before_text().empty()) << "no text began with it";
+  const auto before = [&](const std::string& config) {
+    write("tokenizer_config.json", config);
+    return sentencepiece_tokenizer(file)->before_text();
+  };
+  EXPECT_EQ(before("{}"), std::vector<int32_t>{1});
+  EXPECT_EQ(before(R"({"add_bos_token": true, "bos_token": "</s>"})"), std::vector<int32_t>{2});
+  EXPECT_TRUE(before(R"({"add_bos_token": false})").empty());
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { before(R"({"bos_token": "<begin>"})"); }), "has no piece <begin>"));
+}
+
 TEST_F(Bpe, PrintsNothing) {
   const auto file = write("a.py", sample_code(100));
   const int kept = dup(STDERR_FILENO), log = open(at("log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);

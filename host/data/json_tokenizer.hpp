@@ -12,6 +12,6 @@ namespace wmtp {
 
 /// What ends a text is the eos_token of tokenizer_config.json beside `file`. Error(data) when either file is missing or
 /// of a kind that is not read here. Not for several threads at once.
-std::unique_ptr<Tokenizer> byte_level_tokenizer(const std::filesystem::path& file);
+std::unique_ptr<Tokenizer> json_tokenizer(const std::filesystem::path& file);
 
 }  // namespace wmtp

@@ -1,15 +1,12 @@
-#include "data/byte_level_tokenizer.hpp"
+#include "data/json_tokenizer.hpp"
 
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/printable.hpp"
-#include "base/strict_json.hpp"
 #include "data/added_tokens.hpp"
 #include "data/byte_pair_merges.hpp"
 #include "data/split_pattern.hpp"
@@ -34,15 +31,15 @@ std::string composed(std::string_view text) {
   return whole;
 }
 
-class ByteLevelTokenizer final : public Tokenizer {
+class JsonTokenizer final : public Tokenizer {
  public:
-  ByteLevelTokenizer(const fs::path& file, ByteLevelBpe bpe, int32_t end_of_text)
+  JsonTokenizer(const fs::path& file, TokenizerJson bpe, int32_t end_of_text)
       : bpe_(std::move(bpe)), end_of_text_(end_of_text), merges_(bpe_) {
-    for (const ByteLevelBpe::Added& added : bpe_.added) {
+    for (const TokenizerJson::Added& added : bpe_.added) {
       (added.normalized ? later_ : first_).add(added.content, added.id);
       if (added.special) bpe_.tokens[static_cast<size_t>(added.id)].clear();
     }
-    for (const ByteLevelBpe::Split& split : bpe_.splits)
+    for (const TokenizerJson::Split& split : bpe_.splits)
       splits_.emplace_back(split.expression, file.string() + ": pre_tokenizer");
   }
 
@@ -61,8 +58,12 @@ class ByteLevelTokenizer final : public Tokenizer {
 
   size_t encode_begin(std::string_view text, bool goes_on, std::vector<int32_t>& ids) const override {
     // What stands before the whole text does not before its parts, and a part's end may be joined with what follows.
-    if (goes_on && (bpe_.add_prefix_space || bpe_.composes)) return 0;
-    const auto words = [&](std::string_view part, bool part_goes_on) { return cut(part, 0, part_goes_on, ids); };
+    if (goes_on && (bpe_.add_prefix_space || bpe_.composes || bpe_.byte_fallback)) return 0;
+    const auto words = [&](std::string_view part, bool part_goes_on) {
+      if (!bpe_.byte_fallback) return cut(part, 0, part_goes_on, ids);
+      if (!part.empty()) merges_.encode(marked(part, part.data() == text.data()), ids);
+      return part.size();
+    };
     const auto with_later = [&](std::string_view part, bool part_goes_on) {
       return between(later_, part, part_goes_on, words, ids);
     };
@@ -98,6 +99,23 @@ class ByteLevelTokenizer final : public Tokenizer {
     return taken >= known ? taken : taken + take(text.substr(taken, known - taken), goes_on);
   }
 
+  /// A piece with marks for its spaces, and the one that comes first.
+  std::string marked(std::string_view piece, bool begins_text) const {
+    using FirstMark = TokenizerJson::FirstMark;
+    const bool has_one = piece.starts_with(' ') || piece.starts_with(space_mark);
+    const bool wants_one = bpe_.first_mark == FirstMark::always ||
+                           (bpe_.first_mark == FirstMark::missing && !has_one) ||
+                           (bpe_.first_mark == FirstMark::text && begins_text && !has_one);
+    std::string text(wants_one ? space_mark : "");
+    for (const char c : piece) {
+      if (c == ' ')
+        text += space_mark;
+      else
+        text += c;
+    }
+    return text;
+  }
+
   /// Cuts a piece by the splits from `level` on, and makes ids of the words; returns how much was taken.
   size_t cut(std::string_view piece, size_t level, bool goes_on, std::vector<int32_t>& ids) const {
     if (piece.empty()) return 0;
@@ -128,7 +146,7 @@ class ByteLevelTokenizer final : public Tokenizer {
     return taken;
   }
 
-  ByteLevelBpe bpe_;
+  TokenizerJson bpe_;
   int32_t end_of_text_;
   BytePairMerges merges_;
   AddedTokens first_, later_;
@@ -136,29 +154,25 @@ class ByteLevelTokenizer final : public Tokenizer {
 };
 
 /// The id of the eos_token.
-int32_t end_of_text_of(const fs::path& file, const ByteLevelBpe& bpe) {
+int32_t end_of_text_of(const fs::path& file, const TokenizerJson& bpe) {
   const std::string where = (file.parent_path() / tokenizer_config_name).string();
-  std::ifstream in(where, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
   const auto refuse = [&](const std::string& why) { throw Error(ExitStatus::data, where + ": " + why); };
-  if (!in.is_open()) refuse("it does not exist; it must name the eos_token of " + file.filename().string());
-  const nlohmann::json config = parse_strict_json(text, where);
-  nlohmann::json token = config.is_object() ? config.value("eos_token", nlohmann::json()) : nlohmann::json();
-  if (token.is_object()) token = token.value("content", nlohmann::json());
-  if (!token.is_string()) refuse("it names no eos_token, which ends a text");
-  for (const ByteLevelBpe::Added& added : bpe.added)
-    if (added.content == token) return added.id;
-  refuse("its eos_token " + printable(token.get<std::string>()) + " is none of the added tokens of " +
+  const auto config = tokenizer_config_beside(file);
+  if (!config) refuse("it does not exist; it must name the eos_token of " + file.filename().string());
+  if (config->eos_token.empty()) refuse("it names no eos_token, which ends a text");
+  for (const TokenizerJson::Added& added : bpe.added)
+    if (added.content == config->eos_token) return added.id;
+  refuse("its eos_token " + printable(config->eos_token) + " is none of the added tokens of " +
          file.filename().string());
   return 0;
 }
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> byte_level_tokenizer(const fs::path& file) {
-  ByteLevelBpe bpe = read_tokenizer_json(file);
+std::unique_ptr<Tokenizer> json_tokenizer(const fs::path& file) {
+  TokenizerJson bpe = read_tokenizer_json(file);
   const int32_t end_of_text = end_of_text_of(file, bpe);
-  return std::make_unique<ByteLevelTokenizer>(file, std::move(bpe), end_of_text);
+  return std::make_unique<JsonTokenizer>(file, std::move(bpe), end_of_text);
 }
 
 }  // namespace wmtp

@@ -1,0 +1,94 @@
+"""How fast a model of about 1 GB is imported, exported and verified, beside copying its file.
+
+A Hugging Face Llama in fp32, made from a seed. A copy is read, written and synced to the disk, as an import and an export
+are; a verification only reads. The four in turn, several times; speeds are those of the medians, in parts of the copy's.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+from host import clean_environment  # noqa: E402
+from paths import HOST  # noqa: E402
+
+WANTED = 0.8  # of the speed of a copy
+DIM, FFN, VOCABULARY, HEADS = 1024, 2816, 32000, 16
+
+
+def write_llama(folder, layers):
+    torch.manual_seed(1)
+    tensors = {"model.embed_tokens.weight": (VOCABULARY, DIM), "lm_head.weight": (VOCABULARY, DIM),
+               "model.norm.weight": (DIM,)}
+    for layer in range(layers):
+        block = f"model.layers.{layer}."
+        tensors |= {f"{block}self_attn.{name}_proj.weight": (DIM, DIM) for name in "qkvo"}
+        tensors |= {f"{block}mlp.{name}_proj.weight": (FFN, DIM) for name in ("gate", "up")}
+        tensors |= {f"{block}mlp.down_proj.weight": (DIM, FFN), f"{block}input_layernorm.weight": (DIM,),
+                    f"{block}post_attention_layernorm.weight": (DIM,)}
+    folder.mkdir()
+    save_file({name: torch.randn(shape) for name, shape in tensors.items()}, folder / "model.safetensors",
+              metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": DIM,
+        "intermediate_size": FFN, "num_hidden_layers": layers, "num_attention_heads": HEADS, "vocab_size": VOCABULARY,
+        "rms_norm_eps": 1e-5, "max_position_embeddings": 2048, "tie_word_embeddings": False}))
+
+
+def copy(source, target):
+    shutil.copyfile(source, target)
+    with open(target, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--layers", type=int, default=16, help="of 12.8M parameters each, beside 65.5M")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as name:
+        folder = Path(name)
+        write_llama(folder / "theirs", arguments.layers)
+        file = folder / "theirs/model.safetensors"
+        size = file.stat().st_size
+        if shutil.disk_usage(folder).free < 4 * size:
+            raise SystemExit(f"{folder} has less room than three copies of {size / 2**20:.0f} MiB need")
+
+        def host(*words):
+            subprocess.run([HOST, *words, "-q"], cwd=folder, env=clean_environment(), check=True, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL)
+
+        parts = {"copy": lambda: copy(file, folder / "copy"),
+                 "import": lambda: host("checkpoint", "import", "theirs", "-o", "ours"),
+                 "verify": lambda: host("checkpoint", "verify", "ours"),
+                 "export": lambda: host("checkpoint", "export", "ours", "-o", "again")}
+        seconds = {part: [] for part in parts}
+        for _ in range(arguments.rounds):
+            for part, act in parts.items():
+                begun = time.perf_counter()
+                act()
+                seconds[part].append(time.perf_counter() - begun)
+            (folder / "copy").unlink()
+            for made in ("ours", "again"):
+                shutil.rmtree(folder / made)
+    median = {part: statistics.median(times) for part, times in seconds.items()}
+    print(f"{size / 1e9:.2f} GB, {arguments.rounds} rounds; {os.cpu_count()} cores\n")
+    print(f"{'':>8}{'median, s':>12}{'MB/s':>10}{'of a copy':>12}")
+    for part, taken in median.items():
+        share = median["copy"] / taken
+        told = "" if part == "copy" else f"   wanted >= {WANTED:.0%}: {'yes' if share >= WANTED else 'NO'}"
+        print(f"{part:>8}{taken:12.2f}{size / taken / 1e6:10.0f}{share:12.0%}{told}")
+
+
+if __name__ == "__main__":
+    main()

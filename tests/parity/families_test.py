@@ -1,0 +1,102 @@
+"""Models that people have, each with a config.json as its authors publish it, in small: imported, they compute what
+transformers computes; exported again, transformers computes the same from them; a run trains on from them."""
+import json
+import tomllib
+
+import experiment
+import pytest
+import torch
+from checkpoint import model_tensors
+from compare import assert_tensors_equal
+from hf_model import AutoModelForCausalLM, filled_with_draws, logits_of, open_llama, transformers
+from mtp_model import Shape, model_of
+from safetensors.torch import load_file
+
+CLOSE = 1e-5  # of the largest logit
+IDS = torch.arange(1, 49).view(2, 24) * 7 % experiment.VOCAB
+SMALL = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 4,
+         "vocab_size": 512, "hidden_act": "silu", "initializer_range": 0.02, "use_cache": True, "transformers_version": "4.40.0"}
+LLAMA = SMALL | {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "bos_token_id": 1, "eos_token_id": 2,
+                 "torch_dtype": "float16"}
+LLAMA3 = LLAMA | {"attention_bias": False, "attention_dropout": 0.0, "mlp_bias": False, "pretraining_tp": 1,
+                  "num_key_value_heads": 2, "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 500000.0,
+                  "tie_word_embeddings": False, "torch_dtype": "bfloat16", "bos_token_id": 510, "eos_token_id": 511,
+                  "max_position_embeddings": 8192}
+STRETCHED = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16,
+             "rope_type": "llama3"}
+QWEN2 = SMALL | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "attention_dropout": 0.0,
+                 "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 131072,
+                 "max_window_layers": 24, "use_sliding_window": False, "max_position_embeddings": 131072,
+                 "torch_dtype": "bfloat16", "bos_token_id": 511, "eos_token_id": 511}
+FAMILIES = {
+    "Llama 1": LLAMA | {"max_position_embeddings": 2048, "max_sequence_length": 2048, "pad_token_id": 0,
+                        "rms_norm_eps": 1e-06, "tie_word_embeddings": False},
+    "Llama 2": LLAMA | {"_name_or_path": "meta-llama/Llama-2-7b-hf", "max_position_embeddings": 4096, "pretraining_tp": 1,
+                        "num_key_value_heads": 4, "rms_norm_eps": 1e-05, "rope_scaling": None,
+                        "tie_word_embeddings": False},
+    "Llama 3": LLAMA3,
+    "Llama 3.1": LLAMA3 | {"rope_scaling": STRETCHED, "max_position_embeddings": 131072, "eos_token_id": [509, 510, 511]},
+    "Llama 3.2": LLAMA3 | {"rope_scaling": STRETCHED | {"factor": 32.0}, "tie_word_embeddings": True, "head_dim": 16,
+                           "max_position_embeddings": 131072},
+    "TinyLlama": LLAMA | {"max_position_embeddings": 2048, "num_key_value_heads": 1, "pretraining_tp": 1,
+                          "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000.0, "attention_bias": False,
+                          "tie_word_embeddings": False, "torch_dtype": "bfloat16"},
+    "SmolLM": LLAMA | {"_name_or_path": "HuggingFaceTB/SmolLM-135M", "attention_bias": False, "attention_dropout": 0.0,
+                       "hidden_size": 72, "num_attention_heads": 9, "num_key_value_heads": 3, "pretraining_tp": 1,
+                       "max_position_embeddings": 2048, "rms_norm_eps": 1e-05, "rope_scaling": None,
+                       "rope_theta": 10000.0, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 0},
+    "SmolLM2": LLAMA | {"is_llama_config": True, "num_key_value_heads": 2, "rope_interleaved": False,
+                        "rope_theta": 100000, "rope_scaling": None, "rms_norm_eps": 1e-05, "pad_token_id": 2,
+                        "max_position_embeddings": 8192, "tie_word_embeddings": True, "pretraining_tp": 1,
+                        "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}}, "torch_dtype": "bfloat16"},
+    "Qwen2": QWEN2 | {"tie_word_embeddings": True},
+    "Qwen2.5": QWEN2 | {"tie_word_embeddings": False, "use_mrope": False, "max_position_embeddings": 32768},
+}
+
+
+def published(folder, config):
+    """The family's own class in transformers, saved with the file that its authors wrote instead of transformers'."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    model = filled_with_draws(AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(folder)).float())
+    model.save_pretrained(folder)
+    (folder / "config.json").write_text(json.dumps(config | {"torch_dtype": "float32"}))
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    return open_llama(folder)
+
+
+def assert_close(found, wanted):
+    largest = wanted.abs().max().item()
+    assert largest > 0.5, "logits this small would hide a mistake"
+    error = (found - wanted).abs().max().item() / largest
+    assert error <= CLOSE, f"logits differ by {error:.2e} of the largest > {CLOSE:.0e}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_comes_in_trains_on_and_goes_out(place, family):
+    config = FAMILIES[family]
+    theirs = published(place.folder / "theirs", config)
+    wanted = logits_of(theirs, IDS)
+    said = tomllib.loads(place.host("checkpoint", "import", "theirs", "-o", "ours").out)
+    table = said["model"]
+    assert table.get("qkv_bias", False) == (config["model_type"] == "qwen2")
+    assert table.get("tie_word_embeddings", False) == config["tie_word_embeddings"]
+    assert ("rope_scaling" in table) == (config.get("rope_scaling") is not None)
+    shape = Shape(**{name: value for name, value in table.items() if name != "weights"})
+    tensors = load_file(place.folder / "ours/model.safetensors")
+    with torch.no_grad():
+        assert_close(model_of(shape, tensors)(IDS)[0], wanted)
+
+    place.host("checkpoint", "export", "ours", "-o", "again")
+    assert_close(logits_of(open_llama(place.folder / "again"), IDS), wanted)
+    again = json.loads((place.folder / "again/config.json").read_text())
+    for key in ("model_type", "architectures", "tie_word_embeddings", "max_position_embeddings", "eos_token_id"):
+        assert again[key] == config[key], key
+
+    place.run(**{f"model__{key}": value for key, value in table.items()}, train__steps=2, optimizer__lr=1e-3)
+    trained = model_tensors(place.log.folder())
+    place.host("checkpoint", "export", "trial", "-o", "trained")
+    with torch.no_grad():
+        assert_close(logits_of(open_llama(place.folder / "trained"), IDS), model_of(shape, trained)(IDS)[0])
+    with pytest.raises(AssertionError):
+        assert_tensors_equal(trained, tensors)

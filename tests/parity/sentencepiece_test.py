@@ -1,0 +1,202 @@
+"""A tokenizer.model gives SentencePiece's own ids, with its BOS before a text where the folder says so; the same kind of
+vocabulary as tokenizer.json gives the ids of the tokenizers library."""
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hf_model import random_llama, transformers
+from prepared import first_difference, prepared
+from texts import broken, code, mixed_text
+
+sentencepiece = pytest.importorskip("sentencepiece", reason="no sentencepiece in .venv: `make setup` installs it")
+tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup` installs it")
+
+MARK = "\u2581"
+UNK, BOS, EOS = 0, 1, 2
+LLAMAS = dict(model_type="bpe", normalization_rule_name="identity", split_digits=True, remove_extra_whitespaces=False,
+              allow_whitespace_only_pieces=True)
+KINDS = {
+    "llama": LLAMAS,
+    "no-prefix": LLAMAS | dict(add_dummy_prefix=False),
+    "nfkc": dict(model_type="bpe"),  # SentencePiece's own settings: spaces at the ends go, runs of them become one
+}
+LLAMA_CONFIG = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+PROMPT = "def f(x):\n    return 'é東' + x  # two  spaces\n"
+
+
+def hard_text():
+    return mixed_text(500_000) + code()[:700_000] + "a" * 5000 + " " * 3000 + "\n" * 2000 + " the end "
+
+
+def trained(text, **settings):
+    """The bytes of a tokenizer.model of 2,000 pieces."""
+    made = io.BytesIO()
+    lines = [line for line in text[:3_000_000].splitlines() if line and MARK not in line]
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=made, vocab_size=2000,
+                                             byte_fallback=True, character_coverage=0.99, minloglevel=2, num_threads=1,
+                                             **settings)
+    return made.getvalue()
+
+
+@pytest.fixture(scope="module")
+def llama_pieces():
+    return trained(code()[:400_000], **LLAMAS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_are_those_of_the_library(place, kind):
+    """A model that keeps a text as it is has U+2581 as bytes, so that it comes back; others as the library has it."""
+    text = hard_text() + ("" if kind == "no-prefix" else f"a{MARK}b {MARK}{MARK}\n")
+    (place.folder / "llama.model").write_bytes(trained(code()[:400_000], **KINDS[kind]))
+    pieces = sentencepiece.SentencePieceProcessor(str(place.folder / "llama.model"))
+    (place.folder / "tokenizer_config.json").write_text(json.dumps(LLAMA_CONFIG))
+    found = prepared(place, text.encode(), tokenizer="llama.model")
+    wanted = [BOS] + pieces.encode(text) + [EOS]
+    assert found == wanted, first_difference(found, wanted, pieces)
+
+
+def write_llama(place, config, pieces, vocab_size=2048):
+    theirs = place.folder / "theirs"
+    random_llama(vocab_size=vocab_size, bos_token_id=BOS, eos_token_id=EOS).save_pretrained(theirs)
+    (theirs / "tokenizer.model").write_bytes(pieces)
+    if config is not None:
+        (theirs / "tokenizer_config.json").write_text(json.dumps(config))
+    return theirs
+
+
+def prompt_ids(place, model, prompt=PROMPT):
+    found = place.host("generate", model, "--prompt", prompt, "--max-tokens", 2, "--json").out
+    return json.loads(found)["prompt_ids"]
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_prompt_begins_as_transformers_begins_it(place, llama_pieces, begins):
+    """On its way in, out, and in again."""
+    theirs = write_llama(place, LLAMA_CONFIG | {"add_bos_token": begins}, llama_pieces)
+    wanted = transformers.AutoTokenizer.from_pretrained(theirs)(PROMPT)["input_ids"]
+    assert (wanted[0] == BOS) == begins
+    place.host("checkpoint", "import", "theirs", "-o", "ours")
+    assert prompt_ids(place, "ours") == wanted
+    place.host("checkpoint", "export", "ours", "-o", "again")
+    assert transformers.AutoTokenizer.from_pretrained(place.folder / "again")(PROMPT)["input_ids"] == wanted
+    place.host("checkpoint", "import", "again", "-o", "back")
+    assert prompt_ids(place, "back") == wanted
+
+
+def test_metas_own_folder_begins_texts_with_a_bos(place, llama_pieces):
+    """Its program does, and no file of it says so. An export of ours in that format says which tokenizer it has."""
+    write_llama(place, None, llama_pieces)
+    place.host("checkpoint", "import", "theirs", "-o", "ours")
+    without = prompt_ids(place, "ours")
+    assert without[0] != BOS, "nothing says so, and transformers does not either"
+    place.host("checkpoint", "export", "ours", "-o", "meta", "--to", "meta")
+    place.host("checkpoint", "import", "meta", "-o", "same")
+    assert prompt_ids(place, "same") == without
+    params = json.loads((place.folder / "meta/params.json").read_text())
+    (place.folder / "meta/params.json").write_text(json.dumps({key: params[key] for key in params if key != "tokenizer"}))
+    place.host("checkpoint", "import", "meta", "-o", "metas")
+    assert prompt_ids(place, "metas") == [BOS] + without
+    place.host("checkpoint", "export", "metas", "-o", "hf")
+    assert transformers.AutoTokenizer.from_pretrained(place.folder / "hf")(PROMPT)["input_ids"] == [BOS] + without
+
+
+def test_a_model_trained_here_begins_no_text_with_a_bos_until_it_is_told_to(place):
+    """`eval --text` counts the BOS of a model that has one as a token that the others follow."""
+    (place.folder / "text").mkdir()
+    (place.folder / "text/a.py").write_text("".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(900)))
+    data = {"kind": "text", "files": ["text/*.py"], "tokenizer": {"kind": "bpe", "vocab_size": 300}}
+    place.run(data=data, model__vocab_size=None, train__steps=2)
+    pieces = sentencepiece.SentencePieceProcessor(str(place.log.folder() / "model/tokenizer.model"))
+    place.host("checkpoint", "export", "trial", "-o", "hf")
+    said = json.loads((place.folder / "hf/tokenizer_config.json").read_text())
+    assert said["add_bos_token"] is False and said["tokenizer_class"] == "LlamaTokenizer"
+    opened = transformers.AutoTokenizer.from_pretrained(place.folder / "hf")
+    assert opened("x + 1")["input_ids"] == pieces.encode("x + 1")
+    place.host("checkpoint", "import", "hf", "-o", "back")
+    for model in ("trial", "back"):
+        assert prompt_ids(place, model, "def f1(x):\n") == pieces.encode("def f1(x):\n")
+    (place.folder / "held.py").write_text("def f7(x):\n    return x + 7\n")
+    tokens = {}
+    for begins in (False, True):
+        (place.folder / "hf/tokenizer_config.json").write_text(json.dumps(said | {"add_bos_token": begins}))
+        place.host("checkpoint", "import", "hf", "-o", f"begins-{begins}")
+        rows = json.loads(place.host("eval", f"begins-{begins}", "--text", "held.py", "--json").out)
+        tokens[begins] = rows[0]["tokens"]
+    assert tokens[False] == len(pieces.encode((place.folder / "held.py").read_text()))
+    assert tokens[True] == tokens[False] + 1
+
+
+def test_a_config_that_means_something_else_leaves_the_tokenizer_out(place, llama_pieces):
+    write_llama(place, LLAMA_CONFIG | {"add_eos_token": True}, llama_pieces)
+    ended = place.host("checkpoint", "import", "theirs", "-o", "ours")
+    assert "no tokenizer is kept" in ended.err and "add_eos_token is true, wanted false" in ended.err
+    (place.folder / "theirs/tokenizer_config.json").write_text(json.dumps(LLAMA_CONFIG | {"bos_token": "<begin>"}))
+    place.host("checkpoint", "import", "theirs", "-o", "named")
+    place.refuse_command(4, "tokenizer.model has no piece <begin>", command=["generate", "named", "a"])
+
+
+def test_a_tokenizer_of_another_vocabulary_is_not_used(place, llama_pieces):
+    theirs = write_llama(place, LLAMA_CONFIG, llama_pieces)
+    random_llama(vocab_size=512).save_pretrained(theirs)
+    place.host("checkpoint", "import", "theirs", "-o", "ours")
+    place.refuse_command(4, "its tokenizer has 2,000 ids, the model 512", command=["generate", "ours", "a"])
+    (theirs / "tokenizer.model").unlink()
+    (theirs / "tokenizer.json").write_text(json.dumps(json_of_llama(code())))
+    ended = place.host("checkpoint", "import", "theirs", "-o", "json")
+    assert "no tokenizer is kept: theirs/tokenizer.json has 3,000 ids, the model 512" in ended.err
+    place.refuse_command(4, "names no tokenizer", command=["generate", "json", "a"])
+
+
+def json_of_llama(text, merges_as_text=False):
+    """As Llama 2's tokenizer.json: merges of a vocabulary trained here, bytes from 3 on."""
+    names = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=3000, special_tokens=names, limit_alphabet=400, show_progress=False)
+    made.train_from_iterator([text[:1_000_000]], trainer)
+    made.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B",
+                                                                   special_tokens=[("<s>", BOS)])
+    said = json.loads(made.to_str())
+    said["added_tokens"] = [one | {"normalized": False} for one in said["added_tokens"][:3]]
+    said["model"].update(byte_fallback=True, fuse_unk=True, unk_token="<unk>")
+    if merges_as_text:
+        said["model"]["merges"] = [" ".join(pair) for pair in said["model"]["merges"]]
+    replace = {"type": "Replace", "pattern": {"String": " "}, "content": MARK}
+    said["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": MARK}, replace]}
+    said["pre_tokenizer"] = None
+    said["decoder"] = {"type": "Sequence", "decoders": [
+        {"type": "Replace", "pattern": {"String": MARK}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    return said
+
+
+WAYS = {"llama-2": None, "first": "first", "always": "always", "never": "never"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_same_vocabulary_in_json_has_the_librarys_ids(place, way):
+    text = ((hard_text() + f"<s>a{MARK}b</s> c</s></s>d <0x41>\n").encode() + broken(100_000))
+    said = json_of_llama(text.decode(errors="replace"), merges_as_text=way == "llama-2")
+    if WAYS[way]:
+        said["normalizer"] = None
+        said["pre_tokenizer"] = {"type": "Metaspace", "replacement": MARK, "prepend_scheme": WAYS[way], "split": False}
+    (place.folder / "tokenizer.json").write_text(json.dumps(said))
+    (place.folder / "tokenizer_config.json").write_text(json.dumps(LLAMA_CONFIG))
+    tokenizer = tokenizers.Tokenizer.from_file(str(place.folder / "tokenizer.json"))
+    found = prepared(place, text)
+    wanted = tokenizer.encode(text.decode(errors="replace")).ids + [EOS]
+    assert found == wanted, first_difference(found, wanted, tokenizer)
+
+
+def test_a_tinyllama_keeps_its_json(place, llama_pieces):
+    """Which is taken before tokenizer.model, and says of the BOS what its template says."""
+    theirs = write_llama(place, LLAMA_CONFIG, llama_pieces, vocab_size=4096)
+    (theirs / "tokenizer.json").write_text(json.dumps(json_of_llama(code())))
+    ended = place.host("checkpoint", "import", "theirs", "-o", "ours")
+    assert "kept" not in ended.err
+    assert not Path(place.folder / "ours/tokenizer.model").exists()
+    wanted = tokenizers.Tokenizer.from_file(str(theirs / "tokenizer.json")).encode(PROMPT).ids
+    assert prompt_ids(place, "ours") == wanted and wanted[0] == BOS
+    place.host("checkpoint", "export", "ours", "-o", "again")
+    assert transformers.AutoTokenizer.from_pretrained(place.folder / "again")(PROMPT)["input_ids"] == wanted
