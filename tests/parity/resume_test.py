@@ -41,7 +41,7 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
                                                       [("rho1", 1), ("baseline", 2), ("verifiable", 1),
                                                        ("critic", 2), ("joint", 2)]))
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, processes):
-    steps = {"hybrid": 100, "fp16": 60}.get(pipeline, 200)  # long enough that the signal comes in between
+    steps = 60  # long enough that the signal comes in between: it was taken at steps 4 to 8 on busy cores
     changes = {"train__steps": steps, "data__order": "shuffled", "parallel__processes": processes,
                "schedule__name": "cosine", "schedule__warmup_steps": 2}
     place.tokens(windows=steps * 2 * processes)
