@@ -7,6 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from experiment import experiment
 from paths import BUILD, HOST
 
 PROBLEM = {"task_id": "HumanEval/0", "prompt": "def double(x):\n", "entry_point": "double",
@@ -73,6 +74,7 @@ def prepared(place):
     place.write(name="experiments/random.toml", **one, pipeline={"plugin": "random"})
     place.write(name="experiments/tokens.toml", **{**one, "model__vocab_size": 512,
                                                    "data": {"kind": "tokens", "file": "../tokens.bin", "dtype": "uint16"}})
+    place.write(name="experiments/sweep.toml", tables={**experiment(**one), "sweep": {"seed": [1, 2]}})
     for file in ("reference", "rho1", "baseline", "random", "lora", "tokens"):
         path = folder / f"experiments/{file}.toml"
         path.write_text(path.read_text().replace('name = "trial"', f'name = "{file}"'))
