@@ -22,8 +22,8 @@ SHAPE = dict(model__dim=32, model__heads=2, model__ffn_dim=48, model__layers=3, 
              checkpoint={"every_steps": 2})
 # What is left out, and why.
 ELSEWHERE = {
-    "eval \"$(wmtp-host completion bash)\"": "unit/cli asks a bash for completions",
-    "wmtp-host completion fish | source": "there is no fish",
+    "eval \"$(wmtp-host completion bash)\"": "e2e.commands asks a bash, a zsh and a fish for completions",
+    "wmtp-host completion fish | source": "the same",
     "torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml": "faults.foreign_launcher has launchers",
     "wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so": "e2e.guide builds a plugin and checks it",
     "wmtp-host run experiments/rho1.toml --resume": "it goes on with a run that was stopped; parity.resume",
