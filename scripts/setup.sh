@@ -15,6 +15,7 @@ packages=(
   nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libutf8proc-dev libssl-dev libgloo-dev libgtest-dev libgmock-dev
   libcpp-httplib-dev libjs-dygraphs  # the page of `wmtp-host ui`
   chromium                           # its tests open it there: 122 MB to fetch, 415 MB on the disk
+  zsh fish                           # what `wmtp-host completion` prints is read by them in its tests
   sqlite3 python3 python3-venv
   python3.11 libpython3.11-testsuite  # the default experiments train on these sources
 )

@@ -9,6 +9,8 @@
 #include <memory>
 #include <string>
 
+#include "base/status_line.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -40,12 +42,20 @@ Loggers& loggers() {
 void configure_log(const LogSettings& settings) { loggers() = Loggers(settings); }
 
 void log_info(std::string_view message) {
-  if (!loggers().quiet) loggers().information->info(message);
+  if (loggers().quiet) return;
+  const StatusGap gap;
+  loggers().information->info(message);
 }
 
-void log_warning(std::string_view message) { loggers().problems->warn(message); }
+void log_warning(std::string_view message) {
+  const StatusGap gap;
+  loggers().problems->warn(message);
+}
 
-void log_error(std::string_view message) { loggers().problems->error(message); }
+void log_error(std::string_view message) {
+  const StatusGap gap;
+  loggers().problems->error(message);
+}
 
 bool stderr_takes_color() {
   const char* no_color = std::getenv("NO_COLOR");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/work_progress.hpp"
 
 namespace wmtp {
 namespace {
@@ -40,11 +41,14 @@ Sha256& Sha256::add(std::string_view bytes) {
   return *this;
 }
 
-Sha256& Sha256::add_file(const std::filesystem::path& file) {
+Sha256& Sha256::add_file(const std::filesystem::path& file, WorkProgress* progress) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rbe"), &std::fclose);
   if (!stream) refuse(file, errno);
   std::vector<char> piece(1 << 18);
-  while (const size_t got = std::fread(piece.data(), 1, piece.size(), stream.get())) add({piece.data(), got});
+  while (const size_t got = std::fread(piece.data(), 1, piece.size(), stream.get())) {
+    add({piece.data(), got});
+    if (progress) progress->done(int64_t(got));
+  }
   // A folder opens like a file; only reading it fails.
   if (std::ferror(stream.get())) refuse(file, errno);
   return *this;
@@ -64,6 +68,8 @@ std::string Sha256::hex() {
 }
 
 std::string sha256_of(std::string_view bytes) { return Sha256().add(bytes).hex(); }
-std::string sha256_of_file(const std::filesystem::path& file) { return Sha256().add_file(file).hex(); }
+std::string sha256_of_file(const std::filesystem::path& file, WorkProgress* progress) {
+  return Sha256().add_file(file, progress).hex();
+}
 
 }  // namespace wmtp

@@ -8,13 +8,15 @@
 
 namespace wmtp {
 
+class WorkProgress;
+
 class Sha256 {
  public:
   Sha256();
   ~Sha256();
   Sha256& add(std::string_view bytes);
   /// Reads the whole file; Error(data) names the file when it cannot be read.
-  Sha256& add_file(const std::filesystem::path& file);
+  Sha256& add_file(const std::filesystem::path& file, WorkProgress* progress = nullptr);
   /// Ends the digest; the object must not be used after it.
   std::string hex();
 
@@ -24,6 +26,7 @@ class Sha256 {
 };
 
 std::string sha256_of(std::string_view bytes);
-std::string sha256_of_file(const std::filesystem::path& file);
+/// `progress`, where there is one, is told of the bytes.
+std::string sha256_of_file(const std::filesystem::path& file, WorkProgress* progress = nullptr);
 
 }  // namespace wmtp

@@ -6,6 +6,7 @@
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "base/work_progress.hpp"
 #include "checkpoint/durable_file.hpp"
 #include "checkpoint/input_file.hpp"
 #include "checkpoint/manifest.hpp"
@@ -78,6 +79,12 @@ std::vector<TensorEntry> entries_of(const ShardedModel& model) {
   return entries;
 }
 
+int64_t elements_of(const TensorEntry& entry) {
+  int64_t count = 1;
+  for (const int64_t length : entry.shape) count *= length;
+  return count;
+}
+
 /// Whether a tensor is of a head that this model does without: a reference has one head, a value model none.
 bool is_of_another_head(const ShardedModel& model, const std::string& name) {
   if (name.starts_with("value_heads.")) return true;
@@ -129,6 +136,9 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   std::optional<WholeGroup> adapter_parameters;
   if (ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(*unit->groups().front());
   const auto slots = slots_of(model);
+  int64_t all = 0;
+  for (const TensorEntry& entry : entries_of(model)) all += elements_of(entry) * int64_t(sizeof(float));
+  WorkProgress progress("writing the model", all, WorkProgress::Unit::bytes);
   for (const auto& unit : model.units()) {
     if (unit.get() == model.adapter_unit()) continue;
     for (const auto& group : unit->groups()) {
@@ -142,6 +152,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
           writer->write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
           manifest.slices.push_back({"param/" + placed.spec.name, placed.spec.shape, 0, placed.count, file_name,
                                      placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
+          progress.done(int64_t(value.nbytes()));
         }
       });
     }
@@ -167,7 +178,7 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
   const ShardUnit* adapter = model.adapter_unit();
   const std::string last_block = trunk_block_name(model.num_trunk_blocks()) + ".";
   std::set<std::string> known;
-  model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
+  const auto read = [&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     auto tensor = source.find(spec.name);
     if (!tensor && spec.name.starts_with("extra_heads.")) {
       if (model.config().new_heads == "new") return false;
@@ -188,7 +199,8 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
                                         c10::str(at::IntArrayRef(spec.shape)));
     WeightsSource::read(*tensor, begin, count, out);
     return true;
-  });
+  };
+  model.fill(read, "loading " + weights.filename().string());
   for (const auto& unit : model.units())
     for (const auto& group : unit->groups())
       for (const Placed& placed : group->parameters()) known.insert(placed.spec.name);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/crc32c.hpp"
+#include "base/work_progress.hpp"
 #include "checkpoint/manifest_sums.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/number_formats.hpp"
@@ -40,7 +41,7 @@ class Pieces {
     if (entry_.dtype != move.dtype && move.dtype == "BF16") short_.resize(size_t(size_));
   }
 
-  MoveSums run(const Writers& writers) {
+  MoveSums run(const Writers& writers, WorkProgress& progress) {
     MoveSums sums;
     const int64_t write_size = dtype_size(move_.dtype);
     for (int64_t begin = 0; begin < count_; begin += size_) {
@@ -52,6 +53,7 @@ class Pieces {
       sums.written = bytes == read_.data() ? sums.read : crc32c(bytes, written, sums.written);
       for (const TensorMove::Target& target : move_.targets)
         writers[target.file]->write(target.name, begin * write_size, bytes, written);
+      progress.done(int64_t(read));
     }
     return sums;
   }
@@ -133,8 +135,11 @@ std::vector<Slice> move_tensors(std::vector<TensorMove> moves, const fs::path& f
     writers.push_back(std::make_unique<SafetensorsWriter>(folder / files[i], std::move(entries[i]),
                                                           std::map<std::string, std::string>{{"format", "pt"}}));
   std::vector<Slice> slices;
+  int64_t all = 0;
+  for (const TensorMove& move : moves) all += move.source.entry->end - move.source.entry->begin;
+  WorkProgress progress("copying tensors", all, WorkProgress::Unit::bytes);
   for (const TensorMove& move : moves) {
-    const MoveSums moved = Pieces(move).run(writers);
+    const MoveSums moved = Pieces(move).run(writers, progress);
     sums.check(move.source, moved.read);
     int64_t count = 1;
     for (const int64_t length : move.shape) count *= length;

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "base/work_progress.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/manifest_sums.hpp"
 #include "checkpoint/messages.hpp"
@@ -18,7 +19,7 @@ std::string hex(uint32_t sum) {
   return text;
 }
 
-void verify_file(const fs::path& path, const Manifest& manifest) {
+void verify_file(const fs::path& path, const Manifest& manifest, WorkProgress& progress) {
   const std::string name = path.filename();
   const InputFile file(path);
   const int64_t wanted = manifest.files.at(name);
@@ -34,6 +35,7 @@ void verify_file(const fs::path& path, const Manifest& manifest) {
                                         hex(sum) + ", the manifest says " + hex(range.slice->crc32c) +
                                         "; the file is damaged, use an older checkpoint");
     }
+    progress.done(range.end - range.begin);
   }
   const uint32_t sum = crc32c_outside(file, ranges);
   if (sum != manifest.sums.at(name)) {
@@ -57,7 +59,10 @@ Manifest verify_checkpoint(const fs::path& folder) {
                                       std::to_string(manifest.step) + "; the folder's name says " +
                                       std::to_string(named_step));
   }
-  for (const auto& [name, bytes] : manifest.files) verify_file(folder / name, manifest);
+  int64_t all = 0;
+  for (const auto& [name, bytes] : manifest.files) all += bytes;
+  WorkProgress progress("verifying " + folder.filename().string(), all, WorkProgress::Unit::bytes);
+  for (const auto& [name, bytes] : manifest.files) verify_file(folder / name, manifest, progress);
   return manifest;
 }
 

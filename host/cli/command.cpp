@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "base/work_progress.hpp"
 
 namespace wmtp {
 namespace {
@@ -149,6 +150,8 @@ std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
     throw Error(ExitStatus::usage, explain(error));
   }
   configure_log({globals_.quiet, !globals_.no_color});
+  const CLI::Option* const json = typed_commands().back()->get_option_no_throw("--json");
+  if (globals_.quiet || (json && json->count() > 0)) hide_progress();
   if (actions_.contains(typed_commands().back())) return std::nullopt;
   std::cerr << app_.help();
   return static_cast<int>(ExitStatus::usage);

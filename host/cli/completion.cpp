@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t most_names = 1000;
 
+// clang-format off
 constexpr const char* bash_script = R"shell(# eval "$(wmtp-host completion bash)"
 _wmtp_host() {
   local IFS=$'\n'
@@ -23,10 +24,12 @@ complete -o default -F _wmtp_host wmtp-host
 
 constexpr const char* zsh_script = R"shell(# eval "$(wmtp-host completion zsh)", after compinit
 _wmtp_host() {
-  local - a found found =
-      ("${(@f)$(wmtp-host __complete " $ { (@) words[2, CURRENT] } " 2>/dev/null)}") if ((${#found} && ${#found[1]}));
-  then compadd - a found;
-  else _files;
+  local -a found
+  found=("${(@f)$(wmtp-host __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if (( ${#found} && ${#found[1]} )); then
+    compadd -a found
+  else
+    _files
   fi
 }
 compdef _wmtp_host wmtp-host
@@ -35,10 +38,16 @@ compdef _wmtp_host wmtp-host
 constexpr const char* fish_script = R"shell(# wmtp-host completion fish | source
 function __wmtp_host
     set -l words (commandline -opc) (commandline -ct)
-    wmtp-host __complete $words[2..-1] 2>/dev/null
+    set -l found (wmtp-host __complete $words[2..-1] 2>/dev/null)
+    if test -n "$found"
+        printf '%s\n' $found
+    else
+        __fish_complete_path $words[-1]
+    end
 end
-complete -c wmtp-host -a '(__wmtp_host)'
+complete -c wmtp-host -f -a '(__wmtp_host)'
 )shell";
+// clang-format on
 
 int print_script(const std::string& shell) {
   std::cout << (shell == "bash" ? bash_script : shell == "zsh" ? zsh_script : fish_script);

@@ -116,12 +116,9 @@ std::vector<Sample> answers_of(const Options& options, const Suite& suite, const
   for (const Problem& problem : suite.problems) request.prompts.push_back(problem.prompt);
   std::vector<Sample> samples;
   size_t too_long = 0;
-  const size_t all = suite.problems.size() * size_t(request.samples), tenth = std::max<size_t>(1, all / 10);
   request.take = [&](size_t problem, const std::optional<std::string>& answer) {
     too_long += !answer;
     samples.push_back({problem, answer.value_or("")});
-    if (samples.size() % tenth == 0)
-      log_info("answered " + with_thousands(int64_t(samples.size())) + " of " + with_thousands(int64_t(all)));
   };
   answer_with_engine(request);
   if (too_long > 0)
@@ -165,13 +162,7 @@ int evaluate(Options options, const GlobalOptions& globals) {
   const std::vector<Sample> samples =
       options.run.empty() ? read_samples(options.samples, suite) : answers_of(options, read, model.folder);
   check_samples(suite, samples, options.ks);
-  const size_t tenth = std::max<size_t>(1, samples.size() / 10);
-  const std::vector<Judged> judged =
-      judge(suite, samples, sandbox ? &*sandbox : nullptr, options.jobs, [&](size_t done) {
-        if (sandbox && done % tenth == 0)
-          log_info("ran " + with_thousands(int64_t(done)) + " of " + with_thousands(int64_t(samples.size())) +
-                   " samples");
-      });
+  const std::vector<Judged> judged = judge(suite, samples, sandbox ? &*sandbox : nullptr, options.jobs);
   const Score score = score_of(suite, samples, judged, options.ks);
   if (!options.output.empty()) write_results(options.output, suite, samples, judged);
   if (model.run_id > 0) log_answers(database, model.run_id, options, suite, samples, judged);

@@ -2,12 +2,15 @@
 //
 // Alone       1. the experiment is loaded and checked  2. each stage without a finished run of its hash is started as a
 //             job of its own, like `run STAGE`  3. the experiment's ranks are started and watched
-//             4. when rank 0 died, its run's row is closed here. A file with [sweep]: this for each of its members
+//             4. when rank 0 died, its run's row is closed here
+// With [sweep] all members are loaded and checked, the stages that they need run one after another, and then each is
+//             a call of its own of this program, with --member
 // In a job    (our launcher's, torchrun's or srun's) this process is one rank and goes into the engine.
 // A crash of the launcher leaves no rank behind, and a row that its heartbeat shows as lost.
 #include <toml++/toml.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -34,10 +37,13 @@ namespace {
 
 struct RunOptions {
   std::string file, name;
-  std::string stages;  ///< the launcher's, as text
+  std::string name_suffix;  ///< of a member of a sweep, whose file says the name itself
+  std::string stages;       ///< the launcher's, as text
   std::vector<std::string> overrides, held_out;
-  int64_t nproc = 0;  ///< 0: not given
+  int64_t nproc = 0;    ///< 0: not given
+  int64_t at_once = 0;  ///< members of a sweep; 0: not given
   bool resume = false, dry_run = false;
+  bool member = false;             ///< of its file's sweep, as the overrides have it
   bool hold_out_problems = false;  ///< as a stage of an experiment that does
 };
 
@@ -93,6 +99,7 @@ Job make_job(const RunOptions& options, const GlobalOptions& globals, const Cata
   Job job;
   LoadRequest request = load_request(catalog, options.file, all_overrides(options), options.held_out);
   request.hold_out_problems = options.hold_out_problems;
+  request.name_suffix = options.name_suffix;
   job.experiment = load_experiment(request);
   if (!options.stages.empty()) job.stages = stages_from_text(options.stages);
   job.database = globals.database_or(job.experiment.log.database);
@@ -133,12 +140,24 @@ class Run {
     Stages stages;
     const ExitStatus status = run_stages(job_.experiment, options_.held_out, false, stages);
     if (status != ExitStatus::done) return static_cast<int>(status);
-    std::vector<std::string> arguments{"run", options_.file};
-    for (const auto& text : options_.overrides) arguments.insert(arguments.end(), {"--set", text});
-    if (!options_.name.empty()) arguments.insert(arguments.end(), {"--name", options_.name});
-    if (options_.resume) arguments.push_back("--resume");
     return static_cast<int>(
-        launch(std::move(arguments), stages, options_.held_out, job_.experiment, job_.experiment.parallel.processes));
+        launch(own_call(), stages, options_.held_out, job_.experiment, job_.experiment.parallel.processes));
+  }
+
+  /// Those that the log lacks. Says nothing of the others.
+  int run_missing_stages() {
+    tell_reused_ = false;
+    Stages stages;
+    return static_cast<int>(run_stages(job_.experiment, options_.held_out, false, stages));
+  }
+
+  /// What a process of its own is given to do alone() what this one would.
+  std::vector<std::string> member_call(bool resume) const {
+    std::vector<std::string> arguments = own_call();
+    arguments.push_back("--member");
+    if (resume) arguments.push_back("--resume");
+    add_common(arguments);
+    return arguments;
   }
 
  private:
@@ -162,7 +181,7 @@ class Run {
     const std::string file = experiment.file.filename().string();
     const std::string who = tables_text(named) + ": ";
     if (const auto run = reusable_run(stage.config_hash, job_.database)) {
-      log_info(who + "run " + std::to_string(run->id) + " of " + file + " is reused");
+      if (tell_reused_) log_info(who + "run " + std::to_string(run->id) + " of " + file + " is reused");
       stage.model = model_in(run->folder);
       return ExitStatus::done;
     }
@@ -195,13 +214,7 @@ class Run {
     if (!stages.empty()) arguments.insert(arguments.end(), {"--stages", to_text(stages)});
     for (const auto& pattern : held_out) arguments.insert(arguments.end(), {"--held-out", pattern});
     if (experiment.data.hold_out_problems) arguments.push_back("--hold-out-problems");
-    if (options_.nproc > 0) arguments.insert(arguments.end(), {"--nproc", std::to_string(options_.nproc)});
-    arguments.insert(arguments.end(), {"--db", job_.database.string()});
-    for (const auto& folder : globals_.plugin_folders) {
-      arguments.insert(arguments.end(), {"--plugin-dir", folder.string()});
-    }
-    if (globals_.quiet) arguments.push_back("--quiet");
-    if (globals_.no_color) arguments.push_back("--no-color");
+    add_common(arguments);
     LaunchRequest request;
     request.program = std::filesystem::read_symlink("/proc/self/exe");
     request.arguments = std::move(arguments);
@@ -211,6 +224,25 @@ class Run {
     const LaunchResult result = launch_ranks(request);
     if (result.rank0_died && id_file.id() > 0) close_row(id_file.id(), result);
     return result.status;
+  }
+
+  /// This very experiment, in another process.
+  std::vector<std::string> own_call() const {
+    std::vector<std::string> arguments{"run", options_.file};
+    for (const auto& text : options_.overrides) arguments.insert(arguments.end(), {"--set", text});
+    if (!options_.name.empty()) arguments.insert(arguments.end(), {"--name", options_.name});
+    if (options_.resume) arguments.push_back("--resume");
+    return arguments;
+  }
+
+  /// What goes to every process that is started from here, of a stage too.
+  void add_common(std::vector<std::string>& arguments) const {
+    if (options_.nproc > 0) arguments.insert(arguments.end(), {"--nproc", std::to_string(options_.nproc)});
+    arguments.insert(arguments.end(), {"--db", job_.database.string()});
+    for (const auto& folder : globals_.plugin_folders)
+      arguments.insert(arguments.end(), {"--plugin-dir", folder.string()});
+    if (globals_.quiet) arguments.push_back("--quiet");
+    if (globals_.no_color) arguments.push_back("--no-color");
   }
 
   void close_row(int64_t run_id, const LaunchResult& result) {
@@ -227,20 +259,22 @@ class Run {
   Job job_;
   ExperimentHashes hashes_;
   std::set<std::string> told_;  ///< stages of which a dry run has spoken
+  bool tell_reused_ = true;
 };
 
 /// A member of a sweep with the options that its launcher hands on.
 struct Member {
   Member(const RunOptions& all, const SweepMember& member, const GlobalOptions& globals) : options(all) {
     options.overrides.insert(options.overrides.end(), member.overrides.begin(), member.overrides.end());
+    options.name_suffix = member.suffix;
+    options.resume = false;  // only of those that were begun
     for (const std::string& text : member.overrides) what += (what.empty() ? "" : " ") + text;
     try {
       run.emplace(options, globals);
-      options.name = run->experiment().name + member.suffix;
-      run.emplace(options, globals);  // under the name of its own
     } catch (const Error& error) {
       throw Error(error.status(), "a member of [sweep] (" + what + "):\n" + error.what());
     }
+    options.name = run->experiment().name;
   }
   RunOptions options;
   std::string what;
@@ -251,22 +285,25 @@ int run_members(const RunOptions& options, const GlobalOptions& globals, const s
   std::list<Member> members;
   for (const SweepMember& one : sweep) members.emplace_back(options, one, globals);  // all are checked before one runs
   std::vector<SweepRun> runs;
-  for (Member& member : members)
-    runs.push_back({member.what, member.options.name, member.run->experiment().seed, member.run->config_hash(),
-                    [&member](bool resume) {
-                      member.options.resume = resume;
-                      return member.run->alone();
-                    }});
-  return run_sweep(runs, {members.front().run->database(), options.resume, options.dry_run});
+  for (Member& member : members) {
+    const Experiment& experiment = member.run->experiment();
+    runs.push_back({member.what, member.options.name, experiment.seed, experiment.parallel.processes,
+                    member.run->config_hash(), [&member] { return member.run->run_missing_stages(); },
+                    [&member](bool resume) { return member.run->member_call(resume); }});
+  }
+  return run_sweep(runs, {members.front().run->database(), size_t(std::max<int64_t>(options.at_once, 1)),
+                          options.resume, options.dry_run});
 }
 
 int run(const RunOptions& options, const GlobalOptions& globals) {
   const auto environment = rank_environment();
-  if (!environment || !environment->own_launcher) {  // a rank of ours is one member
+  if (!options.member && (!environment || !environment->own_launcher)) {  // a rank of ours is of one member
     const std::vector<SweepMember> sweep = read_sweep(options.file);
     if (environment && !sweep.empty())
       throw Error(ExitStatus::usage, options.file + ": a [sweep] starts ranks of its own; run it without a launcher");
     if (!sweep.empty()) return run_members(options, globals, sweep);
+    if (options.at_once > 0)
+      throw Error(ExitStatus::usage, "--at-once goes with a [sweep], and " + options.file + " has none: it is one run");
   }
   Run run(options, globals);
   // After this line the experiment is a value: neither the file nor the line is read again in this process.
@@ -284,6 +321,7 @@ void add_run(CommandLine& line) {
                                "  wmtp-host run experiments/rho1.toml\n"
                                "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
                                "  wmtp-host run experiments/rho1.toml --resume\n"
+                               "  wmtp-host run experiments/sweep.toml --at-once 2\n"
                                "  torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml\n",
                                [options](const GlobalOptions& globals) { return run(*options, globals); });
   run_command.add_option("FILE", options->file, "the experiment's TOML file")->required();
@@ -295,11 +333,19 @@ void add_run(CommandLine& line) {
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
   run_command.add_option("--name", options->name, "another name for the run")->type_name("NAME");
   run_command.add_flag("--resume", options->resume, "go on with the newest unfinished run of this configuration");
+  run_command
+      .add_option(
+          "--at-once", options->at_once,
+          "members of a [sweep] that run beside each other and share the cores (1); how many a machine can hold "
+          "is no part of the experiment")
+      ->type_name("K")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
   run_command.add_flag("--dry-run", options->dry_run,
                        "check, print the resolved experiment, tell the stages; run nothing");
   run_command.add_option("--held-out", options->held_out)->allow_extra_args(false)->group("");
   run_command.add_flag("--hold-out-problems", options->hold_out_problems)->group("");
   run_command.add_option("--stages", options->stages)->group("");
+  run_command.add_flag("--member", options->member)->group("");
 }
 
 }  // namespace wmtp

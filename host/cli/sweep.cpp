@@ -1,11 +1,17 @@
 #include "cli/sweep.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <map>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "dist/launcher.hpp"
+#include "dist/programs.hpp"
+#include "dist/rank_environment.hpp"
 #include "log/log_reader.hpp"
 #include "report/compare.hpp"
 #include "report/table.hpp"
@@ -74,33 +80,123 @@ class Results {
   std::map<std::string, Columns> losses_;
 };
 
+/// The members in turn, and what became of each.
+class Sweep {
+ public:
+  Sweep(const std::vector<SweepRun>& members, const SweepOptions& options)
+      : members_(members), options_(options), codes_(members.size(), 0), left_out_(members.size(), false) {}
+
+  void tell() const {
+    for (size_t i = 0; i < members_.size(); ++i) log_info(which(i) + plan_of(members_[i], options_));
+  }
+
+  /// Each with all cores, so that no two members train the same one.
+  void run_stages() {
+    for (size_t i = 0; i < members_.size() && !interrupted_; ++i) {
+      if (reusable_run(members_[i].config_hash, options_.database)) continue;
+      const int code = code_of_stages(members_[i]);
+      if (code != 0) left_out_[i] = true;
+      if (code != 0) ended(i, code);
+    }
+  }
+
+  void run_members() {
+    ProgramQueue queue;
+    queue.at_once = options_.at_once;
+    queue.next = [this] { return next(); };
+    queue.ended = [this](size_t i, int code) {
+      ended(i, code);
+      return !interrupted_;
+    };
+    if (!interrupted_) run_programs(queue);
+  }
+
+  int exit_code() const {
+    const auto bad = std::find_if(codes_.begin(), codes_.end(), [](int code) { return code != 0; });
+    return bad == codes_.end() ? 0 : *bad;
+  }
+
+ private:
+  std::string which(size_t i) const {
+    return "member " + std::to_string(i + 1) + " of " + std::to_string(members_.size()) + " (" + members_[i].what +
+           "): ";
+  }
+
+  static int code_of_stages(const SweepRun& member) {
+    try {
+      return member.run_stages();
+    } catch (const Error& error) {  // costs this member, not the others
+      log_error(error.what());
+      return static_cast<int>(error.status());
+    }
+  }
+
+  std::optional<Program> next() {
+    for (; next_ < members_.size(); ++next_) {
+      if (left_out_[next_]) continue;
+      const auto run = reusable_run(members_[next_].config_hash, options_.database);
+      if (!run) return start(next_++);
+      log_info(which(next_) + "run " + std::to_string(run->id) + " of the log is it");
+    }
+    return std::nullopt;
+  }
+
+  Program start(size_t i) const {
+    const SweepRun& member = members_[i];
+    log_info(which(i) + "runs as " + member.name);
+    Program program{i, member.call(options_.resume && was_begun(member, options_.database)), {}, {}};
+    if (options_.at_once == 1) return program;
+    program.prefix = "[member " + std::to_string(i + 1) + "] ";
+    if (!std::getenv("OMP_NUM_THREADS"))
+      program.environment["OMP_NUM_THREADS"] =
+          std::to_string(int64_t(usable_cores()) / (int64_t(options_.at_once) * member.processes));
+    return program;
+  }
+
+  void ended(size_t i, int code) {
+    codes_[i] = code;
+    interrupted_ = interrupted_ || code == static_cast<int>(ExitStatus::interrupted);
+    if (code != 0) log_error(which(i) + "ended with exit code " + std::to_string(code));
+  }
+
+  const std::vector<SweepRun>& members_;
+  const SweepOptions& options_;
+  std::vector<int> codes_;
+  std::vector<bool> left_out_;  ///< a stage of theirs failed
+  size_t next_ = 0;
+  bool interrupted_ = false;
+};
+
+void check_cores(const std::vector<SweepRun>& members, size_t at_once) {
+  if (at_once == 1) return;
+  if (wanted_master_port() != 0)
+    throw Error(ExitStatus::usage, "--at-once " + std::to_string(at_once) +
+                                       ": runs beside each other cannot meet at one port; unset MASTER_PORT");
+  int64_t most = 0;
+  for (const SweepRun& member : members) most = std::max(most, member.processes);
+  const int64_t wanted = int64_t(at_once) * most, cores = usable_cores();
+  if (wanted > cores)
+    throw Error(ExitStatus::usage, "--at-once " + std::to_string(at_once) + ": members of " + std::to_string(most) +
+                                       (most == 1 ? " process" : " processes") + " would need " +
+                                       std::to_string(wanted) + " cores, there are " + std::to_string(cores) +
+                                       "; run fewer at once, or give them fewer processes (--nproc)");
+}
+
 }  // namespace
 
 int run_sweep(const std::vector<SweepRun>& members, const SweepOptions& options) {
-  int exit_code = 0;
-  size_t number = 0;
-  for (const SweepRun& member : members) {
-    const std::string which =
-        "member " + std::to_string(++number) + " of " + std::to_string(members.size()) + " (" + member.what + "): ";
-    if (options.dry_run) {
-      log_info(which + plan_of(member, options));
-      continue;
-    }
-    if (const auto run = reusable_run(member.config_hash, options.database)) {
-      log_info(which + "run " + std::to_string(run->id) + " of the log is it");
-      continue;
-    }
-    log_info(which + "runs as " + member.name);
-    const int code = member.start(options.resume && was_begun(member, options.database));
-    if (code != 0) log_error(which + "ended with exit code " + std::to_string(code));
-    if (exit_code == 0) exit_code = code;
-    if (code == static_cast<int>(ExitStatus::interrupted)) break;
+  check_cores(members, options.at_once);
+  Sweep sweep(members, options);
+  if (options.dry_run) {
+    sweep.tell();
+    return 0;
   }
-  if (options.dry_run) return exit_code;
+  sweep.run_stages();
+  sweep.run_members();
   Results results(options.database);
   for (const SweepRun& member : members) results.add(member);
   results.print();
-  return exit_code;
+  return sweep.exit_code();
 }
 
 }  // namespace wmtp

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/philox.hpp"
 #include "base/text.hpp"
+#include "base/work_progress.hpp"
 #include "data/derivation.hpp"
 #include "data/jsonl_writer.hpp"
 #include "data/mix.hpp"
@@ -139,7 +140,8 @@ void write_arithmetic(const ArithmeticConfig& config, const std::filesystem::pat
                 "arithmetic: found neither answers_right nor answers_wrong, wanted at least one answer");
   JsonlWriter out(jsonl);
   Problems problems(config);
-  for (int64_t index = 0; index < config.problems; ++index) {
+  WorkProgress progress("making problems", config.problems);
+  for (int64_t index = 0; index < config.problems; ++index, progress.done(1)) {
     Draws draws(config.seed, index);
     const Operand expression = problems.problem(index, draws);
     nlohmann::ordered_json record{

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "base/work_progress.hpp"
 #include "data/tokenizer_files.hpp"
 #include "experiment/canonical.hpp"
 
@@ -135,18 +136,34 @@ std::set<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
 /// The content of lists of files: names (relative to the folder they share) and bytes, each file read once.
 class ContentHashes {
  public:
+  /// Its bytes alone.
+  std::string of_one(const fs::path& file) const {
+    WorkProgress progress("reading the data", size_of({file}), WorkProgress::Unit::bytes);
+    return sha256_of_file(file, &progress);
+  }
+
   std::string of(const std::vector<fs::path>& files) {
     const fs::path folder = shared_folder(files);
     Sha256 list;
+    WorkProgress progress("reading the data", size_of(files), WorkProgress::Unit::bytes);
     for (const auto& file : files) {
       auto known = digests_.find(file);
-      if (known == digests_.end()) known = digests_.emplace(file, sha256_of_file(file)).first;
+      if (known == digests_.end()) known = digests_.emplace(file, sha256_of_file(file, &progress)).first;
       list.add(file.lexically_relative(folder).string()).add(std::string_view("\0", 1)).add(known->second);
     }
     return list.hex();
   }
 
  private:
+  /// Of those that are not read yet. One that cannot be read is told when it is.
+  int64_t size_of(const std::vector<fs::path>& files) const {
+    int64_t bytes = 0;
+    std::error_code ignored;
+    for (const auto& file : files)
+      if (digests_.count(file) == 0) bytes += std::max<int64_t>(0, int64_t(fs::file_size(file, ignored)));
+    return bytes;
+  }
+
   std::map<fs::path, std::string> digests_;
 };
 
@@ -247,7 +264,7 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
 std::string data_content_hash(const Experiment& experiment) {
   const DataConfig& data = experiment.data;
   if (data.kind == "random") return sha256_of("random");
-  if (data.kind == "tokens") return sha256_of("tokens " + sha256_of_file(experiment.resolve(data.file)));
+  if (data.kind == "tokens") return sha256_of("tokens " + ContentHashes().of_one(experiment.resolve(data.file)));
   if (data.kind == "records") {
     const RecordContent content = record_content(experiment, record_files(experiment));
     return sha256_of("records " + content.tokenizer + " " + content.records);

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/work_progress.hpp"
 #include "data/json_lines.hpp"
 #include "data/utf8.hpp"
 
@@ -106,7 +107,11 @@ void for_each_json_line(const fs::path& file, const std::vector<std::string>& wa
     if (!object.is_object()) return mistakes.add(number, "", "found " + found_text(object) + ", wanted an object");
     take(number, object);
   };
+  std::error_code no_size;  // of a pipe
+  WorkProgress progress("reading " + file.filename().string(), int64_t(fs::file_size(file, no_size)),
+                        WorkProgress::Unit::bytes);
   const bool read = for_each_line(file, longest_jsonl_line, [&](int64_t number, std::string_view line, size_t bytes) {
+    progress.done(int64_t(bytes) + 1);
     take_line(number, line, bytes);
     return true;
   });

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "base/work_progress.hpp"
 #include "data/corpus.hpp"
 #include "data/prepared_folder.hpp"
 #include "data/record_plan.hpp"
@@ -55,14 +56,17 @@ Json encode_files(const std::vector<fs::path>& files, const std::string& part, c
   for (const auto& file : files) bytes += static_cast<int64_t>(fs::file_size(file));
   say("encoding " + with_thousands(static_cast<int64_t>(files.size())) + " files for " + part + " (" +
       human_bytes(bytes) + ")");
-  for (const auto& file : files) {
-    const int64_t bad = needs_utf8 ? first_non_utf8(file) : -1;
-    if (bad < 0)
-      writer.add_document(file);
-    else
-      skipped.push_back("skipped " + file.string() + ": not UTF-8 at byte " + with_thousands(bad));
+  {
+    WorkProgress progress("encoding " + part, bytes, WorkProgress::Unit::bytes);
+    for (const auto& file : files) {
+      const int64_t bad = needs_utf8 ? first_non_utf8(file) : -1;
+      if (bad < 0)
+        writer.add_document(file, &progress);
+      else
+        skipped.push_back("skipped " + file.string() + ": not UTF-8 at byte " + with_thousands(bad));
+    }
+    writer.finish();
   }
-  writer.finish();
   for (size_t i = 0; i < std::min(skipped.size(), max_warnings); ++i) say("warning: " + skipped[i]);
   if (skipped.size() > max_warnings)
     say("warning: skipped " + with_thousands(static_cast<int64_t>(skipped.size() - max_warnings)) +

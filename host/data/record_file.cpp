@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "base/work_progress.hpp"
 #include "data/json_lines.hpp"
 #include "data/utf8.hpp"
 #include "experiment/difficulty.hpp"
@@ -170,8 +171,9 @@ void RecordMistakes::raise() const {
 }
 
 void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
-                     const std::function<void(const Record&)>& take) {
+                     const std::function<void(const Record&)>& take, WorkProgress* progress) {
   const bool read = for_each_line(file, max_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
+    if (progress) progress->done(static_cast<int64_t>(bytes) + 1);
     if (bytes > max_line_bytes) {
       mistakes.add(file, number,
                    " a line of " + human_bytes(static_cast<int64_t>(bytes)) + ", wanted at most " +

@@ -16,6 +16,8 @@
 
 namespace wmtp {
 
+class WorkProgress;
+
 constexpr size_t max_line_bytes = size_t{16} << 20;
 
 struct Record {
@@ -50,9 +52,10 @@ class RecordMistakes {
 };
 
 /// Gives each record to `take`, in the order of the file; a line with a mistake is added to `mistakes` and left out.
-/// Stops when they are full. Error(data) when the file cannot be read.
+/// Stops when they are full. `progress`, where there is one, is told of the bytes. Error(data) when the file cannot be
+/// read.
 void for_each_record(const std::filesystem::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
-                     const std::function<void(const Record&)>& take);
+                     const std::function<void(const Record&)>& take, WorkProgress* progress = nullptr);
 
 /// What stands before the answer. "alpaca": the texts of Stanford Alpaca (github.com/tatsu-lab/stanford_alpaca,
 /// train.py), with or without an input. "plain": instruction and input, each ended by a newline where it is not empty.

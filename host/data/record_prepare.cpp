@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/work_progress.hpp"
 #include "data/arithmetic.hpp"
 #include "data/corpus.hpp"
 #include "data/mix.hpp"
@@ -33,28 +34,34 @@ void make_arithmetic(const Experiment& experiment, RecordPlan& plan, const Say& 
   write_arithmetic(experiment.data.arithmetic, plan.arithmetic);
 }
 
+int64_t size_of(const std::vector<fs::path>& files) {
+  int64_t bytes = 0;
+  for (const auto& file : files) bytes += static_cast<int64_t>(fs::file_size(file));
+  return bytes;
+}
+
 /// Reads `files` and raises what is wrong in them.
 void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
-              const std::function<void(const Record&)>& take) {
+              const std::function<void(const Record&)>& take, const char* what) {
   RecordMistakes mistakes;
+  WorkProgress progress(what, size_of(files), WorkProgress::Unit::bytes);
   for (const auto& file : files)
-    if (!mistakes.full()) for_each_record(file, needs, mistakes, take);
+    if (!mistakes.full()) for_each_record(file, needs, mistakes, take, &progress);
   mistakes.raise();
 }
 
 /// The records' texts as one file; of more than train_bpe reads an even part.
 fs::path write_texts(const RecordPlan& plan, const std::string& prompt_template, const fs::path& folder) {
-  double bytes = 0;
-  for (const auto& file : plan.files.train) bytes += static_cast<double>(fs::file_size(file));
-  const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, bytes));
+  const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, double(size_of(plan.files.train))));
   const fs::path file = folder / "texts.txt";
   SyncedFile texts(file);
   uint64_t number = 0;
-  read_all(plan.files.train, plan.needs, [&](const Record& record) {
+  const auto take = [&](const Record& record) {
     if (static_cast<double>(mixed(0, number++) >> 11) * 0x1p-53 >= share) return;
     texts.add(prompt_of(record, prompt_template));
     texts.add(record.output + "\n");
-  });
+  };
+  read_all(plan.files.train, plan.needs, take, "reading the records");
   texts.finish();
   return file;
 }
@@ -69,20 +76,23 @@ class Builder {
         index_(folder / Records::index_name) {}
 
   Json build() {
-    read_all(plan_.files.hold_out, {}, [&](const Record& record) { held_out_.insert(record.identity); });
-    read_all(plan_.files.validation, plan_.needs, [&](const Record& record) {
-      held_out_.insert(record.identity);
+    const auto hold = [&](const Record& record) { held_out_.insert(record.identity); };
+    read_all(plan_.files.hold_out, {}, hold, "reading what is held out");
+    const auto validate = [&](const Record& record) {
+      hold(record);
       add(record, true);
-    });
+    };
+    read_all(plan_.files.validation, plan_.needs, validate, "encoding validation");
     const bool by_problem = validates_by_problem(experiment_);
     const bool hold_out = by_problem || experiment_.data.hold_out_problems;
-    read_all(plan_.files.train, plan_.needs, [&](const Record& record) {
+    const auto train = [&](const Record& record) {
       const bool one_in_twenty = hold_out && is_held_out(record);
       if (held_out_.count(record.identity) || (one_in_twenty && !by_problem))
         ++counts_.held_out;
       else
         add(record, one_in_twenty);
-    });
+    };
+    read_all(plan_.files.train, plan_.needs, train, "encoding train");
     ids_.finish();
     index_.finish();
     return {{"train", counts_.train},       {"validation", counts_.validation}, {"too_long", counts_.too_long},
@@ -147,10 +157,8 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Say& say)
   }
   const auto tokenizer = open_tokenizer(
       experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(temporary.path()));
-  int64_t bytes = 0;
-  for (const auto& file : plan.files.train) bytes += static_cast<int64_t>(fs::file_size(file));
   say("encoding the records of " + with_thousands(static_cast<int64_t>(plan.files.train.size())) + " files (" +
-      human_bytes(bytes) + ")");
+      human_bytes(size_of(plan.files.train)) + ")");
   Json prepared = Builder(experiment, plan, *tokenizer, temporary.path()).build();
   prepared["format"] = records_format;
   prepared["tokenizer"] = config.kind;
@@ -196,6 +204,7 @@ void make_tokenizer(const TokenizerConfig& config, const fs::path& model,
   const auto files = text();
   say("training a tokenizer of " + with_thousands(config.vocab_size) + " pieces on " +
       with_thousands(static_cast<int64_t>(files.size())) + " files");
+  const WorkProgress progress("training a tokenizer");
   train_bpe(files, config.vocab_size, model);
 }
 

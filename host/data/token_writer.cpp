@@ -50,7 +50,7 @@ int64_t first_non_utf8(const std::filesystem::path& file) {
 TokenWriter::TokenWriter(const std::filesystem::path& file, const Tokenizer& tokenizer)
     : file_(file), tokenizer_(tokenizer), wide_(id_dtype(tokenizer.vocab_size()) == "uint32") {}
 
-void TokenWriter::add_document(const std::filesystem::path& document) {
+void TokenWriter::add_document(const std::filesystem::path& document, WorkProgress* progress) {
   const bool repairs = tokenizer_.reads() == Tokenizer::Reads::repaired;
   std::ifstream in(document, std::ios::binary);
   std::string bytes, text;  // read and not yet text; text and not yet ids
@@ -60,6 +60,7 @@ void TokenWriter::add_document(const std::filesystem::path& document) {
     bytes.resize(kept + room);
     in.read(bytes.data() + kept, static_cast<std::streamsize>(room));
     bytes.resize(kept + static_cast<size_t>(in.gcount()));
+    if (progress) progress->done(in.gcount());
     goes_on = static_cast<bool>(in);
     const size_t whole = repairs && goes_on ? without_open_end(bytes) : bytes.size();
     text += repairs ? repaired_utf8(std::string_view(bytes).substr(0, whole)) : bytes;

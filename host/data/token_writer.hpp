@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/work_progress.hpp"
 #include "data/synced_file.hpp"
 #include "data/tokenizer.hpp"
 
@@ -29,7 +30,8 @@ class TokenWriter {
   /// Creates `file`. Error(storage) here and below when the disk refuses.
   TokenWriter(const std::filesystem::path& file, const Tokenizer& tokenizer);
 
-  void add_document(const std::filesystem::path& document);
+  /// `progress`, where there is one, is told of the bytes that are read.
+  void add_document(const std::filesystem::path& document, WorkProgress* progress = nullptr);
   void add(const std::vector<int32_t>& ids);
   /// Writes what is left and syncs it to the disk.
   void finish() { file_.finish(); }

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,10 @@ class ChildProcess {
   int stdout_ = -1, stderr_ = -1;
   std::optional<int> status_;
 };
+
+/// What this process was given, by name; and such a table as a child takes it.
+std::map<std::string, std::string> own_environment();
+std::vector<std::string> environment_entries(const std::map<std::string, std::string>& variables);
 
 /// "SIGKILL"; "signal 64" for one without a name.
 std::string signal_name(int signal);

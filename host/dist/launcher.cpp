@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 
 #include "dist/child_process.hpp"
 #include "dist/line_forwarder.hpp"
+#include "dist/signal_stream.hpp"
 
 namespace wmtp {
 namespace {
@@ -50,18 +50,8 @@ int free_port(int wanted) {
   return ntohs(address.sin_port);
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, int port) {
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    const auto equals = text.find('=');
-    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
-  }
+  std::map<std::string, std::string> variables = own_environment();
   const std::string count = std::to_string(request.num_ranks), number = std::to_string(rank);
   variables.emplace("OMP_NUM_THREADS", std::to_string(std::max(1, usable_cores() / request.num_ranks)));
   for (const auto& [name, value] : request.environment) variables[name] = value;
@@ -70,54 +60,8 @@ std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, 
   variables.insert_or_assign("MASTER_ADDR", std::string("127.0.0.1"));
   variables.insert_or_assign("MASTER_PORT", std::to_string(port));
   variables.insert_or_assign("WMTP_LAUNCHER", std::string("1"));
-  std::vector<std::string> entries;
-  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
-  return entries;
+  return environment_entries(variables);
 }
-
-/// SIGINT, SIGTERM, SIGHUP and SIGCHLD as a file descriptor for the time of the launch.
-class SignalStream {
- public:
-  SignalStream() {
-    std::signal(SIGCHLD, SIG_DFL);  // inherited as ignored, children would vanish without a status
-    struct sigaction hang_up;
-    sigaction(SIGHUP, nullptr, &hang_up);
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    for (int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&wanted, signal);
-    if (hang_up.sa_handler != SIG_IGN) sigaddset(&wanted, SIGHUP);  // nohup means it
-    sigprocmask(SIG_BLOCK, &wanted, &before_);
-    fd_ = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-  }
-  ~SignalStream() {
-    close(fd_);
-    sigprocmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SignalStream(const SignalStream&) = delete;
-
-  int fd() const { return fd_; }
-  const sigset_t& mask_before() const { return before_; }
-  /// The next one that came in, or 0.
-  int next() const {
-    signalfd_siginfo info;
-    return read(fd_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t before_;
-  int fd_;
-};
-
-/// A reader that went away is an error of write(), which the sinks know how to take.
-class IgnoredPipeSignal {
- public:
-  IgnoredPipeSignal() : before_(std::signal(SIGPIPE, SIG_IGN)) {}
-  ~IgnoredPipeSignal() { std::signal(SIGPIPE, before_); }
-  IgnoredPipeSignal(const IgnoredPipeSignal&) = delete;
-
- private:
-  void (*before_)(int);
-};
 
 /// How one rank ended.
 struct Ending {
@@ -300,6 +244,11 @@ LaunchResult Launch::result() const {
 }
 
 }  // namespace
+
+int usable_cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
 
 LaunchResult launch_ranks(const LaunchRequest& request) {
   const IgnoredPipeSignal ignored;

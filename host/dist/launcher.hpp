@@ -25,6 +25,9 @@
 
 namespace wmtp {
 
+/// Those that this process may run on.
+int usable_cores();
+
 struct LaunchRequest {
   std::filesystem::path program;                   ///< this executable
   std::vector<std::string> arguments;              ///< argv[1..] of each rank

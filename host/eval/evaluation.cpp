@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/work_progress.hpp"
 #include "eval/pass_at_k.hpp"
 
 namespace wmtp {
@@ -50,22 +51,21 @@ Judged compared(const std::string& completion, const std::string& answer) {
 }  // namespace
 
 std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
-                          int jobs, const std::function<void(size_t done)>& told) {
+                          int jobs) {
   std::vector<Judged> judged(samples.size());
   std::atomic<size_t> next{0};
-  std::mutex telling;
-  size_t done = 0;
+  std::mutex failing;
   std::exception_ptr fault;
+  WorkProgress progress("judging samples", int64_t(samples.size()));
   const auto work = [&] {
     for (size_t i = next++; i < samples.size(); i = next++) {
       try {
         const Problem& problem = suite[samples[i].problem];
         judged[i] = problem.answer ? compared(samples[i].completion, *problem.answer)
                                    : sandbox->run(program_of(problem, samples[i].completion));
-        const std::lock_guard lock(telling);
-        told(++done);
+        progress.done(1);
       } catch (...) {
-        const std::lock_guard lock(telling);
+        const std::lock_guard lock(failing);
         if (!fault) fault = std::current_exception();
         next = samples.size();  // for every thread
       }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <vector>
 
@@ -11,9 +10,9 @@
 
 namespace wmtp {
 
-/// In the samples' order. `sandbox` runs programs; nothing of it is asked where a problem has its answer. `told` is called after each, on some thread but never on two at once, with how many are done.
+/// In the samples' order. `sandbox` runs programs; nothing of it is asked where a problem has its answer.
 std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
-                          int jobs, const std::function<void(size_t done)>& told);
+                          int jobs);
 
 struct Score {
   int64_t samples = 0, passed = 0, timed_out = 0;

@@ -38,6 +38,7 @@ class Loader {
     Experiment& e = bound.experiment;
     e.file = std::filesystem::absolute(request.file).lexically_normal();
     e.source = text;
+    e.name += request.name_suffix;
     const auto needs = bind_plugins(*document, describe_, check_, bound, diagnostics_);
     resolve_defaults(bound);
     check_rules(bound, needs, diagnostics_);

@@ -7,6 +7,8 @@
 #include <functional>
 #include <iostream>
 
+#include "base/log.hpp"
+#include "base/work_progress.hpp"
 #include "data/prepare.hpp"
 #include "plugin/describe.hpp"
 #include "run/about_engine.hpp"
@@ -61,6 +63,7 @@ extern "C" int wmtp_engine_run(const wmtp::Job* job, const wmtp::RankEnvironment
     const bool first = !session || session->peers().post_fault(error);
     leave(fail(error, *environment, first));
   };
+  if (environment->rank != 0) hide_progress();
   c10::initLogging();  // heeds TORCH_CPP_LOG_LEVEL, which the engine's loader has set
   try {
     watch_signals();
@@ -83,7 +86,7 @@ extern "C" int wmtp_engine_prepare(const wmtp::Job* job) {
   using namespace wmtp;
   try {
     prepare_data(job->experiment, job->database.parent_path() / "cache",
-                 [](const std::string& text) { std::cerr << text << "\n"; });
+                 [](const std::string& text) { log_info(text); });
     return 0;
   } catch (const Error& error) {
     return fail(error, {});

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/work_progress.hpp"
 #include "run/text_model.hpp"
 
 namespace wmtp {
@@ -122,8 +123,9 @@ void write_answers(const AnswerRequest& request) {
   }
   const bool drafts = drafts_for(model.config(), request.temperature, /*plain=*/false);
   model.load(drafts, positions);
+  WorkProgress progress("answering", int64_t(prompts.size()) * request.samples);
   for (int64_t sample = 0; sample < request.samples; ++sample)
-    for (size_t i = 0; i < prompts.size(); ++i) {
+    for (size_t i = 0; i < prompts.size(); ++i, progress.done(1)) {
       if (!model.takes(int64_t(prompts[i].size()))) {
         request.take(i, std::nullopt);
         continue;

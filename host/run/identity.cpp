@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
+#include "base/work_progress.hpp"
 #include "checkpoint/durable_file.hpp"
 #include "checkpoint/manifest.hpp"
 #include "data/corpus.hpp"
@@ -50,7 +51,9 @@ std::string cached_file_hash(const std::filesystem::path& file, const std::files
       return sha256->get<std::string>();
     }
   }
-  const std::string hash = sha256_of_file(file);
+  WorkProgress progress("reading " + file.filename().string(), int64_t(std::filesystem::file_size(file)),
+                        WorkProgress::Unit::bytes);
+  const std::string hash = sha256_of_file(file, &progress);
   entry["sha256"] = hash;
   remember(cache, key, entry);
   return hash;

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/error.hpp"
+#include "base/work_progress.hpp"
 #include "run/text_model.hpp"
 #include "train/micro_step.hpp"
 
@@ -62,6 +63,7 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
   MicroStep micro_step(model.model(), nothing, step, model.channels(), config);
 
   std::vector<HeadLoss> heads(size_t(model.num_heads()));
+  WorkProgress progress("reading tokens", int64_t(ids.size()));
   for (size_t begin = 0; begin < ids.size(); begin += S) {
     const size_t size = std::min(S, ids.size() - begin);
     if (size <= heads.size()) break;  // too short for the last head
@@ -72,6 +74,7 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
       heads[k].tokens += micro.counts[k];
       heads[k].loss += scores[k].losses.sum(at::kDouble).item<double>();
     }
+    progress.done(int64_t(size));
   }
   if (heads[0].tokens == 0)
     throw Error(ExitStatus::usage, "the text has " + std::to_string(ids.size()) +

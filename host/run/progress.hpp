@@ -5,25 +5,24 @@
 #include <chrono>
 #include <string>
 
+#include "run/time_left.hpp"
 #include "train/trainer.hpp"
 
 namespace wmtp {
 
 class Progress {
  public:
-  Progress(std::string name, int64_t first_step, int64_t num_steps, bool shown);
+  Progress(std::string name, const TimeLeft::Plan& plan, bool shown);
   ~Progress();
   void step(const StepReport& report);
-  void validation(int64_t step, double loss);
-  /// A line of its own, above the progress line.
-  void say(const std::string& text);
+  void validation(int64_t step, double loss, double seconds);
+  void save(double seconds) { time_left_.save(seconds); }
 
  private:
-  void clear_line();
   std::string name_;
-  int64_t first_step_, num_steps_;
-  bool shown_, terminal_, drawn_ = false;
-  double seconds_per_step_ = 0;
+  TimeLeft::Plan plan_;
+  bool shown_;
+  TimeLeft time_left_;
   std::chrono::steady_clock::time_point last_line_;
 };
 

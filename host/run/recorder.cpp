@@ -9,6 +9,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/time_use.hpp"
 #include "experiment/canonical.hpp"
@@ -128,15 +129,12 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
 Recorder::~Recorder() = default;
 
 void Recorder::start_training(int64_t first_step, int64_t num_steps) {
-  if (log_) progress_ = std::make_unique<Progress>(experiment_.name, first_step, num_steps, !session_.job().quiet);
+  const TimeLeft::Plan plan{first_step, num_steps, experiment_.validation.every_steps};
+  if (log_) progress_ = std::make_unique<Progress>(experiment_.name, plan, !session_.job().quiet);
 }
 
 void Recorder::say(const std::string& text) {
-  if (!log_ || session_.job().quiet) return;
-  if (progress_)
-    progress_->say(text);
-  else
-    std::cerr << experiment_.name << ": " << text << "\n";
+  if (log_) log_info(experiment_.name + ": " + text);
 }
 
 void Recorder::step(const StepReport& report) {
@@ -146,10 +144,10 @@ void Recorder::step(const StepReport& report) {
   if (progress_) progress_->step(report);
 }
 
-void Recorder::validation(int64_t step, const std::map<std::string, double>& metrics) {
+void Recorder::validation(int64_t step, const std::map<std::string, double>& metrics, double seconds) {
   if (!log_ || metrics.empty()) return;
   log_->metrics(step, metrics);
-  if (progress_) progress_->validation(step, metrics.at("valid/loss"));
+  if (progress_) progress_->validation(step, metrics.at("valid/loss"), seconds);
 }
 
 void Recorder::samples(int64_t step, const std::vector<TokenSample>& samples, const Tokenizer* tokenizer) {
@@ -172,6 +170,7 @@ void Recorder::saved(const SaveOutcome& outcome) {
   for (const auto& [kind, message] : outcome.warnings) event("warning", kind, outcome.step, message);
   log_->metrics(outcome.step, {{"perf/checkpoint_stall_seconds", outcome.stall_seconds},
                                {"perf/checkpoint_seconds", outcome.seconds}});
+  if (progress_) progress_->save(outcome.seconds);
 }
 
 void Recorder::event(const std::string& level, const std::string& kind, int64_t step, const std::string& message) {
@@ -210,8 +209,8 @@ void Recorder::end(ExitStatus status) {
   const int64_t id = log_->run_id();
   log_->end(status);
   if (log_->incomplete())
-    std::cerr << experiment_.name << ": warning: the log of run " << id
-              << " is incomplete; see the .spool file beside it\n";
+    log_warning(experiment_.name + ": the log of run " + std::to_string(id) +
+                " is incomplete; see the .spool file beside it");
   if (session_.job().quiet || (status != ExitStatus::done && status != ExitStatus::interrupted)) return;
   run_summary(std::cout, LogReader(session_.job().database), id);
   std::cout.flush();

@@ -30,7 +30,7 @@ class Recorder {
   void say(const std::string& text);
 
   void step(const StepReport& report);
-  void validation(int64_t step, const std::map<std::string, double>& metrics);
+  void validation(int64_t step, const std::map<std::string, double>& metrics, double seconds);
   /// What became of a save that was not the last.
   void saved(const SaveOutcome& outcome);
   void event(const std::string& level, const std::string& kind, int64_t step, const std::string& message);

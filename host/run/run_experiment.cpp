@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 
+#include "base/work_progress.hpp"
 #include "checkpoint/adapter_files.hpp"
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/state_saver.hpp"
@@ -44,6 +45,7 @@ class Run {
   Run(const Run&) = delete;
 
   void load(const std::filesystem::path& folder) {
+    const WorkProgress progress("reading the checkpoint");
     TrainerState& state = trainer().state();
     const Manifest manifest = load_training_state(folder, trainer().optimizer(), state.pipeline);
     if (manifest.config_hash != identity_.config_hash)
@@ -73,13 +75,18 @@ class Run {
 
   void validate() {
     const int64_t step = trainer().state().step;
-    recorder_.validation(step, trainer().validate());
+    const auto begun = std::chrono::steady_clock::now();
+    const auto metrics = trainer().validate();
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
+    recorder_.validation(step, metrics, passed.count());
     recorder_.samples(step, trainer().sample(), assembly_.opened_tokenizer());
   }
 
   /// A checkpoint that cannot be written costs the checkpoint, not the run, unless it is the last.
   void save(bool last) {
     const Phase phase("checkpoint");
+    std::optional<WorkProgress> progress;
+    if (last) progress.emplace("writing the last checkpoint");
     end_save();
     const int64_t step = trainer().state().step;
     if (saved_at_ == step) return;
@@ -206,6 +213,7 @@ struct Ended {
 
 Ended run_one(Session& session, const Experiment& experiment, const Stages& stages, bool resume) {
   check_groups(experiment, session.size());
+  name_progress(experiment.name);
   const Identity identity = agree_on_identity(session, experiment, stages);
   ResumePoint from;
   if (resume) {

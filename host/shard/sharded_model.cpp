@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/philox.hpp"
+#include "base/work_progress.hpp"
 #include "model/ops.hpp"
 #include "shard/fingerprint.hpp"
 
@@ -111,14 +112,19 @@ WeightHandle ShardedModel::weight(const std::string& parameter) const {
 }
 
 void ShardedModel::initialize(int64_t seed) {
-  fill([seed](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
+  const auto first_value = [seed](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     if (spec.init.kind == Init::Kind::row_norms) return false;
     draw(spec, seed, begin, count, out);
     return true;
-  });
+  };
+  fill(first_value, "drawing first weights");
 }
 
-void ShardedModel::fill(const ReadPart& read) {
+void ShardedModel::fill(const ReadPart& read, const std::string& what) {
+  int64_t bytes = 0;
+  for (const auto& unit : units_)
+    for (const auto& group : unit->groups()) bytes += int64_t(group->master().nbytes());
+  WorkProgress progress(what, bytes, WorkProgress::Unit::bytes);
   std::vector<float> values;
   std::set<std::string> norms;
   for (const auto& unit : units_)
@@ -132,6 +138,7 @@ void ShardedModel::fill(const ReadPart& read) {
         } else if (placed.spec.init.kind == Init::Kind::row_norms) {
           norms.insert(placed.spec.name);
         }
+        progress.done(int64_t(part.nbytes()));
       });
       group->master_changed();
     }

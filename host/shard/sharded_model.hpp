@@ -66,9 +66,10 @@ class ShardedModel {
   void initialize(int64_t seed);
   /// Fills this rank's parts: read(spec, begin, count, out) writes `count` fp32 values of the flattened parameter from
   /// element `begin`, or returns false to leave it as it is. Row norms that are not read are then those of the weights
-  /// as they stand now. [all ranks; collective where the adapter declares row norms]
+  /// as they stand now. `what` is shown where it takes long. [all ranks; collective where the adapter declares row
+  /// norms]
   using ReadPart = std::function<bool(const ParameterSpec&, int64_t begin, int64_t count, float* out)>;
-  void fill(const ReadPart& read);
+  void fill(const ReadPart& read, const std::string& what = "filling the model");
 
   /// Of the model that an adapter stands beside: a sum over every element of every parameter but the adapter's and the
   /// value heads' of a hash of (name, element, bits of the fp32 value it was last filled with), mod 2^64; so it depends

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/work_progress.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -31,7 +33,9 @@ std::map<std::string, double> Validation::run(int64_t number, std::map<std::stri
   std::map<std::string, Tensor> before;
   for (const auto& [name, state] : states) before[name] = pipeline_.objective ? state.clone() : state;
   step_.begin_step(number, counts, totals);
+  WorkProgress progress("validating", int64_t(micros.size()));
   for (const MicroBatch& micro : micros) {
+    progress.done(1);
     step_.begin_micro_batch(micro, {});
     const std::vector<Scores> scores = micro_step_.evaluate(micro, totals);
     for (size_t k = 0; k < scores.size(); ++k)

@@ -2,11 +2,14 @@
 import csv
 import io
 import json
+import os
 import subprocess
 import time
 
 import pytest
-from paths import HOST, TEST_PLUGINS
+from paths import HOST, ROOT, TEST_PLUGINS
+
+SUPPORT = ROOT / "tests/support"
 
 
 def best_seconds(place, *arguments, wanted=0, trials=8):
@@ -221,13 +224,31 @@ def test_a_shell_is_told_what_may_stand_there(place):
     assert offered("runs", "show", "t") == ["trial"] and offered("runs", "show", "x") == []
 
 
+def offered_by(shell, line, folder):
+    """What `shell` offers where `line` ends, once it has read its script."""
+    script = folder / f"completion.{shell}"
+    script.write_text(subprocess.run([HOST, "completion", shell], capture_output=True, text=True, check=True).stdout)
+    *before, begun = line.split(" ")
+    words = " ".join(f"'{word}'" for word in (*before, begun))
+    out = folder / f"offered.{time.monotonic_ns()}"
+    command = {"bash": ["bash", "-c", f". {script}; COMP_WORDS=({words}); COMP_CWORD={len(before)}; _wmtp_host; "
+                                      f'printf "%s\\n" "${{COMPREPLY[@]}}" > {out}'],
+               "zsh": ["zsh", "-f", SUPPORT / "completed.zsh", script, line, out],
+               "fish": ["fish", "--no-config", "-c", f"source {script}; complete -C'{line}' > {out}"]}[shell]
+    environment = {**os.environ, "PATH": f"{HOST.parent}:{os.environ['PATH']}", "HOME": str(folder), "TERM": "xterm"}
+    subprocess.run(command, cwd=folder, check=True, stdin=subprocess.DEVNULL, env=environment, timeout=30)
+    return sorted(set(out.read_text().split()))
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_a_script(place, shell):
-    assert "__complete" in place.host("completion", shell).out
+def test_a_shell_completes_commands_options_and_runs(place, shell):
+    place.run(train__steps=1)
+    for line, wanted in (("ru", ["run", "runs"]), ("runs sn", ["snapshot"]), ("run --re", ["--resume"]),
+                         ("runs show t", ["trial"]), ("checkpoint list ", ["trial"])):
+        assert offered_by(shell, f"wmtp-host {line}", place.folder) == wanted, line
 
 
-def test_bash_completes(place):
-    script = f'''PATH="{HOST.parent}:$PATH"; eval "$(wmtp-host completion bash)"
-COMP_WORDS=(wmtp-host runs sn); COMP_CWORD=2; _wmtp_host; echo "${{COMPREPLY[@]}}"'''
-    ended = subprocess.run(["bash", "-c", script], cwd=place.folder, capture_output=True, text=True, check=True)
-    assert ended.stdout == "snapshot\n", ended
+@pytest.mark.parametrize("shell", ["zsh", "fish"])  # in bash `-o default` does it, outside of the function
+def test_a_shell_offers_files_where_there_is_nothing_else_to_say(place, shell):
+    place.write()
+    assert offered_by(shell, "wmtp-host run exp", place.folder) == ["experiment.toml"]

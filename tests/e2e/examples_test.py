@@ -7,6 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from experiment import experiment
 from paths import BUILD, HOST
 
 PROBLEM = {"task_id": "HumanEval/0", "prompt": "def double(x):\n", "entry_point": "double",
@@ -21,8 +22,8 @@ SHAPE = dict(model__dim=32, model__heads=2, model__ffn_dim=48, model__layers=3, 
              checkpoint={"every_steps": 2})
 # What is left out, and why.
 ELSEWHERE = {
-    "eval \"$(wmtp-host completion bash)\"": "unit/cli asks a bash for completions",
-    "wmtp-host completion fish | source": "there is no fish",
+    "eval \"$(wmtp-host completion bash)\"": "e2e.commands asks a bash, a zsh and a fish for completions",
+    "wmtp-host completion fish | source": "the same",
     "torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml": "faults.foreign_launcher has launchers",
     "wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so": "e2e.guide builds a plugin and checks it",
     "wmtp-host run experiments/rho1.toml --resume": "it goes on with a run that was stopped; parity.resume",
@@ -73,6 +74,7 @@ def prepared(place):
     place.write(name="experiments/random.toml", **one, pipeline={"plugin": "random"})
     place.write(name="experiments/tokens.toml", **{**one, "model__vocab_size": 512,
                                                    "data": {"kind": "tokens", "file": "../tokens.bin", "dtype": "uint16"}})
+    place.write(name="experiments/sweep.toml", tables={**experiment(**one), "sweep": {"seed": [1, 2]}})
     for file in ("reference", "rho1", "baseline", "random", "lora", "tokens"):
         path = folder / f"experiments/{file}.toml"
         path.write_text(path.read_text().replace('name = "trial"', f'name = "{file}"'))

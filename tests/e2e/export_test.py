@@ -1,9 +1,15 @@
-"""What is exported, opened by the programs that it is for: pandas, TensorBoard, MLflow, DuckDB. Each must find the numbers
-of the log, those that are none included."""
+"""What is exported, opened by the programs that it is for: pandas, TensorBoard, MLflow, DuckDB, Datasette. Each must
+find the numbers of the log, those that are none included."""
 import json
 import math
 import os
+import socket
 import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -85,6 +91,37 @@ def test_duckdb_reads_the_log_itself(logged):
     assert dict(rows) == logged.log.losses(2)
     assert connection.execute("SELECT count(*) FROM log.runs").fetchone() == (2,)
     connection.close()
+
+
+@pytest.mark.parametrize("how", [[], ["--immutable"]])
+def test_datasette_serves_the_log_itself(logged, tmp_path, how):
+    needs("datasette")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with open(tmp_path / "datasette", "w+") as told:
+        serving = subprocess.Popen([sys.executable, "-m", "datasette", "serve", "--port", str(port), *how,
+                                    logged.log.database], stdout=told, stderr=told, cwd=tmp_path)
+        try:
+            def rows(page):
+                for _ in range(300):
+                    try:
+                        with urllib.request.urlopen(f"http://127.0.0.1:{port}/wmtp/{page}", timeout=10) as answer:
+                            return json.load(answer)
+                    except urllib.error.HTTPError as error:
+                        pytest.fail(f"{page}: {error.read().decode()}")
+                    except urllib.error.URLError:
+                        assert serving.poll() is None, (tmp_path / "datasette").read_text()
+                        time.sleep(0.1)
+                pytest.fail((tmp_path / "datasette").read_text())
+
+            runs = rows("v_runs.json?_shape=objects&_sort=id")["rows"]
+            assert [(run["id"], run["status"]) for run in runs] == [(1, "finished"), (2, "finished")]
+            losses = rows("v_metrics.json?_shape=objects&run_id=2&name=train/loss&_size=max")["rows"]
+            assert {row["step"]: row["value"] for row in losses} == logged.log.losses(2)
+        finally:
+            serving.terminate()
+            serving.wait()
 
 
 def test_json_has_every_row_of_the_run(logged):

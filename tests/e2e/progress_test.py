@@ -1,0 +1,87 @@
+"""What is shown of work that takes long: nothing of short work, a line now and then where stderr is a file, one line
+that is drawn over on a terminal, nothing with -q or --json."""
+import json
+import os
+import pty
+import re
+import subprocess
+
+import pytest
+from experiment import experiment
+from host import clean_environment
+from paths import HOST
+
+WORDS = "the quick brown fox jumps over {} lazy dogs and {} more\n"
+ENCODED = r"encoding train: [\d.]+ MiB of [\d.]+ MiB, [\d.ms ]+ left"
+
+
+@pytest.fixture
+def text(place):
+    """An experiment whose text takes seconds to encode."""
+    with open(place.folder / "corpus.txt", "w") as file:
+        file.writelines(WORDS.format(i, i * i) for i in range(300_000))
+    data = {"kind": "text", "files": ["corpus.txt"], "tokenizer": {"kind": "bpe", "vocab_size": 340}}
+    return place.write(experiment(model__vocab_size=None, data=data), "text.toml")
+
+
+@pytest.fixture
+def suite(place):
+    """Programs that sleep for four seconds together, and samples for them."""
+    problem = {"task_id": "t/0", "prompt": "def f():\n", "entry_point": "f", "test": "def check(f):\n    f()\n"}
+    (place.folder / "suite.jsonl").write_text(json.dumps(problem) + "\n")
+    sample = json.dumps({"task_id": "t/0", "completion": "    import time\n    time.sleep(0.4)\n"}) + "\n"
+    (place.folder / "samples.jsonl").write_text(sample * 10)
+    return ["eval", "--suite", "suite.jsonl", "--samples", "samples.jsonl", "--jobs", "1"]
+
+
+def on_a_terminal(folder, *arguments):
+    """Everything that a terminal is given on stderr."""
+    here, there = pty.openpty()
+    running = subprocess.Popen([HOST, *map(str, arguments)], cwd=folder, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=there, env=clean_environment())
+    os.close(there)
+    told = b""
+    try:
+        while part := os.read(here, 4096):
+            told += part
+    except OSError:  # the other side is closed
+        pass
+    os.close(here)
+    assert running.wait(60) == 0, told
+    return told.decode()
+
+
+def drawn_over(told, line):
+    """The lines of that form which were drawn, each taken away again before anything else is written."""
+    found = re.findall(f"{line}(.{{0,4}})", told)
+    assert found and all(after.startswith("\r\x1b[K") for after in found), told
+    return found
+
+
+def test_preparation_shows_how_far_it_is(place, text):
+    ended = place.host("data", "prepare", text, timeout=120)
+    assert re.search(f"^{ENCODED}$", ended.err, re.MULTILINE), ended
+    again = place.host("data", "prepare", text, timeout=120)
+    assert "encoding" not in again.err, "it is there already"
+
+
+def test_preparation_draws_one_line_on_a_terminal(place, text):
+    told = on_a_terminal(place.folder, "data", "prepare", text)
+    assert len(drawn_over(told, ENCODED)) > 1
+
+
+def test_preparation_is_quiet_when_it_is_told_to_be(place, text):
+    assert place.host("data", "prepare", text, "-q", timeout=120).err == ""
+
+
+def test_evaluation_shows_how_far_it_is(place, suite):
+    ended = place.host(*suite, timeout=120)
+    assert re.search(r"^judging samples: [1-9] of 10, [\d.]+s left$", ended.err, re.MULTILINE), ended
+    assert len(drawn_over(on_a_terminal(place.folder, *suite), r"judging samples: \d+ of 10, [\d.]+s left")) > 1
+    for silent in ("-q", "--json"):
+        assert place.host(*suite, silent, timeout=120).err == ""
+
+
+def test_short_work_shows_nothing(place, suite):
+    (place.folder / "samples.jsonl").write_text(json.dumps({"task_id": "t/0", "completion": "    pass\n"}) + "\n")
+    assert place.host(*suite).err == ""
