@@ -2,8 +2,13 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include "model/kernels/rows.hpp"
+
+#ifndef INTRA_OP_PARALLEL
+#error "compiled without OpenMP, at::parallel_for gives all rows to one thread"
+#endif
 
 namespace wmtp::kernels {
 
