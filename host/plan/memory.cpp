@@ -248,11 +248,12 @@ class Replay {
   /// Of the weighted loss of head k by its hidden states.
   Held loss_gradient(int64_t k) {
     const Rows rows = rows_of_head(k);
-    const int64_t chunk = std::min(chunk_tokens(m_.vocab_size), rows.count);
+    const bool losses_first = q_.when == "head";
+    const int64_t chunk = std::min(chunk_tokens(m_.vocab_size, losses_first), rows.count);
     const int64_t chunk_bytes = chunk * m_.vocab_size * e_;
     StoredUnit& output = model_.unit("output");
     const int64_t wide_bytes = chunk * m_.vocab_size * wide_;
-    const bool losses_first = q_.when == "head", fits = chunk == rows.count;
+    const bool fits = chunk == rows.count;
     const Held losses = logits((losses_first ? 3 : 2) * 4 * rows.count);
     Held scored;
     if (losses_first) {

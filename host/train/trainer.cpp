@@ -14,13 +14,13 @@
 namespace wmtp {
 namespace {
 
-MicroStepConfig micro_step_config(const Experiment& e) {
+MicroStepConfig micro_step_config(const Experiment& e, When when) {
   MicroStepConfig config;
   config.activation_checkpointing = e.parallel.activation_checkpointing;
   config.seed = e.seed;
   config.token_loss.normalize_by_weights = e.train.normalize == "weights";
   config.token_loss.gradient_accumulation = e.train.gradient_accumulation;
-  config.token_loss.chunk_tokens = chunk_tokens(e.model.vocab_size);
+  config.token_loss.chunk_tokens = chunk_tokens(e.model.vocab_size, /*losses_first=*/when == When::head);
   return config;
 }
 
@@ -45,7 +45,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       optimizer_(experiment.optimizer, model.trained_groups()),
       across_(channels),
       host_step_({model.num_heads(), experiment.model.vocab_size, experiment.seed}, across_, state_.pipeline),
-      micro_step_(model, pipeline, host_step_, channels, micro_step_config(experiment)),
+      micro_step_(model, pipeline, host_step_, channels, micro_step_config(experiment, pipeline.needs.when)),
       work_(operations_per_token(model, micro_step_.lowest_block(), experiment.train.sequence_length)) {
   if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
   if (optimizer_.states().empty())
