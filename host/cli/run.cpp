@@ -3,8 +3,8 @@
 // Alone       1. the experiment is loaded and checked  2. each stage without a finished run of its hash is started as a
 //             job of its own, like `run STAGE`  3. the experiment's ranks are started and watched
 //             4. when rank 0 died, its run's row is closed here
-// With [sweep] all members are loaded and checked, the stages that they need run one after another, and then each is
-//             a call of its own of this program, with --member
+// With [sweep], or several files, all members are loaded and checked, the stages that they need run one after another,
+//             and then each is a call of its own of this program, with --member
 // In a job    (our launcher's, torchrun's or srun's) this process is one rank and goes into the engine.
 // A crash of the launcher leaves no rank behind, and a row that its heartbeat shows as lost.
 #include <toml++/toml.h>
@@ -36,14 +36,15 @@ namespace wmtp {
 namespace {
 
 struct RunOptions {
-  std::string file, name;
+  std::vector<std::string> files;
+  std::string file, name;   ///< file: the one of them that is run
   std::string name_suffix;  ///< of a member of a sweep, whose file says the name itself
   std::string stages;       ///< the launcher's, as text
   std::vector<std::string> overrides, held_out;
   int64_t nproc = 0;    ///< 0: not given
-  int64_t at_once = 0;  ///< members of a sweep; 0: not given
+  int64_t at_once = 0;  ///< members that run beside each other; 0: not given
   bool resume = false, dry_run = false;
-  bool member = false;             ///< of its file's sweep, as the overrides have it
+  bool member = false;             ///< of a sweep or of several files, as the overrides have it
   bool hold_out_problems = false;  ///< as a stage of an experiment that does
 };
 
@@ -262,16 +263,20 @@ class Run {
   bool tell_reused_ = true;
 };
 
-/// A member of a sweep with the options that its launcher hands on.
+/// A member of a sweep, or one file of several, with the options that its launcher hands on.
 struct Member {
-  Member(const RunOptions& all, const SweepMember& member, const GlobalOptions& globals) : options(all) {
+  Member(const RunOptions& all, const std::string& file, const SweepMember& member, const GlobalOptions& globals)
+      : options(all) {
+    options.file = file;
     options.overrides.insert(options.overrides.end(), member.overrides.begin(), member.overrides.end());
     options.name_suffix = member.suffix;
     options.resume = false;  // only of those that were begun
+    if (all.files.size() > 1) what = std::filesystem::path(file).filename().string();
     for (const std::string& text : member.overrides) what += (what.empty() ? "" : " ") + text;
     try {
       run.emplace(options, globals);
     } catch (const Error& error) {
+      if (member.overrides.empty()) throw;
       throw Error(error.status(), "a member of [sweep] (" + what + "):\n" + error.what());
     }
     options.name = run->experiment().name;
@@ -281,9 +286,25 @@ struct Member {
   std::optional<Run> run;
 };
 
-int run_members(const RunOptions& options, const GlobalOptions& globals, const std::vector<SweepMember>& sweep) {
+/// Every member of every file is checked before one runs.
+std::list<Member> load_members(const RunOptions& options, const GlobalOptions& globals) {
   std::list<Member> members;
-  for (const SweepMember& one : sweep) members.emplace_back(options, one, globals);  // all are checked before one runs
+  for (const std::string& file : options.files) {
+    std::vector<SweepMember> sweep = read_sweep(file);
+    if (sweep.empty()) sweep.emplace_back();
+    for (const SweepMember& one : sweep) members.emplace_back(options, file, one, globals);
+  }
+  for (const Member& member : members)
+    if (member.run->database() != members.front().run->database())
+      throw Error(ExitStatus::usage, member.options.file + ": its log is " + member.run->database().string() +
+                                         ", that of " + members.front().options.file + " is " +
+                                         members.front().run->database().string() +
+                                         "; name one for all with --db, or run them by themselves");
+  return members;
+}
+
+int run_members(const RunOptions& options, const GlobalOptions& globals) {
+  std::list<Member> members = load_members(options, globals);
   std::vector<SweepRun> runs;
   for (Member& member : members) {
     const Experiment& experiment = member.run->experiment();
@@ -295,16 +316,28 @@ int run_members(const RunOptions& options, const GlobalOptions& globals, const s
                           options.resume, options.dry_run});
 }
 
-int run(const RunOptions& options, const GlobalOptions& globals) {
+/// Whether the line stands for more than one run. Error(usage) for what goes with many alone, or with one alone.
+bool stands_for_many(const RunOptions& options, bool in_a_job) {
+  const std::string& first = options.files.front();
+  const bool several = options.files.size() > 1, many = several || !read_sweep(first).empty();
+  if (many && in_a_job)
+    throw Error(ExitStatus::usage, (several ? "several files start" : first + ": a [sweep] starts") +
+                                       " ranks of its own; run it without a launcher");
+  if (several && !options.name.empty())
+    throw Error(ExitStatus::usage, "--name goes with one FILE; the files say their runs' names themselves");
+  if (!many && options.at_once > 0)
+    throw Error(ExitStatus::usage, "--at-once goes with several files or a [sweep], and " + first +
+                                       " has none: it is one run");
+  return many;
+}
+
+int run(const RunOptions& given, const GlobalOptions& globals) {
   const auto environment = rank_environment();
-  if (!options.member && (!environment || !environment->own_launcher)) {  // a rank of ours is of one member
-    const std::vector<SweepMember> sweep = read_sweep(options.file);
-    if (environment && !sweep.empty())
-      throw Error(ExitStatus::usage, options.file + ": a [sweep] starts ranks of its own; run it without a launcher");
-    if (!sweep.empty()) return run_members(options, globals, sweep);
-    if (options.at_once > 0)
-      throw Error(ExitStatus::usage, "--at-once goes with a [sweep], and " + options.file + " has none: it is one run");
-  }
+  const bool is_own_rank = environment && environment->own_launcher;  // of one member
+  if (!given.member && !is_own_rank && stands_for_many(given, environment.has_value()))
+    return run_members(given, globals);
+  RunOptions options = given;
+  options.file = given.files.front();
   Run run(options, globals);
   // After this line the experiment is a value: neither the file nor the line is read again in this process.
   if (options.dry_run) return run.dry();
@@ -316,15 +349,17 @@ int run(const RunOptions& options, const GlobalOptions& globals) {
 void add_run(CommandLine& line) {
   const auto options = std::make_shared<RunOptions>();
   auto& run_command = line.add("run",
-                               "run an experiment, first the stages it needs\n\n"
+                               "run experiments, first the stages they need\n\n"
                                "examples:\n"
                                "  wmtp-host run experiments/rho1.toml\n"
                                "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
                                "  wmtp-host run experiments/rho1.toml --resume\n"
                                "  wmtp-host run experiments/sweep.toml --at-once 2\n"
+                               "  wmtp-host run experiments/baseline.toml experiments/rho1.toml\n"
                                "  torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml\n",
                                [options](const GlobalOptions& globals) { return run(*options, globals); });
-  run_command.add_option("FILE", options->file, "the experiment's TOML file")->required();
+  run_command.add_option("FILE", options->files, "the experiment's TOML file; several run as members of one sweep")
+      ->required();
   run_command.add_option("--set", options->overrides, "another value for a key, as in TOML; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
@@ -336,8 +371,8 @@ void add_run(CommandLine& line) {
   run_command
       .add_option(
           "--at-once", options->at_once,
-          "members of a [sweep] that run beside each other and share the cores (1); how many a machine can hold "
-          "is no part of the experiment")
+          "members of a [sweep], or files, that run beside each other and share the cores (1); how many a machine can "
+          "hold is no part of the experiment")
       ->type_name("K")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
   run_command.add_flag("--dry-run", options->dry_run,

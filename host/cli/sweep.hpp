@@ -1,4 +1,4 @@
-// The members of a [sweep]: which run, so many at a time, and what came of all of them.
+// The members of a [sweep], or several files: which run, so many at a time, and what came of all of them.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 namespace wmtp {
 
 struct SweepRun {
-  std::string what;  ///< "seed=1 optimizer.lr=0.001", for messages
+  std::string what;  ///< "seed=1 optimizer.lr=0.001", "rho1.toml", for messages
   std::string name;  ///< of the run
   int64_t seed = 0;
   int64_t processes = 1;

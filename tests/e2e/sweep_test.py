@@ -150,3 +150,36 @@ def test_more_at_once_than_there_are_cores_for_is_refused(place):
     told = place.host("run", place.write(train__steps=1), "--at-once", 2, wanted=2).err
     assert "has none: it is one run" in told
     assert not (place.folder / "runs").exists()
+
+
+class TestSeveralFilesOnOneLine:
+    @staticmethod
+    def write(place, **of_the_second):
+        data = {"kind": "random"}
+        first = place.write(experiment(train__steps=3, data=data, name="first"), "first.toml")
+        second = place.write({**experiment(train__steps=3, data=data, name="second"), **of_the_second}, "second.toml")
+        return first, second
+
+    def test_run_in_turn_and_stand_in_one_table(self, place):
+        files = self.write(place, seed=8)
+        ended = place.host("run", *files, timeout=120)
+        assert names(place) == [("first", 7, "finished"), ("second", 8, "finished")]
+        assert re.search(r"first +7 +1 +finished", ended.out) and re.search(r"second +8 +2 +finished", ended.out)
+        assert place.host("run", *files).err.count("of the log is it") == 2
+
+    def test_may_hold_sweeps(self, place):
+        told = place.host("run", *self.write(place, sweep=SWEEP), "--dry-run").err
+        assert "member 1 of 5 (first.toml): would run" in told
+        assert "member 2 of 5 (second.toml seed=1 optimizer.lr=0.001): would run" in told
+
+    def test_are_refused_before_any_runs_where_one_is_wrong(self, place):
+        files = self.write(place, log={"database": "other.db"})
+        told = place.host("run", *files, wanted=2).err
+        assert "second.toml: its log is" in told and "--db" in told
+        assert "--name goes with one FILE" in place.host("run", *files, "--name", "x", wanted=2).err
+        told = place.host("run", *self.write(place, optimzer={"lr": 1}), wanted=2).err
+        assert re.search(r"second\.toml:\d+:\d+: .*optimzer", told)
+        told = place.host("run", *files, wanted=2, env={"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0",
+                                                        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29513"}).err
+        assert "run it without a launcher" in told
+        assert not (place.folder / "runs").exists()
