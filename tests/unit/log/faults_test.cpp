@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "fixture.hpp"
 
@@ -33,6 +34,35 @@ TEST_F(LogFaultsTest, KeepsTheCommittedRowsOfAKilledRunAndShowsItAsLost) {
   execute("UPDATE runs SET heartbeat_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-61 seconds')");
   EXPECT_EQ(text("SELECT status FROM v_runs"), "lost");
   EXPECT_EQ(LogReader(file_).unfinished_with_hash("c0ffee").size(), 1u);
+}
+
+TEST_F(LogFaultsTest, LosesNoRowThatWasSeenInTwoHundredKillsAtRandomMoments) {
+  std::minstd_rand chance(5);
+  int64_t seen_in_all = 0;
+  for (int trial = 1; trial <= 200; ++trial) {
+    const pid_t writer = in_child([&] {
+      RunLog log(file_, start());
+      for (int64_t step = 1;; ++step) {
+        log.metrics(step, {{"train/loss", 1.0 / static_cast<double>(step)}});
+        usleep(100);
+      }
+      return 0;
+    });
+    const std::string rows = " FROM metrics WHERE run_id = " + std::to_string(trial);
+    ASSERT_TRUE(eventually([&] {
+      return std::filesystem::exists(file_) && !LogReader(file_).query("SELECT 1" + rows, {}, 1).rows.empty();
+    }));
+    usleep(chance() % 20'000);
+    const int64_t seen = integer("SELECT count(*)" + rows);
+    kill(writer, SIGKILL);
+    ASSERT_EQ(wait_for(writer), 128 + SIGKILL);
+    ASSERT_GE(integer("SELECT count(*)" + rows), seen) << "kill " << trial;
+    ASSERT_EQ(integer("SELECT count(*) = max(step)" + rows), 1) << "a gap after kill " << trial;
+    ASSERT_EQ(text("PRAGMA quick_check"), "ok") << "kill " << trial;
+    seen_in_all += seen;
+  }
+  EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
+  EXPECT_GT(seen_in_all, 200 * 10) << "too few for a kill to hit anything";
 }
 
 TEST_F(LogFaultsTest, LetsTheLauncherCloseALostRunOnce) {
