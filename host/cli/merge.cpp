@@ -18,13 +18,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* merge_help =
     "work an adapter into the model that it was trained beside\n\n"
-    "ADAPTER is the folder adapter/ of a run, or what `checkpoint import` makes of a PEFT adapter; MODEL is the one "
-    "that\n"
-    "it was trained beside, as a run or `checkpoint import` leaves it: another one is refused by its fingerprint. What "
-    "is\n"
-    "written is a model for [model] weights, `generate`, `eval` and `checkpoint export`. A run leaves its model with "
-    "the\n"
-    "adapter merged already.\n\n"
+    "ADAPTER is the folder adapter/ of a run, or what `checkpoint import` makes of a PEFT adapter.\n"
+    "MODEL is the one that it was trained beside, as a run or `checkpoint import` leaves it: another\n"
+    "one is refused by its fingerprint. What is written is a model for [model] weights, `generate`,\n"
+    "`eval` and `checkpoint export`. A run leaves its model with the adapter merged already.\n\n"
     "example:\n"
     "  wmtp-host checkpoint merge llama-adapter --base llama -o llama-merged\n";
 

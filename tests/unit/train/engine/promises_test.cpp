@@ -91,8 +91,8 @@ class LargestBlock : public testing::TestWithParam<Precision> {
     experiment.model.layers = 3;
     experiment.model.future_tokens = 2;
     experiment.model.vocab_size = 4096;
-    experiment.train.batch_size = 32;
-    experiment.train.sequence_length = 128;
+    experiment.train.batch_size = 64;
+    experiment.train.sequence_length = 128;  // four chunks of tokens, or eight where losses do not come first
     experiment.parallel.precision = precision;
     return experiment;
   }
