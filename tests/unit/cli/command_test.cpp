@@ -124,7 +124,7 @@ TEST_F(CommandTest, ListsTakeConditionsFromTheLine) {
 
 TEST_F(CommandTest, RefusesMissingAndWrongArguments) {
   for (const char* words :
-       {"run", "runs show", "sql", "run a.toml b.toml", "run a.toml --nproc 0", "run a.toml --nproc x",
+       {"run", "runs show", "sql", "run a.toml --nproc 0", "run a.toml --nproc x",
         "sql 'SELECT 1' --json --csv", "sql 'SELECT 1' --limit 0", "run a.toml --set", "plugins list --kind optimizer",
         "checkpoint export 3", "checkpoint export 3 -o x --to gguf", "checkpoint import x -o y --future-tokens 0",
         "checkpoint export 3 -o x --dtype fp16", "checkpoint import x", "checkpoint merge x -o y",
