@@ -1,8 +1,8 @@
 // safetensors files: a reader that never trusts a header, and a writer that knows all shapes beforehand and takes the
 // bytes in any order. Format: u64 little-endian N, N bytes of JSON, then the tensors' bytes.
-// Refused: N beyond the file or over 16 MiB, duplicate or unknown keys, unknown dtype, more than 32 dimensions, shape
-// overflow, size that differs from its shape, overlaps, holes, bytes beyond the last tensor; torch.save's files, with
-// the command that converts them. Knows no LibTorch.
+// Refused: N beyond the file or over 16 MiB, a name or a gap of over 64 KiB in the JSON, duplicate or unknown keys,
+// unknown dtype, more than 32 dimensions, shape overflow, size that differs from its shape, overlaps, holes, bytes
+// beyond the last tensor; torch.save's files, with the command that converts them. Knows no LibTorch.
 #pragma once
 
 #include <cstdint>

@@ -14,11 +14,14 @@ namespace {
 
 constexpr size_t max_dimensions = 32;
 constexpr size_t max_metadata = 4096;  // a short text costs ten times its length in the map
+constexpr size_t max_piece = 64 << 10;
 
 /// The one shape a header may have: {name: {dtype, shape: [..], data_offsets: [begin, end]}, "__metadata__": {..}}.
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
-  HeaderHandler(SafetensorsHeader& header, const std::string& where) : header_(header), where_(where) {}
+  /// `is_cut`: what is read is the readable part of a longer header.
+  HeaderHandler(SafetensorsHeader& header, const std::string& where, bool is_cut)
+      : header_(header), where_(where), is_cut_(is_cut) {}
 
   bool start_object(std::size_t) override {
     if (place_ == Place::start) {
@@ -133,8 +136,11 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
-    throw Error(ExitStatus::data, where_ + ": the header is not JSON at byte " + std::to_string(position) +
-                                      " of it; the file is damaged, or no safetensors file");
+    throw Error(ExitStatus::data,
+                where_ + ": the header " +
+                    (is_cut_ ? "has " + std::to_string(max_piece) + " bytes without a quote before byte "
+                             : std::string("is not JSON at byte ")) +
+                    std::to_string(position) + " of it; the file is damaged, or no safetensors file");
   }
 
  private:
@@ -212,12 +218,35 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
 
   SafetensorsHeader& header_;
   const std::string& where_;
+  const bool is_cut_;
   Place place_ = Place::start;
   std::string name_, metadata_key_;
   TensorEntry entry_;
   bool has_dtype_ = false, has_metadata_ = false;
   std::optional<std::vector<int64_t>> shape_, offsets_;
 };
+
+/// A quote that ends or begins a text, from `from` on; the end of the header where there is none.
+size_t next_quote(std::string_view json, size_t from) {
+  for (size_t at = json.find('"', from); at != std::string_view::npos; at = json.find('"', at + 1)) {
+    size_t escapes = 0;
+    while (at - escapes > from && json[at - escapes - 1] == '\\') ++escapes;
+    if (escapes % 2 == 0) return at;
+  }
+  return json.size();
+}
+
+/// No name, list or padding of a header is long, and to find a long one costs a hundredth of reading it. The bytes that
+/// are worth reading: all, or those to the end of what max_piece holds of the first long piece.
+std::string_view readable_part(std::string_view json) {
+  for (size_t begin = 0; begin < json.size();) {
+    const std::string_view part = json.substr(0, begin + max_piece + 1);
+    const size_t end = next_quote(part, begin);
+    if (end - begin > max_piece) return part;
+    begin = end + 1;
+  }
+  return json;
+}
 
 void check_size(const TensorEntry& entry, int64_t buffer, const std::string& where) {
   const auto refuse = [&](const std::string& what) {
@@ -274,8 +303,9 @@ int64_t dtype_size(const std::string& dtype) {
 
 SafetensorsHeader parse_safetensors_header(std::string_view json, int64_t file_size, const std::string& where) {
   SafetensorsHeader header;
-  HeaderHandler handler(header, where);
-  nlohmann::json::sax_parse(json.begin(), json.end(), &handler);
+  const std::string_view part = readable_part(json);
+  HeaderHandler handler(header, where, part.size() < json.size());
+  nlohmann::json::sax_parse(part.begin(), part.end(), &handler);
   const int64_t data_begin = 8 + static_cast<int64_t>(json.size());
   const int64_t buffer = file_size - data_begin;
   for (const TensorEntry& entry : header.entries) check_size(entry, buffer, where);

@@ -134,6 +134,8 @@ TEST(Safetensors, RefusesEveryHeaderThatIsNotSound) {
       {with_length(R"({"__metadata__":[]})"), "__metadata__ has an array"},
       {with_length(R"({"__metadata__":{"a":"1","a":"2"}})"), "__metadata__ has the key \"a\" twice"},
       {with_length(R"({"__metadata__":{},"__metadata__":{}})"), "__metadata__ stands twice"},
+      {with_length("{\"" + std::string(1 << 17, 'x') + "\":3}"), "65536 bytes without a quote before byte 655"},
+      {with_length("{\"" + std::string(9, 'x') + "\\\"" + std::string(65536, 'x') + "\":3}"), "without a quote"},
   };
   TestFolder folder;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -217,7 +219,10 @@ TEST(Safetensors, AHostileHeaderIsRefusedWithinTenMilliseconds) {
       with_length(entry("[4611686018427387904]", "[0,9223372036854775807]")) + "12345678",
       with_length(entry("[0,9223372036854775807,9223372036854775807]", "[0,8]")) + "12345678",
       with_length("{\"a\":" + std::string(1 << 20, '[')),
-      with_length("{\"" + std::string(1 << 20, 'x') + "\":3}")};
+      with_length("{\"" + std::string(1 << 20, 'x') + "\":3}"),
+      with_length("{\"" + std::string(1 << 20, '\\') + "\":3}"),
+      with_length("{" + std::string(15 << 20, ' ') + "}"),
+      with_length("{\"a\":" + std::string(1 << 20, '7') + "}")};
   for (size_t i = 0; i < files.size(); ++i) {
     const fs::path path = folder / std::to_string(i);
     put(path, files[i]);
