@@ -1,7 +1,9 @@
 """How fast a model of about 1 GB is imported, exported and verified, beside copying its file.
 
 A Hugging Face Llama in fp32, made from a seed. A copy is read, written and synced to the disk, as an import and an export
-are; a verification only reads. The four in turn, several times; speeds are those of the medians, in parts of the copy's.
+are; a verification only reads. Each is timed beside a copy of its own, which of the two first in turn, and what was written
+is removed before the next is: a machine that has just written a gigabyte writes the next one slower, whoever does. The share
+is the median of the pairs'.
 """
 import argparse
 import json
@@ -51,6 +53,13 @@ def copy(source, target):
         os.fsync(file.fileno())
 
 
+def remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--layers", type=int, default=16, help="of 12.8M parameters each, beside 65.5M")
@@ -68,26 +77,35 @@ def main():
             subprocess.run([HOST, *words, "-q"], cwd=folder, env=clean_environment(), check=True, stdin=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL)
 
-        parts = {"copy": lambda: copy(file, folder / "copy"),
-                 "import": lambda: host("checkpoint", "import", "theirs", "-o", "ours"),
-                 "verify": lambda: host("checkpoint", "verify", "ours"),
-                 "export": lambda: host("checkpoint", "export", "ours", "-o", "again")}
-        seconds = {part: [] for part in parts}
-        for _ in range(arguments.rounds):
-            for part, act in parts.items():
-                begun = time.perf_counter()
-                act()
-                seconds[part].append(time.perf_counter() - begun)
-            (folder / "copy").unlink()
-            for made in ("ours", "again"):
-                shutil.rmtree(folder / made)
-    median = {part: statistics.median(times) for part, times in seconds.items()}
-    print(f"{size / 1e9:.2f} GB, {arguments.rounds} rounds; {os.cpu_count()} cores\n")
-    print(f"{'':>8}{'median, s':>12}{'MB/s':>10}{'of a copy':>12}")
-    for part, taken in median.items():
-        share = median["copy"] / taken
-        told = "" if part == "copy" else f"   wanted >= {WANTED:.0%}: {'yes' if share >= WANTED else 'NO'}"
-        print(f"{part:>8}{taken:12.2f}{size / taken / 1e6:10.0f}{share:12.0%}{told}")
+        acts = {"import": (["import", "theirs", "-o", "made"], "made"),
+                "verify": (["verify", "ours"], None),
+                "export": (["export", "ours", "-o", "made"], "made")}
+        host("checkpoint", "import", "theirs", "-o", "ours")
+
+        def seconds_of(act, made):
+            begun = time.perf_counter()
+            act()
+            taken = time.perf_counter() - begun
+            if made:
+                remove(folder / made)
+            return taken
+
+        pairs = {part: [] for part in acts}
+        for number in range(arguments.rounds):
+            for part, (words, made) in acts.items():
+                timed = {"copy": lambda: seconds_of(lambda: copy(file, folder / "copy"), "copy"),
+                         part: lambda: seconds_of(lambda: host("checkpoint", *words), made)}
+                order = ["copy", part] if number % 2 == 0 else [part, "copy"]
+                pairs[part].append({name: timed[name]() for name in order})
+    print(f"{size / 1e9:.2f} GB, {arguments.rounds} pairs each; {os.cpu_count()} cores\n")
+    print(f"{'':>8}{'median, s':>12}{'its copy, s':>13}{'of a copy':>12}{'from':>7}{'to':>7}")
+    for part, rows in pairs.items():
+        shares = sorted(row["copy"] / row[part] for row in rows)
+        share = statistics.median(shares)
+        told = f"   wanted >= {WANTED:.0%}: {'yes' if share >= WANTED else 'NO'}"
+        print(f"{part:>8}{statistics.median(row[part] for row in rows):12.2f}"
+              f"{statistics.median(row['copy'] for row in rows):13.2f}"
+              f"{share:12.0%}{shares[0]:7.0%}{shares[-1]:7.0%}{told}")
 
 
 if __name__ == "__main__":
