@@ -11,6 +11,9 @@ namespace wmtp {
 /// The candidate nearest to `name` by edit distance, or "" when none is near enough to be a slip of the hand.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
+/// Whether it is not the first byte of a UTF-8 character.
+inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
 /// "a, b and c"
 std::string join_names(const std::vector<std::string>& names);
 

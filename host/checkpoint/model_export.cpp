@@ -1,6 +1,7 @@
 // See model_export.hpp.
 #include "checkpoint/model_export.hpp"
 
+#include "base/files.hpp"
 #include "checkpoint/hf_config.hpp"
 #include "checkpoint/input_file.hpp"
 #include "checkpoint/model_tensors.hpp"
@@ -79,10 +80,9 @@ void write_descriptions(const ModelExport& request, const SavedShape& saved, con
 }  // namespace
 
 bool copy_tokenizer(const fs::path& from, const fs::path& to) {
-  std::error_code ignored;
   bool copied = false;
   for (const char* name : {tokenizer_model_name, tokenizer_json_name, tokenizer_config_name}) {
-    if (!fs::exists(from / name, ignored)) continue;
+    if (!is_there(from / name)) continue;
     write_new_file(to / name, read_small_file(from / name, longest_tokenizer));
     copied = copied || std::string_view(name) != tokenizer_config_name;
   }
@@ -93,9 +93,8 @@ namespace {
 
 /// Of a SentencePiece model that was trained here: that no BOS stands before its texts, as it does before a Llama's.
 void describe_tokenizer(const fs::path& folder) {
-  std::error_code ignored;
   const fs::path config = folder / tokenizer_config_name;
-  if (fs::exists(folder / tokenizer_model_name, ignored) && !fs::exists(config, ignored))
+  if (is_there(folder / tokenizer_model_name) && !is_there(config))
     write_new_file(config, llama_tokenizer_config(/*begins_texts=*/false));
 }
 

@@ -68,21 +68,20 @@ Tensor merged(const Adapter& adapter, const Slot& slot, Tensor weight, const Who
   return params.empty() ? weight : adapter.merged(slot, weight, params).to(at::kFloat).contiguous();
 }
 
-/// Entries of model.safetensors: everything but what adapters put beside the slots.
-std::vector<TensorEntry> entries_of(const ShardedModel& model) {
-  std::vector<TensorEntry> entries;
+/// What goes into model.safetensors: everything but what adapters put beside the slots.
+std::vector<ParameterGroup*> groups_of_model(const ShardedModel& model) {
+  std::vector<ParameterGroup*> groups;
   for (const auto& unit : model.units())
     if (unit.get() != model.adapter_unit())
-      for (const auto& group : unit->groups())
-        for (const Placed& placed : group->parameters())
-          entries.push_back({placed.spec.name, "F32", placed.spec.shape});
-  return entries;
+      for (const auto& group : unit->groups()) groups.push_back(group.get());
+  return groups;
 }
 
-int64_t elements_of(const TensorEntry& entry) {
-  int64_t count = 1;
-  for (const int64_t length : entry.shape) count *= length;
-  return count;
+std::vector<TensorEntry> entries_of(const std::vector<ParameterGroup*>& groups) {
+  std::vector<TensorEntry> entries;
+  for (const ParameterGroup* group : groups)
+    for (const Placed& placed : group->parameters()) entries.push_back({placed.spec.name, "F32", placed.spec.shape});
+  return entries;
 }
 
 /// Whether a tensor is of a head that this model does without: a reference has one head, a value model none.
@@ -128,34 +127,33 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
       failure = error.what();
     }
   };
+  const std::vector<ParameterGroup*> groups = groups_of_model(model);
   attempt([&] {
     draft.emplace(folder);
-    writer.emplace(draft->path() / file_name, entries_of(model), std::map<std::string, std::string>{{"format", "pt"}});
+    writer.emplace(draft->path() / file_name, entries_of(groups), std::map<std::string, std::string>{{"format", "pt"}});
   });
 
   std::optional<WholeGroup> adapter_parameters;
   if (ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(*unit->groups().front());
   const auto slots = slots_of(model);
   int64_t all = 0;
-  for (const TensorEntry& entry : entries_of(model)) all += elements_of(entry) * int64_t(sizeof(float));
+  for (const ParameterGroup* group : groups)
+    for (const Placed& placed : group->parameters()) all += placed.count * int64_t(sizeof(float));
   WorkProgress progress("writing the model", all, WorkProgress::Unit::bytes);
-  for (const auto& unit : model.units()) {
-    if (unit.get() == model.adapter_unit()) continue;
-    for (const auto& group : unit->groups()) {
-      const WholeGroup whole(*group);
-      attempt([&] {
-        for (const Placed& placed : group->parameters()) {
-          Tensor value = whole.parameter(placed);
-          const auto slot = slots.find(placed.spec.name);
-          if (adapter && adapter_parameters && slot != slots.end())
-            value = merged(*adapter, slot->second, value, *adapter_parameters);
-          writer->write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
-          manifest.slices.push_back({"param/" + placed.spec.name, placed.spec.shape, 0, placed.count, file_name,
-                                     placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
-          progress.done(int64_t(value.nbytes()));
-        }
-      });
-    }
+  for (ParameterGroup* group : groups) {
+    const WholeGroup whole(*group);
+    attempt([&] {
+      for (const Placed& placed : group->parameters()) {
+        Tensor value = whole.parameter(placed);
+        const auto slot = slots.find(placed.spec.name);
+        if (adapter && adapter_parameters && slot != slots.end())
+          value = merged(*adapter, slot->second, value, *adapter_parameters);
+        writer->write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
+        manifest.slices.push_back({"param/" + placed.spec.name, placed.spec.shape, 0, placed.count, file_name,
+                                   placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
+        progress.done(int64_t(value.nbytes()));
+      }
+    });
   }
   attempt([&] {
     writer->finish();

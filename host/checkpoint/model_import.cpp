@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/hf_config.hpp"
 #include "checkpoint/model_export.hpp"
@@ -28,11 +29,6 @@ struct Source {
   std::unique_ptr<SafetensorsFolder> heads;  ///< mtp_heads.safetensors beside a Hugging Face model, or null
   SavedShape saved;
 };
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 void read_heads(const fs::path& folder, Source& source) {
   if (!is_there(folder / heads_identity_name)) return;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/files.hpp"
 #include "base/fingerprint.hpp"
 #include "checkpoint/adapter_identity.hpp"
 #include "checkpoint/foreign_keys.hpp"
@@ -18,11 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 std::string peft_name(const std::string& block, const Projection& projection, const LoraPart& part) {
   return "base_model.model.model." + block + "." + std::string(projection.hf_name) + "." + part.peft_suffix;

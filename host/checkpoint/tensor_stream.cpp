@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/crc32c.hpp"
+#include "base/files.hpp"
 #include "base/work_progress.hpp"
 #include "checkpoint/manifest_sums.hpp"
 #include "checkpoint/messages.hpp"
@@ -40,6 +41,8 @@ class Pieces {
     if (entry_.dtype != move.dtype) numbers_.resize(size_t(size_));
     if (entry_.dtype != move.dtype && move.dtype == "BF16") short_.resize(size_t(size_));
   }
+
+  int64_t count() const { return count_; }
 
   MoveSums run(const Writers& writers, WorkProgress& progress) {
     MoveSums sums;
@@ -93,8 +96,7 @@ void reorder_rows(RowOrder order, const uint8_t* in, uint8_t* out, int64_t head_
 }
 
 SourceSums::SourceSums(const fs::path& folder, const std::string& kind) {
-  std::error_code ignored;
-  if (!fs::exists(folder / "manifest.json", ignored)) return;
+  if (!is_there(folder / "manifest.json")) return;
   given_ = true;
   const Manifest manifest = read_manifest(folder);
   if (manifest.kind != kind)
@@ -139,12 +141,12 @@ std::vector<Slice> move_tensors(std::vector<TensorMove> moves, const fs::path& f
   for (const TensorMove& move : moves) all += move.source.entry->end - move.source.entry->begin;
   WorkProgress progress("copying tensors", all, WorkProgress::Unit::bytes);
   for (const TensorMove& move : moves) {
-    const MoveSums moved = Pieces(move).run(writers, progress);
+    Pieces pieces(move);
+    const MoveSums moved = pieces.run(writers, progress);
     sums.check(move.source, moved.read);
-    int64_t count = 1;
-    for (const int64_t length : move.shape) count *= length;
     for (const TensorMove::Target& target : move.targets)
-      slices.push_back({"param/" + target.name, move.shape, 0, count, files[target.file], target.name, moved.written});
+      slices.push_back({"param/" + target.name, move.shape, 0, pieces.count(), files[target.file], target.name,
+                        moved.written});
   }
   for (const auto& writer : writers) writer->finish();
   return slices;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/files.hpp"
 #include "checkpoint/hf_config.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/model_export.hpp"
@@ -18,11 +19,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 void check_heads(const fs::path& folder, const ModelConfig& model) {
   const ModelConfig theirs = read_hf_config(folder);

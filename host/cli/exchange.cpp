@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/adapter_identity.hpp"
@@ -56,11 +57,6 @@ struct Options {
 
 [[noreturn]] void refuse(const std::string& message, const char* command) {
   throw Error(ExitStatus::usage, message + "; see `wmtp-host checkpoint " + command + " --help`");
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
 }
 
 /// What there is to export: either may be missing.

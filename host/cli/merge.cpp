@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "checkpoint/adapter_identity.hpp"
 #include "checkpoint/lora_options.hpp"
@@ -28,11 +29,6 @@ constexpr const char* merge_help =
 struct Options {
   std::string adapter, base, target;
 };
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 fs::path adapter_in(const fs::path& folder) {
   for (const fs::path& place : {folder, folder / "adapter"})

@@ -286,13 +286,14 @@ struct Member {
   std::optional<Run> run;
 };
 
+using Sweeps = std::vector<std::vector<SweepMember>>;  ///< of each file; of one without [sweep] none
+
 /// Every member of every file is checked before one runs.
-std::list<Member> load_members(const RunOptions& options, const GlobalOptions& globals) {
+std::list<Member> load_members(const RunOptions& options, const Sweeps& sweeps, const GlobalOptions& globals) {
   std::list<Member> members;
-  for (const std::string& file : options.files) {
-    std::vector<SweepMember> sweep = read_sweep(file);
-    if (sweep.empty()) sweep.emplace_back();
-    for (const SweepMember& one : sweep) members.emplace_back(options, file, one, globals);
+  for (size_t i = 0; i < sweeps.size(); ++i) {
+    for (const SweepMember& one : sweeps[i]) members.emplace_back(options, options.files[i], one, globals);
+    if (sweeps[i].empty()) members.emplace_back(options, options.files[i], SweepMember(), globals);
   }
   for (const Member& member : members)
     if (member.run->database() != members.front().run->database())
@@ -303,8 +304,8 @@ std::list<Member> load_members(const RunOptions& options, const GlobalOptions& g
   return members;
 }
 
-int run_members(const RunOptions& options, const GlobalOptions& globals) {
-  std::list<Member> members = load_members(options, globals);
+int run_members(const RunOptions& options, const Sweeps& sweeps, const GlobalOptions& globals) {
+  std::list<Member> members = load_members(options, sweeps, globals);
   std::vector<SweepRun> runs;
   for (Member& member : members) {
     const Experiment& experiment = member.run->experiment();
@@ -317,9 +318,9 @@ int run_members(const RunOptions& options, const GlobalOptions& globals) {
 }
 
 /// Whether the line stands for more than one run. Error(usage) for what goes with many alone, or with one alone.
-bool stands_for_many(const RunOptions& options, bool in_a_job) {
+bool stands_for_many(const RunOptions& options, const Sweeps& sweeps, bool in_a_job) {
   const std::string& first = options.files.front();
-  const bool several = options.files.size() > 1, many = several || !read_sweep(first).empty();
+  const bool several = options.files.size() > 1, many = several || !sweeps.front().empty();
   if (many && in_a_job)
     throw Error(ExitStatus::usage, (several ? "several files start" : first + ": a [sweep] starts") +
                                        " ranks of its own; run it without a launcher");
@@ -334,8 +335,11 @@ bool stands_for_many(const RunOptions& options, bool in_a_job) {
 int run(const RunOptions& given, const GlobalOptions& globals) {
   const auto environment = rank_environment();
   const bool is_own_rank = environment && environment->own_launcher;  // of one member
-  if (!given.member && !is_own_rank && stands_for_many(given, environment.has_value()))
-    return run_members(given, globals);
+  if (!given.member && !is_own_rank) {
+    Sweeps sweeps;
+    for (const std::string& file : given.files) sweeps.push_back(read_sweep(file));
+    if (stands_for_many(given, sweeps, environment.has_value())) return run_members(given, sweeps, globals);
+  }
   RunOptions options = given;
   options.file = given.files.front();
   Run run(options, globals);

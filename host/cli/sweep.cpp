@@ -95,8 +95,9 @@ class Sweep {
     for (size_t i = 0; i < members_.size() && !interrupted_; ++i) {
       if (reusable_run(members_[i].config_hash, options_.database)) continue;
       const int code = code_of_stages(members_[i]);
-      if (code != 0) left_out_[i] = true;
-      if (code != 0) ended(i, code);
+      if (code == 0) continue;
+      left_out_[i] = true;
+      ended(i, code);
     }
   }
 

@@ -3,6 +3,8 @@
 #include <queue>
 #include <tuple>
 
+#include "base/text.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -54,7 +56,7 @@ std::vector<int32_t> BytePairMerges::first_ids(std::string_view word) const {
   std::vector<int32_t> ids;
   for (size_t begin = 0, end = 0; begin < word.size(); begin = end) {
     end = begin + 1;
-    while (end < word.size() && (static_cast<unsigned char>(word[end]) & 0xc0) == 0x80) ++end;
+    while (end < word.size() && is_continuation(word[end])) ++end;
     const auto whole =
         characters_.empty() ? characters_.end() : characters_.find(std::string(word.substr(begin, end - begin)));
     if (whole != characters_.end())

@@ -6,6 +6,8 @@
 #include <set>
 #include <vector>
 
+#include "base/text.hpp"
+
 namespace wmtp {
 
 namespace {
@@ -49,7 +51,7 @@ bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") ==
 
 size_t column_of(std::string_view line, size_t offset) {
   const std::string_view before = line.substr(0, offset);
-  return 1 + size_t(std::count_if(before.begin(), before.end(), [](char byte) { return (byte & 0xc0) != 0x80; }));
+  return 1 + size_t(std::count_if(before.begin(), before.end(), [](char byte) { return !is_continuation(byte); }));
 }
 
 Json parse_json_line(std::string_view line, const std::function<bool(const std::string&)>& wants) {

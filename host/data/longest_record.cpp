@@ -1,5 +1,6 @@
 #include "data/longest_record.hpp"
 
+#include "base/files.hpp"
 #include "data/prepared_folder.hpp"
 #include "data/record_plan.hpp"
 #include "data/record_selection.hpp"
@@ -8,13 +9,7 @@
 namespace wmtp {
 namespace {
 
-constexpr uintmax_t most_bytes_read = uintmax_t{256} << 20;
-
-uintmax_t bytes_of(const std::vector<std::filesystem::path>& files) {
-  uintmax_t bytes = 0;
-  for (const auto& file : files) bytes += std::filesystem::file_size(file);
-  return bytes;
-}
+constexpr int64_t most_bytes_read = int64_t{256} << 20;
 
 /// Whether anything is drawn from a bin, at any time of the run.
 bool is_drawn(const DifficultyConfig& difficulty, size_t bin) {
@@ -25,10 +20,10 @@ bool is_drawn(const DifficultyConfig& difficulty, size_t bin) {
 }  // namespace
 
 std::optional<int64_t> longest_record(const Experiment& experiment, const std::filesystem::path& cache, bool pairs) {
-  if (bytes_of(record_files(experiment).train) > most_bytes_read) return std::nullopt;
+  if (total_bytes(record_files(experiment).train) > most_bytes_read) return std::nullopt;
   const auto folder = records_folder(experiment, cache);
   const auto prepared = read_prepared(folder);
-  if (!prepared || prepared->at("files").at(Records::index_name).get<uintmax_t>() > most_bytes_read)
+  if (!prepared || prepared->at("files").at(Records::index_name).get<int64_t>() > most_bytes_read)
     return std::nullopt;
   const Records records(folder, prepared->at("dtype") == "uint32", prepared->at("vocab_size").get<int64_t>());
   int64_t longest = 0;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
@@ -50,10 +51,9 @@ Plan plan_of(const Experiment& experiment, const fs::path& cache) {
 Json encode_files(const std::vector<fs::path>& files, const std::string& part, const Tokenizer& tokenizer,
                   const fs::path& folder, const Say& say) {
   const bool needs_utf8 = tokenizer.reads() == Tokenizer::Reads::utf8;
-  int64_t bytes = 0;
+  const int64_t bytes = total_bytes(files);
   std::vector<std::string> skipped;
   TokenWriter writer(folder / (part + ".bin"), tokenizer);
-  for (const auto& file : files) bytes += static_cast<int64_t>(fs::file_size(file));
   say("encoding " + with_thousands(static_cast<int64_t>(files.size())) + " files for " + part + " (" +
       human_bytes(bytes) + ")");
   {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "data/arithmetic.hpp"
@@ -34,17 +35,11 @@ void make_arithmetic(const Experiment& experiment, RecordPlan& plan, const Say& 
   write_arithmetic(experiment.data.arithmetic, plan.arithmetic);
 }
 
-int64_t size_of(const std::vector<fs::path>& files) {
-  int64_t bytes = 0;
-  for (const auto& file : files) bytes += static_cast<int64_t>(fs::file_size(file));
-  return bytes;
-}
-
 /// Reads `files` and raises what is wrong in them.
 void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
               const std::function<void(const Record&)>& take, const char* what) {
   RecordMistakes mistakes;
-  WorkProgress progress(what, size_of(files), WorkProgress::Unit::bytes);
+  WorkProgress progress(what, total_bytes(files), WorkProgress::Unit::bytes);
   for (const auto& file : files)
     if (!mistakes.full()) for_each_record(file, needs, mistakes, take, &progress);
   mistakes.raise();
@@ -52,7 +47,7 @@ void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
 
 /// The records' texts as one file; of more than train_bpe reads an even part.
 fs::path write_texts(const RecordPlan& plan, const std::string& prompt_template, const fs::path& folder) {
-  const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, double(size_of(plan.files.train))));
+  const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, double(total_bytes(plan.files.train))));
   const fs::path file = folder / "texts.txt";
   SyncedFile texts(file);
   uint64_t number = 0;
@@ -158,7 +153,7 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Say& say)
   const auto tokenizer = open_tokenizer(
       experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(temporary.path()));
   say("encoding the records of " + with_thousands(static_cast<int64_t>(plan.files.train.size())) + " files (" +
-      human_bytes(size_of(plan.files.train)) + ")");
+      human_bytes(total_bytes(plan.files.train)) + ")");
   Json prepared = Builder(experiment, plan, *tokenizer, temporary.path()).build();
   prepared["format"] = records_format;
   prepared["tokenizer"] = config.kind;

@@ -177,7 +177,7 @@ void add_lines(std::string_view text, std::vector<std::string>& lines) {
     begin = next;
   };
   for (size_t at = 0; at < text.size(); ++at) {
-    const bool starts_character = (static_cast<unsigned char>(text[at]) & 0xc0) != 0x80;
+    const bool starts_character = !is_continuation(text[at]);
     if (starts_character && is_cut(at))
       end_line(at, at + (text[at] == '\n' || text[at] == '\0' ? 1 : 3));
     else if (starts_character && at >= begin + sentence_bytes)

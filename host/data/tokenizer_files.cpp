@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/strict_json.hpp"
 #include "data/synced_file.hpp"
@@ -17,10 +18,7 @@ namespace fs = std::filesystem;
 
 fs::path config_beside(const fs::path& file) { return file.parent_path() / tokenizer_config_name; }
 
-bool has_config(const fs::path& file) {
-  std::error_code ignored;
-  return fs::exists(config_beside(file), ignored);
-}
+bool has_config(const fs::path& file) { return is_there(config_beside(file)); }
 
 void check_is_there(const fs::path& file) {
   std::error_code ignored;
@@ -47,28 +45,26 @@ void copy_one(const fs::path& from, const fs::path& to) {
 bool is_tokenizer_json(const fs::path& file) { return file.extension() == ".json"; }
 
 fs::path tokenizer_file_in(const fs::path& folder) {
-  std::error_code ignored;
-  return folder / (fs::exists(folder / tokenizer_json_name, ignored) ? tokenizer_json_name : tokenizer_model_name);
+  return folder / (is_there(folder / tokenizer_json_name) ? tokenizer_json_name : tokenizer_model_name);
 }
 
 std::optional<TokenizerConfigFile> tokenizer_config_beside(const fs::path& file) {
   if (!has_config(file)) return std::nullopt;
   const std::string where = config_beside(file).string();
   const nlohmann::json config = parse_strict_json(bytes_of(where), where);
-  const auto at = [&](const char* key) { return config.is_object() ? config.value(key, nlohmann::json()) : config; };
+  if (!config.is_object()) throw Error(ExitStatus::data, where + ": wanted an object");
   const auto token = [&](const char* key) {
-    nlohmann::json value = at(key);
+    nlohmann::json value = config.value(key, nlohmann::json());
     if (value.is_object()) value = value.value("content", nlohmann::json());
     return value.is_string() ? value.get<std::string>() : std::string();
   };
   const auto flag = [&](const char* key, bool otherwise) {
-    const nlohmann::json value = at(key);
+    const nlohmann::json value = config.value(key, nlohmann::json());
     if (value.is_null()) return otherwise;
     if (!value.is_boolean())
       throw Error(ExitStatus::data, where + ": " + key + " is " + value.dump() + ", wanted true or false");
     return value.get<bool>();
   };
-  if (!config.is_object()) throw Error(ExitStatus::data, where + ": wanted an object");
   if (!is_tokenizer_json(file) && flag("add_eos_token", false))
     throw Error(ExitStatus::data,
                 where + ": add_eos_token is true, wanted false: a prompt would end with what ends a text");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+
 namespace wmtp {
 
 namespace {
@@ -70,7 +72,7 @@ size_t without_open_end(std::string_view bytes) {
 }
 
 size_t start_of_character(std::string_view text, size_t at) {
-  while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
+  while (at > 0 && at < text.size() && is_continuation(text[at])) --at;
   return at;
 }
 
@@ -79,7 +81,7 @@ size_t cut_of(std::string_view text) {
   const size_t newline = text.rfind('\n');
   if (newline != std::string_view::npos && newline > 0) return newline;
   size_t cut = text.size() - 1;
-  while (cut > text.size() - 4 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
+  while (cut > text.size() - 4 && is_continuation(text[cut])) --cut;
   return cut;
 }
 

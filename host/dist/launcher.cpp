@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -155,20 +154,14 @@ void Launch::start(int rank, int port) {
 }
 
 void Launch::wait_for_something() {
-  std::vector<pollfd> wanted{{signals_.fd(), POLLIN, 0}};
-  for (LineSink* sink : {&out_, &err_}) wanted.push_back({sink->has_room() ? -1 : sink->fd(), POLLOUT, 0});
-  for (const auto& source : sources_) wanted.push_back({source.sink().has_room() ? source.fd() : -1, POLLIN, 0});
+  std::vector<LineSource*> sources;
+  for (LineSource& source : sources_) sources.push_back(&source);
   int timeout_ms = -1;
   if (patience_ == Patience::grace || patience_ == Patience::terminated) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
     timeout_ms = static_cast<int>(std::max<int64_t>(0, left));
   }
-  if (poll(wanted.data(), wanted.size(), timeout_ms) <= 0) return;
-  if (wanted[1].revents) out_.write_some();
-  if (wanted[2].revents) err_.write_some();
-  for (size_t i = 0; i < sources_.size(); ++i) {
-    if (wanted[3 + i].revents) sources_[i].read_some();
-  }
+  forward_some(signals_.fd(), out_, err_, sources, timeout_ms);
 }
 
 void Launch::take_signal(int signal) {

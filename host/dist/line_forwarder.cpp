@@ -74,4 +74,15 @@ void LineSource::drain() {
   unfinished_.clear();
 }
 
+void forward_some(int fd, LineSink& out, LineSink& err, const std::vector<LineSource*>& sources, int timeout_ms) {
+  std::vector<pollfd> wanted{{fd, POLLIN, 0}};
+  for (LineSink* sink : {&out, &err}) wanted.push_back({sink->has_room() ? -1 : sink->fd(), POLLOUT, 0});
+  for (LineSource* source : sources) wanted.push_back({source->sink().has_room() ? source->fd() : -1, POLLIN, 0});
+  if (poll(wanted.data(), wanted.size(), timeout_ms) <= 0) return;
+  if (wanted[1].revents) out.write_some();
+  if (wanted[2].revents) err.write_some();
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (wanted[3 + i].revents) sources[i]->read_some();
+}
+
 }  // namespace wmtp

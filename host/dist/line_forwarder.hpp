@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace wmtp {
 
@@ -49,5 +50,9 @@ class LineSource {
   LineSink* sink_;
   std::string unfinished_;
 };
+
+/// Waits until `fd` is readable, a source has something for a sink with room, or a sink takes more, for at most
+/// `timeout_ms` (-1: for ever); reads and writes what it can of the latter two.
+void forward_some(int fd, LineSink& out, LineSink& err, const std::vector<LineSource*>& sources, int timeout_ms);
 
 }  // namespace wmtp

@@ -1,6 +1,5 @@
 #include "dist/programs.hpp"
 
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,19 +63,10 @@ class Programs {
   }
 
   void wait_for_something() {
-    std::vector<pollfd> wanted{{signals_.fd(), POLLIN, 0}};
-    for (LineSink* sink : {&out_, &err_}) wanted.push_back({sink->has_room() ? -1 : sink->fd(), POLLOUT, 0});
     std::vector<LineSource*> sources;
     for (Running& one : running_)
-      for (LineSource& source : one.sources) {
-        sources.push_back(&source);
-        wanted.push_back({source.sink().has_room() ? source.fd() : -1, POLLIN, 0});
-      }
-    if (poll(wanted.data(), wanted.size(), -1) <= 0) return;
-    if (wanted[1].revents) out_.write_some();
-    if (wanted[2].revents) err_.write_some();
-    for (size_t i = 0; i < sources.size(); ++i)
-      if (wanted[3 + i].revents) sources[i]->read_some();
+      for (LineSource& source : one.sources) sources.push_back(&source);
+    forward_some(signals_.fd(), out_, err_, sources, -1);
   }
 
   void pass_on(int signal) {

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/text.hpp"
+
 namespace wmtp {
 namespace {
 
 constexpr size_t shown_width = 100;
-
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 // Characters that move the cursor, colour the screen or turn the writing direction.
 bool is_obeyed_by_terminals(const std::string& character) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.hpp"
 #include "experiment/toml_source.hpp"
 
 namespace wmtp {
@@ -17,7 +18,7 @@ Place place_at(int source, std::string_view text, size_t offset) {
     if (text[i] == '\n') {
       ++place.line;
       place.column = 1;
-    } else if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) {
+    } else if (!is_continuation(text[i])) {
       ++place.column;
     }
   }

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/text.hpp"
+
 namespace wmtp {
 namespace {
-
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 size_t offset_of(const std::string& text, const Place& place) {
   size_t at = 0;

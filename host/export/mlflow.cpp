@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/sha256.hpp"
+#include "base/text.hpp"
 #include "export/file_draft.hpp"
 #include "export/logged_run.hpp"
 #include "log/database.hpp"
@@ -116,7 +117,7 @@ class MlflowWriter {
   std::string cut(const std::string& text, size_t longest, const std::string& what) {
     size_t characters = 0, end = text.size();
     for (size_t i = 0; i < text.size(); ++i) {
-      if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
+      if (is_continuation(text[i])) continue;
       if (++characters == longest) end = i;
     }
     if (characters <= longest) return text;

@@ -7,13 +7,9 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "base/text.hpp"
+
 namespace wmtp {
-namespace {
-
-bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
-
-}  // namespace
-
 size_t terminal_columns(const std::ostream& out) {
   if (out.rdbuf() != std::cout.rdbuf() || !::isatty(STDOUT_FILENO)) return 0;
   winsize size{};
@@ -51,14 +47,14 @@ std::string one_line(std::string_view text) {
 
 size_t shown_length(std::string_view text) {
   size_t length = 0;
-  for (char c : text) length += starts_character(c);
+  for (char c : text) length += !is_continuation(c);
   return length;
 }
 
 std::string cut_to(std::string_view text, size_t most) {
   if (shown_length(text) <= most) return std::string(text);
   size_t characters = 0, end = 0;
-  while (end < text.size() && (!starts_character(text[end]) || ++characters < most)) ++end;
+  while (end < text.size() && (is_continuation(text[end]) || ++characters < most)) ++end;
   return std::string(text.substr(0, end)) + "…";
 }
 

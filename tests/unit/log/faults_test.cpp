@@ -10,17 +10,23 @@
 namespace wmtp {
 namespace {
 
-using LogFaultsTest = LogTest;
+class LogFaultsTest : public LogTest {
+ protected:
+  /// A child that logs one number at each step, until it is killed.
+  pid_t endless_writer(useconds_t between_steps) {
+    return in_child([&] {
+      RunLog log(file_, start());
+      for (int64_t step = 1;; ++step) {
+        log.metrics(step, {{"train/loss", 1.0 / static_cast<double>(step)}});
+        usleep(between_steps);
+      }
+      return 0;
+    });
+  }
+};
 
 TEST_F(LogFaultsTest, KeepsTheCommittedRowsOfAKilledRunAndShowsItAsLost) {
-  const pid_t writer = in_child([&] {
-    RunLog log(file_, start());
-    for (int64_t step = 1;; ++step) {
-      log.metrics(step, {{"train/loss", 1.0 / static_cast<double>(step)}});
-      usleep(1000);
-    }
-    return 0;
-  });
+  const pid_t writer = endless_writer(1000);
   ASSERT_TRUE(eventually([&] {
     return std::filesystem::exists(file_) && LogReader(file_).query("SELECT 1 FROM metrics", {}, 500).capped;
   }));
@@ -40,14 +46,7 @@ TEST_F(LogFaultsTest, LosesNoRowThatWasSeenInTwoHundredKillsAtRandomMoments) {
   std::minstd_rand chance(5);
   int64_t seen_in_all = 0;
   for (int trial = 1; trial <= 200; ++trial) {
-    const pid_t writer = in_child([&] {
-      RunLog log(file_, start());
-      for (int64_t step = 1;; ++step) {
-        log.metrics(step, {{"train/loss", 1.0 / static_cast<double>(step)}});
-        usleep(100);
-      }
-      return 0;
-    });
+    const pid_t writer = endless_writer(100);
     const std::string rows = " FROM metrics WHERE run_id = " + std::to_string(trial);
     ASSERT_TRUE(eventually([&] {
       return std::filesystem::exists(file_) && !LogReader(file_).query("SELECT 1" + rows, {}, 1).rows.empty();
