@@ -105,14 +105,18 @@ void print_json(const Answer& answer) {
   for (const PlannedStage& stage : answer.stages)
     json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", stage.state}});
   for (const PlannedVariant& variant : plan.variants) {
-    const auto most = highest(variant.phases);
+    const auto most = highest(variant.memory.phases);
     Json phases;
-    for (const auto& [phase, moment] : variant.phases) phases[phase] = to_json(moment);
+    for (const auto& [phase, moment] : variant.memory.phases) phases[phase] = to_json(moment);
     json["memory"].push_back({{"adapter", variant.adapter},
                               {"strategy", to_string(variant.strategy)},
                               {"this_one", variant.is_this_one},
                               {"phase", most->first},
                               {"bytes", to_json(most->second)},
+                              {"offloaded",
+                               {{"host", variant.memory.offloaded.host},
+                                {"to_device", variant.memory.offloaded.to_device},
+                                {"to_host", variant.memory.offloaded.to_host}}},
                               {"phases", phases}});
   }
   std::cout << json.dump(1) << '\n';
@@ -128,7 +132,7 @@ Unit unit_of(int64_t largest) { return largest < (int64_t{10} << 30) ? Unit{"MiB
 void print_memory(const std::vector<PlannedVariant>& variants) {
   MemoryMoment most;
   for (const PlannedVariant& variant : variants) {
-    const MemoryMoment& peak = highest(variant.phases)->second;
+    const MemoryMoment& peak = highest(variant.memory.phases)->second;
     for (size_t i = 0; i < peak.bytes.size(); ++i) most.bytes[i] = std::max(most.bytes[i], peak.bytes[i]);
     most.total = std::max(most.total, peak.total);
   }
@@ -138,7 +142,7 @@ void print_memory(const std::vector<PlannedVariant>& variants) {
     if (most.bytes[size_t(i)] > 0) table.columns.push_back(to_string(MemoryCategory(i)));
   const auto shown_bytes = [&](int64_t bytes) { return std::round(double(bytes) / unit.bytes * 100) / 100; };
   for (const PlannedVariant& variant : variants) {
-    const auto peak = highest(variant.phases);
+    const auto peak = highest(variant.memory.phases);
     std::vector<nlohmann::json> row{std::string(to_string(variant.strategy)) + (variant.is_this_one ? " *" : ""),
                                     variant.adapter, peak->first, shown_bytes(peak->second.total)};
     for (int i = 0; i < num_memory_categories; ++i)
@@ -151,6 +155,18 @@ void print_memory(const std::vector<PlannedVariant>& variants) {
       << "\nCounted are tensors: weights, gradients, optimizer state, activations, logits, buffers of the exchange.\n"
          "Not counted: the process itself (libraries, threads, connections), memory kept for reuse, what plugins\n"
          "make for themselves.\n";
+}
+
+void print_offloaded(const std::vector<PlannedVariant>& variants) {
+  const auto mebibytes = [](int64_t bytes) { return std::round(double(bytes) / (1 << 20) * 100) / 100; };
+  Table table{{"strategy", "adapter", "held", "to the device", "to the host"}, {}, false};
+  for (const PlannedVariant& variant : variants) {
+    const Offloaded& bytes = variant.memory.offloaded;
+    table.rows.push_back({std::string(to_string(variant.strategy)) + (variant.is_this_one ? " *" : ""), variant.adapter,
+                          mebibytes(bytes.host), mebibytes(bytes.to_device), mebibytes(bytes.to_host)});
+  }
+  std::cout << "\ncpu_offload: in the host's memory for each rank, and over the bus in each step, MiB\n";
+  print_table(std::cout, table, TableFormat::text);
 }
 
 std::string checkpointing_text(double share) { return share == 0 ? "none" : share == 1 ? "full" : shown(share); }
@@ -188,6 +204,7 @@ void print_text(const Answer& answer) {
     std::cout << "  sweep       " << answer.members
               << " members; counted here is the experiment without their values\n";
   print_memory(plan.variants);
+  if (e.parallel.cpu_offload) print_offloaded(plan.variants);
 }
 
 int plan(const Options& options, const GlobalOptions& globals) {

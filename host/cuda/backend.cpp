@@ -1,16 +1,30 @@
 #include "cuda/backend.hpp"
 
+#include <ATen/Context.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "memory/allocator.hpp"
+
 namespace wmtp {
 namespace {
+
+using c10::CachingDeviceAllocator::TraceEntry;
 
 class Backend final : public CudaBackend {
  public:
   int num_devices() override { return c10::cuda::device_count(); }
-  void use_device(int device) override { c10::cuda::set_device(c10::DeviceIndex(device)); }
+  void use_device(int device) override {
+    c10::cuda::set_device(c10::DeviceIndex(device));
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // the allocator has no devices before
+    c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker([](const TraceEntry& event) {
+      const auto* address = reinterpret_cast<const void*>(event.addr_);
+      if (event.action_ == TraceEntry::ALLOC) device_block_allocated(address, int64_t(event.size_));
+      if (event.action_ == TraceEntry::FREE_COMPLETED) device_block_freed(address);
+    });
+  }
   c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                          std::chrono::milliseconds timeout) override {
     auto options = c10d::ProcessGroupNCCL::Options::create();

@@ -13,7 +13,8 @@ class CudaBackend {
  public:
   virtual ~CudaBackend() = default;
   virtual int num_devices() = 0;
-  /// Makes `device` the current one of this process. [before the first tensor]
+  /// Makes `device` the current one of this process, and tells memory/allocator.hpp of every block that its caching
+  /// allocator gives out and takes back. [before the first tensor]
   virtual void use_device(int device) = 0;
   /// An NCCL communicator. [all ranks, collective]
   virtual c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,

@@ -158,6 +158,7 @@ struct ParallelConfig {
   Precision reduce = Precision::fp32;     ///< in which gradients travel between ranks: fp32 or bf16
   bool replicate_frozen = false;          ///< every rank holds what is frozen whole
   double activation_checkpointing = 0;    ///< share of the blocks: "none" is 0, "full" 1
+  bool cpu_offload = false;               ///< master shards and optimizer state in the host's memory; CUDA alone
   std::string device = "auto";            ///< "auto", "cpu", "cuda"
   double timeout_seconds = 120;           ///< longest wait for a peer after the first step
   bool operator==(const ParallelConfig&) const = default;

@@ -7,6 +7,7 @@
 
 #include "experiment/plugin_options.hpp"
 #include "experiment/rules.hpp"
+#include "experiment/stage_rules.hpp"
 #include "experiment/toml_source.hpp"
 
 namespace wmtp {

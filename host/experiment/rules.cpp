@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "experiment/data_rules.hpp"
 #include "experiment/schema.hpp"
+#include "experiment/stage_rules.hpp"
 
 namespace wmtp {
 namespace {
@@ -53,6 +54,7 @@ class Rules {
     schedule();
     shard_groups();
     reduction();
+    offload();
     check_data_rules(bound_, diagnostics_);
     for (const Frozen& frozen : all_frozen(e_)) beside(frozen, needs);
     if (needs && needs->pairs) pairs();
@@ -225,6 +227,14 @@ class Rules {
            "remove it, or set precision = \"bf16\"");
   }
 
+  void offload() {
+    if (!bound_.good({"parallel", "parallel.cpu_offload", "parallel.device"})) return;
+    if (e_.parallel.cpu_offload && e_.parallel.device == "cpu")
+      refuse("parallel.cpu_offload",
+             "found cpu_offload = true for device \"cpu\", in whose memory the state lies anyway, wanted false",
+             "remove it, or set device = \"cuda\"");
+  }
+
   // A frozen model is given where the pipeline reads it, and nowhere else.
   void beside(const Frozen& frozen, const PluginNeeds* needs) {
     const std::string& table = frozen.table;
@@ -271,33 +281,6 @@ class Rules {
   const Experiment& e_;
   Diagnostics& diagnostics_;
 };
-
-constexpr std::pair<const char*, bool ModelConfig::*> shape_flags[] = {
-    {"qkv_bias", &ModelConfig::qkv_bias}, {"tie_word_embeddings", &ModelConfig::tie_word_embeddings}};
-
-// The policy takes over the stage's tensors as they are; their number of tokens is told with the tokenizer.
-void check_same_shape(const Place& place, const ModelConfig& ours, const ModelConfig& theirs,
-                      Diagnostics& diagnostics) {
-  const std::pair<const char*, int64_t ModelConfig::*> members[] = {
-      {"dim", &ModelConfig::dim},         {"layers", &ModelConfig::layers},
-      {"heads", &ModelConfig::heads},     {"kv_heads", &ModelConfig::kv_heads},
-      {"ffn_dim", &ModelConfig::ffn_dim}, {"future_tokens", &ModelConfig::future_tokens}};
-  std::string found, wanted;
-  for (const auto& [name, member] : members) {
-    if (ours.*member == theirs.*member) continue;
-    const std::string comma = found.empty() ? "" : ", ";
-    found += comma + name + " " + number(theirs.*member);
-    wanted += comma + number(ours.*member);
-  }
-  for (const auto& [name, flag] : shape_flags) {
-    if (ours.*flag == theirs.*flag) continue;
-    const std::string comma = found.empty() ? "" : ", ";
-    found += comma + name + " " + toml_text(theirs.*flag);
-    wanted += comma + toml_text(ours.*flag);
-  }
-  if (found.empty()) return;
-  diagnostics.add(place, "the stage's model has another shape: found " + found + ", wanted " + wanted + " as here");
-}
 
 // What a frozen model's own table leaves open is as in [model].
 void follow_shape(const Bound& bound, const std::string& table, ModelConfig& shape, const ModelConfig& model) {
@@ -354,46 +337,6 @@ void resolve_defaults(Bound& bound) {
 
 void check_rules(const Bound& bound, const std::optional<PluginNeeds>& needs, Diagnostics& diagnostics) {
   Rules(bound, diagnostics).all(needs ? &*needs : nullptr);
-}
-
-void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& loaded, Diagnostics& diagnostics) {
-  const std::string& table = user.table;
-  const Experiment& e = bound.experiment;
-  const Experiment& stage = *loaded.experiment;
-  const Place place = bound.place(table + ".experiment");
-  if (has_tokenizer(e.data) && has_tokenizer(stage.data)) {
-    const TokenizerConfig &ours = e.data.tokenizer, &theirs = stage.data.tokenizer;
-    if (!same_tokenizer(e, stage)) {
-      diagnostics.add(place,
-                      "the stage has another tokenizer: found " + theirs.kind + " with " + number(theirs.vocab_size) +
-                          " tokens, wanted " + ours.kind + " with " + number(ours.vocab_size) +
-                          (ours.kind == "bpe" ? ", trained on the same files" : ""),
-                      "give both the same [data.tokenizer] (kind, files and vocab_size)");
-    }
-  } else if (e.model.vocab_size != stage.model.vocab_size) {
-    diagnostics.add(place, "the stage has " + number(stage.model.vocab_size) + " tokens, wanted vocab_size " +
-                               number(e.model.vocab_size) + " as here");
-  }
-  if (stage.model.max_sequence_length < e.train.sequence_length) {
-    diagnostics.add(place,
-                    "a sequence longer than the stage's model: found sequence_length " +
-                        number(e.train.sequence_length) + ", wanted at most " + number(stage.model.max_sequence_length),
-                    "set [model] max_sequence_length in the stage");
-  }
-  if (table == "model") check_same_shape(place, e.model, stage.model, diagnostics);
-  const bool predicts_tokens = table == "reference" || (table == "model" && !user.has_objective);
-  if (predicts_tokens && loaded.has_objective) {
-    diagnostics.add(place,
-                    "the stage leaves no head that predicts tokens: found pipeline " + quote(stage.pipeline.plugin) +
-                        ", which trains value heads alone",
-                    "name an experiment whose pipeline is a weighting; a value model stands in [value]");
-  }
-  if (table == "value" && loaded.needs && loaded.needs->heads.empty()) {
-    diagnostics.add(place,
-                    "the stage trains no value head: found pipeline " + quote(stage.pipeline.plugin) +
-                        ", wanted one that has values to give",
-                    "name an experiment with pipeline \"critic\"");
-  }
 }
 
 }  // namespace wmtp

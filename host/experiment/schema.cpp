@@ -93,10 +93,6 @@ SchemaTable parallel_table() {
     const auto* name = std::get_if<std::string>(&value);
     e.parallel.activation_checkpointing = name ? double(*name == "full") : std::get<double>(value);
   };
-  Key offload = key("cpu_offload", AT(parallel.timeout_seconds), "only `false` in this version").later({"true"});
-  offload.rule.type = ValueType::flag;
-  offload.get = [](const Experiment&) { return Value(false); };
-  offload.set = [](Experiment&, const Value&) {};
   return {"parallel",
           "Ranks, and what each of them holds.",
           {key("processes", AT(parallel.processes), "ranks").range(1, 65536).not_in_identity(),
@@ -117,7 +113,11 @@ SchemaTable parallel_table() {
            key("replicate_frozen", AT(parallel.replicate_frozen),
                "whether every rank holds the frozen parameters whole: more memory, and nothing of them to gather")
                .not_in_identity(),
-           checkpointing, offload,
+           checkpointing,
+           key("cpu_offload", AT(parallel.cpu_offload),
+               "whether the master shards of what trains, and its optimizer's state, lie in the host's memory; for a CUDA "
+               "`device` alone, whose memory it spares")
+               .not_in_identity(),
            key("device", AT(parallel.device), "where it runs").one_of({"auto", "cpu", "cuda"}).not_in_identity(),
            key("timeout_seconds", AT(parallel.timeout_seconds), "longest wait for another rank")
                .range(1, 86400)

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <unordered_map>
 
 namespace wmtp {
 namespace {
@@ -31,7 +32,8 @@ struct Header {
   size_t size;
   size_t index;     ///< of its class
   size_t capacity;  ///< bytes behind the header
-  int category;
+  MemoryCategory category;
+  bool is_counted;
   Header* next;  ///< in a list of free blocks
 };
 
@@ -52,7 +54,12 @@ static_assert(sizeof(Header) <= header_bytes);
 
 thread_local MemoryCategory current_category = MemoryCategory::other;
 
-constexpr const char* no_phase = "other";
+MemoryAccount& account() {
+  static auto* account = new MemoryAccount;  // outlives every tensor, static ones too
+  return *account;
+}
+
+bool counts_device = false;
 
 class CountingAllocator final : public c10::Allocator {
  public:
@@ -61,33 +68,20 @@ class CountingAllocator final : public c10::Allocator {
     const std::lock_guard lock(mutex_);
     Header* header = take(size);
     header->size = size;
-    header->category = int(current_category);
-    count(header->category, int64_t(size));
-    usage_.largest_block = std::max(usage_.largest_block, int64_t(size));
+    header->category = current_category;
+    header->is_counted = !counts_device;
+    in_use_ += int64_t(size);
+    most_in_use_ = std::max(most_in_use_, in_use_);
+    if (header->is_counted) account().allocated(header->category, int64_t(size));
     void* data = reinterpret_cast<char*>(header) + header_bytes;
     return {data, data, &CountingAllocator::release, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &CountingAllocator::release; }
   void copy_data(void* to, const void* from, size_t count) const override { std::memcpy(to, from, count); }
 
-  MemoryUsage usage() {
-    const std::lock_guard lock(mutex_);
-    return usage_;
-  }
   void reset_peak() {
     const std::lock_guard lock(mutex_);
-    usage_.peak = usage_.live;
-    usage_.peak_total = usage_.live_total;
-    usage_.largest_block = 0;
-    usage_.phases.clear();
-    begin(std::string(phase_));
-  }
-  /// Gives the name of the phase before.
-  std::string enter(const std::string& phase) {
-    const std::lock_guard lock(mutex_);
-    std::string previous = phase_;
-    begin(phase);
-    return previous;
+    most_in_use_ = in_use_;
   }
 
   static CountingAllocator& instance() {
@@ -106,7 +100,7 @@ class CountingAllocator final : public c10::Allocator {
     const SizeClass wanted = class_of(size);
     if (Header* header = pop(wanted.index)) return header;
     const auto bytes = int64_t(header_bytes + wanted.capacity);
-    const int64_t limit = int64_t(most_held * double(usage_.peak_total)) + always_held;
+    const int64_t limit = int64_t(most_held * double(most_in_use_)) + always_held;
     if (held_ + bytes > limit) {
       for (size_t larger = 1; larger <= lending_classes && wanted.index + larger < num_classes; ++larger)
         if (Header* header = pop(wanted.index + larger)) return header;
@@ -139,36 +133,46 @@ class CountingAllocator final : public c10::Allocator {
 
   void give(Header* header) {
     const std::lock_guard lock(mutex_);
-    usage_.live[size_t(header->category)] -= int64_t(header->size);
-    usage_.live_total -= int64_t(header->size);
+    in_use_ -= int64_t(header->size);
+    if (header->is_counted) account().freed(header->category, int64_t(header->size));
     header->next = free_[header->index];
     free_[header->index] = header;
   }
 
-  void count(int category, int64_t bytes) {
-    int64_t& live = usage_.live[size_t(category)];
-    live += bytes;
-    usage_.live_total += bytes;
-    int64_t& peak = usage_.peak[size_t(category)];
-    peak = std::max(peak, live);
-    usage_.peak_total = std::max(usage_.peak_total, usage_.live_total);
-    if (usage_.live_total > moment_->total) *moment_ = {usage_.live, usage_.live_total};
-  }
-
-  /// What is live as a phase begins or goes on is live in it.
-  void begin(const std::string& phase) {
-    const auto place = usage_.phases.try_emplace(phase).first;
-    phase_ = place->first;
-    moment_ = &place->second;
-    if (usage_.live_total > moment_->total) *moment_ = {usage_.live, usage_.live_total};
-  }
-
   std::mutex mutex_;
   std::array<Header*, num_classes> free_{};
-  int64_t held_ = 0;  ///< bytes of all blocks, in use or waiting
-  MemoryUsage usage_{.phases = {{no_phase, {}}}};
-  std::string phase_ = no_phase;
-  MemoryMoment* moment_ = &usage_.phases.begin()->second;  ///< of the phase
+  int64_t held_ = 0;                       ///< bytes of all blocks, in use or waiting
+  int64_t in_use_ = 0, most_in_use_ = 0;  ///< bytes asked for
+};
+
+/// Of a device: what is freed there is known by its address alone.
+class DeviceBlocks {
+ public:
+  void allocated(const void* address, int64_t bytes) {
+    const MemoryCategory category = current_category;
+    const std::lock_guard lock(mutex_);
+    blocks_[address] = {category, bytes};
+    account().allocated(category, bytes);
+  }
+  void freed(const void* address) {
+    const std::lock_guard lock(mutex_);
+    const auto block = blocks_.find(address);
+    if (block == blocks_.end()) return;  // from before it was counted
+    account().freed(block->second.category, block->second.bytes);
+    blocks_.erase(block);
+  }
+  static DeviceBlocks& instance() {
+    static auto* blocks = new DeviceBlocks;
+    return *blocks;
+  }
+
+ private:
+  struct Block {
+    MemoryCategory category;
+    int64_t bytes;
+  };
+  std::mutex mutex_;
+  std::unordered_map<const void*, Block> blocks_;
 };
 
 int64_t status_kib(const char* key) {
@@ -189,16 +193,23 @@ int64_t resident_at_install = 0;
 MemoryScope::MemoryScope(MemoryCategory category) : previous_(current_category) { current_category = category; }
 MemoryScope::~MemoryScope() { current_category = previous_; }
 
-MemoryPhase::MemoryPhase(const std::string& name) : previous_(CountingAllocator::instance().enter(name)) {}
-MemoryPhase::~MemoryPhase() { CountingAllocator::instance().enter(previous_); }
+MemoryPhase::MemoryPhase(const std::string& name) : previous_(account().enter(name)) {}
+MemoryPhase::~MemoryPhase() { account().enter(previous_); }
 
 void install_allocator() {
   if (resident_at_install == 0) resident_at_install = resident_bytes();
   mallopt(M_MMAP_THRESHOLD, 1 << 20);  // a large block that is given back leaves the process at once
   c10::SetCPUAllocator(&CountingAllocator::instance(), /*priority=*/100);
 }
-MemoryUsage memory_usage() { return CountingAllocator::instance().usage(); }
-void reset_memory_peak() { CountingAllocator::instance().reset_peak(); }
+void count_device_memory() { counts_device = true; }
+void device_block_allocated(const void* address, int64_t bytes) { DeviceBlocks::instance().allocated(address, bytes); }
+void device_block_freed(const void* address) { DeviceBlocks::instance().freed(address); }
+
+MemoryUsage memory_usage() { return account().usage(); }
+void reset_memory_peak() {
+  CountingAllocator::instance().reset_peak();
+  account().reset_peak();
+}
 int64_t peak_resident_bytes() { return status_kib("VmHWM:"); }
 int64_t resident_bytes() { return status_kib("VmRSS:"); }
 int64_t resident_bytes_without_tensors() { return resident_at_install; }

@@ -1,18 +1,17 @@
-// The process's CPU allocator for tensors: it keeps freed blocks for the next request, and it is the accountant.
+// The process's CPU allocator for tensors, which keeps freed blocks for the next request, and what is counted of all
+// tensors' memory.
 //
 // glibc gives large blocks back to the system on every free and pays for fresh zeroed pages on the next allocation;
 // keeping them is worth 9 to 29% of a step. Every tensor's bytes are counted under the category of the innermost
 // MemoryScope of the thread that allocated them, until they are freed, by whatever thread. A phase is a part of what
 // the process does: the most bytes that were live at one moment of it are known, and what they were. Bytes are those
-// that were asked for; what the allocator keeps for later requests is no tensor, and in no count.
+// that were asked for; what an allocator keeps for later requests is no tensor, and in no count.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
 #include <string>
 
-#include "memory/category.hpp"
+#include "memory/account.hpp"
 
 namespace wmtp {
 
@@ -39,19 +38,14 @@ class MemoryPhase {
   std::string previous_;
 };
 
-struct MemoryUsage {
-  std::array<int64_t, num_memory_categories> live{};  ///< bytes now
-  std::array<int64_t, num_memory_categories> peak{};  ///< highest of each category by itself since reset_peak
-  int64_t live_total = 0;
-  int64_t peak_total = 0;     ///< highest of the sum
-  int64_t largest_block = 0;  ///< largest single request since reset_peak
-  /// The moment of each phase at which most was live, exactly; of the phases that there were since reset_peak. Outside
-  /// of every phase it is "other".
-  std::map<std::string, MemoryMoment> phases;
-};
-
 /// Makes it LibTorch's CPU allocator. [before the first tensor] Later calls do nothing.
 void install_allocator();
+/// From here on it is a device's memory that is counted, not the host's. [before the first tensor]
+void count_device_memory();
+/// A block of that device: counted under the calling thread's category until it is freed. [any thread]
+void device_block_allocated(const void* address, int64_t bytes);
+void device_block_freed(const void* address);
+
 MemoryUsage memory_usage();
 void reset_memory_peak();
 

@@ -128,7 +128,8 @@ class Planner {
   void add_variants(const Asked& asked, ExperimentPlan& plan) const {
     MemoryQuestion question;
     const ParallelConfig& p = e_.parallel;
-    question.policy = {e_.model, asked.layout, p.strategy, p.precision, p.shard_group_size, p.replicate_frozen};
+    question.policy = {e_.model, asked.layout, p.strategy, p.precision, p.shard_group_size, p.replicate_frozen,
+                       p.cpu_offload};
     for (const Asked& other : asked_) {
       if (other.question.adapter) continue;
       const FrozenConfig& config = frozen_config(other.table);

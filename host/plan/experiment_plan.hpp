@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "memory/category.hpp"
+#include "plan/memory.hpp"
 #include "plugin/catalog.hpp"
 
 namespace wmtp {
@@ -19,7 +19,7 @@ struct PlannedVariant {
   std::string adapter;
   Strategy strategy = Strategy::full_shard;
   bool is_this_one = false;                    ///< as the experiment says
-  std::map<std::string, MemoryMoment> phases;  ///< of each rank; plan/memory.hpp
+  PlannedMemory memory;                        ///< of each rank
 };
 
 struct PlannedData {

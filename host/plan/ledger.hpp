@@ -9,6 +9,12 @@
 
 namespace wmtp {
 
+/// What parameters whose master shards lie in the host's memory cost a rank, in bytes.
+struct Offloaded {
+  int64_t host = 0;                     ///< held there
+  int64_t to_device = 0, to_host = 0;  ///< of a step, over the bus between them
+};
+
 class Ledger {
  public:
   void enter(const std::string& phase) {
@@ -21,6 +27,7 @@ class Ledger {
     note();
   }
   const std::map<std::string, MemoryMoment>& phases() const { return phases_; }
+  Offloaded& offloaded() { return offloaded_; }
 
  private:
   void note() {
@@ -29,6 +36,7 @@ class Ledger {
   MemoryMoment live_;
   std::map<std::string, MemoryMoment> phases_;
   MemoryMoment* now_at_ = &phases_["other"];
+  Offloaded offloaded_;
 };
 
 /// Bytes that are live while this is; as a tensor.

@@ -35,7 +35,7 @@ class StoredModel {
  public:
   StoredModel(Ledger& ledger, const PlannedModel& model, const MemoryQuestion& q) {
     const StorageSizes sizes{model.strategy, model.precision,       q.ranks, model.shard_group_size, q.reduce,
-                             q.saves_beside, model.replicate_frozen};
+                             q.saves_beside, model.replicate_frozen, model.offload};
     for (const PlannedUnit& unit : model.layout) units_.emplace_back(ledger, sizes, unit);
     is_tied_ = model.shape.tie_word_embeddings && find(head_block_name(model.shape, 1));
   }
@@ -71,20 +71,23 @@ class Replay {
         lowest_block_ + std::llround(q_.activation_checkpointing * double(num_trunk_blocks(m_) - lowest_block_));
   }
 
-  std::map<std::string, MemoryMoment> run() {
+  PlannedMemory run() {
     const Held rotary(ledger_, MemoryCategory::other, q_.positions * head_dim(m_) * 4);
     // Ids, kinds, targets and signals of every micro-batch.
     const Held batches(ledger_, MemoryCategory::other, 16 * N_ * q_.gradient_accumulation);
     const int64_t micro_batches = std::min<int64_t>(q_.gradient_accumulation, 2);  // the second finds all of the first
+    int64_t& to_device = ledger_.offloaded().to_device;
     for (int64_t i = 1; i <= micro_batches; ++i) {
+      const int64_t before = to_device;
       ledger_.enter("frozen_models");
       for (size_t f = 0; f < q_.frozen.size(); ++f)
         frozen_signals(q_.frozen[f], *std::next(frozen_.begin(), int64_t(f)));
       micro_step(i == micro_batches);
+      if (i == micro_batches) to_device += (q_.gradient_accumulation - i) * (to_device - before);
     }
     optimizer();
     save();
-    return ledger_.phases();
+    return {ledger_.phases(), ledger_.offloaded()};
   }
 
  private:
@@ -325,10 +328,7 @@ class Replay {
     for (StoredUnit& unit : model_.units())
       for (StoredGroup& group : unit.groups()) group.measure_gradient();
     for (StoredUnit& unit : model_.units())
-      for (StoredGroup& group : unit.groups()) {
-        group.master_changed();
-        group.drop_gradient();
-      }
+      for (StoredGroup& group : unit.groups()) group.step();
   }
 
   /// The model at the end: one group after another, whole on each rank.
@@ -353,7 +353,7 @@ class Replay {
 
 }  // namespace
 
-std::map<std::string, MemoryMoment> plan_memory(const MemoryQuestion& question) { return Replay(question).run(); }
+PlannedMemory plan_memory(const MemoryQuestion& question) { return Replay(question).run(); }
 
 std::map<std::string, MemoryMoment>::const_iterator highest(const std::map<std::string, MemoryMoment>& phases) {
   return std::max_element(phases.begin(), phases.end(),

@@ -15,6 +15,7 @@
 #include "experiment/experiment.hpp"
 #include "memory/category.hpp"
 #include "plan/layout.hpp"
+#include "plan/ledger.hpp"
 
 namespace wmtp {
 
@@ -25,6 +26,7 @@ struct PlannedModel {
   Precision precision = Precision::fp32;
   int64_t shard_group_size = 0;  ///< hybrid_shard
   bool replicate_frozen = false;
+  bool offload = false;  ///< master shards of what trains, and the optimizer's state, in the host's memory
 };
 
 struct MemoryQuestion {
@@ -41,8 +43,12 @@ struct MemoryQuestion {
   bool saves_beside = false;  ///< checkpoints are written while the training goes on
 };
 
-/// By phase, as MemoryUsage::phases: the moment at which most is live.
-std::map<std::string, MemoryMoment> plan_memory(const MemoryQuestion& question);
+struct PlannedMemory {
+  /// As MemoryUsage::phases: the moment of each at which most is live.
+  std::map<std::string, MemoryMoment> phases;
+  Offloaded offloaded;
+};
+PlannedMemory plan_memory(const MemoryQuestion& question);
 
 /// The phase of the highest moment. [at least one phase]
 std::map<std::string, MemoryMoment>::const_iterator highest(const std::map<std::string, MemoryMoment>& phases);

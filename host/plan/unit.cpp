@@ -12,8 +12,12 @@ StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const Planne
       element_(fp32 ? 4 : bytes_of(sizes.precision)),
       wire_(bytes_of(sizes.reduce)),
       total_(round_up(group.elements, alignment * sizes.ranks)),
-      here_(total_ / row_),
-      master_(ledger, MemoryCategory::parameters, here_ * (trains ? 4 : element_)) {
+      here_(total_ / row_) {
+  if (is_offloaded()) {
+    ledger.offloaded().host += here_ * (4 + 2 * 4 + (element_ != 4 ? element_ : 0) + (sizes.saves_beside ? 3 * 4 : 0));
+    return;
+  }
+  master_ = {ledger, MemoryCategory::parameters, here_ * (trains ? 4 : element_)};
   if (!trains) return;
   optimizer_ = {ledger, MemoryCategory::optimizer, 2 * 4 * here_};
   if (sizes.saves_beside) copy_ = {ledger, MemoryCategory::checkpoint, 3 * 4 * here_};
@@ -21,7 +25,8 @@ StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const Planne
 
 void StoredGroup::start_gather() {
   if (gathered_) return;
-  const bool is_cast = trains_ && element_ != 4;
+  const bool is_cast = is_offloaded() || (trains_ && element_ != 4);  // else it is the master
+  if (is_offloaded()) ledger_.offloaded().to_device += here_ * element_;
   if (shards()) {
     if (is_cast) cast_ = {ledger_, MemoryCategory::gathered, here_ * element_};
     gathered_ = {ledger_, MemoryCategory::gathered, total_ * element_};
@@ -100,6 +105,12 @@ void StoredGroup::sum_over_column(int64_t elements) {
 /// Norms are taken in fp64.
 void StoredGroup::measure_gradient() const {
   if (gradient_) const Held wide(ledger_, MemoryCategory::other, 8 * here_);
+}
+
+void StoredGroup::step() {
+  if (is_offloaded() && gradient_) ledger_.offloaded().to_host += 4 * here_;
+  master_changed();
+  gradient_.reset();
 }
 
 /// What each rank gathers to write the model; the master itself where it is whole. In bytes.

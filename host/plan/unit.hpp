@@ -9,6 +9,9 @@
 //   reducing           w E for what arrives, and for what is sent where that is not the gradient itself; of E/G
 //                      elements once more where columns add up what their rows have summed
 //   checkpoint         a copy of master and optimizer where saves are written beside the training
+// Where master shards are offloaded, master, optimizer and checkpoint are in the host's memory, with a copy of the master
+// in the compute dtype where that is another; each gather brings this rank's part to the device, each step its gradient
+// to the host.
 // Gloo gathers into a buffer of its own and copies: as much more for a moment.
 #pragma once
 
@@ -32,6 +35,7 @@ struct StorageSizes {
   Precision reduce = Precision::fp32;  ///< on the wire
   bool saves_beside = false;
   bool replicate_frozen = false;
+  bool offload = false;
 };
 
 class StoredGroup {
@@ -47,12 +51,13 @@ class StoredGroup {
   void finish_reduce();
   void finish_column();
   void measure_gradient() const;
-  void drop_gradient() { gradient_.reset(); }
+  void step();
   int64_t gather_for_saving() const;
 
  private:
   bool shards() const { return row_ > 1; }
   bool is_alone() const { return sizes_.ranks == 1; }
+  bool is_offloaded() const { return sizes_.offload && trains_; }
   Held sending(int64_t elements);
   void sum_over_column(int64_t elements);
   Ledger& ledger_;

@@ -119,6 +119,10 @@ void Assembly::go_on_with_other_ranks(int64_t saved_by) {
 
 std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment,
                                                      const Stages& stages) {
+  if (experiment.parallel.cpu_offload && session.device().is_cpu())
+    throw Error(ExitStatus::usage, experiment.file.string() +
+                                       ": [parallel] cpu_offload = true: there is no CUDA device, and in the CPU's "
+                                       "memory the state lies anyway; remove it");
   ShardedModelRequest request;
   request.layout.model = &experiment.model;
   request.layout.heads = pipeline_.objective ? Heads::none : Heads::all;

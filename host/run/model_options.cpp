@@ -22,7 +22,7 @@ at::ScalarType type_of(Precision precision) {
 
 GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
   return {parallel.strategy,        type_of(parallel.precision), device, int(parallel.shard_group_size),
-          type_of(parallel.reduce), parallel.replicate_frozen};
+          type_of(parallel.reduce), parallel.replicate_frozen, parallel.cpu_offload};
 }
 
 std::filesystem::path first_weights(const Session& session, const Experiment& experiment, const Stages& stages,

@@ -26,6 +26,7 @@ at::Device choose_device(const std::string& wanted, const RankEnvironment& envir
                                        ", but there are " + std::to_string(devices) +
                                        "; use fewer processes, or device = \"cpu\"");
   cuda_backend().use_device(environment.local_rank);
+  count_device_memory();
   return {at::kCUDA, c10::DeviceIndex(environment.local_rank)};
 }
 

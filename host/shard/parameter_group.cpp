@@ -61,14 +61,29 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
   written_.assign(parameters_.size(), false);
 
   const MemoryScope scope(MemoryCategory::parameters);
-  master_ =
-      at::zeros({shard_size_}, at::TensorOptions(trains_ ? at::kFloat : options_.compute).device(options_.device));
+  options_.offload = options_.offload && trains_;
+  const at::ScalarType dtype = trains_ ? at::kFloat : options_.compute;
+  if (!options_.offload) {
+    master_ = at::zeros({shard_size_}, at::TensorOptions(dtype).device(options_.device));
+    return;
+  }
+  const at::TensorOptions host = at::TensorOptions(at::kCPU).pinned_memory(options_.device.is_cuda());
+  master_ = at::zeros({shard_size_}, host.dtype(dtype));
+  if (options_.compute != dtype) staged_ = at::empty({shard_size_}, host.dtype(options_.compute));
+}
+
+/// This rank's part in the compute dtype, where it computes; the master itself where that is what it is.
+Tensor ParameterGroup::shard_on_device() {
+  if (!staged_.defined()) return master_.to(options_.device, options_.compute, /*non_blocking=*/options_.offload);
+  if (!staged_holds_) staged_.copy_(master_);
+  staged_holds_ = true;
+  return staged_.to(options_.device, /*non_blocking=*/true);
 }
 
 void ParameterGroup::start_gather() {
   if (weights_.defined() || gather_) return;
   const MemoryScope scope(MemoryCategory::gathered);
-  Tensor shard = master_.to(options_.compute);  // the master itself when the dtype is the same
+  Tensor shard = shard_on_device();
   if (!shards()) {
     weights_ = std::move(shard);
     return;
@@ -92,6 +107,7 @@ void ParameterGroup::release() {
 void ParameterGroup::master_changed() {
   TORCH_CHECK(!gather_, "group ", name_, ": its master changed under a gather");
   weights_.reset();
+  staged_holds_ = false;
 }
 
 Tensor ParameterGroup::weight(int index) {
@@ -240,8 +256,9 @@ std::vector<Segment> ParameterGroup::segments() const {
 
 Tensor ParameterGroup::gather_master() {
   if (!shards()) return master_;
-  Tensor whole = at::empty({total_}, master_.options());
-  mesh_.row.gather->all_gather(whole, master_, "gathering " + name_).wait();
+  const Tensor shard = master_.to(options_.device);
+  Tensor whole = at::empty({total_}, shard.options());
+  mesh_.row.gather->all_gather(whole, shard, "gathering " + name_).wait();
   return whole;
 }
 

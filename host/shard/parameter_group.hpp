@@ -10,6 +10,10 @@
 //   full_shard      1/W            from ready() to release()    reduced to this rank's shard
 //   hybrid_shard    1/G            as full_shard, in a row      reduced in a row, and once a step over a column
 //
+// Where it is offloaded, the master shard of what trains lies in the host's memory, and so does the optimizer's state;
+// a copy of it in the compute dtype, in pinned memory, goes to the device for each gather, and the gradient of a step
+// comes to the host.
+//
 // A row is G neighbouring ranks, a column the W/G that hold the same shard (dist/channels.hpp): all ranks are one row
 // where everything is sharded, and one column where nothing is.
 //
@@ -38,6 +42,7 @@ struct GroupOptions {
   int shard_group_size = 0;          ///< hybrid_shard: ranks in a row
   at::ScalarType wire = at::kFloat;  ///< in which gradients travel
   bool replicate_frozen = false;     ///< ShardUnit: frozen groups are not sharded, whatever the strategy
+  bool offload = false;              ///< master shards of what trains lie in the host's memory
 };
 
 /// Where a parameter lies in its group's flat storage, in elements.
@@ -82,7 +87,8 @@ class ParameterGroup final : public WeightStore {
   void start_reduce(bool last);
   void finish_reduce();
   void finish_column();
-  /// This rank's part of the summed gradient (fp32, like the master shard); undefined before a reduce.
+  /// This rank's part of the summed gradient (fp32, as long as the master shard, on the device); undefined before a
+  /// reduce.
   const at::Tensor& gradient() const { return gradient_; }
   void drop_gradient();
 
@@ -108,7 +114,8 @@ class ParameterGroup final : public WeightStore {
     }
   }
 
-  /// [all ranks] The whole flat master, on every rank, fp32 or as stored. For release checkpoints and tests.
+  /// [all ranks] The whole flat master, on every rank, fp32 or as stored; on the device where it is sharded. For release
+  /// checkpoints and tests.
   at::Tensor gather_master();
 
  private:
@@ -118,6 +125,7 @@ class ParameterGroup final : public WeightStore {
   void add_to_gradient(at::Tensor sum);
   void start_column();
   void sum_over_column(const at::Tensor& arrived, at::Tensor to);
+  at::Tensor shard_on_device();
   bool shards() const { return mesh_.row.size > 1; }
   bool is_alone() const { return mesh_.row.size == 1 && mesh_.column.size == 1; }
 
@@ -129,6 +137,8 @@ class ParameterGroup final : public WeightStore {
   int64_t total_ = 0, shard_begin_ = 0, shard_size_ = 0;
 
   at::Tensor master_;
+  at::Tensor staged_;         ///< the master in the compute dtype, in the host's memory; while it is offloaded
+  bool staged_holds_ = false;  ///< what the master is now
   at::Tensor weights_;    ///< flat, compute dtype; an alias of the master where possible
   at::Tensor gathering_;  ///< output of the gather under way
   Pending gather_;

@@ -1,4 +1,4 @@
-// AdamW on flat shards: every rank steps the part whose master it holds, with LibTorch's fused kernel. Decoupled weight
+// AdamW on flat shards: every rank steps the part whose master it holds, where that lies, with LibTorch's fused kernel. Decoupled weight
 // decay (Loshchilov & Hutter 2019) on the parameters that decay, at each one's own part of the learning rate.
 #pragma once
 

@@ -1,4 +1,6 @@
 """Experiments that must be refused before any training: exit 2, the place in the file, what to write instead."""
+import os
+
 import pytest
 from experiment import line_of, to_toml, experiment
 
@@ -108,3 +110,11 @@ def test_an_unknown_command_is_a_usage_error(place):
 def test_a_refused_experiment_leaves_no_log(place):
     place.refuse(2, train__batchsize=2)
     assert not (place.folder / "runs").exists()
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a CUDA device")
+def test_a_state_cannot_be_offloaded_from_a_cpu(place):
+    place.refuse(2, r"\[parallel\] cpu_offload = true: there is no CUDA device", parallel__cpu_offload=True,
+                 parallel__device="auto")
+    place.refuse(2, r"experiment\.toml:\d+:\d+", "in whose memory the state lies anyway", parallel__cpu_offload=True,
+                 parallel__device="cpu")

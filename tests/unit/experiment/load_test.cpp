@@ -160,9 +160,13 @@ TEST_F(Load, TakesANameOrAShareOfTheBlocksToRunAgain) {
 }
 
 TEST_F(Load, RefusesWhatIsNotSupportedYetAsSuch) {
-  for (const std::string lines : {"[optimizer]\nname = \"sgd\"", "[parallel]\ncpu_offload = true"}) {
-    EXPECT_NE(refused(small + lines + "\n").find("not supported yet"), std::string::npos) << lines;
-  }
+  EXPECT_NE(refused(small + "[optimizer]\nname = \"sgd\"\n").find("not supported yet"), std::string::npos);
+}
+
+TEST_F(Load, RefusesToOffloadFromACpu) {
+  expect_in_order(refused(small + "[parallel]\ncpu_offload = true\ndevice = \"cpu\"\n"),
+                  {"a.toml:16:15: found cpu_offload = true", "in whose memory the state lies anyway", "device = \"cuda\""});
+  EXPECT_TRUE(load(small + "[parallel]\ncpu_offload = true\n").parallel.cpu_offload);
 }
 
 TEST_F(Load, TellsADuplicateKeyAndBrokenTomlAtTheirPlace) {

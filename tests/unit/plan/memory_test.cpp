@@ -146,12 +146,12 @@ MemoryQuestion small_question() {
 }
 
 int64_t at_most(const MemoryQuestion& question, size_t category) {
-  const auto phases = plan_memory(question);
+  const auto phases = plan_memory(question).phases;
   return highest(phases)->second.bytes[category];
 }
 
 TEST(PlanMemory, TheHighestMomentIsTheSumOfItsCategories) {
-  const auto phases = plan_memory(small_question());
+  const auto phases = plan_memory(small_question()).phases;
   for (const auto& [phase, moment] : phases) {
     int64_t sum = 0;
     for (const int64_t bytes : moment.bytes) sum += bytes;
@@ -183,7 +183,7 @@ TEST(PlanMemory, CheckpointingKeepsTheInputsOfBlocksAlone) {
 TEST(PlanMemory, LogitsAreThoseOfOneChunkWhateverTheHeads) {
   MemoryQuestion question = small_question();
   question.policy.shape.vocab_size = 65536;  // 256 tokens of a chunk
-  const auto phases = plan_memory(question);
+  const auto phases = plan_memory(question).phases;
   const int64_t chunk = 256 * 65536 * 4;
   for (const char* head : {"head_1", "head_2"}) {
     EXPECT_GE(phases.at(head).bytes[logits], chunk);
@@ -211,8 +211,33 @@ TEST(PlanMemory, AFrozenModelAddsItsWeightsAndNoMore) {
   frozen.shape.future_tokens = 1;
   question.frozen.push_back(frozen);
   EXPECT_GT(at_most(question, parameters), alone);
-  EXPECT_EQ(plan_memory(question).at("optimizer").bytes[optimizer],
-            plan_memory(small_question()).at("optimizer").bytes[optimizer]);
+  EXPECT_EQ(plan_memory(question).phases.at("optimizer").bytes[optimizer],
+            plan_memory(small_question()).phases.at("optimizer").bytes[optimizer]);
+}
+
+TEST(PlanMemory, OffloadedMastersCostTheHostsMemoryAndABus) {
+  MemoryQuestion question = small_question();
+  question.ranks = 4;
+  question.policy.precision = Precision::bf16;
+  const PlannedMemory here = plan_memory(question);
+  question.policy.offload = true;
+  const PlannedMemory offloaded = plan_memory(question);
+  EXPECT_EQ(here.offloaded.host + here.offloaded.to_device + here.offloaded.to_host, 0);
+  int64_t elements = 0;  // of a rank; each unit is padded to 64 a rank
+  for (const PlannedUnit& unit : question.policy.layout) elements += (unit.trained.elements + 255) / 256 * 64;
+  EXPECT_EQ(offloaded.offloaded.host, elements * (4 + 8 + 2));
+  EXPECT_EQ(offloaded.offloaded.to_host, elements * 4);
+  EXPECT_GT(offloaded.offloaded.to_device, elements * 2) << "blocks of the trunk are gathered for each pass";
+  EXPECT_LT(offloaded.offloaded.to_device, elements * 2 * 2);
+  const auto peak = highest(offloaded.phases)->second;
+  EXPECT_EQ(peak.bytes[parameters] + peak.bytes[optimizer], 0);
+
+  question.policy.strategy = Strategy::no_shard;
+  const int64_t once = plan_memory(question).offloaded.to_device;
+  question.gradient_accumulation = 5;
+  EXPECT_EQ(plan_memory(question).offloaded.to_device, once) << "the weights stay for the whole step";
+  question.policy.strategy = Strategy::full_shard;
+  EXPECT_EQ(plan_memory(question).offloaded.to_device, 5 * offloaded.offloaded.to_device);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <numeric>
 #include <thread>
 
@@ -220,9 +221,8 @@ TEST_F(Allocator, ManyThreadsLeaveTheCountsAtRest) {
 }
 
 TEST(ResidentMemory, GrowsWithWhatIsTouched) {
-  install_allocator();
   const int64_t before = resident_bytes();
-  const at::Tensor tensor = at::ones({16 * megabyte});
+  const std::vector<char> touched(64 * megabyte, 1);  // no tensor, for which the allocator may first give others back
   EXPECT_GT(resident_bytes(), before + 48 * megabyte);
   EXPECT_GE(peak_resident_bytes(), resident_bytes());
 }
@@ -242,6 +242,34 @@ TEST_F(Allocator, ABlockThatWasLentToASmallerTensorIsWhole) {
     }
     for (int64_t i = 0; i < 40; ++i) EXPECT_TRUE(held[size_t(i)].eq(i).all().item<bool>());
   }
+}
+
+TEST_F(Allocator, ADevicesBlockIsCountedUnderTheScopeThatTookItUntilItIsFreedByItsAddress) {
+  int first = 0, second = 0;
+  {
+    const MemoryScope scope(MemoryCategory::gathered);
+    device_block_allocated(&first, 3 * megabyte);
+  }
+  device_block_allocated(&second, megabyte);
+  EXPECT_EQ(live(MemoryCategory::gathered), 3 * megabyte);
+  EXPECT_EQ(live(MemoryCategory::other), megabyte);
+  device_block_freed(&first);
+  device_block_freed(&first);  // of another allocator, or from before: not ours
+  EXPECT_EQ(live(MemoryCategory::gathered), 0);
+  device_block_freed(&second);
+  EXPECT_EQ(live_total(), 0);
+}
+
+TEST_F(Allocator, TheHostsTensorsAreInNoCountWhereADevicesAre) {
+  const auto counted = [] {
+    const at::Tensor before = bytes(megabyte);
+    const int64_t then = memory_usage().live_total;
+    count_device_memory();
+    const at::Tensor after = bytes(5 * megabyte);
+    return memory_usage().live_total - then;
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(std::exit(counted() == 0 ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

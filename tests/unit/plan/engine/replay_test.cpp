@@ -68,7 +68,7 @@ void expect_planned(const Experiment& e, const Adapter& adapter, std::unique_ptr
   training->step();
   training->step();
   const auto found = memory_usage().phases;
-  const auto planned = plan_memory(question_of(e, adapter, when));
+  const auto planned = plan_memory(question_of(e, adapter, when)).phases;
   for (const char* phase : {"forward", "head_1", "head_3", "backward", "optimizer"}) {
     const auto most = double(found.at(phase).total - before);
     EXPECT_NEAR(double(planned.at(phase).total) / most, 1, 0.1) << phase << " took " << most;

@@ -107,6 +107,25 @@ TEST(ParameterGroup, HoldsAFrozenPartInTheComputeTypeAndATrainedOneInSingle) {
   EXPECT_TRUE(at::equal(trained.weight(0), at::full({5, 20}, 1.0 / 3, at::kBFloat16)));
 }
 
+TEST(ParameterGroup, AnOffloadedMasterIsUsedAsItIsAfterEachChange) {
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard})
+    on_ranks(2, [&](Channels& channels) {
+      GroupOptions options{strategy, at::kBFloat16, at::kCPU};
+      options.offload = true;
+      ParameterGroup group("unit", some_parameters(), options, channels);
+      for (const double value : {0.25, 0.75}) {
+        group.master().fill_(value);
+        group.master_changed();
+        for (int use = 0; use < 2; ++use) {
+          group.ready();
+          EXPECT_TRUE(at::equal(group.weight(0), at::full({5, 20}, value, at::kBFloat16))) << to_string(strategy);
+          group.release();
+        }
+      }
+      EXPECT_EQ(group.master().scalar_type(), at::kFloat);
+    });
+}
+
 TEST(ParameterGroup, GivesEachWeightItsPlaceAndShape) {
   OneRank rank;
   ParameterGroup group("unit", some_parameters(), {}, rank.channels);

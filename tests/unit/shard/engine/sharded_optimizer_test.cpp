@@ -58,11 +58,14 @@ std::map<std::string, Tensor> expected(const OptimizerConfig& config) {
 }
 
 /// What the optimizer makes of it on `ranks` ranks, each of which gives an equal share of the gradient.
-std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, Strategy strategy) {
+std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, Strategy strategy,
+                                      bool offload = false) {
   std::mutex mutex;
   std::map<std::string, Tensor> values;
   on_ranks(ranks, [&](Channels& channels) {
-    ParameterGroup group("unit", some_parameters(), {strategy, at::kFloat, at::kCPU, /*shard_group_size=*/2}, channels);
+    GroupOptions options{strategy, at::kFloat, at::kCPU, /*shard_group_size=*/2};
+    options.offload = offload;
+    ParameterGroup group("unit", some_parameters(), options, channels);
     group.for_each_part(group.master(), [&](const Placed& placed, int64_t begin, Tensor part) {
       part.copy_(first_of(placed.spec).narrow(0, begin, part.numel()));
     });
@@ -110,6 +113,13 @@ TEST(ShardedOptimizer, IsAdamWWhateverTheLayout) {
         std::pair{4, Strategy::hybrid_shard}})
     for (const auto& [name, value] : trained(config, ranks, strategy))
       EXPECT_LT(distance(value, by_hand.at(name)), 1e-6) << name << ", " << to_string(strategy) << " on " << ranks;
+}
+
+TEST(ShardedOptimizer, GivesTheSameBitsWhereMastersAreOffloaded) {
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard}) {
+    const auto here = trained({}, 2, strategy), offloaded = trained({}, 2, strategy, /*offload=*/true);
+    for (const auto& [name, value] : here) EXPECT_TRUE(at::equal(value, offloaded.at(name))) << name;
+  }
 }
 
 TEST(ShardedOptimizer, ANormIsNoNumberWhereAnyPartIsNone) {

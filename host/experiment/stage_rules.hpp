@@ -1,0 +1,36 @@
+// Rules over an experiment and a stage that it names.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "experiment/bind.hpp"
+#include "experiment/plugin_description.hpp"
+
+namespace wmtp {
+
+/// What of a model's shape is given as true or false.
+inline constexpr std::pair<const char*, bool ModelConfig::*> shape_flags[] = {
+    {"qkv_bias", &ModelConfig::qkv_bias}, {"tie_word_embeddings", &ModelConfig::tie_word_embeddings}};
+
+/// A stage, what its pipeline needs and is, and whether it has no mistake.
+struct LoadedStage {
+  std::shared_ptr<const Experiment> experiment;
+  std::optional<PluginNeeds> needs;
+  bool is_good = false;
+  bool has_objective = false;  ///< which trains value heads, and keeps no head that predicts tokens
+};
+
+/// Who names a stage: its table ("model", "reference", "value"), and whether its own pipeline is an objective too.
+struct StageUser {
+  std::string table;
+  bool has_objective = false;
+};
+
+/// The stage and who names it: one tokenizer or one vocabulary, room for the sequences, for [model] the same shape, for
+/// [value] a value head, elsewhere heads that predict tokens unless the user trains value heads alone.
+void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& stage, Diagnostics& diagnostics);
+
+}  // namespace wmtp
