@@ -100,7 +100,9 @@ TEST_P(ScoresOfTokens, LeaveWhatTheirGradientsNeed) {
     const double tolerance = GetParam().type == at::kFloat ? 1e-6 : 2e-2;
     EXPECT_LT(distance(given, fresh.gradients(hidden_, targets_, coefficients)), tolerance);
     EXPECT_LT(distance(kept_store.gradient({&kept_store, 0}), fresh_store.gradient({&fresh_store, 0})), tolerance);
-    EXPECT_EQ(kept_store.product_rows, coefficients.count_nonzero().item<int64_t>());
+    const int64_t wanted = coefficients.count_nonzero().item<int64_t>();
+    EXPECT_GE(kept_store.product_rows, wanted);
+    EXPECT_LT(kept_store.product_rows, wanted + 16 * (num_tokens / GetParam().chunk + 1));
   }
 }
 
