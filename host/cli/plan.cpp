@@ -129,6 +129,12 @@ struct Unit {
 };
 Unit unit_of(int64_t largest) { return largest < (int64_t{10} << 30) ? Unit{"MiB", 1 << 20} : Unit{"GiB", 1 << 30}; }
 
+std::string strategy_of(const PlannedVariant& variant) {
+  return std::string(to_string(variant.strategy)) + (variant.is_this_one ? " *" : "");
+}
+
+double rounded(double value) { return std::round(value * 100) / 100; }
+
 void print_memory(const std::vector<PlannedVariant>& variants) {
   MemoryMoment most;
   for (const PlannedVariant& variant : variants) {
@@ -140,11 +146,10 @@ void print_memory(const std::vector<PlannedVariant>& variants) {
   Table table{{"strategy", "adapter", "peak in", unit.name}, {}, false};
   for (int i = 0; i < num_memory_categories; ++i)
     if (most.bytes[size_t(i)] > 0) table.columns.push_back(to_string(MemoryCategory(i)));
-  const auto shown_bytes = [&](int64_t bytes) { return std::round(double(bytes) / unit.bytes * 100) / 100; };
+  const auto shown_bytes = [&](int64_t bytes) { return rounded(double(bytes) / unit.bytes); };
   for (const PlannedVariant& variant : variants) {
     const auto peak = highest(variant.memory.phases);
-    std::vector<nlohmann::json> row{std::string(to_string(variant.strategy)) + (variant.is_this_one ? " *" : ""),
-                                    variant.adapter, peak->first, shown_bytes(peak->second.total)};
+    std::vector<nlohmann::json> row{strategy_of(variant), variant.adapter, peak->first, shown_bytes(peak->second.total)};
     for (int i = 0; i < num_memory_categories; ++i)
       if (most.bytes[size_t(i)] > 0) row.push_back(shown_bytes(peak->second.bytes[size_t(i)]));
     table.rows.push_back(std::move(row));
@@ -158,12 +163,12 @@ void print_memory(const std::vector<PlannedVariant>& variants) {
 }
 
 void print_offloaded(const std::vector<PlannedVariant>& variants) {
-  const auto mebibytes = [](int64_t bytes) { return std::round(double(bytes) / (1 << 20) * 100) / 100; };
+  const auto mebibytes = [](int64_t bytes) { return rounded(double(bytes) / (1 << 20)); };
   Table table{{"strategy", "adapter", "held", "to the device", "to the host"}, {}, false};
   for (const PlannedVariant& variant : variants) {
     const Offloaded& bytes = variant.memory.offloaded;
-    table.rows.push_back({std::string(to_string(variant.strategy)) + (variant.is_this_one ? " *" : ""), variant.adapter,
-                          mebibytes(bytes.host), mebibytes(bytes.to_device), mebibytes(bytes.to_host)});
+    table.rows.push_back({strategy_of(variant), variant.adapter, mebibytes(bytes.host), mebibytes(bytes.to_device),
+                          mebibytes(bytes.to_host)});
   }
   std::cout << "\ncpu_offload: in the host's memory for each rank, and over the bus in each step, MiB\n";
   print_table(std::cout, table, TableFormat::text);

@@ -7,8 +7,6 @@
 namespace wmtp {
 namespace {
 
-std::string number(int64_t value) { return std::to_string(value); }
-
 // The policy takes over the stage's tensors as they are; their number of tokens is told with the tokenizer.
 void check_same_shape(const Place& place, const ModelConfig& ours, const ModelConfig& theirs,
                       Diagnostics& diagnostics) {
@@ -20,8 +18,8 @@ void check_same_shape(const Place& place, const ModelConfig& ours, const ModelCo
   for (const auto& [name, member] : members) {
     if (ours.*member == theirs.*member) continue;
     const std::string comma = found.empty() ? "" : ", ";
-    found += comma + name + " " + number(theirs.*member);
-    wanted += comma + number(ours.*member);
+    found += comma + name + " " + std::to_string(theirs.*member);
+    wanted += comma + std::to_string(ours.*member);
   }
   for (const auto& [name, flag] : shape_flags) {
     if (ours.*flag == theirs.*flag) continue;
@@ -44,19 +42,19 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
     const TokenizerConfig &ours = e.data.tokenizer, &theirs = stage.data.tokenizer;
     if (!same_tokenizer(e, stage)) {
       diagnostics.add(place,
-                      "the stage has another tokenizer: found " + theirs.kind + " with " + number(theirs.vocab_size) +
-                          " tokens, wanted " + ours.kind + " with " + number(ours.vocab_size) +
+                      "the stage has another tokenizer: found " + theirs.kind + " with " + std::to_string(theirs.vocab_size) +
+                          " tokens, wanted " + ours.kind + " with " + std::to_string(ours.vocab_size) +
                           (ours.kind == "bpe" ? ", trained on the same files" : ""),
                       "give both the same [data.tokenizer] (kind, files and vocab_size)");
     }
   } else if (e.model.vocab_size != stage.model.vocab_size) {
-    diagnostics.add(place, "the stage has " + number(stage.model.vocab_size) + " tokens, wanted vocab_size " +
-                               number(e.model.vocab_size) + " as here");
+    diagnostics.add(place, "the stage has " + std::to_string(stage.model.vocab_size) + " tokens, wanted vocab_size " +
+                               std::to_string(e.model.vocab_size) + " as here");
   }
   if (stage.model.max_sequence_length < e.train.sequence_length) {
     diagnostics.add(place,
                     "a sequence longer than the stage's model: found sequence_length " +
-                        number(e.train.sequence_length) + ", wanted at most " + number(stage.model.max_sequence_length),
+                        std::to_string(e.train.sequence_length) + ", wanted at most " + std::to_string(stage.model.max_sequence_length),
                     "set [model] max_sequence_length in the stage");
   }
   if (table == "model") check_same_shape(place, e.model, stage.model, diagnostics);
