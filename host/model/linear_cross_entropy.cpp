@@ -6,6 +6,7 @@
 
 #include "memory/allocator.hpp"
 #include "model/kernels/tensors.hpp"
+#include "model/matrix_product.hpp"
 
 namespace wmtp {
 namespace {
@@ -136,7 +137,7 @@ Scores LinearCrossEntropy::score(const Tensor& hidden, const Tensor& targets, Sc
   }
   for (int64_t begin = 0; begin < count; begin += chunk_) {
     const int64_t n = std::min(chunk_, count - begin);
-    const Tensor logits = at::linear(hidden.narrow(0, begin, n), output_.weight());
+    const Tensor logits = product_with_rows(hidden.narrow(0, begin, n), output_.weight());
     const auto [scores, log_sum] = chunk_scores(logits, targets.narrow(0, begin, n), request);
     put(all, begin, scores);
     if (kept) kept->log_sums_.narrow(0, begin, n).copy_(log_sum);
@@ -155,7 +156,7 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
   for (int64_t begin = 0; begin < count; begin += chunk_) {
     const int64_t n = std::min(chunk_, count - begin);
     Chunk chunk{hidden.narrow(0, begin, n), targets.narrow(0, begin, n), {}, {}, {}};
-    chunk.logits = at::linear(chunk.hidden, weight);
+    chunk.logits = product_with_rows(chunk.hidden, weight);
     auto [scores, log_sum] = chunk_scores(chunk.logits, chunk.targets, request);
     chunk.log_sum = std::move(log_sum);
     put(result.scores, begin, scores);
@@ -177,9 +178,9 @@ void LinearCrossEntropy::differentiate(Chunk chunk, const Tensor& chosen, const 
   const Tensor gradient = into_gradient(std::move(chunk.logits), chunk.targets, chunk.log_sum, chunk.coefficient);
   if (output_.trains()) output_.store->add_product(output_.index, gradient, chunk.hidden);
   if (all)
-    at::mm_out(d_hidden, gradient, weight);
+    product_into(d_hidden, gradient, weight);
   else
-    d_hidden.index_copy_(0, chosen, at::mm(gradient, weight).narrow(0, 0, chosen.size(0)));
+    d_hidden.index_copy_(0, chosen, product(gradient, weight).narrow(0, 0, chosen.size(0)));
 }
 
 Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets, const Tensor& coefficients) const {
@@ -200,7 +201,7 @@ Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets
     const Tensor rows = chosen.narrow(0, begin, std::min(chunk_, chosen.size(0) - begin));
     const auto of = [&](const Tensor& part) { return selected(part, rows, chunk_); };
     Chunk chunk{of(hidden), of(targets), {}, {}, of(coefficients)};
-    chunk.logits = at::linear(chunk.hidden, weight);
+    chunk.logits = product_with_rows(chunk.hidden, weight);
     chunk.log_sum =
         kept.log_sums_.defined() ? of(kept.log_sums_) : chunk_scores(chunk.logits, chunk.targets, {}).log_sum;
     Tensor d_rows = at::empty_like(chunk.hidden);

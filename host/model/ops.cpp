@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "model/kernels/tensors.hpp"
+#include "model/matrix_product.hpp"
 
 namespace wmtp {
 namespace {
@@ -29,7 +30,7 @@ struct Linear : Function<Linear> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const WeightHandle& handle) {
     if (handle.trains()) context->save_for_backward({x});  // a frozen weight needs it no more: its memory is free
     save_handle(context, handle);
-    return at::linear(x, handle.weight());
+    return product_with_rows(x, handle.weight());
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const WeightHandle handle = saved_handle(context);
@@ -37,7 +38,7 @@ struct Linear : Function<Linear> {
     if (handle.trains()) handle.store->add_product(handle.index, dy, rows(context->get_saved_variables()[0]));
     std::vector<int64_t> shape = gradients[0].sizes().vec();
     shape.back() = weight.size(1);
-    return {at::mm(dy, weight).view(shape), Tensor()};
+    return {product(dy, weight).view(shape), Tensor()};
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include "memory/allocator.hpp"
 #include "model/kernels/tensors.hpp"
+#include "model/matrix_product.hpp"
 #include "shard/alignment.hpp"
 
 namespace wmtp {
@@ -137,11 +138,9 @@ void ParameterGroup::add_product(int index, const Tensor& left, const Tensor& ri
   bool first = false;
   Tensor gradient = gradient_of(index, first);
   if (left.scalar_type() != at::kFloat) {
-    accumulate(gradient, at::mm(left.t(), right), first);
-  } else if (first) {
-    at::mm_out(gradient, left.t(), right);
+    accumulate(gradient, product(left.t(), right), first);
   } else {
-    gradient.addmm_(left.t(), right);
+    product_into(gradient, left.t(), right, !first);
   }
 }
 

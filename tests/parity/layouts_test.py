@@ -7,7 +7,7 @@ from checkpoint import adapter_tensors, model_tensors
 from compare import assert_losses_close, assert_tensors_close
 from paths import cases
 from reference import Recipe
-from start import POLICY, POLICY_KEYS, READER, RHO1_KEYS, changes_for, train_reference, write_start
+from start import POLICY, READER, changes_for, train_reference, write_start
 
 LAYOUTS = {"1x4": (1, 4, 1), "2x2": (2, 2, 1), "4x1": (4, 1, 1), "2x1x2": (2, 1, 2)}
 STRATEGIES = ("no_shard", "shard_grad_op", "full_shard")
@@ -29,6 +29,7 @@ VALUES = {"critic": Recipe(pipeline="critic", data="records", options=CRITIC, va
           "pairs": Recipe(pipeline="critic", data="pairs", options={"head": "mlp"}, value_start=0.1, sequences=8),
           "verifiable": Recipe(pipeline="verifiable", data="records", options={"mean_one": "batch"}),
           "joint": Recipe(pipeline="verifiable", data="records", options={"joint": True}, value_start=0.1)}
+RHO1 = Recipe(pipeline="rho1")
 LAST_BIAS = "value_heads.value.2.bias"
 ALL += [(pipeline, *other) for pipeline in ("critic", "pairs") for other in OTHERS]
 ALL += [(pipeline, *other) for pipeline in ("verifiable", "joint") for other in OTHERS if LAYOUTS[other[0]][2] == 1]
@@ -55,8 +56,8 @@ def run(place, pipeline, layout, strategy, checkpointing):
                     "model__kv_heads": 2, "optimizer__eps": 1e-5, "model__rope_scaling": {
                         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                         "original_max_position_embeddings": 32}}
-    if pipeline == "rho1":
-        changes |= RHO1_KEYS | POLICY_KEYS
+    if pipeline == "rho1":  # as it was trained with when the data was chosen
+        changes = changes_for(POLICY, RHO1) | changes
     if pipeline in VALUES:
         changes = changes_for(READER, VALUES[pipeline]) | changes
         changes |= {"pipeline__plugin": VALUES[pipeline].pipeline,
@@ -77,7 +78,7 @@ def inputs(tmp_path_factory):
         if pipeline not in made:
             made[pipeline] = tmp_path_factory.mktemp(pipeline)
             if pipeline == "rho1":
-                train_reference(made[pipeline], POLICY, Recipe(pipeline="rho1"))
+                train_reference(made[pipeline], POLICY, RHO1)
             elif pipeline in VALUES:
                 write_start(made[pipeline], READER, VALUES[pipeline], seed=11)
         return made[pipeline]
