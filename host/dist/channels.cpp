@@ -72,6 +72,7 @@ Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& w
   const MemoryScope scope(MemoryCategory::communication);
   try {
     if (collectives_are_checked()) refuse_disagreement(output, input, what, operation);
+    const TimeScope time(waiting);
     pending.work_ = issue(output, input);
   } catch (const Error&) {
     throw;

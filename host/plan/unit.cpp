@@ -30,7 +30,6 @@ void StoredGroup::start_gather() {
   if (shards()) {
     if (is_cast) cast_ = {ledger_, MemoryCategory::gathered, here_ * element_};
     gathered_ = {ledger_, MemoryCategory::gathered, total_ * element_};
-    const Held of_gloo(ledger_, MemoryCategory::other, total_ * element_);
   } else if (is_cast) {
     gathered_ = {ledger_, MemoryCategory::gathered, total_ * element_};
   }
@@ -99,7 +98,6 @@ void StoredGroup::sum_over_column(int64_t elements) {
     sum = {ledger_, MemoryCategory::communication, (4 + wire_) * mine};
     all = {ledger_, MemoryCategory::communication, wire_ * elements};
   }
-  const Held of_gloo(ledger_, MemoryCategory::other, wire_ * elements);
 }
 
 /// Norms are taken in fp64.

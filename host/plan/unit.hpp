@@ -12,7 +12,8 @@
 // Where master shards are offloaded, master, optimizer and checkpoint are in the host's memory, with a copy of the master
 // in the compute dtype where that is another; each gather brings this rank's part to the device, each step its gradient
 // to the host.
-// Gloo gathers into a buffer of its own and copies: as much more for a moment.
+// Ranks of several hosts speak Gloo, which gathers into a buffer of its own and copies: as much more for a moment, which
+// is not counted. What ranks of one host share to exchange (dist/shared_rings.hpp) is no tensor.
 #pragma once
 
 #include <deque>

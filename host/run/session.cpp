@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "cuda/backend.hpp"
+#include "dist/memory_backend.hpp"
 #include "memory/allocator.hpp"
 
 namespace wmtp {
@@ -31,7 +32,7 @@ at::Device choose_device(const std::string& wanted, const RankEnvironment& envir
 }
 
 MakeBackend channels_for(const at::Device& device, const std::string& address) {
-  if (device.is_cpu()) return gloo(address);
+  if (device.is_cpu()) return through_memory(gloo(address));
   return [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
     return cuda_backend().nccl(store, rank, size, timeout);
   };

@@ -36,8 +36,10 @@ inline int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// Calls body(channels) on every one of `size` ranks at once. The first exception of a rank is thrown here.
-inline void on_ranks(int size, const std::function<void(Channels&)>& body) {
+/// Calls body(channels) on every one of `size` ranks at once, whose gathers and reduces go through what `device` makes.
+/// The first exception of a rank is thrown here.
+inline void on_ranks(int size, const std::function<void(Channels&)>& body,
+                     const MakeBackend& device = gloo("127.0.0.1")) {
   if (size == 1) {
     OneRank rank;
     return body(rank.channels);
@@ -55,7 +57,7 @@ inline void on_ranks(int size, const std::function<void(Channels&)>& body) {
         environment.world_size = environment.local_world_size = size;
         environment.master_port = port;
         Peers peers(environment, std::chrono::seconds(20));
-        Channels channels(peers, gloo("127.0.0.1"), gloo("127.0.0.1"), std::chrono::seconds(20));
+        Channels channels(peers, gloo("127.0.0.1"), device, std::chrono::seconds(20));
         body(channels);
         peers.agree("the end", "here", ExitStatus::bug);  // rank 0 holds the store: it leaves last
         peers.collect("the end", "here");
