@@ -30,7 +30,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 from experiment import write  # noqa: E402
-from host import clean_environment  # noqa: E402
+from host import users_environment  # noqa: E402
 from paths import HOST  # noqa: E402
 from runlog import RunLog  # noqa: E402
 
@@ -117,7 +117,7 @@ def figures(case, step_seconds, first_step_ns, begun_ns, peak_bytes, net_bytes):
 
 def run_host(folder, case):
     begun = time.time_ns()
-    ended = subprocess.run([HOST, "run", folder / "bench.toml", "-q"], cwd=folder, env=clean_environment(),
+    ended = subprocess.run([HOST, "run", folder / "bench.toml", "-q"], cwd=folder, env=users_environment(),
                            stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ended.returncode:
         raise SystemExit(f"wmtp-host ended with exit code {ended.returncode}\n{ended.stderr}")
@@ -148,7 +148,7 @@ def run_peer(folder, case):
     for rank in range(case.ranks):
         words = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": case.ranks, "MASTER_ADDR": "127.0.0.1",
                  "MASTER_PORT": port, **PEER_ALLOCATOR}
-        ranks.append(subprocess.Popen([str(part) for part in command], env=clean_environment(words),
+        ranks.append(subprocess.Popen([str(part) for part in command], env=users_environment(words),
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                       text=True))
     texts = [rank.communicate() for rank in ranks]

@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 from experiment import write  # noqa: E402
-from host import clean_environment  # noqa: E402
+from host import users_environment  # noqa: E402
 from paths import HOST  # noqa: E402
 from runlog import RunLog  # noqa: E402
 
@@ -57,7 +57,7 @@ def main():
         if shutil.disk_usage(folder).free < 4 * size:
             raise SystemExit(f"{folder} has less room than three checkpoints of {size / 2**20:.0f} MiB need")
         write(folder, tables, "bench.toml")
-        subprocess.run([HOST, "run", folder / "bench.toml", "-q"], cwd=folder, env=clean_environment(), check=True,
+        subprocess.run([HOST, "run", folder / "bench.toml", "-q"], cwd=folder, env=users_environment(), check=True,
                        stdin=subprocess.DEVNULL)
         log = RunLog(folder / "runs/wmtp.db")
         seconds, stalls = log.metric("perf/step_seconds"), log.metric("perf/checkpoint_stall_seconds")

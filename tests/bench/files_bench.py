@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
-from host import clean_environment  # noqa: E402
+from host import users_environment  # noqa: E402
 from paths import HOST  # noqa: E402
 
 WANTED = 0.8  # of the speed of a copy
@@ -74,7 +74,7 @@ def main():
             raise SystemExit(f"{folder} has less room than three copies of {size / 2**20:.0f} MiB need")
 
         def host(*words):
-            subprocess.run([HOST, *words, "-q"], cwd=folder, env=clean_environment(), check=True, stdin=subprocess.DEVNULL,
+            subprocess.run([HOST, *words, "-q"], cwd=folder, env=users_environment(), check=True, stdin=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL)
 
         acts = {"import": (["import", "theirs", "-o", "made"], "made"),

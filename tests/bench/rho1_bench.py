@@ -20,7 +20,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 from experiment import write  # noqa: E402
-from host import clean_environment  # noqa: E402
+from host import users_environment  # noqa: E402
 from paths import HOST  # noqa: E402
 from runlog import RunLog  # noqa: E402
 
@@ -40,7 +40,7 @@ def tables(file, name, vocab_size, train):
 
 def step_seconds(folder, name):
     """Of the first and the second epoch; the first two steps, which warm up, are left out."""
-    ended = subprocess.run([HOST, "run", folder / f"{name}.toml", "-q"], cwd=folder, env=clean_environment(),
+    ended = subprocess.run([HOST, "run", folder / f"{name}.toml", "-q"], cwd=folder, env=users_environment(),
                            stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ended.returncode:
         raise SystemExit(f"wmtp-host ended with exit code {ended.returncode}\n{ended.stderr}")

@@ -14,10 +14,14 @@ LIMIT = 60
 FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
-def clean_environment(extra=None):
+def users_environment(extra=None):
     kept = {k: v for k, v in os.environ.items() if k not in FOREIGN and not k.startswith(("WMTP_", "SLURM_"))}
-    # Threads that spin while they wait cost most of the time when other work shares the cores.
-    return {**kept, "NO_COLOR": "1", "OMP_WAIT_POLICY": "passive", **{k: str(v) for k, v in (extra or {}).items()}}
+    return {**kept, "NO_COLOR": "1", **{k: str(v) for k, v in (extra or {}).items()}}
+
+
+def clean_environment(extra=None):
+    """For tests, which run beside each other: threads that spin while they wait would take each other's cores."""
+    return users_environment({"OMP_WAIT_POLICY": "passive", **(extra or {})})
 
 
 class Running:
