@@ -65,13 +65,13 @@ Tensor CachedBlock::attention(const Tensor& query, int64_t position) const {
   const int64_t grain = std::max<int64_t>(1, multiplications_of_task / (2 * (position + n) * head_dim_));
   at::parallel_for(0, n * heads_, grain, [&](int64_t begin, int64_t end) {
     const int64_t room = rounded_up(position + n);
-    std::vector<float> shares(static_cast<size_t>(room)), scratch(static_cast<size_t>(room));
+    std::vector<float> shares(static_cast<size_t>(room));
     for (int64_t task = begin; task < end; ++task) {
       const int64_t count = position + task / heads_ + 1, pair = task % heads_ / (heads_ / kv_heads_);
       const int64_t of_head = pair * positions * head_dim_;
       kernels::products().times_transposed(in<float>(query) + task * head_dim_, in<float>(keys_) + of_head,
                                            shares.data(), 1, count, head_dim_, count);
-      kernels::rows<float>().causal_softmax(shares.data(), nullptr, scale, scratch.data(), count, rounded_up(count));
+      kernels::rows<float>().causal_softmax(shares.data(), scale, count, rounded_up(count));
       kernels::products().mix(shares.data(), in<float>(values_) + of_head, out<float>(mixed) + task * head_dim_, count,
                               head_dim_);
     }

@@ -1,4 +1,4 @@
-// In what portions the largest temporaries exist: chunks of logits, blocks of attention scores. Apart from the code that
+// In what portions the largest temporaries exist: chunks of logits, blocks of attention. Apart from the code that
 // uses them, so that `plan` counts with the same numbers. Knows no LibTorch.
 #pragma once
 
@@ -15,14 +15,30 @@ inline int64_t chunk_tokens(int64_t vocab_size, bool losses_first = false) {
   return std::clamp<int64_t>((int64_t{losses_first ? 8 : 4} << 20) / vocab_size, 256, 4096);
 }
 
-/// Queries of a block of attention.
-inline constexpr int64_t queries_of_block = 128;
-/// Of one block's scores: 1 MB in bf16, which the next product finds in the cache.
-inline constexpr int64_t elements_of_block = int64_t{1} << 19;
+/// Queries of a block of attention: a multiple of the rows of its tiles (6, 12).
+inline constexpr int64_t queries_of_block = 48;
+/// Keys that lie together, transposed.
+inline constexpr int64_t keys_of_panel = 64;
+/// Floats of the widest vector: features are padded to a multiple.
+inline constexpr int64_t widest_vector = 16;
 
-/// Heads of keys that one block takes, each read by R heads of queries, at S positions; at least one a thread.
-inline int64_t key_heads_of_block(int64_t R, int64_t S, int64_t threads) {
-  return std::max(elements_of_block / (R * std::min(queries_of_block, S) * S), threads);
+/// Floats with which a thread works on one head of D features over S positions (kernels/attention_impl.hpp): keys and
+/// values, and a block's queries, scores and results, in backward each with its gradient.
+inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
+  const int64_t padded = (D + widest_vector - 1) / widest_vector * widest_vector;
+  const int64_t width = (S + keys_of_panel - 1) / keys_of_panel * keys_of_panel;
+  const int64_t of_block = queries_of_block * ((backward ? 3 : 2) * padded + (backward ? 2 : 1) * width);
+  return (backward ? 2 : 1) * width * D + (backward ? 3 : 1) * S * padded + of_block + keys_of_panel * padded;
+}
+
+/// Threads are given heads. Where there are fewer than this, the queries of each are cut in parts, whatever the number of
+/// threads: what the parts give for a key is added up.
+inline constexpr int64_t least_tasks = 16;
+
+/// Into how many parts the queries of each of `heads` heads of keys are cut, over S positions.
+inline int64_t parts_of_queries(int64_t heads, int64_t S) {
+  const int64_t blocks = (S + queries_of_block - 1) / queries_of_block;
+  return std::min((least_tasks + heads - 1) / heads, blocks);
 }
 
 }  // namespace wmtp

@@ -47,11 +47,9 @@ void PlannedBlock::weight_gradient(int slot) const {
   if (found.trains && s_.element != 4) hold(found.in * found.out * s_.element);
 }
 
-/// Rows of the scores that exist at a time: heads x queries of one block of attention, each `positions` wide.
-int64_t PlannedBlock::rows_of_scores() const {
-  const int64_t R = s_.heads / s_.kv_heads, queries = std::min(queries_of_block, s_.positions);
-  const int64_t key_heads = std::min(key_heads_of_block(R, s_.positions, 1), s_.sequences * s_.kv_heads);
-  return key_heads * R * queries;
+/// Of one thread.
+int64_t PlannedBlock::scratch_of_attention(bool backward) const {
+  return 4 * attention_scratch(s_.positions, s_.head_dim, backward);
 }
 
 KeptBlock PlannedBlock::forward() const {
@@ -59,15 +57,10 @@ KeptBlock PlannedBlock::forward() const {
   kept.scales = hold(2 * 4 * s_.tokens());
   kept.first_norm = hold(ND_);
   {
-    const Held turned = hold(ND_ + 2 * NK_);  // queries, keys, values by position
     for (const int slot : {wq, wk, wv}) slot_output(slot);
-    kept.attention = hold(ND_ + 2 * NK_ + 4 * s_.tokens() * s_.heads);  // the same by head, and log-sums
-    {
-      const Held by_head = hold(ND_);
-      const int64_t products = s_.element == 4 ? 1 : 2;  // and what rounding took from it
-      hold(rows_of_scores() * (products * s_.positions + 2 * s_.head_dim) * s_.element);
-      kept.mixed = hold(ND_);
-    }
+    kept.attention = hold(ND_ + 2 * NK_ + 4 * s_.tokens() * s_.heads);  // queries, keys, values; log-sums
+    kept.mixed = hold(ND_);
+    hold(scratch_of_attention(/*backward=*/false));
     const Held added = slot_output(wo);
     kept.residual = hold(ND_);
   }
@@ -88,8 +81,8 @@ KeptBlock PlannedBlock::forward() const {
 Held PlannedBlock::forward_without_grad() const {
   const Held first_norm = hold(ND_);
   {
-    const Held turned = hold(ND_ + 2 * NK_), by_head = hold(ND_ + 2 * NK_);
-    hold(2 * ND_);  // out by head, then by position
+    const Held attention = hold(ND_ + 2 * NK_), mixed = hold(ND_);
+    hold(scratch_of_attention(/*backward=*/false));
   }
   const Held residual = hold(ND_), second_norm = hold(ND_), feed_forward = hold(3 * NF_), added = slot_output(w2);
   return hold(ND_);
@@ -114,9 +107,10 @@ Held PlannedBlock::backward(KeptBlock& kept) const {
   kept.mixed.reset();
   Held d_attention;
   {
-    const Held by_head = hold(2 * ND_), sums = hold(2 * s_.tokens() * s_.kv_heads * s_.head_dim * 4);
-    const int64_t products = s_.element == 4 ? 2 : 3;
-    hold(rows_of_scores() * (products * s_.positions + 3 * s_.head_dim) * s_.element);
+    const int64_t parts = parts_of_queries(s_.sequences * s_.kv_heads, s_.positions);
+    const int64_t keys_fp32 = 4 * s_.tokens() * s_.kv_heads * s_.head_dim;
+    const Held d_queries = hold(ND_), of_parts = hold(2 * parts * keys_fp32);
+    hold(scratch_of_attention(/*backward=*/true));
     d_attention = hold(ND_ + 2 * NK_);
   }
   kept.attention.reset();

@@ -52,7 +52,7 @@ class PlannedBlock {
   int64_t beside_bytes() const;
   Held slot_output(int slot) const;
   void weight_gradient(int slot) const;
-  int64_t rows_of_scores() const;
+  int64_t scratch_of_attention(bool backward) const;
 
   Ledger& ledger_;
   BlockSizes s_;

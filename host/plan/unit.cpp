@@ -1,5 +1,7 @@
 #include "plan/unit.hpp"
 
+#include <algorithm>
+
 #include "shard/alignment.hpp"
 
 namespace wmtp {
@@ -100,9 +102,8 @@ void StoredGroup::sum_over_column(int64_t elements) {
   }
 }
 
-/// Norms are taken in fp64.
 void StoredGroup::measure_gradient() const {
-  if (gradient_) const Held wide(ledger_, MemoryCategory::other, 8 * here_);
+  if (gradient_) const Held wide(ledger_, MemoryCategory::other, 8 * std::min(here_, widened_for_norm));
 }
 
 void StoredGroup::step() {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "memory/allocator.hpp"
+#include "shard/alignment.hpp"
 
 namespace wmtp {
 
@@ -25,11 +26,11 @@ Tensor ShardedOptimizer::part_of_norm(Norm norm) const {
   for (const State& state : states_) {
     const Tensor& gradient = state.group->gradient();
     if (!gradient.defined() || !state.group->counts_in_norm()) continue;
-    const Tensor of_group = at::linalg_vector_norm(gradient, order, std::nullopt, false, at::kDouble);
-    if (norm == Norm::inf)
-      part = at::maximum(part.to(of_group.device()), of_group);
-    else
-      part = part + (norm == Norm::l2 ? of_group.square() : of_group);
+    part = part.to(gradient.device());
+    for (const Tensor& some : gradient.split(widened_for_norm)) {
+      const Tensor of_some = at::linalg_vector_norm(some, order, std::nullopt, false, at::kDouble);
+      part = norm == Norm::inf ? at::maximum(part, of_some) : part + (norm == Norm::l2 ? of_some.square() : of_some);
+    }
   }
   return part;
 }

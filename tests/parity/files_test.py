@@ -284,11 +284,13 @@ def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(place,
     run = place.log.folder()
     base, adapter = exported(place, "base", "base-hf"), exported(place, "trial", "peft", "--to", "peft")
     model = peft.PeftModel.from_pretrained(open_llama(base), adapter).eval()
-    wanted = first_head(our_model(shape, model_tensors(run)))
-    assert_close(logits_of(model, IDS), wanted)
-    assert (logits_of(open_llama(base), IDS) - wanted).abs().max() > 100 * CLOSE, "the adapter has changed nothing"
+    # In fp64: what ten steps make of "rslora" answers rounding in fp32 with 7e-5 of the largest logit.
+    wanted = first_head(our_model(shape, model_tensors(run)).double())
+    assert_close(logits_of(model.double(), IDS), wanted)
+    of_base = logits_of(open_llama(base).double(), IDS)
+    assert (of_base - wanted).abs().max() > 100 * CLOSE, "the adapter has changed nothing"
     # What is merged is what a plain export gives.
-    assert_close(logits_of(open_llama(exported(place, "trial", "merged")), IDS), wanted)
+    assert_close(logits_of(open_llama(exported(place, "trial", "merged")).double(), IDS), wanted)
 
 
 @pytest.mark.parametrize("case", ADAPTERS)

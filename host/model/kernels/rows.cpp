@@ -1,5 +1,6 @@
 #include "model/kernels/rows.hpp"
 
+#include "model/kernels/attention.hpp"
 #include "model/kernels/products.hpp"
 
 namespace wmtp::kernels {
@@ -9,6 +10,8 @@ namespace wmtp::kernels {
   extern const Rows<float> float_rows;  \
   extern const Rows<Bf16> bf16_rows;    \
   extern const Products products_table; \
+  extern const Attention<float> float_attention; \
+  extern const Attention<Bf16> bf16_attention; \
   }
 #if defined(__x86_64__)
 WMTP_DECLARE_ISA(avx512)
@@ -41,6 +44,14 @@ template <>
 const Rows<Bf16>& rows<Bf16>([[maybe_unused]] Isa isa) {
   return WMTP_CHOOSE(bf16_rows);
 }
+template <>
+const Attention<float>& attention<float>([[maybe_unused]] Isa isa) {
+  return WMTP_CHOOSE(float_attention);
+}
+template <>
+const Attention<Bf16>& attention<Bf16>([[maybe_unused]] Isa isa) {
+  return WMTP_CHOOSE(bf16_attention);
+}
 const Products& products([[maybe_unused]] Isa isa) { return WMTP_CHOOSE(products_table); }
 
 namespace {
@@ -57,6 +68,16 @@ const Rows<float>& rows<float>() {
 template <>
 const Rows<Bf16>& rows<Bf16>() {
   static const Rows<Bf16>& best = rows<Bf16>(best_isa());
+  return best;
+}
+template <>
+const Attention<float>& attention<float>() {
+  static const Attention<float>& best = attention<float>(best_isa());
+  return best;
+}
+template <>
+const Attention<Bf16>& attention<Bf16>() {
+  static const Attention<Bf16>& best = attention<Bf16>(best_isa());
   return best;
 }
 const Products& products() {

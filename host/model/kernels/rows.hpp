@@ -34,13 +34,11 @@ struct Rows {
   /// logits <- coefficient[r] * (exp(logits - log_sum[r]) - onehot(target[r])).
   void (*cross_entropy_backward)(T* logits, const int64_t* targets, const float* log_sum, const float* coefficient,
                                  int64_t rows, int64_t width);
-  /// One query of causal attention, which reads the first `count` of `width` keys. x = scale * (products - rest) with
-  /// rest = 0 where null; products <- softmax of x over those keys, 0 for the others. Returns log sum exp(x).
-  /// scratch [width].
-  float (*causal_softmax)(T* products, const T* rest, float scale, float* scratch, int64_t count, int64_t width);
-  /// products <- the softmax p again; d <- scale * p * (d - sum p d), the gradient of the products from that of p.
-  void (*causal_softmax_backward)(T* products, const T* rest, T* d, float scale, float log_sum, float* scratch,
-                                  int64_t count, int64_t width);
+  /// One query of causal attention, which reads the first `count` of `width` keys, in fp32: products x <- softmax of
+  /// scale * x over those keys, 0 for the others. Returns log sum exp(scale * x).
+  float (*causal_softmax)(float* x, float scale, int64_t count, int64_t width);
+  /// x <- the softmax p again; d <- scale * p * (d - sum p d), the gradient of the products from that of p.
+  void (*causal_softmax_backward)(float* x, float* d, float scale, float log_sum, int64_t count, int64_t width);
   /// sum = first ? value : sum + value.
   void (*accumulate)(float* sum, const T* value, bool first, int64_t count);
 };

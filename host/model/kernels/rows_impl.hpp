@@ -162,21 +162,17 @@ inline int64_t whole_vectors(int64_t count, int64_t width) {
   return up < width ? up : width;
 }
 
-template <class T>
-void clear(T* x, int64_t begin, int64_t end) {
+inline void clear(float* x, int64_t begin, int64_t end) {
 #pragma omp simd
-  for (int64_t i = begin; i < end; ++i) store(x[i], 0.0f);
+  for (int64_t i = begin; i < end; ++i) x[i] = 0.0f;
 }
 
-template <bool with_rest, class T>
-float causal_softmax_row(T* products, const T* rest, float scale, float* x, int64_t count, int64_t width) {
+inline float causal_softmax(float* x, float scale, int64_t count, int64_t width) {
   const int64_t end = whole_vectors(count, width);
   float highest = far_below, sum = 0;
 #pragma omp simd reduction(max : highest)
   for (int64_t i = 0; i < end; ++i) {
-    float value = load(products[i]);
-    if constexpr (with_rest) value -= load(rest[i]);
-    x[i] = i < count ? scale * value : far_below;
+    x[i] = i < count ? scale * x[i] : far_below;
     highest = x[i] > highest ? x[i] : highest;
   }
 #pragma omp simd reduction(+ : sum)
@@ -186,45 +182,23 @@ float causal_softmax_row(T* products, const T* rest, float scale, float* x, int6
   }
   const float share = 1.0f / sum;
 #pragma omp simd
-  for (int64_t i = 0; i < end; ++i) store(products[i], x[i] * share);
-  clear(products, end, width);
+  for (int64_t i = 0; i < end; ++i) x[i] *= share;
+  clear(x, end, width);
   return highest + __builtin_logf(sum);
 }
 
-template <class T>
-float causal_softmax(T* products, const T* rest, float scale, float* scratch, int64_t count, int64_t width) {
-  return rest ? causal_softmax_row<true>(products, rest, scale, scratch, count, width)
-              : causal_softmax_row<false>(products, rest, scale, scratch, count, width);
-}
-
-template <bool with_rest, class T>
-void causal_softmax_backward_row(T* products, const T* rest, T* d, float scale, float log_sum, float* p, int64_t count,
-                                 int64_t width) {
+inline void causal_softmax_backward(float* x, float* d, float scale, float log_sum, int64_t count, int64_t width) {
   const int64_t end = whole_vectors(count, width);
   float along = 0;
 #pragma omp simd reduction(+ : along)
   for (int64_t i = 0; i < end; ++i) {
-    float value = load(products[i]);
-    if constexpr (with_rest) value -= load(rest[i]);
-    p[i] = exp_of(i < count ? scale * value - log_sum : far_below);
-    along += p[i] * load(d[i]);
+    x[i] = exp_of(i < count ? scale * x[i] - log_sum : far_below);
+    along += x[i] * d[i];
   }
 #pragma omp simd
-  for (int64_t i = 0; i < end; ++i) {
-    store(products[i], p[i]);
-    store(d[i], scale * p[i] * (load(d[i]) - along));
-  }
-  clear(products, end, width);
+  for (int64_t i = 0; i < end; ++i) d[i] = scale * x[i] * (d[i] - along);
+  clear(x, end, width);
   clear(d, end, width);
-}
-
-template <class T>
-void causal_softmax_backward(T* products, const T* rest, T* d, float scale, float log_sum, float* scratch,
-                             int64_t count, int64_t width) {
-  if (rest)
-    causal_softmax_backward_row<true>(products, rest, d, scale, log_sum, scratch, count, width);
-  else
-    causal_softmax_backward_row<false>(products, rest, d, scale, log_sum, scratch, count, width);
 }
 
 template <class T>
@@ -240,9 +214,8 @@ void accumulate(float* sum, const T* value, bool first, int64_t count) {
 
 template <class T>
 constexpr Rows<T> table_of() {
-  return {
-      &rms_norm<T>,      &rms_norm_backward<T>,      &swiglu<T>,         &swiglu_backward<T>,         &rotate<T>,
-      &cross_entropy<T>, &cross_entropy_backward<T>, &causal_softmax<T>, &causal_softmax_backward<T>, &accumulate<T>};
+  return {&rms_norm<T>,      &rms_norm_backward<T>,      &swiglu<T>,     &swiglu_backward<T>,     &rotate<T>,
+          &cross_entropy<T>, &cross_entropy_backward<T>, &causal_softmax, &causal_softmax_backward, &accumulate<T>};
 }
 
 }  // namespace
