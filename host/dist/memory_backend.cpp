@@ -68,8 +68,7 @@ class MemoryBackend final : public c10d::Backend {
       const uint32_t seen = rings_.news();
       if (move_bytes()) continue;
       if (rings_.is_hung_up()) throw std::runtime_error("a rank has hung up");
-      if (Clock::now() > end)
-        throw std::runtime_error("nothing came for " + std::to_string(timeout_.count()) + " ms");
+      if (Clock::now() > end) throw std::runtime_error("nothing came for " + std::to_string(timeout_.count()) + " ms");
       await_news(seen);
       if (seen == rings_.news()) refuse_the_ended(exchange);
     }
@@ -78,8 +77,8 @@ class MemoryBackend final : public c10d::Backend {
  private:
   c10::intrusive_ptr<c10d::Work> begin(const at::Tensor& output, const at::Tensor& input, bool to_all, int64_t part) {
     TORCH_CHECK(output.is_contiguous() && input.is_contiguous() && int64_t(output.nbytes()) == part * size_);
-    auto exchange = std::make_shared<Exchange>(
-        Exchange{output, input, to_all, part, 0, std::vector<int64_t>(size_t(size_), 0)});
+    auto exchange =
+        std::make_shared<Exchange>(Exchange{output, input, to_all, part, 0, std::vector<int64_t>(size_t(size_), 0)});
     const auto* own = static_cast<const char*>(input.const_data_ptr()) + (to_all ? 0 : rank_ * part);
     std::memcpy(static_cast<char*>(output.mutable_data_ptr()) + rank_ * part, own, size_t(part));
     exchange->passed[size_t(rank_)] = exchange->length(size_);

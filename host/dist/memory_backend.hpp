@@ -2,8 +2,9 @@
 // Gloo on the loopback copies every byte four times, twice of them in the kernel, and lets a thread of its own compete
 // with the training for the cores.
 //
-// There is no such thread here. An operation is begun by copying in what fits (some MiB); the rest goes in, and what the
-// others sent is copied out, while this rank waits for it. So ranks must wait for their operations in the same order.
+// There is no such thread here. An operation is begun by copying in what fits (some MiB); the rest goes in, and what
+// the others sent is copied out, while this rank waits for it. So ranks must wait for their operations in the same
+// order.
 #pragma once
 
 #include "dist/channels.hpp"

@@ -117,8 +117,7 @@ std::optional<SharedRings> SharedRings::create(int size, int64_t capacity) {
   const int file = memfd_create(memory_name, MFD_CLOEXEC);
   if (file < 0) return {};
   void* memory = MAP_FAILED;
-  if (ftruncate(file, bytes) == 0)
-    memory = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (ftruncate(file, bytes) == 0) memory = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) {
     close(file);
     return {};
@@ -201,8 +200,8 @@ int64_t SharedRings::unread_by(int reader) const {
 
 uint32_t SharedRings::news() const { return load(Layout::process(*this, index_).news); }
 
-/// The number is raised before the sleeper is looked for, and a sleeper says so before it looks at the number: one of the
-/// two sees the other.
+/// The number is raised before the sleeper is looked for, and a sleeper says so before it looks at the number: one of
+/// the two sees the other.
 void SharedRings::tell(int other) {
   Layout::Process& process = Layout::process(*this, other);
   std::atomic_ref(process.news).fetch_add(1);
@@ -214,8 +213,7 @@ void SharedRings::sleep(uint32_t seen, std::chrono::milliseconds longest) {
   Layout::Process& mine = Layout::process(*this, index_);
   std::atomic_ref(mine.sleeps).store(1);
   const timespec time{longest.count() / 1000, longest.count() % 1000 * 1'000'000};
-  if (std::atomic_ref(mine.news).load() == seen)
-    syscall(SYS_futex, &mine.news, FUTEX_WAIT, seen, &time, nullptr, 0);
+  if (std::atomic_ref(mine.news).load() == seen) syscall(SYS_futex, &mine.news, FUTEX_WAIT, seen, &time, nullptr, 0);
   std::atomic_ref(mine.sleeps).store(0);
 }
 

@@ -1,5 +1,5 @@
-// On the CPU by the fused kernels of kernels/attention.hpp: PyTorch 2.11's own multiplies tile by tile, which for heads of
-// 32 features in bf16 takes several times as long (docs/decisions/0007).
+// On the CPU by the fused kernels of kernels/attention.hpp: PyTorch 2.11's own multiplies tile by tile, which for heads
+// of 32 features in bf16 takes several times as long (docs/decisions/0007).
 #include "model/attention.hpp"
 
 #include <ATen/Parallel.h>
@@ -78,10 +78,10 @@ struct CausalAttention : Function<CausalAttention> {
     kernels::by_type(q, [&]<class T>() {
       for_each_task(s, /*backward=*/true, [&](const Task& task, float* scratch) {
         const int64_t place = task.part * k.numel() + task.key;
-        kernels::attention<T>().backward(
-            task.head, kernels::in<T>(q) + task.query, kernels::in<T>(k) + task.key, kernels::in<T>(v) + task.key,
-            kernels::in<T>(d_out) + task.query, kernels::in<float>(log_sums) + task.log_sum,
-            kernels::out<T>(dq) + task.query, kernels::out<float>(dk) + place, kernels::out<float>(dv) + place, scratch);
+        kernels::attention<T>().backward(task.head, kernels::in<T>(q) + task.query, kernels::in<T>(k) + task.key,
+                                         kernels::in<T>(v) + task.key, kernels::in<T>(d_out) + task.query,
+                                         kernels::in<float>(log_sums) + task.log_sum, kernels::out<T>(dq) + task.query,
+                                         kernels::out<float>(dk) + place, kernels::out<float>(dv) + place, scratch);
       });
     });
     const auto summed = [&](const Tensor& parts) {

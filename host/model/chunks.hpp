@@ -31,8 +31,8 @@ inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
   return (backward ? 2 : 1) * width * D + (backward ? 3 : 1) * S * padded + of_block + keys_of_panel * padded;
 }
 
-/// Threads are given heads. Where there are fewer than this, the queries of each are cut in parts, whatever the number of
-/// threads: what the parts give for a key is added up.
+/// Threads are given heads. Where there are fewer than this, the queries of each are cut in parts, whatever the number
+/// of threads: what the parts give for a key is added up.
 inline constexpr int64_t least_tasks = 16;
 
 /// Into how many parts the queries of each of `heads` heads of keys are cut, over S positions.

@@ -1,17 +1,18 @@
-// no_shard's reduce beside c10d::Reducer, which stands behind PyTorch's DistributedDataParallel, on one model, in turn step
-// by step: the same blocks and loss, in fp32; only how gradients are stored, travel and step the parameters differs.
-// Every rank runs this program (reducer_bench.py starts them); rank 0 prints a line for each step of either side.
+// no_shard's reduce beside c10d::Reducer, which stands behind PyTorch's DistributedDataParallel, on one model, in turn
+// step by step: the same blocks and loss, in fp32; only how gradients are stored, travel and step the parameters
+// differs. Every rank runs this program (reducer_bench.py starts them); rank 0 prints a line for each step of either
+// side.
 #include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "dist/memory_backend.hpp"
 #include "memory/allocator.hpp"
@@ -194,12 +195,12 @@ class Model {
         hidden = rms_norm(mixed, norm, config_.norm_eps);
       }
       const Tensor rows = hidden.detach().narrow(1, 0, count).reshape({batch * count, -1});
-      const auto result = output_.one_pass(
-          rows, tokens.narrow(1, head, count).reshape({-1}),
-          [&](const Scores& scores, int64_t) {
-            return at::full_like(scores.losses, 1.0 / double(batch * count * config_.future_tokens));
-          },
-          /*sparse=*/false, {});
+      const auto result =
+          output_.one_pass(rows, tokens.narrow(1, head, count).reshape({-1}),
+                           [&](const Scores& scores, int64_t) {
+                             return at::full_like(scores.losses, 1.0 / double(batch * count * config_.future_tokens));
+                           },
+                           /*sparse=*/false, {});
       loss += result.scores.losses.mean().item<double>() / double(config_.future_tokens);
       Tensor d_hidden = at::zeros_like(hidden).detach();
       d_hidden.narrow(1, 0, count).copy_(result.d_hidden.view({batch, count, -1}));

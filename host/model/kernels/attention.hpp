@@ -1,8 +1,8 @@
 // Causal attention of one head of keys, fused on the CPU: scores, shares and their products with the values stay in the
 // cache, in fp32 whatever the tensors' dtype, and nothing of them is kept but a log-sum-exp for each query.
 //
-// Compiled once for each instruction set (attention_impl.hpp) and chosen with the row kernels. Plain pointers, no threads
-// of their own: the caller gives each thread other heads or other queries.
+// Compiled once for each instruction set (attention_impl.hpp) and chosen with the row kernels. Plain pointers, no
+// threads of their own: the caller gives each thread other heads or other queries.
 #pragma once
 
 #include <cstdint>

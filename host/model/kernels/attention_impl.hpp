@@ -1,9 +1,9 @@
 // The bodies of kernels/attention.hpp; included by one file for each instruction set after products_impl.hpp and
 // rows_impl.hpp, with whose vectors and rows they work.
 //
-// A block of queries meets all keys before its end at once. Keys and values are first widened to fp32, keys transposed in
-// panels of 64, so that every product is of one kind: rows of scalars times rows of vectors, in tiles whose sums stay in
-// the registers.
+// A block of queries meets all keys before its end at once. Keys and values are first widened to fp32, keys transposed
+// in panels of 64, so that every product is of one kind: rows of scalars times rows of vectors, in tiles whose sums
+// stay in the registers.
 #include <cstdint>
 
 #include "model/chunks.hpp"
@@ -91,7 +91,8 @@ void widen(const T* from, int64_t stride, int64_t count, int64_t D, float* to, i
   }
 }
 
-/// [count][D] -> panels [D][keys_of_panel], the rest of the last one zero; `wide` [keys_of_panel][padded] is written over.
+/// [count][D] -> panels [D][keys_of_panel], the rest of the last one zero; `wide` [keys_of_panel][padded] is written
+/// over.
 template <class T>
 void transpose(const T* from, int64_t stride, int64_t count, int64_t D, float* to, float* wide, int64_t padded) {
   for (int64_t first = 0; first < count; first += keys_of_panel, to += D * keys_of_panel) {

@@ -73,8 +73,8 @@ TEST_P(Attention, InBf16DoesNotRoundTheScores) {
   EXPECT_LT(distances(at::kBFloat16, 4.0)[0], 4e-3);
 }
 
-// One position; less than a vector; a block and a panel with a tail; heads whose queries are cut in parts; heads shared;
-// features that fill one, two, three, four and six vectors.
+// One position; less than a vector; a block and a panel with a tail; heads whose queries are cut in parts; heads
+// shared; features that fill one, two, three, four and six vectors.
 INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                          testing::Values(Case{1, 1, 1, 1, 2}, Case{2, 5, 2, 2, 4}, Case{2, 128, 2, 2, 32},
                                          Case{1, 131, 4, 4, 16}, Case{4, 300, 4, 4, 8}, Case{3, 257, 6, 2, 8},
@@ -113,7 +113,8 @@ TEST_P(AttentionKernels, SoftmaxAndItsGradientAreTheFormulas) {
 TEST_P(AttentionKernels, OfEverySetSayTheSame) {
   const int64_t S = 130, R = 2, D = 40;
   at::manual_seed(5);
-  const Tensor q = at::randn({S, R, D}), k = at::randn({S, 1, D}), v = at::randn({S, 1, D}), d_out = at::randn({S, R, D});
+  const Tensor q = at::randn({S, R, D}), k = at::randn({S, 1, D}), v = at::randn({S, 1, D}),
+               d_out = at::randn({S, R, D});
   const auto results = [&](kernels::Isa isa) {
     const Tensor scratch = at::full({attention_scratch(S, D, true)}, NAN);  // nothing is read that was not written
     std::vector<Tensor> all{at::full_like(q, NAN), at::full({R, S}, NAN), at::full_like(q, NAN), at::full_like(k, NAN),
@@ -124,7 +125,8 @@ TEST_P(AttentionKernels, OfEverySetSayTheSame) {
     for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 96}, {96, S}}) {
       const kernels::AttentionHead head{R, D, R * D, D, begin, end, S};
       set.forward(head, in(q), in(k), in(v), out(all[0]), out(all[1]), out(scratch));
-      set.backward(head, in(q), in(k), in(v), in(d_out), in(all[1]), out(all[2]), out(all[3]), out(all[4]), out(scratch));
+      set.backward(head, in(q), in(k), in(v), in(d_out), in(all[1]), out(all[2]), out(all[3]), out(all[4]),
+                   out(scratch));
     }
     return all;
   };

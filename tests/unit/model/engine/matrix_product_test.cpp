@@ -35,7 +35,7 @@ double error_of(const Tensor& found, const Tensor& a, const Tensor& b, const Ten
 constexpr double rounding = 1e-6;
 
 // On both sides of what oneDNN is asked, with what divides by no vector, and long sums.
-constexpr int64_t shapes[][3] = {{1, 1, 1},      {192, 256, 40},  {193, 256, 33},  {769, 65, 1},      {768, 128, 40},
+constexpr int64_t shapes[][3] = {{1, 1, 1},      {192, 256, 40},  {193, 256, 33},  {769, 65, 1},     {768, 128, 40},
                                  {96, 700, 256}, {16, 5000, 100}, {4100, 17, 129}, {1020, 192, 4096}};
 
 TEST(MatrixProduct, IsThatOfFp64OfMatricesAsTheyLieAndTransposed) {
@@ -67,8 +67,8 @@ TEST(MatrixProduct, TakesRowsOfAnyShape) {
                         at::linear(x.to(at::kBFloat16), weight.to(at::kBFloat16))));
 }
 
-/// Runs products of shapes drawn at random with oneDNN's log on; ends the process with 1, and says which, where one goes
-/// to its older gemm. Shapes that MKL is given do not show in that log.
+/// Runs products of shapes drawn at random with oneDNN's log on; ends the process with 1, and says which, where one
+/// goes to its older gemm. Shapes that MKL is given do not show in that log.
 [[noreturn]] void end_by_kernels_taken(const std::string& log) {
   if (!std::freopen(log.c_str(), "w", stdout)) _exit(2);
   std::mt19937 random(7);
