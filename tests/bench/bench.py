@@ -1,11 +1,11 @@
 """wmtp-host and a PyTorch peer in turn (A B B A ...), on the same token ids: speed, memory, time to the first step.
 
 Machines drift, so only ratios within a pair of neighbouring runs count, and their median is what is reported, with its
-95% interval (with fewer than six pairs: the lowest and the highest); a bare matrix multiplication before each pair shows
-the drift. Speed: tokens a second from the median step after the first two.
-Memory: resident memory of the largest rank, and what it held beyond that of its process before the first tensor. First
-step: from the start of the command to the end of step 1; the peer's
-ranks are started directly, without the seconds that torchrun itself takes.
+95% interval (with fewer than six pairs: the lowest and the highest); bare matrix products before each pair show the
+drift, and how near a step is to the limit. Speed: tokens a second from the median step after the first two. Memory:
+resident memory of the largest rank, and what it held beyond that of its process before the first tensor. First step: from
+the start of the command to the end of step 1; the peer's ranks are started directly, without the seconds that torchrun
+itself takes.
 
 ddp: DistributedDataParallel, whose C++ Reducer sums buckets of 25 MB during the backward pass, beside no_shard.
 
@@ -60,8 +60,8 @@ class Case:
     def about(self):
         shape = MODELS[self.model]
         return (f"{self.pipeline}, dim {shape['dim']}, {shape['layers']} layers of which {shape['future_tokens']} are "
-                f"heads, vocabulary {shape['vocab_size']}, sequence {SEQUENCE}; ranks {self.ranks}, batch {self.batch}, "
-                f"{self.strategy}, {self.precision}, checkpointing {self.checkpointing}")
+                f"heads, vocabulary {shape['vocab_size']}, sequence {SEQUENCE}; ranks {self.ranks}, batch {self.batch}"
+                f", {self.strategy}, {self.precision}, checkpointing {self.checkpointing}")
 
 
 def speed(ratio):
@@ -161,12 +161,48 @@ def run_peer(folder, case):
         result["losses"]
 
 
-def gigaflops():
-    """What one core does with a plain matrix multiplication, now."""
-    code = "import torch,time; torch.set_num_threads(1); a=torch.randn(1024,1024); a@a; t=time.perf_counter()\n" \
-           "for _ in range(20): a@a\n" \
-           "print(20*2*1024**3/(time.perf_counter()-t)/1e9)"
-    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+# Prints GFLOP/s of the products of a step and of nothing else: PyTorch's own, and oneDNN's where they are faster.
+BARE = """
+import sys, time, torch
+rows, dim, ffn, vocab, threads, dtype = *map(int, sys.argv[1:6]), getattr(torch, sys.argv[6])
+torch.set_num_threads(threads)
+def seconds(multiply, left, right):
+    multiply(left, right)
+    times = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        multiply(left, right)
+        times.append(time.perf_counter() - begun)
+    return sorted(times)[2]
+def onednn(left, right):
+    return torch.ops.mkldnn._linear_pointwise(left, right, None, "none", [], "")
+operations = own = fastest = 0
+for inner, outer in (dim, ffn), (ffn, dim), (dim, dim), (dim, vocab), (vocab, dim):
+    left, right = torch.randn(rows, inner).to(dtype), torch.randn(outer, inner).to(dtype)
+    plain = seconds(torch.nn.functional.linear, left, right)
+    operations, own = operations + 2 * rows * inner * outer, own + plain
+    fastest += min(plain, seconds(onednn, left, right))
+print(operations / own / 1e9, operations / fastest / 1e9)
+"""
+
+
+def bare_rates(case):
+    """GFLOP/s of all ranks together, each with a rank's share of the cores: PyTorch's products, and the fastest."""
+    shape = MODELS[case.model]
+    words = [case.batch * SEQUENCE, shape["dim"], shape["ffn_dim"], shape["vocab_size"],
+             max(1, os.cpu_count() // case.ranks), {"fp32": "float32", "bf16": "bfloat16"}[case.precision]]
+    ranks = [subprocess.Popen([sys.executable, "-c", BARE, *map(str, words)], env=users_environment(PEER_ALLOCATOR),
+                              stdout=subprocess.PIPE, text=True) for _ in range(case.ranks)]
+    return [sum(rates) for rates in zip(*(map(float, rank.communicate()[0].split()) for rank in ranks))]
+
+
+def operations_per_token(case):
+    """Of a baseline step: 2 a multiply-add; backward twice as many as forward, trunk blocks forward again if so wished."""
+    shape = MODELS[case.model]
+    block = 2 * (4 * shape["dim"] ** 2 + 3 * shape["dim"] * shape["ffn_dim"]) + 2 * SEQUENCE * shape["dim"]
+    heads, again = shape["future_tokens"], case.checkpointing == "full"
+    trunk = shape["layers"] - heads
+    return block * (trunk * (4 if again else 3) + heads * 3) + heads * 6 * shape["dim"] * shape["vocab_size"]
 
 
 def interval_of_median(sorted_values):
@@ -201,9 +237,9 @@ def measure(name, case, num_pairs):
         folder = Path(folder_name)
         write_inputs(folder, case)
         run_host(folder, case), run_peer(folder, case)  # pages in both sides' libraries; not counted
-        pairs = []
+        pairs, bare = [], []
         for number in range(num_pairs):
-            bare = gigaflops()
+            bare.append(bare_rates(case))
             sides = {}
             for side in (run_host, run_peer) if number % 2 == 0 else (run_peer, run_host):
                 sides[side], losses = side(folder, case)
@@ -213,8 +249,19 @@ def measure(name, case, num_pairs):
             host, peer = pairs[-1]
             print(f"pair {number + 1}: " + ", ".join(f"{figure} {host[figure]:.1f} : {peer[figure]:.1f}"
                                                      for figure in host) +
-                  f"; bare matrix multiplication {bare:.0f} GFLOP/s", flush=True)
+                  f"; bare matrix products {bare[-1][0]:.0f} GFLOP/s, the fastest {bare[-1][1]:.0f}", flush=True)
     report(case, pairs)
+    if case.pipeline == "baseline":
+        report_shares(case, pairs, bare)
+
+
+def report_shares(case, pairs, bare):
+    """How near to a step that is nothing but its matrix products."""
+    def share(side, rate):
+        return statistics.median(pair[side][SPEED] * operations_per_token(case) / (1e9 * rates[rate])
+                                 for pair, rates in zip(pairs, bare))
+    print(f"of what bare products allow: wmtp-host {share(0, 1):.0%} of the fastest, {share(0, 0):.0%} of PyTorch's; "
+          f"PyTorch {share(1, 0):.0%} of its own\n", flush=True)
 
 
 def main():
