@@ -1,7 +1,10 @@
 """Under a launcher that is not ours (torchrun's words in the environment) each process is one rank of one job."""
 import socket
+import subprocess
 
 import pytest
+from host import LIMIT, clean_environment
+from paths import HOST
 
 
 def free_port():
@@ -34,6 +37,21 @@ def test_the_numbers_are_those_of_our_own_launcher(place):
     wanted = place.log.losses()
     for running in start_job(place, 2, free_port(), train__steps=3):
         running.wait()
+    assert place.log.losses() == wanted
+
+
+def test_ranks_that_see_nothing_of_each_others_processes_exchange_through_sockets_to_the_same_bits(place):
+    """As in two containers of one host: they cannot share memory."""
+    container = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    if subprocess.run([*container, "true"], capture_output=True).returncode:
+        pytest.skip("this user may make no process namespace")
+    place.run(train__steps=3)
+    wanted = place.log.losses()
+    file, port = place.write(parallel__processes=2, train__steps=3), free_port()
+    ranks = [subprocess.Popen([*(container if rank else []), HOST, "run", file, "-q"], cwd=place.folder,
+                              env=clean_environment(words(rank, 2, port)), stdin=subprocess.DEVNULL)
+             for rank in range(2)]
+    assert [rank.wait(LIMIT) for rank in ranks] == [0, 0]
     assert place.log.losses() == wanted
 
 
