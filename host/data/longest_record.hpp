@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/round_up.hpp"
 #include "experiment/experiment.hpp"
 
 namespace wmtp {
@@ -14,7 +15,7 @@ namespace wmtp {
 /// Positions of a batch whose longest record has `longest` ids.
 inline int64_t batch_positions(int64_t longest, int64_t sequence_length) {
   constexpr int64_t step = 16;
-  return std::min((longest + step - 1) / step * step, sequence_length);
+  return std::min(round_up(longest, step), sequence_length);
 }
 
 /// Ids of the longest record that training may draw. Nothing where the records are not prepared in `cache`, or where to

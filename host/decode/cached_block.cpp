@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/round_up.hpp"
 #include "decode/row_math.hpp"
 #include "model/kernels/products.hpp"
 #include "model/kernels/tensors.hpp"
@@ -22,7 +23,7 @@ namespace {
 constexpr int64_t multiplications_of_task = int64_t{1} << 18;
 constexpr int64_t whole_vector = 16;  ///< causal_softmax takes keys in so many; room for the last of them is there
 
-int64_t rounded_up(int64_t count) { return (count + whole_vector - 1) / whole_vector * whole_vector; }
+int64_t rounded_up(int64_t count) { return round_up(count, whole_vector); }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "dist/shared_rings.hpp"
+#include "dist/store_text.hpp"
 
 namespace wmtp {
 namespace {
@@ -167,14 +168,9 @@ bool ExchangeWork::wait(milliseconds /*timeout*/) {
   return true;
 }
 
-std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-void set(c10d::Store& store, const std::string& key, const std::string& text) {
-  store.set(key, std::vector<uint8_t>(text.begin(), text.end()));
-}
-
 /// Whether every rank says yes.
 bool agreed(c10d::Store& store, const std::string& question, int rank, int size, bool mine) {
-  set(store, question + "/" + std::to_string(rank), mine ? "yes" : "no");
+  store.set(question + "/" + std::to_string(rank), bytes_of(mine ? "yes" : "no"));
   bool all = true;
   for (int other = 0; other < size; ++other)
     all = text_of(store.get(question + "/" + std::to_string(other))) == "yes" && all;
@@ -186,7 +182,7 @@ std::optional<SharedRings> rings_of(c10d::Store& store, int rank, int size) {
   std::optional<SharedRings> rings = rank == 0
                                          ? SharedRings::create(size, std::max(bytes_of_all_rings / size, least_ring))
                                          : SharedRings::attach(text_of(store.get("rings")), rank);
-  if (rank == 0) set(store, "rings", rings ? rings->address() : "none");
+  if (rank == 0) store.set("rings", bytes_of(rings ? rings->address() : "none"));
   if (!agreed(store, "attached", rank, size, rings.has_value())) return {};
   if (!agreed(store, "watched", rank, size, rings->watch_others())) return {};
   return rings;

@@ -8,6 +8,8 @@
 
 #include <thread>
 
+#include "dist/store_text.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -18,8 +20,6 @@ constexpr milliseconds time_to_report{2000};
 constexpr milliseconds time_to_leave_the_lost{500};
 constexpr milliseconds between_looks{50};
 
-std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
 
 bool is_listening(const addrinfo& address) {

@@ -16,14 +16,14 @@
 #include <random>
 #include <utility>
 
+#include "base/round_up.hpp"
+
 namespace wmtp {
 namespace {
 
 constexpr const char* memory_name = "wmtp-rings";
 constexpr int64_t page = 4096;
 constexpr int64_t line = 64;  // bytes that a processor fetches together: what different processes write lies apart
-
-int64_t whole_pages(int64_t bytes) { return (bytes + page - 1) / page * page; }
 
 uint64_t drawn() {
   std::random_device device;
@@ -60,7 +60,7 @@ struct SharedRings::Layout {
   }
   static char* ring(const SharedRings& of, int index) { return of.memory_ + rings(of.size_) + index * of.capacity_; }
   static int64_t rings(int64_t size) {
-    return whole_pages(page + size * int64_t(sizeof(Process)) + size * size * int64_t(sizeof(Place)));
+    return round_up(page + size * int64_t(sizeof(Process)) + size * size * int64_t(sizeof(Place)), page);
   }
 };
 
@@ -112,7 +112,7 @@ SharedRings::~SharedRings() {
 }
 
 std::optional<SharedRings> SharedRings::create(int size, int64_t capacity) {
-  capacity = whole_pages(capacity);
+  capacity = round_up(capacity, page);
   const int64_t bytes = Layout::bytes(size, capacity);
   const int file = memfd_create(memory_name, MFD_CLOEXEC);
   if (file < 0) return {};

@@ -1,7 +1,7 @@
 // SharedRings: memory that the processes of one host have in common, through which each sends the others an endless
 // stream of bytes. Every process has a ring that holds the last `capacity` bytes of what it put in; all others read
-// them, or pass over what is not for them, and what all have read makes room for more. No lock and no system call, but
-// to sleep: of each number in it one process alone is the writer.
+// them, or pass over what is not for them, and what all have read makes room for more. No lock, and no system
+// call but to sleep and to wake: how far a ring is written, and how far each has read it, one process alone says.
 //
 // The memory has no name in any file system, so nothing of it is left behind, however the processes end, and it is not
 // bounded by the size of /dev/shm, which is 64 MiB in many containers.
@@ -30,7 +30,7 @@ class SharedRings {
 
   int index() const { return index_; }
   int size() const { return size_; }
-  /// Makes the others' processes known, after all have attached: ended() then tells of them. False where the system
+  /// Makes the others' processes known, after all have attached: has_ended() then tells of them. False where the system
   /// cannot watch a process. [all processes]
   bool watch_others();
 

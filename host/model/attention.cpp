@@ -34,8 +34,7 @@ struct Task {
 
   Task(const Shape& s, int64_t number) : part(number % s.parts()) {
     const int64_t pair = number / s.parts(), b = pair / s.K, k = pair % s.K;
-    const int64_t blocks = (s.S + queries_of_block - 1) / queries_of_block;
-    const auto cut = [&](int64_t i) { return std::min(blocks * i / s.parts() * queries_of_block, s.S); };
+    const auto cut = [&](int64_t i) { return std::min(blocks_of_queries(s.S) * i / s.parts() * queries_of_block, s.S); };
     head = {s.R, s.D, s.K * s.R * s.D, s.K * s.D, cut(part), cut(part + 1), s.S};
     query = b * s.S * head.query_stride + k * s.R * s.D;
     key = b * s.S * head.key_stride + k * s.D;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/round_up.hpp"
+
 namespace wmtp {
 
 /// Tokens of a chunk: its logits take 16 MB in fp32 up to a vocabulary of 16,384. Never fewer than 256 tokens, since
@@ -17,6 +19,7 @@ inline int64_t chunk_tokens(int64_t vocab_size, bool losses_first = false) {
 
 /// Queries of a block of attention: a multiple of the rows of its tiles (6, 12).
 inline constexpr int64_t queries_of_block = 48;
+inline int64_t blocks_of_queries(int64_t S) { return (S + queries_of_block - 1) / queries_of_block; }
 /// Keys that lie together, transposed.
 inline constexpr int64_t keys_of_panel = 64;
 /// Floats of the widest vector: features are padded to a multiple.
@@ -25,8 +28,8 @@ inline constexpr int64_t widest_vector = 16;
 /// Floats with which a thread works on one head of D features over S positions (kernels/attention_impl.hpp): keys and
 /// values, and a block's queries, scores and results, in backward each with its gradient.
 inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
-  const int64_t padded = (D + widest_vector - 1) / widest_vector * widest_vector;
-  const int64_t width = (S + keys_of_panel - 1) / keys_of_panel * keys_of_panel;
+  const int64_t padded = round_up(D, widest_vector);
+  const int64_t width = round_up(S, keys_of_panel);
   const int64_t of_block = queries_of_block * ((backward ? 3 : 2) * padded + (backward ? 2 : 1) * width);
   return (backward ? 2 : 1) * width * D + (backward ? 3 : 1) * S * padded + of_block + keys_of_panel * padded;
 }
@@ -37,8 +40,7 @@ inline constexpr int64_t least_tasks = 16;
 
 /// Into how many parts the queries of each of `heads` heads of keys are cut, over S positions.
 inline int64_t parts_of_queries(int64_t heads, int64_t S) {
-  const int64_t blocks = (S + queries_of_block - 1) / queries_of_block;
-  return std::min((least_tasks + heads - 1) / heads, blocks);
+  return std::min((least_tasks + heads - 1) / heads, blocks_of_queries(S));
 }
 
 }  // namespace wmtp

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/round_up.hpp"
 #include "memory/allocator.hpp"
 #include "model/kernels/tensors.hpp"
 #include "model/matrix_product.hpp"
@@ -94,7 +95,7 @@ constexpr int64_t rows_together = 16;
 /// The chosen rows of `part`, and zeros up to a multiple of rows_together, at most `most` rows together.
 Tensor selected(const Tensor& part, const Tensor& chosen, int64_t most) {
   const int64_t count = chosen.size(0);
-  const int64_t whole = std::min((count + rows_together - 1) / rows_together * rows_together, most);
+  const int64_t whole = std::min(round_up(count, rows_together), most);
   std::vector<int64_t> shape = part.sizes().vec();
   shape.front() = whole;
   Tensor rows = at::empty(shape, part.options());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/round_up.hpp"
 #include "experiment/experiment.hpp"
 
 namespace wmtp {
@@ -18,7 +19,5 @@ inline int64_t ranks_in_row(Strategy strategy, int64_t shard_group_size, int64_t
   if (strategy == Strategy::no_shard) return 1;
   return strategy == Strategy::hybrid_shard ? shard_group_size : ranks;
 }
-
-inline int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace wmtp

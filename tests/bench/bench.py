@@ -132,10 +132,14 @@ def run_host(folder, case):
         list(log.losses(run).values())
 
 
-def run_peer(folder, case):
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return probe.getsockname()[1]
+
+
+def run_peer(folder, case):
+    port = free_port()
     shape = MODELS[case.model]
     command = [sys.executable, HERE / "peer.py", "--tokens", folder / "tokens.bin", "--strategy", case.strategy,
                "--steps", case.steps, "--batch", case.batch, "--sequence", SEQUENCE, "--pipeline", case.pipeline,

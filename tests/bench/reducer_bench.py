@@ -3,7 +3,6 @@ ranks, so that a pair of steps is some hundred milliseconds apart. The median of
 sides must train alike, to rounding, or they did not do the same. Once as the host exchanges between ranks of one host,
 through memory, and once through the sockets that the Reducer's Gloo uses."""
 import argparse
-import socket
 import statistics
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
-from bench import interval_of_median  # noqa: E402
+from bench import free_port, interval_of_median  # noqa: E402
 from host import users_environment  # noqa: E402
 from paths import HOST  # noqa: E402
 
@@ -19,9 +18,7 @@ RANKS, NOT_COUNTED = 2, 3
 
 
 def steps_of(exchange, pairs):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     ranks = [subprocess.Popen([str(HOST.parent / "reducer_bench"), exchange, str(pairs + NOT_COUNTED)],
                               env=users_environment({"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": RANKS,
                                                      "LOCAL_WORLD_SIZE": RANKS, "MASTER_ADDR": "127.0.0.1",

@@ -122,6 +122,7 @@ struct Scratch {
   }
 };
 
+/// round_up of base, which may not be compiled here for a newer processor: the linker could pick it for everybody.
 inline int64_t up_to(int64_t value, int64_t of) { return (value + of - 1) / of * of; }
 
 /// scores[rows][keys, in whole vectors] = rows[rows][D] times the transposed panels.

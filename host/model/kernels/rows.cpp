@@ -5,13 +5,13 @@
 
 namespace wmtp::kernels {
 
-#define WMTP_DECLARE_ISA(isa)           \
-  namespace isa {                       \
-  extern const Rows<float> float_rows;  \
-  extern const Rows<Bf16> bf16_rows;    \
-  extern const Products products_table; \
+#define WMTP_DECLARE_ISA(isa)                    \
+  namespace isa {                                \
+  extern const Rows<float> float_rows;           \
+  extern const Rows<Bf16> bf16_rows;             \
+  extern const Products products_table;          \
   extern const Attention<float> float_attention; \
-  extern const Attention<Bf16> bf16_attention; \
+  extern const Attention<Bf16> bf16_attention;   \
   }
 #if defined(__x86_64__)
 WMTP_DECLARE_ISA(avx512)
