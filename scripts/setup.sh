@@ -16,6 +16,7 @@ packages=(
   libcpp-httplib-dev libjs-dygraphs  # the page of `wmtp-host ui`
   chromium                           # its tests open it there: 122 MB to fetch, 415 MB on the disk
   zsh fish                           # what `wmtp-host completion` prints is read by them in its tests
+  iproute2                           # tests of several hosts join network namespaces with it
   sqlite3 python3 python3-venv
   python3.11 libpython3.11-testsuite  # the default experiments train on these sources
 )

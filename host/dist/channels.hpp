@@ -77,7 +77,7 @@ struct Mesh {
 /// Makes a communicator for the tensors of a run's device. Only called with two ranks or more.
 using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout)>;
-/// Gloo over the network interface that has this address.
+/// Gloo over the network interface of this host that has this address.
 MakeBackend gloo(const std::string& address);
 
 class Channels {

@@ -1,45 +1,31 @@
 #include "dist/peers.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <thread>
-
+#include "base/log.hpp"
+#include "dist/network.hpp"
 #include "dist/store_text.hpp"
 
 namespace wmtp {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 // Together under 5 s with the launcher's patience: that long after the timeout no rank of a job that hangs may be left.
 constexpr milliseconds time_to_report{2000};
 constexpr milliseconds time_to_leave_the_lost{500};
 constexpr milliseconds between_looks{50};
+constexpr milliseconds before_notice{5000};
+constexpr const char* places_key = "places";
+constexpr const char* nobody_came = "missing: ";
 
 std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
 
-bool is_listening(const addrinfo& address) {
-  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const bool connected = connect(fd, address.ai_addr, address.ai_addrlen) == 0;
-  close(fd);
-  return connected;
-}
-
-/// Returns as soon as rank 0 listens. The store's own client waits half a second and more after a refused connection, which
-/// is what the ranks that start a moment before rank 0 would pay every time.
-void await_listener(const std::string& host, int port, seconds timeout) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return;  // the store says why
-  const auto end = std::chrono::steady_clock::now() + timeout;
-  while (!is_listening(*found) && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds{5});
-  freeaddrinfo(found);
-}
+std::string place_key(int rank) { return "place/" + std::to_string(rank); }
 
 std::string first_line(const char* text) {
   const std::string all(text);
@@ -54,25 +40,95 @@ std::string names_of(const std::vector<int>& ranks) {
 
 }  // namespace
 
-Peers::Peers(const RankEnvironment& environment, seconds timeout)
+Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
     : rank_(environment.rank), size_(environment.world_size) {
-  if (size_ == 1) return;
+  if (size_ == 1) {
+    placement_ = placement_of(environment, {Place{"", placement_.address, false}});
+    return;
+  }
+  const auto end = Clock::now() + timeout;
+  const auto reach_rank0 = [&] {
+    try {
+      return own_address_towards(environment.master_addr, environment.master_port, timeout, [&](const auto& cause) {
+        log_warning("rank " + std::to_string(rank_) + " waits for the rendezvous at " + environment.master_addr + ":" +
+                    std::to_string(environment.master_port) + " (" + cause + ")");
+      });
+    } catch (const Error& error) {
+      throw Error(error.status(), "rank " + std::to_string(rank_) + ": no rendezvous of " + std::to_string(size_) +
+                                      " ranks: " + error.what() + "; check that rank 0 runs, and MASTER_ADDR");
+    }
+  };
+  // The store's own client waits half a second and more after a refused connection, which is what the ranks that start a
+  // moment before rank 0 would pay every time: the store is opened only once somebody listens.
+  const bool serves = rank_ == 0 && !environment.agent_attempt;
+  std::string own_address;
+  if (!serves) own_address = reach_rank0();
+  open_store(environment, timeout);
+  if (serves) own_address = reach_rank0();
+  placement_ = placement_of(environment, meet(this_place(own_address), end));
+}
+
+void Peers::open_store(const RankEnvironment& environment, milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = uint16_t(environment.master_port);
-  options.isServer = rank_ == 0;
+  options.isServer = rank_ == 0 && !environment.agent_attempt;
   options.numWorkers = size_;
+  options.waitWorkers = false;
   options.timeout = timeout;
-  const std::string place = environment.master_addr + ":" + std::to_string(environment.master_port);
-  if (rank_ != 0) await_listener(environment.master_addr, environment.master_port, timeout);
   try {
     store_ = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
   } catch (const std::exception& error) {
+    const std::string place = environment.master_addr + ":" + std::to_string(environment.master_port);
     const std::string cause = first_line(error.what());
     if (cause.find("EADDRINUSE") != std::string::npos || cause.find("in use") != std::string::npos)
       throw Error(ExitStatus::usage, "rendezvous: port " + place + " is in use; set MASTER_PORT to a free one");
-    throw Error(ExitStatus::peer, "rank " + std::to_string(rank_) + ": no rendezvous of " + std::to_string(size_) +
-                                      " ranks at " + place + " within " + std::to_string(timeout.count()) + " s: " + cause);
+    throw Error(ExitStatus::peer, "rank " + std::to_string(rank_) + ": no rendezvous at " + place + ": " + cause);
   }
+  // An earlier attempt of the same job has left its keys in the agent's store.
+  if (environment.agent_attempt)
+    store_ = c10::make_intrusive<c10d::PrefixStore>("wmtp/attempt " + std::to_string(*environment.agent_attempt), store_);
+}
+
+/// Whether somebody has set the key by then. Looks often at first.
+bool Peers::appears(const std::string& key, Clock::time_point end) const {
+  for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, between_looks)) {
+    if (Clock::now() >= end) return false;
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
+std::vector<int> Peers::missing_until(Clock::time_point end) const {
+  std::vector<int> missing;
+  for (int rank = 1; rank < size_; ++rank)
+    if (!appears(place_key(rank), end)) missing.push_back(rank);
+  return missing;
+}
+
+/// Every rank's place, by rank. Rank 0 collects them and hands them out, or says who did not come.
+std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
+  std::string texts = nobody_came + names_of({0});
+  if (rank_ == 0) {
+    std::vector<int> missing = missing_until(std::min(end, Clock::now() + before_notice));
+    if (!missing.empty() && Clock::now() < end) {
+      log_warning("rank 0 waits for " + names_of(missing));
+      missing = missing_until(end);
+    }
+    texts = missing.empty() ? mine.to_text() : nobody_came + names_of(missing);
+    for (int rank = 1; rank < size_ && missing.empty(); ++rank) (texts += '\n') += text_of(store_->get(place_key(rank)));
+    store_->set(places_key, bytes_of(texts));
+    if (!missing.empty()) std::this_thread::sleep_for(time_to_leave_the_lost);
+  } else {
+    store_->set(place_key(rank_), bytes_of(mine.to_text()));
+    if (appears(places_key, end + time_to_report)) texts = text_of(store_->get(places_key));
+  }
+  if (texts.starts_with(nobody_came))
+    throw Error(ExitStatus::peer, "rank " + std::to_string(rank_) + ": " + texts.substr(std::strlen(nobody_came)) +
+                                      " did not come to the rendezvous within parallel.timeout_seconds");
+  std::vector<Place> places;
+  std::istringstream lines(texts);
+  for (std::string line; std::getline(lines, line);) places.push_back(Place::from_text(line));
+  return places;
 }
 
 bool Peers::post_fault(const Error& error) noexcept {
@@ -131,10 +187,8 @@ bool Peers::has_fault_of(int rank) const { return store_ && store_->check({fault
 
 std::string Peers::wait_for(const std::string& key, int from, const std::string& what) {
   try {
-    while (!store_->check({key})) {
+    while (!appears(key, Clock::now() + between_looks))
       if (store_->check({fault_key(from)})) throw explain(what, "");
-      std::this_thread::sleep_for(between_looks);
-    }
     return text_of(store_->get(key));
   } catch (const Error&) {
     throw;

@@ -3,7 +3,8 @@
 // A rank that fails posts its fault (status and text) under its own key and ends. A rank whose collective breaks asks
 // the store, for a bounded time, what the others have posted: a fault of another kind is the root cause and is adopted
 // with its status; ranks that have posted nothing are named as lost. So every rank ends, with one reason, and no rank
-// needs the launcher for it. Rank 0 holds the store and stays a moment longer so that the others can read it.
+// needs the launcher for it. Rank 0 holds the store and stays a moment longer so that the others can read it; under
+// torchrun its agent holds it, and outlives every rank.
 #pragma once
 
 #include <atomic>
@@ -14,18 +15,21 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "dist/placement.hpp"
 #include "dist/rank_environment.hpp"
 
 namespace wmtp {
 
 class Peers {
  public:
-  /// [all ranks] Waits up to `timeout` for all ranks. Error(usage) when the port is in use, Error(peer) when a rank does
-  /// not come.
-  Peers(const RankEnvironment& environment, std::chrono::seconds timeout);
+  /// [all ranks] Waits up to `timeout` for all ranks, and says after some seconds for whom. Error(usage) when the port is
+  /// in use, Error(peer) that names the ranks that did not come, or the address that cannot be reached.
+  Peers(const RankEnvironment& environment, std::chrono::milliseconds timeout);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  /// Where this rank runs, and the address from which it exchanges.
+  const Placement& placement() const { return placement_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
   /// Says why this rank is about to end. False when another rank has posted the same words: one of them tells the user.
@@ -49,9 +53,15 @@ class Peers {
   void agree(const std::string& what, const std::string& mine, ExitStatus status);
 
  private:
+  using Clock = std::chrono::steady_clock;
+  void open_store(const RankEnvironment& environment, std::chrono::milliseconds timeout);
+  std::vector<Place> meet(const Place& mine, Clock::time_point end);
+  bool appears(const std::string& key, Clock::time_point end) const;
+  std::vector<int> missing_until(Clock::time_point end) const;
   std::string wait_for(const std::string& key, int from, const std::string& what);
 
   int rank_, size_;
+  Placement placement_;
   std::function<void()> hang_up_;
   std::atomic<bool> lost_ = false;
   bool adopted_ = false;   ///< the reason we end for is another rank's, found by explain

@@ -10,8 +10,9 @@
 namespace wmtp {
 namespace {
 
-constexpr int lowest_slurm_port = 10000;  // above the registered services, below the ports that systems hand out
-constexpr int num_slurm_ports = 20000;
+// Above the registered services, below the ports that systems hand out.
+constexpr int lowest_derived_port = 10000;
+constexpr int num_derived_ports = 20000;
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -42,34 +43,24 @@ void require(const std::vector<const char*>& names, const std::string& remedy) {
 
 constexpr int largest_world = 1 << 20;
 
+std::optional<int> optional_integer(const char* name, int min, int max) {
+  return is_set(name) ? std::optional(integer(name, min, max)) : std::nullopt;
+}
+
 RankEnvironment from_torchrun() {
-  require({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"},
+  require({"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
           "start with torchrun --no-python, which sets them all, or unset RANK, WORLD_SIZE and LOCAL_RANK");
   RankEnvironment env;
   env.world_size = integer("WORLD_SIZE", 1, largest_world);
   env.rank = integer("RANK", 0, env.world_size - 1);
-  env.local_world_size = is_set("LOCAL_WORLD_SIZE") ? integer("LOCAL_WORLD_SIZE", 1, env.world_size) : env.world_size;
-  env.local_rank = integer("LOCAL_RANK", 0, env.local_world_size - 1);
+  env.local_world_size = optional_integer("LOCAL_WORLD_SIZE", 1, env.world_size);
+  env.local_rank = optional_integer("LOCAL_RANK", 0, env.local_world_size.value_or(env.world_size) - 1);
   env.master_addr = variable("MASTER_ADDR");
   env.master_port = integer("MASTER_PORT", 1, 65535);
   env.own_launcher = variable("WMTP_LAUNCHER") == "1";
+  if (!env.own_launcher && variable("TORCHELASTIC_USE_AGENT_STORE") == "True")
+    env.agent_attempt = optional_integer("TORCHELASTIC_RESTART_COUNT", 0, largest_world).value_or(0);
   return env;
-}
-
-/// "4(x2),1" or "4": tasks on each node. Nodes may differ; the largest is what a device or core is shared by at most.
-int slurm_tasks_per_node(int world_size) {
-  for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"}) {
-    const std::string text = variable(name);
-    int largest = 0;
-    for (size_t at = 0; at < text.size();
-         at = text.find(',', at) == std::string::npos ? text.size() : text.find(',', at) + 1) {
-      int count = 0;
-      std::from_chars(text.data() + at, text.data() + text.size(), count);
-      largest = std::max(largest, count);
-    }
-    if (largest > 0) return std::min(largest, world_size);
-  }
-  return world_size;
 }
 
 RankEnvironment from_slurm() {
@@ -78,20 +69,51 @@ RankEnvironment from_slurm() {
   env.world_size = integer("SLURM_NTASKS", 1, largest_world);
   env.rank = integer("SLURM_PROCID", 0, env.world_size - 1);
   env.local_rank = integer("SLURM_LOCALID", 0, env.world_size - 1);
-  env.local_world_size = std::max(slurm_tasks_per_node(env.world_size), env.local_rank + 1);
-  const char* address = is_set("MASTER_ADDR") ? "MASTER_ADDR" : "SLURM_LAUNCH_NODE_IPADDR";
+  const char* address = is_set("MASTER_ADDR") ? "MASTER_ADDR" : "SLURM_STEP_NODELIST";
   require({"SLURM_PROCID", "SLURM_NTASKS", address, is_set("MASTER_PORT") ? "MASTER_PORT" : "SLURM_JOB_ID"},
           "start with srun, or set MASTER_ADDR and MASTER_PORT");
-  env.master_addr = variable(address);
+  env.master_addr = is_set("MASTER_ADDR") ? variable(address) : first_host(variable(address));
   env.master_port = is_set("MASTER_PORT")
                         ? integer("MASTER_PORT", 1, 65535)
-                        : lowest_slurm_port + integer("SLURM_JOB_ID", 0, 2147483647) % num_slurm_ports;
+                        : lowest_derived_port + integer("SLURM_JOB_ID", 0, 2147483647) % num_derived_ports;
   return env;
 }
 
-/// The script of an sbatch job has SLURM_PROCID too; only srun's tasks have a step and a launching node.
+/// The same on every rank of a job, and of few other jobs.
+int port_of_job(const std::string& name) {
+  uint32_t hash = 2166136261;  // FNV-1a
+  for (const char c : name) hash = (hash ^ uint8_t(c)) * 16777619;
+  return lowest_derived_port + int(hash % num_derived_ports);
+}
+
+struct MpiNames {
+  const char *rank, *size, *local_rank, *local_size, *job, *pass_on;
+};
+constexpr MpiNames open_mpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                            "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "mpirun -x MASTER_ADDR -x MASTER_PORT"};
+constexpr MpiNames mpich{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MASTER_PORT",
+                         "mpiexec -genv MASTER_ADDR HOST -genv MASTER_PORT PORT"};
+
+RankEnvironment from_mpi(const MpiNames& names) {
+  require({names.rank, names.size}, std::string("start with mpirun, or unset ") + names.rank);
+  RankEnvironment env;
+  env.world_size = integer(names.size, 1, largest_world);
+  env.rank = integer(names.rank, 0, env.world_size - 1);
+  env.local_world_size = optional_integer(names.local_size, 1, env.world_size);
+  env.local_rank = optional_integer(names.local_rank, 0, env.local_world_size.value_or(env.world_size) - 1);
+  if (env.world_size == 1) return env;
+  const bool one_host = env.local_world_size == env.world_size;
+  const std::string remedy = std::string("say where rank 0 is and hand it to every rank: ") + names.pass_on;
+  if (!one_host) require({names.rank, names.size, "MASTER_ADDR"}, remedy);
+  require({names.rank, names.size, is_set("MASTER_PORT") ? "MASTER_PORT" : names.job}, remedy);
+  if (is_set("MASTER_ADDR")) env.master_addr = variable("MASTER_ADDR");
+  env.master_port = is_set("MASTER_PORT") ? integer("MASTER_PORT", 1, 65535) : port_of_job(variable(names.job));
+  return env;
+}
+
+/// The script of an sbatch job has SLURM_PROCID too; only srun's tasks have a step.
 bool in_slurm_script_of_one_task() {
-  return variable("SLURM_STEP_ID").empty() && variable("SLURM_LAUNCH_NODE_IPADDR").empty() && !is_set("MASTER_ADDR") &&
+  return !is_set("SLURM_STEP_ID") && !is_set("SLURM_STEP_NODELIST") && !is_set("MASTER_ADDR") &&
          (!is_set("SLURM_NTASKS") || variable("SLURM_NTASKS") == "1");
 }
 
@@ -99,8 +121,25 @@ bool in_slurm_script_of_one_task() {
 
 std::optional<RankEnvironment> rank_environment() {
   if (is_set("RANK") || is_set("WORLD_SIZE") || is_set("LOCAL_RANK")) return from_torchrun();
+  if (is_set(open_mpi.rank)) return from_mpi(open_mpi);  // before Slurm: mpirun may have been started by its srun
   if (is_set("SLURM_PROCID") && !in_slurm_script_of_one_task()) return from_slurm();
+  if (is_set(mpich.rank)) return from_mpi(mpich);  // after Slurm, whose PMI sets it too
   return std::nullopt;
+}
+
+std::string first_host(const std::string& host_list) {
+  std::string host;
+  for (size_t at = 0; at < host_list.size() && host_list[at] != ','; ++at) {
+    if (host_list[at] != '[') {
+      host += host_list[at];
+      continue;
+    }
+    const size_t number_end = host_list.find_first_of("-,]", at), bracket_end = host_list.find(']', at);
+    if (bracket_end == std::string::npos) return {};
+    host += host_list.substr(at + 1, number_end - at - 1);
+    at = bracket_end;
+  }
+  return host;
 }
 
 int wanted_master_port() { return is_set("MASTER_PORT") ? integer("MASTER_PORT", 1, 65535) : 0; }

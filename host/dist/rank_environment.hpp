@@ -1,4 +1,4 @@
-// Which rank of which job this process is: from our launcher, torchrun or Slurm. Read once, at the start.
+// Which rank of which job this process is: from our launcher, torchrun, Slurm or an MPI. Read once, at the start.
 #pragma once
 
 #include <optional>
@@ -9,21 +9,30 @@ namespace wmtp {
 struct RankEnvironment {
   int rank = 0;
   int world_size = 1;
-  int local_rank = 0;
-  int local_world_size = 1;
+  std::optional<int> local_rank;        ///< among the ranks of this host; launchers that start one rank a host omit it
+  std::optional<int> local_world_size;  ///< ranks of this host; where it is not given, the ranks find out themselves
   std::string master_addr = "127.0.0.1";
   int master_port = 0;
-  bool own_launcher = false;  ///< started by `wmtp-host run` itself
+  bool own_launcher = false;        ///< started by `wmtp-host run` itself
+  std::optional<int> agent_attempt;  ///< torchrun's agent serves the rendezvous; this is its count of restarts
 };
 
-/// The job that the environment describes (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT; else SLURM_PROCID,
-/// SLURM_NTASKS, SLURM_LOCALID with MASTER_ADDR from SLURM_LAUNCH_NODE_IPADDR and a port from SLURM_JOB_ID), or nothing
-/// when this process stands alone: MASTER_ADDR and MASTER_PORT by themselves describe no job, nor does the script of a
-/// Slurm job of one task. A half-set environment is Error(usage) naming what is missing.
+/// The job that the environment describes, or nothing when this process is alone. The first of these that is there:
+///   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, with LOCAL_RANK and LOCAL_WORLD_SIZE (torchrun; PyTorchJob has no
+///   LOCAL_RANK)
+///   OMPI_COMM_WORLD_RANK and _SIZE (Open MPI): on one host rank 0 is on the loopback and the port follows from
+///   PMIX_NAMESPACE; on several MASTER_ADDR and MASTER_PORT are needed
+///   SLURM_PROCID, SLURM_NTASKS (srun): rank 0 is on the first host of SLURM_STEP_NODELIST, unless MASTER_ADDR names
+///   another; the port follows from SLURM_JOB_ID, unless MASTER_PORT names one
+///   PMI_RANK, PMI_SIZE (MPICH, Intel MPI): MASTER_PORT is needed, on several hosts MASTER_ADDR too
+/// MASTER_ADDR and MASTER_PORT alone describe no job, nor does the script of a Slurm job of one task. An incomplete
+/// environment is Error(usage) that names what is missing.
 std::optional<RankEnvironment> rank_environment();
 
-/// MASTER_PORT, for a process that stands alone and starts ranks; 0 when it is not set. Error(usage) when it is no
-/// port.
+/// MASTER_PORT, for a process that starts ranks itself; 0 when it is not set. Error(usage) when it is no port.
 int wanted_master_port();
+
+/// The first host of a Slurm host list: "gpu[03-05,09],login" -> "gpu03", "r[1-2]n[0-7]" -> "r1n0".
+std::string first_host(const std::string& host_list);
 
 }  // namespace wmtp

@@ -160,7 +160,7 @@ struct ParallelConfig {
   double activation_checkpointing = 0;    ///< share of the blocks: "none" is 0, "full" 1
   bool cpu_offload = false;               ///< master shards and optimizer state in the host's memory; CUDA alone
   std::string device = "auto";            ///< "auto", "cpu", "cuda"
-  double timeout_seconds = 120;           ///< longest wait for a peer after the first step
+  double timeout_seconds = 120;           ///< longest wait for another rank, at the rendezvous too
   bool operator==(const ParallelConfig&) const = default;
 };
 

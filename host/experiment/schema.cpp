@@ -119,7 +119,7 @@ SchemaTable parallel_table() {
                "`device` alone, whose memory it spares")
                .not_in_identity(),
            key("device", AT(parallel.device), "where it runs").one_of({"auto", "cpu", "cuda"}).not_in_identity(),
-           key("timeout_seconds", AT(parallel.timeout_seconds), "longest wait for another rank")
+           key("timeout_seconds", AT(parallel.timeout_seconds), "longest wait for another rank, at the rendezvous too")
                .range(1, 86400)
                .not_in_identity()}};
 }

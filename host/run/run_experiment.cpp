@@ -132,7 +132,6 @@ class Run {
     const auto due = [&](int64_t every) { return every > 0 && report.step % every == 0; };
     if (due(experiment_.validation.every_steps) && report.step != trainer().num_steps()) validate();
     if (due(experiment_.checkpoint.every_steps) || report.save) save(/*last=*/false);
-    if (report.step == 1) session_.channels().set_timeout(timeout());
     return std::nullopt;
   }
 
@@ -142,10 +141,6 @@ class Run {
                         " steps in a row were skipped "
                         "(guard.max_in_a_row); the last checkpoint is kept: lower optimizer.lr, or look at the data");
     return ExitStatus::guard;
-  }
-
-  std::chrono::milliseconds timeout() const {
-    return std::chrono::milliseconds(int64_t(experiment_.parallel.timeout_seconds * 1000));
   }
 
  private:
@@ -214,6 +209,7 @@ struct Ended {
 Ended run_one(Session& session, const Experiment& experiment, const Stages& stages, bool resume) {
   check_groups(experiment, session.size());
   name_progress(experiment.name);
+  session.channels().set_timeout(timeout_of(experiment));
   const Identity identity = agree_on_identity(session, experiment, stages);
   ResumePoint from;
   if (resume) {

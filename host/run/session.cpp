@@ -14,21 +14,18 @@
 namespace wmtp {
 namespace {
 
-/// Starting takes longer than a step: files are read, LibTorch is paged in.
-constexpr std::chrono::seconds time_to_start{300};
-
-at::Device choose_device(const std::string& wanted, const RankEnvironment& environment) {
+at::Device choose_device(const std::string& wanted, int rank, int local_rank) {
   if (wanted == "cpu" || (wanted == "auto" && !has_cuda_device())) return at::kCPU;
   const int devices = cuda_backend().num_devices();
   if (devices == 0 && wanted == "auto") return at::kCPU;
-  if (environment.local_rank >= devices)
-    throw Error(ExitStatus::usage, "parallel.device = \"" + wanted + "\": rank " + std::to_string(environment.rank) +
-                                       " wants CUDA device " + std::to_string(environment.local_rank) +
+  if (local_rank >= devices)
+    throw Error(ExitStatus::usage, "parallel.device = \"" + wanted + "\": rank " + std::to_string(rank) +
+                                       " wants CUDA device " + std::to_string(local_rank) +
                                        ", but there are " + std::to_string(devices) +
                                        "; use fewer processes, or device = \"cpu\"");
-  cuda_backend().use_device(environment.local_rank);
+  cuda_backend().use_device(local_rank);
   count_device_memory();
-  return {at::kCUDA, c10::DeviceIndex(environment.local_rank)};
+  return {at::kCUDA, c10::DeviceIndex(local_rank)};
 }
 
 MakeBackend channels_for(const at::Device& device, const std::string& address) {
@@ -38,25 +35,37 @@ MakeBackend channels_for(const at::Device& device, const std::string& address) {
   };
 }
 
-std::string address_of(const RankEnvironment& environment) {
-  return environment.master_addr == "localhost" ? "127.0.0.1" : environment.master_addr;
-}
-
 /// Left alone, every rank takes all cores and they fight for them. What the user or a launcher has said stands.
-void share_cores(const RankEnvironment& environment) {
+void share_cores(int local_world_size) {
   if (std::getenv("OMP_NUM_THREADS")) return;
   const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
-  at::set_num_threads(std::max(1, cores / std::max(1, environment.local_world_size)));
+  at::set_num_threads(std::max(1, cores / std::max(1, local_world_size)));
+}
+
+/// A failure is posted, so that the other ranks do not wait for this one.
+at::Device prepare_device(const Job& job, Peers& peers) {
+  share_cores(peers.placement().local_world_size);
+  try {
+    return choose_device(job.experiment.parallel.device, peers.rank(), peers.placement().local_rank);
+  } catch (const Error& error) {
+    peers.post_fault(error);
+    throw;
+  }
 }
 
 }  // namespace
 
+std::chrono::milliseconds timeout_of(const Experiment& experiment) {
+  return std::chrono::milliseconds(int64_t(experiment.parallel.timeout_seconds * 1000));
+}
+
 Session::Session(const Job& job, const RankEnvironment& environment)
     : job_(job),
-      environment_((install_allocator(), share_cores(environment), environment)),
-      device_(choose_device(job.experiment.parallel.device, environment)),
+      environment_((install_allocator(), environment)),
+      peers_(environment, timeout_of(job.experiment)),
+      device_(prepare_device(job, peers_)),
       catalog_(job.plugin_folders),
-      peers_(environment, time_to_start),
-      channels_(peers_, gloo(address_of(environment)), channels_for(device_, address_of(environment)), time_to_start) {}
+      channels_(peers_, gloo(peers_.placement().address), channels_for(device_, peers_.placement().address),
+                timeout_of(job.experiment)) {}
 
 }  // namespace wmtp

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include <chrono>
 #include <memory>
 
 #include "dist/channels.hpp"
@@ -12,6 +13,9 @@
 #include "run/job.hpp"
 
 namespace wmtp {
+
+/// The longest wait for another rank.
+std::chrono::milliseconds timeout_of(const Experiment& experiment);
 
 class Session {
  public:
@@ -33,9 +37,9 @@ class Session {
  private:
   const Job& job_;
   RankEnvironment environment_;
+  Peers peers_;
   at::Device device_;
   Catalog catalog_;
-  Peers peers_;
   Channels channels_;
 };
 

@@ -1,6 +1,7 @@
 """Under a launcher that is not ours (torchrun's words in the environment) each process is one rank of one job."""
 import socket
 import subprocess
+import sys
 
 import pytest
 from host import LIMIT, clean_environment
@@ -57,12 +58,34 @@ def test_ranks_that_see_nothing_of_each_others_processes_exchange_through_socket
 
 def test_slurms_words_are_understood(place):
     file = place.write(train__steps=2)
-    job = {"SLURM_NTASKS": 2, "SLURM_JOB_ID": 4242, "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1"}
+    job = {"SLURM_NTASKS": 2, "SLURM_JOB_ID": 4242, "SLURM_STEP_NODELIST": "localhost"}
     started = [place.start_command("run", file, env={**job, "SLURM_PROCID": rank, "SLURM_LOCALID": rank})
                for rank in range(2)]
     for running in started:
         running.wait()
         assert running.code == 0, running
+    assert len(place.log.runs()) == 1
+
+
+def test_open_mpis_words_are_understood(place):
+    file = place.write(train__steps=2)
+    job = {"OMPI_COMM_WORLD_SIZE": 2, "OMPI_COMM_WORLD_LOCAL_SIZE": 2, "PMIX_NAMESPACE": f"test-{place.folder}"}
+    started = [place.start_command("run", file, env={**job, "OMPI_COMM_WORLD_RANK": rank,
+                                                     "OMPI_COMM_WORLD_LOCAL_RANK": rank}) for rank in range(2)]
+    for running in started:
+        running.wait()
+        assert running.code == 0, running
+    assert len(place.log.runs()) == 1
+
+
+def test_under_torchrun_the_ranks_meet_in_its_agents_store(place):
+    """A second server on the agent's port would fail to bind, and say so."""
+    file = place.write(train__steps=2)
+    done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python",
+                           "--nproc-per-node", "2", str(HOST), "run", str(file)], cwd=place.folder,
+                          env=clean_environment({"OMP_NUM_THREADS": 1}), capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    assert "TCPStore" not in done.stderr and "bind" not in done.stderr, done.stderr
     assert len(place.log.runs()) == 1
 
 

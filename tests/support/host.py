@@ -15,7 +15,7 @@ FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"
 
 
 def users_environment(extra=None):
-    kept = {k: v for k, v in os.environ.items() if k not in FOREIGN and not k.startswith(("WMTP_", "SLURM_"))}
+    kept = {k: v for k, v in os.environ.items() if k not in FOREIGN and not k.startswith(("WMTP_", "SLURM_", "OMPI_", "PMI"))}
     return {**kept, "NO_COLOR": "1", **{k: str(v) for k, v in (extra or {}).items()}}
 
 
@@ -30,7 +30,7 @@ class Running:
     def __init__(self, *arguments, cwd, env=None):
         self.cwd = Path(cwd)
         self.files = [open(self.cwd / f"{name}.{time.monotonic_ns()}", "w+") for name in ("stdout", "stderr")]
-        self.own_launcher = not any(key in (env or {}) for key in (*FOREIGN, "SLURM_PROCID"))
+        self.own_launcher = not any(key in (env or {}) for key in (*FOREIGN, "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"))
         self.runs_before = self.log.newest_id()
         self.process = subprocess.Popen([str(HOST), *map(str, arguments)], cwd=cwd, env=clean_environment(env),
                                         stdin=subprocess.DEVNULL, stdout=self.files[0], stderr=self.files[1],

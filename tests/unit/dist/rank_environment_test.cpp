@@ -18,8 +18,10 @@ class RankEnvironmentTest : public testing::Test {
   static void clear() {
     for (const char* name :
          {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "WMTP_LAUNCHER",
-          "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_STEP_ID",
-          "SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"}) {
+          "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
+          "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+          "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "PMI_RANK", "PMI_SIZE",
+          "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}) {
       unsetenv(name);
     }
   }
@@ -44,10 +46,20 @@ class RankEnvironmentTest : public testing::Test {
   const std::map<std::string, std::string> srun_{{"SLURM_PROCID", "5"},
                                                  {"SLURM_NTASKS", "6"},
                                                  {"SLURM_LOCALID", "1"},
+                                                 {"SLURM_STEP_NODELIST", "gpu[03-05]"},
                                                  {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"},
                                                  {"SLURM_JOB_ID", "1234567"},
-                                                 {"SLURM_STEP_ID", "0"},
-                                                 {"SLURM_TASKS_PER_NODE", "2(x3)"}};
+                                                 {"SLURM_STEP_ID", "0"}};
+  const std::map<std::string, std::string> mpirun_{{"OMPI_COMM_WORLD_RANK", "1"},
+                                                   {"OMPI_COMM_WORLD_SIZE", "2"},
+                                                   {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                                   {"PMIX_NAMESPACE", "prterun-node1-4242@1"}};
+  const std::map<std::string, std::string> mpiexec_{{"PMI_RANK", "1"},
+                                                    {"PMI_SIZE", "2"},
+                                                    {"MPI_LOCALRANKID", "1"},
+                                                    {"MPI_LOCALNRANKS", "2"},
+                                                    {"MASTER_PORT", "4000"}};
 };
 
 TEST_F(RankEnvironmentTest, FindsNothingInAnOrdinaryShell) { EXPECT_FALSE(rank_environment()); }
@@ -78,10 +90,92 @@ TEST_F(RankEnvironmentTest, ReadsSlurmsTask) {
   EXPECT_EQ(env->rank, 5);
   EXPECT_EQ(env->world_size, 6);
   EXPECT_EQ(env->local_rank, 1);
-  EXPECT_EQ(env->local_world_size, 2);
-  EXPECT_EQ(env->master_addr, "10.0.0.1");
+  EXPECT_EQ(env->local_world_size, std::nullopt) << "hosts may hold different numbers of tasks";
+  EXPECT_EQ(env->master_addr, "gpu03") << "where rank 0 runs, not where srun was typed";
   EXPECT_EQ(env->master_port, 10000 + 1234567 % 20000);
   EXPECT_FALSE(env->own_launcher);
+}
+
+TEST_F(RankEnvironmentTest, FindsTheFirstHostOfASlurmHostList) {
+  EXPECT_EQ(first_host("node7"), "node7");
+  EXPECT_EQ(first_host("node7,node9"), "node7");
+  EXPECT_EQ(first_host("gpu[03-05,09],login"), "gpu03");
+  EXPECT_EQ(first_host("gpu[9,11-12]"), "gpu9");
+  EXPECT_EQ(first_host("rack[1-2]node[0-7]-ib"), "rack1node0-ib");
+  EXPECT_EQ(first_host("gpu[03"), "");
+}
+
+TEST_F(RankEnvironmentTest, ReadsAnOpenMpiJobOfOneHost) {
+  set(mpirun_);
+  const auto env = rank_environment();
+  ASSERT_TRUE(env);
+  EXPECT_EQ(env->rank, 1);
+  EXPECT_EQ(env->world_size, 2);
+  EXPECT_EQ(env->local_rank, 1);
+  EXPECT_EQ(env->local_world_size, 2);
+  EXPECT_EQ(env->master_addr, "127.0.0.1");
+  EXPECT_GE(env->master_port, 10000);
+  EXPECT_LT(env->master_port, 30000);
+  set({{"PMIX_NAMESPACE", "prterun-node1-4243@1"}});
+  EXPECT_NE(rank_environment()->master_port, env->master_port) << "two jobs of one host meet at two ports";
+}
+
+TEST_F(RankEnvironmentTest, WantsToKnowWhereRank0OfAnMpiJobOfSeveralHostsIs) {
+  set(mpirun_);
+  set({{"OMPI_COMM_WORLD_SIZE", "4"}});
+  EXPECT_NE(refusal().find("MASTER_ADDR is not set"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("mpirun -x MASTER_ADDR"), std::string::npos) << refusal();
+  set({{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "4000"}});
+  EXPECT_EQ(rank_environment()->master_addr, "node1");
+  EXPECT_EQ(rank_environment()->master_port, 4000);
+}
+
+TEST_F(RankEnvironmentTest, PrefersMpirunInsideASlurmTask) {
+  set(srun_);
+  set(mpirun_);
+  EXPECT_EQ(rank_environment()->rank, 1);
+}
+
+TEST_F(RankEnvironmentTest, ReadsAnMpichJobThatHasAPort) {
+  set(mpiexec_);
+  const auto env = rank_environment();
+  ASSERT_TRUE(env);
+  EXPECT_EQ(env->rank, 1);
+  EXPECT_EQ(env->world_size, 2);
+  EXPECT_EQ(env->local_rank, 1);
+  EXPECT_EQ(env->master_addr, "127.0.0.1");
+  EXPECT_EQ(env->master_port, 4000);
+  unsetenv("MASTER_PORT");
+  EXPECT_NE(refusal().find("MASTER_PORT is not set"), std::string::npos) << refusal();
+}
+
+TEST_F(RankEnvironmentTest, PrefersSlurmToThePmiThatItProvides) {
+  set(mpiexec_);
+  set(srun_);
+  EXPECT_EQ(rank_environment()->rank, 5);
+}
+
+TEST_F(RankEnvironmentTest, TakesOneMpiProcessForAJobOfOneRank) {
+  set({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}});
+  ASSERT_TRUE(rank_environment());
+  EXPECT_EQ(rank_environment()->world_size, 1);
+}
+
+TEST_F(RankEnvironmentTest, LeavesTheLocalRankOpenWhereALauncherDoesNotSayIt) {
+  set(torchrun_);
+  unsetenv("LOCAL_RANK");
+  unsetenv("LOCAL_WORLD_SIZE");
+  EXPECT_EQ(rank_environment()->local_rank, std::nullopt);
+  EXPECT_EQ(rank_environment()->local_world_size, std::nullopt);
+}
+
+TEST_F(RankEnvironmentTest, KnowsThatTorchrunsAgentServesTheRendezvous) {
+  set(torchrun_);
+  EXPECT_EQ(rank_environment()->agent_attempt, std::nullopt);
+  set({{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}});
+  EXPECT_EQ(rank_environment()->agent_attempt, 2);
+  set({{"WMTP_LAUNCHER", "1"}});
+  EXPECT_EQ(rank_environment()->agent_attempt, std::nullopt) << "ranks of our own launcher, started inside torchrun";
 }
 
 TEST_F(RankEnvironmentTest, LetsTheUserChooseSlurmsMeetingPoint) {
@@ -106,12 +200,12 @@ TEST_F(RankEnvironmentTest, StandsAloneInASlurmScriptOfOneTask) {
 
 TEST_F(RankEnvironmentTest, RefusesASlurmScriptOfSeveralTasksThatForgotSrun) {
   set({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_ID", "12"}, {"SLURM_NTASKS", "4"}});
-  EXPECT_NE(refusal().find("SLURM_LAUNCH_NODE_IPADDR"), std::string::npos);
+  EXPECT_NE(refusal().find("SLURM_STEP_NODELIST"), std::string::npos);
   EXPECT_NE(refusal().find("srun"), std::string::npos);
 }
 
 TEST_F(RankEnvironmentTest, NamesWhatAHalfSetEnvironmentLacks) {
-  for (const char* missing : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}) {
+  for (const char* missing : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     set(torchrun_);
     unsetenv(missing);
     EXPECT_NE(refusal().find(std::string(missing) + " is not set"), std::string::npos) << refusal();

@@ -53,8 +53,8 @@ inline void on_ranks(int size, const std::function<void(Channels&)>& body,
     threads.emplace_back([&, rank] {
       try {
         RankEnvironment environment;
-        environment.rank = environment.local_rank = rank;
-        environment.world_size = environment.local_world_size = size;
+        environment.rank = rank;
+        environment.world_size = size;
         environment.master_port = port;
         Peers peers(environment, std::chrono::seconds(20));
         Channels channels(peers, gloo("127.0.0.1"), device, std::chrono::seconds(20));

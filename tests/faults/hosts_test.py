@@ -1,0 +1,67 @@
+"""Two hosts: ranks that share a network, not a machine."""
+import time
+
+import pytest
+from foreign_launcher_test import free_port
+from hosts import TwoHosts, ended
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    with TwoHosts() as hosts:
+        yield hosts
+
+
+def words(hosts, rank, world, port):
+    """As Kubernetes' PyTorchJob gives them: nothing is said of local ranks."""
+    return {"RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": hosts.addresses[0], "MASTER_PORT": port}
+
+
+def start_job(hosts, place, world, env_of=lambda rank: {}, **changes):
+    file, port = place.write(**{"parallel__processes": world, **changes}), free_port()
+    return [hosts.start(rank * 2 // world, "run", file, cwd=place.folder,
+                        env={**words(hosts, rank, world, port), **env_of(rank)}) for rank in range(world)]
+
+
+def test_two_ranks_on_each_of_two_hosts_train_to_the_bits_of_one_host(hosts, place):
+    changes = {"train__steps": 3, "train__batch_size": 1}
+    place.run(parallel__processes=4, **changes)
+    wanted = place.log.losses()
+    for code, text in map(ended, start_job(hosts, place, 4, **changes)):
+        assert code == 0, text
+    assert place.log.losses() == wanted and len(wanted) == 3
+
+
+def test_rank_0_whose_own_name_is_its_loopback_leaves_it_for_the_network(hosts, place):
+    """As with Debian's /etc/hosts, or the MASTER_ADDR=localhost that some operators give to rank 0."""
+    for code, text in map(ended, start_job(hosts, place, 2, train__steps=2,
+                                           env_of=lambda rank: {} if rank else {"MASTER_ADDR": "localhost"})):
+        assert code == 0, text
+
+
+def test_an_interface_that_the_other_host_cannot_reach_is_refused_by_its_name(hosts, place):
+    begun = time.monotonic()
+    codes, texts = zip(*map(ended, start_job(hosts, place, 2, train__steps=2, parallel__timeout_seconds=10,
+                                             env_of=lambda rank: {"GLOO_SOCKET_IFNAME": "lo"} if rank else {})))
+    assert codes[1] == 2, texts
+    assert "GLOO_SOCKET_IFNAME" in texts[1] and "127.0.0.1" in texts[1] and hosts.addresses[0] in texts[1], texts
+    assert codes[0] in (2, 6), texts
+    assert time.monotonic() - begun < 25
+
+
+def test_a_rank_that_never_comes_is_named_within_the_timeout(hosts, place):
+    file, port = place.write(parallel__processes=2, parallel__timeout_seconds=2), free_port()
+    begun = time.monotonic()
+    code, text = ended(hosts.start(0, "run", file, cwd=place.folder, env=words(hosts, 0, 2, port)))
+    assert code == 6 and "rank 1 did not come to the rendezvous" in text, text
+    assert time.monotonic() - begun < 10, text
+
+
+def test_an_address_that_nobody_answers_is_named_within_the_timeout(hosts, place):
+    nobody = hosts.addresses[0].rsplit(".", 1)[0] + ".99"
+    file, port = place.write(parallel__processes=2, parallel__timeout_seconds=2), free_port()
+    begun = time.monotonic()
+    code, text = ended(hosts.start(1, "run", file, cwd=place.folder,
+                                   env={**words(hosts, 1, 2, port), "MASTER_ADDR": nobody}))
+    assert code == 6 and f"{nobody}:{port}" in text and "rank 1" in text, text
+    assert time.monotonic() - begun < 12, text

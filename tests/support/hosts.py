@@ -1,0 +1,59 @@
+"""Hosts that are not there: network namespaces of this machine, joined by a veth pair, each with a name of its own. A
+rank that runs on one shares the files and the processor with the others, and nothing else."""
+import os
+import subprocess
+
+import pytest
+from host import clean_environment
+from paths import HOST
+
+NETWORK = "10.213.7."
+
+
+def _ip(*arguments):
+    return subprocess.run(["ip", *arguments], capture_output=True, text=True)
+
+
+class TwoHosts:
+    """addresses[h] is host h's; start() begins a rank there."""
+
+    def __init__(self):
+        self.names = [f"wmtp-{os.getpid()}-{letter}" for letter in "ab"]
+        self.addresses = [f"{NETWORK}{number}" for number in (1, 2)]
+
+    def __enter__(self):
+        ends = [f"wv{os.getpid()}{letter}" for letter in "ab"]
+        commands = [("netns", "add", name) for name in self.names]
+        commands.append(("link", "add", ends[0], "netns", self.names[0], "type", "veth",
+                         "peer", "name", ends[1], "netns", self.names[1]))
+        for name, end, address in zip(self.names, ends, self.addresses):
+            commands += [("-n", name, "addr", "add", f"{address}/24", "dev", end),
+                         ("-n", name, "link", "set", end, "up"), ("-n", name, "link", "set", "lo", "up")]
+        for command in commands:
+            done = _ip(*command)
+            if done.returncode:
+                self.__exit__()
+                pytest.skip(f"this user may make no network namespaces: {done.stderr.strip()}")
+        return self
+
+    def __exit__(self, *_):
+        for name in self.names:
+            _ip("netns", "delete", name)
+
+    def start(self, host, *arguments, cwd, env):
+        """[a process] wmtp-host on that host, where no process of another rank can be seen."""
+        shell = f'hostname host-{host} && exec "$0" "$@"'
+        inside = ["unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", shell]
+        return subprocess.Popen(["ip", "netns", "exec", self.names[host], *inside, str(HOST), *map(str, arguments)],
+                                cwd=cwd, env=clean_environment(env), stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def ended(process, limit=60):
+    """(exit code, what it printed)"""
+    try:
+        text, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise AssertionError(f"still running after {limit} s:\n{process.communicate()[0]}") from None
+    return process.returncode, text
