@@ -42,12 +42,15 @@ struct Task {
   }
 };
 
-/// call(task, scratch) for each, by all threads.
+/// call(task, scratch) for each, by all threads. Scratch is taken for all of them at once: if each took its own, the
+/// memory of a step would depend on which of them happen to run at the same time.
 template <class Call>
 void for_each_task(const Shape& s, bool backward, Call call) {
-  at::parallel_for(0, s.B * s.K * s.parts(), 1, [&](int64_t begin, int64_t end) {
-    const Tensor scratch = at::empty({attention_scratch(s.S, s.D, backward)}, at::kFloat);
-    for (int64_t number = begin; number < end; ++number) call(Task(s, number), kernels::out<float>(scratch));
+  const int64_t tasks = s.B * s.K * s.parts(), floats = attention_scratch(s.S, s.D, backward);
+  const Tensor scratch = at::empty({std::min<int64_t>(at::get_num_threads(), tasks), floats}, at::kFloat);
+  at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) {
+    float* const own = kernels::out<float>(scratch) + at::get_thread_num() * floats;
+    for (int64_t number = begin; number < end; ++number) call(Task(s, number), own);
   });
 }
 
