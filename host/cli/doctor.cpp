@@ -71,7 +71,7 @@ std::vector<Finding> engine() {
   std::vector<Finding> findings{found("engine", [&](Finding& finding) {
     about = Json::parse(about_engine_of_this_build());
     finding.text = "LibTorch " + about["libtorch"].get<std::string>() + ", " + about["cpu"].get<std::string>() +
-                   (about["bf16_dot_products"] ? " with bf16 dot products" : ", bf16 without instructions of its own");
+                   ", bf16 products " + about["bf16"].get<std::string>();
   })};
   if (!about.is_null()) findings.push_back({"CUDA", Finding::State::good, about["cuda"].get<std::string>()});
   return findings;

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "cuda/backend.hpp"
+#include "model/product_path.hpp"
 
 namespace wmtp {
 namespace {
@@ -27,7 +28,7 @@ std::string about_cuda() {
 std::string about_engine() {
   const nlohmann::json about{{"libtorch", TORCH_VERSION},
                              {"cpu", at::get_cpu_capability()},
-                             {"bf16_dot_products", bool(__builtin_cpu_supports("avx512bf16"))},
+                             {"bf16", product_path(at::kBFloat16) == ProductPath::widened ? "computed in fp32" : "native"},
                              {"threads", at::get_num_threads()},
                              {"cuda", about_cuda()}};
   return about.dump();

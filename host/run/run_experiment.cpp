@@ -12,6 +12,7 @@
 #include "checkpoint/training_state.hpp"
 #include "data/step_count.hpp"
 #include "memory/phase.hpp"
+#include "model/product_path.hpp"
 #include "run/assembly.hpp"
 #include "run/identity.hpp"
 #include "run/recorder.hpp"
@@ -201,6 +202,11 @@ ExitStatus train(Run& run, Assembly& assembly) {
   return ExitStatus::done;
 }
 
+void tell_of_widened_products(const ShardedModel& model, Recorder& recorder) {
+  const std::string text = about_widened_products(c10::typeMetaToScalarType(model.compute().dtype()));
+  if (!text.empty()) recorder.event("warning", "precision", 0, text);
+}
+
 struct Ended {
   ExitStatus status;
   std::filesystem::path model;  ///< when it is done
@@ -226,6 +232,7 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
     // After this line no rank may change the plugins, the data or the shape of the model.
     Run run(session, experiment, identity, assembly, recorder);
     if (resume) run.load(from.folder);
+    if (session.device().is_cpu()) tell_of_widened_products(assembly.model(), recorder);
     phase.reset();
     status = train(run, assembly);
     recorder.resources(assembly.trainer().state().step);

@@ -137,11 +137,10 @@ Tensor ParameterGroup::gradient_of(int index, bool& first) {
 void ParameterGroup::add_product(int index, const Tensor& left, const Tensor& right) {
   bool first = false;
   Tensor gradient = gradient_of(index, first);
-  if (left.scalar_type() != at::kFloat) {
-    accumulate(gradient, product(left.t(), right), first);
-  } else {
+  if (left.scalar_type() == at::kFloat || is_widened(left))
     product_into(gradient, left.t(), right, !first);
-  }
+  else
+    accumulate(gradient, product(left.t(), right), first);
 }
 
 void ParameterGroup::add_gradient(int index, const Tensor& value) {

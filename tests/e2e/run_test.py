@@ -191,3 +191,15 @@ def test_the_hash_does_not_know_of_name_layout_or_log(place):
     place.run(train__steps=1, optimizer__lr=2e-3)
     first, second, third = [row["config_hash"] for row in place.log.runs()]
     assert first == second != third
+
+
+def test_without_bf16_instructions_products_are_computed_in_fp32_and_the_run_says_so(place):
+    """Also with a limit of oneDNN's on a processor that has them; shapes that its newer kernels would take in fp32."""
+    limit = {"DNNL_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
+    shapes = {"model__dim": 64, "train__batch_size": 16, "train__sequence_length": 64, "train__steps": 1,
+              "data__kind": "random", "data__file": None, "data__dtype": None, "data__order": None}
+    assert "computed in fp32" not in place.run(env=limit, **shapes).err
+    told = place.run(env=limit, parallel__precision="bf16", **shapes).err
+    assert told.count("bf16 products are computed in fp32") == 1, told
+    events = place.log.query("SELECT level, message FROM events WHERE kind = 'precision'")
+    assert len(events) == 1 and events[0]["level"] == "warning", events

@@ -63,8 +63,43 @@ TEST(MatrixProduct, TakesRowsOfAnyShape) {
   const Tensor x = at::randn({3, 100, 256}), weight = at::randn({64, 256});
   EXPECT_EQ(product_with_rows(x, weight).sizes(), (at::IntArrayRef{3, 100, 64}));
   EXPECT_TRUE(at::allclose(product_with_rows(x, weight), at::linear(x, weight), 1e-4, 1e-4));
-  EXPECT_TRUE(at::equal(product_with_rows(x.to(at::kBFloat16), weight.to(at::kBFloat16)),
-                        at::linear(x.to(at::kBFloat16), weight.to(at::kBFloat16))));
+  EXPECT_TRUE(at::allclose(product_with_rows(x.to(at::kBFloat16), weight.to(at::kBFloat16)),
+                           at::linear(x.to(at::kBFloat16), weight.to(at::kBFloat16)), 1.0 / 128, 1.0 / 16));
+}
+
+/// In bf16 and fp16 by whichever way this process takes: against fp64, no more than one rounding of the result away.
+/// Returns how many are further.
+int products_far_off() {
+  at::manual_seed(2);
+  int far_off = 0;
+  for (const auto& [dtype, roundings] : {std::pair{at::kBFloat16, 1.0 / 256}, std::pair{at::kHalf, 1.0 / 2048}})
+    for (const auto& [m, k, n] : shapes)
+      for (const bool a_turned : {false, true}) {
+        const Tensor a = matrix(m, k, a_turned).to(dtype), b = matrix(k, n, !a_turned).to(dtype);
+        const Tensor wanted = at::mm(a.to(at::kDouble), b.to(at::kDouble));
+        const double largest = wanted.abs().max().item<double>();
+        const auto is_near = [&](const Tensor& found, double allowed) {
+          return (found.to(at::kDouble) - wanted).abs().max().item<double>() <= allowed * largest;
+        };
+        far_off += !is_near(product(a, b), roundings);
+        if (!is_widened(a)) continue;
+        Tensor to = at::ones({m, n}, at::kFloat);
+        product_into(to, a, b, /*add=*/true);
+        far_off += !is_near(to - 1, rounding);
+        product_into(to, a, b);
+        far_off += !is_near(to, rounding);
+      }
+  return far_off;
+}
+
+TEST(MatrixProduct, OfHalfPrecisionRoundsOnce) { EXPECT_EQ(products_far_off(), 0); }
+
+TEST(MatrixProductDeathTest, IsWidenedBlockByBlockWhereOneDnnMayNotUseTheInstructions) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a new process, which reads the variable
+  setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+  EXPECT_EXIT(std::exit(!is_widened(at::empty({1, 1}, at::kBFloat16)) + 2 * products_far_off()),
+              testing::ExitedWithCode(0), "");
+  unsetenv("ONEDNN_MAX_CPU_ISA");
 }
 
 /// Runs products of shapes drawn at random with oneDNN's log on; ends the process with 1, and says which, where one
