@@ -17,6 +17,7 @@
 #include "run/identity.hpp"
 #include "run/recorder.hpp"
 #include "run/resume.hpp"
+#include "run/spin_throttle.hpp"
 #include "run/stages.hpp"
 #include "train/signals.hpp"
 
@@ -114,6 +115,7 @@ class Run {
   /// What ends training, or nothing.
   std::optional<ExitStatus> after_step(const StepReport& report) {
     recorder_.step(report);
+    throttle_.look();
     note(saver_.take());
     if (report.memory_grew) recorder_.resources(report.step);
     if (report.overflowed) {
@@ -186,6 +188,7 @@ class Run {
   Recorder& recorder_;
   std::string base_;  ///< fingerprint of what the adapter stands beside; empty without one
   StateSaver saver_;
+  SpinThrottle throttle_;
   int64_t saved_at_ = -1;
   std::chrono::steady_clock::time_point last_save_;
 };

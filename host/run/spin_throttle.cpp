@@ -1,0 +1,59 @@
+#include "run/spin_throttle.hpp"
+
+#include <ATen/Parallel.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+namespace wmtp {
+namespace {
+
+// In parts of the time that passed. A process beside two threads on two cores makes them wait for half of it.
+constexpr double busy = 0.1, calm = 0.02;
+constexpr std::chrono::milliseconds between_looks{100};
+constexpr int looks_until_calm = 20;
+
+/// For how long this process's threads have been ready to run and had no core.
+double seconds_without_core() {
+  double nanoseconds = 0;
+  std::error_code gone;
+  for (std::filesystem::directory_iterator task("/proc/self/task", gone), end; task != end; task.increment(gone)) {
+    double running = 0, waiting = 0;
+    std::ifstream(task->path() / "schedstat") >> running >> waiting;
+    nanoseconds += waiting;
+  }
+  return nanoseconds * 1e-9;
+}
+
+}  // namespace
+
+SpinThrottle::SleepingTeam::SleepingTeam() {
+  leader_ = std::thread([this] {
+#pragma omp parallel num_threads(omp_get_num_procs())
+    end_.wait();
+  });
+}
+
+SpinThrottle::SleepingTeam::~SleepingTeam() {
+  end_.count_down();
+  leader_.join();
+}
+
+void SpinThrottle::look() {
+  const auto now = Clock::now();
+  if (at::get_num_threads() == 1 || now - looked_ < between_looks) return;
+  const double waited = seconds_without_core();
+  // Threads that ended in between take their waiting with them.
+  const double share = std::max(0.0, waited - waited_) / std::chrono::duration<double>(now - looked_).count();
+  const bool is_first = looked_ == Clock::time_point{};
+  looked_ = now;
+  waited_ = waited;
+  if (is_first) return;
+  calm_looks_ = share < calm ? calm_looks_ + 1 : 0;
+  if (!team_ && share > busy) team_ = std::make_unique<SleepingTeam>();
+  if (team_ && calm_looks_ >= looks_until_calm) team_.reset();
+}
+
+}  // namespace wmtp

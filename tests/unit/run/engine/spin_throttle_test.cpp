@@ -1,0 +1,92 @@
+#include "run/spin_throttle.hpp"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace wmtp {
+namespace {
+
+using std::chrono::milliseconds;
+
+double processor_seconds() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) { return double(time.tv_sec) + 1e-6 * double(time.tv_usec); };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// Processor time of parallel parts in which one thread sleeps and the other has nothing to do but to wait for it.
+double seconds_of_waiting() {
+  const auto parts = [] {
+    at::parallel_for(0, 2, 1, [](int64_t begin, int64_t) {
+      if (begin == 0) std::this_thread::sleep_for(milliseconds{2});
+    });
+  };
+  parts();
+  const double before = processor_seconds();
+  for (int i = 0; i < 50; ++i) parts();
+  return processor_seconds() - before;
+}
+
+/// 0 where waiting takes at least four times the processor time without the sleeping team.
+[[noreturn]] void end_by_time_of_waiting() {
+  at::set_num_threads(2);
+  const double spinning = seconds_of_waiting();
+  double throttled = 0;
+  {
+    const SpinThrottle::SleepingTeam team;
+    std::this_thread::sleep_for(milliseconds{200});  // until it is there
+    throttled = seconds_of_waiting();
+  }
+  const double spinning_again = seconds_of_waiting();
+  std::fprintf(stderr, "%g s, throttled %g s, then %g s\n", spinning, throttled, spinning_again);
+  std::exit(4 * throttled < spinning && 4 * throttled < spinning_again ? 0 : 1);
+}
+
+TEST(SpinThrottleDeathTest, ThreadsWaitWithoutSpinningWhileTheTeamLives) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a new process: libgomp reads its variables as it is loaded
+  const char* policy = std::getenv("OMP_WAIT_POLICY");
+  const std::string kept = policy ? policy : "";
+  unsetenv("OMP_WAIT_POLICY");
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "threads spin on two cores or more only";
+  EXPECT_EXIT(end_by_time_of_waiting(), testing::ExitedWithCode(0), "");
+  if (!kept.empty()) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
+}
+
+TEST(SpinThrottle, IsHeldOnceThreadsWaitForCoresAndLetGoOnceTheyDoNot) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  SpinThrottle throttle;
+  throttle.look();
+  {  // more busy threads than cores
+    std::atomic<bool> end = false;
+    std::vector<std::thread> crowd;
+    for (unsigned i = 0; i < 4 * std::thread::hardware_concurrency(); ++i)
+      crowd.emplace_back([&] {
+        while (!end) {
+        }
+      });
+    std::this_thread::sleep_for(milliseconds{200});
+    throttle.look();
+    EXPECT_TRUE(throttle.is_held());
+    end = true;
+    for (std::thread& thread : crowd) thread.join();
+  }
+  for (int i = 0; i < 100 && throttle.is_held(); ++i) {
+    std::this_thread::sleep_for(milliseconds{110});
+    throttle.look();
+  }
+  EXPECT_FALSE(throttle.is_held());
+  at::set_num_threads(before);
+}
+
+}  // namespace
+}  // namespace wmtp
