@@ -30,6 +30,7 @@
 #include "log/run_log.hpp"
 #include "plugin/catalog.hpp"
 #include "run/job.hpp"
+#include "run/resume.hpp"
 #include "run/stages.hpp"
 
 namespace wmtp {
@@ -44,6 +45,7 @@ struct RunOptions {
   int64_t nproc = 0;    ///< 0: not given
   int64_t at_once = 0;  ///< members that run beside each other; 0: not given
   bool resume = false, dry_run = false;
+  bool resume_stages = false;  ///< of a member of a sweep, which itself is resumed only if it was begun
   bool member = false;             ///< of a sweep or of several files, as the overrides have it
   bool hold_out_problems = false;  ///< as a stage of an experiment that does
 };
@@ -138,11 +140,15 @@ class Run {
   }
 
   int alone() {
+    const bool goes_on = options_.resume && has_resume_point(job_.experiment);
+    if (options_.resume && !goes_on && !has_begun_stage(job_.experiment))
+      find_resume_point(hashes_.of(job_.experiment), job_.database, tell);  // throws: there is none
     Stages stages;
     const ExitStatus status = run_stages(job_.experiment, options_.held_out, false, stages);
     if (status != ExitStatus::done) return static_cast<int>(status);
+    if (options_.resume && !goes_on) log_info(options_.file + " itself had not begun, so it starts at step 0");
     return static_cast<int>(
-        launch(own_call(), stages, options_.held_out, job_.experiment, job_.experiment.parallel.processes));
+        launch(own_call(goes_on), stages, options_.held_out, job_.experiment, job_.experiment.parallel.processes));
   }
 
   /// Those that the log lacks. Says nothing of the others.
@@ -154,9 +160,8 @@ class Run {
 
   /// What a process of its own is given to do alone() what this one would.
   std::vector<std::string> member_call(bool resume) const {
-    std::vector<std::string> arguments = own_call();
+    std::vector<std::string> arguments = own_call(resume);
     arguments.push_back("--member");
-    if (resume) arguments.push_back("--resume");
     add_common(arguments);
     return arguments;
   }
@@ -194,9 +199,16 @@ class Run {
         log_info(who + file + " would run first, the log has no finished run of it");
       return ExitStatus::done;
     }
-    log_info(who + file + " runs first, the log has no finished run of it");
+    const bool resumes = options_.resume || options_.resume_stages;
+    const bool goes_on = resumes && has_resume_point(experiment);
+    log_info(who + file + (goes_on ? " goes on first, from its last checkpoint"
+                           : resumes && was_begun(stage.config_hash, job_.database)
+                               ? " starts anew: its unfinished run has no checkpoint"
+                               : " runs first, the log has no finished run of it"));
     const int64_t processes = options_.nproc > 0 ? options_.nproc : experiment.parallel.processes;
-    const ExitStatus status = launch({"run", experiment.file.string()}, below, held_out, experiment, processes);
+    std::vector<std::string> call{"run", experiment.file.string()};
+    if (goes_on) call.push_back("--resume");
+    const ExitStatus status = launch(std::move(call), below, held_out, experiment, processes);
     if (status != ExitStatus::done) {
       log_error(who + file + " was not finished, so " + options_.file + " was not started");
       return status;
@@ -228,12 +240,25 @@ class Run {
   }
 
   /// This very experiment, in another process.
-  std::vector<std::string> own_call() const {
+  std::vector<std::string> own_call(bool resume) const {
     std::vector<std::string> arguments{"run", options_.file};
     for (const auto& text : options_.overrides) arguments.insert(arguments.end(), {"--set", text});
     if (!options_.name.empty()) arguments.insert(arguments.end(), {"--name", options_.name});
-    if (options_.resume) arguments.push_back("--resume");
+    if (resume) arguments.push_back("--resume");
     return arguments;
+  }
+
+  static void tell(const std::string& text) { log_warning(text); }
+
+  bool has_resume_point(const Experiment& experiment) {
+    return resume_point(hashes_.of(experiment), job_.database, tell).has_value();
+  }
+
+  /// Whether a stage, or a stage of a stage, is unfinished in the log.
+  bool has_begun_stage(const Experiment& experiment) {
+    for (const NamedStage& named : named_stages(experiment))
+      if (was_begun(hashes_.of(*named.experiment), job_.database) || has_begun_stage(*named.experiment)) return true;
+    return false;
   }
 
   /// What goes to every process that is started from here, of a stage too.
@@ -270,6 +295,7 @@ struct Member {
     options.file = file;
     options.overrides.insert(options.overrides.end(), member.overrides.begin(), member.overrides.end());
     options.name_suffix = member.suffix;
+    options.resume_stages = all.resume;
     options.resume = false;  // only of those that were begun
     if (all.files.size() > 1) what = std::filesystem::path(file).filename().string();
     for (const std::string& text : member.overrides) what += (what.empty() ? "" : " ") + text;

@@ -16,18 +16,15 @@
 #include "report/compare.hpp"
 #include "report/table.hpp"
 #include "run/identity.hpp"
+#include "run/resume.hpp"
 
 namespace wmtp {
 namespace {
 
-bool was_begun(const SweepRun& member, const std::filesystem::path& database) {
-  return !LogReader(database).unfinished_with_hash(member.config_hash).empty();
-}
-
 std::string plan_of(const SweepRun& member, const SweepOptions& options) {
   if (const auto run = reusable_run(member.config_hash, options.database))
     return "run " + std::to_string(run->id) + " of the log is it";
-  return options.resume && was_begun(member, options.database) ? "would go on" : "would run";
+  return options.resume && was_begun(member.config_hash, options.database) ? "would go on" : "would run";
 }
 
 /// The members' losses, and their means where names have several seeds.
@@ -145,7 +142,7 @@ class Sweep {
   Program start(size_t i) const {
     const SweepRun& member = members_[i];
     log_info(which(i) + "runs as " + member.name);
-    Program program{i, member.call(options_.resume && was_begun(member, options_.database)), {}, {}};
+    Program program{i, member.call(options_.resume && was_begun(member.config_hash, options_.database)), {}, {}};
     if (options_.at_once == 1) return program;
     program.prefix = "[member " + std::to_string(i + 1) + "] ";
     if (!std::getenv("OMP_NUM_THREADS"))

@@ -7,8 +7,9 @@
 
 namespace wmtp {
 
-ResumePoint find_resume_point(const std::string& config_hash, const std::filesystem::path& database,
-                              const std::function<void(const std::string&)>& say) {
+std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database,
+                                        const std::function<void(const std::string&)>& say) {
+  if (!std::filesystem::exists(database)) return std::nullopt;
   const auto report = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
     say("damaged checkpoint set aside: " + was.string() + ": " + reason);
   };
@@ -19,11 +20,21 @@ ResumePoint find_resume_point(const std::string& config_hash, const std::filesys
                                         " of this experiment is still running (" + run.folder.string() +
                                         " is locked); stop it first");
     remove_leftovers(run.folder);
-    if (const auto good = newest_good(run.folder, report)) return {run.id, good->folder};
+    if (const auto good = newest_good(run.folder, report)) return ResumePoint{run.id, good->folder};
   }
+  return std::nullopt;
+}
+
+ResumePoint find_resume_point(const std::string& config_hash, const std::filesystem::path& database,
+                              const std::function<void(const std::string&)>& say) {
+  if (auto point = resume_point(config_hash, database, say)) return *point;
   throw Error(ExitStatus::data, "--resume: " + database.string() +
                                     " holds no unfinished run of this experiment (hash " + config_hash.substr(0, 12) +
                                     ") with a checkpoint that verifies; run it without --resume");
+}
+
+bool was_begun(const std::string& config_hash, const std::filesystem::path& database) {
+  return std::filesystem::exists(database) && !LogReader(database).unfinished_with_hash(config_hash).empty();
 }
 
 }  // namespace wmtp

@@ -215,6 +215,8 @@ struct Ended {
   std::filesystem::path model;  ///< when it is done
 };
 
+void tell(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
+
 Ended run_one(Session& session, const Experiment& experiment, const Stages& stages, bool resume) {
   check_groups(experiment, session.size());
   name_progress(experiment.name);
@@ -223,8 +225,7 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
   ResumePoint from;
   if (resume) {
     if (session.is_rank0())
-      from = find_resume_point(identity.config_hash, session.job().database,
-                               [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
+      from = find_resume_point(identity.config_hash, session.job().database, tell);
     from.folder = session.peers().publish("finding the checkpoint", from.folder.string());
   }
   Recorder recorder(session, experiment, identity, from.run_id);
@@ -252,6 +253,11 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
   return {status, model_in(recorder.run_folder())};
 }
 
+/// Rank 0's answer, on every rank.
+bool agreed(Session& session, const std::string& question, const std::function<bool()>& ask_log) {
+  return session.peers().publish(question, session.is_rank0() && ask_log() ? "yes" : "no") == "yes";
+}
+
 /// Rank 0 asks the log, all do the same.
 Stage find_stage(Session& session, ExperimentHashes& hashes, const Experiment& stage) {
   Stages found;
@@ -263,16 +269,20 @@ Stage find_stage(Session& session, ExperimentHashes& hashes, const Experiment& s
   return stages_from_text(session.peers().publish("looking for a finished stage", to_text(found))).at("stage");
 }
 
-/// Runs what the log lacks, deepest first.
+/// Runs what the log lacks, deepest first; with --resume an unfinished stage goes on, which `resumed` then says.
 ExitStatus run_missing_stages(Session& session, ExperimentHashes& hashes, const Experiment& experiment,
-                              Stages& stages) {
+                              Stages& stages, bool& resumed) {
   for (const NamedStage& named : named_stages(experiment)) {
     Stage stage = find_stage(session, hashes, *named.experiment);
     if (stage.model.empty()) {
       Stages below;
-      const ExitStatus status = run_missing_stages(session, hashes, *named.experiment, below);
+      const ExitStatus status = run_missing_stages(session, hashes, *named.experiment, below, resumed);
       if (status != ExitStatus::done) return status;
-      const Ended ended = run_one(session, *named.experiment, below, /*resume=*/false);
+      const bool goes_on = session.job().resume && agreed(session, "looking for an unfinished stage", [&] {
+                             return resume_point(stage.config_hash, session.job().database, tell).has_value();
+                           });
+      resumed = resumed || goes_on;
+      const Ended ended = run_one(session, *named.experiment, below, goes_on);
       if (ended.status != ExitStatus::done) return ended.status;
       stage.model = ended.model;
     }
@@ -286,11 +296,16 @@ ExitStatus run_missing_stages(Session& session, ExperimentHashes& hashes, const 
 ExitStatus run_with_stages(Session& session, const Experiment& experiment) {
   Stages stages = session.job().stages;
   ExperimentHashes hashes(session.catalog(), session.job().database);
+  bool resume = session.job().resume, stage_resumed = false;
   if (stages.empty()) {
-    const ExitStatus status = run_missing_stages(session, hashes, experiment, stages);
+    const ExitStatus status = run_missing_stages(session, hashes, experiment, stages, stage_resumed);
     if (status != ExitStatus::done) return status;
   }
-  return run_one(session, experiment, stages, session.job().resume).status;
+  if (resume && stage_resumed)
+    resume = agreed(session, "looking for an unfinished run", [&] {
+      return resume_point(hashes.of(experiment), session.job().database, tell).has_value();
+    });
+  return run_one(session, experiment, stages, resume).status;
 }
 
 }  // namespace wmtp

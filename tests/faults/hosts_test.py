@@ -2,8 +2,8 @@
 import time
 
 import pytest
-from foreign_launcher_test import free_port
 from hosts import TwoHosts, ended
+from launchers import free_port
 
 
 @pytest.fixture(scope="module")
@@ -12,7 +12,7 @@ def hosts():
         yield hosts
 
 
-def words(hosts, rank, world, port):
+def pytorchjob(hosts, rank, world, port):
     """As Kubernetes' PyTorchJob gives them: nothing is said of local ranks."""
     return {"RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": hosts.addresses[0], "MASTER_PORT": port}
 
@@ -20,7 +20,7 @@ def words(hosts, rank, world, port):
 def start_job(hosts, place, world, env_of=lambda rank: {}, **changes):
     file, port = place.write(**{"parallel__processes": world, **changes}), free_port()
     return [hosts.start(rank * 2 // world, "run", file, cwd=place.folder,
-                        env={**words(hosts, rank, world, port), **env_of(rank)}) for rank in range(world)]
+                        env={**pytorchjob(hosts, rank, world, port), **env_of(rank)}) for rank in range(world)]
 
 
 def test_two_ranks_on_each_of_two_hosts_train_to_the_bits_of_one_host(hosts, place):
@@ -52,7 +52,7 @@ def test_an_interface_that_the_other_host_cannot_reach_is_refused_by_its_name(ho
 def test_a_rank_that_never_comes_is_named_within_the_timeout(hosts, place):
     file, port = place.write(parallel__processes=2, parallel__timeout_seconds=2), free_port()
     begun = time.monotonic()
-    code, text = ended(hosts.start(0, "run", file, cwd=place.folder, env=words(hosts, 0, 2, port)))
+    code, text = ended(hosts.start(0, "run", file, cwd=place.folder, env=pytorchjob(hosts, 0, 2, port)))
     assert code == 6 and "rank 1 did not come to the rendezvous" in text, text
     assert time.monotonic() - begun < 10, text
 
@@ -62,6 +62,6 @@ def test_an_address_that_nobody_answers_is_named_within_the_timeout(hosts, place
     file, port = place.write(parallel__processes=2, parallel__timeout_seconds=2), free_port()
     begun = time.monotonic()
     code, text = ended(hosts.start(1, "run", file, cwd=place.folder,
-                                   env={**words(hosts, 1, 2, port), "MASTER_ADDR": nobody}))
+                                   env={**pytorchjob(hosts, 1, 2, port), "MASTER_ADDR": nobody}))
     assert code == 6 and f"{nobody}:{port}" in text and "rank 1" in text, text
     assert time.monotonic() - begun < 12, text

@@ -4,6 +4,8 @@ import signal
 import pytest
 from checkpoint import model_tensors, step_folders
 from compare import assert_tensors_equal
+from experiment import experiment
+from launchers import free_port, words
 from paths import cases
 from reference import Recipe
 from start import READER, RHO1_KEYS, changes_for, write_frozen, write_start
@@ -86,7 +88,42 @@ def test_resuming_from_a_periodic_checkpoint_after_a_kill(place):
     assert_tensors_equal(model_tensors(place.log.folder()), wanted_model)
 
 
+@pytest.mark.parametrize("launcher", ["ours", "foreign"])
+def test_a_stage_that_was_stopped_goes_on_and_the_experiment_follows_it(place, launcher):
+    steps = 60
+    place.tokens(windows=steps * 2)
+    stage = {"parallel__processes": 1, "train__steps": steps}
+    place.write({**experiment(**stage), "name": "reference"}, "reference.toml")
+    changes = {"pipeline": {"plugin": "rho1"}, "reference__experiment": "reference.toml", "parallel__processes": 1,
+               "train__steps": 3}
+    env = {} if launcher == "ours" else words(0, 1, free_port())
+    place.run(**changes)
+    wanted_stage, wanted = model_tensors(place.log.folder(1)), place.log.losses(2)
+    place.host("runs", "delete", "1", "2", "--yes")
+
+    running = place.start(**changes, env=env)
+    running.wait_for_step(3)
+    running.process.send_signal(signal.SIGTERM)
+    running.wait()
+    assert running.code == 75, running
+    assert "with --resume" in running.out, running
+    ended = place.host("run", "experiment.toml", "--resume", env=env)
+    rows = place.log.runs()
+    assert [(row["name"], row["status"]) for row in rows] == \
+        [("reference", "interrupted"), ("reference", "finished"), ("trial", "finished")], ended
+    assert rows[1]["parent_run"] == rows[0]["id"]
+    assert_tensors_equal(model_tensors(place.log.folder(rows[1]["id"])), wanted_stage)
+    assert place.log.losses(rows[2]["id"]) == wanted
+
+
 def test_nothing_to_resume_is_refused(place):
     place.run(train__steps=2)
     ended = place.host("run", "experiment.toml", "--resume", wanted=4)
     assert "resume" in ended.err
+
+
+def test_nothing_to_resume_is_refused_before_the_stages_run(place):
+    place.write({**experiment(train__steps=2), "name": "reference"}, "reference.toml")
+    place.refuse(4, "no unfinished run of this experiment", arguments=["--resume"], pipeline={"plugin": "rho1"},
+                 reference__experiment="reference.toml", train__steps=2)
+    assert not place.log.runs()
