@@ -15,7 +15,8 @@ constexpr double busy = 0.1, calm = 0.02;
 constexpr std::chrono::milliseconds between_looks{100};
 constexpr int looks_until_calm = 20;
 
-/// For how long this process's threads have been ready to run and had no core.
+}  // namespace
+
 double seconds_without_core() {
   double nanoseconds = 0;
   std::error_code gone;
@@ -26,8 +27,6 @@ double seconds_without_core() {
   }
   return nanoseconds * 1e-9;
 }
-
-}  // namespace
 
 SpinThrottle::SleepingTeam::SleepingTeam() {
   leader_ = std::thread([this] {
@@ -44,7 +43,7 @@ SpinThrottle::SleepingTeam::~SleepingTeam() {
 void SpinThrottle::look() {
   const auto now = Clock::now();
   if (at::get_num_threads() == 1 || now - looked_ < between_looks) return;
-  const double waited = seconds_without_core();
+  const double waited = read_waited_();
   // Threads that ended in between take their waiting with them.
   const double share = std::max(0.0, waited - waited_) / std::chrono::duration<double>(now - looked_).count();
   const bool is_first = looked_ == Clock::time_point{};

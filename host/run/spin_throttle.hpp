@@ -8,16 +8,23 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <thread>
+#include <utility>
 
 namespace wmtp {
 
+/// For how many seconds this process's threads have been ready to run and had no core, all together. 0 where Linux keeps
+/// no schedstat.
+double seconds_without_core();
+
 class SpinThrottle {
  public:
+  explicit SpinThrottle(std::function<double()> waited = seconds_without_core) : read_waited_(std::move(waited)) {}
   /// [the thread that trains] To be called now and then, after each step say: looks how long this process's threads have
-  /// waited for a core since it last looked. Does nothing in a process of one thread, or where Linux keeps no schedstat.
+  /// waited for a core since it last looked, a tenth of a second ago or more. Does nothing in a process of one thread.
   void look();
   bool is_held() const { return team_ != nullptr; }
 
@@ -35,6 +42,7 @@ class SpinThrottle {
 
  private:
   using Clock = std::chrono::steady_clock;
+  std::function<double()> read_waited_;
   Clock::time_point looked_ = {};
   double waited_ = 0;  ///< seconds, at the last look
   int calm_looks_ = 0;

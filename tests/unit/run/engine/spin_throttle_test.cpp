@@ -64,28 +64,38 @@ TEST(SpinThrottleDeathTest, ThreadsWaitWithoutSpinningWhileTheTeamLives) {
 TEST(SpinThrottle, IsHeldOnceThreadsWaitForCoresAndLetGoOnceTheyDoNot) {
   const int before = at::get_num_threads();
   at::set_num_threads(2);
-  SpinThrottle throttle;
-  throttle.look();
-  {  // more busy threads than cores
-    std::atomic<bool> end = false;
-    std::vector<std::thread> crowd;
-    for (unsigned i = 0; i < 4 * std::thread::hardware_concurrency(); ++i)
-      crowd.emplace_back([&] {
-        while (!end) {
-        }
-      });
-    std::this_thread::sleep_for(milliseconds{200});
+  double waited = 0;
+  SpinThrottle throttle([&] { return waited; });
+  const auto held_after = [&](double more) {
+    waited += more;
+    std::this_thread::sleep_for(milliseconds{101});
     throttle.look();
-    EXPECT_TRUE(throttle.is_held());
-    end = true;
-    for (std::thread& thread : crowd) thread.join();
-  }
-  for (int i = 0; i < 100 && throttle.is_held(); ++i) {
-    std::this_thread::sleep_for(milliseconds{110});
-    throttle.look();
-  }
-  EXPECT_FALSE(throttle.is_held());
+    return throttle.is_held();
+  };
+  EXPECT_FALSE(held_after(5)) << "before the first look";
+  EXPECT_FALSE(held_after(0.001));
+  EXPECT_TRUE(held_after(5));
+  for (int i = 0; i < 19; ++i) EXPECT_TRUE(held_after(0)) << "calm for " << i + 1 << " looks";
+  EXPECT_FALSE(held_after(0));
+  at::set_num_threads(1);
+  EXPECT_FALSE(held_after(5)) << "one thread waits for no other";
   at::set_num_threads(before);
+}
+
+TEST(SpinThrottle, SeesThatMoreBusyThreadsThanCoresWait) {
+  const double before = seconds_without_core();
+  std::atomic<bool> end = false;
+  std::vector<std::thread> crowd;
+  for (unsigned i = 0; i < 2 * std::thread::hardware_concurrency(); ++i)
+    crowd.emplace_back([&] {
+      while (!end) {
+      }
+    });
+  std::this_thread::sleep_for(milliseconds{200});
+  const double waited = seconds_without_core() - before;
+  end = true;
+  for (std::thread& thread : crowd) thread.join();
+  EXPECT_GT(waited, 0.05);
 }
 
 }  // namespace
