@@ -44,6 +44,8 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   for (const std::string& candidate : candidates) {
     const size_t longer = std::max(candidate.size(), name.size());
     if (longer - std::min(candidate.size(), name.size()) > limit) continue;
+    // One letter is much of a short word: "gpu" is another word than "cpu", "rl" a slip for "lr".
+    if (name.size() <= 3 && !name.empty() && candidate.find(name.front()) == candidate.npos) continue;
     const size_t distance = edit_distance(name, candidate);
     if (distance < best && distance < longer) {
       best = distance;

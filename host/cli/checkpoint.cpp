@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.hpp"
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
 #include "cli/command.hpp"
@@ -40,7 +41,7 @@ int verify(const Options& options) {
               << '\n';
   } else {
     std::cout << options.path << ": whole (" << manifest.kind << ", step " << manifest.step << ", "
-              << with_thousands(num_files) << (num_files == 1 ? " file, " : " files, ") << human_bytes(bytes) << ")\n";
+              << counted(num_files, "file") << ", " << human_bytes(bytes) << ")\n";
   }
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -83,12 +84,12 @@ int prepare_records(const Options& options) {
   check_output(options);
   if (options.from == "arithmetic") {
     write_arithmetic(options.arithmetic, options.output);
-    log_info("wrote " + options.output + ": " + with_thousands(options.arithmetic.problems) + " problems");
+    log_info("wrote " + options.output + ": " + counted(options.arithmetic.problems, "problem"));
     return static_cast<int>(ExitStatus::done);
   }
   const Imported imported = import_records(options.from, options.language, options.file, options.output);
-  log_info("wrote " + options.output + ": " + with_thousands(imported.problems) + " problems, " +
-           with_thousands(imported.right) + " right and " + with_thousands(imported.wrong) + " wrong answers");
+  log_info("wrote " + options.output + ": " + counted(imported.problems, "problem") + ", " +
+           with_thousands(imported.right) + " right and " + counted(imported.wrong, "wrong answer"));
   return static_cast<int>(ExitStatus::done);
 }
 

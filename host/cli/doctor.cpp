@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -60,7 +61,7 @@ Finding found(const std::string& what, Look look) {
 void machine(Finding& finding) {
   struct sysinfo memory {};
   sysinfo(&memory);
-  finding.text = std::to_string(std::thread::hardware_concurrency()) + " cores, " +
+  finding.text = counted(std::thread::hardware_concurrency(), "core") + ", " +
                  human_bytes(int64_t(memory.totalram) * memory.mem_unit) + " of memory, " +
                  human_bytes(int64_t(memory.freeram + memory.bufferram) * memory.mem_unit) + " of it free";
 }
@@ -91,7 +92,7 @@ void plugins(const GlobalOptions& globals, Finding& finding) {
   } else if (good == 0) {
     throw Error(ExitStatus::plugin, "none is found; build them with `make build`, or name a folder with --plugin-dir");
   } else {
-    finding.text = std::to_string(good) + " plugins, each fits this build";
+    finding.text = counted(int64_t(good), "plugin") + ", each fits this build";
   }
 }
 
@@ -105,7 +106,8 @@ void run_log(const fs::path& database, Finding& finding) {
   const Table counts = LogReader(database).query(
       "SELECT count(*), coalesce(sum(status = 'running'), 0), coalesce(sum(status = 'lost'), 0) FROM v_runs", {}, 1);
   const auto count = [&](size_t column) { return with_thousands(counts.rows.at(0).at(column).get<int64_t>()); };
-  finding.text = database.string() + ": " + count(0) + " runs, " + count(1) + " running, " + count(2) + " lost";
+  finding.text = database.string() + ": " + counted(counts.rows.at(0).at(0).get<int64_t>(), "run") + ", " + count(1) +
+                 " running, " + count(2) + " lost";
 }
 
 void room_on_disk(const fs::path& database, Finding& finding) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
@@ -70,8 +71,8 @@ void write_results(const std::string& file, const std::vector<Problem>& suite, c
 }
 
 void print_text(const std::vector<Problem>& suite, const Score& score) {
-  std::cout << with_thousands(score.samples) << " samples of " << with_thousands(int64_t(suite.size()))
-            << " problems: " << with_thousands(score.passed) << " passed, "
+  std::cout << counted(score.samples, "sample") << " of " << counted(int64_t(suite.size()), "problem") << ": "
+            << with_thousands(score.passed) << " passed, "
             << with_thousands(score.samples - score.passed - score.timed_out) << " failed, "
             << with_thousands(score.timed_out) << " ran out of time\n";
   for (const auto& [k, value] : score.pass_at) std::cout << "pass@" << k << "  " << printed("%.4f", value) << '\n';

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -111,8 +112,9 @@ std::string summary_of(const Generated& result) {
   const auto tokens = static_cast<double>(result.ids.size());
   std::ostringstream out;
   out.precision(3);
-  out << with_thousands(static_cast<int64_t>(result.ids.size())) << " tokens in " << with_thousands(result.forwards)
-      << " forward passes (" << per(tokens, static_cast<double>(result.forwards)) << " a pass, " << result.decoding;
+  out << counted(static_cast<int64_t>(result.ids.size()), "token") << " in "
+      << counted(result.forwards, "forward pass", "es") << " (" << per(tokens, static_cast<double>(result.forwards))
+      << " a pass, " << result.decoding;
   if (result.heads > 1) out << " with " << result.heads << " heads";
   out << "), " << result.seconds << " s, "
       << with_thousands(static_cast<int64_t>(std::llround(per(tokens, result.seconds)))) << " tokens/s; ended by "

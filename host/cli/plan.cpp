@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -180,16 +181,15 @@ void print_text(const Answer& answer) {
   const Experiment& e = answer.experiment;
   const ExperimentPlan& plan = answer.plan;
   std::cout << e.name << ": pipeline " << e.pipeline.plugin << ", adapter " << e.adapter.plugin << ", "
-            << e.parallel.processes << (e.parallel.processes == 1 ? " rank" : " ranks") << ", "
-            << to_string(e.parallel.precision) << ", activation checkpointing "
-            << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
+            << counted(e.parallel.processes, "rank") << ", " << to_string(e.parallel.precision)
+            << ", activation checkpointing " << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
   std::cout << "  parameters  " << with_thousands(plan.parameters) << ", of which " << with_thousands(plan.trained)
             << " are trained\n";
   for (const auto& [table, parameters] : plan.frozen)
     std::cout << "  " << table << std::string(12 - table.size(), ' ') << with_thousands(parameters)
               << " parameters, frozen\n";
   std::cout << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "as many as the data give")
-            << " of " << with_thousands(plan.data.tokens_a_step) << " tokens";
+            << " of " << counted(plan.data.tokens_a_step, "token");
   if (e.data.kind == "records") std::cout << ", padding included";
   if (plan.data.steps) std::cout << ": " << with_thousands(*plan.data.steps * plan.data.tokens_a_step);
   std::cout << '\n';
@@ -206,8 +206,8 @@ void print_text(const Answer& answer) {
   for (const PlannedStage& stage : answer.stages)
     std::cout << "  stage       " << stage.tables << ": " << stage.file << " " << stage.state << '\n';
   if (answer.members > 0)
-    std::cout << "  sweep       " << answer.members
-              << " members; counted here is the experiment without their values\n";
+    std::cout << "  sweep       " << counted(int64_t(answer.members), "member")
+              << "; counted here is the experiment without their values\n";
   print_memory(plan.variants);
   if (e.parallel.cpu_offload) print_offloaded(plan.variants);
 }

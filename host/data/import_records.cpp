@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/jsonl_reader.hpp"
@@ -259,8 +260,8 @@ Imported import_records(const std::string& from, const std::string& language, co
   });
   mistakes.raise();
   if (imported.right + imported.wrong == 0) {
-    throw Error(ExitStatus::data, raw.string() + ": no record comes of it: found " + with_thousands(imported.problems) +
-                                      " problems" +
+    throw Error(ExitStatus::data, raw.string() + ": no record comes of it: found " +
+                                      counted(imported.problems, "problem") +
                                       (imported.problems > 0 ? ", none with a solution in " + language : ""));
   }
   out.publish();

@@ -10,6 +10,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "data/json_lines.hpp"
 #include "data/record_file.hpp"
@@ -103,7 +104,8 @@ std::vector<Finding> inspect_text(const fs::path& file) {
     return true;
   });
   if (!read) refuse_unreadable(file);
-  if (too_long > 0 && !fault) fault = "not known: " + std::to_string(too_long) + " lines are too long to be looked at";
+  if (too_long > 0 && !fault)
+    fault = "not known: " + counted(too_long, "line") + (too_long == 1 ? " is" : " are") + " too long to be looked at";
   return {{"bytes", int64_t(fs::file_size(file))},
           {"lines", lines},
           {"longest_line_bytes", longest},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/sha256.hpp"
@@ -54,8 +55,8 @@ Json encode_files(const std::vector<fs::path>& files, const std::string& part, c
   const int64_t bytes = total_bytes(files);
   std::vector<std::string> skipped;
   TokenWriter writer(folder / (part + ".bin"), tokenizer);
-  say("encoding " + with_thousands(static_cast<int64_t>(files.size())) + " files for " + part + " (" +
-      human_bytes(bytes) + ")");
+  say("encoding " + counted(static_cast<int64_t>(files.size()), "file") + " for " + part + " (" + human_bytes(bytes) +
+      ")");
   {
     WorkProgress progress("encoding " + part, bytes, WorkProgress::Unit::bytes);
     for (const auto& file : files) {
@@ -112,11 +113,11 @@ void check_fills_a_step(const Experiment& experiment, int64_t num_windows, int64
   const TrainConfig& train = experiment.train;
   const int64_t wanted = sequences_per_step(train, world_size);
   if (num_windows >= wanted) return;
-  throw Error(ExitStatus::data, "the training text has " + with_thousands(num_windows) + " sequences of " +
+  throw Error(ExitStatus::data, "the training text has " + counted(num_windows, "sequence") + " of " +
                                     with_thousands(train.sequence_length) + " tokens, but one step needs " +
-                                    with_thousands(wanted) + " (" + std::to_string(world_size) +
-                                    " ranks x batch_size " + std::to_string(train.batch_size) +
-                                    " x gradient_accumulation " + std::to_string(train.gradient_accumulation) +
+                                    with_thousands(wanted) + " (" + counted(world_size, "rank") + " x batch_size " +
+                                    std::to_string(train.batch_size) + " x gradient_accumulation " +
+                                    std::to_string(train.gradient_accumulation) +
                                     "); use fewer ranks, a smaller batch, or more text");
 }
 
@@ -126,9 +127,9 @@ void check_fills_the_run(const Experiment& experiment, int64_t num_windows, int6
   const int64_t each = sequences_per_step(train, world_size);
   if (train.steps <= num_windows / each) return;
   const double wanted = static_cast<double>(train.steps) * static_cast<double>(each);
-  throw Error(ExitStatus::data, experiment.data.file + " has " + with_thousands(num_windows) + " windows of " +
-                                    with_thousands(train.sequence_length) + " ids, but " + with_thousands(train.steps) +
-                                    " steps of " + with_thousands(each) + " need " +
+  throw Error(ExitStatus::data, experiment.data.file + " has " + counted(num_windows, "window") + " of " +
+                                    with_thousands(train.sequence_length) + " ids, but " +
+                                    counted(train.steps, "step") + " of " + with_thousands(each) + " need " +
                                     with_thousands(wanted < 9e18 ? static_cast<int64_t>(wanted) : INT64_MAX) +
                                     "; lower train.steps to " + with_thousands(num_windows / each) +
                                     ", or say with train.epochs how often to go round");

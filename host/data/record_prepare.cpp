@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -30,7 +31,7 @@ constexpr double tokenizer_text_bytes = 8 << 20;  // as much as train_bpe reads
 void make_arithmetic(const Experiment& experiment, RecordPlan& plan, const Say& say) {
   plan.files.train = {plan.arithmetic};
   if (fs::exists(plan.arithmetic)) return;
-  say("making " + with_thousands(experiment.data.arithmetic.problems) + " problems of arithmetic");
+  say("making " + counted(experiment.data.arithmetic.problems, "problem") + " of arithmetic");
   fs::create_directories(plan.arithmetic.parent_path());
   write_arithmetic(experiment.data.arithmetic, plan.arithmetic);
 }
@@ -152,7 +153,7 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Say& say)
   }
   const auto tokenizer = open_tokenizer(
       experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(temporary.path()));
-  say("encoding the records of " + with_thousands(static_cast<int64_t>(plan.files.train.size())) + " files (" +
+  say("encoding the records of " + counted(static_cast<int64_t>(plan.files.train.size()), "file") + " (" +
       human_bytes(total_bytes(plan.files.train)) + ")");
   Json prepared = Builder(experiment, plan, *tokenizer, temporary.path()).build();
   prepared["format"] = records_format;
@@ -165,12 +166,13 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Say& say)
 void tell(const Experiment& experiment, const Json& prepared, const Say& say) {
   const auto count = [&](const char* name) { return with_thousands(prepared[name].get<int64_t>()); };
   const bool left_out = prepared["too_long"] != 0 || prepared["held_out"] != 0;
-  const std::string counts =
-      count("train") + " records to train on, " + count("validation") + " for validation" +
-      (left_out ? "; left out: " + count("too_long") + " longer than train.sequence_length " +
-                      std::to_string(experiment.train.sequence_length) + " (the longest has " + count("longest") +
-                      " tokens), " + count("held_out") + " of problems that are held out"
-                : "");
+  const std::string counts = counted(prepared["train"].get<int64_t>(), "record") + " to train on, " +
+                             count("validation") + " for validation" +
+                             (left_out ? "; left out: " + count("too_long") + " longer than train.sequence_length " +
+                                             std::to_string(experiment.train.sequence_length) + " (the longest has " +
+                                             counted(prepared["longest"].get<int64_t>(), "token") + "), " +
+                                             count("held_out") + " of problems that are held out"
+                                       : "");
   say(counts);
   if (prepared["train"] == 0) throw Error(ExitStatus::data, "no record is left to train on: " + counts);
   if (prepared["validation"] == 0 && experiment.validation.given)
@@ -198,7 +200,7 @@ void make_tokenizer(const TokenizerConfig& config, const fs::path& model,
   if (fs::exists(model)) return;
   const auto files = text();
   say("training a tokenizer of " + with_thousands(config.vocab_size) + " pieces on " +
-      with_thousands(static_cast<int64_t>(files.size())) + " files");
+      counted(static_cast<int64_t>(files.size()), "file"));
   const WorkProgress progress("training a tokenizer");
   train_bpe(files, config.vocab_size, model);
 }

@@ -1,5 +1,6 @@
 #include "data/sources.hpp"
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/mix.hpp"
@@ -81,10 +82,10 @@ void check_fills_a_step(const Experiment& experiment, int64_t count, const Batch
   const TrainConfig& train = experiment.train;
   const int64_t wanted = sequences_per_step(train, world);
   if (count >= wanted) return;
-  throw Error(ExitStatus::data, "there are " + with_thousands(count) + " sequences to train on" +
-                                    (request.pairs ? " (two for each pair of answers)" : "") + ", but one step needs " +
-                                    with_thousands(wanted) + " (" + std::to_string(world) + " ranks x batch_size " +
-                                    std::to_string(train.batch_size) + " x gradient_accumulation " +
+  throw Error(ExitStatus::data, (count == 1 ? "there is " : "there are ") + counted(count, "sequence") +
+                                    " to train on" + (request.pairs ? " (two for each pair of answers)" : "") +
+                                    ", but one step needs " + with_thousands(wanted) + " (" + counted(world, "rank") +
+                                    " x batch_size " + std::to_string(train.batch_size) + " x gradient_accumulation " +
                                     std::to_string(train.gradient_accumulation) +
                                     "); use fewer ranks, a smaller batch, or more records");
 }

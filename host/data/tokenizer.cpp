@@ -21,6 +21,7 @@
 #include <fstream>
 #include <unordered_map>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
@@ -269,8 +270,8 @@ std::unique_ptr<Tokenizer> open_tokenizer(const Experiment& experiment, const fs
 
 void train_bpe(const std::vector<fs::path>& files, int64_t vocab_size, const fs::path& model) {
   const std::vector<std::string> lines = training_lines(files);
-  const std::string found = with_thousands(static_cast<int64_t>(lines.size())) + " lines in " +
-                            with_thousands(static_cast<int64_t>(files.size())) + " files";
+  const std::string found = counted(static_cast<int64_t>(lines.size()), "line") + " in " +
+                            counted(static_cast<int64_t>(files.size()), "file");
   if (lines.empty())
     throw Error(ExitStatus::data, "no text to train a tokenizer on (" + found + "); check data.tokenizer.files");
   const std::unordered_map<std::string, std::string> settings{

@@ -11,6 +11,12 @@
 namespace wmtp {
 namespace {
 
+/// The choice that other programs call by this word, else the nearest one.
+std::string meant_choice(const std::string& word, const std::vector<std::string>& choices) {
+  if (word == "gpu" && std::find(choices.begin(), choices.end(), "cuda") != choices.end()) return "cuda";
+  return nearest_name(word, choices);
+}
+
 std::string number_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
@@ -169,7 +175,7 @@ class Check {
     const bool known = rule_.choices.empty() ||
                        std::find(rule_.choices.begin(), rule_.choices.end(), node.text) != rule_.choices.end();
     if (!known) {
-      const std::string nearest = nearest_name(node.text, rule_.choices);
+      const std::string nearest = meant_choice(node.text, rule_.choices);
       return refuse(node, nearest.empty() ? "" : "did you mean " + quote(nearest) + "?");
     }
     if (node.text.empty() && !rule_.may_be_empty) return refuse(node);

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <numeric>
 
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 
@@ -51,7 +52,7 @@ void LogWriter::stop() {
   if (!thread_.joinable()) return;
   queue_.stop();
   thread_.join();
-  if (dropped_ > 0) give_up(std::to_string(dropped_) + " rows found no room");
+  if (dropped_ > 0) give_up(counted(int64_t(dropped_), "row") + " found no room");
 }
 
 void LogWriter::give_up(const std::string& why) {

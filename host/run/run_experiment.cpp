@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 
+#include "base/counted.hpp"
 #include "base/work_progress.hpp"
 #include "checkpoint/adapter_files.hpp"
 #include "checkpoint/model_files.hpp"
@@ -140,8 +141,8 @@ class Run {
 
   ExitStatus give_up(int64_t step) {
     recorder_.event("error", "gave_up", step,
-                    std::to_string(trainer().state().guard.in_a_row()) +
-                        " steps in a row were skipped "
+                    counted(trainer().state().guard.in_a_row(), "step") +
+                        " in a row skipped "
                         "(guard.max_in_a_row); the last checkpoint is kept: lower optimizer.lr, or look at the data");
     return ExitStatus::guard;
   }

@@ -103,7 +103,7 @@ def test_published_data_becomes_records(place):
     raw = write_lines(place, "test.jsonl", {"question": "2 and 2?", "answer": "#### 4"})
     out = place.folder / "records.jsonl"
     ended = place.host("data", "prepare", raw, "--from", "gsm8k", "-o", out)
-    assert "1 problems, 1 right and 0 wrong answers" in ended.err
+    assert "1 problem, 1 right and 0 wrong answers" in ended.err
     assert json.loads(out.read_text())["task_id"] == "gsm8k/test/1"
     before = out.read_bytes()
     assert "--force" in place.host("data", "prepare", raw, "--from", "gsm8k", "-o", out, wanted=2).err

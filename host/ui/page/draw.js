@@ -36,7 +36,10 @@ function shownNumber(value) {
   return size < 1e-3 ? value.toExponential(2) : value.toPrecision(4);
 }
 
-/** The same without zeros at the end, for axes. */
+/** 1, "run" -> "1 run"; 2, "run" -> "2 runs" */
+const counted = (number, noun) => `${shownNumber(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+/** As shownNumber, without zeros at the end, for axes. */
 const shownTick = (value) => {
   const size = Math.abs(value);
   return size !== 0 && (size >= 1000 || size < 1e-3) ? shownNumber(value) : String(Number(value.toPrecision(4)));

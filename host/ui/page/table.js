@@ -97,7 +97,7 @@ const RunTable = (() => {
     const focused = document.activeElement?.closest?.("#run-table tr")?.dataset.run;
     const sorted = document.activeElement?.dataset?.sort;
     byId("run-table").replaceChildren(head(runs), element("tbody", {}, ...runs.map(line)));
-    byId("counts").textContent = `${runs.length} of ${state.runs.length} runs, ${state.chosen.size} chosen`;
+    byId("counts").textContent = `${runs.length} of ${counted(state.runs.length, "run")}, ${state.chosen.size} chosen`;
     if (focused) byId("run-table").querySelector(`tr[data-run="${focused}"] input`)?.focus();
     if (sorted) byId("run-table").querySelector(`button[data-sort="${sorted}"]`)?.focus();
   }

@@ -58,7 +58,7 @@ const Tokens = (() => {
     bins.forEach((count, i) => {
       const height = (count / most) * HEIGHT, value = scale.low + ((i + 0.5) / BINS) * (scale.high - scale.low);
       svg.append(shape("rect", { x: i * 8, y: HEIGHT - height, width: 7, height, class: "bin" },
-                       shape("title", {}, `about ${shownNumber(value)}: ${count} tokens`)),
+                       shape("title", {}, `about ${shownNumber(value)}: ${counted(count, "token")}`)),
                  shape("rect", { x: i * 8, y: HEIGHT + 1, width: 8, height: 4, fill: scale.color(value) }));
     });
     svg.append(shape("text", { x: 0, y: HEIGHT + 17 }, shownNumber(scale.low)),
@@ -86,8 +86,8 @@ const Tokens = (() => {
     const known = values.filter(isNumber);
     const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
     byId("token-counts").textContent = !tokens.length ? "No tokens of this head here."
-      : known.length ? `${tokens.length} tokens, mean ${shownNumber(mean)}; ${known.filter((v) => v === 0).length} are 0`
-      : `${tokens.length} tokens, none with this value${chosen.quantity === "excess" || chosen.quantity === "reference_loss"
+      : known.length ? `${counted(tokens.length, "token")}, mean ${shownNumber(mean)}; ${known.filter((v) => v === 0).length} are 0`
+      : `${counted(tokens.length, "token")}, none with this value${chosen.quantity === "excess" || chosen.quantity === "reference_loss"
         ? ": the run has no reference" : ""}.`;
     byId("token-histogram").replaceChildren(...(known.length ? [histogram(values, scale)] : []));
     byId("token-step-shown").textContent = chosen.step;

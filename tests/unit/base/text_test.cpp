@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/counted.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -11,6 +13,18 @@ TEST(NearestName, FindsASlipOfTheHand) {
   EXPECT_EQ(nearest_name("layres", names), "layers");
   EXPECT_EQ(nearest_name("laters", names), "layers");
   EXPECT_EQ(nearest_name("dims", names), "dim");
+}
+
+TEST(NearestName, TakesNoOtherShortWordForASlip) {
+  EXPECT_EQ(nearest_name("gpu", {"auto", "cpu", "cuda"}), "");
+  EXPECT_EQ(nearest_name("rl", {"dim", "lr"}), "lr");
+  EXPECT_EQ(nearest_name("cp", {"auto", "cpu"}), "cpu");
+}
+
+TEST(Counted, AgreesWithItsNumber) {
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(0, "rank"), "0 ranks");
+  EXPECT_EQ(counted(1200, "forward pass", "es"), "1,200 forward passes");
 }
 
 TEST(NearestName, KnowsAnUnfinishedName) { EXPECT_EQ(nearest_name("warmup", {"dim", "warmup_steps"}), "warmup_steps"); }

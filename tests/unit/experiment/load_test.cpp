@@ -144,6 +144,7 @@ TEST_F(Load, HoldsTheRangesOfTheSchema) {
 TEST_F(Load, SuggestsTheNearestChoice) {
   expect_in_order(refused(small + "[parallel]\nstrategy = \"ful_shard\"\n"),
                   {"found the text \"ful_shard\", wanted one of", "did you mean \"full_shard\"?"});
+  expect_in_order(refused(small + "[parallel]\ndevice = \"gpu\"\n"), {"did you mean \"cuda\"?"});
 }
 
 TEST_F(Load, TakesANameOrAShareOfTheBlocksToRunAgain) {

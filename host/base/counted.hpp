@@ -1,0 +1,16 @@
+// A number with its noun: "1 rank", "2 ranks", "1,200 steps".
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/text.hpp"
+
+namespace wmtp {
+
+/// `noun` takes an s in the plural, or the ending that is given.
+inline std::string counted(int64_t number, const std::string& noun, const std::string& ending = "s") {
+  return with_thousands(number) + " " + noun + (number == 1 ? "" : ending);
+}
+
+}  // namespace wmtp
