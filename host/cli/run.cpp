@@ -19,8 +19,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/scratch_folder.hpp"
 #include "cli/command.hpp"
 #include "cli/sweep.hpp"
 #include "dist/launcher.hpp"
@@ -53,13 +55,6 @@ struct RunOptions {
 /// Where rank 0 writes its run's id.
 class RunIdFile {
  public:
-  RunIdFile() : path_((std::filesystem::temp_directory_path() / "wmtp-run-XXXXXX").string()) {
-    const int fd = mkstemp(path_.data());
-    if (fd < 0) throw Error(ExitStatus::storage, "cannot make a file in " + path_ + "; set TMPDIR to another folder");
-    close(fd);
-  }
-  ~RunIdFile() { unlink(path_.c_str()); }
-  RunIdFile(const RunIdFile&) = delete;
   const std::string& path() const { return path_; }
   /// 0 when the run's row was never made.
   int64_t id() const {
@@ -69,7 +64,8 @@ class RunIdFile {
   }
 
  private:
-  std::string path_;
+  ScratchFolder folder_;
+  std::string path_ = folder_.path() / "run";
 };
 
 std::vector<std::string> all_overrides(const RunOptions& options) {
@@ -91,7 +87,7 @@ void agree_on_processes(const RunOptions& options, int64_t world_size, Experimen
   for (const auto& text : options.overrides) written = written || writes_processes(text);
   if (written && experiment.parallel.processes != world_size) {
     throw Error(ExitStatus::usage,
-                "the launcher started " + std::to_string(world_size) + " processes (WORLD_SIZE), but " +
+                "the launcher started " + counted(world_size, "process", "es") + " (WORLD_SIZE), but " +
                     (options.nproc > 0 ? "--nproc" : "processes in [parallel]") + " is " +
                     std::to_string(experiment.parallel.processes) + "; make them equal, or leave the latter out");
   }

@@ -16,6 +16,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "base/scratch_folder.hpp"
 #include "base/text.hpp"
 #include "eval/confinement.hpp"
 
@@ -60,25 +61,6 @@ fs::path interpreter_of(const fs::path& program) {
   while (!told.empty() && told.back() == '\n') told.pop_back();
   return told;
 }
-
-/// A folder of its own for one program, gone with it.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "wmtp-eval-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw failed("no temporary folder " + name);
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 class Descriptor {
  public:
@@ -219,7 +201,7 @@ Sandbox::Sandbox(const std::string& python, const SandboxLimits& limits) : limit
   if (access(python_.c_str(), X_OK) != 0)
     throw Error(ExitStatus::usage,
                 program.string() + " is no Python, which is to run the tests; name one with --python");
-  const Folder folder;
+  const ScratchFolder folder;
   close(rules_for_writing_below(folder.path()));
 }
 
@@ -227,7 +209,7 @@ Sandbox::~Sandbox() = default;
 
 Judged Sandbox::run(const std::string& program) const {
   const auto begun = Clock::now();
-  const Folder folder;
+  const ScratchFolder folder;
   const std::string file = folder.path() / "program.py";
   write_program(file, program);
   const Descriptor rules(rules_for_writing_below(folder.path())), null(open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -1,7 +1,5 @@
 #include "trial/try_plugin.hpp"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -9,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/scratch_folder.hpp"
 #include "base/text.hpp"
 #include "checkpoint/model_files.hpp"
 #include "plugin/description_json.hpp"
@@ -152,33 +151,18 @@ std::string resumes(const Candidate& candidate) {
   return printed("%zu tensor%s of state", kept, kept == 1 ? "" : "s");
 }
 
-/// A folder that is gone with this.
-struct TemporaryFolder {
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "wmtp-trial-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw Error(ExitStatus::storage, pattern + ": no temporary folder can be made");
-    path = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code gone;
-    fs::remove_all(path, gone);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  fs::path path;
-};
-
 /// fp32 rounds each product and sum of a few dozen terms.
 constexpr double merged_within = 1e-5;
 
 std::string merged(const Candidate& candidate) {
   SmallTraining beside(candidate.parts());
   beside.losses(steps);
-  const TemporaryFolder folder;
-  save_model(folder.path / "model", steps, "", beside.model(), &candidate.adapter(), {}, beside.channels());
+  const ScratchFolder folder;
+  save_model(folder.path() / "model", steps, "", beside.model(), &candidate.adapter(), {}, beside.channels());
   SmallParts parts = candidate.parts();
   parts.adapter = nullptr;
   SmallTraining folded(std::move(parts));
-  load_model(folder.path / "model", folded.model());
+  load_model(folder.path() / "model", folded.model());
   const double one = beside.trainer().validate().at("valid/loss");
   const double other = folded.trainer().validate().at("valid/loss");
   if (!(std::fabs(one - other) <= merged_within * std::fabs(one)))

@@ -53,12 +53,20 @@ def test_a_stopped_rank_ends_the_run_within_the_timeout_and_is_named(place):
     assert any(f"step {told[1]}: {told[2]} ({told[3]}" in line for line in late), "\n".join([head, *record])
 
 
-def test_a_killed_launcher_leaves_no_rank(place):
+def test_a_killed_launcher_leaves_no_rank_and_the_next_run_removes_its_temporary_folder(place, tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     running = start_long(place)
     ranks = running.ranks()
     assert set(ranks) == {0, 1}, running
     running.process.kill()
     running.wait(10)  # fails when anything of its session is left
+    assert len(list(temporary.iterdir())) == 1
+    place.run(wanted=2, parallel__device="gpu")  # refused before anything is made
+    assert len(list(temporary.iterdir())) == 1
+    place.run(train__steps=1)
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.soak
