@@ -74,7 +74,7 @@ PageJson curve_json(const MetricSeries& series, const CurvesRequest& request, co
                  {"raw", points_json(series, series.value, thinned(x, series.value, window))},
                  {"not_finite", points_json(series, series.value, not_finite(x, series.value, window))}};
   if (request.smoothing > 0) {
-    const std::vector<double> means = debiased_mean(series.value, request.smoothing);
+    const std::vector<double> means = smoothed(series.step, series.value, request.smoothing);
     curve["smooth"] = points_json(series, means, thinned(x, means, window));
   }
   return curve;
@@ -87,7 +87,8 @@ std::optional<PageJson> new_points(const MetricSeries& series, double smoothing,
     if (series.rowid[i] > cursor) which.push_back(i);
   if (which.size() > most_new_points) return std::nullopt;
   PageJson points = points_json(series, series.value, which);
-  if (smoothing > 0) points["smooth"] = points_json(series, debiased_mean(series.value, smoothing), which)["value"];
+  if (smoothing > 0)
+    points["smooth"] = points_json(series, smoothed(series.step, series.value, smoothing), which)["value"];
   return points;
 }
 

@@ -18,20 +18,27 @@ size_t kind_of_value(double value) { return std::isnan(value) ? 0 : value > 0 ? 
 
 }  // namespace
 
-std::vector<double> debiased_mean(const std::vector<double>& values, double factor) {
+std::vector<double> debiased_mean(const std::vector<double>& steps, const std::vector<double>& values, double factor) {
   std::vector<double> means;
   means.reserve(values.size());
-  double sum = 0, weight = 0;
-  for (const double value : values) {
-    if (!std::isfinite(value)) {
+  double sum = 0, weight = 0, last = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) {
       means.push_back(std::numeric_limits<double>::quiet_NaN());
       continue;
     }
-    sum = factor * sum + (1 - factor) * value;
-    weight = factor * weight + (1 - factor);  // 1 - factor^n
+    const double faded = weight == 0 ? 0 : std::pow(factor, steps[i] - last);
+    sum = faded * sum + values[i];
+    weight = faded * weight + 1;
+    last = steps[i];
     means.push_back(sum / weight);
   }
   return means;
+}
+
+std::vector<double> smoothed(const std::vector<double>& steps, const std::vector<double>& values, double factor) {
+  const auto finite = std::count_if(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+  return debiased_mean(steps, values, static_cast<size_t>(finite) < fewest_smoothed ? 0 : factor);
 }
 
 std::vector<size_t> thinned(const std::vector<double>& x, const std::vector<double>& y, const Window& window) {

@@ -11,10 +11,17 @@ namespace wmtp {
 /// The largest factor: with 0.999 a point still counts a tenth after 2,300 steps.
 inline constexpr double most_smoothing = 0.999;
 
-/// Exponential moving average, divided by 1 - factor^n so that it does not begin at 0 (Kingma and Ba 2015, section 3),
-/// n being the finite values so far. A value that is not finite is passed over; the mean there is NaN.
-/// 0 <= factor <= most_smoothing.
-std::vector<double> debiased_mean(const std::vector<double>& values, double factor);
+/// A curve of fewer finite points is drawn as it is: a mean over them would show values of long ago.
+inline constexpr size_t fewest_smoothed = 50;
+
+/// Exponential moving average: a point counts factor^d at a point d steps later, whatever lies between them, so that
+/// the points of a sparse curve (a validation each hundred steps) keep their values under a factor that smooths a dense
+/// one. The weights are divided by their sum, so that it does not begin at 0 (Kingma and Ba 2015, section 3). A value
+/// that is not finite is passed over; the mean there is NaN. `steps` ascends. 0 <= factor <= most_smoothing.
+std::vector<double> debiased_mean(const std::vector<double>& steps, const std::vector<double>& values, double factor);
+
+/// What is drawn: the mean, or a curve of few points as it is, with NaN for what is not finite.
+std::vector<double> smoothed(const std::vector<double>& steps, const std::vector<double>& values, double factor);
 
 /// The part of a curve that is looked at.
 struct Window {

@@ -58,6 +58,8 @@ def log(tmp_path):
     made.metric(2, "odd/values", [1.0, math.nan, 2.0, math.inf, -math.inf, 3.0])
     made.metric(3, "odd/nothing", [math.nan] * 3)
     made.memory(2)
+    made.execute("INSERT INTO memory SELECT run_id, rank, step + extra, phase, category, bytes FROM memory, "
+                 "(SELECT 10001 AS extra UNION SELECT 10002 UNION SELECT 10003) WHERE phase = 'forward' AND step = 50")
     made.event(2, "guard", f"skipped step 120: {HOSTILE}", step=120)
     made.samples(2)
     made.samples(3, steps=(10,), heads=1, reference=False, text=[HOSTILE, "\n", "\t", " x"])
@@ -139,10 +141,29 @@ def test_curves_are_smoothed_and_drawn_by_time_or_logarithm(log, tmp_path):
             mean, weight = 0.9 * mean + 0.1 * value, 0.9 * weight + 0.1
             wanted.append(mean / weight)
         assert curves["s1"] == pytest.approx(wanted, rel=1e-6)
+        validation = columns_of(browser, "valid/loss")
+        assert len(validation["r1"]) == 21 and validation["s1"] == validation["r1"], "few points are drawn as they are"
         browser.ask("byId('logarithmic').click()")
         assert browser.ask("Curves.charts.get('train/loss').graph.getOption('logscale')") is True
         browser.ask("(() => { byId('axis').value = 'time'; byId('axis').dispatchEvent(new Event('change')); })()")
         browser.wait_for("Math.abs(Curves.charts.get('train/loss').graph.xAxisExtremes()[1] - 150) < 1.5")
+        sound(browser, served.address)
+
+
+@with_browser
+def test_a_link_that_is_opened_in_the_open_page_is_followed(log, tmp_path):
+    with Served(tmp_path) as served, browse(served.address) as browser:
+        browser.wait_for("Curves.charts.get('train/loss')?.graph")
+        browser.ask("location.hash = 'runs=2,77&metric=train/grad_norm&smoothing=0.9&axis=time&log=1&events=0'")
+        browser.wait_for("Curves.charts.get('train/grad_norm')?.graph?.getLabels().includes('s2')")
+        assert browser.ask("[...state.chosen]") == [2], "there is no run 77"
+        assert browser.ask("[...Curves.charts.keys()]") == ["train/grad_norm"]
+        assert browser.ask("[byId('axis').value, byId('logarithmic').checked, byId('mark-events').checked, "
+                           "byId('factor').textContent]") == ["time", True, False, "0.9"]
+        browser.ask("location.hash = 'runs=1,3&tab=differences'")
+        browser.wait_for("!byId('differences').hidden && document.querySelector('#differences tbody tr')")
+        assert browser.ask("[state.axis, state.smoothing, state.logarithmic, state.markEvents]") == ["step", 0, False, True]
+        assert browser.ask("[...document.querySelectorAll('#run-table tbody input:checked')].length") == 2
         sound(browser, served.address)
 
 
@@ -233,6 +254,12 @@ def look_at_details(browser):
     assert browser.ask("document.querySelector('#memory rect[data-category=logits] title').textContent") \
         == "step 1, head_1: logits 4.0 MiB of 54.0 MiB"
     assert "310.0 MiB" in browser.ask("document.querySelector('#memory table').textContent")
+    overlaps = browser.ask("""(() => {
+      const boxes = [...document.querySelectorAll('#memory svg text')].map((text) => text.getBoundingClientRect());
+      return boxes.filter((a, i) => boxes.slice(i + 1).some((b) => a.left < b.right && b.left < a.right &&
+                                                                    a.top < b.bottom && b.top < a.bottom)).length;
+    })()""")
+    assert overlaps == 0
 
     browser.ask("byId('tab-events').click()")
     browser.wait_for("document.querySelector('#events tbody tr')")

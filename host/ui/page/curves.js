@@ -103,7 +103,7 @@ const Curves = (() => {
     const found = Object.entries(kinds).map(([kind, count]) => `${count} × ${kind}`);
     const texts = found.length ? [`not finite: ${found.join(", ")}`] : [];
     const low = curves.flatMap((curve) => curve.raw.value).filter((value) => value <= 0).length;
-    if (state.logarithmic && low) texts.push(`${low} points at or below 0 have no logarithm`);
+    if (state.logarithmic && low) texts.push(`no logarithm of ${counted(low, "point")} at or below 0`);
     return texts.join("; ");
   }
 
@@ -245,7 +245,8 @@ const Curves = (() => {
         box.firstChild.checked = state.metrics.includes(box.dataset.name);
     };
     slider.addEventListener("input", () => change({ smoothing: source.smoothings[slider.value] }));
-    byId("axis").addEventListener("change", ({ target }) => { range = null; change({ axis: target.value }); });
+    byId("axis").addEventListener("change", ({ target }) => change({ axis: target.value }));
+    whenChanged(["axis"], () => { range = null; });
     byId("logarithmic").addEventListener("change", ({ target }) => change({ logarithmic: target.checked }));
     byId("mark-events").addEventListener("change", ({ target }) => change({ markEvents: target.checked }));
     document.addEventListener("pointerdown", ({ target }) => {

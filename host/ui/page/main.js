@@ -74,6 +74,13 @@ async function follow() {
   setTimeout(follow, document.hidden ? INTERVAL_HIDDEN : INTERVAL);
 }
 
+/** A link to this page that is opened in its own tab, or an address that was edited. */
+addEventListener("hashchange", async () => {
+  readAddress();
+  await loadRuns();
+  change({ ...state });
+});
+
 /** A question that failed is told where one looks for the state; what was shown stays. */
 addEventListener("unhandledrejection", ({ reason }) => tell(String(reason?.message ?? reason), true));
 

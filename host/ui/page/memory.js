@@ -8,7 +8,7 @@ const Memory = (() => {
   const IN_A_STEP = ["start", "frozen_models", "validation", "forward", "weights", "value_heads", "head", "backward",
                      "optimizer", "checkpoint", "other", "live"];
   const SUMS = new Set(["allocated", "resident", "largest_block"]);
-  const MOST_BARS = 240, HEIGHT = 240, BAR = 16;
+  const MOST_BARS = 240, HEIGHT = 240, BAR = 16, CHARACTER = 7;  // pixels; a character of a label is at most so wide
   let run = null, rank = 0, known = null;
 
   const color = (category) => {
@@ -45,7 +45,7 @@ const Memory = (() => {
       svg.append(shape("line", { x1: 64, x2: bars.length * BAR + 68, y1: y, y2: y, class: "grid" }),
                  shape("text", { x: 60, y: y + 4, "text-anchor": "end" }, shownBytes(highest * part)));
     }
-    let before = null;
+    let before = null, free = 0;  // free: where the next label of a step can begin
     bars.forEach((bar, i) => {
       const x = 66 + i * BAR;
       let y = 14 + HEIGHT;
@@ -61,10 +61,13 @@ const Memory = (() => {
       svg.append(shape("text", { transform: `translate(${x + BAR / 2 + 3} ${HEIGHT + 22}) rotate(90)` }, bar.phase));
       if (bar.step !== before) {
         const events = told.filter((event) => event.step > (before ?? -1) && event.step <= bar.step);
-        const label = shape("text", { x, y: 10, class: events.length ? "told" : "" },
-                            `${events.length ? "⚠ " : ""}step ${bar.step}`);
+        svg.append(shape("line", { x1: x - 1, x2: x - 1, y1: 0, y2: HEIGHT + 14, class: "grid" }));
+        const sign = events.length ? "⚠" : "";
+        const text = x >= free ? `${sign} step ${bar.step}`.trim() : sign;  // the bar's own title has the step too
+        if (x >= free) free = x + CHARACTER * (text.length + 1);
+        const label = shape("text", { x, y: 10, class: sign ? "told" : "" }, text);
         label.append(shape("title", {}, events.map((event) => `${event.kind}: ${event.message}`).join("\n")));
-        svg.append(shape("line", { x1: x - 1, x2: x - 1, y1: 0, y2: HEIGHT + 14, class: "grid" }), label);
+        if (text) svg.append(label);
       }
       before = bar.step;
     });

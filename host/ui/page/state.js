@@ -2,11 +2,13 @@
 // told by `whenChanged`. The choice stands in the address after '#', so that it can be kept and sent.
 "use strict";
 
+const METRICS_AT_FIRST = ["train/loss", "valid/loss", "perf/tokens_per_second"];
+
 const state = {
   runs: [],             // rows of v_runs, newest first
   names: [],            // of all metrics
   chosen: new Set(),    // numbers of runs
-  metrics: ["train/loss", "valid/loss", "perf/tokens_per_second"],
+  metrics: METRICS_AT_FIRST,
   smoothing: 0,
   axis: "step",
   logarithmic: false,
@@ -54,14 +56,15 @@ function writeAddress() {
   history.replaceState(null, "", `#${kept}`);
 }
 
+/** What the address does not name is as on a new page; runs are then chosen by loadRuns. */
 function readAddress() {
   const kept = new URLSearchParams(location.hash.slice(1));
   if (kept.has("runs")) state.chosen = new Set(kept.get("runs").split(",").filter(Boolean).map(Number));
-  if (kept.has("metric")) state.metrics = kept.getAll("metric");
-  if (TABS.some(([tab]) => tab === kept.get("tab"))) state.tab = kept.get("tab");
+  state.metrics = kept.has("metric") ? kept.getAll("metric") : METRICS_AT_FIRST;
+  state.tab = TABS.some(([tab]) => tab === kept.get("tab")) ? kept.get("tab") : "curves";
   const smoothing = Number(kept.get("smoothing"));
-  if (source.smoothings.includes(smoothing)) state.smoothing = smoothing;
-  if (kept.get("axis") === "time") state.axis = "time";
+  state.smoothing = source.smoothings.includes(smoothing) ? smoothing : 0;
+  state.axis = kept.get("axis") === "time" ? "time" : "step";
   state.logarithmic = kept.get("log") === "1";
   state.markEvents = kept.get("events") !== "0";
 }

@@ -69,9 +69,9 @@ TEST_F(PageDataTest, GivesCurvesWithSmoothingOverAllPoints) {
   const PageJson curve = data.curves(request)["curves"].at(0);
   EXPECT_EQ(curve["points"], 1000);
   EXPECT_LE(curve["raw"]["step"].size(), 22u);
-  std::vector<double> all;
-  for (int step = 1; step <= 1000; ++step) all.push_back(1.0 / step);
-  const std::vector<double> means = debiased_mean(all, 0.9);
+  std::vector<double> steps, all;
+  for (int step = 1; step <= 1000; ++step) steps.push_back(step), all.push_back(1.0 / step);
+  const std::vector<double> means = debiased_mean(steps, all, 0.9);
   for (size_t i = 0; i < curve["smooth"]["step"].size(); ++i) {
     const auto step = curve["smooth"]["step"][i].get<size_t>();
     EXPECT_NEAR(curve["smooth"]["value"][i].get<double>(), means[step - 1], 1e-8);
@@ -107,7 +107,7 @@ TEST_F(PageDataTest, SendsOnlyNewRowsAfterTheCursor) {
   EXPECT_EQ(answer["new"][0]["run"], b);
   EXPECT_EQ(answer["new"][0]["step"], PageJson({4, 5}));
   EXPECT_EQ(answer["new"][0]["value"], PageJson({0.125, "nan"}));
-  EXPECT_NEAR(answer["new"][0]["smooth"][0].get<double>(), debiased_mean({1, 0.5, 1.0 / 3, 0.125}, 0.5)[3], 1e-8);
+  EXPECT_NEAR(answer["new"][0]["smooth"][0].get<double>(), 0.125, 1e-8) << "too few points";
   ASSERT_EQ(answer["runs"].size(), 1u);
   EXPECT_EQ(answer["runs"][0]["steps"], 5);
   EXPECT_TRUE(data.refresh(after(answer, {a, b}))["new"].empty());

@@ -19,14 +19,14 @@ std::vector<double> counted(size_t n) {
 }
 
 TEST(Smoothing, BeginsAtTheFirstValueAndNotAtZero) {
-  const auto means = debiased_mean({5, 5, 5, 5}, 0.99);
+  const auto means = debiased_mean(counted(4), {5, 5, 5, 5}, 0.99);
   for (const double mean : means) EXPECT_NEAR(mean, 5, 1e-12);
 }
 
 TEST(Smoothing, IsTheWeightedMeanOfTheDefinition) {
   const std::vector<double> values{3, 1, 4, 1, 5};
   const double factor = 0.8;
-  const auto means = debiased_mean(values, factor);
+  const auto means = debiased_mean(counted(values.size()), values, factor);
   for (size_t n = 0; n < values.size(); ++n) {
     double sum = 0, weights = 0;
     for (size_t i = 0; i <= n; ++i) {
@@ -38,21 +38,37 @@ TEST(Smoothing, IsTheWeightedMeanOfTheDefinition) {
 }
 
 TEST(Smoothing, LeavesValuesAsTheyAreWithFactorZero) {
-  EXPECT_EQ(debiased_mean({3, 1, 4}, 0), (std::vector<double>{3, 1, 4}));
+  EXPECT_EQ(debiased_mean(counted(3), {3, 1, 4}, 0), (std::vector<double>{3, 1, 4}));
 }
 
 TEST(Smoothing, PassesOverWhatIsNotFinite) {
-  const auto means = debiased_mean({2, nan, inf, 4}, 0.5);
+  const auto means = debiased_mean(counted(4), {2, nan, inf, 4}, 0.5);
   EXPECT_TRUE(std::isnan(means[1]));
   EXPECT_TRUE(std::isnan(means[2]));
-  EXPECT_EQ(means[3], debiased_mean({2, 4}, 0.5)[1]);
+  EXPECT_EQ(means[3], debiased_mean({0, 3}, {2, 4}, 0.5)[1]);
+}
+
+TEST(Smoothing, CountsStepsAndNotPoints) {
+  std::vector<double> steps, values;
+  for (int i = 0; i < 100; ++i) steps.push_back(50 * i), values.push_back(5 - 0.03 * i);
+  const auto means = smoothed(steps, values, 0.9);
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(means[i], values[i], 0.001) << "a validation each 50 steps";
+  EXPECT_NEAR(debiased_mean({0, 2}, {1, 4}, 0.5)[1], (0.25 * 1 + 4) / 1.25, 1e-12);
+}
+
+TEST(Smoothing, LeavesACurveOfFewPointsAsItIs) {
+  std::vector<double> values{8, 5, 4, nan, 3.2, 2.86};
+  auto means = smoothed(counted(6), values, most_smoothing);
+  EXPECT_TRUE(std::isnan(means[3]));
+  means[3] = values[3] = 0;
+  EXPECT_EQ(means, values);
 }
 
 TEST(Smoothing, SeesAllPointsAndNotOnlyThoseThatAreShown) {
   std::vector<double> values(100'000);
   for (size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 1 : 3;
   const auto x = counted(values.size());
-  const auto means = debiased_mean(values, 0.99);
+  const auto means = debiased_mean(x, values, 0.99);
   // The least and greatest of each cell are 1 and 3; a mean over those alone, or over one side, is not 2.
   for (const size_t i : thinned(x, means, {50'000, 99'999, 100})) EXPECT_NEAR(means[i], 2, 0.02);
 }
