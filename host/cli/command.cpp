@@ -59,6 +59,11 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
 }
 
 std::string unknown_command(const CLI::App& app, const std::string& word) {
+  for (const CLI::App* group : app.get_subcommands({}))  // `check` for `plugins check`
+    for (const std::string& name : command_names(*group))
+      if (name == word)
+        return "there is no command `" + full_name(app) + " " + word + "`; did you mean `" + full_name(*group) + " " +
+               word + "`?";
   return "there is no command `" + full_name(app) + " " + word + "`; " + suggestion(word, command_names(app), app);
 }
 
@@ -141,6 +146,10 @@ std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
   try {
     app_.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
+    for (const CLI::App* app : typed_commands())
+      for (const std::string& word : app->remaining())
+        if (!app->get_subcommands({}).empty() && !word.starts_with("-"))
+          throw Error(ExitStatus::usage, unknown_command(*app, word));
     std::cout << app_.help();
     return static_cast<int>(ExitStatus::done);
   } catch (const CLI::CallForVersion& version) {

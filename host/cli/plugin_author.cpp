@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "experiment/plugin_options.hpp"
@@ -22,7 +23,19 @@ struct Options {
   bool json = false;
 };
 
+/// An experiment that names the plugin would get whichever the search path has first.
+void refuse_taken_name(const std::string& name, const GlobalOptions& globals) {
+  const Catalog catalog(globals.plugin_folders);
+  for (const char* kind : {"pipeline", "adapter"}) {
+    const std::vector<std::string> taken = catalog.names(kind);
+    if (std::find(taken.begin(), taken.end(), name) != taken.end())
+      throw Error(ExitStatus::usage, "there is already " + std::string(kind[0] == 'a' ? "an " : "a ") + kind + " '" +
+                                         name + "'; choose another name (`wmtp-host plugins list` shows those in use)");
+  }
+}
+
 int make_new(const Options& options, const GlobalOptions& globals) {
+  refuse_taken_name(options.name, globals);
   const fs::path folder = options.folder.empty() ? fs::path(options.name) : fs::path(options.folder);
   for (const auto& file : make_plugin_folder(options.kind, options.name, folder)) std::cout << file.string() << '\n';
   if (!globals.quiet)
@@ -50,7 +63,7 @@ int check(const Options& options, const GlobalOptions& globals) {
   Table table{{"check", "result", "found", "promise"}, {}, false};
   table.rows.push_back({"entry", "passed", plugin.kind + " " + plugin.name + " " + plugin.version + ", " + plugin.role,
                         "the file exports an entry of this host's tool chain"});
-  table.rows.push_back({"schema", "passed", std::to_string(plugin.options.size()) + " options",
+  table.rows.push_back({"schema", "passed", counted(int64_t(plugin.options.size()), "option"),
                         "each option has a help, and a default within its range"});
   bool all = true;
   for (const Trial& trial : trials_of(plugin.role)) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/counted.hpp"
 #include "base/text.hpp"
 #include "log/database.hpp"
 #include "log/migrations.hpp"
@@ -167,6 +168,11 @@ LogReader::~LogReader() = default;
 
 const std::filesystem::path& LogReader::database() const { return impl_->path; }
 
+bool LogReader::is_there() const {
+  std::error_code unknown;
+  return std::filesystem::exists(impl_->path, unknown) || unknown;
+}
+
 std::vector<LoggedRun> LogReader::finished_with_hash(const std::string& config_hash) const {
   return impl_->runs("config_hash = ?1 AND status = 'finished'", config_hash);
 }
@@ -198,12 +204,16 @@ int64_t LogReader::resolve_run(const std::string& run) const {
   by_name.bind(1, run);
   if (by_name.step() && by_name.integer(0) > 0) return by_name.integer(0);
 
+  if (!is_there())
+    throw Error(ExitStatus::usage, "no run log at " + std::filesystem::absolute(impl_->path).string() +
+                                       "; go to the folder where the runs were started, or name their log with --db "
+                                       "FILE or WMTP_DB");
   std::vector<std::string> names;
   Statement all(impl_->database, "SELECT DISTINCT name FROM runs");
   while (all.step()) names.push_back(all.text(0));
   const std::string nearest = nearest_name(run, names);
   throw Error(ExitStatus::usage, "no run \"" + run + "\" in " + impl_->path.string() + " (" +
-                                     std::to_string(names.size()) + " names)" +
+                                     counted(int64_t(names.size()), "name") + ")" +
                                      (nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?") +
                                      (nearest.empty() ? "; " : " ") + "`wmtp-host runs list` shows them");
 }

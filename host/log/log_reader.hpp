@@ -47,7 +47,8 @@ class LogReader {
   /// The runs of this configuration that have not finished, newest first, for --resume; those that a finished run has
   /// gone on from count as finished. A run that is alive is among them: its folder's lock tells, at once and for sure.
   std::vector<LoggedRun> unfinished_with_hash(const std::string& config_hash) const;
-  /// A run by id or by name (the newest of that name). Error(usage) with the nearest name when there is none.
+  /// A run by id or by name (the newest of that name). Error(usage) with the nearest name when there is none, or with
+  /// the place that was looked at when there is no log.
   int64_t resolve_run(const std::string& run) const;
   /// One that is there.
   LoggedRun run(int64_t run_id) const;
@@ -66,6 +67,8 @@ class LogReader {
                 const std::function<void(const Statement&)>& take) const;
 
   const std::filesystem::path& database() const;
+  /// false: there is no file, which reads like an empty log.
+  bool is_there() const;
 
  private:
   struct Impl;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -102,7 +103,10 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
   if (table.rows.empty()) {
     const auto all = log.query("SELECT count(*) FROM runs", {}, 1).rows[0][0].get<int64_t>();
     if (all > 0)
-      out << "none of the " << with_thousands(all) << " runs in " << log.database().string() << " is like that\n";
+      out << "none of the " << counted(all, "run") << " in " << log.database().string() << " is like that\n";
+    else if (!log.is_there())
+      out << "no run log at " << std::filesystem::absolute(log.database()).string()
+          << "; `wmtp-host run FILE.toml` makes it, --db FILE or WMTP_DB names another\n";
     else
       out << "no runs in " << log.database().string() << " yet; `wmtp-host run FILE.toml` makes one\n";
     return;
@@ -110,7 +114,7 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
   table.columns = {"id",         "name",       "pipeline", "status",        "steps",
                    "train/loss", "valid/loss", "tokens/s", "started (UTC)", "duration"};
   for (auto& row : table.rows) {
-    if (row[7].is_number()) row[7] = with_thousands(static_cast<int64_t>(row[7].get<double>()));
+    if (row[7].is_number()) row[7] = with_thousands(std::llround(row[7].get<double>()));
     row[8] = readable_time(row[8].get<std::string>());
     if (row[9].is_number()) row[9] = human_seconds(row[9].get<double>());
   }

@@ -72,6 +72,36 @@ TEST_F(CommandTest, AnswersHelpAnywhereOnTheLine) {
   EXPECT_FALSE(has(host("run --help").out, "held-out"));
 }
 
+TEST_F(CommandTest, RefusesHelpOfACommandThatDoesNotExist) {
+  const auto typed = [&](const std::string& line, const std::string& answer) {
+    const auto refused = host(line);
+    EXPECT_EQ(refused.code, 2) << line;
+    EXPECT_EQ(refused.out, "") << line;
+    EXPECT_TRUE(has(refused.err, answer)) << refused.err;
+  };
+  typed("check --help", "there is no command `wmtp-host check`; did you mean `wmtp-host plugins check`?");
+  typed("plug --help", "there is no command `wmtp-host plug`; did you mean 'plugins'?");
+  typed("runs lst -h", "there is no command `wmtp-host runs lst`; did you mean 'list'?");
+}
+
+TEST_F(CommandTest, SaysWhereItLookedForALogThatIsNotThere) {
+  for (const std::string command : {"runs show 1", "runs compare 1 2", "export rho1 --to csv", "report 1 -o x.html"}) {
+    const auto refused = host(command);
+    EXPECT_EQ(refused.code, 2) << command;
+    EXPECT_TRUE(has(refused.err, "no run log at " + (folder_ / "runs/wmtp.db").string())) << refused.err;
+    EXPECT_TRUE(has(refused.err, "--db FILE or WMTP_DB")) << refused.err;
+  }
+}
+
+TEST_F(CommandTest, MakesNoPluginOfANameThatIsTaken) {
+  for (const std::string kind : {"pipeline", "adapter"}) {
+    const auto refused = host("plugins new rho1 --kind " + kind);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_TRUE(has(refused.err, "there is already a pipeline 'rho1'; choose another name")) << refused.err;
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "rho1"));
+  }
+}
+
 TEST_F(CommandTest, IsQuickWithHelpAndAnEmptyLog) {
   double help = 1, list = 1;
   for (int i = 0; i < 5; ++i) {
