@@ -45,17 +45,16 @@ struct ParamNumber {
   }
 };
 
-int64_t insert_run(Database& database, const RunStart& start) {
+void insert_run(Database& database, const RunStart& start, int64_t id) {
   Statement run(database,
-                "INSERT INTO runs (name, pipeline, adapter, status, started_at, heartbeat_at, config_hash, seed, "
+                "INSERT INTO runs (id, name, pipeline, adapter, status, started_at, heartbeat_at, config_hash, seed, "
                 "world_size, strategy, precision, device, git_commit, host, version, parent_run, experiment_toml, "
-                "resolved_toml) VALUES (?1, ?2, ?3, 'running', ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
-                "?15, ?16)");
-  run.run(start.name, start.pipeline, start.adapter, utc_now(), start.config_hash, start.seed, start.world_size,
+                "resolved_toml) VALUES (?1, ?2, ?3, ?4, 'running', ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
+                "?15, ?16, ?17)");
+  run.run(id, start.name, start.pipeline, start.adapter, utc_now(), start.config_hash, start.seed, start.world_size,
           start.strategy, start.precision, start.device, start.git_commit, start.host, start.version,
           start.parent_run ? std::optional(start.parent_run) : std::nullopt, start.experiment_toml,
           start.resolved_toml);
-  const int64_t id = database.last_insert_id();
   Statement param(database, "INSERT INTO run_params (run_id, key, value_text, value_num) VALUES (?1, ?2, ?3, ?4)");
   for (const auto& [key, value] : start.params) {
     param.run(id, key, std::visit(ParamText{}, value), std::visit(ParamNumber{}, value));
@@ -64,14 +63,13 @@ int64_t insert_run(Database& database, const RunStart& start) {
                    "INSERT INTO run_plugins (run_id, kind, name, version, sha256, path) "
                    "VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
   for (const auto& one : start.plugins) plugin.run(id, one.kind, one.name, one.version, one.sha256, one.path);
-  return id;
 }
 
-/// In the same transaction as the row: a run without its folder would be found by stages and by --resume.
-void make_run_folder(const std::filesystem::path& folder) {
+/// false: there is one already.
+bool make_run_folder(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error) return;
+  const bool made = std::filesystem::create_directory(folder, error);
+  if (!error || error == std::errc::file_exists) return made;
   throw Error(ExitStatus::storage, "run folder " + folder.string() + ": cannot be made: " + error.message() +
                                        "; make its parent writable, or name another database with --db");
 }
@@ -91,10 +89,18 @@ RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const S
   database.set_busy_timeout(kPatience);
   sync_fully(database);
   Transaction transaction(database);
-  impl_->run_id = insert_run(database, start);
-  impl_->folder = run_folder_of(path, impl_->run_id, start.name);
-  make_run_folder(impl_->folder);
-  transaction.commit();
+  impl_->run_id = database.integer("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'");
+  do {  // the folder of a number may be another log's in this place: the run takes the next one
+    impl_->folder = run_folder_of(path, ++impl_->run_id, start.name);
+  } while (!make_run_folder(impl_->folder));
+  try {
+    insert_run(database, start, impl_->run_id);
+    transaction.commit();
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(impl_->folder, ignored);
+    throw;
+  }
   sync_loosely(database);
   impl_->writer =
       std::make_unique<LogWriter>(std::move(database), impl_->run_id, make_sink ? make_sink(impl_->run_id) : nullptr);

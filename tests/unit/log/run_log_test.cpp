@@ -46,6 +46,24 @@ TEST_F(RunLogTest, HasARowFromTheFirstMomentAndClosesIt) {
   EXPECT_EQ(integer("SELECT ended_at >= started_at FROM runs"), 1);
 }
 
+TEST_F(RunLogTest, TakesTheNextNumberWhereAnotherLogInTheFolderHasTheRunFolder) {
+  RunLog first(file_, start());
+  const auto other = file_.parent_path() / "other.db";
+  {
+    RunLog second(other, start()), third(other, start());
+    EXPECT_EQ(second.run_id(), 2);
+    EXPECT_EQ(second.run_folder().filename(), "2-tiny");
+    EXPECT_EQ(third.run_id(), 3);
+    second.end(ExitStatus::done);
+    third.end(ExitStatus::done);
+  }
+  RunLog fourth(file_, start());
+  EXPECT_EQ(fourth.run_id(), 4) << "its 2 and 3 are the other log's";
+  fourth.end(ExitStatus::done);
+  first.end(ExitStatus::done);
+  EXPECT_EQ(text("SELECT group_concat(id || status) FROM (SELECT * FROM runs ORDER BY id)"), "1finished,4finished");
+}
+
 TEST_F(RunLogTest, SaysFailedForEveryCodeButFinishedAndInterrupted) {
   for (ExitStatus status : {ExitStatus::interrupted, ExitStatus::guard, ExitStatus::peer}) {
     RunLog(file_, start()).end(status);
