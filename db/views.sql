@@ -5,13 +5,41 @@ CREATE VIEW metrics AS
 SELECT v.run_id, v.step, n.name, v.value, v.kind, v.time_ns
 FROM metric_values AS v JOIN metric_names AS n ON n.id = v.name_id;
 
+-- The steps of a run itself, without those of the runs that it resumed: their tokens, their seconds, and the seconds
+-- that the operations of a token would take as bare matrix multiplication (last: the rate that this is measured by only
+-- improves). Runs of older versions have no perf/run_tokens and perf/run_seconds: their logged steps are added up.
+CREATE VIEW v_segments AS
+WITH names AS (
+  SELECT max(iif(name = 'perf/run_tokens', id, NULL)) AS run_tokens,
+         max(iif(name = 'perf/run_seconds', id, NULL)) AS run_seconds,
+         max(iif(name = 'perf/tokens_per_second', id, NULL)) AS tokens_per_second,
+         max(iif(name = 'perf/step_seconds', id, NULL)) AS step_seconds,
+         max(iif(name = 'perf/mfu', id, NULL)) AS mfu
+  FROM metric_names
+  WHERE name IN ('perf/run_tokens', 'perf/run_seconds', 'perf/tokens_per_second', 'perf/step_seconds', 'perf/mfu')
+)
+SELECT r.id AS run_id,
+  coalesce((SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.run_tokens
+            ORDER BY step DESC LIMIT 1),
+           (SELECT sum(rate.value * took.value) FROM metric_values AS took JOIN metric_values AS rate
+            ON rate.run_id = took.run_id AND rate.name_id = names.tokens_per_second AND rate.step = took.step
+            WHERE took.run_id = r.id AND took.name_id = names.step_seconds)) AS tokens,
+  coalesce((SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.run_seconds
+            ORDER BY step DESC LIMIT 1),
+           (SELECT sum(value) FROM metric_values WHERE run_id = r.id AND name_id = names.step_seconds)) AS seconds,
+  (SELECT share.value / rate.value FROM metric_values AS share JOIN metric_values AS rate
+   ON rate.run_id = share.run_id AND rate.name_id = names.tokens_per_second AND rate.step = share.step
+   WHERE share.run_id = r.id AND share.name_id = names.mfu ORDER BY share.step DESC LIMIT 1) AS bare_seconds_per_token
+FROM runs AS r CROSS JOIN names;
+
+-- Speed is tokens over summed seconds of training steps, and mfu summed operations over those of bare multiplication in
+-- the same seconds, both over the run and the runs that it resumed.
 CREATE VIEW v_runs AS
 WITH names AS (
   SELECT max(iif(name = 'train/loss', id, NULL)) AS train_loss,
          max(iif(name = 'valid/loss', id, NULL)) AS valid_loss,
-         max(iif(name = 'perf/tokens_per_second', id, NULL)) AS tokens_per_second,
          max(iif(name = 'train/tokens', id, NULL)) AS tokens
-  FROM metric_names WHERE name IN ('train/loss', 'valid/loss', 'perf/tokens_per_second', 'train/tokens')
+  FROM metric_names WHERE name IN ('train/loss', 'valid/loss', 'train/tokens')
 )
 SELECT r.id, r.name, r.pipeline, r.adapter,
   iif(r.status = 'running' AND r.heartbeat_at < strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-60 seconds'), 'lost', r.status)
@@ -23,8 +51,13 @@ SELECT r.id, r.name, r.pipeline, r.adapter,
   (SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.valid_loss ORDER BY step DESC LIMIT 1)
     AS valid_loss,
   (SELECT min(value) FROM metric_values WHERE run_id = r.id AND name_id = names.valid_loss) AS best_valid_loss,
-  (SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.tokens_per_second
-   ORDER BY step DESC LIMIT 1) AS tokens_per_second,
+  (WITH RECURSIVE line (id, parent_run) AS (
+     SELECT r.id, r.parent_run UNION SELECT p.id, p.parent_run FROM line JOIN runs AS p ON p.id = line.parent_run)
+   SELECT sum(s.tokens) / sum(s.seconds) FROM line JOIN v_segments AS s ON s.run_id = line.id) AS tokens_per_second,
+  (WITH RECURSIVE line (id, parent_run) AS (
+     SELECT r.id, r.parent_run UNION SELECT p.id, p.parent_run FROM line JOIN runs AS p ON p.id = line.parent_run)
+   SELECT sum(s.tokens * s.bare_seconds_per_token) / sum(s.seconds)
+   FROM line JOIN v_segments AS s ON s.run_id = line.id WHERE s.bare_seconds_per_token IS NOT NULL) AS mfu,
   (SELECT CAST(value AS INTEGER) FROM metric_values WHERE run_id = r.id AND name_id = names.tokens
    ORDER BY step DESC LIMIT 1) AS tokens,
   r.started_at, r.ended_at, r.heartbeat_at,

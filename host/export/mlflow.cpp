@@ -100,8 +100,9 @@ class MlflowWriter {
     tag("mlflow.source.type", "LOCAL");
     tag("mlflow.source.git.commit", rows.text("git_commit"));
     tag("wmtp.run_id", rows.text("id"));
-    for (const char* column : {"pipeline", "adapter", "status", "exit_code", "config_hash", "seed", "world_size",
-                               "strategy", "precision", "device", "host", "version", "parent_run"}) {
+    for (const char* column :
+         {"pipeline", "adapter", "status", "exit_code", "config_hash", "seed", "world_size", "strategy", "precision",
+          "device", "host", "version", "parent_run", "tokens_per_second", "mfu"}) {
       tag(std::string("wmtp.") + column, rows.text(column));
     }
     for (const RunStart::Plugin& plugin : rows.plugins())

@@ -19,7 +19,8 @@ constexpr int64_t most_rows = 1'000'000;
 struct LoggedValues {
   int64_t id = 0;
   std::map<std::string, std::string> params;
-  std::map<std::string, double> metrics;  ///< the last of each name, and the lowest of valid/loss
+  /// The last of each name; speed and mfu of all steps together; and the lowest of valid/loss.
+  std::map<std::string, double> metrics;
 };
 
 std::map<std::string, std::string> params_of(const LogReader& log, int64_t run) {
@@ -128,8 +129,12 @@ class Comparison {
     LoggedValues run{id, params_of(log_, id), {}};
     const std::vector<std::string> arguments{std::to_string(id)};
     for (const auto& row :
-         log_.query("SELECT name, value FROM v_latest WHERE run_id = CAST(?1 AS INTEGER) UNION ALL "
-                    "SELECT 'valid/loss, lowest', best_valid_loss FROM v_runs WHERE id = CAST(?1 AS INTEGER)",
+         log_.query("SELECT name, value FROM v_latest WHERE run_id = CAST(?1 AS INTEGER) "
+                    "AND name NOT IN ('perf/tokens_per_second', 'perf/mfu', 'perf/run_tokens', 'perf/run_seconds') "
+                    "UNION ALL "
+                    "SELECT 'valid/loss, lowest', best_valid_loss FROM v_runs WHERE id = CAST(?1 AS INTEGER) UNION ALL "
+                    "SELECT 'perf/tokens_per_second', tokens_per_second FROM v_runs WHERE id = CAST(?1 AS INTEGER) "
+                    "UNION ALL SELECT 'perf/mfu', mfu FROM v_runs WHERE id = CAST(?1 AS INTEGER)",
                     arguments, most_rows)
              .rows)
       if (row[1].is_number()) run.metrics[row[0]] = row[1];

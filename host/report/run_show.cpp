@@ -3,10 +3,12 @@
 #include <cmath>
 #include <limits>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "report/curve.hpp"
 #include "report/runs.hpp"
+#include "report/summary.hpp"
 #include "report/terminal.hpp"
 
 namespace wmtp {
@@ -137,9 +139,11 @@ void print_head(std::ostream& out, const Json& run) {
       << "  pipeline   " << text("pipeline") << ", adapter " << text("adapter") << '\n'
       << "  started    " << text("started_at") << ", ended " << text("ended_at") << ", "
       << human_seconds(run.at("seconds").is_number() ? run.at("seconds").get<double>() : 0) << '\n'
-      << "  layout     " << text("world_size") << " ranks, " << text("strategy") << ", " << text("precision") << ", "
-      << text("device") << '\n'
-      << "  seed       " << text("seed") << '\n'
+      << "  layout     " << counted(run.at("world_size").get<int64_t>(), "rank") << ", " << text("strategy") << ", "
+      << text("precision") << ", " << text("device") << '\n';
+  if (run.at("tokens_per_second").is_number())
+    out << "  speed      " << speed_text(run.at("tokens_per_second"), run.at("mfu")) << '\n';
+  out << "  seed       " << text("seed") << '\n'
       << "  config     " << text("config_hash") << '\n'
       << "  program    " << text("version");
   if (run.at("git_commit") != "") out << ", commit " << text("git_commit");

@@ -16,6 +16,8 @@ namespace {
 
 constexpr size_t phases_shown = 6;
 
+std::string percent(double share) { return std::to_string(std::llround(100 * share)) + "%"; }
+
 class Summary {
  public:
   Summary(std::ostream& out, const LogReader& log, int64_t run_id)
@@ -81,7 +83,11 @@ class Summary {
     const auto begin = first(name), end = last(name);
     if (!begin || !end) return;
     out_ << title << loss(*begin) << " -> " << loss(*end);
-    out_ << (*end <= *begin ? ", fell by " : ", rose by ") << loss(std::fabs(*begin - *end)) << '\n';
+    const double by = std::fabs(*begin - *end);
+    if (by == 0)
+      out_ << ", unchanged\n";
+    else
+      out_ << (*end < *begin ? ", fell by " : ", rose by ") << (by < 5e-5 ? printed("%.1g", by) : loss(by)) << '\n';
   }
 
   void losses() {
@@ -102,16 +108,9 @@ class Summary {
   }
 
   void speed() {
-    const auto found = rows(
-        "SELECT avg(value) FROM metrics WHERE run_id = CAST(?1 AS INTEGER) "
-        "AND name = 'perf/tokens_per_second' AND value IS NOT NULL");
-    if (found[0][0].is_null()) return;
-    out_ << "  speed            " << with_thousands(std::llround(found[0][0].get<double>())) << " tokens/s (mean)";
-    if (const auto mfu = recent("perf/mfu")) out_ << ", " << percent(*mfu) << " of bare matrix multiplication";
-    out_ << '\n';
+    const auto run = rows("SELECT tokens_per_second, mfu FROM v_runs WHERE id = CAST(?1 AS INTEGER)").at(0);
+    if (run[0].is_number()) out_ << "  speed            " << speed_text(run[0], run[1]) << '\n';
   }
-
-  static std::string percent(double share) { return std::to_string(std::llround(100 * share)) + "%"; }
 
   /// What took at least a hundredth of the run's time, the longest first; the token heads together.
   void time() {
@@ -191,6 +190,14 @@ class Summary {
 };
 
 }  // namespace
+
+std::string speed_text(const nlohmann::json& tokens_per_second, const nlohmann::json& mfu) {
+  const std::string speed = with_thousands(std::llround(tokens_per_second.get<double>())) + " tokens/s";
+  if (!mfu.is_number()) return speed;
+  if (mfu.get<double>() > 1)
+    return speed + ", more than bare matrix multiplication reached on the machine while it was measured";
+  return speed + ", " + percent(mfu.get<double>()) + " of bare matrix multiplication";
+}
 
 void run_summary(std::ostream& out, const LogReader& log, int64_t run_id) { Summary(out, log, run_id).print(); }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "report/summary.hpp"
 #include "report/table.hpp"
 
 namespace wmtp {
@@ -50,7 +51,9 @@ class Watch {
 
   json run_state() const {
     const Table found =
-        ask("SELECT name, status, exit_code, seconds FROM v_runs WHERE id = CAST(?1 AS INTEGER) AND ?2 = '0'", 1);
+        ask("SELECT name, status, exit_code, seconds, tokens_per_second FROM v_runs WHERE id = CAST(?1 AS INTEGER) AND "
+            "?2 = '0'",
+            1);
     json state;
     for (size_t i = 0; i < found.columns.size(); ++i) state[found.columns[i]] = found.rows.at(0)[i];
     return state;
@@ -104,7 +107,9 @@ class Watch {
       out_ << Json{{"status", status}, {"exit_code", lost ? json() : json(code)}}.dump() << '\n';
     else
       out_ << state["name"].get<std::string>() << ": " << status << (lost ? ", no heartbeat for a minute" : "")
-           << " after " << human_seconds(state["seconds"].is_number() ? state["seconds"].get<double>() : 0) << '\n';
+           << " after " << human_seconds(state["seconds"].is_number() ? state["seconds"].get<double>() : 0)
+           << (state["tokens_per_second"].is_number() ? ", " + speed_text(state["tokens_per_second"], nullptr) : "")
+           << '\n';
     return code;
   }
 

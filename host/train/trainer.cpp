@@ -9,7 +9,6 @@
 #include "memory/phase.hpp"
 #include "train/schedule.hpp"
 #include "train/signals.hpp"
-#include "train/utilization.hpp"
 
 namespace wmtp {
 namespace {
@@ -46,7 +45,12 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       across_(channels),
       host_step_({model.num_heads(), experiment.model.vocab_size, experiment.seed}, across_, state_.pipeline),
       micro_step_(model, pipeline, host_step_, channels, micro_step_config(experiment, pipeline.needs.when)),
-      work_(operations_per_token(model, micro_step_.lowest_block(), experiment.train.sequence_length)) {
+      utilization_(operations_per_token(model, micro_step_.lowest_block(), experiment.train.sequence_length),
+                   channels.size(), [this] {
+                     const Phase phase("start");
+                     const TrainConfig& train = experiment_.train;
+                     return multiplication_rate(model_, train.batch_size * train.sequence_length);
+                   }) {
   if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
   if (optimizer_.states().empty())
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
@@ -119,7 +123,11 @@ StepReport Trainer::step() {
   report.metrics["train/tokens"] = double(state_.tokens);
   report.metrics["perf/step_seconds"] = seconds;
   report.metrics["perf/tokens_per_second"] = double(counts.tokens) / seconds;
-  report.metrics["perf/mfu"] = utilization(counts.tokens, seconds);
+  report.metrics["perf/run_tokens"] = double(tokens_trained_ += counts.tokens);
+  report.metrics["perf/run_seconds"] = seconds_trained_ += seconds;
+  // All ranks come here after the same exchange, so they measure at the same time.
+  if (totals.sum("multiplication_rate/doubted") > 0) utilization_.measure();
+  report.metrics["perf/mfu"] = utilization_.share(counts.tokens, seconds);
   report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
   for (const MicroBatch& micro : micros)
     report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
@@ -157,6 +165,7 @@ void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
   totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
   totals.add("memory/grew", memory_watch_.grew() ? 1.0 : 0.0);
+  totals.add("multiplication_rate/doubted", utilization_.doubted() ? 1.0 : 0.0);
   const double waited = waited_seconds();
   totals.add("waited", waited - waited_at_start + waited_after_);
   totals.exchange(channels_);
@@ -226,16 +235,6 @@ void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t
   metrics["weights/mean"] = mean;
   metrics["weights/std"] = std::sqrt(std::max(0.0, square - mean * mean));
   metrics["weights/ess"] = square == 0 ? 0.0 : mean * mean / square;
-}
-
-/// All ranks come here after the same exchange, so they measure at the same time. [all ranks]
-double Trainer::utilization(int64_t tokens, double seconds) {
-  if (multiplication_rate_ == 0) {
-    const Phase phase("start");
-    multiplication_rate_ =
-        multiplication_rate(model_, experiment_.train.batch_size * experiment_.train.sequence_length);
-  }
-  return double(tokens) * work_ / (seconds * multiplication_rate_ * channels_.size());
 }
 
 std::vector<TokenSample> Trainer::sample() {

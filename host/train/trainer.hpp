@@ -24,6 +24,7 @@
 #include "train/micro_step.hpp"
 #include "train/pipeline_in_use.hpp"
 #include "train/samples.hpp"
+#include "train/utilization.hpp"
 #include "train/validation.hpp"
 
 namespace wmtp {
@@ -109,7 +110,6 @@ class Trainer {
   void update(const StepReport& report, double lr, double norm, double scale);
   /// Of the gradients, until the optimizer takes them.
   double loss_scale() const { return state_.loss_scale ? state_.loss_scale->value() : 1.0; }
-  double utilization(int64_t tokens, double seconds);
   void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
                       StepReport& report) const;
 
@@ -126,9 +126,10 @@ class Trainer {
   SaveHooks save_;
   HostStep host_step_;
   MicroStep micro_step_;
-  double waited_after_ = 0;         ///< seconds in the last step's exchange
-  double work_;                     ///< floating-point operations for each token
-  double multiplication_rate_ = 0;  ///< operations a second of this rank, once it is measured
+  double waited_after_ = 0;  ///< seconds in the last step's exchange
+  Utilization utilization_;
+  int64_t tokens_trained_ = 0;  ///< since this trainer was made, as seconds_trained_
+  double seconds_trained_ = 0;
   std::optional<Validation> validation_;
   std::optional<Samples> samples_;
   MemoryWatch memory_watch_;

@@ -67,4 +67,16 @@ double multiplication_rate(const ShardedModel& model, int64_t rows) {
   return best;
 }
 
+double Utilization::share(int64_t tokens, double seconds) {
+  if (measured_ == 0) measure();
+  const double share = double(tokens) * operations_per_token_ / (seconds * best_ * ranks_);
+  doubted_ = share > 1 && measured_ < most_measurements;
+  return share;
+}
+
+void Utilization::measure() {
+  best_ = std::max(best_, rate_());
+  ++measured_;
+}
+
 }  // namespace wmtp

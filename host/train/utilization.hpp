@@ -8,6 +8,8 @@
 // layer counts once for each head.
 #pragma once
 
+#include <functional>
+
 #include "shard/sharded_model.hpp"
 
 namespace wmtp {
@@ -20,5 +22,31 @@ double operations_per_token(const ShardedModel& model, int64_t lowest_block, int
 /// this rank's threads, in the dtype that the model computes in: the best of a few, in about 40 ms.
 /// [all ranks at once, so that they share the machine as they do in a step]
 double multiplication_rate(const ShardedModel& model, int64_t rows);
+
+/// Steps as shares of bare multiplication. Its rate is measured after the first step; a machine that is busy in that
+/// moment gives a low one, beside which every later step looks fast. So it is measured again after a step that was
+/// faster than it, up to `most_measurements` times, and the best of all counts from then on.
+class Utilization {
+ public:
+  static constexpr int most_measurements = 8;
+
+  /// `rate`: measures multiplication_rate of this rank; all `ranks` have the same.
+  Utilization(double operations_per_token, int ranks, std::function<double()> rate)
+      : operations_per_token_(operations_per_token), ranks_(ranks), rate_(std::move(rate)) {}
+
+  /// Of a step of all ranks. Measures before the first one. [all ranks at once]
+  double share(int64_t tokens, double seconds);
+  /// Whether the last share shows that the rate is too low: then all ranks measure() together.
+  bool doubted() const { return doubted_; }
+  void measure();
+
+ private:
+  double operations_per_token_;
+  int ranks_;
+  std::function<double()> rate_;
+  double best_ = 0;
+  int measured_ = 0;
+  bool doubted_ = false;
+};
 
 }  // namespace wmtp

@@ -15,7 +15,7 @@ from paths import HOST  # noqa: E402
 
 RUNS, STEPS, TRIALS = 1000, 1000, 5
 NAMES = ("train/loss", "train/ce", "train/ce_head_1", "train/ce_head_2", "train/grad_norm", "train/lr", "train/tokens",
-         "perf/tokens_per_second", "perf/step_seconds", "weights/mean")
+         "perf/tokens_per_second", "perf/run_tokens", "perf/run_seconds")
 
 
 def make(file):

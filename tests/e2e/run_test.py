@@ -34,6 +34,9 @@ def test_a_run_leaves_its_row_metrics_memory_and_model(place):
                  "train/tokens", "perf/tokens_per_second", "perf/step_seconds"):
         assert set(place.log.metric(name)) == {1, 2, 3, 4}, f"{name}\n{ended}"
     assert place.log.metric("train/tokens")[4] == 4 * 2 * 2 * 64
+    speed = 4 * 2 * 2 * 64 / sum(place.log.metric("perf/step_seconds").values())
+    assert place.log.query("SELECT tokens_per_second FROM v_runs")[0]["tokens_per_second"] == pytest.approx(speed)
+    assert f"  {speed:,.0f} tokens/s" in ended.out
     ranks = place.log.query("SELECT DISTINCT rank FROM memory WHERE category = 'resident' AND phase = 'peak'")
     assert {row["rank"] for row in ranks} == {0, 1}
     params = {row["key"]: row["value_text"] for row in place.log.query("SELECT * FROM run_params")}

@@ -1,4 +1,5 @@
 """A run log with rows of our own making, by the shipped schema: for what only reads a log, at any size and at once."""
+import itertools
 import math
 import random
 import sqlite3
@@ -6,7 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 from paths import ROOT
 
-CURVES = ("train/loss", "train/ce", "train/grad_norm", "train/lr", "train/tokens", "perf/tokens_per_second")
+CURVES = ("train/loss", "train/ce", "train/grad_norm", "train/lr", "train/tokens", "perf/tokens_per_second",
+          "perf/run_tokens", "perf/run_seconds")
 MIB = 1 << 20
 TEXT = ["def", " area", "(", "radius", "):\n", "    ", "return", " 3.14159", " *", " radius", " **", " 2", "\n", "\n", "#",
         " naïve", "\t", "→", " done", "\n"]
@@ -71,7 +73,10 @@ class MadeLog:
         self.metric(run, "train/grad_norm", [abs(noise.gauss(1, 0.2)) for _ in losses])
         self.metric(run, "train/lr", [1e-3 * (1 - step / (steps + 1)) for step in range(steps)])
         self.metric(run, "train/tokens", [2048.0 * (step + 1) for step in range(steps)])
-        self.metric(run, "perf/tokens_per_second", [noise.gauss(5200, 90) for _ in losses])
+        rates = [noise.gauss(5200, 90) for _ in losses]
+        self.metric(run, "perf/tokens_per_second", rates)
+        self.metric(run, "perf/run_tokens", [2048.0 * (step + 1) for step in range(steps)])
+        self.metric(run, "perf/run_seconds", itertools.accumulate(2048 / rate for rate in rates))
         every = max(1, steps // 20)
         for step in range(0, steps + 1, every):
             self.metric(run, "valid/loss", [falling(step) + 0.1], first_step=step)

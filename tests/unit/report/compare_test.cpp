@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -29,8 +30,13 @@ class CompareTest : public testing::Test {
     start.config_hash = name;
     start.params = {{"pipeline.keep", keep}, {"seed", seed}, {"model.dim", int64_t{64}}};
     RunLog log(file_, start);
-    log.metrics(1, {{"valid/loss", loss - 1}, {"train/loss", 2 * loss}});
-    log.metrics(2, {{"valid/loss", loss}});
+    const auto speed = [&](double seconds, double passed) -> std::map<std::string, double> {
+      return {{"perf/tokens_per_second", 100 / seconds}, {"perf/step_seconds", seconds}, {"perf/run_seconds", passed}};
+    };
+    log.metrics(1, {{"valid/loss", loss - 1}, {"train/loss", 2 * loss}, {"perf/run_tokens", 100}});
+    log.metrics(1, speed(3, 3));
+    log.metrics(2, {{"valid/loss", loss}, {"perf/run_tokens", 200}});
+    log.metrics(2, speed(1, 4));
     if (finishes) log.end(ExitStatus::done);
   }
   nlohmann::json compare(const std::vector<std::string>& words) const {
@@ -53,6 +59,7 @@ TEST_F(CompareTest, ShowsOnlyWhatDiffersOfWhatRunsWereGiven) {
   EXPECT_EQ(found["params"], (nlohmann::json{{"pipeline.keep", {"0.5", "0.6"}}, {"seed", {"1", "2"}}}));
   EXPECT_EQ(found["metrics"]["valid/loss"]["last"][1]["mean"], 4);
   EXPECT_EQ(found["metrics"]["valid/loss, lowest"]["last"][0]["mean"], 2);
+  EXPECT_EQ(found["metrics"]["perf/tokens_per_second"]["last"][0]["mean"], 50) << "200 tokens in 4 s";
   EXPECT_EQ(found["metrics"]["valid/loss"]["difference_from_first"][1]["mean"], 1);
   const std::string shown = text({"1", "2"});
   for (const char* part : {"pipeline.keep", "run 1", "run 2", "2 - 1", "+1"})

@@ -41,6 +41,7 @@ class RunsTest : public ::testing::Test {
     for (int64_t step = 1; step <= 20; ++step) {
       log.metrics(step, {{"train/loss", 6.0 - 0.1 * static_cast<double>(step)},
                          {"perf/tokens_per_second", 12345.0},
+                         {"perf/step_seconds", 0.5},
                          {"rho1/selection_ratio", 0.6},
                          {"rho1/ce_selected", 3.0},
                          {"rho1/ce_unselected", 2.0},
@@ -209,6 +210,66 @@ TEST_F(RunsTest, ShowRefusesARunThatIsNotThere) {
   EXPECT_THROW(print_run(out, LogReader(file_), 7, TableFormat::text), Error);
 }
 
+/// A run whose steps of 1,000 tokens took these seconds, as the trainer reports them; only every `every` is logged.
+void timed_run(const std::filesystem::path& file, const std::vector<double>& seconds, int64_t parent, int every = 1) {
+  RunStart start;
+  start.name = "timed";
+  start.parent_run = parent;
+  RunLog log(file, start);
+  double passed = 0;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    passed += seconds[i];
+    const auto step = static_cast<int64_t>(i) + 1;
+    if (step % every != 0 && step != 1) continue;
+    log.metrics(step, {{"perf/tokens_per_second", 1000 / seconds[i]},
+                       {"perf/step_seconds", seconds[i]},
+                       {"perf/run_tokens", 1000.0 * static_cast<double>(step)},
+                       {"perf/run_seconds", passed},
+                       {"perf/mfu", 0.1 / seconds[i]}});
+  }
+  log.end(ExitStatus::done);
+}
+
+TEST_F(RunsTest, SpeedIsTokensOverSummedSecondsOverAllSegmentsOfARun) {
+  timed_run(file_, {9.5, 0.5}, 0);       // the mean of the steps' rates would be 1,053, the last one's 2,000
+  timed_run(file_, {0.5, 0.5, 0.5}, 1);  // resumes it: 5,000 tokens in 11.5 s
+  const auto speed = [&](int64_t id) {
+    return LogReader(file_)
+        .query("SELECT tokens_per_second, mfu FROM v_runs WHERE id = CAST(?1 AS INTEGER)", {std::to_string(id)}, 1)
+        .rows.at(0);
+  };
+  EXPECT_DOUBLE_EQ(speed(1)[0], 200);
+  EXPECT_DOUBLE_EQ(speed(1)[1], 0.02) << "0.2 s of bare multiplication in 10 s";
+  EXPECT_DOUBLE_EQ(speed(2)[0], 5000 / 11.5);
+  EXPECT_DOUBLE_EQ(speed(2)[1], 0.5 / 11.5);
+  EXPECT_EQ(nlohmann::json::parse(list(TableFormat::json))[0]["tokens_per_second"], speed(2)[0]);
+  EXPECT_TRUE(holds(list(TableFormat::text), " 435 ")) << list(TableFormat::text);
+  std::ostringstream summary, shown;
+  run_summary(summary, LogReader(file_), 2);
+  EXPECT_TRUE(holds(summary.str(), "speed            435 tokens/s, 4% of bare matrix multiplication\n"))
+      << summary.str();
+  print_run(shown, LogReader(file_), 2, TableFormat::text);
+  EXPECT_TRUE(holds(shown.str(), "speed      435 tokens/s, 4% of bare matrix multiplication\n")) << shown.str();
+}
+
+TEST_F(RunsTest, SpeedCountsTheStepsThatAreNotLogged) {
+  timed_run(file_, {10, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}, 0, /*every=*/5);
+  EXPECT_DOUBLE_EQ(nlohmann::json::parse(list(TableFormat::json))[0]["tokens_per_second"], 10'000 / 14.5);
+}
+
+TEST_F(RunsTest, SpeedOfARunOfAnOlderVersionIsThatOfItsLoggedSteps) {
+  timed_run(file_, {9.5, 0.5}, 0);
+  Database(file_, Database::Mode::write)
+      .execute("DELETE FROM metric_values WHERE name_id IN (SELECT id FROM metric_names WHERE name GLOB 'perf/run_*')");
+  EXPECT_DOUBLE_EQ(nlohmann::json::parse(list(TableFormat::json))[0]["tokens_per_second"], 200);
+}
+
+TEST_F(RunsTest, NoShareOfMultiplicationAboveOneIsClaimed) {
+  EXPECT_EQ(speed_text(1217.4, 0.463), "1,217 tokens/s, 46% of bare matrix multiplication");
+  EXPECT_EQ(speed_text(1217.4, nullptr), "1,217 tokens/s");
+  EXPECT_TRUE(speed_text(1217.4, 2.15).starts_with("1,217 tokens/s, more than bare matrix multiplication reached"));
+}
+
 TEST_F(RunsTest, TheSummaryTellsLossesSelectionSpeedMemoryAndWhatIsNext) {
   rho1_run();
   std::ostringstream out;
@@ -218,6 +279,47 @@ TEST_F(RunsTest, TheSummaryTellsLossesSelectionSpeedMemoryAndWhatIsNext) {
         "selected 3.0000, of unselected 2.0000", "12,345 tokens/s", "rank 0: 512.0 MiB, rank 1: 256.0 MiB",
         "runs/1-rho1/model (1.0 MiB)", "wmtp-host runs show 1", "wmtp-host sql \""}) {
     EXPECT_TRUE(holds(out.str(), part)) << part << '\n' << out.str();
+  }
+}
+
+TEST_F(RunsTest, TheSummarySaysWhatALossDidWhenItHardlyMoved) {
+  const auto told = [&](double from, double to) {
+    RunStart start;
+    start.name = "still";
+    RunLog log(file_, start);
+    log.metrics(1, {{"train/loss", from}});
+    log.metrics(2, {{"train/loss", to}});
+    log.end(ExitStatus::done);
+    std::ostringstream out;
+    run_summary(out, LogReader(file_), log.run_id());
+    return out.str();
+  };
+  EXPECT_TRUE(holds(told(2, 2), "training loss    2.0000 -> 2.0000, unchanged\n"));
+  EXPECT_TRUE(holds(told(2, 1.99997), "2.0000 -> 2.0000, fell by 3e-05\n"));
+  EXPECT_TRUE(holds(told(2, 2.5), "2.0000 -> 2.5000, rose by 0.5000\n"));
+}
+
+TEST_F(RunsTest, OneRankIsNotPlural) {
+  RunStart start;
+  start.name = "alone";
+  start.world_size = 1;
+  start.strategy = "no_shard";
+  RunLog(file_, start).end(ExitStatus::done);
+  EXPECT_TRUE(holds(show(TableFormat::text), "layout     1 rank, no_shard")) << show(TableFormat::text);
+}
+
+TEST_F(RunsTest, ALogThatIsNotThereIsNamedWithItsWholePath) {
+  const std::string absent = (folder_ / "absent" / "wmtp.db").string();
+  std::ostringstream out;
+  print_runs_list(out, LogReader(absent), TableFormat::text);
+  EXPECT_TRUE(out.str().starts_with("no run log at " + absent + ";")) << out.str();
+  try {
+    LogReader(absent).resolve_run("rho1");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::usage);
+    for (const std::string& part : {"no run log at " + absent, std::string("--db"), std::string("WMTP_DB")})
+      EXPECT_TRUE(holds(error.what(), part)) << error.what();
   }
 }
 

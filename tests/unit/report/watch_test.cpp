@@ -40,7 +40,9 @@ TEST_F(WatchTest, ShowsTheNewestStepThenEachFurtherOneAndTheEnd) {
     code = watch_run(out, log, {.run_id = 1, .interval = std::chrono::milliseconds(100)});
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
-  log_->metrics(6, {{"train/loss", 0.5}, {"perf/tokens_per_second", 1234.0}});
+  log_->metrics(
+      6,
+      {{"train/loss", 0.5}, {"perf/tokens_per_second", 1234.0}, {"perf/run_tokens", 500.0}, {"perf/run_seconds", 2.0}});
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
   log_->metrics(6, {{"valid/loss", 0.75}});
   log_->end(ExitStatus::interrupted);
@@ -49,7 +51,7 @@ TEST_F(WatchTest, ShowsTheNewestStepThenEachFurtherOneAndTheEnd) {
   const std::string text = out.str();
   size_t at = 0;
   for (const char* part : {"step 5  loss 1\n", "step 6  loss 0.5  1,234 tokens/s\n", "step 6: validation loss 0.75\n",
-                           "tiny: interrupted after"}) {
+                           "tiny: interrupted after", ", 250 tokens/s\n"}) {
     at = text.find(part, at);
     EXPECT_NE(at, std::string::npos) << part << " in order in\n" << text;
   }

@@ -42,5 +42,40 @@ TEST(Utilization, IsAShareOfWhatBareMultiplicationReaches) {
   EXPECT_LT(metrics.at("perf/mfu"), 1.5) << "a bare multiplication is measured at its best";
 }
 
+TEST(Utilization, IsMeasuredAgainWhileStepsAreFasterThanWhatWasMeasured) {
+  const std::vector<double> rates{100, 300, 200, 1000};  // the machine is busy at first
+  size_t measured = 0;
+  Utilization utilization(/*operations_per_token=*/50, /*ranks=*/2, [&] { return rates.at(measured++); });
+  EXPECT_DOUBLE_EQ(utilization.share(10, 1), 2.5);
+  EXPECT_TRUE(utilization.doubted());
+  utilization.measure();
+  EXPECT_DOUBLE_EQ(utilization.share(10, 1), 500.0 / 600);
+  EXPECT_FALSE(utilization.doubted()) << "a share of less than 1 is possible";
+  EXPECT_EQ(measured, 2u);
+  utilization.measure();
+  EXPECT_DOUBLE_EQ(utilization.share(10, 1), 500.0 / 600) << "the best of all measurements counts";
+}
+
+TEST(Utilization, IsNotMeasuredForEver) {
+  Utilization utilization(50, 1, [] { return 1.0; });
+  int measured = 1;
+  for (utilization.share(10, 1); utilization.doubted(); utilization.share(10, 1), ++measured) utilization.measure();
+  EXPECT_EQ(measured, Utilization::most_measurements);
+}
+
+TEST(Utilization, OfARunComesFromItsTokensAndItsSeconds) {
+  test::OneRank rank;
+  test::TinyTraining tiny(test::tiny_experiment(), test::baseline(), rank.channels);
+  double tokens = 0, seconds = 0;
+  for (int step = 0; step < 3; ++step) {
+    const auto metrics = tiny->step().metrics;
+    seconds += metrics.at("perf/step_seconds");
+    tokens += metrics.at("perf/step_seconds") * metrics.at("perf/tokens_per_second");
+    EXPECT_DOUBLE_EQ(metrics.at("perf/run_seconds"), seconds);
+    EXPECT_NEAR(metrics.at("perf/run_tokens"), tokens, 1e-6);
+    EXPECT_EQ(metrics.at("perf/run_tokens"), metrics.at("train/tokens"));
+  }
+}
+
 }  // namespace
 }  // namespace wmtp
