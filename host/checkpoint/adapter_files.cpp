@@ -12,6 +12,7 @@
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/params_file.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "checkpoint/shared_failure.hpp"
 #include "base/strict_json.hpp"
 
 namespace wmtp {
@@ -101,21 +102,17 @@ void save_adapter(const fs::path& folder, int64_t step, const std::string& confi
   ParameterGroup& group = *model.adapter_unit()->groups().front();
   const std::string base = fingerprint_text(model.base_fingerprint());
   const Tensor flat = group.gather_master();
-  std::string failure;
-  if (channels.rank() == 0) {
-    try {
+  SharedFailure failure;
+  if (channels.rank() == 0)
+    failure.attempt([&] {
       Manifest manifest;
       manifest.step = step;
       manifest.kind = "adapter";
       manifest.config_hash = config_hash;
       manifest.state = json::object();
       write_folder(folder, std::move(manifest), identity_json(adapter, base), group, flat);
-    } catch (const std::exception& error) {
-      failure = error.what();
-    }
-  }
-  failure = channels.peers().publish("writing the adapter", failure);
-  if (!failure.empty()) throw Error(ExitStatus::storage, failure);
+    });
+  failure.share("writing the adapter", channels.peers());
 }
 
 void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, ShardedModel& model) {

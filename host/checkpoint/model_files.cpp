@@ -13,6 +13,7 @@
 #include "checkpoint/model_export.hpp"
 #include "checkpoint/params_file.hpp"
 #include "checkpoint/safetensors_folder.hpp"
+#include "checkpoint/shared_failure.hpp"
 #include "checkpoint/weights_source.hpp"
 #include "data/tokenizer_files.hpp"
 
@@ -65,7 +66,7 @@ std::map<std::string, Slot> slots_of(const ShardedModel& model) {
 Tensor merged(const Adapter& adapter, const Slot& slot, Tensor weight, const WholeGroup& parameters) {
   std::vector<Tensor> params;
   for (const Param& param : adapter.declare(slot)) params.push_back(*parameters.find(slot.name + "." + param.name));
-  return params.empty() ? weight : adapter.merged(slot, weight, params).to(at::kFloat).contiguous();
+  return params.empty() ? weight : adapter.merged(slot, weight, params).contiguous();
 }
 
 /// What goes into model.safetensors: everything but what adapters put beside the slots.
@@ -118,14 +119,9 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   std::optional<FolderDraft> draft;
   std::optional<SafetensorsWriter> writer;
   Manifest manifest;
-  std::string failure;
-  const auto attempt = [&](auto&& work) {  // rank 0 fails alone, and tells the others at the end
-    if (!writes || !failure.empty()) return;
-    try {
-      work();
-    } catch (const std::exception& error) {
-      failure = error.what();
-    }
+  SharedFailure failure;
+  const auto attempt = [&](auto&& work) {
+    if (writes) failure.attempt(work);
   };
   const std::vector<ParameterGroup*> groups = groups_of_model(model);
   attempt([&] {
@@ -166,8 +162,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     write_manifest(draft->path(), manifest);
     draft->publish();
   });
-  failure = channels.peers().publish("writing the model", failure);
-  if (!failure.empty()) throw Error(ExitStatus::storage, failure);
+  failure.share("writing the model", channels.peers());
   return writes ? writer->file_size() : 0;
 }
 

@@ -63,18 +63,9 @@ class Builder {
   }
 
   void declare(const Slot& slot) {
-    for (const Param& param : request_.adapter->declare(slot)) {
-      const auto refuse = [&](const std::string& why) {
-        throw Error(ExitStatus::plugin, "adapter: parameter '" + param.name + "' of " + slot.name + " must " + why);
-      };
-      if (param.shape.size() != 2 || param.shape[0] < 1 || param.shape[1] < 1)
-        refuse("have two dimensions of at least 1");
-      if (param.init == Param::Init::row_norms && param.shape != std::vector<int64_t>{1, slot.out})
-        refuse("have the shape [1," + std::to_string(slot.out) + "] to hold the norms of the weight's rows");
-      if (!(param.lr_scale > 0) || !std::isfinite(param.lr_scale)) refuse("have a finite lr_scale above 0");
+    for (const Param& param : request_.adapter->declare(slot))
       adapter_.push_back(
           {slot.name + "." + param.name, param.shape, init_of(param), param.decays, true, param.lr_scale});
-    }
   }
 
   void value_heads() {

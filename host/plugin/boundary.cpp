@@ -8,6 +8,8 @@
 #include <mutex>
 #include <sstream>
 
+#include "memory/caught_error.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -80,10 +82,10 @@ void rethrow_as_plugin_error(const std::string& plugin, const char* call) {
   } catch (const Error& error) {
     if (error.status() != ExitStatus::plugin) throw;
     throw Error(ExitStatus::plugin, where + "failed: " + error.what());
-  } catch (const c10::OutOfMemoryError& error) {
-    throw Error(ExitStatus::device_memory, where + "ran out of memory: " + error.what_without_backtrace());
+  } catch (const c10::OutOfMemoryError&) {
+    throw Error(ExitStatus::device_memory, where + "failed: " + caught_error().what());
   } catch (const std::bad_alloc&) {
-    throw Error(ExitStatus::device_memory, where + "ran out of memory");
+    throw Error(ExitStatus::device_memory, where + "failed: " + caught_error().what());
   } catch (const c10::Error& error) {
     throw Error(ExitStatus::plugin, where + "threw: " + error.what_without_backtrace());
   } catch (const std::exception& error) {

@@ -9,6 +9,7 @@
 #include "base/sha256.hpp"
 #include "plugin/boundary.hpp"
 #include "plugin/fingerprint.hpp"
+#include "plugin/guarded_adapter.hpp"
 #include "plugin/library_file.hpp"
 #include "plugin/options_binder.hpp"
 
@@ -118,7 +119,7 @@ std::unique_ptr<Objective> create_objective(const PluginDescription& description
   return create<Objective>(description, options, "objective");
 }
 std::unique_ptr<Adapter> create_adapter(const PluginDescription& description, const OptionValues& options) {
-  return create<Adapter>(description, options, "adapter");
+  return std::make_unique<GuardedAdapter>(description.name, create<Adapter>(description, options, "adapter"));
 }
 
 }  // namespace wmtp

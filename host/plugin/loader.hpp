@@ -27,6 +27,7 @@ std::unique_ptr<Weighting> create_weighting(const PluginDescription& description
 /// A wrapper over a weighting that is there already.
 std::unique_ptr<Weighting> create_wrapper(const PluginSetting& plugin, std::unique_ptr<Weighting> inner);
 std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options);
+/// Behind its boundary (GuardedAdapter).
 std::unique_ptr<Adapter> create_adapter(const PluginDescription& description, const OptionValues& options);
 
 }  // namespace wmtp

@@ -1,6 +1,5 @@
 #include "run/describe_layout.hpp"
 
-#include "plugin/boundary.hpp"
 #include "plugin/loader.hpp"
 #include "shard/alignment.hpp"
 
@@ -39,8 +38,7 @@ PlannedLayout layout_of(const LayoutQuestion& question) {
   request.heads = heads_of(question.heads);
   request.adapter = adapter.get();
   for (const auto& [name, kind] : question.value_heads) request.value_heads.push_back({name, kind});
-  if (!adapter) return planned_layout(request);
-  return guarded(question.adapter->description.name, "declare", [&] { return planned_layout(request); });
+  return planned_layout(request);
 }
 
 }  // namespace

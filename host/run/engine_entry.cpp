@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "base/work_progress.hpp"
 #include "data/prepare.hpp"
+#include "memory/caught_error.hpp"
 #include "plugin/describe.hpp"
 #include "run/about_engine.hpp"
 #include "run/describe_layout.hpp"
@@ -41,15 +42,10 @@ int answer(const std::function<std::string()>& ask, std::string* json_or_error) 
   try {
     *json_or_error = ask();
     return 0;
-  } catch (const Error& error) {
+  } catch (...) {
+    const Error error = caught_error();
     *json_or_error = error.what();
     return int(error.status());
-  } catch (const std::bad_alloc&) {
-    *json_or_error = "out of memory on the CPU; end what else takes it, or ask for less";
-    return int(ExitStatus::device_memory);
-  } catch (const std::exception& error) {
-    *json_or_error = error.what();
-    return int(ExitStatus::bug);
   }
 }
 
@@ -59,10 +55,6 @@ int answer(const std::function<std::string()>& ask, std::string* json_or_error) 
 extern "C" int wmtp_engine_run(const wmtp::Job* job, const wmtp::RankEnvironment* environment) {
   using namespace wmtp;
   std::unique_ptr<Session> session;
-  const auto failed = [&](const Error& error) {
-    const bool first = !session || session->peers().post_fault(error);
-    leave(fail(error, *environment, first));
-  };
   if (environment->rank != 0) hide_progress();
   c10::initLogging();  // heeds TORCH_CPP_LOG_LEVEL, which the engine's loader has set
   try {
@@ -71,15 +63,11 @@ extern "C" int wmtp_engine_run(const wmtp::Job* job, const wmtp::RankEnvironment
     const ExitStatus status = run_with_stages(*session, job->experiment);
     session.reset();
     leave(int(status));
-  } catch (const Error& error) {
-    failed(error);
-  } catch (const std::bad_alloc&) {
-    failed(
-        Error(ExitStatus::device_memory, "out of memory on the CPU; lower train.batch_size or train.sequence_length"));
-  } catch (const std::exception& error) {
-    failed(Error(ExitStatus::bug, std::string("this is a mistake of wmtp-host itself: ") + error.what()));
+  } catch (...) {
+    const Error error = caught_error();
+    const bool first = !session || session->peers().post_fault(error);
+    leave(fail(error, *environment, first));
   }
-  return int(ExitStatus::bug);
 }
 
 extern "C" int wmtp_engine_prepare(const wmtp::Job* job) {
@@ -88,10 +76,8 @@ extern "C" int wmtp_engine_prepare(const wmtp::Job* job) {
     prepare_data(job->experiment, job->database.parent_path() / "cache",
                  [](const std::string& text) { log_info(text); });
     return 0;
-  } catch (const Error& error) {
-    return fail(error, {});
-  } catch (const std::exception& error) {
-    return fail(Error(ExitStatus::bug, error.what()), {});
+  } catch (...) {
+    return fail(caught_error(), {});
   }
 }
 

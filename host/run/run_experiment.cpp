@@ -12,6 +12,7 @@
 #include "checkpoint/state_saver.hpp"
 #include "checkpoint/training_state.hpp"
 #include "data/step_count.hpp"
+#include "memory/caught_error.hpp"
 #include "memory/phase.hpp"
 #include "model/product_path.hpp"
 #include "run/assembly.hpp"
@@ -241,14 +242,11 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
     phase.reset();
     status = train(run, assembly);
     recorder.resources(assembly.trainer().state().step);
-  } catch (const Error& error) {
+  } catch (...) {
+    const Error error = caught_error();
     recorder.event("error", "failed", 0, error.what());
     recorder.end(error.status());
-    throw;
-  } catch (const std::exception& error) {
-    recorder.event("error", "failed", 0, error.what());
-    recorder.end(ExitStatus::bug);
-    throw;
+    throw error;
   }
   recorder.end(status);
   return {status, model_in(recorder.run_folder())};

@@ -108,6 +108,18 @@ def test_a_plugin_that_misbehaves_ends_every_rank_and_is_named(place, rank, faul
     assert max(place.log.losses(), default=0) <= 1, "the step with the fault was logged as done"
 
 
+ADAPTER_FAULTS = {("forward", "exception"): r"forward\(\) threw: the adapter has given up",
+                  ("forward", "shape"): r"forward\(\) of layers.*returned a tensor of shape",
+                  ("merged", "exception"): r"merged\(\) threw: the adapter has given up"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("call, fault", cases(list(ADAPTER_FAULTS), [("declare", "exception"), ("merged", "shape")]))
+def test_an_adapter_that_misbehaves_ends_every_rank_and_is_named(place, call, fault):
+    place.refuse(3, "plugin faulty_adapter: " + ADAPTER_FAULTS.get((call, fault), call), env=OURS, train__steps=1,
+                 adapter={"plugin": "faulty_adapter", "call": call, "fault": fault})
+
+
 def test_a_plugin_that_sleeps_is_a_peer_that_hangs(place):
     begun = time.monotonic()
     place.refuse(6, "rank 1", env=OURS, parallel__timeout_seconds=3,

@@ -171,10 +171,6 @@ TEST(Layout, WhatAnAdapterDeclaresIsSteppedAsItSays) {
   EXPECT_EQ(spec.init.kind, Init::Kind::row_norms);
   EXPECT_EQ(spec.lr_scale, 2.5);
   EXPECT_FALSE(spec.decays);
-  for (const Param& wrong : {Param{"m", {1, 8}, Param::Init::row_norms}, Param{"m", {4, 1}, Param::Init::row_norms},
-                             Param{"m", {4}}, Param{"m", {0, 4}}, Param{"m", {1, 4}, Param::Init::zeros, 0, 0.0},
-                             Param{"m", {1, 4}, Param::Init::zeros, 0, NAN}})
-    EXPECT_THROW(model_units(request_for(model, std::make_unique<Declares>(wrong).get())), Error);
 }
 
 TEST(Layout, ValueHeadsAreComputedInSinglePrecision) {

@@ -1,0 +1,37 @@
+// faulty_adapter: adds nothing to the attention's matrices, until the call `call` goes wrong as `fault` says.
+#include <stdexcept>
+#include <wmtp/plugin.hpp>
+
+namespace {
+
+class FaultyAdapter : public wmtp::Adapter {
+ public:
+  void options(wmtp::Options& o) override {
+    o.text("call", call_, "which call goes wrong", {"declare", "forward", "merged"});
+    o.text("fault", fault_, "how", {"exception", "shape"});
+  }
+  bool trains(const std::string&) const override { return false; }
+  std::vector<wmtp::Param> declare(const wmtp::Slot& slot) const override {
+    if (call_ == "declare") throw std::runtime_error("the adapter has given up");
+    return {{"shift", {1, slot.out}}};
+  }
+  wmtp::Tensor forward(const wmtp::Slot&, const wmtp::Tensor& x, wmtp::Call& call) const override {
+    const wmtp::Tensor y = call.base(x);
+    return call_ == "forward" ? gone_wrong(y) : y + call.scale(y, "shift");
+  }
+  wmtp::Tensor merged(const wmtp::Slot&, const wmtp::Tensor& weight, const std::vector<wmtp::Tensor>&) const override {
+    return call_ == "merged" ? gone_wrong(weight) : weight;
+  }
+
+ private:
+  wmtp::Tensor gone_wrong(const wmtp::Tensor& right) const {
+    if (fault_ == "exception") throw std::runtime_error("the adapter has given up");
+    return right.narrow(0, 0, 1);
+  }
+
+  std::string call_ = "forward", fault_ = "exception";
+};
+
+}  // namespace
+
+WMTP_ADAPTER(FaultyAdapter, "faulty_adapter", "1.0", "goes wrong when it is told to")
