@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/work_progress.hpp"
 
 namespace wmtp {
@@ -42,6 +43,7 @@ Sha256& Sha256::add(std::string_view bytes) {
 }
 
 Sha256& Sha256::add_file(const std::filesystem::path& file, WorkProgress* progress) {
+  check_is_file(file);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rbe"), &std::fclose);
   if (!stream) refuse(file, errno);
   std::vector<char> piece(1 << 18);
@@ -49,7 +51,6 @@ Sha256& Sha256::add_file(const std::filesystem::path& file, WorkProgress* progre
     add({piece.data(), got});
     if (progress) progress->done(int64_t(got));
   }
-  // A folder opens like a file; only reading it fails.
   if (std::ferror(stream.get())) refuse(file, errno);
   return *this;
 }

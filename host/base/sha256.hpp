@@ -15,7 +15,7 @@ class Sha256 {
   Sha256();
   ~Sha256();
   Sha256& add(std::string_view bytes);
-  /// Reads the whole file; Error(data) names the file when it cannot be read.
+  /// Reads the whole file; Error(data) names the file when it is no regular file or cannot be read.
   Sha256& add_file(const std::filesystem::path& file, WorkProgress* progress = nullptr);
   /// Ends the digest; the object must not be used after it.
   std::string hex();

@@ -6,27 +6,22 @@
 
 #include <cerrno>
 
+#include "base/files.hpp"
 #include "checkpoint/messages.hpp"
 
 namespace wmtp {
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
+  check_is_file(path_);
   do {
-    fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a named pipe must not hold us up
+    fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   } while (fd_ < 0 && errno == EINTR);
-  if (fd_ < 0 && (errno == ENOENT || errno == ENOTDIR)) {
-    throw Error(ExitStatus::data, path_.string() + " does not exist; check the path, or restore the file");
-  }
   if (fd_ < 0) throw storage_error("open", path_, errno);
   struct stat status;
   if (::fstat(fd_, &status) != 0) {
     const int code = errno;
     ::close(fd_);
     throw storage_error("examine", path_, code);
-  }
-  if (!S_ISREG(status.st_mode)) {
-    ::close(fd_);
-    throw Error(ExitStatus::data, path_.string() + " is not a regular file; name a file");
   }
   size_ = status.st_size;
 }

@@ -10,6 +10,7 @@
 
 #include "base/counted.hpp"
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -21,7 +22,8 @@ namespace {
 constexpr const char* generate_help =
     "go on with a text by a trained model, on this process and its CPU cores\n\n"
     "Prints what follows the prompt. Greedy unless --temperature is given; a model of several heads then drafts for\n"
-    "itself, which gives the same text in fewer passes. A seed gives the same text again. A model of records wants its\n"
+    "itself, which gives the same text in fewer passes. A seed gives the same text again. A model of records wants "
+    "its\n"
     "prompt as data.template writes it.\n\n"
     "examples:\n"
     "  wmtp-host generate rho1 \"def main(\"\n"
@@ -57,9 +59,10 @@ std::vector<int64_t> parsed_ids(const std::string& text) {
 }
 
 std::string read_prompt(const std::string& file) {
+  check_is_file(file, ExitStatus::usage);
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad() || std::filesystem::is_directory(file)) refuse("--prompt-file: cannot read " + file);
+  if (!in.is_open() || in.bad()) refuse("--prompt-file: cannot read " + file);
   return text;
 }
 

@@ -8,9 +8,11 @@
 #include <system_error>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
+#include "data/foreign_formats.hpp"
 #include "data/tokenizer_files.hpp"
 #include "experiment/canonical.hpp"
 
@@ -142,12 +144,14 @@ class ContentHashes {
     return sha256_of_file(file, &progress);
   }
 
-  std::string of(const std::vector<fs::path>& files) {
+  /// `check`, where there is one, is asked of each file before it is read.
+  std::string of(const std::vector<fs::path>& files, void (*check)(const fs::path&) = nullptr) {
     const fs::path folder = shared_folder(files);
     Sha256 list;
     WorkProgress progress("reading the data", size_of(files), WorkProgress::Unit::bytes);
     for (const auto& file : files) {
       auto known = digests_.find(file);
+      if (known == digests_.end() && check) check(file);
       if (known == digests_.end()) known = digests_.emplace(file, sha256_of_file(file, &progress)).first;
       list.add(file.lexically_relative(folder).string()).add(std::string_view("\0", 1)).add(known->second);
     }
@@ -178,6 +182,7 @@ std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const
     if (matching.empty()) {
       std::error_code ignored;
       const bool folder = fs::is_directory(pattern, ignored);
+      if (!folder && is_there(pattern)) check_is_file(pattern);
       throw Error(ExitStatus::data, "no file matches " + pattern +
                                         (folder ? ": it is a folder; write " + (fs::path(pattern) / "**").string() +
                                                       " for all files under it"
@@ -238,11 +243,12 @@ RecordFiles record_files(const Experiment& experiment) {
 TextContent text_content(const Experiment& experiment, const TextSplit& split) {
   ContentHashes hashes;
   TextContent result;
-  if (experiment.data.tokenizer.kind == "bpe") result.tokenizer = hashes.of(tokenizer_files(experiment, split));
+  if (experiment.data.tokenizer.kind == "bpe")
+    result.tokenizer = hashes.of(tokenizer_files(experiment, split), check_text_file);
   if (experiment.data.tokenizer.kind == "file")
     result.tokenizer = tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
-  result.train = hashes.of(split.train);
-  result.validation = hashes.of(split.validation);
+  result.train = hashes.of(split.train, check_text_file);
+  result.validation = hashes.of(split.validation, check_text_file);
   return result;
 }
 
@@ -252,7 +258,7 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
   const std::string train = hashes.of(files.train) + " " + table_text(experiment, "data.arithmetic");
   RecordContent result;
   if (data.tokenizer.kind == "bpe" && !data.tokenizer.files.empty())
-    result.tokenizer = hashes.of(list_files(resolved(experiment, data.tokenizer.files), {}));
+    result.tokenizer = hashes.of(list_files(resolved(experiment, data.tokenizer.files), {}), check_text_file);
   else if (data.tokenizer.kind == "file")
     result.tokenizer = tokenizer_hash(experiment.resolve(data.tokenizer.file));
   else if (data.tokenizer.kind == "bpe")
@@ -264,7 +270,10 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
 std::string data_content_hash(const Experiment& experiment) {
   const DataConfig& data = experiment.data;
   if (data.kind == "random") return sha256_of("random");
-  if (data.kind == "tokens") return sha256_of("tokens " + ContentHashes().of_one(experiment.resolve(data.file)));
+  if (data.kind == "tokens") {
+    refuse_foreign_format(experiment.resolve(data.file), FileContent::tokens);
+    return sha256_of("tokens " + ContentHashes().of_one(experiment.resolve(data.file)));
+  }
   if (data.kind == "records") {
     const RecordContent content = record_content(experiment, record_files(experiment));
     return sha256_of("records " + content.tokenizer + " " + content.records);

@@ -12,8 +12,8 @@ namespace wmtp {
 
 /// Regular files that match any of `patterns` (absolute; `*` and `?` within a name, `**` over folders), without those
 /// that match any of `exclude` or lie in a folder that does, sorted by path, each once. Symbolic links to folders are
-/// not followed where a pattern has wildcards. A pattern that matches nothing is Error(data) naming it, unless it is
-/// one of `exclude`.
+/// not followed where a pattern has wildcards. A pattern that matches nothing, or names a pipe or a device, is
+/// Error(data) naming it, unless it is one of `exclude`.
 std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns,
                                               const std::vector<std::string>& exclude);
 
@@ -32,7 +32,8 @@ TextSplit split_text(const Experiment& experiment);
 std::vector<std::filesystem::path> tokenizer_files(const Experiment& experiment, const TextSplit& split);
 
 /// What a text corpus consists of: SHA-256 over the names (relative to the folder that the files of the list share:
-/// they decide order and split) and bytes of each list, each file read once.
+/// they decide order and split) and bytes of each list, each file read once. Error(data) for one that is no text
+/// (foreign_formats.hpp).
 struct TextContent {
   std::string tokenizer;  ///< "" for "byte"
   std::string train;

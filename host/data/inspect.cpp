@@ -12,6 +12,8 @@
 
 #include "base/counted.hpp"
 #include "base/error.hpp"
+#include "base/files.hpp"
+#include "data/foreign_formats.hpp"
 #include "data/json_lines.hpp"
 #include "data/record_file.hpp"
 #include "data/utf8.hpp"
@@ -64,6 +66,7 @@ struct Answers {
 }  // namespace
 
 std::vector<Finding> inspect_tokens(const fs::path& file, const std::string& dtype) {
+  refuse_foreign_format(file, FileContent::tokens);
   const int64_t bytes_of_id = dtype == "uint16" ? 2 : 4;
   std::ifstream in(file, std::ios::binary);
   if (!in) refuse_unreadable(file);
@@ -93,6 +96,7 @@ std::vector<Finding> inspect_records(const fs::path& file) {
 }
 
 std::vector<Finding> inspect_text(const fs::path& file) {
+  check_is_file(file);
   int64_t lines = 0, longest = 0, too_long = 0;
   std::optional<std::string> fault;
   const bool read = for_each_line(file, longest_line_held, [&](int64_t number, std::string_view line, size_t bytes) {

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
+#include "data/foreign_formats.hpp"
 #include "data/json_lines.hpp"
 #include "data/utf8.hpp"
 
@@ -22,24 +23,11 @@ using Json = nlohmann::json;
 constexpr size_t start_bytes = 1 << 20;
 constexpr size_t longest_quote = 40;
 
-void check_kind(const fs::path& file) {
-  std::error_code failure;
-  const fs::file_status status = fs::status(file, failure);
-  if (!fs::exists(status)) throw Error(ExitStatus::data, "no such file: " + file.string());
-  if (fs::is_directory(status))
-    throw Error(ExitStatus::data, file.string() + ": found a folder, wanted a file of JSON lines");
-}
-
-/// What a file begins with when it is something else, and what to do.
-void check_start(const fs::path& file) {
+void refuse_a_list(const fs::path& file) {
   std::string start(start_bytes, '\0');
   std::ifstream in(file, std::ios::binary);
   in.read(start.data(), start_bytes);
   start.resize(static_cast<size_t>(in.gcount()));
-  if (start.starts_with("\x1f\x8b"))
-    throw Error(ExitStatus::data, file.string() + ": found a gzip file, wanted JSON lines; unpack it first (gunzip)");
-  if (start.starts_with("PAR1"))
-    throw Error(ExitStatus::data, file.string() + ": found a parquet file, wanted JSON lines; convert it first");
   const size_t first = start.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && start[first] == '[')
     throw Error(ExitStatus::data,
@@ -73,8 +61,8 @@ void JsonlMistakes::raise() const {
 
 void for_each_json_line(const fs::path& file, const std::vector<std::string>& wanted, JsonlMistakes& mistakes,
                         const std::function<void(int64_t, const Json&)>& take) {
-  check_kind(file);
-  check_start(file);
+  refuse_foreign_format(file, FileContent::json_lines);
+  refuse_a_list(file);
   const auto wants = [&](const std::string& field) {
     return std::find(wanted.begin(), wanted.end(), field) != wanted.end();
   };
@@ -107,9 +95,7 @@ void for_each_json_line(const fs::path& file, const std::vector<std::string>& wa
     if (!object.is_object()) return mistakes.add(number, "", "found " + found_text(object) + ", wanted an object");
     take(number, object);
   };
-  std::error_code no_size;  // of a pipe
-  WorkProgress progress("reading " + file.filename().string(), int64_t(fs::file_size(file, no_size)),
-                        WorkProgress::Unit::bytes);
+  WorkProgress progress("reading " + file.filename().string(), int64_t(fs::file_size(file)), WorkProgress::Unit::bytes);
   const bool read = for_each_line(file, longest_jsonl_line, [&](int64_t number, std::string_view line, size_t bytes) {
     progress.done(int64_t(bytes) + 1);
     take_line(number, line, bytes);

@@ -33,8 +33,9 @@ class JsonlMistakes {
 };
 
 /// Calls take(line, object) for each line but blank ones. An object has only those of its fields that are in `wanted`.
-/// Lines with mistakes are added and passed over. Error(data) when `file` is missing, a folder or compressed;
-/// Error(storage) when it cannot be read. How far it is can be seen where that takes long.
+/// Lines with mistakes are added and passed over. Error(data) when `file` is no regular file or of another
+/// format (foreign_formats.hpp); Error(storage) when it cannot be read. How far it is can be seen where that takes
+/// long.
 void for_each_json_line(const std::filesystem::path& file, const std::vector<std::string>& wanted,
                         JsonlMistakes& mistakes,
                         const std::function<void(int64_t line, const nlohmann::json& object)>& take);

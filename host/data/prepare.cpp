@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "data/corpus.hpp"
+#include "data/foreign_formats.hpp"
 #include "data/prepared_folder.hpp"
 #include "data/record_plan.hpp"
 #include "data/record_prepare.hpp"
@@ -139,6 +140,8 @@ void check_fills_the_run(const Experiment& experiment, int64_t num_windows, int6
 
 void prepare_data(const Experiment& experiment, const fs::path& cache, const Say& say) {
   if (experiment.data.kind == "records") return prepare_records(experiment, cache, say);
+  if (experiment.data.kind == "tokens")
+    refuse_foreign_format(experiment.resolve(experiment.data.file), FileContent::tokens);
   if (experiment.data.kind != "text") return;
   const Plan plan = plan_of(experiment, cache);
   if (!read_prepared(plan.folder)) build(experiment, plan, say);

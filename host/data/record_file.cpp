@@ -10,6 +10,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
+#include "data/foreign_formats.hpp"
 #include "data/json_lines.hpp"
 #include "data/utf8.hpp"
 #include "experiment/difficulty.hpp"
@@ -84,6 +85,8 @@ class LineReader {
       refuse(error.byte > 0 ? error.byte - 1 : 0,
              cut ? "the line ends in the middle of a record: it was cut, or a newline stands in a text"
                  : "not JSON: " + reason_of(error));
+    } catch (const Json::out_of_range&) {
+      refuse(0, "found a number that is out of range, wanted numbers below 1.8e308");
     } catch (const TooDeep&) {
       refuse(0, "nested deeper than " + std::to_string(deepest_json) + " levels, wanted a record");
     } catch (const DoubledField& doubled) {
@@ -172,6 +175,7 @@ void RecordMistakes::raise() const {
 
 void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
                      const std::function<void(const Record&)>& take, WorkProgress* progress) {
+  refuse_foreign_format(file, FileContent::json_lines);
   const bool read = for_each_line(file, max_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
     if (progress) progress->done(static_cast<int64_t>(bytes) + 1);
     if (bytes > max_line_bytes) {

@@ -4,12 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <limits>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "data/mix.hpp"
 #include "data/read_at.hpp"
@@ -19,11 +22,13 @@ namespace wmtp {
 namespace {
 
 constexpr int64_t llm_c_header_bytes = 1024;
+constexpr int32_t llm_c_uint16 = 20240520, llm_c_uint32 = 20240801;  // how their headers begin
 
 class TokenFile : public TokenWindows {
  public:
   TokenFile(const std::filesystem::path& file, bool wide, int64_t sequence_length, int64_t vocab_size)
       : file_(file), id_bytes_(wide ? 4 : 2), sequence_length_(sequence_length), vocab_size_(vocab_size) {
+    check_is_file(file);
     descriptor_ = open(file.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor_ < 0)
       throw Error(ExitStatus::data, "cannot open token file " + file.string() + ": " + std::strerror(errno));
@@ -64,8 +69,8 @@ class TokenFile : public TokenWindows {
  private:
   void measure() {
     struct stat status;
-    if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode))
-      throw Error(ExitStatus::data, file_.string() + " is not a regular file; name a file of raw token ids");
+    if (fstat(descriptor_, &status) != 0)
+      throw Error(ExitStatus::data, "cannot read " + file_.string() + ": " + std::strerror(errno));
     if (status.st_size == 0) throw Error(ExitStatus::data, "token file " + file_.string() + " is empty");
     if (status.st_size % id_bytes_ != 0)
       throw Error(ExitStatus::data, file_.string() + " has " + with_thousands(status.st_size) +
@@ -80,12 +85,35 @@ class TokenFile : public TokenWindows {
                                         "; give more data or lower train.sequence_length");
   }
 
-  /// Only when its count of ids fits the file's size exactly, so that raw ids are never taken for a header.
+  /// Raw ids are never taken for a header: one that does not fit is refused only where zeros follow it, as llm.c writes
+  /// them.
   bool has_llm_c_header(int64_t size) const {
-    const int32_t magic = id_bytes_ == 2 ? 20240520 : 20240801, version = id_bytes_ == 2 ? 1 : 7;
-    int32_t header[3];
-    return size > llm_c_header_bytes && read_at(descriptor_, file_, 0, header, sizeof header) && header[0] == magic &&
-           header[1] == version && header[2] == (size - llm_c_header_bytes) / id_bytes_;
+    std::array<int32_t, llm_c_header_bytes / 4> header{};
+    const auto bytes = static_cast<size_t>(std::min(size, llm_c_header_bytes));
+    read_at(descriptor_, file_, 0, header.data(), bytes);
+    const int32_t magic = header[0], version = header[1], count = header[2];
+    if (magic != llm_c_uint16 && magic != llm_c_uint32) return false;
+    const bool wide = magic == llm_c_uint32;
+    const int64_t ids = (size - llm_c_header_bytes) / (wide ? 4 : 2);
+    const bool fits = size > llm_c_header_bytes && version == (wide ? 7 : 1) && count == ids;
+    if (fits && wide == (id_bytes_ == 4)) return true;
+    if (std::any_of(header.begin() + 3, header.end(), [](int32_t word) { return word != 0; })) return false;
+    refuse_llm_c_header(wide, version, count, ids);
+  }
+
+  [[noreturn]] void refuse_llm_c_header(bool wide, int32_t version, int32_t count, int64_t ids) const {
+    const std::string dtype = wide ? "uint32" : "uint16";
+    const std::string header = file_.string() + " begins with a header of llm.c for " + dtype + " ids, ";
+    if (wide != (id_bytes_ == 4))
+      throw Error(ExitStatus::data, header + "but data.dtype is another; set data.dtype = \"" + dtype + "\"");
+    const std::string wanted_version = wide ? "7" : "1";
+    if (std::to_string(version) != wanted_version)
+      throw Error(ExitStatus::data, header + "of version " + std::to_string(version) + ", wanted " + wanted_version +
+                                        "; write the file again, or cut the header off: tail -c +1025 " +
+                                        file_.string());
+    throw Error(ExitStatus::data, header + "which counts " + with_thousands(count) + " ids, but " +
+                                      with_thousands(std::max<int64_t>(0, ids)) +
+                                      " follow it: the file is cut short or damaged; fetch or write it again");
   }
 
   std::filesystem::path file_;

@@ -23,8 +23,8 @@ class TokenWindows {
 };
 
 /// A file of raw little-endian ids (uint16 or uint32); the header of 1,024 bytes that llm.c puts before them is
-/// recognised and skipped. Error(data): missing, empty, a size that is no multiple of the id's, fewer ids than one
-/// window. Ids behind the last whole window are not read.
+/// recognised and skipped. Error(data): no regular file, empty, a size that is no multiple of the id's, such a header
+/// with another version, count or dtype, fewer ids than one window. Ids behind the last whole window are not read.
 std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file, const std::string& dtype,
                                               int64_t sequence_length, int64_t vocab_size);
 

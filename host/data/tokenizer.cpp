@@ -23,6 +23,7 @@
 
 #include "base/counted.hpp"
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "data/json_tokenizer.hpp"
@@ -65,6 +66,7 @@ class ByteTokenizer : public Tokenizer {
 class SentencePieceTokenizer : public Tokenizer {
  public:
   explicit SentencePieceTokenizer(const fs::path& model) {
+    check_is_file(model);
     const auto loaded = processor_.Load(model.string());
     if (!loaded.ok() || processor_.GetPieceSize() == 0)
       throw Error(ExitStatus::data, model.string() + " is not a SentencePiece model; remove it to have it made anew");

@@ -20,13 +20,8 @@ fs::path config_beside(const fs::path& file) { return file.parent_path() / token
 
 bool has_config(const fs::path& file) { return is_there(config_beside(file)); }
 
-void check_is_there(const fs::path& file) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored))
-    throw Error(ExitStatus::data, "data.tokenizer.file: there is no file " + file.string());
-}
-
 std::string bytes_of(const fs::path& file) {
+  check_is_file(file);
   std::ifstream in(file, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(in), {});
   if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, "cannot read " + file.string());
@@ -84,13 +79,11 @@ std::string llama_tokenizer_config(bool begins_texts) {
 }
 
 void copy_tokenizer_files(const fs::path& file, const fs::path& folder) {
-  check_is_there(file);
   copy_one(file, folder / (is_tokenizer_json(file) ? tokenizer_json_name : tokenizer_model_name));
   if (has_config(file)) copy_one(config_beside(file), folder / tokenizer_config_name);
 }
 
 std::string tokenizer_hash(const fs::path& file) {
-  check_is_there(file);
   return sha256_of_file(file) + (has_config(file) ? " " + sha256_of_file(config_beside(file)) : "");
 }
 

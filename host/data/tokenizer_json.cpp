@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/printable.hpp"
 #include "base/strict_json.hpp"
 #include "base/text.hpp"
@@ -47,6 +48,7 @@ std::unordered_map<std::string, char> bytes_by_name() {
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& file) : where_(file.string()), letters_(bytes_by_letter()) {
+    check_is_file(file);
     std::ifstream in(file, std::ios::binary | std::ios::ate);
     if (!in) refuse("it cannot be read; check the path");
     const std::streamsize size = in.tellg();

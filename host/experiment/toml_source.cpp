@@ -15,6 +15,7 @@
 #include <tuple>
 #include <variant>
 
+#include "base/files.hpp"
 #include "experiment/toml_limits.hpp"
 
 namespace wmtp {
@@ -121,13 +122,9 @@ std::string trimmed(const std::string& text) {
 
 std::string read_source(const std::filesystem::path& file, const std::string& shown_as) {
   std::error_code problem;
-  const auto status = std::filesystem::status(file, problem);
-  if (!std::filesystem::exists(status)) {
+  if (!is_there(file))
     throw Error(ExitStatus::usage, shown_as + ": no such file; give the path of an experiment (.toml)");
-  }
-  if (!std::filesystem::is_regular_file(status)) {
-    throw Error(ExitStatus::usage, shown_as + ": found no regular file; give the path of an experiment (.toml)");
-  }
+  check_is_file(file, ExitStatus::usage);
   std::ifstream stream(file, std::ios::binary);
   std::string text(max_source_bytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));

@@ -3,6 +3,8 @@
 
 #include <sqlite3.h>
 
+#include "base/files.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -45,6 +47,7 @@ std::string uri_of(const std::filesystem::path& path) {
 bool SqliteError::busy() const { return code() == SQLITE_BUSY || code() == SQLITE_LOCKED; }
 
 Database::Database(const std::filesystem::path& path, Mode mode, Called called) : path_(path), called_(called) {
+  if (is_there(path)) check_is_file(path, ExitStatus::storage);
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   std::string name = path.string();
   switch (mode) {

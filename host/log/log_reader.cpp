@@ -35,9 +35,6 @@ Database open_for_reading(const std::filesystem::path& path, Database::Mode mode
 Database open(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return empty_log(path);
-  if (std::filesystem::is_directory(path, error)) {
-    throw Error(ExitStatus::storage, "run log " + path.string() + ": is a folder; name a database file with --db");
-  }
   try {
     return open_for_reading(path, Database::Mode::read);
   } catch (const SqliteError& failure) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/work_progress.hpp"
 #include "checkpoint/durable_file.hpp"
@@ -39,6 +40,7 @@ void remember(const std::filesystem::path& cache, const std::string& key, const 
 }
 
 std::string cached_file_hash(const std::filesystem::path& file, const std::filesystem::path& database) {
+  check_is_file(file);
   const auto cache = cache_file(database);
   const std::string key = std::filesystem::canonical(file).string();
   nlohmann::json entry{{"size", std::filesystem::file_size(file)},

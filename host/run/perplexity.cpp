@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/work_progress.hpp"
 #include "run/text_model.hpp"
 #include "train/micro_step.hpp"
@@ -14,6 +15,7 @@ namespace {
 constexpr int64_t longest_window = 1024;  // where the model does not say how many tokens it was made for
 
 std::string content_of(const std::filesystem::path& file) {
+  check_is_file(file);
   std::ifstream in(file, std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(in), {});
   if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, file.string() + ": it cannot be read; check the path");

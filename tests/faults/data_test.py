@@ -1,4 +1,7 @@
 """Data and weights that must be refused: exit 4, the file, the position, found and wanted."""
+import gzip
+import os
+
 import needs_torch  # noqa: F401
 import numpy as np
 import pytest
@@ -50,6 +53,33 @@ def test_a_pattern_that_matches_nothing_is_named(place):
                  model__vocab_size=None)
 
 
+TEXT = {"kind": "text", "files": ["corpus.txt"], "tokenizer": {"kind": "byte"}}
+
+
+@pytest.mark.parametrize("kind", ["tokens", "text", "weights"])
+def test_a_device_or_a_pipe_is_refused_at_once(place, kind):
+    os.mkfifo(place.folder / "pipe")
+    for path in ("/dev/zero", "pipe"):
+        change = {"tokens": {"data__file": path}, "weights": {"model__weights": path},
+                  "text": {"data": TEXT | {"files": [path]}, "model__vocab_size": None}}[kind]
+        place.refuse(4, path, "is a (device|named pipe), not a regular file", **change)
+
+
+def test_packed_and_columnar_files_are_no_text_and_no_ids(place):
+    (place.folder / "good.txt").write_text("a sound text\n" * 1000)
+    (place.folder / "corpus.txt").write_bytes(gzip.compress(b"text" * 1000))
+    place.refuse(4, r"corpus\.txt: found a gzip file", r"gunzip -k \S*corpus\.txt", data=TEXT, model__vocab_size=None)
+    (place.folder / "corpus.txt").write_bytes(b"PAR1" + bytes(1000))
+    place.refuse(4, r"corpus\.txt: found a Parquet file", data=TEXT | {"files": ["good.txt"]}, model__vocab_size=None,
+                 validation={"files": ["corpus.txt"]})
+    (place.folder / "corpus.txt").write_text('{"text": "x"}\n' * 1000)
+    tokenizer = {"kind": "bpe", "files": ["corpus.txt"], "vocab_size": 300}
+    place.refuse(4, r"corpus\.txt: found JSON lines", 'kind = "records"', model__vocab_size=None,
+                 data=TEXT | {"files": ["good.txt"], "tokenizer": tokenizer})
+    np.save(place.folder / "tokens.npy", np.fromfile(place.folder / "tokens.bin", "<u2"))
+    place.refuse(4, r"tokens\.npy: found a numpy file", r"numpy\.load", data__file="tokens.npy")
+
+
 def test_a_corpus_of_empty_files_is_refused(place):
     for name in ("a.py", "b.py"):
         (place.folder / name).write_text("")
@@ -97,6 +127,11 @@ def test_every_mistake_of_a_record_file_is_told_with_its_line(place):
 
 def test_a_record_that_is_not_utf8_is_told_with_its_column(place):
     place.refuse(4, r"a\.jsonl:1:18: not UTF-8", **records(place, b'{"instruction": "\xff", "output": "x"}\n'))
+
+
+def test_a_number_of_a_record_that_is_out_of_range_is_told_with_its_line(place):
+    text = RECORD % (1, "1e999") + RECORD % (2, "9" * 5000)
+    place.refuse(4, r"a\.jsonl:1:1: found a number that is out of range", r"a\.jsonl:2:1: ", **records(place, text))
 
 
 def test_a_line_of_100_megabytes_is_refused(place):

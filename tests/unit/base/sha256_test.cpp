@@ -33,7 +33,7 @@ TEST(Sha256, NamesAFileThatCannotBeRead) {
       FAIL() << file;
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::data);
-      EXPECT_NE(std::string(error.what()).find(file.string() + ": cannot be read"), std::string::npos) << error.what();
+      EXPECT_TRUE(std::string(error.what()).starts_with(file.string() + " ")) << error.what();
     }
   }
 }

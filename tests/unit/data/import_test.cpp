@@ -168,11 +168,11 @@ TEST_F(Import, TellsWhereALineIsNoJson) {
 
 TEST_F(Import, SaysWhatAFileIsThatHoldsNoLinesOfJson) {
   EXPECT_TRUE(has(refused("humaneval", "\x1f\x8b\x08"), "found a gzip file"));
-  EXPECT_TRUE(has(refused("codecontests", "PAR1\x15"), "found a parquet file"));
+  EXPECT_TRUE(has(refused("codecontests", "PAR1\x15"), "found a Parquet file"));
   EXPECT_TRUE(has(refused("mbpp", "[\n{}\n]"), "wanted one object on each line; convert it first (jq"));
   EXPECT_TRUE(has(refused("gsm8k", " \n"), "no record comes of it: found 0 problems"));
-  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", at("none.jsonl")); }), "no such file"));
-  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", folder_); }), "found a folder"));
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", at("none.jsonl")); }), "does not exist"));
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", folder_); }), "is a folder"));
 }
 
 TEST_F(Import, StopsAtTwentyMistakes) {

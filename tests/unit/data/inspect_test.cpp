@@ -96,8 +96,8 @@ TEST_F(InspectTest, OfTextTellsLinesAndTheFirstByteThatIsNoUtf8) {
 }
 
 TEST_F(InspectTest, RefusesAFileThatIsNotThere) {
-  refuse([&] { inspect_text(folder_ / "absent"); }, "absent: cannot be read");
-  refuse([&] { inspect_tokens(folder_ / "absent", "uint16"); }, "absent: cannot be read");
+  refuse([&] { inspect_text(folder_ / "absent"); }, "absent does not exist");
+  refuse([&] { inspect_tokens(folder_ / "absent", "uint16"); }, "absent does not exist");
 }
 
 }  // namespace

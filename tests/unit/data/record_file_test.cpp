@@ -52,6 +52,12 @@ TEST_F(RecordFile, WantsInstructionAndOutputOnly) {
   EXPECT_NE(found[0].identity, found[1].identity);
 }
 
+TEST_F(RecordFile, RefusesNumbersThatAreOutOfRange) {
+  const std::string begin = R"({"instruction": "a", "output": "x", "task_id": )", told = "a.jsonl:1:1: found a number";
+  for (const std::string& number : {std::string("1e999"), std::string("-1e999"), std::string(5000, '9')})
+    EXPECT_TRUE(has(refused(begin + number + "}\n"), told + " that is out of range")) << number;
+}
+
 TEST_F(RecordFile, GivesAnswersToOneProblemOneNumber) {
   const std::string begin = R"({"instruction": "a", "output": "x", "task_id": )";
   const auto found = records(begin + "\"7\"}\n" + begin + "7}\n" + begin + "\"8\"}\n");

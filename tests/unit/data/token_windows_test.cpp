@@ -63,7 +63,7 @@ TEST_F(TokenFile, TellsThatTheFileHasShrunk) {
 
 TEST_F(TokenFile, RefusesAMissingFile) {
   const auto text = error_of(ExitStatus::data, [&] { open_token_file(at("none.bin"), "uint16", 4, 5); });
-  EXPECT_TRUE(has(text, "none.bin") && has(text, "No such file")) << text;
+  EXPECT_TRUE(has(text, "none.bin") && has(text, "does not exist")) << text;
 }
 
 TEST_F(TokenFile, RefusesAFolder) {
@@ -96,11 +96,29 @@ TEST_F(TokenFile, SkipsTheHeaderOfLlmC) {
   EXPECT_EQ(window_of(*windows, 0, 2), (std::vector<int64_t>{10, 11}));
 }
 
-TEST_F(TokenFile, TakesAHeaderThatDoesNotFitTheSizeForIds) {
-  std::vector<int32_t> header(256);
-  header[0] = 20240520, header[1] = 1, header[2] = 5;
-  const auto file = write("ids.bin", bytes_of(header) + bytes_of<uint16_t>({10, 11, 12, 13}));
-  EXPECT_EQ(open_token_file(file, "uint16", 2, 65536)->count(), 258);
+TEST_F(TokenFile, RefusesAHeaderOfLlmCWithAnotherVersionCountOrDtype) {
+  const auto refused = [&](std::vector<int32_t> header, const std::string& dtype, size_t size = 1032) {
+    header.resize(256);
+    const std::string bytes = bytes_of(header) + bytes_of<uint16_t>({10, 11, 12, 13});
+    return error_of(ExitStatus::data,
+                    [&] { open_token_file(write("ids.bin", bytes.substr(0, size)), dtype, 2, 65536); });
+  };
+  const std::string version = refused({20240520, 2, 4}, "uint16");
+  EXPECT_TRUE(has(version, "ids.bin begins with a header of llm.c") && has(version, "of version 2, wanted 1"))
+      << version;
+  EXPECT_TRUE(has(version, "tail -c +1025 " + at("ids.bin"))) << version;
+  const std::string count = refused({20240520, 1, 5}, "uint16");
+  EXPECT_TRUE(has(count, "counts 5 ids, but 4 follow it")) << count;
+  const std::string cut = refused({20240801, 7, 5}, "uint32", 512);
+  EXPECT_TRUE(has(cut, "counts 5 ids, but 0 follow it")) << cut;
+  const std::string dtype = refused({20240801, 7, 2}, "uint16");
+  EXPECT_TRUE(has(dtype, "uint32 ids") && has(dtype, "set data.dtype = \"uint32\"")) << dtype;
+}
+
+TEST_F(TokenFile, TakesIdsThatBeginLikeAHeaderForIds) {
+  std::vector<int32_t> ids(256, 7);
+  ids[0] = 20240520;
+  EXPECT_EQ(open_token_file(write("ids.bin", bytes_of(ids)), "uint16", 2, 65536)->count(), 256);
 }
 
 TEST(RandomWindows, AreAFunctionOfSeedAndIndex) {

@@ -45,8 +45,8 @@ TEST_F(TokenizerFiles, GoTogetherAndAreOneIdentity) {
   EXPECT_EQ(read(folder_ / "to/tokenizer.model"), "pieces");
   EXPECT_EQ(read(folder_ / "to/tokenizer_config.json"), "{}");
   EXPECT_EQ(tokenizer_hash(tokenizer_file_in(folder_ / "to")), both);
-  EXPECT_TRUE(
-      has(error_of(ExitStatus::data, [&] { copy_tokenizer_files(at("none.json"), folder_ / "to"); }), "no file"));
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { copy_tokenizer_files(at("none.json"), folder_ / "to"); }),
+                  "none.json does not exist"));
 }
 
 }  // namespace

@@ -164,8 +164,9 @@ TEST_F(LogReaderTest, ReadsWhileARunIsWritten) {
   EXPECT_FALSE(log.incomplete());
 }
 
-TEST_F(LogReaderTest, RefusesAFolder) {
+TEST_F(LogReaderTest, RefusesAFolderAndADevice) {
   EXPECT_TRUE(holds(refusal(ExitStatus::storage, [&] { LogReader reader(folder_); }), "is a folder"));
+  EXPECT_TRUE(holds(refusal(ExitStatus::storage, [&] { LogReader reader("/dev/zero"); }), "is a device"));
 }
 
 }  // namespace

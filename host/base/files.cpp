@@ -1,0 +1,53 @@
+// See files.hpp.
+#include "base/files.hpp"
+
+#include <string>
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* name_of(fs::file_type type) {
+  switch (type) {
+    case fs::file_type::directory:
+      return "a folder";
+    case fs::file_type::fifo:
+      return "a named pipe";
+    case fs::file_type::socket:
+      return "a socket";
+    case fs::file_type::block:
+    case fs::file_type::character:
+      return "a device";
+    default:
+      return "of an unknown type";
+  }
+}
+
+/// Its type; Error(`status`) when there is nothing, or nothing that may be looked at.
+fs::file_type type_of(const fs::path& path, ExitStatus status) {
+  std::error_code failure;
+  const fs::file_status found = fs::status(path, failure);
+  if (found.type() == fs::file_type::not_found)
+    throw Error(status, path.string() + " does not exist; check the path, or restore the file");
+  if (failure)
+    throw Error(status, path.string() + " cannot be read: " + failure.message() + "; check the path and its rights");
+  return found.type();
+}
+
+}  // namespace
+
+void check_is_file(const fs::path& path, ExitStatus status) {
+  const fs::file_type type = type_of(path, status);
+  if (type != fs::file_type::regular)
+    throw Error(status, path.string() + " is " + name_of(type) + ", not a regular file; name a regular file");
+}
+
+void check_is_file_or_folder(const fs::path& path, ExitStatus status) {
+  const fs::file_type type = type_of(path, status);
+  if (type != fs::file_type::regular && type != fs::file_type::directory)
+    throw Error(status,
+                path.string() + " is " + name_of(type) + ", neither a regular file nor a folder; name one of these");
+}
+
+}  // namespace wmtp

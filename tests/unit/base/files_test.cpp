@@ -1,0 +1,59 @@
+#include "base/files.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+class InputPaths : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "wmtp-files-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    std::ofstream(folder_ / "file") << "text";
+    fs::create_symlink(folder_ / "file", folder_ / "link");
+    ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static std::string refusal(const std::function<void()>& act, ExitStatus status = ExitStatus::data) {
+    try {
+      act();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), status);
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(InputPaths, AreRegularFilesOrLinksToThem) {
+  EXPECT_NO_THROW(check_is_file(folder_ / "file"));
+  EXPECT_NO_THROW(check_is_file(folder_ / "link"));
+  EXPECT_NO_THROW(check_is_file_or_folder(folder_));
+}
+
+TEST_F(InputPaths, OfAnyOtherTypeAreRefusedWithTheirTypeBeforeTheyAreOpened) {
+  const std::string folder = folder_.string();
+  EXPECT_EQ(refusal([&] { check_is_file(folder_); }), folder + " is a folder, not a regular file; name a regular file");
+  EXPECT_EQ(refusal([&] { check_is_file(folder_ / "pipe"); }, ExitStatus::data),
+            folder + "/pipe is a named pipe, not a regular file; name a regular file");
+  EXPECT_EQ(refusal([&] { check_is_file("/dev/zero", ExitStatus::usage); }, ExitStatus::usage),
+            "/dev/zero is a device, not a regular file; name a regular file");
+  EXPECT_EQ(refusal([&] { check_is_file_or_folder("/dev/zero"); }),
+            "/dev/zero is a device, neither a regular file nor a folder; name one of these");
+  EXPECT_EQ(refusal([&] { check_is_file(folder_ / "absent"); }),
+            folder + "/absent does not exist; check the path, or restore the file");
+}
+
+}  // namespace
+}  // namespace wmtp
