@@ -7,7 +7,6 @@
 //             and then each is a call of its own of this program, with --member
 // In a job    (our launcher's, torchrun's or srun's) this process is one rank and goes into the engine.
 // A crash of the launcher leaves no rank behind, and a row that its heartbeat shows as lost.
-#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,11 +18,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/scratch_folder.hpp"
 #include "cli/command.hpp"
+#include "cli/run_options.hpp"
 #include "cli/sweep.hpp"
 #include "dist/launcher.hpp"
 #include "experiment/canonical.hpp"
@@ -37,20 +36,6 @@
 
 namespace wmtp {
 namespace {
-
-struct RunOptions {
-  std::vector<std::string> files;
-  std::string file, name;   ///< file: the one of them that is run
-  std::string name_suffix;  ///< of a member of a sweep, whose file says the name itself
-  std::string stages;       ///< the launcher's, as text
-  std::vector<std::string> overrides, held_out;
-  int64_t nproc = 0;    ///< 0: not given
-  int64_t at_once = 0;  ///< members that run beside each other; 0: not given
-  bool resume = false, dry_run = false;
-  bool resume_stages = false;  ///< of a member of a sweep, which itself is resumed only if it was begun
-  bool member = false;             ///< of a sweep or of several files, as the overrides have it
-  bool hold_out_problems = false;  ///< as a stage of an experiment that does
-};
 
 /// Where rank 0 writes its run's id.
 class RunIdFile {
@@ -67,47 +52,6 @@ class RunIdFile {
   ScratchFolder folder_;
   std::string path_ = folder_.path() / "run";
 };
-
-std::vector<std::string> all_overrides(const RunOptions& options) {
-  auto overrides = options.overrides;
-  if (options.nproc > 0) overrides.push_back("parallel.processes=" + std::to_string(options.nproc));
-  // JSON's strings are TOML's basic strings.
-  if (!options.name.empty()) overrides.push_back("name=" + nlohmann::json(options.name).dump());
-  return overrides;
-}
-
-bool writes_processes(const std::string& text) {
-  const auto table = toml::parse(text);
-  return static_cast<bool>(table["parallel"]["processes"]);
-}
-
-/// A foreign launcher's number of ranks against what the user wrote. [after the experiment is checked]
-void agree_on_processes(const RunOptions& options, int64_t world_size, Experiment& experiment) {
-  bool written = options.nproc > 0 || writes_processes(experiment.source);
-  for (const auto& text : options.overrides) written = written || writes_processes(text);
-  if (written && experiment.parallel.processes != world_size) {
-    throw Error(ExitStatus::usage,
-                "the launcher started " + counted(world_size, "process", "es") + " (WORLD_SIZE), but " +
-                    (options.nproc > 0 ? "--nproc" : "processes in [parallel]") + " is " +
-                    std::to_string(experiment.parallel.processes) + "; make them equal, or leave the latter out");
-  }
-  experiment.parallel.processes = world_size;
-}
-
-Job make_job(const RunOptions& options, const GlobalOptions& globals, const Catalog& catalog) {
-  Job job;
-  LoadRequest request = load_request(catalog, options.file, all_overrides(options), options.held_out);
-  request.hold_out_problems = options.hold_out_problems;
-  request.name_suffix = options.name_suffix;
-  job.experiment = load_experiment(request);
-  if (!options.stages.empty()) job.stages = stages_from_text(options.stages);
-  job.database = globals.database_or(job.experiment.log.database);
-  job.resume = options.resume;
-  job.quiet = globals.quiet;
-  job.color = !globals.no_color && stderr_takes_color();
-  job.plugin_folders = globals.plugin_folders;
-  return job;
-}
 
 class Run {
  public:
