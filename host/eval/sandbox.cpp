@@ -32,8 +32,10 @@ constexpr const char* its_end = "end";
 
 Error failed(const std::string& what) { return {ExitStatus::storage, what + ": " + std::strerror(errno)}; }
 
+/// As it is given: the Python of a virtual environment is a link to another one, and finds its packages by its own
+/// path.
 fs::path find_program(const std::string& name) {
-  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? fs::canonical(name) : fs::path();
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? fs::absolute(name) : fs::path();
   const char* path = std::getenv("PATH");
   std::string folders = path ? path : "/usr/local/bin:/usr/bin:/bin";
   for (size_t begin = 0; begin <= folders.size();) {

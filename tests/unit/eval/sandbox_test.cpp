@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "base/error.hpp"
@@ -20,11 +21,11 @@ class SandboxTest : public testing::Test {
     if (!landlock()) GTEST_SKIP() << "this kernel has no Landlock";
     sandbox_ = sandbox(20);
   }
-  static std::unique_ptr<Sandbox> sandbox(double seconds) {
+  static std::unique_ptr<Sandbox> sandbox(double seconds, const std::string& python = "python3") {
     SandboxLimits limits;
     limits.seconds = seconds;
     limits.memory_bytes = int64_t{256} << 20;
-    return std::make_unique<Sandbox>("python3", limits);
+    return std::make_unique<Sandbox>(python, limits);
   }
   Judged run(const std::string& program) const { return sandbox_->run(program); }
   void expect_refused(const std::string& program, const std::string& told) const {
@@ -40,6 +41,26 @@ TEST_F(SandboxTest, PassesWhatComesToItsEnd) {
   const Judged judged = run("assert sum(range(5)) == 10\nprint('x' * 1000000)");
   EXPECT_EQ(judged.verdict, Verdict::passed) << judged.told;
   EXPECT_EQ(judged.told, "");
+}
+
+TEST_F(SandboxTest, APythonOfAVirtualEnvironmentHasItsPackages) {
+  std::string folder = (fs::temp_directory_path() / "wmtp-venv-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  ASSERT_EQ(std::system(("cd " + folder + " && python3 -m venv --without-pip venv && " +
+                         "echo 'answer = 42' > only_here.py && mv only_here.py venv/lib/python3*/site-packages")
+                            .c_str()),
+            0);
+  const std::string program =
+      "import only_here, sys\nassert only_here.answer == 42\nassert sys.prefix != sys.base_prefix";
+  const fs::path before = fs::current_path();
+  fs::current_path(folder);
+  for (const std::string& python : {std::string("venv/bin/python"), folder + "/venv/bin/python"}) {
+    const Judged judged = sandbox(20, python)->run(program);
+    EXPECT_EQ(judged.verdict, Verdict::passed) << python << ": " << judged.told;
+  }
+  fs::current_path(before);
+  fs::remove_all(folder);
+  expect_refused(program, "No module named 'only_here'");
 }
 
 TEST_F(SandboxTest, TellsWhatFailed) {
