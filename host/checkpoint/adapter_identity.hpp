@@ -17,6 +17,7 @@ struct AdapterIdentity {
   std::string plugin;   ///< name
   std::string version;  ///< of the plugin; told, not compared
   OptionValues options;
+  std::string base_path = {};  ///< where the model was that it was trained beside; told, not compared; "" unknown
 };
 
 /// The document of adapter.json; `base` is the fingerprint_text of the model that the adapter stands beside.

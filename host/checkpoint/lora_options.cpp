@@ -74,6 +74,7 @@ SavedLora read_saved_lora(const std::filesystem::path& folder) {
 
   SavedLora saved;
   saved.base_fingerprint = keys.value("base_fingerprint");
+  if (keys.has("base_path") && keys.value("base_path").is_string()) saved.base_path = keys.value("base_path");
   ForeignKeys options(keys.value("options"), (folder / adapter_identity_name).string() + ": options");
   LoraOptions& lora = saved.options;
   lora.rank = options.integer("rank", 1, max_rank);
@@ -93,10 +94,10 @@ SavedLora read_saved_lora(const std::filesystem::path& folder) {
   return saved;
 }
 
-json peft_config_json(const LoraOptions& lora) {
+json peft_config_json(const LoraOptions& lora, const std::string& base) {
   json targets = json::array();
   for (const Projection& projection : lora.targets) targets.push_back(projection.hf_target());
-  return {{"base_model_name_or_path", nullptr},
+  return {{"base_model_name_or_path", base.empty() ? json() : json(base)},
           {"bias", "none"},
           {"fan_in_fan_out", false},
           {"inference_mode", true},

@@ -29,12 +29,14 @@ OptionValues option_values(const LoraOptions& lora);
 struct SavedLora {
   LoraOptions options;
   std::string base_fingerprint;
+  std::string base_path;  ///< "" where it is not known
 };
 /// Of a folder that a run with the plugin `lora` left. Error(data) for another plugin, or an option that is not known
 /// here and might change what the numbers mean.
 SavedLora read_saved_lora(const std::filesystem::path& folder);
 
-nlohmann::json peft_config_json(const LoraOptions& lora);
+/// `base`: the folder by which PEFT's AutoPeftModel opens the base; "" where it is not known.
+nlohmann::json peft_config_json(const LoraOptions& lora, const std::string& base);
 
 /// Error(data) names every key whose value asks for more than LoRA, rsLoRA or DoRA of one rank on linear layers of
 /// every block. `targets` has those that the config lists; of a pattern, none.

@@ -9,6 +9,7 @@
 #include "checkpoint/product_folder.hpp"
 #include "checkpoint/tensor_check.hpp"
 #include "checkpoint/tensor_stream.hpp"
+#include "data/tokenizer_export.hpp"
 #include "data/tokenizer_files.hpp"
 
 namespace wmtp {
@@ -79,6 +80,11 @@ void write_descriptions(const ModelExport& request, const SavedShape& saved, con
 
 }  // namespace
 
+void copy_companions(const fs::path& from, const fs::path& to) {
+  for (const char* name : {"chat_template.jinja", "generation_config.json"})
+    if (is_there(from / name)) write_new_file(to / name, read_small_file(from / name, longest_tokenizer));
+}
+
 bool copy_tokenizer(const fs::path& from, const fs::path& to) {
   bool copied = false;
   for (const char* name : {tokenizer_model_name, tokenizer_json_name, tokenizer_config_name}) {
@@ -91,11 +97,26 @@ bool copy_tokenizer(const fs::path& from, const fs::path& to) {
 
 namespace {
 
-/// Of a SentencePiece model that was trained here: that no BOS stands before its texts, as it does before a Llama's.
-void describe_tokenizer(const fs::path& folder) {
-  const fs::path config = folder / tokenizer_config_name;
-  if (is_there(folder / tokenizer_model_name) && !is_there(config))
-    write_new_file(config, llama_tokenizer_config(/*begins_texts=*/false));
+void write_json_tokenizer(const fs::path& folder, const json& tokenizer, const char* begin, const char* end) {
+  write_new_file(folder / tokenizer_json_name, tokenizer.dump() + "\n");
+  write_new_file(folder / tokenizer_config_name, pretty_json(exported_tokenizer_config(begin, end)));
+}
+
+/// Of the tokenizers that are this program's own: that no BOS stands before their texts, as it does before a Llama's,
+/// and a tokenizer.json, since transformers makes other ids of the SentencePiece model. Whether it wrote one.
+bool write_own_tokenizer(const SavedShape& saved, const fs::path& folder) {
+  if (saved.tokenizer == "byte") {
+    write_json_tokenizer(folder, byte_tokenizer_json(), byte_begin_token, byte_end_token);
+    return true;
+  }
+  const bool is_own = saved.tokenizer == "bpe" && !is_there(folder / tokenizer_config_name);
+  if (!is_own || !is_there(folder / tokenizer_model_name)) return false;
+  const auto tokenizer = sentencepiece_tokenizer_json(folder / tokenizer_model_name);
+  if (tokenizer)
+    write_json_tokenizer(folder, *tokenizer, "<s>", "</s>");
+  else
+    write_new_file(folder / tokenizer_config_name, llama_tokenizer_config(/*begins_texts=*/false));
+  return true;
 }
 
 }  // namespace
@@ -113,8 +134,11 @@ ExportedModel export_model(const ModelExport& request) {
   ProductFolder product(request.target);
   move_tensors(std::move(moves), product.path(), file_names(request, saved), sums);
   write_descriptions(request, saved, product.path());
-  const bool has_tokenizer = copy_tokenizer(request.model, product.path());
-  if (request.format == ModelFormat::hf) describe_tokenizer(product.path());
+  bool has_tokenizer = copy_tokenizer(request.model, product.path());
+  if (request.format == ModelFormat::hf) {
+    has_tokenizer = write_own_tokenizer(saved, product.path()) || has_tokenizer;
+    copy_companions(request.model, product.path());
+  }
   product.publish();
   return {has_tokenizer, saved.has_max_sequence_length};
 }

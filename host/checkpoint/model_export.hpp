@@ -3,8 +3,10 @@
 //         Llama has no place for, the blocks of heads 2, 3, … and value heads, lies beside it with Meta's names
 //         (mtp_heads.safetensors, mtp_heads.json), so that import_model gives the same model back.
 //   meta  Meta's names and order of rows, all heads in one file (consolidated.00.safetensors, params.json).
-// The tokenizer's files are copied where the model has them. Tensors pass one after another; sums of a manifest beside
-// them are compared on the way. A crash leaves TARGET.tmp-PID, which no reader looks at. Knows no LibTorch.
+// The tokenizer's files are copied where the model has them; of one of this program's own, which have no tokenizer.json,
+// hf writes one with the same ids (data/tokenizer_export.hpp). A chat template and generation_config.json go along.
+// Tensors pass one after another; sums of a manifest beside them are compared on the way. A crash leaves
+// TARGET.tmp-PID, which no reader looks at. Knows no LibTorch.
 #pragma once
 
 #include <filesystem>
@@ -36,6 +38,10 @@ struct ExportedModel {
 /// Error(data) when the model is damaged, incomplete, or predicts no tokens (a critic's); Error(usage) for the target;
 /// Error(storage).
 ExportedModel export_model(const ModelExport& request);
+
+/// Copies what of a Hugging Face folder says nothing of the numbers and is wanted by its programs: chat_template.jinja,
+/// generation_config.json.
+void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// Copies a tokenizer's files (data/tokenizer_files.hpp) from one folder to another; whether there were any.
 bool copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to);

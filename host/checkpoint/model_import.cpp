@@ -6,6 +6,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/hf_config.hpp"
+#include "checkpoint/input_file.hpp"
 #include "checkpoint/model_export.hpp"
 #include "checkpoint/model_limits.hpp"
 #include "checkpoint/model_tensors.hpp"
@@ -15,6 +16,7 @@
 #include "checkpoint/tensor_stream.hpp"
 #include "checkpoint/weights_source.hpp"
 #include "data/json_tokenizer.hpp"
+#include "data/tokenizer_export.hpp"
 #include "data/tokenizer_files.hpp"
 
 namespace wmtp {
@@ -164,9 +166,28 @@ class Planner {
   std::vector<TensorMove> moves_;
 };
 
+/// Whether tokenizer.json is the one that export_model writes of a tokenizer of this program, which is then kept as it
+/// was: "byte" or "bpe"; "" of any other.
+std::string own_tokenizer(const fs::path& folder) {
+  if (!is_there(folder / tokenizer_json_name)) return "";
+  const json found = json::parse(read_small_file(folder / tokenizer_json_name, longest_tokenizer), nullptr, false);
+  if (found == byte_tokenizer_json()) return "byte";
+  if (!is_there(folder / tokenizer_model_name)) return "";
+  try {
+    return found == sentencepiece_tokenizer_json(folder / tokenizer_model_name) ? "bpe" : "";
+  } catch (const Error& error) {
+    if (error.status() != ExitStatus::data) throw;
+    return "";  // tokenizer.json may still be one that is read
+  }
+}
+
 /// Names the tokenizer that lies beside the weights: tokenizer.json where it is one that is read here, else
 /// tokenizer.model. Returns why the first of them is not kept, or "".
 std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
+  if (const std::string own = own_tokenizer(folder); !own.empty()) {
+    saved.tokenizer = own;
+    return "";
+  }
   std::string why;
   const auto is_kept = [&](const char* name, const char* kind, const auto& read) {
     if (!is_there(folder / name)) return false;
@@ -193,6 +214,8 @@ std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
 
 /// Its files, by data/tokenizer_files.hpp. Meta's own code puts a BOS before every text, and no file says so.
 void keep_tokenizer(const fs::path& from, const std::string& kind, bool is_metas, const fs::path& to) {
+  if (own_tokenizer(from) == kind && kind == "bpe")
+    return write_new_file(to / tokenizer_model_name, read_small_file(from / tokenizer_model_name, longest_tokenizer));
   if (kind == "tokenizer_json") copy_tokenizer_files(from / tokenizer_json_name, to);
   if (kind != "bpe") return;
   copy_tokenizer_files(from / tokenizer_model_name, to);
@@ -216,6 +239,7 @@ ImportedModel import_model(const ModelImport& request) {
   const std::string left_out = find_tokenizer(request.source, source.saved);
   write_new_file(product.path() / params_file_name, params_text(source.saved));
   keep_tokenizer(request.source, source.saved.tokenizer, is_metas, product.path());
+  copy_companions(request.source, product.path());
   write_manifest(product.path(), manifest);
   product.publish();
   return {source.saved.model, source.saved.tokenizer, left_out};

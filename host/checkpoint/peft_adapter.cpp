@@ -218,6 +218,11 @@ std::string check_base(const fs::path& adapter, const std::string& wanted, const
 
 }  // namespace
 
+std::string absolute_text(const fs::path& folder) {
+  const fs::path path = fs::absolute(folder).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).string();
+}
+
 LoraOptions export_adapter(const AdapterExport& request) {
   const SavedLora saved = read_saved_lora(request.adapter);
   const ModelConfig model = shape_in(request.shape);
@@ -227,9 +232,10 @@ LoraOptions export_adapter(const AdapterExport& request) {
   const SourceSums sums(request.adapter, "adapter");
   std::vector<std::string> names{peft_tensors_name};
   if (model.future_tokens > 1) names.emplace_back(extra_adapter_tensors_name);
+  const std::string base = request.shape_is_base ? absolute_text(request.shape) : saved.base_path;
   ProductFolder product(request.target);
   move_tensors(std::move(moves), product.path(), names, sums);
-  write_new_file(product.path() / peft_config_name, pretty_json(peft_config_json(saved.options)));
+  write_new_file(product.path() / peft_config_name, pretty_json(peft_config_json(saved.options, base)));
   write_new_file(product.path() / extra_adapter_identity_name,
                  pretty_json({{"format_version", extra_adapter_format_version},
                               {"base_fingerprint", saved.base_fingerprint},
@@ -250,7 +256,7 @@ LoraOptions import_adapter(const AdapterImport& request) {
   manifest.kind = "adapter";
   manifest.state = json::object();
   manifest.slices = move_tensors(std::move(moves), product.path(), {adapter_tensors_name}, SourceSums());
-  const AdapterIdentity identity{"lora", "from PEFT", option_values(source.lora())};
+  const AdapterIdentity identity{"lora", "from PEFT", option_values(source.lora()), absolute_text(request.base)};
   write_new_file(product.path() / adapter_identity_name, pretty_json(identity_json(identity, base)));
   write_manifest(product.path(), manifest);
   product.publish();

@@ -17,6 +17,9 @@ inline constexpr const char* extra_adapter_tensors_name = "mtp_adapter.safetenso
 inline constexpr const char* extra_adapter_identity_name = "mtp_adapter.json";
 inline constexpr int extra_adapter_format_version = 1;
 
+/// A folder's path from the root on, without a slash at its end.
+std::string absolute_text(const std::filesystem::path& folder);
+
 struct AdapterExport {
   std::filesystem::path adapter;  ///< a run's adapter/, or an imported one
   std::filesystem::path shape;    ///< a model of the same shape as the base: the run's merged one, or the base itself

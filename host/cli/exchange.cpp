@@ -144,11 +144,6 @@ void print_table(const std::string& name, const nlohmann::ordered_json& values) 
   for (const auto& [key, value] : values.items()) std::cout << key << " = " << value.dump() << '\n';
 }
 
-std::string absolute_text(const std::string& target) {
-  const fs::path path = fs::absolute(target).lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).string();
-}
-
 int read_adapter(const Options& options) {
   const LoraOptions lora = import_adapter({options.source, options.base, options.target});
   tell(options.target);

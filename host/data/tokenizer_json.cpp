@@ -68,11 +68,11 @@ class Reader {
     if (bpe_.byte_fallback) {
       spaces();
     } else {
-      normalizer(at(document_, "normalizer"));
+      normalizer(part_of("normalizer", "normalizers"));
       pre_tokenizer();
     }
-    decoder(at(document_, "decoder"));
-    post_processor(at(document_, "post_processor"));
+    decoder(part_of("decoder", "decoders"));
+    post_processor(part_of("post_processor", "processors"));
     return std::move(bpe_);
   }
 
@@ -89,6 +89,14 @@ class Reader {
   }
   static bool is(const json& value, std::string_view text) {
     return value.is_string() && value.get_ref<const std::string&>() == text;
+  }
+  /// A part of the document without Sequences of one part or of none around it: those do nothing.
+  const json& part_of(const char* key, const char* list) const {
+    static const json nothing;
+    const json* part = &at(document_, key);
+    while (type_of(*part) == "Sequence" && at(*part, list).is_array() && at(*part, list).size() < 2)
+      part = at(*part, list).empty() ? &nothing : &at(*part, list)[0];
+    return *part;
   }
   /// Its type, or itself, cut.
   static std::string name_of(const json& part) {
@@ -215,7 +223,7 @@ class Reader {
 
   /// How spaces become marks: by normalizers, in older files, or by the pre_tokenizer Metaspace.
   void spaces() {
-    const json &normalizer = at(document_, "normalizer"), &part = at(document_, "pre_tokenizer");
+    const json &normalizer = part_of("normalizer", "normalizers"), &part = part_of("pre_tokenizer", "pretokenizers");
     const bool by_normalizers = part.is_null();
     if (!by_normalizers && !normalizer.is_null())
       refuse("normalizer is " + name_of(normalizer) +
@@ -268,7 +276,7 @@ class Reader {
   }
 
   void pre_tokenizer() {
-    const json& part = at(document_, "pre_tokenizer");
+    const json& part = part_of("pre_tokenizer", "pretokenizers");
     const bool sequence = type_of(part) == "Sequence";
     const json list = sequence ? at(part, "pretokenizers") : json::array({part});
     if (!list.is_array() || list.empty() || type_of(list.back()) != "ByteLevel")

@@ -140,6 +140,7 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   const ModelConfig& config = experiment.model;
   if (const auto weights = first_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {
     load_model(weights, *model);
+    started_from_ = std::filesystem::absolute(weights).lexically_normal();
     if (session.is_rank0())
       for (const std::string& difference : different_math(weights, config))
         log_warning("[model] weights " + weights.string() + ": " + difference);

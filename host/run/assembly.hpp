@@ -46,11 +46,14 @@ class Assembly {
   ModelTokenizer tokenizer() const;  ///< of the run's data
   /// The same, to read with; null where there is none.
   const Tokenizer* opened_tokenizer() const { return data_.tokenizer.get(); }
+  /// What the policy started from; empty where it was drawn from the seed.
+  const std::filesystem::path& started_from() const { return started_from_; }
   bool has_validation() const { return validation_source_ != nullptr; }
 
  private:
   const Session& session_;
   const Experiment& experiment_;
+  std::filesystem::path started_from_;
   std::unique_ptr<ShardedModel> build_policy(Session& session, const Experiment& experiment, const Stages& stages);
 
   PipelineInUse pipeline_;

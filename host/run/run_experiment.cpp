@@ -108,8 +108,9 @@ class Run {
     const int64_t step = trainer().state().step;
     if (adapter_stands_alone(assembly_.model()))
       save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash,
-                   {identity_.adapter.name, identity_.adapter.version, experiment_.adapter.options}, assembly_.model(),
-                   session_.channels());
+                   {identity_.adapter.name, identity_.adapter.version, experiment_.adapter.options,
+                    assembly_.started_from().string()},
+                   assembly_.model(), session_.channels());
     save_model(model_in(recorder_.run_folder()), step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),
                assembly_.tokenizer(), session_.channels());
   }

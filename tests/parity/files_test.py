@@ -5,10 +5,14 @@ import re
 import shutil
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import experiment
+import numpy as np
+import prepared
 import pytest
 import torch
+import transformers
 from checkpoint import adapter_tensors, flip_bit, model_tensors
 from compare import assert_tensors_equal
 from hf_model import logits_of, open_llama, random_llama
@@ -284,6 +288,8 @@ def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(place,
     run = place.log.folder()
     base, adapter = exported(place, "base", "base-hf"), exported(place, "trial", "peft", "--to", "peft")
     model = peft.PeftModel.from_pretrained(open_llama(base), adapter).eval()
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == str(place.folder / "base")
     # In fp64: what ten steps make of "rslora" answers rounding in fp32 with 7e-5 of the largest logit.
     wanted = first_head(our_model(shape, model_tensors(run)).double())
     assert_close(logits_of(model.double(), IDS), wanted)
@@ -291,6 +297,17 @@ def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(place,
     assert (of_base - wanted).abs().max() > 100 * CLOSE, "the adapter has changed nothing"
     # What is merged is what a plain export gives.
     assert_close(logits_of(open_llama(exported(place, "trial", "merged")).double(), IDS), wanted)
+
+
+def test_peft_opens_the_base_by_itself_where_a_run_started_from_a_hugging_face_folder(place):
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    write_base(place, GROUPED)
+    exported(place, "base", "base-hf")
+    place.run(**keys_of(GROUPED, "model"), **LORA | {"model__weights": "base-hf"}, train__steps=1)
+    adapter = exported(place, "trial", "peft", "--to", "peft")
+    model = peft.AutoPeftModelForCausalLM.from_pretrained(adapter).eval()
+    wanted = first_head(our_model(GROUPED, model_tensors(place.log.folder())))
+    assert_close(logits_of(model, IDS), wanted)
 
 
 @pytest.mark.parametrize("case", ADAPTERS)
@@ -364,6 +381,42 @@ def test_an_adapter_that_peft_trained_goes_on_here(place, dora):
     assert_close(first_head(our_model(shape_of(model_table), merged)), logits_of(adapted, IDS))
 
 
+ODD_TEXTS = ["", " ", "  a", "a  ", " a b  c ", "\n\n    x", "\t\tx\t", "\n" + " " * 30 + "x", "\n   x\n     y", "\r\nx",
+             "\u00fc \u4f60\u597d \u0434\u0430 \U0001f600 e\u0301 a\u00a0b", "a\0b", "<s>x</s><unk><0x41>", "1234 56",
+             "<|begin_of_text|>x<|end_of_text|>"]
+
+
+def assert_ids_equal(folder, texts, ours):
+    """The ids that transformers makes of the texts, each followed by the end of text, are `ours`."""
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    of_texts = [theirs(text)["input_ids"] for text in texts]
+    wanted = [id for ids in of_texts for id in [*ids, theirs.eos_token_id]]
+    assert ours == wanted, prepared.first_difference(ours, wanted, theirs)
+    assert [theirs.decode(ids) for ids in of_texts] == texts
+
+
+def test_the_byte_tokenizer_goes_along(place):
+    (place.folder / "text").write_text("".join(f"line {i}\n" for i in range(2000)))
+    place.run(data={"kind": "text", "files": ["text"], "tokenizer": {"kind": "byte"}}, model__vocab_size=None,
+              train__steps=2)
+    folder = exported(place, "trial", "hf")
+    assert_ids_equal(folder, ODD_TEXTS, [id for text in ODD_TEXTS for id in [*text.encode(), 257]])
+    imported(place, "hf", "back")
+    assert json.loads((place.folder / "back/params.json").read_text())["tokenizer"] == "byte"
+
+
+def test_a_chat_template_and_the_settings_of_generation_go_along(place):
+    write_base(place, GROUPED)
+    folder = exported(place, "base", "theirs")
+    carried = {"chat_template.jinja": "{{ messages }}", "generation_config.json": '{"eos_token_id": [1, 2]}'}
+    for name, text in carried.items():
+        (folder / name).write_text(text)
+    imported(place, "theirs", "ours")
+    back = exported(place, "ours", "back")
+    for name, text in carried.items():
+        assert (place.folder / "ours" / name).read_text() == (back / name).read_text() == text
+
+
 def test_the_tokenizer_goes_along(place):
     (place.folder / "text").mkdir()
     for number in range(40):
@@ -376,6 +429,19 @@ def test_the_tokenizer_goes_along(place):
     assert known.vocab_size() == 300 == json.loads((folder / "config.json").read_text())["vocab_size"]
     imported(place, "hf", "back")
     assert (place.folder / "back/tokenizer.model").read_bytes() == (folder / "tokenizer.model").read_bytes()
+    assert not (place.folder / "back/tokenizer_config.json").exists(), "a tokenizer of our own, as it was"
+
+    files = sorted(Path("/usr/lib/python3.11").glob("*.py"))[:40]
+    texts = [file.read_text() for file in files] + ODD_TEXTS
+    names = []
+    for number, text in enumerate(texts):
+        names.append(f"odd/{number:02}")
+        (place.folder / "odd").mkdir(exist_ok=True)
+        (place.folder / names[-1]).write_bytes(text.encode())
+    data = {"kind": "text", "files": names, "tokenizer": {"kind": "file", "file": "hf/tokenizer.model"}}
+    place.host("data", "prepare", place.write(data=data, model__vocab_size=300), "--set", "log.database=odd/wmtp.db")
+    ours = np.fromfile(next(place.folder.glob("odd/cache/*/train.bin")), "<u2").tolist()
+    assert_ids_equal(folder, texts, ours)
     assert "whole (model" in place.host("checkpoint", "verify", place.log.folder() / "model").out
 
 

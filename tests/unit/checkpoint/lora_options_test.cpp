@@ -24,9 +24,11 @@ LoraOptions some_options() {
 
 TEST(LoraOptions, PeftsConfigSaysTheSameInItsOwnWords) {
   TestFolder folder;
-  const json config = peft_config_json(some_options());
+  const json config = peft_config_json(some_options(), "/models/base");
   EXPECT_EQ(config["target_modules"], json({"gate_proj", "q_proj"}));
   EXPECT_EQ(config["lora_alpha"].dump(), "6");
+  EXPECT_EQ(config["base_model_name_or_path"], "/models/base");
+  EXPECT_TRUE(peft_config_json(some_options(), "")["base_model_name_or_path"].is_null());
   put(folder / "adapter_config.json", config.dump());
   LoraOptions back = read_peft_config(folder.path());
   EXPECT_EQ(back.plus_ratio, 1.0) << "PEFT has no word for it";
@@ -43,6 +45,9 @@ TEST(LoraOptions, AnOptionThatIsNotKnownHereIsRefused) {
   };
   EXPECT_EQ(option_values(read().options), option_values(some_options()));
   EXPECT_EQ(read().base_fingerprint, "00ff");
+  EXPECT_EQ(read().base_path, "");
+  identity["base_path"] = "/models/base";
+  EXPECT_EQ(read().base_path, "/models/base");
   identity["options"]["trick"] = 1;
   EXPECT_SAYS(refusal(ExitStatus::data, read), "trick is 1; wanted no such option");
   identity["options"].erase("trick");

@@ -57,6 +57,20 @@ TEST_F(TokenizerJsonTest, WordsAreCutByItsPreTokenizersInTurn) {
   EXPECT_EQ(bpe.prefixed_split, 3u);
 }
 
+TEST_F(TokenizerJsonTest, ASequenceOfOnePartIsThatPartAndOneOfNoneIsNothing) {
+  const auto none = [](const char* list) { return json{{"type", "Sequence"}, {list, json::array()}}; };
+  json said = byte_level_json();
+  said["normalizer"] = none("normalizers");
+  said["post_processor"] = none("processors");
+  said["decoder"] = none("decoders");
+  EXPECT_FALSE(read(said).composes);
+  said["normalizer"]["normalizers"] = json::array({json{{"type", "NFC"}}});
+  EXPECT_TRUE(read(said).composes);
+  json pieces = sentencepiece_json();
+  pieces["pre_tokenizer"] = none("pretokenizers");
+  EXPECT_EQ(read(pieces).first_mark, read(sentencepiece_json()).first_mark);
+}
+
 TEST_F(TokenizerJsonTest, OfSentencePiecesKindHasCharactersBytesAndMarks) {
   json said = sentencepiece_json();
   const TokenizerJson bpe = read(said);
