@@ -1,6 +1,7 @@
 // See files.hpp.
 #include "base/files.hpp"
 
+#include <optional>
 #include <string>
 
 namespace wmtp {
@@ -24,30 +25,28 @@ const char* name_of(fs::file_type type) {
   }
 }
 
-/// Its type; Error(`status`) when there is nothing, or nothing that may be looked at.
-fs::file_type type_of(const fs::path& path, ExitStatus status) {
+/// Nothing when it cannot be looked at: whoever opens it finds out why, and has an exit code for it.
+std::optional<fs::file_type> type_of(const fs::path& path, ExitStatus status) {
   std::error_code failure;
   const fs::file_status found = fs::status(path, failure);
   if (found.type() == fs::file_type::not_found)
     throw Error(status, path.string() + " does not exist; check the path, or restore the file");
-  if (failure)
-    throw Error(status, path.string() + " cannot be read: " + failure.message() + "; check the path and its rights");
-  return found.type();
+  return failure ? std::nullopt : std::optional(found.type());
 }
 
 }  // namespace
 
 void check_is_file(const fs::path& path, ExitStatus status) {
-  const fs::file_type type = type_of(path, status);
-  if (type != fs::file_type::regular)
-    throw Error(status, path.string() + " is " + name_of(type) + ", not a regular file; name a regular file");
+  const auto type = type_of(path, status);
+  if (type && *type != fs::file_type::regular)
+    throw Error(status, path.string() + " is " + name_of(*type) + ", not a regular file; name a regular file");
 }
 
 void check_is_file_or_folder(const fs::path& path, ExitStatus status) {
-  const fs::file_type type = type_of(path, status);
-  if (type != fs::file_type::regular && type != fs::file_type::directory)
+  const auto type = type_of(path, status);
+  if (type && *type != fs::file_type::regular && *type != fs::file_type::directory)
     throw Error(status,
-                path.string() + " is " + name_of(type) + ", neither a regular file nor a folder; name one of these");
+                path.string() + " is " + name_of(*type) + ", neither a regular file nor a folder; name one of these");
 }
 
 }  // namespace wmtp

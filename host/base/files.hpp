@@ -16,7 +16,8 @@ inline bool is_there(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-/// Error(`status`) that says what `path` is instead, unless it is a regular file (or a link to one). Opens nothing.
+/// Error(`status`) that says what `path` is instead, unless it is a regular file (or a link to one). Opens nothing;
+/// what cannot be looked at is left to whoever opens it.
 void check_is_file(const std::filesystem::path& path, ExitStatus status = ExitStatus::data);
 
 /// The same where a folder will do.

@@ -52,12 +52,12 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
       nearest = candidate;
     }
   }
-  if (!nearest.empty() || name.size() < 3) return nearest;
-  // "warmup" for "warmup_steps" is no slip of the hand, but plainly meant.
+  if (best <= 1 || name.size() < 3) return nearest;
+  // "warmup" for "warmup_steps" is no slip of the hand, but plainly meant; more plainly than what two slips give.
   for (const std::string& candidate : candidates) {
     if (candidate.size() >= 3 && (candidate.starts_with(name) || name.starts_with(candidate))) return candidate;
   }
-  return "";
+  return nearest;
 }
 
 std::string join_names(const std::vector<std::string>& names) {

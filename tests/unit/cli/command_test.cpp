@@ -175,7 +175,7 @@ TEST_F(CommandTest, RefusesWrongArgumentsOfThePageAndItsReport) {
 }
 
 TEST_F(CommandTest, TakesACommandsWordAsTheNameOfARun) {
-  EXPECT_TRUE(has(host("runs show data").err, "data"));
+  EXPECT_TRUE(has(host("runs show data").err, "no run log"));
   EXPECT_FALSE(has(host("runs show data").err, "required"));
 }
 
