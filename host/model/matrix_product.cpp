@@ -24,8 +24,8 @@ bool is_for_onednn(const Tensor& a) {
 }
 
 // What is widened at a time: enough for full speed, and little beside what a step holds.
-constexpr int64_t floats_of_columns = 8 << 20, floats_of_rows = 1 << 20;
-constexpr int64_t least_rows = 64, least_columns = 16, most_columns = 4096;
+constexpr int64_t floats_of_columns = 8 << 20, floats_of_rows = 1 << 18;
+constexpr int64_t least_rows = 64, least_columns = 16, most_columns = 2048;
 
 /// call(block of `to`, rows of a, columns of b): a part of to = a b, its factors in fp32.
 template <class Call>

@@ -189,7 +189,7 @@ TEST_F(Load, RefusesAFileThatIsMissingOrNoFile) {
       FAIL();
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::usage);
-      EXPECT_NE(std::string(error.what()).find(file.string() + (file == folder_ ? " is a folder" : " does not exist")),
+      EXPECT_NE(std::string(error.what()).find(file.string() + (file == folder_ ? " is a folder" : ": no such file")),
                 std::string::npos)
           << error.what();
     }
