@@ -190,7 +190,7 @@ def test_the_doctor_tries_what_a_run_needs(place):
         assert words in ended.out, ended
     place.run(train__steps=1)
     states = {one["what"]: one for one in json.loads(place.host("doctor", "--json").out)}
-    assert states["run log"]["text"].endswith("1 runs, 0 running, 0 lost")
+    assert states["run log"]["text"].endswith("1 run, 0 running, 0 lost")
     assert all(one["state"] == "good" for name, one in states.items() if name not in ("eval", "disk"))
 
 
