@@ -59,7 +59,11 @@ std::vector<int64_t> parsed_ids(const std::string& text) {
 }
 
 std::string read_prompt(const std::string& file) {
-  check_is_file(file, ExitStatus::usage);
+  try {
+    check_is_file(file, ExitStatus::usage);
+  } catch (const Error& error) {
+    refuse(std::string("--prompt-file: ") + error.what());
+  }
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in.is_open() || in.bad()) refuse("--prompt-file: cannot read " + file);

@@ -96,7 +96,7 @@ def test_mistakes_are_told_before_anything_runs(place, suite):
     refuse(2, "neither a RUN nor --samples", command=["eval", "--suite", suite])
     refuse(2, "--top-p goes with a RUN", command=[*call, good, "--top-p", "0.5"])
     refuse(2, "are all the same", command=["eval", "run", "--suite", suite, "--answers", "2"])
-    refuse(2, 'no run "coder"', command=["eval", "coder", "--suite", suite])
+    refuse(2, 'no run log at', command=["eval", "coder", "--suite", suite])
     without_test = {name: value for name, value in PROBLEM.items() if name != "test"}
     refuse(4, "line 1", "test", command=["eval", "--suite", lines(place.folder / "bad.jsonl", [without_test]),
                                          "--samples", good])

@@ -144,7 +144,7 @@ def test_the_longest_text_ends_by_itself(trained):
     (2, "'x' is no id", ["ids", "--ids", "1 x"]),
     (2, "512 is no id of this model", ["ids", "--ids", "511 512"]),
     (2, "the prompt has 65 tokens, the model reads at most 64", ["wizards", "x" * 65]),
-    (2, "cannot read", ["wizards", "--prompt-file", "nowhere.txt"]),
+    (2, "--prompt-file: nowhere.txt does not exist", ["wizards", "--prompt-file", "nowhere.txt"]),
     (2, "--top-p is 0.0, wanted more than 0", ["wizards", "a", "--temperature", "1", "--top-p", "0"]),
     (2, "--top-p is 1.5, wanted more than 0 and at most 1", ["wizards", "a", "--temperature", "1", "--top-p", "1.5"]),
     (2, "--temperature is -1.0, wanted 0", ["wizards", "a", "--temperature=-1"]),
