@@ -174,6 +174,8 @@ std::string own_tokenizer(const fs::path& folder) {
   if (found == byte_tokenizer_json()) return "byte";
   if (!is_there(folder / tokenizer_model_name)) return "";
   try {
+    const auto config = tokenizer_config_beside(folder / tokenizer_model_name);
+    if (config && config->add_bos_token) return "";  // it was told to since
     return found == sentencepiece_tokenizer_json(folder / tokenizer_model_name) ? "bpe" : "";
   } catch (const Error& error) {
     if (error.status() != ExitStatus::data) throw;
