@@ -1,11 +1,28 @@
 #include "run/resume.hpp"
 
+#include <chrono>
+#include <thread>
+
 #include "base/error.hpp"
 #include "checkpoint/retention.hpp"
 #include "log/log_reader.hpp"
 #include "run/run_lock.hpp"
 
 namespace wmtp {
+namespace {
+
+/// A process that was just killed holds its lock until its memory is given back.
+constexpr std::chrono::milliseconds time_to_die{2000}, between_looks{50};
+
+bool stays_held(const std::filesystem::path& run_folder) {
+  for (auto waited = between_looks; RunLock::is_held(run_folder); waited += between_looks) {
+    if (waited > time_to_die) return true;
+    std::this_thread::sleep_for(between_looks);
+  }
+  return false;
+}
+
+}  // namespace
 
 std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database,
                                         const std::function<void(const std::string&)>& say) {
@@ -15,7 +32,7 @@ std::optional<ResumePoint> resume_point(const std::string& config_hash, const st
   };
   for (const LoggedRun& run : LogReader(database).unfinished_with_hash(config_hash)) {
     if (!std::filesystem::exists(run.folder)) continue;
-    if (RunLock::is_held(run.folder))
+    if (stays_held(run.folder))
       throw Error(ExitStatus::data, "--resume: run " + std::to_string(run.id) +
                                         " of this experiment is still running (" + run.folder.string() +
                                         " is locked); stop it first");
