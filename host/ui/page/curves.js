@@ -14,6 +14,8 @@ const Curves = (() => {
     from: range?.[0], to: range?.[1],
     cells: Math.max(200, Math.round((byId("charts").clientWidth || 900) / 2)),
   });
+  /** Not yet, where the factor was changed and the answer to it has not come. */
+  const areSmoothed = (curves) => state.smoothing > 0 && curves.every((curve) => curve.smooth);
   const xOf = (points) => (state.axis === "time" ? points.seconds : points.step);
 
   // ---- data
@@ -57,7 +59,7 @@ const Curves = (() => {
    *  on a common grid of half a pixel, since every x of one curve is a row for all. */
   function rowsOf(curves) {
     const columns = [...curves.map((curve) => curve.raw),
-                     ...(state.smoothing ? curves.map((curve) => curve.smooth) : [])];
+                     ...(areSmoothed(curves) ? curves.map((curve) => curve.smooth) : [])];
     const ends = columns.flatMap((points) => [xOf(points)[0], xOf(points).at(-1)]).filter((x) => x !== undefined);
     const [from, to] = range ?? [Math.min(...ends), Math.max(...ends)];
     const grid = curves.length > 12 ? (to - from) / (4 * view().cells) : 0;
@@ -121,7 +123,7 @@ const Curves = (() => {
       legendOf(chart);
       return;
     }
-    const smooth = state.smoothing > 0;
+    const smooth = areSmoothed(curves);
     const options = {
       file: data,
       labels: ["x", ...curves.map((curve) => `r${curve.run}`),
