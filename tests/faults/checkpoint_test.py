@@ -159,21 +159,29 @@ def test_a_kill_at_any_point_of_a_save_costs_no_whole_checkpoint(place, undistur
     assert not list(killed.glob("*.tmp-*")), "half a checkpoint is left"
 
 
-def test_a_checkpoint_that_cannot_be_written_is_told_of_and_costs_the_run_only_as_the_last(place):
-    """Something else has the name of the second save, and then of the last."""
-    place.run(**KILLED)
-    folder = place.log.database.parent / "2-trial"
-    folder.mkdir()
-    (folder / "step-000006").write_text("in the way")
-    ended = place.run(**KILLED)
-    assert ended.err.count("checkpoint not written") == 1 and "step-000006" in ended.err, ended
-    assert place.log.folder() == folder and (folder / "step-000009").is_dir() and (folder / "step-000006").is_file()
+@pytest.fixture
+def run_with_one_save_blocked(place):
+    """A function that ends a run of three saves in which something else had the name of the save at that step."""
+    def run(step):
+        running = place.start(train__steps=150, data={"kind": "random"}, checkpoint__every_steps=50,
+                              checkpoint__keep=1)
+        running.wait_for_step(1)
+        (place.log.folder() / f"step-{step:06}").write_text("in the way")
+        running.wait()
+        return running
+    return run
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_of_and_costs_the_run_only_as_the_last(
+        place, run_with_one_save_blocked):
+    ended = run_with_one_save_blocked(100)
+    folder = place.log.folder()
+    assert ended.code == 0 and ended.err.count("checkpoint not written") == 1 and "step-000100" in ended.err, ended
+    assert (folder / "step-000150").is_dir() and (folder / "step-000100").is_file()
     assert [event["kind"] for event in place.log.events()] == ["checkpoint_failed"]
 
-    folder = place.log.database.parent / "3-trial"
-    folder.mkdir()
-    (folder / "step-000009").write_text("in the way")
-    place.refuse(7, "step-000009", **KILLED)
+    ended = run_with_one_save_blocked(150)
+    assert ended.code == 7 and "step-000150" in ended.err, ended
 
 
 def test_a_run_that_a_guard_ends_keeps_the_save_in_flight(place):
