@@ -21,6 +21,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/scratch_folder.hpp"
+#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/run_options.hpp"
 #include "cli/sweep.hpp"
@@ -167,6 +168,8 @@ class Run {
     if (!stages.empty()) arguments.insert(arguments.end(), {"--stages", to_text(stages)});
     for (const auto& pattern : held_out) arguments.insert(arguments.end(), {"--held-out", pattern});
     if (experiment.data.hold_out_problems) arguments.push_back("--hold-out-problems");
+    if (experiment.data.hold_out_share > 0)
+      arguments.insert(arguments.end(), {"--hold-out-share", printed("%.17g", experiment.data.hold_out_share)});
     add_common(arguments);
     LaunchRequest request;
     request.program = std::filesystem::read_symlink("/proc/self/exe");
@@ -349,6 +352,7 @@ void add_run(CommandLine& line) {
                        "check, print the resolved experiment, tell the stages; run nothing");
   run_command.add_option("--held-out", options->held_out)->allow_extra_args(false)->group("");
   run_command.add_flag("--hold-out-problems", options->hold_out_problems)->group("");
+  run_command.add_option("--hold-out-share", options->hold_out_share)->group("");
   run_command.add_option("--stages", options->stages)->group("");
   run_command.add_flag("--member", options->member)->group("");
 }

@@ -44,6 +44,7 @@ Job make_job(const RunOptions& options, const GlobalOptions& globals, const Cata
   Job job;
   LoadRequest request = load_request(catalog, options.file, all_overrides(options), options.held_out);
   request.hold_out_problems = options.hold_out_problems;
+  request.hold_out_share = options.hold_out_share;
   request.name_suffix = options.name_suffix;
   job.experiment = load_experiment(request);
   if (!options.stages.empty()) job.stages = stages_from_text(options.stages);

@@ -23,6 +23,7 @@ struct RunOptions {
   bool resume_stages = false;      ///< of a member of a sweep, which itself is resumed only if it was begun
   bool member = false;             ///< of a sweep or of several files, as the overrides have it
   bool hold_out_problems = false;  ///< as a stage of an experiment that does
+  double hold_out_share = 0;       ///< likewise
 };
 
 /// Reads and checks the file, with what the line overrides. Errors as load_experiment.

@@ -12,6 +12,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
+#include "data/documents.hpp"
 #include "data/foreign_formats.hpp"
 #include "data/tokenizer_files.hpp"
 #include "experiment/canonical.hpp"
@@ -208,7 +209,9 @@ TextSplit split_text(const Experiment& experiment) {
       list_files(resolved(experiment, experiment.data.files), resolved(experiment, experiment.data.exclude));
   TextSplit split;
   std::set<fs::path> held_out;
-  if (!experiment.validation.files.empty()) {
+  if (experiment.validation.share > 0) {
+    split.validation = files;
+  } else if (!experiment.validation.files.empty()) {
     split.validation = list_files(resolved(experiment, experiment.validation.files), {});
     held_out.insert(split.validation.begin(), split.validation.end());
   } else if (experiment.validation.given && !files.empty()) {
@@ -220,7 +223,8 @@ TextSplit split_text(const Experiment& experiment) {
     throw Error(ExitStatus::data, "no file is left to train on: data.files matches " + with_thousands(files.size()) +
                                       " after data.exclude, and validation takes " +
                                       with_thousands(split.validation.size()) +
-                                      "; name more files in data.files, or others in validation.files");
+                                      "; name more files in data.files, others in validation.files, or hold out the "
+                                      "end of each file with validation.share = 0.1");
   return split;
 }
 
@@ -243,11 +247,14 @@ RecordFiles record_files(const Experiment& experiment) {
 TextContent text_content(const Experiment& experiment, const TextSplit& split) {
   ContentHashes hashes;
   TextContent result;
+  const TextSplitting splitting = splitting_of(experiment);
   if (experiment.data.tokenizer.kind == "bpe")
     result.tokenizer = hashes.of(tokenizer_files(experiment, split), check_text_file);
+  if (experiment.data.tokenizer.kind == "bpe" && experiment.data.tokenizer.files.empty())
+    result.tokenizer += TextSplitting{splitting.separator, splitting.held_out}.identity();
   if (experiment.data.tokenizer.kind == "file")
     result.tokenizer = tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
-  result.train = hashes.of(split.train, check_text_file);
+  result.train = hashes.of(split.train, check_text_file) + splitting.identity();
   result.validation = hashes.of(split.validation, check_text_file);
   return result;
 }

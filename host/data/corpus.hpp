@@ -24,16 +24,17 @@ struct TextSplit {
 
 /// Validation files are those of `[validation] files`; without that table's files one file in twenty (rounded up),
 /// those whose path relative to the folder all files share has the smallest hashes, when `[validation]` is given;
-/// otherwise none. Error(data) when the training part is empty.
+/// otherwise none. With `[validation] share` both are all files, of which each part has other documents
+/// (documents.hpp). Error(data) when the training part is empty.
 TextSplit split_text(const Experiment& experiment);
 
-/// The files a "bpe" tokenizer is trained on: those of `[data.tokenizer] files`, or the training part. Without
+/// The files a "bpe" tokenizer is trained on: those of `[data.tokenizer] files` (whole), or the training part. Without
 /// `exclude`, so that two experiments that name the same files share one tokenizer.
 std::vector<std::filesystem::path> tokenizer_files(const Experiment& experiment, const TextSplit& split);
 
-/// What a text corpus consists of: SHA-256 over the names (relative to the folder that the files of the list share:
-/// they decide order and split) and bytes of each list, each file read once. Error(data) for one that is no text
-/// (foreign_formats.hpp).
+/// What a text corpus consists of: how its files are split, where they are (documents.hpp), and SHA-256 over the names
+/// (relative to the folder that the files of the list share: they decide order and split) and bytes of each list, each
+/// file read once. Error(data) for one that is no text (foreign_formats.hpp).
 struct TextContent {
   std::string tokenizer;  ///< "" for "byte"
   std::string train;

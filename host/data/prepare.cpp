@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "data/corpus.hpp"
+#include "data/documents.hpp"
 #include "data/foreign_formats.hpp"
 #include "data/prepared_folder.hpp"
 #include "data/record_plan.hpp"
@@ -49,40 +50,47 @@ Plan plan_of(const Experiment& experiment, const fs::path& cache) {
   return plan;
 }
 
-/// Encodes `files` into `folder`/`part`.bin and returns what prepared.json says of them.
-Json encode_files(const std::vector<fs::path>& files, const std::string& part, const Tokenizer& tokenizer,
-                  const fs::path& folder, const Say& say) {
+/// Encodes `parts` into `folder`/`name`.bin and returns what prepared.json says of them. Files that are skipped are
+/// told with the training part where both parts are of the same files.
+Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, bool tell_skipped,
+                  const Tokenizer& tokenizer, const fs::path& folder, const Say& say) {
   const bool needs_utf8 = tokenizer.reads() == Tokenizer::Reads::utf8;
-  const int64_t bytes = total_bytes(files);
+  const int64_t bytes = bytes_of(parts);
   std::vector<std::string> skipped;
-  TokenWriter writer(folder / (part + ".bin"), tokenizer);
-  say("encoding " + counted(static_cast<int64_t>(files.size()), "file") + " for " + part + " (" + human_bytes(bytes) +
+  TokenWriter writer(folder / (name + ".bin"), tokenizer);
+  say("encoding " + counted(static_cast<int64_t>(parts.size()), "file") + " for " + name + " (" + human_bytes(bytes) +
       ")");
   {
-    WorkProgress progress("encoding " + part, bytes, WorkProgress::Unit::bytes);
-    for (const auto& file : files) {
-      const int64_t bad = needs_utf8 ? first_non_utf8(file) : -1;
+    WorkProgress progress("encoding " + name, bytes, WorkProgress::Unit::bytes);
+    for (const TextPart& part : parts) {
+      const int64_t bad = needs_utf8 ? first_non_utf8(part.file) : -1;
       if (bad < 0)
-        writer.add_document(file, &progress);
+        writer.add_documents(part, &progress);
       else
-        skipped.push_back("skipped " + file.string() + ": not UTF-8 at byte " + with_thousands(bad));
+        skipped.push_back("skipped " + part.file.string() + ": not UTF-8 at byte " + with_thousands(bad));
     }
     writer.finish();
   }
-  for (size_t i = 0; i < std::min(skipped.size(), max_warnings); ++i) say("warning: " + skipped[i]);
-  if (skipped.size() > max_warnings)
+  const size_t told = tell_skipped ? std::min(skipped.size(), max_warnings) : 0;
+  for (size_t i = 0; i < told; ++i) say("warning: " + skipped[i]);
+  if (tell_skipped && skipped.size() > max_warnings)
     say("warning: skipped " + with_thousands(static_cast<int64_t>(skipped.size() - max_warnings)) +
         " more files that are not UTF-8");
-  return {{"files", files.size()}, {"skipped", skipped.size()}, {"bytes", bytes}, {"tokens", writer.num_ids()}};
+  return {{"files", parts.size()}, {"skipped", skipped.size()}, {"bytes", bytes}, {"tokens", writer.num_ids()}};
 }
 
 void build(const Experiment& experiment, const Plan& plan, const Say& say) {
   TemporaryFolder temporary(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
+  const bool by_share = experiment.validation.share > 0;
+  SplitParts parts = split_files(plan.split.train, splitting_of(experiment));
+  if (!by_share) parts.validation = split_files(plan.split.validation, {experiment.data.separator}).train;
   if (config.kind == "file") copy_tokenizer_files(experiment.resolve(config.file), temporary.path());
   if (config.kind == "bpe") {
-    make_tokenizer(
-        experiment.data.tokenizer, plan.tokenizer, [&] { return tokenizer_files(experiment, plan.split); }, say);
+    const auto text = [&] {
+      return config.files.empty() ? parts.train : whole_files(tokenizer_files(experiment, plan.split));
+    };
+    make_tokenizer(config, plan.tokenizer, text, say);
     fs::copy_file(plan.tokenizer, temporary.path() / tokenizer_model_name);
   }
   const auto tokenizer = open_tokenizer(
@@ -92,19 +100,38 @@ void build(const Experiment& experiment, const Plan& plan, const Say& say) {
                 {"vocab_size", tokenizer->vocab_size()},
                 {"end_of_text", tokenizer->end_of_text()},
                 {"dtype", id_dtype(tokenizer->vocab_size())}};
-  prepared["train"] = encode_files(plan.split.train, "train", *tokenizer, temporary.path(), say);
-  if (!plan.split.validation.empty())
-    prepared["validation"] = encode_files(plan.split.validation, "validation", *tokenizer, temporary.path(), say);
+  prepared["train"] = encode_parts(parts.train, "train", true, *tokenizer, temporary.path(), say);
+  if (by_share || !plan.split.validation.empty())
+    prepared["validation"] = encode_parts(parts.validation, "validation", !by_share, *tokenizer, temporary.path(), say);
   temporary.finish(std::move(prepared));
+}
+
+/// What a share made of the text, each time: it is the one split that no list of files shows.
+void tell_shares(const Experiment& experiment, const Json& prepared, const Say& say) {
+  if (held_out_share(experiment) == 0) return;
+  const auto tokens = [&](const char* part) { return with_thousands(prepared[part]["tokens"].get<int64_t>()); };
+  const auto last = [](double share) { return printed("the last %g%% of each file", 100 * share); };
+  say(tokens("train") + " tokens to train on, " +
+      (experiment.validation.share > 0
+           ? tokens("validation") + " for validation (" + last(experiment.validation.share) + ")"
+           : last(held_out_share(experiment)) + " is held out"));
 }
 
 std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::path& folder, const Json& prepared,
                                         const std::string& part) {
   const int64_t tokens = prepared[part]["tokens"], length = experiment.train.sequence_length;
+  const bool by_share = part == "validation" && experiment.validation.share > 0;
+  if (by_share && prepared[part]["files"] == 0)
+    throw Error(ExitStatus::data,
+                printed("nothing is held out: no file has a line end before its last %g%%, or several documents; give "
+                        "data.separator, or name other files in validation.files in place of validation.share",
+                        100 * experiment.validation.share));
   if (tokens < length)
     throw Error(ExitStatus::data, "the " + part + " text has " + with_thousands(tokens) +
-                                      " tokens, fewer than one window of " + with_thousands(length) + "; name more " +
-                                      "files in " + (part == "train" ? "data.files" : "validation.files") +
+                                      " tokens, fewer than one window of " + with_thousands(length) + "; " +
+                                      (by_share          ? "raise validation.share, name more files in data.files,"
+                                       : part == "train" ? "name more files in data.files"
+                                                         : "name more files in validation.files") +
                                       " or lower train.sequence_length");
   return open_token_file(folder / (part + ".bin"), prepared["dtype"], length, experiment.model.vocab_size);
 }
@@ -145,6 +172,7 @@ void prepare_data(const Experiment& experiment, const fs::path& cache, const Say
   if (experiment.data.kind != "text") return;
   const Plan plan = plan_of(experiment, cache);
   if (!read_prepared(plan.folder)) build(experiment, plan, say);
+  if (const auto prepared = read_prepared(plan.folder)) tell_shares(experiment, *prepared, say);
 }
 
 Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int64_t world_size) {

@@ -2,7 +2,7 @@
 //
 // `<database's folder>/cache/<hash>/` holds tokenizer.model (bpe), train.bin, validation.bin and prepared.json. The
 // hash is of the format's version, the tokenizer's settings and files, and the train and validation files, contents and
-// names.
+// names, and how they are split into documents.
 //   1. the tokenizer is trained into cache/tokenizer-<hash>.model, renamed when whole: experiments that name the same
 //      tokenizer share it, whatever they train on
 //   2. everything is written and synced in cache/<hash>.tmp-<process>/, prepared.json last
@@ -10,8 +10,8 @@
 // A crash leaves a .tmp- folder that nobody reads. A folder whose files have not the sizes that prepared.json says is
 // made anew by prepare_data, and refused by open_prepared.
 //
-// Documents (files) are joined, each followed by end_of_text. A file that is not UTF-8 is taken as bytes by "byte", and
-// skipped with a warning by "bpe". Knows no LibTorch; in the engine library because of SentencePiece.
+// Documents (documents.hpp) are joined, each followed by end_of_text. A file that is not UTF-8 is taken as bytes by
+// "byte", and skipped with a warning by "bpe". Knows no LibTorch; in the engine library because of SentencePiece.
 #pragma once
 
 #include <filesystem>
@@ -36,7 +36,8 @@ struct Prepared {
 };
 
 /// Builds what is missing. [rank 0; others wait, then call open_prepared]
-/// `say` gets one line for each long part ("training a tokenizer of 4,096 pieces on 1,020 files").
+/// `say` gets one line for each long part ("training a tokenizer of 4,096 pieces on 1,020 files"), and one that tells
+/// the tokens of both parts where a share of each file is held out.
 void prepare_data(const Experiment& experiment, const std::filesystem::path& cache,
                   const std::function<void(const std::string&)>& say);
 

@@ -143,9 +143,10 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Say& say)
     fs::path texts;
     make_tokenizer(
         config, plan.tokenizer,
-        [&]() -> std::vector<fs::path> {
-          if (!config.files.empty()) return tokenizer_files(experiment, {});
-          return {texts = write_texts(plan, experiment.data.prompt_template, temporary.path())};
+        [&] {
+          if (!config.files.empty()) return whole_files(tokenizer_files(experiment, {}));
+          texts = write_texts(plan, experiment.data.prompt_template, temporary.path());
+          return whole_files({texts});
         },
         say);
     if (!texts.empty()) fs::remove(texts);
@@ -196,13 +197,13 @@ void prepare_records(const Experiment& experiment, const fs::path& cache, const 
 }
 
 void make_tokenizer(const TokenizerConfig& config, const fs::path& model,
-                    const std::function<std::vector<fs::path>()>& text, const Say& say) {
+                    const std::function<std::vector<TextPart>()>& text, const Say& say) {
   if (fs::exists(model)) return;
-  const auto files = text();
+  const std::vector<TextPart> parts = text();
   say("training a tokenizer of " + with_thousands(config.vocab_size) + " pieces on " +
-      counted(static_cast<int64_t>(files.size()), "file"));
+      counted(static_cast<int64_t>(parts.size()), "file"));
   const WorkProgress progress("training a tokenizer");
-  train_bpe(files, config.vocab_size, model);
+  train_bpe(parts, config.vocab_size, model);
 }
 
 }  // namespace wmtp

@@ -15,6 +15,7 @@
 #include <functional>
 #include <string>
 
+#include "data/documents.hpp"
 #include "experiment/experiment.hpp"
 
 namespace wmtp {
@@ -24,9 +25,9 @@ namespace wmtp {
 void prepare_records(const Experiment& experiment, const std::filesystem::path& cache,
                      const std::function<void(const std::string&)>& say);
 
-/// A tokenizer of `config.vocab_size` pieces into `model` unless it is there. `text`: makes the files to train on.
+/// A tokenizer of `config.vocab_size` pieces into `model` unless it is there. `text`: makes the text to train on.
 void make_tokenizer(const TokenizerConfig& config, const std::filesystem::path& model,
-                    const std::function<std::vector<std::filesystem::path>()>& text,
+                    const std::function<std::vector<TextPart>()>& text,
                     const std::function<void(const std::string&)>& say);
 
 }  // namespace wmtp

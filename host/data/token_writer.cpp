@@ -50,18 +50,30 @@ int64_t first_non_utf8(const std::filesystem::path& file) {
 TokenWriter::TokenWriter(const std::filesystem::path& file, const Tokenizer& tokenizer)
     : file_(file), tokenizer_(tokenizer), wide_(id_dtype(tokenizer.vocab_size()) == "uint32") {}
 
-void TokenWriter::add_document(const std::filesystem::path& document, WorkProgress* progress) {
+void TokenWriter::add_documents(const TextPart& part, WorkProgress* progress) {
+  std::ifstream in(part.file, std::ios::binary);
+  for (const TextRange& document : part.documents) {
+    in.seekg(document.begin);
+    add_document(in, document.end - document.begin, progress);
+    if (!in)
+      throw Error(ExitStatus::data, "cannot read " + part.file.string() + ": " +
+                                        (in.eof() ? "it has become shorter" : std::strerror(errno)));
+    add({static_cast<int32_t>(tokenizer_.end_of_text())});
+  }
+}
+
+void TokenWriter::add_document(std::istream& in, int64_t left, WorkProgress* progress) {
   const bool repairs = tokenizer_.reads() == Tokenizer::Reads::repaired;
-  std::ifstream in(document, std::ios::binary);
   std::string bytes, text;  // read and not yet text; text and not yet ids
   add(tokenizer_.before_text());
-  for (bool goes_on = true; goes_on;) {
-    const size_t kept = bytes.size(), room = std::max(piece_bytes, text.size());
-    bytes.resize(kept + room);
-    in.read(bytes.data() + kept, static_cast<std::streamsize>(room));
-    bytes.resize(kept + static_cast<size_t>(in.gcount()));
+  for (bool goes_on = true; goes_on && in;) {
+    const size_t kept = bytes.size();
+    const auto wanted = std::min(left, static_cast<int64_t>(std::max(piece_bytes, text.size())));
+    bytes.resize(kept + static_cast<size_t>(wanted));
+    in.read(bytes.data() + kept, wanted);
     if (progress) progress->done(in.gcount());
-    goes_on = static_cast<bool>(in);
+    left -= wanted;
+    goes_on = left > 0;
     const size_t whole = repairs && goes_on ? without_open_end(bytes) : bytes.size();
     text += repairs ? repaired_utf8(std::string_view(bytes).substr(0, whole)) : bytes;
     bytes.erase(0, whole);
@@ -69,9 +81,6 @@ void TokenWriter::add_document(const std::filesystem::path& document, WorkProgre
     text.erase(0, tokenizer_.encode_begin(text, goes_on, ids));
     add(ids);
   }
-  if (!in.eof() || in.bad())
-    throw Error(ExitStatus::data, "cannot read " + document.string() + ": " + std::strerror(errno));
-  add({static_cast<int32_t>(tokenizer_.end_of_text())});
 }
 
 void TokenWriter::add(const std::vector<int32_t>& ids) {

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <istream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/work_progress.hpp"
+#include "data/documents.hpp"
 #include "data/synced_file.hpp"
 #include "data/tokenizer.hpp"
 
@@ -30,14 +32,16 @@ class TokenWriter {
   /// Creates `file`. Error(storage) here and below when the disk refuses.
   TokenWriter(const std::filesystem::path& file, const Tokenizer& tokenizer);
 
-  /// `progress`, where there is one, is told of the bytes that are read.
-  void add_document(const std::filesystem::path& document, WorkProgress* progress = nullptr);
+  /// Of each document its ids and end_of_text. `progress`, where there is one, is told of the bytes that are read.
+  void add_documents(const TextPart& part, WorkProgress* progress = nullptr);
   void add(const std::vector<int32_t>& ids);
   /// Writes what is left and syncs it to the disk.
   void finish() { file_.finish(); }
   int64_t num_ids() const { return num_ids_; }
 
  private:
+  void add_document(std::istream& in, int64_t left, WorkProgress* progress);
+
   SyncedFile file_;
   const Tokenizer& tokenizer_;
   bool wide_;

@@ -19,6 +19,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/counted.hpp"
@@ -189,28 +191,57 @@ void add_lines(std::string_view text, std::vector<std::string>& lines) {
   end_line(text.size(), text.size());
 }
 
-/// The lines that the tokenizer is trained on: whole files in the order of their contents' hashes (no part of a tree is
-/// favoured, and the order does not depend on where the files lie), up to `training_bytes`. Files that are not UTF-8
-/// are left out, as they are at encoding.
-std::vector<std::string> training_lines(const std::vector<fs::path>& files) {
-  std::vector<std::pair<std::string, fs::path>> by_hash;
-  for (const auto& file : files) by_hash.emplace_back(sha256_of_file(file), file);
-  std::sort(by_hash.begin(), by_hash.end());
+/// Adds the lines of a file's documents as far as there is `room`, which shrinks by their bytes. Nothing when one is
+/// not UTF-8: such files are left out, as they are at encoding.
+void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& lines) {
+  std::ifstream in(part.file, std::ios::binary);
+  std::vector<std::string> found;
+  size_t left = room;
+  for (const TextRange& document : part.documents) {
+    const auto bytes = static_cast<size_t>(document.end - document.begin);
+    std::string text(std::min(left, bytes), '\0');
+    in.seekg(document.begin);
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (!in) throw Error(ExitStatus::data, "cannot read " + part.file.string());
+    const size_t valid = valid_utf8(text);
+    if (valid < text.size() && !(text.size() < bytes && valid + 4 > text.size())) return;
+    left -= text.size();
+    add_lines(std::string_view(text).substr(0, valid), found);
+    if (left == 0) break;
+  }
+  room = left;
+  std::move(found.begin(), found.end(), std::back_inserter(lines));
+}
+
+/// Of what is trained on alone: what is held out of a file does not show in the order.
+std::string hash_of(const TextPart& part) {
+  std::ifstream in(part.file, std::ios::binary);
+  Sha256 hash;
+  std::string piece;
+  for (const TextRange& document : part.documents) {
+    in.seekg(document.begin);
+    for (int64_t left = document.end - document.begin; left > 0; left -= static_cast<int64_t>(piece.size())) {
+      piece.resize(static_cast<size_t>(std::min<int64_t>(left, 1 << 20)));
+      if (!in.read(piece.data(), static_cast<std::streamsize>(piece.size())))
+        throw Error(ExitStatus::data, "cannot read " + part.file.string());
+      hash.add(piece);
+    }
+  }
+  return hash.hex();
+}
+
+/// The lines that the tokenizer is trained on: files in the order of their contents' hashes (no part of a tree is
+/// favoured, and the order does not depend on where the files lie), up to `training_bytes`.
+std::vector<std::string> training_lines(const std::vector<TextPart>& parts) {
+  std::vector<std::pair<std::string, const TextPart*>> by_hash;
+  for (const TextPart& part : parts) by_hash.emplace_back(hash_of(part), &part);
+  std::sort(by_hash.begin(), by_hash.end(), [](const auto& one, const auto& other) {
+    return std::tie(one.first, one.second->file) < std::tie(other.first, other.second->file);
+  });
   std::vector<std::string> lines;
   size_t room = training_bytes;
-  for (const auto& [hash, file] : by_hash) {
-    if (room == 0) break;
-    std::ifstream in(file, std::ios::binary);
-    std::string text(std::min<size_t>(room, fs::file_size(file)), '\0');
-    in.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<size_t>(in.gcount()));
-    if (in.bad() || !in.is_open()) throw Error(ExitStatus::data, "cannot read " + file.string());
-    const bool cut = text.size() == room;
-    const size_t valid = valid_utf8(text);
-    if (valid < text.size() && !(cut && valid + 4 > text.size())) continue;
-    room -= text.size();
-    add_lines(std::string_view(text).substr(0, valid), lines);
-  }
+  for (const auto& [hash, part] : by_hash)
+    if (room > 0) add_lines_of(*part, room, lines);
   return lines;
 }
 
@@ -270,10 +301,10 @@ std::unique_ptr<Tokenizer> open_tokenizer(const Experiment& experiment, const fs
   return tokenizer;
 }
 
-void train_bpe(const std::vector<fs::path>& files, int64_t vocab_size, const fs::path& model) {
-  const std::vector<std::string> lines = training_lines(files);
+void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const fs::path& model) {
+  const std::vector<std::string> lines = training_lines(parts);
   const std::string found = counted(static_cast<int64_t>(lines.size()), "line") + " in " +
-                            counted(static_cast<int64_t>(files.size()), "file");
+                            counted(static_cast<int64_t>(parts.size()), "file");
   if (lines.empty())
     throw Error(ExitStatus::data, "no text to train a tokenizer on (" + found + "); check data.tokenizer.files");
   const std::unordered_map<std::string, std::string> settings{

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/documents.hpp"
 #include "experiment/experiment.hpp"
 
 namespace wmtp {
@@ -35,9 +36,9 @@ std::unique_ptr<Tokenizer> byte_tokenizer();
 std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model);
 /// Trains a BPE with byte fallback, digits split, whitespace and newlines kept, deterministic; writes `model`
 /// atomically. Error(data) when the text is too small for the vocabulary (says the largest that fits).
-void train_bpe(const std::vector<std::filesystem::path>& files, int64_t vocab_size, const std::filesystem::path& model);
-/// What an experiment reads through: `file` is that of a "bpe" or a "file". Error(data) where a "file" has more ids than
-/// the model.
+void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const std::filesystem::path& model);
+/// What an experiment reads through: `file` is that of a "bpe" or a "file". Error(data) where a "file" has more ids
+/// than the model.
 std::unique_ptr<Tokenizer> open_tokenizer(const Experiment& experiment, const std::filesystem::path& file);
 
 }  // namespace wmtp

@@ -24,6 +24,7 @@ class DataRules {
   void all() {
     kinds();
     arithmetic();
+    validation_share();
     tokenizer();
     length_bins();
     if (!e_.data.difficulty.given) return;
@@ -89,6 +90,12 @@ class DataRules {
       refuse("data.arithmetic.operations", "found an operation twice, wanted each at most once",
              "all that are named are drawn alike");
     }
+  }
+
+  void validation_share() {
+    if (!bound_.has("validation.share") || !bound_.has("validation.files")) return;
+    refuse_key("validation.share", "found both files and share, wanted one of them",
+               "files holds whole files out, share the end of each file of data.files");
   }
 
   void tokenizer() {
@@ -207,6 +214,8 @@ std::set<std::string> tokenizer_text(const Experiment& e) {
     for (const std::string& file : e.data.exclude) text.insert("without " + e.resolve(file).string());
   }
   text.insert("kind " + e.data.kind);
+  text.insert("separator " + e.data.separator);
+  text.insert("without the last " + printed("%.17g", held_out_share(e)));
   text.insert(table_text(e, "data.arithmetic"));
   return text;
 }

@@ -46,6 +46,21 @@ SchemaTable data_table() {
                "whether one problem in twenty is not trained on, as with `[validation]` without files; a stage gets it "
                "from the experiment that names it")
                .only_for({"records"}),
+           key("separator", AT(data.separator),
+               "text between the documents of a file, such as `\"\\n---\\n\"`; each document is followed by the "
+               "tokenizer's end of text, and blank ones are left out")
+               .not_empty()
+               .only_for({"text"})
+               .defaults_to("a file is one document")
+               .unset_when_empty(),
+           key("hold_out_share", AT(data.hold_out_share),
+               "last share of each file's documents that is not trained on, as with `validation.share`; a stage gets "
+               "it from the experiment that names it")
+               .range(0, 0.5)
+               .above(0)
+               .only_for({"text"})
+               .defaults_to("none")
+               .unset_when_empty(),
            key("file", AT(data.file), "raw little-endian ids")
                .not_empty()
                .only_for({"tokens"})
@@ -140,6 +155,14 @@ SchemaTable validation_table() {
            .not_empty()
            .is_path(Key::Names::paths)
            .defaults_to("one file of `data.files` in twenty; of records one problem in twenty")
+           .unset_when_empty(),
+       key("share", AT(validation.share),
+           "in place of `files`: the last share of each file's documents (`data.separator`) is held out, and not "
+           "trained on by the stages either; a file that is one document is cut at a line end")
+           .range(0, 0.5)
+           .above(0)
+           .only_for({"text"})
+           .defaults_to("none")
            .unset_when_empty()}};
   table.is_given = AT(validation.given);
   table.give = [](Experiment& e) { e.validation.given = true; };

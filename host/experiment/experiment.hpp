@@ -2,6 +2,7 @@
 // (canonical.hpp); nothing reads TOML or the environment after that. Defaults stand here and nowhere else.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -112,6 +113,8 @@ struct DataConfig {
   std::vector<double> length_bins{100, 150, 200, 300, 500, 1000, 2000};  ///< records: upper bounds, tokens of the answer
   std::vector<std::string> hold_out;  ///< records: files whose problems are not trained on; a stage gets its parent's
   bool hold_out_problems = false;     ///< records: one problem in twenty is not trained on; a stage gets its parent's
+  std::string separator;              ///< text: between the documents of a file; "": a file is one document
+  double hold_out_share = 0;          ///< text: last share of a file that is not trained on; a stage gets its parent's
   DifficultyConfig difficulty;
   std::string file;                 ///< tokens: raw little-endian ids
   std::string dtype = "uint16";     ///< tokens: "uint16" or "uint32"
@@ -175,6 +178,7 @@ struct ValidationConfig {
   int64_t every_steps = 0;          ///< 0: only at step 0 and at the end, where there is validation data
   int64_t batches = 8;              ///< micro-batches over all ranks together
   std::vector<std::string> files;   ///< text, records: held out of every training set, its stages' too
+  double share = 0;                 ///< text: last share of each file's documents that is held out; 0: not given
   bool given = false;
   bool operator==(const ValidationConfig&) const = default;
 };
@@ -231,6 +235,8 @@ struct Experiment {
 
 /// Whether ids come from a tokenizer, named or not.
 inline bool has_tokenizer(const DataConfig& data) { return data.kind == "text" || data.kind == "records"; }
+/// Last share of each text file's documents that is not trained on.
+inline double held_out_share(const Experiment& e) { return std::max(e.validation.share, e.data.hold_out_share); }
 /// Trunk blocks, without the heads.
 inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
 inline int64_t head_dim(const ModelConfig& m) { return m.dim / m.heads; }

@@ -51,7 +51,8 @@ class Loader {
   Diagnostics& diagnostics() { return diagnostics_; }
 
  private:
-  /// Text is held out by file, records by problem: the same problems may stand in other files.
+  /// Text is held out by file or by the end of each file, records by problem: the same problems may stand in other
+  /// files.
   static void hold_out(Experiment& e, const LoadRequest& request) {
     if (!has_tokenizer(e.data)) return;
     std::vector<std::string>& held_out = e.data.kind == "records" ? e.data.hold_out : e.data.exclude;
@@ -60,6 +61,7 @@ class Loader {
       if (std::none_of(held_out.begin(), held_out.end(), known)) held_out.push_back(pattern);
     }
     if (e.data.kind == "records" && request.hold_out_problems) e.data.hold_out_problems = true;
+    if (e.data.kind == "text") e.data.hold_out_share = std::max(e.data.hold_out_share, request.hold_out_share);
   }
 
   /// A file that two tables name is one stage.
@@ -78,6 +80,7 @@ class Loader {
         for (const std::string& pattern : *patterns) request.held_out.push_back(e.resolve(pattern).string());
       const bool by_problem = e.data.kind == "records" && e.validation.given && e.validation.files.empty();
       request.hold_out_problems = parent.hold_out_problems || e.data.hold_out_problems || by_problem;
+      request.hold_out_share = std::max(parent.hold_out_share, held_out_share(e));
 
       const auto canonical = std::filesystem::weakly_canonical(std::filesystem::absolute(request.file));
       auto stage = loaded.find(canonical);

@@ -33,6 +33,7 @@ struct LoadRequest {
   std::vector<std::string> held_out;  ///< absolute patterns that a stage leaves out (its parent's validation files)
   CheckPlugin check_plugin = {};
   bool hold_out_problems = false;  ///< whether a stage leaves out one problem of records in twenty, as its parent does
+  double hold_out_share = 0;       ///< last share of each text file that a stage leaves out, as its parent does
   std::string name_suffix = {};    ///< what a member of a sweep adds to the name that the file or an override gives
 };
 

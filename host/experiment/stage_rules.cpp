@@ -51,6 +51,14 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
     diagnostics.add(place, "the stage has " + std::to_string(stage.model.vocab_size) + " tokens, wanted vocab_size " +
                                std::to_string(e.model.vocab_size) + " as here");
   }
+  if (e.data.kind == "text" && stage.data.kind == "text" && held_out_share(e) > 0 &&
+      e.data.separator != stage.data.separator) {
+    diagnostics.add(place,
+                    "the stage splits its files at another data.separator: found " + toml_text(stage.data.separator) +
+                        ", wanted " + toml_text(e.data.separator) +
+                        " as here, so that it leaves out what is held out here",
+                    "give both the same [data] separator");
+  }
   if (stage.model.max_sequence_length < e.train.sequence_length) {
     diagnostics.add(place,
                     "a sequence longer than the stage's model: found sequence_length " +

@@ -29,8 +29,9 @@ struct StageUser {
   bool has_objective = false;
 };
 
-/// The stage and who names it: one tokenizer or one vocabulary, room for the sequences, for [model] the same shape, for
-/// [value] a value head, elsewhere heads that predict tokens unless the user trains value heads alone.
+/// The stage and who names it: one tokenizer or one vocabulary, one separator of documents where the end of files is
+/// held out, room for the sequences, for [model] the same shape, for [value] a value head, elsewhere heads that predict
+/// tokens unless the user trains value heads alone.
 void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& stage, Diagnostics& diagnostics);
 
 }  // namespace wmtp

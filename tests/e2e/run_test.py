@@ -1,5 +1,6 @@
 """A run from its file to its log: what is written where, what overrides do, stages, text."""
 import json
+import re
 import tomllib
 
 import pytest
@@ -135,6 +136,23 @@ def test_a_stage_runs_first_and_only_once(place):
 
     place.run("--set", "optimizer.lr=0.002", **changes)
     assert names().count("reference") == 1, "another policy, the same stage"
+
+
+def test_one_file_of_ones_own_is_held_out_in_part_from_the_run_and_its_stage(place):
+    lines = [f"line {i} of a file of one's own\n" for i in range(4000)]
+    (place.folder / "own.txt").write_text("".join(lines))
+    data = {"kind": "text", "files": ["own.txt"], "tokenizer": {"kind": "bpe", "vocab_size": 300}}
+    own = {"data": data, "model__vocab_size": None, "train__steps": 4}
+    place.write({**experiment(**own), "name": "reference"}, "reference.toml")
+    changes = own | {"pipeline": {"plugin": "rho1", "keep": 0.6}, "reference__experiment": "reference.toml",
+                     "validation": {"share": 0.1, "batches": 2}}
+    ended = place.run(**changes)
+    told = re.search(r"trial: ([\d,]+) tokens to train on, ([\d,]+) for validation \(the last 10% of each file\)",
+                     ended.err)
+    train, held_out = (int(number.replace(",", "")) for number in told.groups())
+    assert 0.09 < held_out / (train + held_out) < 0.11
+    assert f"reference: {told[1]} tokens to train on, the last 10% of each file is held out" in ended.err
+    assert set(place.log.metric("valid/loss", place.log.newest("trial")["id"])) == {0, 4}
 
 
 def test_a_stage_that_two_tables_name_runs_once_and_gives_both_its_model(place):

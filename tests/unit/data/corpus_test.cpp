@@ -122,7 +122,10 @@ TEST_F(Corpus, RefusesASplitWithNothingToTrainOn) {
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { split_text(experiment); }), "no file is left"));
   experiment.data.exclude = {};
   experiment.validation.given = true;
-  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { split_text(experiment); }), "validation takes 1"));
+  const auto text = error_of(ExitStatus::data, [&] { split_text(experiment); });
+  EXPECT_TRUE(has(text, "validation takes 1") && has(text, "validation.share")) << text;
+  experiment.validation.share = 0.1;
+  EXPECT_EQ(split_text(experiment).train, split_text(experiment).validation) << "parts of the same file";
 }
 
 TEST_F(Corpus, TrainsTheTokenizerOnItsOwnFilesOrOnTheTrainingPart) {

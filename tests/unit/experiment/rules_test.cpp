@@ -119,6 +119,18 @@ TEST_F(Rules, WantGradientsToTravelInHalfPrecisionOnlyWhereTheyAreComputedInIt) 
   expect_in_order(refused(rounded, {"parallel.reduce=fp16"}), {"wanted one of \"fp32\" and \"bf16\""});
 }
 
+TEST_F(Rules, WantOneWayToHoldTextOut) {
+  const std::string text = text_experiment + "[validation]\nshare = 0.1\n";
+  EXPECT_EQ(load(text).validation.share, 0.1);
+  expect_in_order(refused(text + "files = [\"a.py\"]\n"),
+                  {"a.toml:20:1: found both files and share, wanted one of them"});
+  for (const char* share : {"0", "0.6", "-0.1", "nan"})
+    expect_in_order(refused(text, {std::string("validation.share=") + share}), {"validation.share", "0.5"});
+  expect_in_order(refused(with(text, "\"text\"", "\"records\"")), {"[validation] share does not go with kind"});
+  expect_in_order(refused(small, {"data.separator=\"--\""}), {"[data] separator does not go with kind"});
+  expect_in_order(refused(text_experiment, {"data.separator=\"\""}), {"separator"});
+}
+
 TEST_F(Rules, GiveEachKindOfDataItsOwnKeys) {
   expect_in_order(refused(small, {"data.files=[\"a\"]"}),
                   {"[data] files does not go with kind \"random\"", "kind text"});

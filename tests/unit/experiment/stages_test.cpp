@@ -74,6 +74,20 @@ TEST_F(Stages, LeaveOutTheValidationFilesOfAllThatNeedThem) {
   EXPECT_EQ(e.stage("reference")->stage("reference")->data.exclude[2], folder_ / "own/*.py");
 }
 
+TEST_F(Stages, LeaveOutTheShareOfEachFileThatIsHeldOutByAnyThatNeedThem) {
+  const auto stage = [&](const std::string& text) { return *load(text).stage("reference"); };
+  write("b.toml", parent_.substr(0, parent_.find("[reference]")) + "[reference]\nexperiment = \"c.toml\"\n");
+  write("c.toml", text_experiment + "[validation]\nshare = 0.05\n");
+  EXPECT_EQ(stage(parent_).data.hold_out_share, 0);
+  const Experiment held = stage(parent_ + "[validation]\nshare = 0.2\n");
+  EXPECT_EQ(held.data.hold_out_share, 0.2);
+  EXPECT_EQ(held_out_share(*held.stage("reference")), 0.2);
+  EXPECT_EQ(held.stage("reference")->validation.share, 0.05);
+  expect_in_order(refused(with(parent_, "kind = \"text\"\n", "kind = \"text\"\nseparator = \"\\n--\"\n") +
+                          "[validation]\nshare = 0.2\n"),
+                  {"the stage splits its files at another data.separator: found \"\", wanted \"\\n--\" as here"});
+}
+
 TEST_F(Stages, HaveTheirMistakesToldWithTheirOwnFileAfterTheParents) {
   write("b.toml", text_experiment + "stesp = 3\n");
   const std::string told = refused(parent_ + "[train2]\n");

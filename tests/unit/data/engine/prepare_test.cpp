@@ -92,6 +92,62 @@ TEST_F(Prepare, KeepsValidationTextApart) {
   EXPECT_EQ(all_ids(*prepared.validation, 8)[0], 'b');
 }
 
+TEST_F(Prepare, HoldsOutTheEndOfEachFileAndTellsTheTokensOfBothParts) {
+  write("text/a.txt", std::string(20, 'a') + "\n" + std::string(9, 'b') + "\n");
+  auto experiment = text_experiment();
+  const auto whole = prepare_and_open(experiment).folder;
+  experiment.validation.given = true;
+  experiment.validation.share = 0.3;
+  const auto said = prepare(experiment);
+  ASSERT_EQ(said.size(), 3u);
+  EXPECT_EQ(said[0], "encoding 1 file for train (21 B)");
+  EXPECT_EQ(said[2], "22 tokens to train on, 11 for validation (the last 30% of each file)");
+  EXPECT_EQ(prepare(experiment), std::vector<std::string>{said[2]}) << "told each time";
+  const auto prepared = open_prepared(experiment, cache(), 1);
+  EXPECT_NE(prepared.folder, whole);
+  for (int64_t id : all_ids(*prepared.train, 8)) EXPECT_NE(id, 'b');
+  EXPECT_EQ(all_ids(*prepared.validation, 8), std::vector<int64_t>(8, 'b'));
+
+  experiment.validation = {};
+  experiment.data.hold_out_share = 0.3;
+  EXPECT_EQ(prepare(experiment).back(), "22 tokens to train on, the last 30% of each file is held out");
+  EXPECT_EQ(open_prepared(experiment, cache(), 1).validation, nullptr);
+}
+
+TEST_F(Prepare, EndsEachDocumentBetweenSeparatorsWithEndOfText) {
+  write("text/a.txt", "abc<|end|>de<|end|>\nf");
+  auto experiment = text_experiment();
+  experiment.data.separator = "<|end|>";
+  EXPECT_EQ(all_ids(*prepare_and_open(experiment).train, 8),
+            (std::vector<int64_t>{'a', 'b', 'c', 257, 'd', 'e', 257, '\n'}));
+}
+
+TEST_F(Prepare, TrainsItsTokenizerOnWhatIsNotHeldOut) {
+  write_words(3);
+  auto experiment = bpe_experiment();
+  experiment.validation.given = true;
+  experiment.validation.share = 0.1;
+  write("text/tail.txt", read(at("text/0.txt")) + std::string(20, '\n') + "xylophone xylophone xylophone");
+  const auto with_tail = prepare_and_open(experiment);
+  write("text/tail.txt", read(at("text/0.txt")) + std::string(20, '\n') + "quicksand quicksand quicksand");
+  const auto other_tail = prepare_and_open(experiment);
+  EXPECT_NE(with_tail.folder, other_tail.folder);
+  EXPECT_EQ(read(with_tail.folder / "tokenizer.model"), read(other_tail.folder / "tokenizer.model"));
+}
+
+TEST_F(Prepare, SaysWhyAShareHoldsNothingOut) {
+  write("text/a.txt", std::string(100, 'a'));
+  auto experiment = text_experiment();
+  experiment.validation.given = true;
+  experiment.validation.share = 0.1;
+  const auto text = error_of(ExitStatus::data, [&] { prepare_and_open(experiment); });
+  EXPECT_TRUE(has(text, "nothing is held out: no file has a line end before its last 10%")) << text;
+  write("text/a.txt", std::string(100, 'a') + "\nbbb\n");
+  experiment.validation.share = 0.04;
+  const auto few = error_of(ExitStatus::data, [&] { prepare_and_open(experiment); });
+  EXPECT_TRUE(has(few, "validation text has 5 tokens") && has(few, "raise validation.share")) << few;
+}
+
 TEST_F(Prepare, EncodesWithTheTokenizerItTrained) {
   write_words(3);
   const auto prepared = prepare_and_open(bpe_experiment());

@@ -40,8 +40,7 @@ TEST_F(TokenWriting, TakesAsManyBytesAsTheVocabularyNeeds) {
 TEST_F(TokenWriting, WritesIdsOf32BitsForLargeVocabularies) {
   const WideTokenizer tokenizer;
   TokenWriter writer(at("ids.bin"), tokenizer);
-  writer.add_document(write("a.txt", "az"));
-  writer.add_document(write("b.txt", ""));
+  for (const TextPart& part : whole_files({write("a.txt", "az"), write("b.txt", "")})) writer.add_documents(part);
   writer.finish();
   EXPECT_EQ(writer.num_ids(), 4);
   std::vector<int64_t> ids(4);

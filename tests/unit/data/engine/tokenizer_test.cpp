@@ -26,7 +26,7 @@ std::string sample_code(int functions) {
 class Bpe : public DataTest {
  protected:
   std::unique_ptr<Tokenizer> trained(const std::vector<fs::path>& files, int64_t vocab_size) const {
-    train_bpe(files, vocab_size, folder_ / "tokenizer.model");
+    train_bpe(whole_files(files), vocab_size, folder_ / "tokenizer.model");
     return sentencepiece_tokenizer(folder_ / "tokenizer.model");
   }
 };
@@ -97,8 +97,9 @@ TEST_F(Bpe, SplitsDigits) {
 TEST_F(Bpe, IsTheSameEveryTimeAndWhereverTheFilesLie) {
   const auto code = sample_code(100);
   const std::vector<fs::path> files{write("a.py", code), write("b.py", sample_code(50))};
-  train_bpe(files, 500, folder_ / "one.model");
-  train_bpe({write("z/b.py", read(files[0])), write("z/a.py", read(files[1]))}, 500, folder_ / "two.model");
+  train_bpe(whole_files(files), 500, folder_ / "one.model");
+  train_bpe(whole_files({write("z/b.py", read(files[0])), write("z/a.py", read(files[1]))}), 500,
+            folder_ / "two.model");
   EXPECT_EQ(read(folder_ / "one.model"), read(folder_ / "two.model"));
 }
 
@@ -130,8 +131,8 @@ TEST_F(Bpe, RefusesTextThatIsEmpty) {
 
 TEST_F(Bpe, LeavesOutFilesThatAreNotUtf8) {
   const auto good = write("a.py", sample_code(100)), bad = write("b.py", "\xff\xfe" + sample_code(200));
-  train_bpe({good}, 500, folder_ / "one.model");
-  train_bpe({good, bad}, 500, folder_ / "two.model");
+  train_bpe(whole_files({good}), 500, folder_ / "one.model");
+  train_bpe(whole_files({good, bad}), 500, folder_ / "two.model");
   EXPECT_EQ(read(folder_ / "one.model"), read(folder_ / "two.model"));
 }
 
