@@ -45,6 +45,8 @@ std::string toml_string(const std::string& text) {
     if (byte == '"' || byte == '\\') {
       result += '\\';
       result += byte;
+    } else if (byte == '\n') {
+      result += "\\n";
     } else if (code < 0x20 || code == 0x7F) {
       char escape[8];
       std::snprintf(escape, sizeof escape, "\\u%04X", code);

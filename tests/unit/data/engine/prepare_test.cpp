@@ -143,7 +143,7 @@ TEST_F(Prepare, SaysWhyAShareHoldsNothingOut) {
   const auto text = error_of(ExitStatus::data, [&] { prepare_and_open(experiment); });
   EXPECT_TRUE(has(text, "nothing is held out: no file has a line end before its last 10%")) << text;
   write("text/a.txt", std::string(100, 'a') + "\nbbb\n");
-  experiment.validation.share = 0.04;
+  experiment.validation.share = 0.03;
   const auto few = error_of(ExitStatus::data, [&] { prepare_and_open(experiment); });
   EXPECT_TRUE(has(few, "validation text has 5 tokens") && has(few, "raise validation.share")) << few;
 }
