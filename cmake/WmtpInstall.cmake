@@ -19,7 +19,7 @@ if(NOT WMTP_ENGINE)
 endif()
 
 install(TARGETS wmtp_sdk EXPORT wmtpTargets LIBRARY DESTINATION lib)
-install(DIRECTORY sdk/include/wmtp DESTINATION include)
+install(DIRECTORY sdk/include/wmtp ${PROJECT_BINARY_DIR}/include/wmtp DESTINATION include)
 install(EXPORT wmtpTargets NAMESPACE wmtp:: DESTINATION lib/cmake/wmtp)
 set(package ${PROJECT_BINARY_DIR}/lib/cmake/wmtp)
 set(package_files cmake/FindLibTorch.cmake cmake/WmtpPlugin.cmake cmake/plugin.map)

@@ -12,11 +12,13 @@ constexpr char entry_prefix[] = "wmtp_plugin__";
 
 std::string fingerprint_text(const std::string& entry_symbol) {
   static const std::regex form(
-      "wmtp_plugin__sdk_(\\d+)_(\\d+)__torch_(\\d+)_(\\d+)_(\\d+)__([a-z]+)_(\\d+)__abi_(\\d+)");
+      "wmtp_plugin__sdk_(\\d+)_(\\d+)(?:__headers_([0-9a-f]+))?__torch_(\\d+)_(\\d+)_(\\d+)__([a-z]+)_(\\d+)"
+      "__abi_(\\d+)");
   std::smatch part;
   if (!std::regex_match(entry_symbol, part, form)) return entry_symbol;
-  return "sdk " + part.str(1) + "." + part.str(2) + ", torch " + part.str(3) + "." + part.str(4) + "." + part.str(5) +
-         ", " + part.str(6) + " " + part.str(7) + ", C++ ABI " + part.str(8);
+  const std::string headers = part[3].matched ? part.str(3) : "of an earlier version";
+  return "sdk " + part.str(1) + "." + part.str(2) + ", headers " + headers + ", torch " + part.str(4) + "." +
+         part.str(5) + "." + part.str(6) + ", " + part.str(7) + " " + part.str(8) + ", C++ ABI " + part.str(9);
 }
 
 std::vector<std::string> entry_symbols(const std::filesystem::path& file, const std::vector<std::string>& exported) {

@@ -8,7 +8,7 @@
 
 namespace wmtp {
 
-/// "sdk 0.1, torch 2.11.0, gcc 12, C++ ABI 1", or the symbol itself when it is not of that form.
+/// "sdk 0.2, headers 3f2a90c1d4e5, torch 2.11.0, gcc 12, C++ ABI 1", or the symbol itself when it is not of that form.
 std::string fingerprint_text(const std::string& entry_symbol);
 
 /// The exported names that are entry symbols, of whatever fingerprint. Error(plugin) when there is none.

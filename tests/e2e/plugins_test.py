@@ -1,9 +1,12 @@
 """`plugins new` and `plugins check`, as an author types them. What a new folder holds is built and tested by
 contract/installed_template.sh."""
 import json
+import re
+import shutil
+import subprocess
 
 import pytest
-from paths import BUILD, TEST_PLUGINS
+from paths import BUILD, ROOT, TEST_PLUGINS
 
 SHIPPED = BUILD / "lib/wmtp/plugins"
 BREAKS_PROMISES = TEST_PLUGINS / "pipelines/breaks_promises.so"
@@ -63,3 +66,20 @@ def test_a_new_plugin_never_writes_over_what_is_there(place):
 def test_a_new_plugin_has_a_plugins_name(place, name):
     place.refuse_command(2, "no plugin's name", command=["plugins", "new", name, "--kind", "pipeline"])
     assert not [path for path in place.folder.iterdir() if path.is_dir()]
+
+
+def hash_of_headers(folder, output):
+    subprocess.run(["cmake", f"-DFOLDER={folder}", f"-DOUTPUT={output}", "-P", ROOT / "cmake/HashHeaders.cmake"],
+                   check=True)
+    return re.search(r"WMTP_SDK_HEADERS ([0-9a-f]{12})$", output.read_text(), re.MULTILINE)[1]
+
+
+def test_a_changed_header_of_the_sdk_is_another_fingerprint(tmp_path):
+    """What a plugin of another fingerprint meets: contract/bad_plugins_test.cpp."""
+    headers = tmp_path / "wmtp"
+    shutil.copytree(ROOT / "sdk/include/wmtp", headers)
+    same = hash_of_headers(headers, tmp_path / "same.hpp")
+    assert f"WMTP_SDK_HEADERS {same}\n" in (BUILD / "include/wmtp/headers_hash.hpp").read_text()
+    with (headers / "options.hpp").open("a") as file:
+        file.write("struct Added {};\n")
+    assert hash_of_headers(headers, tmp_path / "changed.hpp") != same

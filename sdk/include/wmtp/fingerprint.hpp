@@ -1,8 +1,12 @@
-// The tool chain's fingerprint, as one C identifier: wmtp_plugin__sdk_0_2__torch_2_11_0__gcc_12__abi_1.
-// All that must agree for a C++ object to cross from a plugin to the host is in it.
+// The tool chain's fingerprint, as one C identifier:
+// wmtp_plugin__sdk_0_2__headers_3f2a90c1d4e5__torch_2_11_0__gcc_12__abi_1.
+// All that must agree for a C++ object to cross from a plugin to the host is in it. Any change of the sdk's headers makes
+// another one.
 #pragma once
 
 #include <torch/headeronly/version.h>
+
+#include <wmtp/headers_hash.hpp>
 
 #define WMTP_SDK_MAJOR 0
 #define WMTP_SDK_MINOR 2
@@ -15,14 +19,14 @@
 #define WMTP_COMPILER_MAJOR __GNUC__
 #endif
 
-#define WMTP_DETAIL_JOIN(sdk_a, sdk_b, t_a, t_b, t_c, cc, cc_v, abi) \
-  wmtp_plugin__sdk_##sdk_a##_##sdk_b##__torch_##t_a##_##t_b##_##t_c##__##cc##_##cc_v##__abi_##abi
-#define WMTP_DETAIL_EXPAND(sdk_a, sdk_b, t_a, t_b, t_c, cc, cc_v, abi) \
-  WMTP_DETAIL_JOIN(sdk_a, sdk_b, t_a, t_b, t_c, cc, cc_v, abi)
+#define WMTP_DETAIL_JOIN(sdk_a, sdk_b, headers, t_a, t_b, t_c, cc, cc_v, abi) \
+  wmtp_plugin__sdk_##sdk_a##_##sdk_b##__headers_##headers##__torch_##t_a##_##t_b##_##t_c##__##cc##_##cc_v##__abi_##abi
+#define WMTP_DETAIL_EXPAND(sdk_a, sdk_b, headers, t_a, t_b, t_c, cc, cc_v, abi) \
+  WMTP_DETAIL_JOIN(sdk_a, sdk_b, headers, t_a, t_b, t_c, cc, cc_v, abi)
 
-#define WMTP_ENTRY_SYMBOL                                                                                     \
-  WMTP_DETAIL_EXPAND(WMTP_SDK_MAJOR, WMTP_SDK_MINOR, TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH, \
-                     WMTP_COMPILER_NAME, WMTP_COMPILER_MAJOR, _GLIBCXX_USE_CXX11_ABI)
+#define WMTP_ENTRY_SYMBOL                                                                                       \
+  WMTP_DETAIL_EXPAND(WMTP_SDK_MAJOR, WMTP_SDK_MINOR, WMTP_SDK_HEADERS, TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, \
+                     TORCH_VERSION_PATCH, WMTP_COMPILER_NAME, WMTP_COMPILER_MAJOR, _GLIBCXX_USE_CXX11_ABI)
 
 #define WMTP_DETAIL_TEXT_(x) #x
 #define WMTP_DETAIL_TEXT(x) WMTP_DETAIL_TEXT_(x)

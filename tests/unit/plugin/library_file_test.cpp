@@ -105,19 +105,20 @@ TEST(LibraryFile, RefusesLinksFoldersAndFilesThatAnyoneCanWrite) {
 }
 
 TEST(Fingerprint, IsReadableOnBothSides) {
-  const std::string wanted = "wmtp_plugin__sdk_0_1__torch_2_11_0__gcc_12__abi_1";
-  const std::string found = "wmtp_plugin__sdk_0_1__torch_2_10_0__clang_14__abi_0";
-  EXPECT_EQ(fingerprint_text(wanted), "sdk 0.1, torch 2.11.0, gcc 12, C++ ABI 1");
+  const std::string wanted = "wmtp_plugin__sdk_0_1__headers_12e4ab__torch_2_11_0__gcc_12__abi_1";
+  const std::string older = "wmtp_plugin__sdk_0_1__torch_2_10_0__clang_14__abi_0";
+  EXPECT_EQ(fingerprint_text(wanted), "sdk 0.1, headers 12e4ab, torch 2.11.0, gcc 12, C++ ABI 1");
   EXPECT_EQ(fingerprint_text("something"), "something");
-  EXPECT_NO_THROW(check_fingerprint("a.so", {found, wanted}, wanted));
+  EXPECT_NO_THROW(check_fingerprint("a.so", {older, wanted}, wanted));
   try {
-    check_fingerprint("a.so", {found}, wanted);
+    check_fingerprint("a.so", {older}, wanted);
     FAIL() << "another fingerprint was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::plugin);
     EXPECT_STREQ(error.what(),
-                 "a.so: built for sdk 0.1, torch 2.10.0, clang 14, C++ ABI 0; this host is sdk 0.1, torch "
-                 "2.11.0, gcc 12, C++ ABI 1; build the plugin again with this host's sdk");
+                 "a.so: built for sdk 0.1, headers of an earlier version, torch 2.10.0, clang 14, C++ ABI 0; this host "
+                 "is sdk 0.1, headers 12e4ab, torch 2.11.0, gcc 12, C++ ABI 1; build the plugin again with this host's "
+                 "sdk");
   }
 }
 
