@@ -116,6 +116,10 @@ void check_weights_form(const WeightsCall& call, const Weights& weights) {
     refuse(call, std::string("returned values of type ") + c10::toString(weights.values.scalar_type()) +
                      ", wanted Float (fp32)");
   }
+  if (weights.values.device() != call.device) {
+    refuse(call, "returned values on " + weights.values.device().str() + ", wanted " + call.device.str() +
+                     ", the batch's device");
+  }
 }
 
 Tensor weight_faults(const WeightsCall& call, const Weights& weights) {

@@ -67,10 +67,11 @@ struct WeightsCall {
   std::vector<int64_t> by_target;  ///< [B,S]; empty at When::token, where only by_source can be given
   std::vector<int64_t> by_source;  ///< the shape of Step::valid() of this call
   bool signed_weights = false;
+  at::Device device = at::kCPU;  ///< of the batch
 };
 
-/// Shape, dtype and layout against what is wanted; reads no value. Error(plugin) with found and wanted. Must be called
-/// on every rank before any exchange that depends on the weights.
+/// Shape, dtype, layout and device against what is wanted; reads no value. Error(plugin) with found and wanted. Must be
+/// called on every rank before any exchange that depends on the weights.
 void check_weights_form(const WeightsCall& call, const Weights& weights);
 
 /// [2] of fp32 on the weights' device: whether any is not finite, whether any is negative (0 where it may be). Reads no

@@ -7,25 +7,27 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "cuda/backend.hpp"
 #include "dist/memory_backend.hpp"
 #include "memory/allocator.hpp"
+#include "run/device_choice.hpp"
 
 namespace wmtp {
 namespace {
 
-at::Device choose_device(const std::string& wanted, int rank, int local_rank) {
+at::Device choose_device(const std::string& wanted, const Peers& peers) {
   if (wanted == "cpu" || (wanted == "auto" && !has_cuda_device())) return at::kCPU;
-  const int devices = cuda_backend().num_devices();
-  if (devices == 0 && wanted == "auto") return at::kCPU;
-  if (local_rank >= devices)
-    throw Error(ExitStatus::usage, "parallel.device = \"" + wanted + "\": rank " + std::to_string(rank) +
-                                       " wants CUDA device " + std::to_string(local_rank) +
-                                       ", but there are " + std::to_string(devices) +
-                                       "; use fewer processes, or device = \"cpu\"");
-  cuda_backend().use_device(local_rank);
+  const DeviceQuestion question{wanted, cuda_backend().num_devices(), peers.rank(), peers.placement().local_rank,
+                                peers.placement().local_world_size};
+  const auto device = choose_device(question);
+  if (!device) {
+    if (const std::string text = about_unused_devices(question); peers.rank() == 0 && !text.empty()) log_info(text);
+    return at::kCPU;
+  }
+  cuda_backend().use_device(*device);
   count_device_memory();
-  return {at::kCUDA, c10::DeviceIndex(local_rank)};
+  return {at::kCUDA, c10::DeviceIndex(*device)};
 }
 
 MakeBackend channels_for(const at::Device& device, const std::string& address) {
@@ -46,7 +48,7 @@ void share_cores(int local_world_size) {
 at::Device prepare_device(const Job& job, Peers& peers) {
   share_cores(peers.placement().local_world_size);
   try {
-    return choose_device(job.experiment.parallel.device, peers.rank(), peers.placement().local_rank);
+    return choose_device(job.experiment.parallel.device, peers);
   } catch (const Error& error) {
     peers.post_fault(error);
     throw;

@@ -170,7 +170,8 @@ Weights TokenLoss::weigh(Moment moment) {
                    moment.head,
                    micro_->batch.tokens.sizes().vec(),
                    moment.valid.sizes().vec(),
-                   pipeline_.needs.signed_weights};
+                   pipeline_.needs.signed_weights,
+                   moment.valid.device()};
   if (moment.when == When::token) call.by_target.clear();
   step_.enter(std::move(moment));
   const at::AutoGradMode grad(false);

@@ -8,8 +8,10 @@
 namespace wmtp {
 namespace {
 
-constexpr double most_operations = 2e9;  // of one multiplication: 20 ms at 100 GFLOP/s
+constexpr double most_on_cpu = 2e9;      // operations of one multiplication: 20 ms at 100 GFLOP/s
+constexpr double most_on_device = 2e12;  // 3 ms at 700 TFLOP/s
 constexpr std::chrono::milliseconds measured_for{40};
+constexpr double shortest_round = 2e-3;  // seconds; to wait for a device takes up to a hundredth of it
 constexpr int at_least = 3;
 
 struct Matrices {
@@ -51,20 +53,36 @@ double operations_per_token(const ShardedModel& model, int64_t lowest_block, int
   return operations;
 }
 
+double best_rate(double operations, const std::function<void()>& launch, const std::function<void()>& wait) {
+  using Clock = std::chrono::steady_clock;
+  double best = 0;
+  const auto end = Clock::now() + measured_for;
+  int64_t launches = 1;
+  for (int rounds = 0; rounds < at_least || Clock::now() < end;) {
+    const auto start = Clock::now();
+    for (int64_t i = 0; i < launches; ++i) launch();
+    wait();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (seconds < shortest_round) {
+      launches *= 2;
+      continue;
+    }
+    best = std::max(best, double(launches) * operations / seconds);
+    ++rounds;
+  }
+  return best;
+}
+
 double multiplication_rate(const ShardedModel& model, int64_t rows) {
   const int64_t in = model.config().dim, out = model.config().ffn_dim;
   const double per_row = 2.0 * double(in) * double(out);
-  rows = std::clamp<int64_t>(int64_t(most_operations / per_row), 1, rows);
+  const double most = model.compute().device().is_cpu() ? most_on_cpu : most_on_device;
+  rows = std::clamp<int64_t>(int64_t(most / per_row), 1, rows);
   const at::Tensor x = at::ones({rows, in}, model.compute()), weight = at::ones({out, in}, model.compute());
-  double best = 0;
-  const auto end = std::chrono::steady_clock::now() + measured_for;
-  for (int i = 0; i < at_least || std::chrono::steady_clock::now() < end; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    product_with_rows(x, weight).select(0, 0).select(0, 0).item<float>();  // reading a value waits for the device
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, double(rows) * per_row / seconds);
-  }
-  return best;
+  at::Tensor last;
+  return best_rate(
+      double(rows) * per_row, [&] { last = product_with_rows(x, weight); },
+      [&] { last.select(0, 0).select(0, 0).item<float>(); });  // reading a value waits for the device
 }
 
 double Utilization::share(int64_t tokens, double seconds) {

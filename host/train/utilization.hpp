@@ -18,8 +18,13 @@ namespace wmtp {
 /// the first trunk block into which gradients go (MicroStep::lowest_block).
 double operations_per_token(const ShardedModel& model, int64_t lowest_block, int64_t positions);
 
+/// The best of a few rounds, in about 40 ms: `launch` starts `operations`, and may return before they are done, `wait`
+/// returns when all are. A round launches as often as it takes to last much longer than a wait, so that a device, which
+/// takes launches faster than it computes, is measured and not the way to it.
+double best_rate(double operations, const std::function<void()>& launch, const std::function<void()>& wait);
+
 /// Floating-point operations a second of a bare multiplication [rows, dim] x [dim, ffn_dim] on this rank's device with
-/// this rank's threads, in the dtype that the model computes in: the best of a few, in about 40 ms.
+/// this rank's threads, in the dtype that the model computes in, by best_rate.
 /// [all ranks at once, so that they share the machine as they do in a step]
 double multiplication_rate(const ShardedModel& model, int64_t rows);
 

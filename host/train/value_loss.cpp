@@ -28,6 +28,10 @@ Tensor ValueLoss::loss(const MicroBatch& micro, const std::vector<Tensor>& leave
   if (!loss.defined() || loss.numel() != 1 || (at::GradMode::is_enabled() && !loss.requires_grad()))
     throw Error(ExitStatus::plugin, "pipeline '" + pipeline_.name + "': " + call +
                                         "() must return a scalar that depends on one of its leaves");
+  if (loss.device() != micro.batch.tokens.device())
+    throw Error(ExitStatus::plugin, "pipeline '" + pipeline_.name + "': " + call + "() returned a scalar on " +
+                                        loss.device().str() + ", wanted " + micro.batch.tokens.device().str() +
+                                        ", the batch's device");
   return loss;
 }
 

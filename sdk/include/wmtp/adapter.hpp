@@ -58,10 +58,11 @@ class WMTP_SDK_API Adapter {
   virtual bool trains(const std::string& parameter) const = 0;
   /// Parameters beside this slot, the same whenever it is asked; empty leaves the slot as it is. [before start, at save]
   virtual std::vector<Param> declare(const Slot&) const { return {}; }
-  /// The slot's output. Called only where `declare` gave parameters.
+  /// The slot's output [..., out], of x's type and on x's device, as is all that `call` gives: the CPU or this rank's
+  /// CUDA device. Called only where `declare` gave parameters.
   virtual Tensor forward(const Slot&, const Tensor& x, Call& call) const { return call.base(x); }
-  /// The weight with the adapter folded in, fp32 [out,in]: what `forward` does with it when not training. `weight` and
-  /// `params`, in the order of `declare`, are fp32 on the CPU. For `model/` at the end.
+  /// The weight with the adapter folded in, fp32 [out,in] on the CPU: what `forward` does with it when not training.
+  /// `weight` and `params`, in the order of `declare`, are fp32 on the CPU. For `model/` at the end.
   virtual Tensor merged(const Slot&, const Tensor& weight, const std::vector<Tensor>& params) const { return weight; }
 };
 

@@ -3,6 +3,9 @@
 //
 // Shapes: B sequences of this rank's micro-batch, S positions, H heads. Head k (1-based) predicts at SOURCE position s
 // the token at TARGET position s + k. Everything read from a Step is aligned by source position.
+// Devices: the batch, every signal, leaf, valid() and uniform() are on one device, batch().tokens.device(): the CPU or
+// this rank's CUDA device. What a plugin returns must be there too. counts(), answers() and pairs() are on the CPU. An
+// answer of Across is where the question's values are, a state is where its `first` is, and a metric may be on either.
 // Lifetime: a tensor that comes from a Step is valid until the call returns, unless kept through `state`.
 // Errors: whatever a plugin throws ends the run on every rank with exit 3, the plugin's name and the text.
 #pragma once

@@ -67,6 +67,8 @@ TEST(WeightsForm, WrongShapesAndTypesAreToldWithFoundAndWanted) {
   EXPECT_NE(form_fault(a_call(), Weights::by_source({})).find("without values"), std::string::npos);
   EXPECT_NE(form_fault(a_call(), Weights{Weights::Meaning::uniform, at::ones({2, 4})}).find("uniform"),
             std::string::npos);
+  EXPECT_EQ(form_fault(a_call(), Weights::by_source(at::ones({2, 4}, at::kMeta))),
+            "plugin rho1: weigh() at step 7, head 2: returned values on meta, wanted cpu, the batch's device");
   WeightsCall token = a_call();
   token.by_target.clear();
   token.by_source = {9};
