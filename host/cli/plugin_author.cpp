@@ -44,16 +44,16 @@ int make_new(const Options& options, const GlobalOptions& globals) {
   return 0;
 }
 
-/// Those of the experiment's table for this plugin, or its defaults.
+/// Those of the experiment's table for this plugin, or none.
 OptionValues options_for(const PluginDescription& plugin, const Options& options, const GlobalOptions& globals) {
-  if (options.experiment.empty()) return defaults_of(plugin);
+  if (options.experiment.empty()) return {};
   std::vector<fs::path> folders = globals.plugin_folders;
   folders.insert(folders.begin(), plugin.path.parent_path().parent_path());
   const Catalog catalog(folders);
   const Experiment experiment = load_experiment(load_request(catalog, options.experiment, {}));
   for (const PluginChoice* choice :
        {&experiment.pipeline, experiment.inner ? &*experiment.inner : nullptr, &experiment.adapter})
-    if (choice && choice->plugin == plugin.name) return choice->options;
+    if (choice && choice->plugin == plugin.name) return given_options(*choice);
   throw Error(ExitStatus::usage, options.experiment + ": it names no plugin '" + plugin.name + "'");
 }
 

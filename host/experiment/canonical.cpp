@@ -46,12 +46,12 @@ Value with_absolute_paths(const Experiment& e, const Key& key, Value value) {
 
 class Printer {
  public:
-  void add(const SchemaTable& table, const std::string& name, const Value& value) {
+  void add(const SchemaTable& table, const std::string& name, const Value& value, bool as_comment = false) {
     if (table.name != table_) {
       table_ = table.name;
       text_ += "\n[" + table.name + "]\n";
     }
-    text_ += name + " = " + toml_text(value) + "\n";
+    text_ += (as_comment ? "# " : "") + name + " = " + toml_text(value) + "\n";
   }
   const std::string& text() const { return text_; }
 
@@ -66,7 +66,8 @@ std::string to_toml(const Experiment& experiment) {
   Printer printer;
   for_each_value(experiment,
                  [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
-                   printer.add(table, name, key ? with_absolute_paths(experiment, *key, value) : value);
+                   const bool is_given = key || table.plugin(experiment).given.count(name) > 0;
+                   printer.add(table, name, key ? with_absolute_paths(experiment, *key, value) : value, !is_given);
                  });
   return printer.text();
 }

@@ -8,7 +8,8 @@
 
 namespace wmtp {
 
-/// The resolved experiment as TOML that `load_experiment` reads back to an equal value (paths made absolute).
+/// The resolved experiment as TOML that `load_experiment` reads back to an equal value (paths made absolute). A plugin's
+/// option that nobody gave is a comment: some plugins refuse the mere mention of one that has no effect.
 std::string to_toml(const Experiment& experiment);
 
 /// What `config_hash` adds to the text: content hashes of data, tokenizer and weights, plugin versions, stages' hashes.

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -20,6 +21,7 @@ using OptionValues = std::map<std::string, OptionValue>;  ///< every option of t
 struct PluginChoice {
   std::string plugin;
   OptionValues options;
+  std::set<std::string> given = {};  ///< names of those that the experiment gives
   bool operator==(const PluginChoice&) const = default;
 };
 
@@ -163,6 +165,7 @@ struct ParallelConfig {
   double activation_checkpointing = 0;    ///< share of the blocks: "none" is 0, "full" 1
   bool cpu_offload = false;               ///< master shards and optimizer state in the host's memory; CUDA alone
   std::string device = "auto";            ///< "auto", "cpu", "cuda"
+  bool oversubscribe = false;             ///< more than 8 local ranks on each usable core
   double timeout_seconds = 120;           ///< longest wait for another rank, at the rendezvous too
   bool operator==(const ParallelConfig&) const = default;
 };
@@ -204,7 +207,7 @@ struct Experiment {
   int64_t seed = 0;
   PluginChoice pipeline;
   std::optional<PluginChoice> inner;  ///< [pipeline.inner]: what a wrapper is laid over
-  PluginChoice adapter{"full", {}};
+  PluginChoice adapter{"full", {}, {}};
   std::string adapter_weights;      ///< [adapter] weights: first values of the adapter's own parameters
   ModelConfig model;
   FrozenConfig reference;

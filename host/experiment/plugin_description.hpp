@@ -44,7 +44,7 @@ struct PluginDescription {
   std::string sha256;          ///< of the file
 };
 
-/// A plugin with the options that it is to run with.
+/// A plugin with the options that it is to run with: those that the experiment gives. The others keep their defaults.
 struct PluginSetting {
   PluginDescription description;
   OptionValues options;

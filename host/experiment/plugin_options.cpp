@@ -47,20 +47,26 @@ OptionValue to_option(const Value& value) {
       value);
 }
 
-// A default may be infinite, and what the host prints as the resolved experiment must be readable again.
-bool is_the_default(const Node& node, const OptionSpec& option) {
-  const double* number = std::get_if<double>(&option.default_value);
-  return number && node.kind == Node::Kind::number && node.number == *number;
+void bind_option(const OptionSpec& option, const std::string& table, const Entry& entry, PluginChoice& choice,
+                 Bound& bound, Diagnostics& diagnostics) {
+  const auto value = check_value(entry.value, rule_of(option), "[" + table + "] " + option.name, diagnostics);
+  if (value) {
+    choice.options[option.name] = to_option(*value);
+    choice.given.insert(option.name);
+  } else {
+    bound.bad.insert(table + "." + option.name);
+  }
 }
 
-void bind_option(const OptionSpec& option, const std::string& table, const Entry& entry, OptionValues& options,
-                 Bound& bound, Diagnostics& diagnostics) {
-  if (is_the_default(entry.value, option)) return;
-  const auto value = check_value(entry.value, rule_of(option), "[" + table + "] " + option.name, diagnostics);
-  if (value)
-    options[option.name] = to_option(*value);
-  else
-    bound.bad.insert(table + "." + option.name);
+// Integers stand for numbers in a description that went through JSON.
+OptionValues defaults_of(const PluginDescription& description) {
+  OptionValues defaults;
+  for (const OptionSpec& option : description.options) {
+    const auto* integer = std::get_if<int64_t>(&option.default_value);
+    const bool widened = integer && option.type == OptionSpec::Type::number;
+    defaults[option.name] = widened ? OptionValue(static_cast<double>(*integer)) : option.default_value;
+  }
+  return defaults;
 }
 
 const Node* table_in(const Node& document, const std::string& path) {
@@ -118,7 +124,7 @@ class PluginBinder {
     const size_t before = diagnostics_.count();
     if (const Node* node = table_in(document_, table)) bind_entries(table, *node, setting.description, choice);
     if (diagnostics_.count() != before) return std::nullopt;
-    setting.options = choice.options;
+    setting.options = given_options(choice);
     return setting;
   }
 
@@ -131,7 +137,7 @@ class PluginBinder {
       const auto option = std::find(names.begin(), names.end(), entry.key);
       if (option != names.end()) {
         const auto& spec = description.options[static_cast<size_t>(option - names.begin())];
-        bind_option(spec, table, entry, choice.options, bound_, diagnostics_);
+        bind_option(spec, table, entry, choice, bound_, diagnostics_);
         continue;
       }
       const std::string nearest = nearest_name(entry.key, names);
@@ -159,7 +165,7 @@ class PluginBinder {
   }
 
   std::optional<PluginNeeds> ask(const std::string& table, const PluginSetting& plugin, const PluginSetting* inner) {
-    const bool is_described = !inner && plugin.description.needs && plugin.options == defaults_of(plugin.description);
+    const bool is_described = !inner && plugin.description.needs && plugin.options.empty();
     if (is_described || !check_) return plugin.description.needs;
     try {
       const PluginAnswer answer = check_(plugin, inner);
@@ -201,15 +207,10 @@ class PluginBinder {
 
 }  // namespace
 
-// Integers stand for numbers in a description that went through JSON.
-OptionValues defaults_of(const PluginDescription& description) {
-  OptionValues defaults;
-  for (const OptionSpec& option : description.options) {
-    const auto* integer = std::get_if<int64_t>(&option.default_value);
-    const bool widened = integer && option.type == OptionSpec::Type::number;
-    defaults[option.name] = widened ? OptionValue(static_cast<double>(*integer)) : option.default_value;
-  }
-  return defaults;
+OptionValues given_options(const PluginChoice& choice) {
+  OptionValues given;
+  for (const std::string& name : choice.given) given[name] = choice.options.at(name);
+  return given;
 }
 
 std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,

@@ -14,7 +14,7 @@ namespace wmtp {
 std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
                                         Bound& bound, Diagnostics& diagnostics);
 
-/// Every option of a plugin at its default.
-OptionValues defaults_of(const PluginDescription& description);
+/// The options that the experiment gives, for a PluginSetting.
+OptionValues given_options(const PluginChoice& choice);
 
 }  // namespace wmtp

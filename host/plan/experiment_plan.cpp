@@ -14,7 +14,7 @@ namespace wmtp {
 namespace {
 
 PluginSetting setting_of(const Catalog& catalog, const std::string& kind, const PluginChoice& choice) {
-  return {catalog.describe(kind, choice.plugin), choice.options};
+  return {catalog.describe(kind, choice.plugin), given_options(choice)};
 }
 
 struct PlannedPipeline {
@@ -29,7 +29,7 @@ PlannedPipeline pipeline_of(const Experiment& experiment, const Catalog& catalog
     const PluginSetting inner = setting_of(catalog, "pipeline", *experiment.inner);
     return {check_plugin(outer, &inner).needs, objective};
   }
-  if (outer.description.needs && outer.options == defaults_of(outer.description))
+  if (outer.description.needs && outer.options.empty())
     return {*outer.description.needs, objective};
   return {check_plugin(outer, nullptr).needs, objective};
 }

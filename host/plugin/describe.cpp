@@ -1,5 +1,6 @@
 #include "plugin/describe.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <set>
@@ -148,11 +149,11 @@ PluginNeeds needs_with_options(const PluginSetting& plugin, const PluginSetting*
 
 /// The mistake that the user can mend: in one of the plugin's own options.
 OptionMistake mistake_of(const OptionError& error, const PluginSetting& plugin, const PluginSetting* inner) {
-  OptionMistake mistake{inner && error.plugin() == inner->description.name, error.option(), error.message(),
-                        error.at()};
-  const OptionValues& options = mistake.of_inner ? inner->options : plugin.options;
-  if (options.count(mistake.option) == 0) throw error;
-  return mistake;
+  const bool of_inner = inner && error.plugin() == inner->description.name;
+  const std::vector<OptionSpec> stated = describe(load_plugin((of_inner ? *inner : plugin).description)).options;
+  const auto is_meant = [&](const OptionSpec& option) { return option.name == error.option(); };
+  if (std::none_of(stated.begin(), stated.end(), is_meant)) throw error;
+  return {of_inner, error.option(), error.message(), error.at()};
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ class OptionsRecorder final : public Options {
   void text(const char* name, std::string& value, const char* help, const std::vector<std::string>& choices) override;
   void texts(const char* name, std::vector<std::string>& value, const char* help,
              const std::vector<std::string>& choices) override;
+  bool given(const char*) const override { return false; }
 
  private:
   OptionSpec& add(const char* name, const char* help, OptionSpec::Type type);
@@ -44,6 +45,7 @@ class OptionsBinder final : public Options {
   void text(const char* name, std::string& value, const char* help, const std::vector<std::string>& choices) override;
   void texts(const char* name, std::vector<std::string>& value, const char* help,
              const std::vector<std::string>& choices) override;
+  bool given(const char* name) const override { return values_.count(name) > 0; }
 
  private:
   template <class T>

@@ -26,8 +26,8 @@ Prepared open_data(Session& session, const Experiment& experiment, const std::fu
 
 PipelineInUse open_pipeline(const Identity& identity, const Experiment& experiment) {
   std::optional<PluginSetting> inner;
-  if (identity.inner) inner = PluginSetting{*identity.inner, experiment.inner->options};
-  return open_pipeline({identity.pipeline, experiment.pipeline.options}, inner ? &*inner : nullptr, experiment);
+  if (identity.inner) inner = PluginSetting{*identity.inner, given_options(*experiment.inner)};
+  return open_pipeline({identity.pipeline, given_options(experiment.pipeline)}, inner ? &*inner : nullptr, experiment);
 }
 
 /// Where the data say how many steps there are, only now is it known whether a schedule fits them.
@@ -74,7 +74,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
     : session_(session),
       experiment_(experiment),
       pipeline_(open_pipeline(identity, experiment)),
-      adapter_(create_adapter(identity.adapter, experiment.adapter.options)),
+      adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
       data_(open_data(session, experiment, say)),
       model_(build_policy(session, experiment, stages)) {
   BatchRequest request;

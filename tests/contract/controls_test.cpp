@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "fake_step.hpp"
+#include "made_plugin.hpp"
 #include "plugin_files.hpp"
 
 namespace wmtp {
@@ -153,20 +154,13 @@ TEST(Random, LogNormalWeightsAreClamped) {
   EXPECT_FLOAT_EQ(values.max().item<float>(), 3.0F);
 }
 
-std::string refused_option(const OptionValues& options) {
-  try {
-    test::weighting("random", options)->needs();
-  } catch (const BadOption& bad) {
-    return bad.option();
-  }
-  return "";
-}
-
 TEST(Random, OptionsThatContradictAreRefused) {
   const std::string lognormal = "lognormal";
+  const auto refused_option = [](const OptionValues& o) { return test::refused_option<Weighting>("random", o); };
   EXPECT_EQ(refused_option({{"kind", lognormal}, {"min", 2.0}, {"max", 1.0}}), "min");
   EXPECT_EQ(refused_option({{"kind", lognormal}, {"keep", 0.5}}), "keep");
-  EXPECT_EQ(refused_option({{"mean", 2.0}}), "kind");
+  EXPECT_EQ(refused_option({{"mean", 2.0}}), "mean");
+  EXPECT_EQ(refused_option({{"kind", lognormal}, {"keep", 0.6}}), "keep") << "with the value of the default";
   EXPECT_EQ(refused_option({{"kind", lognormal}, {"mean", 2.0}}), "");
 }
 

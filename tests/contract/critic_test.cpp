@@ -158,8 +158,9 @@ TEST(Critic, AsksForPairsOnlyToRankThemAndForTheHeadItWasToldOf) {
 }
 
 TEST(Critic, RefusesOptionsThatMeanNothingWithItsLoss) {
-  const auto refused = [](const OptionValues& options) { return test::refused_option(*critic(options)); };
+  const auto refused = [](const OptionValues& options) { return test::refused_option<Objective>("critic", options); };
   EXPECT_EQ(refused({{"gamma", 0.9}}), "gamma");
+  EXPECT_EQ(refused({{"gamma", 1.0}}), "gamma") << "given, though with the value of the default";
   EXPECT_EQ(refused({{"error", "huber"}}), "error");
   EXPECT_EQ(refused({{"loss", "monte_carlo"}, {"lambda", 0.5}}), "lambda");
   EXPECT_EQ(refused({{"loss", "lambda_return"}, {"margin", 1.0}}), "margin");

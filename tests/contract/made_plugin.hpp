@@ -35,9 +35,14 @@ BadOption refused(const Plugin& plugin) {
   return BadOption("", "");
 }
 
-template <class Plugin>
-std::string refused_option(const Plugin& plugin) {
-  return refused(plugin).option();
+/// The option that the plugin refuses, from options() or needs(); "" when it takes all of them.
+template <class Base>
+std::string refused_option(const std::string& pipeline, const OptionValues& options) {
+  try {
+    return refused(*made<Base>(pipeline, options)).option();
+  } catch (const OptionError& bad) {
+    return bad.option();
+  }
 }
 
 }  // namespace wmtp::test

@@ -116,9 +116,10 @@ TEST(Rho1, ASoftmaxOfFarScoresStaysFinite) {
 }
 
 TEST(Rho1, RefusesOptionsThatContradict) {
-  const auto refused = [](const OptionValues& o) { return test::refused_option(*test::made<Weighting>("rho1", o)); };
+  const auto refused = [](const OptionValues& o) { return test::refused_option<Weighting>("rho1", o); };
   EXPECT_EQ(refused({{"temperature", 0.5}}), "temperature");
   EXPECT_EQ(refused({{"selection", "soft"}, {"keep", 0.5}}), "keep");
+  EXPECT_EQ(refused({{"selection", "soft"}, {"keep", 0.6}}), "keep") << "given, though with the value of the default";
   EXPECT_EQ(refused({{"selection", "soft"}, {"mode", "self_both"}}), "selection");
   EXPECT_EQ(refused({{"selection", "soft"}, {"mode", "self_entropy"}, {"temperature", 0.5}}), "");
 }

@@ -40,7 +40,7 @@ class EveryShippedPlugin : public testing::TestWithParam<std::pair<std::string, 
 
 TEST_P(EveryShippedPlugin, PassesEveryTrial) {
   const PluginDescription plugin = test::described(GetParam().first, GetParam().second);
-  OptionValues options = defaults_of(plugin);
+  OptionValues options;
   if (plugin.name == "formula") options["weight"] = std::string("(1 - exp(-ce))^2");
   EXPECT_THAT(failed(plugin, options), testing::IsEmpty());
 }

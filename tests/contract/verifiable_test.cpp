@@ -236,12 +236,13 @@ TEST(Verifiable, WithAFrozenModelThereIsNoLossOfItsOwn) {
 }
 
 TEST(Verifiable, RefusesOptionsThatContradict) {
-  const auto refused = [](const OptionValues& options) { return test::refused_option(*verifiable(options)); };
+  const auto refused = [](const OptionValues& options) { return test::refused_option<Weighting>("verifiable", options); };
   EXPECT_EQ(refused({{"min", 4.0}}), "min");
   EXPECT_EQ(refused({{"mode", "td"}, {"lambda", 0.5}}), "lambda");
   EXPECT_EQ(refused({{"mode", "td"}, {"lambda", 0.5}, {"joint", true}}), "");
   EXPECT_EQ(refused({{"mode", "td"}, {"lambda", 0.5}, {"joint", true}, {"value_loss", "monte_carlo"}}), "lambda");
   EXPECT_EQ(refused({{"head", "mlp"}}), "head");
+  EXPECT_EQ(refused({{"error", "mse"}}), "error") << "given, though with the value of the default";
   EXPECT_EQ(refused({{"value_loss", "monte_carlo"}}), "value_loss");
   EXPECT_EQ(refused({{"value_coefficient", 0.5}}), "value_coefficient");
   EXPECT_EQ(refused({{"error", "huber"}}), "error");

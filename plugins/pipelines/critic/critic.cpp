@@ -11,7 +11,6 @@
 
 namespace {
 
-using wmtp::BadOption;
 using wmtp::Tensor;
 
 class Critic : public wmtp::Objective {
@@ -24,10 +23,10 @@ class Critic : public wmtp::Objective {
     o.number("gamma", regression_.gamma, "discount a token", 0, 1);
     o.number("lambda", regression_.lambda, "lambda_return: 1 trusts the outcome alone, 0 the next value", 0, 1);
     regression_.error_options(o);
+    refuse_unused(o);
   }
 
   wmtp::Needs needs() const override {
-    check();
     return {.when = wmtp::When::before,
             .reads = {{"policy", "value:value"}},
             .heads = {{"value", head_}},
@@ -40,18 +39,12 @@ class Critic : public wmtp::Objective {
   }
 
  private:
-  void check() const {
-    const values::Regression first;
-    const auto refuse_with = [&](const char* option, bool given) {
-      if (given) throw BadOption(option, "it means nothing with loss = \"" + loss_ + "\"");
-    };
-    const bool pairs = loss_ == "pairwise";
-    refuse_with("margin", !pairs && margin_ != 0);
-    refuse_with("gamma", pairs && regression_.gamma != first.gamma);
-    refuse_with("lambda", loss_ != "lambda_return" && regression_.lambda != first.lambda);
-    refuse_with("error", pairs && regression_.error != first.error);
-    refuse_with("huber_delta", pairs && regression_.huber_delta != first.huber_delta);
-    regression_.check();
+  void refuse_unused(const wmtp::Options& o) const {
+    const std::string reason = "it means nothing with loss = \"" + loss_ + "\"";
+    if (loss_ == "pairwise")
+      for (const char* name : {"gamma", "lambda", "error", "huber_delta"}) o.refuse(name, reason);
+    if (loss_ != "pairwise") o.refuse("margin", reason);
+    if (loss_ == "monte_carlo") o.refuse("lambda", reason);
   }
 
   Tensor pairwise(wmtp::Step& step, const Tensor& values) const {

@@ -15,9 +15,7 @@ using wmtp::Tensor;
 
 struct LogNormal {
   double mean = 1.328, deviation = 0.981, min = 0.1, max = 3;
-  bool operator==(const LogNormal&) const = default;
 };
-constexpr double default_keep = 0.6;
 
 class Random : public wmtp::Weighting {
  public:
@@ -28,13 +26,13 @@ class Random : public wmtp::Weighting {
     o.number("deviation", shape_.deviation, "lognormal: their standard deviation before the clamp", 0, 1e3);
     o.number("min", shape_.min, "lognormal: smallest weight", 0, 1e3);
     o.number("max", shape_.max, "lognormal: largest weight", 0, 1e3);
+    if (kind_ == "lognormal") o.refuse("keep", "it belongs to kind = \"keep\"");
+    if (kind_ == "lognormal") return;
+    for (const char* name : {"mean", "deviation", "min", "max"}) o.refuse(name, "it belongs to kind = \"lognormal\"");
   }
 
   wmtp::Needs needs() const override {
     if (shape_.min > shape_.max) throw wmtp::BadOption("min", "min is above max");
-    if (kind_ == "keep" && shape_ != LogNormal{})
-      throw wmtp::BadOption("kind", "mean, deviation, min and max belong to kind = \"lognormal\"");
-    if (kind_ == "lognormal" && keep_ != default_keep) throw wmtp::BadOption("keep", "keep belongs to kind = \"keep\"");
     return {.when = wmtp::When::before};
   }
 
@@ -55,7 +53,7 @@ class Random : public wmtp::Weighting {
   }
 
   std::string kind_ = "keep";
-  double keep_ = default_keep;
+  double keep_ = 0.6;
   LogNormal shape_;
 };
 

@@ -34,10 +34,13 @@ class Rho1 : public wmtp::Weighting {
     o.text("selection", selection_, "hard keeps a share of the tokens, soft weighs all of them by a softmax",
            {"hard", "soft"});
     o.number("temperature", temperature_, "soft: the smaller, the more uneven the weights, in nats", 1e-6, 1e6);
+    if (selection_ == "soft") o.refuse("keep", "selection = \"soft\" keeps every token");
+    if (selection_ == "hard") o.refuse("temperature", "it belongs to selection = \"soft\"");
   }
 
   wmtp::Needs needs() const override {
-    check();
+    if (selection_ == "soft" && mode_ == "self_both")
+      throw BadOption("selection", "mode = \"self_both\" has two scores and no softmax over them; take \"hard\"");
     wmtp::Needs needs{.when = wmtp::When::head, .reads = {{"policy", "loss"}, {"reference", "loss"}}};
     if (reads_entropy()) needs.reads.push_back({"reference", "entropy"});
     return needs;
@@ -59,16 +62,6 @@ class Rho1 : public wmtp::Weighting {
 
  private:
   bool reads_entropy() const { return mode_ == "self_entropy" || mode_ == "self_both"; }
-
-  void check() const {
-    const Rho1 first{};
-    const bool soft = selection_ == "soft";
-    if (soft && mode_ == "self_both")
-      throw BadOption("selection", "mode = \"self_both\" has two scores and no softmax over them; take \"hard\"");
-    if (soft && keep_ != first.keep_) throw BadOption("keep", "selection = \"soft\" keeps every token");
-    if (!soft && temperature_ != first.temperature_)
-      throw BadOption("temperature", "it belongs to selection = \"soft\"");
-  }
 
   /// Of "self_both" that by entropy.
   Tensor score(wmtp::Step& step, const Tensor& excess, const Tensor& reference) const {

@@ -79,10 +79,7 @@ struct Regression {
   void error_options(wmtp::Options& o) {
     o.text("error", error, "how far a value is from its return", {"mse", "huber"});
     o.number("huber_delta", huber_delta, "where huber goes over from squared to linear", 1e-6, 1e6);
-  }
-  void check() const {
-    if (error != "huber" && huber_delta != 0.5)
-      throw wmtp::BadOption("huber_delta", "it belongs to error = \"huber\"; error is \"" + error + "\"");
+    if (error != "huber") o.refuse("huber_delta", "it belongs to error = \"huber\"; error is \"" + error + "\"");
   }
 
   Tensor returns(const Tensor& values, const Tensor& answers, const Tensor& right, bool monte_carlo) const {

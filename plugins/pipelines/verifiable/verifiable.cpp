@@ -17,7 +17,6 @@
 
 namespace {
 
-using wmtp::BadOption;
 using wmtp::Tensor;
 
 constexpr double ema_share = 0.1;  // and its inverse, ten, the micro-batches of the warm-up
@@ -41,11 +40,12 @@ class Verifiable : public wmtp::Weighting {
     o.text("head", head_, "joint: linear: d -> 1; mlp: d -> d/4 -> d/8 -> 1", {"linear", "mlp"});
     o.text("value_loss", value_loss_, "joint: what the value head learns", {"lambda_return", "monte_carlo"});
     o.number("value_coefficient", coefficient_, "joint: how much its loss counts beside the tokens'", 0, 1e6);
+    refuse_unused(o);
     regression_.error_options(o);
   }
 
   wmtp::Needs needs() const override {
-    check();
+    if (min_ > max_) throw wmtp::BadOption("min", "it is larger than max");
     wmtp::Needs needs{.when = wmtp::When::before, .reads = {value_read()}};
     if (joint_) needs.heads = {{"value", head_}};
     return needs;
@@ -75,21 +75,12 @@ class Verifiable : public wmtp::Weighting {
   wmtp::Read value_read() const { return joint_ ? wmtp::Read{"policy", "value:value"} : wmtp::Read{"value", "value"}; }
   Tensor squashed(const Tensor& values) const { return squash_ == "sigmoid" ? values.sigmoid() : values; }
 
-  void check() const {
-    const Verifiable first{};
-    if (min_ > max_) throw BadOption("min", "it is larger than max");
-    const bool lambda_used = mode_ == "gae" || (joint_ && value_loss_ == "lambda_return");
-    if (!lambda_used && regression_.lambda != first.regression_.lambda)
-      throw BadOption("lambda", "nothing uses it here: mode = \"td\" looks one token ahead");
-    const auto joint_only = [&](const char* option, bool given) {
-      if (given && !joint_) throw BadOption(option, "it belongs to joint = true");
-    };
-    joint_only("head", head_ != first.head_);
-    joint_only("value_loss", value_loss_ != first.value_loss_);
-    joint_only("value_coefficient", coefficient_ != first.coefficient_);
-    joint_only("error", regression_.error != first.regression_.error);
-    joint_only("huber_delta", regression_.huber_delta != first.regression_.huber_delta);
-    regression_.check();
+  void refuse_unused(const wmtp::Options& o) const {
+    if (!joint_)
+      for (const char* name : {"head", "value_loss", "value_coefficient", "error", "huber_delta"})
+        o.refuse(name, "it belongs to joint = true");
+    if (mode_ == "td" && !(joint_ && value_loss_ == "lambda_return"))
+      o.refuse("lambda", "nothing uses it here: mode = \"td\" looks one token ahead");
   }
 
   Tensor advantages(const wmtp::Batch& batch, const Tensor& values, const Tensor& answers) const {

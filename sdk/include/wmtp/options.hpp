@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <string>
 #include <vector>
@@ -10,6 +11,23 @@
 #include <wmtp/export.hpp>
 
 namespace wmtp {
+
+/// An option's value that its range lets through and the plugin cannot take: thrown from `options()` or `needs()`, which
+/// the host calls while it checks the experiment, so that the user sees it with line and column, before anything is
+/// started.
+class WMTP_SDK_API BadOption : public std::exception {
+ public:
+  /// `option`: its name. `at`: the byte of a text option where it is wrong, or -1.
+  BadOption(std::string option, std::string message, int64_t at = -1);
+  ~BadOption() override;
+  const char* what() const noexcept override { return message_.c_str(); }
+  const std::string& option() const { return option_; }
+  int64_t at() const { return at_; }
+
+ private:
+  std::string option_, message_;
+  int64_t at_;
+};
 
 /// The visitor that the host hands to `options()`. [host only implements it; one thread]
 /// Names are lower case words joined by '_'. A range is closed; NaN is always refused.
@@ -30,6 +48,12 @@ class WMTP_SDK_API Options {
   /// A list of texts, each one of `choices` unless that is empty.
   virtual void texts(const char* name, std::vector<std::string>& value, const char* help,
                      const std::vector<std::string>& choices = {}) = 0;
+  /// Whether the experiment gives this key, be it with the default's value. False while the host lists the options.
+  virtual bool given(const char* name) const = 0;
+  /// For a key that has no effect with the values of the others: BadOption with the reason where it is given.
+  void refuse(const char* name, const std::string& reason) const {
+    if (given(name)) throw BadOption(name, reason);
+  }
 };
 
 }  // namespace wmtp

@@ -2,7 +2,6 @@
 // Both declare what they read and when they can be called, and the host computes that and no more.
 #pragma once
 
-#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,22 +35,6 @@ struct Needs {
   bool signed_weights = false;  ///< without it a negative weight is an error
   bool pairs = false;           ///< a right and a wrong answer to the same problem, in neighbouring rows; records only
   bool prompts = false;         ///< prompt tokens are targets too
-};
-
-/// An option's value that its range lets through and the plugin cannot take: thrown from `needs()`, which the host asks
-/// for while it checks the experiment, so that the user sees it with line and column, before anything is started.
-class WMTP_SDK_API BadOption : public std::exception {
- public:
-  /// `option`: its name. `at`: the byte of a text option where it is wrong, or -1.
-  BadOption(std::string option, std::string message, int64_t at = -1);
-  ~BadOption() override;
-  const char* what() const noexcept override { return message_.c_str(); }
-  const std::string& option() const { return option_; }
-  int64_t at() const { return at_; }
-
- private:
-  std::string option_, message_;
-  int64_t at_;
 };
 
 /// Weights with their meaning; the shape alone never decides. fp32 on the batch's device, finite.
@@ -99,7 +82,7 @@ class WMTP_SDK_API Wrapper : public Weighting {
 /// A loss over leaves, in place of the weighted token loss. [all ranks, as above; called with grad on]
 /// Returns a scalar: this micro-batch's sum divided by a count over all ranks and micro-batches of the step
 /// (`Step::answers()` or `Step::pairs()`; an objective has no token heads, so `counts()` is empty), so that the sum of
-/// what it returned is the step's loss.
+/// what it returned is the step's loss. The scalar is on the batch's device.
 class WMTP_SDK_API Objective {
  public:
   virtual ~Objective();

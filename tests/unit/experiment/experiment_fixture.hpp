@@ -59,6 +59,15 @@ inline PluginDescription known_plugin(const std::string& kind, const std::string
   throw Error(ExitStatus::plugin, "no " + kind + " \"" + name + "\"\nsearched: somewhere");
 }
 
+/// What it runs with: given, or its default.
+template <class T>
+T option(const PluginSetting& plugin, const std::string& name) {
+  if (const auto given = plugin.options.find(name); given != plugin.options.end()) return std::get<T>(given->second);
+  for (const OptionSpec& stated : plugin.description.options)
+    if (stated.name == name) return std::get<T>(stated.default_value);
+  return {};
+}
+
 /// The answers of those plugins: `formula` reads what its text holds and refuses "?" in it, `shuffled` needs what its
 /// inner one does.
 inline PluginAnswer asked_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
@@ -69,12 +78,12 @@ inline PluginAnswer asked_plugin(const PluginSetting& plugin, const PluginSettin
   }
   const std::string& name = plugin.description.name;
   if (name == "critic") {
-    const bool pairs = std::get<std::string>(plugin.options.at("loss")) == "pairwise";
+    const bool pairs = option<std::string>(plugin, "loss") == "pairwise";
     return {{{"policy.value:value"}, {"value (mlp)"}, pairs, false}, {}};
   }
   if (name != "formula") return {*plugin.description.needs, {}};
-  const std::string& weight = std::get<std::string>(plugin.options.at("weight"));
-  if (std::get<double>(plugin.options.at("low")) > 1) return {{}, OptionMistake{false, "low", "above 1", -1}};
+  const std::string weight = option<std::string>(plugin, "weight");
+  if (option<double>(plugin, "low") > 1) return {{}, OptionMistake{false, "low", "above 1", -1}};
   if (weight.empty()) return {{}, OptionMistake{false, "weight", "it must be given", -1}};
   if (weight == "broken") throw Error(ExitStatus::plugin, "formula.so: it broke");
   if (const size_t at = weight.find('?'); at != std::string::npos)
