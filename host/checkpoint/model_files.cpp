@@ -8,13 +8,13 @@
 #include "base/error.hpp"
 #include "base/work_progress.hpp"
 #include "checkpoint/durable_file.hpp"
+#include "checkpoint/first_weights.hpp"
 #include "checkpoint/input_file.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/model_export.hpp"
 #include "checkpoint/params_file.hpp"
 #include "checkpoint/safetensors_folder.hpp"
 #include "checkpoint/shared_failure.hpp"
-#include "checkpoint/weights_source.hpp"
 #include "data/tokenizer_files.hpp"
 
 namespace wmtp {
@@ -85,32 +85,6 @@ std::vector<TensorEntry> entries_of(const std::vector<ParameterGroup*>& groups) 
   return entries;
 }
 
-/// Whether a tensor is of a head that this model does without: a reference has one head, a value model none.
-bool is_of_another_head(const ShardedModel& model, const std::string& name) {
-  if (name.starts_with("value_heads.")) return true;
-  if (name.starts_with("extra_heads.")) return model.num_heads() <= 1;
-  return model.num_heads() == 0 &&
-         (name == "output.weight" || name.starts_with(head_block_name(model.config(), 1) + "."));
-}
-
-/// What to do about a tensor that is missing.
-std::string advice_for(const std::string& name, const std::filesystem::path& weights, const ShardedModel& model) {
-  if (name == "output.weight" && model.num_heads() > 0 && !value_heads_of(weights).empty())
-    return "; a critic's model predicts no tokens: it goes into [value]";
-  if (name == "output.weight") return "; where embeddings are tied set [model] tie_word_embeddings = true";
-  if (name.starts_with("extra_heads."))
-    return "; heads that the weights lack are made with [model] new_heads = \"copy\" or \"new\"";
-  if (!value_heads_of(weights).empty() && model.num_heads() > 0)
-    return "; a critic's model predicts no tokens: it goes into [value]";
-  return "";
-}
-
-/// What of the shape says whether a tensor is there.
-const char* key_behind(const std::string& name) {
-  if (name == "output.weight") return "tie_word_embeddings";
-  return name.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
-}
-
 }  // namespace
 
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
@@ -167,40 +141,20 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 }
 
 void load_model(const std::filesystem::path& weights, ShardedModel& model) {
-  const WeightsSource source(weights, model.config());
+  const FirstWeights source(weights, model.config(), model.num_heads());
   const ShardUnit* adapter = model.adapter_unit();
-  const std::string last_block = trunk_block_name(model.num_trunk_blocks()) + ".";
   std::set<std::string> known;
   const auto read = [&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
-    auto tensor = source.find(spec.name);
-    if (!tensor && spec.name.starts_with("extra_heads.")) {
-      if (model.config().new_heads == "new") return false;
-      if (model.config().new_heads == "copy")
-        tensor = source.find(last_block + spec.name.substr(spec.name.find('.', sizeof "extra_heads.") + 1));
-    }
-    if (!tensor) {
-      const bool has_own_start =
-          spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
-      if (has_own_start) return false;
-      throw Error(ExitStatus::data, weights.string() + ": tensor '" + spec.name + "' is missing; the model needs " +
-                                        c10::str(at::IntArrayRef(spec.shape)) + advice_for(spec.name, weights, model));
-    }
-    const TensorEntry& entry = *tensor->place.entry;
-    if (entry.shape != spec.shape)
-      throw Error(ExitStatus::data, tensor->place.file->path().string() + ": tensor '" + entry.name + "' has shape " +
-                                        c10::str(at::IntArrayRef(entry.shape)) + ", the model has " +
-                                        c10::str(at::IntArrayRef(spec.shape)));
-    WeightsSource::read(*tensor, begin, count, out);
-    return true;
+    const bool own_start = spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
+    const auto tensor = source.find(spec.name, spec.shape, own_start);
+    if (tensor) WeightsSource::read(*tensor, begin, count, out);
+    return tensor.has_value();
   };
   model.fill(read, "loading " + weights.filename().string());
   for (const auto& unit : model.units())
     for (const auto& group : unit->groups())
       for (const Placed& placed : group->parameters()) known.insert(placed.spec.name);
-  for (const std::string& name : source.names())
-    if (known.count(name) == 0 && !is_of_another_head(model, name))
-      throw Error(ExitStatus::data, weights.string() + ": tensor '" + name +
-                                        "' has no place in the model; check [model] " + key_behind(name));
+  source.check_names(known);
 }
 
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
@@ -221,24 +175,6 @@ ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
     throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"" + tokenizer.kind + "\" wants " +
                                       tokenizer.file.string() + ", which is missing");
   return tokenizer;
-}
-
-ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConfig& like) {
-  if (is_hf_folder(folder)) {
-    ModelConfig config = read_hf_shape(folder);
-    config.weights = like.weights;
-    config.experiment = like.experiment;
-    return config;
-  }
-  if (!std::filesystem::exists(folder / params_file_name)) return like;
-  const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
-  ModelConfig config = saved.model;
-  if (config.vocab_size == 0) config.vocab_size = like.vocab_size;
-  if (config.ffn_dim == 0) config.ffn_dim = like.ffn_dim;
-  if (!saved.has_max_sequence_length) config.max_sequence_length = like.max_sequence_length;
-  config.weights = like.weights;
-  config.experiment = like.experiment;
-  return config;
 }
 
 }  // namespace wmtp

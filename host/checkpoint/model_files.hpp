@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "checkpoint/first_weights.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "dist/channels.hpp"
 #include "shard/sharded_model.hpp"
@@ -29,9 +30,6 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 /// heads that train, keep their first values. Error(data) names a tensor that is missing, has another shape or dtype,
 /// or that the model has no place for (heads that the model does without may be there).
 void load_model(const std::filesystem::path& weights, ShardedModel& model);
-
-/// The shape that params.json beside the weights gives (Meta's keys); what it does not say is as in `like`.
-ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConfig& like);
 
 /// The tokenizer that params.json names; kind "" where it names none. Error(data) where it is none that this program
 /// knows, or its file is missing.

@@ -12,9 +12,11 @@
 #include "experiment/load.hpp"
 #include "experiment/sweep.hpp"
 #include "plan/experiment_plan.hpp"
+#include "plan/fit.hpp"
 #include "plan/memory.hpp"
 #include "plugin/catalog.hpp"
 #include "report/table.hpp"
+#include "run/input_checks.hpp"
 #include "run/stages.hpp"
 
 namespace wmtp {
@@ -37,8 +39,9 @@ struct PlannedStage {
 /// Stages, deepest first, each once.
 class StageStates {
  public:
-  StageStates(const Catalog& catalog, const std::filesystem::path& database)
-      : database_(database), hashes_(catalog, database) {}
+  /// `nproc`: of every stage too; 0: each has its own.
+  StageStates(const Catalog& catalog, int64_t nproc, ExperimentHashes& hashes, const std::filesystem::path& database)
+      : catalog_(catalog), nproc_(nproc), database_(database), hashes_(hashes) {}
 
   std::vector<PlannedStage> of(const Experiment& experiment) {
     add(experiment);
@@ -50,25 +53,26 @@ class StageStates {
     for (const NamedStage& named : named_stages(experiment)) {
       const PlannedStage stage{tables_text(named), named.experiment->file.filename().string(),
                                state_of(*named.experiment)};
-      if (!stage.state.starts_with("run ")) add(*named.experiment);
+      if (!stage.state.starts_with("run ")) {
+        check_inputs(*named.experiment, nproc_ > 0 ? nproc_ : named.experiment->parallel.processes, catalog_, hashes_,
+                     database_);
+        add(*named.experiment);
+      }
       const auto same = [&](const PlannedStage& other) { return other.file == stage.file; };
       if (std::none_of(stages_.begin(), stages_.end(), same)) stages_.push_back(stage);
     }
   }
 
   std::string state_of(const Experiment& stage) {
-    try {
-      const auto runs = LogReader(database_).finished_with_hash(hashes_.of(stage));
-      if (runs.empty()) return "would run first, the log has no finished run of it";
-      return "run " + std::to_string(runs.front().id) + " of the log would be reused";
-    } catch (const Error& error) {
-      if (error.status() != ExitStatus::data) throw;
-      return std::string("would run first, but: ") + error.what();
-    }
+    const auto runs = LogReader(database_).finished_with_hash(hashes_.of(stage));
+    if (runs.empty()) return "would run first, the log has no finished run of it";
+    return "run " + std::to_string(runs.front().id) + " of the log would be reused";
   }
 
+  const Catalog& catalog_;
+  int64_t nproc_;
   const std::filesystem::path& database_;
-  ExperimentHashes hashes_;
+  ExperimentHashes& hashes_;
   std::vector<PlannedStage> stages_;
 };
 
@@ -76,7 +80,8 @@ struct Answer {
   const Experiment& experiment;
   const ExperimentPlan& plan;
   const std::vector<PlannedStage>& stages;
-  size_t members;  ///< of its [sweep]; 0: none
+  size_t members;      ///< of its [sweep]; 0: none
+  std::string misfit;  ///< why it cannot be run on this machine; "" where it can
 };
 
 Json to_json(const MemoryMoment& moment) {
@@ -101,6 +106,7 @@ void print_json(const Answer& answer) {
             {"training_state_bytes", plan.training_state_bytes},
             {"model_bytes", plan.model_bytes},
             {"sweep_members", answer.members},
+            {"misfit", answer.misfit.empty() ? Json() : Json(answer.misfit)},
             {"stages", Json::array()},
             {"memory", Json::array()}};
   for (const PlannedStage& stage : answer.stages)
@@ -205,6 +211,7 @@ void print_text(const Answer& answer) {
             << e.checkpoint.keep << " are kept), " << human_bytes(plan.model_bytes) << " for the model at the end\n";
   for (const PlannedStage& stage : answer.stages)
     std::cout << "  stage       " << stage.tables << ": " << stage.file << " " << stage.state << '\n';
+  if (!answer.misfit.empty()) std::cout << "  machine     does not fit on this one: " << answer.misfit << '\n';
   if (answer.members > 0)
     std::cout << "  sweep       " << counted(int64_t(answer.members), "member")
               << "; counted here is the experiment without their values\n";
@@ -216,11 +223,17 @@ int plan(const Options& options, const GlobalOptions& globals) {
   const Catalog catalog(globals.plugin_folders);
   auto overrides = options.overrides;
   if (options.nproc > 0) overrides.push_back("parallel.processes=" + std::to_string(options.nproc));
-  const Experiment experiment = load_experiment(load_request(catalog, options.file, overrides));
+  SourceTexts texts;
+  LoadRequest request = load_request(catalog, options.file, overrides);
+  request.texts = &texts;
+  const Experiment experiment = load_experiment(request);
   const auto database = globals.database_or(experiment.log.database);
+  ExperimentHashes hashes(catalog, database);
+  check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
   const ExperimentPlan plan = plan_experiment(experiment, catalog, database.parent_path() / "cache");
-  const auto stages = StageStates(catalog, database).of(experiment);
-  const Answer answer{experiment, plan, stages, read_sweep(options.file).size()};
+  const auto stages = StageStates(catalog, options.nproc, hashes, database).of(experiment);
+  const Answer answer{experiment, plan, stages, read_sweep(options.file, texts).size(),
+                      misfit(ranks_here(experiment, plan), this_machine(experiment))};
   if (options.json)
     print_json(answer);
   else

@@ -30,7 +30,9 @@
 #include "experiment/load.hpp"
 #include "experiment/sweep.hpp"
 #include "log/run_log.hpp"
+#include "plan/fit.hpp"
 #include "plugin/catalog.hpp"
+#include "run/input_checks.hpp"
 #include "run/job.hpp"
 #include "run/resume.hpp"
 #include "run/stages.hpp"
@@ -56,11 +58,12 @@ class RunIdFile {
 
 class Run {
  public:
-  Run(const RunOptions& options, const GlobalOptions& globals)
+  Run(const RunOptions& options, const GlobalOptions& globals, SourceTexts& texts)
       : options_(options),
         globals_(globals),
+        texts_(texts),
         catalog_(globals.plugin_folders),
-        job_(make_job(options, globals, catalog_)),
+        job_(make_job(options, globals, catalog_, texts)),
         hashes_(catalog_, job_.database) {}
 
   int as_rank(const RankEnvironment& environment) {
@@ -72,8 +75,12 @@ class Run {
   const std::filesystem::path& database() const { return job_.database; }
   const std::string& config_hash() { return hashes_.of(job_.experiment); }
 
+  /// What would be refused of the experiment itself before its first step: without stages, and with `inputs` what the
+  /// ranks would find out too.
+  void check(bool inputs) { check(job_.experiment, job_.experiment.parallel.processes, inputs); }
+
   int dry() {
-    check_groups(job_.experiment, job_.experiment.parallel.processes);
+    check(/*inputs=*/true);
     std::cout << to_toml(job_.experiment);
     Stages none;
     run_stages(job_.experiment, options_.held_out, true, none);
@@ -81,6 +88,7 @@ class Run {
   }
 
   int alone() {
+    check(/*inputs=*/false);  // before a stage takes its hours
     const bool goes_on = options_.resume && has_resume_point(job_.experiment);
     if (options_.resume && !goes_on && !has_begun_stage(job_.experiment))
       find_resume_point(hashes_.of(job_.experiment), job_.database, tell);  // throws: there is none
@@ -132,6 +140,8 @@ class Run {
       stage.model = model_in(run->folder);
       return ExitStatus::done;
     }
+    const int64_t processes = options_.nproc > 0 ? options_.nproc : experiment.parallel.processes;
+    check(experiment, processes, /*inputs=*/only_tell);
     Stages below;
     const ExitStatus inner = run_stages(experiment, held_out, only_tell, below);
     if (inner != ExitStatus::done) return inner;
@@ -146,7 +156,6 @@ class Run {
                            : resumes && was_begun(stage.config_hash, job_.database)
                                ? " starts anew: its unfinished run has no checkpoint"
                                : " runs first, the log has no finished run of it"));
-    const int64_t processes = options_.nproc > 0 ? options_.nproc : experiment.parallel.processes;
     std::vector<std::string> call{"run", experiment.file.string()};
     if (goes_on) call.push_back("--resume");
     const ExitStatus status = launch(std::move(call), below, held_out, experiment, processes);
@@ -161,9 +170,17 @@ class Run {
     return status;
   }
 
+  void check(const Experiment& experiment, int64_t processes, bool inputs) {
+    if (inputs) check_inputs(experiment, processes, catalog_, hashes_, job_.database);
+    check_groups(experiment, processes);
+    Experiment started = experiment;
+    started.parallel.processes = processes;
+    started.parallel.oversubscribe |= job_.experiment.parallel.oversubscribe;  // as --nproc, for stages too
+    check_fits(started, catalog_, job_.database.parent_path() / "cache");
+  }
+
   ExitStatus launch(std::vector<std::string> arguments, const Stages& stages, const std::vector<std::string>& held_out,
                     const Experiment& experiment, int64_t processes) {
-    check_groups(experiment, processes);
     const RunIdFile id_file;
     if (!stages.empty()) arguments.insert(arguments.end(), {"--stages", to_text(stages)});
     for (const auto& pattern : held_out) arguments.insert(arguments.end(), {"--held-out", pattern});
@@ -207,7 +224,7 @@ class Run {
   /// What goes to every process that is started from here, of a stage too.
   void add_common(std::vector<std::string>& arguments) const {
     if (options_.nproc > 0) arguments.insert(arguments.end(), {"--nproc", std::to_string(options_.nproc)});
-    arguments.insert(arguments.end(), {"--db", job_.database.string()});
+    arguments.insert(arguments.end(), {"--db", job_.database.string(), "--sources", texts_.file().string()});
     for (const auto& folder : globals_.plugin_folders)
       arguments.insert(arguments.end(), {"--plugin-dir", folder.string()});
     if (globals_.quiet) arguments.push_back("--quiet");
@@ -224,6 +241,7 @@ class Run {
 
   const RunOptions& options_;
   const GlobalOptions& globals_;
+  SourceTexts& texts_;
   Catalog catalog_;
   Job job_;
   ExperimentHashes hashes_;
@@ -233,7 +251,8 @@ class Run {
 
 /// A member of a sweep, or one file of several, with the options that its launcher hands on.
 struct Member {
-  Member(const RunOptions& all, const std::string& file, const SweepMember& member, const GlobalOptions& globals)
+  Member(const RunOptions& all, const std::string& file, const SweepMember& member, const GlobalOptions& globals,
+         SourceTexts& texts)
       : options(all) {
     options.file = file;
     options.overrides.insert(options.overrides.end(), member.overrides.begin(), member.overrides.end());
@@ -243,7 +262,7 @@ struct Member {
     if (all.files.size() > 1) what = std::filesystem::path(file).filename().string();
     for (const std::string& text : member.overrides) what += (what.empty() ? "" : " ") + text;
     try {
-      run.emplace(options, globals);
+      run.emplace(options, globals, texts);
     } catch (const Error& error) {
       if (member.overrides.empty()) throw;
       throw Error(error.status(), "a member of [sweep] (" + what + "):\n" + error.what());
@@ -258,11 +277,12 @@ struct Member {
 using Sweeps = std::vector<std::vector<SweepMember>>;  ///< of each file; of one without [sweep] none
 
 /// Every member of every file is checked before one runs.
-std::list<Member> load_members(const RunOptions& options, const Sweeps& sweeps, const GlobalOptions& globals) {
+std::list<Member> load_members(const RunOptions& options, const Sweeps& sweeps, const GlobalOptions& globals,
+                               SourceTexts& texts) {
   std::list<Member> members;
   for (size_t i = 0; i < sweeps.size(); ++i) {
-    for (const SweepMember& one : sweeps[i]) members.emplace_back(options, options.files[i], one, globals);
-    if (sweeps[i].empty()) members.emplace_back(options, options.files[i], SweepMember(), globals);
+    for (const SweepMember& one : sweeps[i]) members.emplace_back(options, options.files[i], one, globals, texts);
+    if (sweeps[i].empty()) members.emplace_back(options, options.files[i], SweepMember(), globals, texts);
   }
   for (const Member& member : members)
     if (member.run->database() != members.front().run->database())
@@ -273,11 +293,12 @@ std::list<Member> load_members(const RunOptions& options, const Sweeps& sweeps, 
   return members;
 }
 
-int run_members(const RunOptions& options, const Sweeps& sweeps, const GlobalOptions& globals) {
-  std::list<Member> members = load_members(options, sweeps, globals);
+int run_members(const RunOptions& options, const Sweeps& sweeps, const GlobalOptions& globals, SourceTexts& texts) {
+  std::list<Member> members = load_members(options, sweeps, globals, texts);
   std::vector<SweepRun> runs;
   for (Member& member : members) {
     const Experiment& experiment = member.run->experiment();
+    member.run->check(/*inputs=*/options.dry_run);
     runs.push_back({member.what, member.options.name, experiment.seed, experiment.parallel.processes,
                     member.run->config_hash(), [&member] { return member.run->run_missing_stages(); },
                     [&member](bool resume) { return member.run->member_call(resume); }});
@@ -304,15 +325,16 @@ bool stands_for_many(const RunOptions& options, const Sweeps& sweeps, bool in_a_
 int run(const RunOptions& given, const GlobalOptions& globals) {
   const auto environment = rank_environment();
   const bool is_own_rank = environment && environment->own_launcher;  // of one member
+  SourceTexts texts(given.sources);
   if (!given.member && !is_own_rank) {
     Sweeps sweeps;
-    for (const std::string& file : given.files) sweeps.push_back(read_sweep(file));
-    if (stands_for_many(given, sweeps, environment.has_value())) return run_members(given, sweeps, globals);
+    for (const std::string& file : given.files) sweeps.push_back(read_sweep(file, texts));
+    if (stands_for_many(given, sweeps, environment.has_value())) return run_members(given, sweeps, globals, texts);
   }
   RunOptions options = given;
   options.file = given.files.front();
-  Run run(options, globals);
-  // After this line the experiment is a value: neither the file nor the line is read again in this process.
+  Run run(options, globals, texts);
+  // After this line the experiment is a value: neither the file nor the line is read again, here and in what this starts.
   if (options.dry_run) return run.dry();
   return environment ? run.as_rank(*environment) : run.alone();
 }
@@ -354,6 +376,7 @@ void add_run(CommandLine& line) {
   run_command.add_flag("--hold-out-problems", options->hold_out_problems)->group("");
   run_command.add_option("--hold-out-share", options->hold_out_share)->group("");
   run_command.add_option("--stages", options->stages)->group("");
+  run_command.add_option("--sources", options->sources)->group("");
   run_command.add_flag("--member", options->member)->group("");
 }
 

@@ -40,12 +40,13 @@ void agree_on_processes(const RunOptions& options, int64_t world_size, Experimen
   experiment.parallel.processes = world_size;
 }
 
-Job make_job(const RunOptions& options, const GlobalOptions& globals, const Catalog& catalog) {
+Job make_job(const RunOptions& options, const GlobalOptions& globals, const Catalog& catalog, SourceTexts& texts) {
   Job job;
   LoadRequest request = load_request(catalog, options.file, all_overrides(options), options.held_out);
   request.hold_out_problems = options.hold_out_problems;
   request.hold_out_share = options.hold_out_share;
   request.name_suffix = options.name_suffix;
+  request.texts = &texts;
   job.experiment = load_experiment(request);
   if (!options.stages.empty()) job.stages = stages_from_text(options.stages);
   job.database = globals.database_or(job.experiment.log.database);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/command.hpp"
+#include "experiment/source_texts.hpp"
 #include "plugin/catalog.hpp"
 #include "run/job.hpp"
 
@@ -16,6 +17,7 @@ struct RunOptions {
   std::string file, name;   ///< file: the one of them that is run
   std::string name_suffix;  ///< of a member of a sweep, whose file says the name itself
   std::string stages;       ///< the launcher's, as text
+  std::string sources;      ///< the launcher's SourceTexts
   std::vector<std::string> overrides, held_out;
   int64_t nproc = 0;    ///< 0: not given
   int64_t at_once = 0;  ///< members that run beside each other; 0: not given
@@ -27,7 +29,7 @@ struct RunOptions {
 };
 
 /// Reads and checks the file, with what the line overrides. Errors as load_experiment.
-Job make_job(const RunOptions& options, const GlobalOptions& globals, const Catalog& catalog);
+Job make_job(const RunOptions& options, const GlobalOptions& globals, const Catalog& catalog, SourceTexts& texts);
 
 /// Takes over a foreign launcher's number of ranks. Error(usage) when the file or the line says another. [after the
 /// experiment is checked]

@@ -18,6 +18,7 @@
 #include "data/step_count.hpp"
 #include "data/token_writer.hpp"
 #include "data/tokenizer_files.hpp"
+#include "data/training_tokens.hpp"
 
 namespace wmtp {
 
@@ -149,20 +150,6 @@ void check_fills_a_step(const Experiment& experiment, int64_t num_windows, int64
                                     "); use fewer ranks, a smaller batch, or more text");
 }
 
-void check_fills_the_run(const Experiment& experiment, int64_t num_windows, int64_t world_size) {
-  const TrainConfig& train = experiment.train;
-  if (train.epochs > 0) return;
-  const int64_t each = sequences_per_step(train, world_size);
-  if (train.steps <= num_windows / each) return;
-  const double wanted = static_cast<double>(train.steps) * static_cast<double>(each);
-  throw Error(ExitStatus::data, experiment.data.file + " has " + counted(num_windows, "window") + " of " +
-                                    with_thousands(train.sequence_length) + " ids, but " +
-                                    counted(train.steps, "step") + " of " + with_thousands(each) + " need " +
-                                    with_thousands(wanted < 9e18 ? static_cast<int64_t>(wanted) : INT64_MAX) +
-                                    "; lower train.steps to " + with_thousands(num_windows / each) +
-                                    ", or say with train.epochs how often to go round");
-}
-
 }  // namespace
 
 void prepare_data(const Experiment& experiment, const fs::path& cache, const Say& say) {
@@ -183,8 +170,7 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
   if (data.kind == "random") {
     result.train = random_windows(experiment.seed, train.sequence_length, vocab_size);
   } else if (data.kind == "tokens") {
-    result.train = open_token_file(experiment.resolve(data.file), data.dtype, train.sequence_length, vocab_size);
-    check_fills_the_run(experiment, result.train->count(), world_size);
+    result.train = open_training_tokens(experiment, world_size);
     const fs::path file = experiment.resolve(data.file);
     result.identity = file.string() + " (" + data.dtype + ") of " + std::to_string(fs::file_size(file)) + " bytes at " +
                       std::to_string(fs::last_write_time(file).time_since_epoch().count());

@@ -17,7 +17,8 @@ using Chain = std::vector<std::filesystem::path>;  ///< the files from the first
 
 class Loader {
  public:
-  explicit Loader(const LoadRequest& request) : describe_(request.describe_plugin), check_(request.check_plugin) {}
+  Loader(const LoadRequest& request, SourceTexts& texts)
+      : describe_(request.describe_plugin), check_(request.check_plugin), texts_(texts) {}
 
   struct Loaded {
     Experiment experiment;
@@ -104,7 +105,7 @@ class Loader {
     chain.push_back(canonical);
     std::string text;
     try {
-      text = read_source(request.file, request.file.string());
+      text = texts_.of(request.file);
     } catch (const Error& error) {
       diagnostics_.add(place, error.what());
       return {};
@@ -121,14 +122,17 @@ class Loader {
 
   const DescribePlugin& describe_;
   const CheckPlugin& check_;
+  SourceTexts& texts_;
   Diagnostics diagnostics_;
 };
 
 }  // namespace
 
 Experiment load_experiment(const LoadRequest& request) {
-  Loader loader(request);
-  const std::string text = read_source(request.file, request.file.string());
+  SourceTexts read_now;
+  SourceTexts& texts = request.texts ? *request.texts : read_now;
+  Loader loader(request, texts);
+  const std::string& text = texts.of(request.file);
   const Chain chain{std::filesystem::weakly_canonical(std::filesystem::absolute(request.file))};
   Experiment experiment = loader.load(request, chain, text).experiment;
   loader.diagnostics().raise();

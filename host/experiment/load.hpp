@@ -16,6 +16,7 @@
 
 #include "experiment/experiment.hpp"
 #include "experiment/plugin_description.hpp"
+#include "experiment/source_texts.hpp"
 
 namespace wmtp {
 
@@ -34,6 +35,7 @@ struct LoadRequest {
   CheckPlugin check_plugin = {};
   bool hold_out_problems = false;  ///< whether a stage leaves out one problem of records in twenty, as its parent does
   double hold_out_share = 0;       ///< last share of each text file that a stage leaves out, as its parent does
+  SourceTexts* texts = nullptr;    ///< where files are read; nullptr: from the file system
   std::string name_suffix = {};    ///< what a member of a sweep adds to the name that the file or an override gives
 };
 

@@ -93,35 +93,42 @@ SchemaTable parallel_table() {
     const auto* name = std::get_if<std::string>(&value);
     e.parallel.activation_checkpointing = name ? double(*name == "full") : std::get<double>(value);
   };
-  return {"parallel",
-          "Ranks, and what each of them holds.",
-          {key("processes", AT(parallel.processes), "ranks").range(1, 65536).not_in_identity(),
-           key("strategy", AT(parallel.strategy),
-               "what is sharded: everything, all but the parameters, nothing, or everything in each group of ranks")
-               .not_in_identity(),
-           key("shard_group_size", AT(parallel.shard_group_size),
-               "neighbouring ranks that hold one model between them under `hybrid_shard`; a divisor of the ranks")
-               .range(1, 65536)
-               .defaults_to("required by `hybrid_shard`, which it goes with")
-               .unset_when_empty()
-               .not_in_identity(),
-           key("precision", AT(parallel.precision),
-               "of the computation; parameters stay fp32; `fp16` scales the loss by itself, and is slow on a CPU"),
-           key("reduce", AT(parallel.reduce),
-               "in which gradients travel between ranks; `bf16` goes with a `precision` other than fp32")
-               .one_of({"fp32", "bf16"}),
-           key("replicate_frozen", AT(parallel.replicate_frozen),
-               "whether every rank holds the frozen parameters whole: more memory, and nothing of them to gather")
-               .not_in_identity(),
-           checkpointing,
-           key("cpu_offload", AT(parallel.cpu_offload),
-               "whether the master shards of what trains, and its optimizer's state, lie in the host's memory; for a CUDA "
-               "`device` alone, whose memory it spares")
-               .not_in_identity(),
-           key("device", AT(parallel.device), "where it runs").one_of({"auto", "cpu", "cuda"}).not_in_identity(),
-           key("timeout_seconds", AT(parallel.timeout_seconds), "longest wait for another rank, at the rendezvous too")
-               .range(1, 86400)
-               .not_in_identity()}};
+  return {
+      "parallel",
+      "Ranks, and what each of them holds.",
+      {key("processes", AT(parallel.processes), "ranks").range(1, 65536).not_in_identity(),
+       key("strategy", AT(parallel.strategy),
+           "what is sharded: everything, all but the parameters, nothing, or everything in each group of ranks")
+           .not_in_identity(),
+       key("shard_group_size", AT(parallel.shard_group_size),
+           "neighbouring ranks that hold one model between them under `hybrid_shard`; a divisor of the ranks")
+           .range(1, 65536)
+           .defaults_to("required by `hybrid_shard`, which it goes with")
+           .unset_when_empty()
+           .not_in_identity(),
+       key("precision", AT(parallel.precision),
+           "of the computation; parameters stay fp32; `fp16` scales the loss by itself, and is slow on a CPU"),
+       key("reduce", AT(parallel.reduce),
+           "in which gradients travel between ranks; `bf16` goes with a `precision` other than fp32")
+           .one_of({"fp32", "bf16"}),
+       key("replicate_frozen", AT(parallel.replicate_frozen),
+           "whether every rank holds the frozen parameters whole: more memory, and nothing of them to gather")
+           .not_in_identity(),
+       checkpointing,
+       key("cpu_offload", AT(parallel.cpu_offload),
+           "whether the master shards of what trains, and its optimizer's state, lie in the host's memory; for a CUDA "
+           "`device` alone, whose memory it spares")
+           .not_in_identity(),
+       key("device", AT(parallel.device),
+           "where it runs; `auto` is a CUDA device for every local rank, or the CPU where there are fewer devices")
+           .one_of({"auto", "cpu", "cuda"})
+           .not_in_identity(),
+       key("oversubscribe", AT(parallel.oversubscribe),
+           "whether `wmtp-host run` starts more than 8 ranks on each usable core of this machine")
+           .not_in_identity(),
+       key("timeout_seconds", AT(parallel.timeout_seconds), "longest wait for another rank, at the rendezvous too")
+           .range(1, 86400)
+           .not_in_identity()}};
 }
 
 SchemaTable checkpoint_table() {

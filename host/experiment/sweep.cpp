@@ -130,8 +130,8 @@ class Reader {
 
 }  // namespace
 
-std::vector<SweepMember> read_sweep(const std::filesystem::path& file) {
-  const std::string text = read_source(file, file.string());
+std::vector<SweepMember> read_sweep(const std::filesystem::path& file, SourceTexts& texts) {
+  const std::string& text = texts.of(file);
   Diagnostics diagnostics;
   const int source = diagnostics.add_file(file.string(), text);
   std::optional<Node> document = parse_source(source, text, diagnostics);

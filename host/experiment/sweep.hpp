@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "experiment/source_texts.hpp"
+
 namespace wmtp {
 
 struct SweepMember {
@@ -24,6 +26,6 @@ constexpr size_t most_sweep_members = 1000;
 
 /// Empty where the file has no [sweep]. Values are checked when the members are loaded. Error(usage) with place and
 /// caret for a value that is no list, an empty list, and more members than there may be.
-std::vector<SweepMember> read_sweep(const std::filesystem::path& file);
+std::vector<SweepMember> read_sweep(const std::filesystem::path& file, SourceTexts& texts);
 
 }  // namespace wmtp

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "checkpoint/model_files.hpp"
 #include "run/identity.hpp"
+#include "run/input_checks.hpp"
 #include "run/model_options.hpp"
 
 namespace wmtp {
@@ -39,15 +40,8 @@ class Frozen {
         source_(source),
         weights_(first_weights(session, experiment, stages, source.table, source.config.weights)),
         shape_(shape()) {
-    if (shape_.vocab_size != experiment.model.vocab_size)
-      refuse("its vocabulary has " + std::to_string(shape_.vocab_size) + " ids, the policy's " +
-             std::to_string(experiment.model.vocab_size) + "; both must share a tokenizer");
-    if (reads_values()) {
-      heads_ = value_heads_of(weights_);
-      if (heads_.size() != 1)
-        refuse("wanted a model with one value head, found " + std::to_string(heads_.size()) +
-               "; train one with pipeline critic");
-    }
+    check_frozen_shape(source.table, weights_, shape_, experiment.model);
+    if (reads_values()) heads_ = value_heads_of(weights_);
   }
 
   /// Loaded when this is first called. [all ranks, collective]
@@ -93,9 +87,6 @@ class Frozen {
     if (source_.config.model) return *source_.config.model;
     const Experiment* stage = experiment_.stage(source_.table);
     return stage ? stage->model : model_config_of(weights_, experiment_.model);
-  }
-  [[noreturn]] void refuse(const std::string& reason) const {
-    throw Error(ExitStatus::data, "[" + source_.table + "] " + weights_.string() + ": " + reason);
   }
 
   Session& session_;

@@ -210,3 +210,36 @@ def test_records_that_are_not_prepared_are_planned_at_full_length(place):
 
 def test_an_experiment_with_a_mistake_is_refused_as_by_run(place):
     place.refuse_command(2, "unknown key", command=["plan", place.write(train__stepz=1)])
+
+
+TOO_LONG = {"train__sequence_length": 1 << 26, "train__steps": 1, "data": {"kind": "random"}}
+TAKE_TOO_MUCH = r"2 ranks of [\d,]{6,} MiB each .*take more memory than the [\d,]+ MiB that are available here; lower"
+
+
+def test_ranks_that_the_memory_cannot_hold_are_refused_before_one_starts(place):
+    place.refuse(2, r"experiment\.toml: " + TAKE_TOO_MUCH, **TOO_LONG)
+    place.refuse(2, TAKE_TOO_MUCH, arguments=["--dry-run"], **TOO_LONG)
+    assert not (place.folder / "runs").exists()
+    file = place.write(**TOO_LONG)
+    told = place.host("plan", file).out
+    assert re.search(r"^  machine     does not fit on this one: " + TAKE_TOO_MUCH, told, re.MULTILINE), told
+    assert "take more memory" in planned(place, file)["misfit"]
+    assert planned(place, place.write())["misfit"] is None
+    assert "does not fit" not in place.host("plan", place.write()).out
+
+
+def test_a_stage_that_the_memory_cannot_hold_is_refused_before_it_starts(place):
+    place.write(experiment(**TOO_LONG), "reference.toml")
+    changes = {"data": {"kind": "random"}, "pipeline__plugin": "rho1", "reference__experiment": "reference.toml"}
+    place.refuse(2, r"reference\.toml: " + TAKE_TOO_MUCH, **changes)
+    place.refuse(2, r"reference\.toml: " + TAKE_TOO_MUCH, arguments=["--dry-run"], **changes)
+
+
+def test_many_more_ranks_than_cores_need_a_word(place):
+    cores = len(os.sched_getaffinity(0))
+    many = {"data": {"kind": "random"}, "parallel__processes": 8 * cores + 1}
+    place.refuse(2, rf"{8 * cores + 1:,} ranks of [\d,]+ MiB each .* {cores} usable cores?, at most {8 * cores:,}",
+                 "oversubscribe = true", **many)
+    file = place.write(**many)
+    assert "oversubscribe = true" in place.host("plan", file).out
+    place.host("run", file, "--dry-run", "--set", "parallel.oversubscribe=true")

@@ -181,6 +181,23 @@ def test_stages_of_stages_run_deepest_first_each_once(place):
     assert [row["name"] for row in place.log.runs()] == ["base", "middle", "trial"]
 
 
+def test_files_that_are_edited_while_a_stage_runs_change_nothing(place):
+    """Neither the experiment nor a stage that is still to run is read again, by no rank of theirs."""
+    place.write({**experiment(train__steps=60, data={"kind": "random"}), "name": "base"}, "base.toml")
+    middle = experiment(train__steps=1, model__experiment="base.toml", data={"kind": "random"})
+    place.write({**middle, "name": "middle"}, "middle.toml")
+    running = place.start(pipeline__plugin="rho1", reference__experiment="middle.toml", train__steps=2,
+                          data={"kind": "random"})
+    running.wait_for_step(1)
+    for file in ("base.toml", "middle.toml", "experiment.toml"):
+        (place.folder / file).write_text("half a sentence [")
+    running.wait()
+    assert running.code == 0, running
+    assert [(row["name"], row["status"]) for row in place.log.runs()] == [
+        ("base", "finished"), ("middle", "finished"), ("trial", "finished")]
+    assert "half" not in place.log.newest("trial")["resolved_toml"]
+
+
 def test_a_wrapper_weighs_what_its_inner_weighting_says(place):
     env = {"WMTP_PLUGIN_PATH": TEST_PLUGINS}
     place.run(train__steps=1)

@@ -42,6 +42,15 @@ def test_members_run_one_after_another_and_stand_in_one_table(place):
     assert compared["metrics"]["train/loss"]["difference_from_first"][1]["count"] == 2
 
 
+def test_a_file_that_is_edited_while_members_run_changes_none_of_them(place):
+    running = place.start_command("run", write(place, steps=20))
+    running.wait_for_step(1)
+    (place.folder / "experiment.toml").write_text("half a sentence [")
+    running.wait()
+    assert running.code == 0, running
+    assert len(names(place)) == 4 and {status for _, _, status in names(place)} == {"finished"}
+
+
 def test_what_is_finished_does_not_run_again(place):
     file = write(place)
     place.host("run", file, "--set", "optimizer.lr=0.01", "--set", "seed=1", timeout=120)

@@ -12,12 +12,12 @@ from safetensors.torch import save_file
 
 
 def test_a_missing_token_file_is_named(place):
-    place.refuse(4, r"absent\.bin", data__file="absent.bin")
+    place.refuse_everywhere(4, r"absent\.bin", data__file="absent.bin")
 
 
 def test_an_empty_token_file_is_refused(place):
     (place.folder / "tokens.bin").write_bytes(b"")
-    place.refuse(4, r"tokens\.bin", "empty|0")
+    place.refuse_everywhere(4, r"tokens\.bin", "empty|0")
 
 
 def test_half_an_id_at_the_end_is_refused(place):
@@ -35,7 +35,7 @@ def test_a_token_beyond_the_vocabulary_is_told_with_its_place(place):
 
 def test_too_few_windows_are_told_with_both_counts(place):
     place.tokens(windows=10)
-    place.refuse(4, r"\b10\b", r"\b40\b", train__steps=10, train__batch_size=2, parallel__processes=2)
+    place.refuse_everywhere(4, r"\b10\b", r"\b40\b", train__steps=10, train__batch_size=2, parallel__processes=2)
 
 
 def test_exactly_enough_windows_are_enough(place):
@@ -49,8 +49,8 @@ def test_more_ranks_than_sequences_is_refused(place):
 
 
 def test_a_pattern_that_matches_nothing_is_named(place):
-    place.refuse(4, "absent", data={"kind": "text", "files": ["absent/**/*.py"], "tokenizer": {"kind": "byte"}},
-                 model__vocab_size=None)
+    text = {"kind": "text", "files": ["absent/**/*.py"], "tokenizer": {"kind": "byte"}}
+    place.refuse_everywhere(4, "absent", data=text, model__vocab_size=None)
 
 
 TEXT = {"kind": "text", "files": ["corpus.txt"], "tokenizer": {"kind": "byte"}}
@@ -93,19 +93,23 @@ def test_a_file_that_is_no_safetensors_is_refused(place, content):
     place.refuse(4, r"weights\.safetensors", model__weights="weights.safetensors")
 
 
-def test_missing_weights_are_named(place):
-    place.refuse(4, r"absent\.safetensors", model__weights="absent.safetensors")
+@pytest.mark.parametrize("weights, message", [
+    ("absent.safetensors", r"there is no .*absent\.safetensors"),
+    ("run:nothing", "no finished run named 'nothing'"),
+])
+def test_missing_weights_are_named(place, weights, message):
+    place.refuse_everywhere(4, message, model__weights=weights)
 
 
 def test_weights_of_another_shape_are_told_with_both_shapes(place):
     shape = Shape(dim=32, layers=5, heads=4, kv_heads=4, ffn_dim=192, vocab_size=VOCAB)
     save_file(MultiTokenLlama(shape).state_dict(), place.folder / "weights.safetensors")
-    place.refuse(4, r"weights\.safetensors", r"\b32\b", r"\b64\b", model__weights="weights.safetensors")
+    place.refuse_everywhere(4, r"weights\.safetensors", r"\b32\b", r"\b64\b", model__weights="weights.safetensors")
 
 
 def test_weights_that_lack_a_tensor_are_refused(place):
     save_file({"norm.weight": torch.ones(64)}, place.folder / "weights.safetensors")
-    place.refuse(4, r"weights\.safetensors", "output.weight|tok_embeddings.weight|layers",
+    place.refuse_everywhere(4, r"weights\.safetensors", "output.weight|tok_embeddings.weight|layers",
                  model__weights="weights.safetensors")
 
 

@@ -24,15 +24,15 @@ def test_value_weights_of_another_vocabulary_or_width_are_refused(place_with_rec
     place.run("--set", "name=critic", pipeline=CRITIC, **records())
     verifiable = {"pipeline": {"plugin": "verifiable"}, "value__weights": "run:critic"}
     place.run(**records(**verifiable))
-    place.refuse(4, r"\[value\] .*its vocabulary has \d+ ids, the policy's 512", **SMALL, **verifiable)
-    place.refuse(4, r"tok_embeddings\.weight.* shape \[\d+, 64\], the model has \[\d+, 32\]",
-                 **records(**verifiable, value__model={"dim": 32}))
+    place.refuse_everywhere(4, r"\[value\] .*its vocabulary has \d+ ids, the policy's 512", **SMALL, **verifiable)
+    place.refuse_everywhere(4, r"tok_embeddings\.weight.* shape \[\d+, 64\], the model has \[\d+, 32\]",
+                            **records(**verifiable, value__model={"dim": 32}))
 
 
 def test_value_weights_without_a_value_head_are_refused(place):
     place.run("--set", "name=policy", **SMALL)
-    place.refuse(4, r"\[value\] .*wanted a model with one value head, found 0; train one with pipeline critic",
-                 **SMALL, pipeline={"plugin": "verifiable"}, value__weights="run:policy")
+    place.refuse_everywhere(4, r"\[value\] .*wanted a model with one value head, found 0; train one with",
+                            **SMALL, pipeline={"plugin": "verifiable"}, value__weights="run:policy")
 
 
 @pytest.mark.parametrize("table", ["model", "reference"])
@@ -48,14 +48,14 @@ def test_a_critic_gives_no_model_that_predicts_tokens(place_with_records, table)
 def test_a_critics_weights_are_refused_for_a_model_that_predicts_tokens(place_with_records):
     place = place_with_records
     place.run("--set", "name=critic", pipeline=CRITIC, **records())
-    place.refuse(4, r"is missing; .*a critic's model predicts no tokens: it goes into \[value\]",
-                 **records(model__weights="run:critic"))
+    place.refuse_everywhere(4, r"is missing; .*a critic's model predicts no tokens: it goes into \[value\]",
+                            **records(model__weights="run:critic"))
 
 
 def test_a_reference_of_another_vocabulary_is_refused(place):
     place.run("--set", "name=other", **{**SMALL, "data": {"kind": "random"}, "model__vocab_size": 96})
-    place.refuse(4, r"\[reference\] .*its vocabulary has 96 ids, the policy's 512; both must share a tokenizer",
-                 **SMALL, pipeline={"plugin": "rho1"}, reference__weights="run:other")
+    place.refuse_everywhere(4, r"\[reference\] .*its vocabulary has 96 ids, the policy's 512; both must share",
+                            **SMALL, pipeline={"plugin": "rho1"}, reference__weights="run:other")
 
 
 def test_an_adapter_for_another_base_is_refused(place):

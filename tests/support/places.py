@@ -58,6 +58,15 @@ class Place:
         stderr, and leaves nothing half-written."""
         return self.refuse_command(code, *messages, env=env, command=["run", self.write(**changes), *arguments])
 
+    def refuse_everywhere(self, code, *messages, env=None, **changes):
+        """As `refuse`, and `run --dry-run` and `plan` end alike, with the same words."""
+        told = [self.refuse(code, *messages, env=env, **changes)]
+        file = self.folder / "experiment.toml"
+        told += [self.refuse_command(code, command=command, env=env)
+                 for command in (["run", file, "--dry-run"], ["plan", file])]
+        reasons = [re.sub(r"^(wmtp-host|error): ", "", ended.err.strip().splitlines()[-1]) for ended in told]
+        assert len(set(reasons)) == 1, reasons
+
     def refuse_command(self, code, *messages, command, env=None):
         ended = self.host(*command, wanted=code, env=env)
         for message in messages:

@@ -9,7 +9,8 @@ class Sweep : public ExperimentFolder {
  protected:
   std::vector<SweepMember> members(const std::string& sweep) {
     std::ofstream(folder_ / "sweep.toml") << (sweep[0] == '[' ? small + sweep : sweep + small);
-    return read_sweep(folder_ / "sweep.toml");
+    SourceTexts texts;
+    return read_sweep(folder_ / "sweep.toml", texts);
   }
   std::string told(const std::string& sweep) {
     try {
