@@ -6,7 +6,7 @@
 #include "base/counted.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
-#include "experiment/plugin_options.hpp"
+#include "experiment/given_options.hpp"
 #include "plugin/catalog.hpp"
 #include "plugin/probe.hpp"
 #include "plugin/scaffold.hpp"

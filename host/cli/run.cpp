@@ -75,12 +75,11 @@ class Run {
   const std::filesystem::path& database() const { return job_.database; }
   const std::string& config_hash() { return hashes_.of(job_.experiment); }
 
-  /// What would be refused of the experiment itself before its first step: without stages, and with `inputs` what the
-  /// ranks would find out too.
-  void check(bool inputs) { check(job_.experiment, job_.experiment.parallel.processes, inputs); }
+  /// What can be refused before a rank or a stage is started: the experiment's inputs, ranks, memory and cores.
+  void check() { check(job_.experiment, job_.experiment.parallel.processes); }
 
   int dry() {
-    check(/*inputs=*/true);
+    check();
     std::cout << to_toml(job_.experiment);
     Stages none;
     run_stages(job_.experiment, options_.held_out, true, none);
@@ -88,7 +87,7 @@ class Run {
   }
 
   int alone() {
-    check(/*inputs=*/false);  // before a stage takes its hours
+    check();
     const bool goes_on = options_.resume && has_resume_point(job_.experiment);
     if (options_.resume && !goes_on && !has_begun_stage(job_.experiment))
       find_resume_point(hashes_.of(job_.experiment), job_.database, tell);  // throws: there is none
@@ -141,7 +140,7 @@ class Run {
       return ExitStatus::done;
     }
     const int64_t processes = options_.nproc > 0 ? options_.nproc : experiment.parallel.processes;
-    check(experiment, processes, /*inputs=*/only_tell);
+    check(experiment, processes);
     Stages below;
     const ExitStatus inner = run_stages(experiment, held_out, only_tell, below);
     if (inner != ExitStatus::done) return inner;
@@ -170,8 +169,8 @@ class Run {
     return status;
   }
 
-  void check(const Experiment& experiment, int64_t processes, bool inputs) {
-    if (inputs) check_inputs(experiment, processes, catalog_, hashes_, job_.database);
+  void check(const Experiment& experiment, int64_t processes) {
+    check_inputs(experiment, processes, catalog_, hashes_, job_.database);
     check_groups(experiment, processes);
     Experiment started = experiment;
     started.parallel.processes = processes;
@@ -298,7 +297,7 @@ int run_members(const RunOptions& options, const Sweeps& sweeps, const GlobalOpt
   std::vector<SweepRun> runs;
   for (Member& member : members) {
     const Experiment& experiment = member.run->experiment();
-    member.run->check(/*inputs=*/options.dry_run);
+    member.run->check();
     runs.push_back({member.what, member.options.name, experiment.seed, experiment.parallel.processes,
                     member.run->config_hash(), [&member] { return member.run->run_missing_stages(); },
                     [&member](bool resume) { return member.run->member_call(resume); }});

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "experiment/given_options.hpp"
 #include "experiment/schema.hpp"
 #include "experiment/toml_place.hpp"
 #include "experiment/value_rule.hpp"
@@ -206,12 +207,6 @@ class PluginBinder {
 };
 
 }  // namespace
-
-OptionValues given_options(const PluginChoice& choice) {
-  OptionValues given;
-  for (const std::string& name : choice.given) given[name] = choice.options.at(name);
-  return given;
-}
 
 std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
                                         Bound& bound, Diagnostics& diagnostics) {

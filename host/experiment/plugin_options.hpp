@@ -14,7 +14,4 @@ namespace wmtp {
 std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
                                         Bound& bound, Diagnostics& diagnostics);
 
-/// The options that the experiment gives, for a PluginSetting.
-OptionValues given_options(const PluginChoice& choice);
-
 }  // namespace wmtp

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "data/longest_record.hpp"
 #include "data/step_count.hpp"
-#include "experiment/plugin_options.hpp"
+#include "experiment/given_options.hpp"
 #include "plan/layout.hpp"
 #include "plan/memory.hpp"
 #include "plugin/probe.hpp"

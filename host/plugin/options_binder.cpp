@@ -10,26 +10,26 @@
 namespace wmtp {
 namespace {
 
-[[noreturn]] void refuse(const std::string& option, const std::string& reason) {
+[[noreturn]] void fail(const std::string& option, const std::string& reason) {
   throw Error(ExitStatus::plugin, "option '" + option + "': " + reason);
 }
 
 void require_choice(const std::string& option, const std::string& value, const std::vector<std::string>& choices) {
   if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  refuse(option, "its default '" + value + "' is none of its choices");
+  fail(option, "its default '" + value + "' is none of its choices");
 }
 
 }  // namespace
 
 OptionSpec& OptionsRecorder::add(const char* name, const char* help, OptionSpec::Type type) {
   const std::string text = name != nullptr ? name : "";
-  if (!is_plugin_name(text)) refuse(text, "a name is lower case letters, digits and '_', at most 32");
+  if (!is_plugin_name(text)) fail(text, "a name is lower case letters, digits and '_', at most 32");
   for (const char* own : {"plugin", "inner", "weights"}) {
-    if (text == own) refuse(text, "the name is the experiment's own");
+    if (text == own) fail(text, "the name is the experiment's own");
   }
-  if (help == nullptr || help[0] == '\0') refuse(text, "it has no help");
+  if (help == nullptr || help[0] == '\0') fail(text, "it has no help");
   for (const OptionSpec& spec : specs_) {
-    if (spec.name == text) refuse(text, "stated twice");
+    if (spec.name == text) fail(text, "stated twice");
   }
   OptionSpec spec;
   spec.name = text;
@@ -43,7 +43,7 @@ void OptionsRecorder::number(const char* name, double& value, const char* help, 
   if (!std::isfinite(value) || std::isnan(min) || std::isnan(max) || value < min || value > max) {
     std::ostringstream text;
     text << "its default " << value << " is outside " << min << " to " << max;
-    refuse(name, text.str());
+    fail(name, text.str());
   }
   spec.default_value = value;
   if (std::isfinite(min)) spec.min = min;
@@ -53,8 +53,8 @@ void OptionsRecorder::number(const char* name, double& value, const char* help, 
 void OptionsRecorder::integer(const char* name, int64_t& value, const char* help, int64_t min, int64_t max) {
   OptionSpec& spec = add(name, help, OptionSpec::Type::integer);
   if (value < min || value > max) {
-    refuse(name, "its default " + std::to_string(value) + " is outside " + std::to_string(min) + " to " +
-                     std::to_string(max));
+    fail(name,
+         "its default " + std::to_string(value) + " is outside " + std::to_string(min) + " to " + std::to_string(max));
   }
   spec.default_value = value;
   if (min != std::numeric_limits<int64_t>::min()) spec.min = static_cast<double>(min);
@@ -86,7 +86,7 @@ void OptionsBinder::take(const char* name, T& value) {
   const auto given = values_.find(name);
   if (given == values_.end()) return;
   const T* const right = std::get_if<T>(&given->second);
-  if (right == nullptr) refuse(name, "the experiment's value is of another type");
+  if (right == nullptr) fail(name, "the experiment's value is of another type");
   value = *right;
   taken_.push_back(name);
 }
@@ -104,7 +104,7 @@ void OptionsBinder::texts(const char* name, std::vector<std::string>& value, con
 
 void OptionsBinder::require_all_taken() const {
   for (const auto& [name, value] : values_) {
-    if (std::find(taken_.begin(), taken_.end(), name) == taken_.end()) refuse(name, "the plugin has no such option");
+    if (std::find(taken_.begin(), taken_.end(), name) == taken_.end()) fail(name, "the plugin has no such option");
   }
 }
 

@@ -10,6 +10,7 @@
 #include "data/sources.hpp"
 #include "data/step_count.hpp"
 #include "data/tokenizer_files.hpp"
+#include "experiment/given_options.hpp"
 #include "plugin/loader.hpp"
 #include "run/frozen.hpp"
 #include "run/identity.hpp"

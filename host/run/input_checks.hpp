@@ -1,5 +1,5 @@
-// What a run would refuse of its data and weights, for `plan` and `run --dry-run`: by the same functions, so with the
-// same messages and exit codes. Data are read once, for their hash; weights too, where they are new. What only prepared
+// What a run would refuse of its data and weights, for `plan` and for `run` before it starts a rank: by the functions of
+// the ranks, so with the same messages and exit codes. Data are read once, for their hash; weights too, where they are new. What only prepared
 // data or training tell is not known. Knows no LibTorch.
 #pragma once
 

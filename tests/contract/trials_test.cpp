@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include "experiment/plugin_options.hpp"
 #include "plugin_files.hpp"
 #include "trial/try_plugin.hpp"
 

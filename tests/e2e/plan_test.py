@@ -212,7 +212,8 @@ def test_an_experiment_with_a_mistake_is_refused_as_by_run(place):
     place.refuse_command(2, "unknown key", command=["plan", place.write(train__stepz=1)])
 
 
-TOO_LONG = {"train__sequence_length": 1 << 26, "train__steps": 1, "data": {"kind": "random"}}
+TOO_LONG = {"train__sequence_length": 1 << 20, "train__batch_size": 1 << 10, "train__steps": 1,
+            "data": {"kind": "random"}}
 TAKE_TOO_MUCH = r"2 ranks of [\d,]{6,} MiB each .*take more memory than the [\d,]+ MiB that are available here; lower"
 
 
