@@ -87,7 +87,7 @@ TEST_F(Canonical, ShowsAPluginsOptionThatNobodyGaveAsACommentAndKnowsItApart) {
   const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:b\"\n";
   const Experiment e = load(rho1, {"pipeline.keep=0.6"});
   EXPECT_EQ(e.pipeline.given, std::set<std::string>{"keep"});
-  expect_in_order(to_toml(e), {"\nplugin = \"rho1\"\nkeep = 0.6\n", "\n# limit = inf\n# mode = \"signed\"\n"});
+  expect_in_order(to_toml(e), {"\nplugin = \"rho1\"\nkeep = 0.6\n# limit = inf\n# mode = \"signed\"\n"});
   EXPECT_EQ(reload(e).pipeline, e.pipeline);
   EXPECT_EQ(config_hash(e, {}), config_hash(load(rho1), {})) << "to give the default changes no number";
 }

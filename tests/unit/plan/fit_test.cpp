@@ -30,6 +30,8 @@ TEST(Fit, RanksAgainstCoresUnlessTheUserWantsIt) {
 TEST(Fit, OnlyWhatIsFarBelowTheMachineIsLetThroughWithoutAPlan) {
   Experiment small;
   small.model.dim = small.model.ffn_dim = 64;
+  small.model.heads = small.model.kv_heads = 4;
+  small.model.layers = 2;
   small.model.vocab_size = 512;
   small.train.batch_size = 2;
   small.train.sequence_length = 64;
