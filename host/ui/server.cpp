@@ -83,12 +83,13 @@ void serve_page(PageData& data, int wanted, const std::function<void(int)>& list
   set_up(server, data, port);
   port = bind_or_refuse(server, wanted);
 
-  // Blocked before there are threads, so that no thread of the server takes them.
-  sigset_t ends, before;
+  // Blocked before there are threads, so that no thread of the server takes them. They stay blocked: some send a signal
+  // twice (timeout does), and the second would end what has ended well.
+  sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGINT);
   sigaddset(&ends, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &ends, &before);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   std::atomic<bool> ended = false;
   std::thread listener([&] {
     server.listen_after_bind();
@@ -100,7 +101,6 @@ void serve_page(PageData& data, int wanted, const std::function<void(int)>& list
   const bool by_itself = ended;
   server.stop();
   listener.join();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (by_itself) throw Error(ExitStatus::storage, "the page can no longer be served: its socket failed");
 }
 

@@ -11,7 +11,7 @@
 namespace wmtp {
 
 /// Serves until SIGINT or SIGTERM. `listening` is told the port, which was chosen here where `port` is 0. Error(usage)
-/// when the port cannot be had. To be called from the only thread of the process.
+/// when the port cannot be had. To be called from the only thread of the process; the signals stay blocked in it.
 void serve_page(PageData& data, int port, const std::function<void(int)>& listening);
 
 }  // namespace wmtp

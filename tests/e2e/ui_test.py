@@ -393,13 +393,15 @@ def test_only_new_rows_go_over_the_wire(log, tmp_path):
         assert refresh()["new"] == []
 
 
-def test_an_interrupt_ends_it_with_0(log, tmp_path):
+def test_an_interrupt_ends_it_with_0_however_often_it_is_sent(log, tmp_path):
     with Served(tmp_path) as served:
         kept = http.client.HTTPConnection("127.0.0.1", served.port)
         kept.request("GET", "/api/runs")
         kept.getresponse().read()
-        served.running.process.send_signal(signal.SIGINT)
-        assert served.running.process.wait(5) == 0
+        end = time.monotonic() + 5
+        while served.running.process.poll() is None and time.monotonic() < end:
+            served.running.process.send_signal(signal.SIGINT)
+        assert served.running.process.wait(1) == 0
         kept.close()
     assert (tmp_path / "wmtp.db").exists()
 
