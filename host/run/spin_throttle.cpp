@@ -11,7 +11,7 @@ namespace wmtp {
 namespace {
 
 // In parts of the time that passed. A process beside two threads on two cores makes them wait for half of it.
-constexpr double busy = 0.1, calm = 0.02;
+constexpr double busy = 0.25, calm = 0.02;
 constexpr std::chrono::milliseconds between_looks{100};
 constexpr int looks_until_calm = 20;
 
