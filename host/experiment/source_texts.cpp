@@ -34,8 +34,10 @@ const std::string& SourceTexts::of(const std::filesystem::path& file) {
 }
 
 std::filesystem::path SourceTexts::file() {
-  if (!folder_) folder_ = std::make_unique<ScratchFolder>();
+  const bool is_written = folder_ != nullptr;
+  if (!is_written) folder_ = std::make_unique<ScratchFolder>();
   const auto file = folder_->path() / "experiments";
+  if (is_written) return file;
   std::ofstream out(file, std::ios::binary);
   for (const auto& [path, text] : texts_) out << path.string() << '\0' << text.size() << '\0' << text;
   out.close();

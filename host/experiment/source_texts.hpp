@@ -21,8 +21,8 @@ class SourceTexts {
   /// Read when it is first asked for. Errors as read_source.
   const std::string& of(const std::filesystem::path& file);
 
-  /// A file that holds all texts so far, for the processes that this one starts. It is deleted with this object.
-  /// Error(storage).
+  /// A file with all texts, for the processes that this one starts; it is deleted with this object. Only the first call
+  /// writes it, because a process may be reading it at the next: call it once everything is loaded. Error(storage).
   std::filesystem::path file();
 
  private:
