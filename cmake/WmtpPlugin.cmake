@@ -31,6 +31,9 @@ function(wmtp_add_plugin)
   target_link_libraries(${target} PRIVATE wmtp::sdk $<TARGET_NAME_IF_EXISTS:wmtp_warnings>)
   set_target_properties(${target} PROPERTIES
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+  if(TARGET wmtp_plugin_header AND NOT WMTP_STATIC_PLUGINS)
+    target_precompile_headers(${target} REUSE_FROM wmtp_plugin_header)
+  endif()
 endfunction()
 
 function(wmtp_add_plugin_test name)

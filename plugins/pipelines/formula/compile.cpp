@@ -112,7 +112,7 @@ class Compiler {
     if (at_ == text_.size()) return "the end";
     size_t end = at_ + 1;
     while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0) == 0x80) ++end;
-    return "'" + text_.substr(at_, end - at_) + "'";
+    return std::string("'").append(text_, at_, end - at_).append("'");
   }
   /// Takes `symbol` and the spaces behind it, if it is next.
   bool take(std::string_view symbol) {

@@ -1,0 +1,1 @@
+// A library needs a source, though only its precompiled header is wanted.
