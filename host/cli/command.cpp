@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -73,6 +74,26 @@ std::filesystem::path GlobalOptions::database_or(const std::string& otherwise) c
   if (!database.empty()) return database;
   const char* variable = std::getenv("WMTP_DB");
   return variable && *variable ? variable : otherwise;
+}
+
+CommandLine::Action reading_log(CommandLine::Action action) {
+  return [action = std::move(action)](const GlobalOptions& globals) {
+    const auto refuse = [&](const std::exception& found) -> int {
+      throw Error(ExitStatus::storage, "run log " + globals.database_or(default_database).string() +
+                                           ": holds a row that no run has written (" + found.what() +
+                                           "); it is damaged or was made by another program; `sqlite3 FILE "
+                                           "\"PRAGMA integrity_check\"` may tell more, --db names another file");
+    };
+    try {
+      return action(globals);
+    } catch (const nlohmann::json::exception& wrong_type) {
+      return refuse(wrong_type);
+    } catch (const std::out_of_range& no_such_row) {
+      return refuse(no_such_row);
+    } catch (const std::bad_optional_access& no_such_run) {
+      return refuse(no_such_run);
+    }
+  };
 }
 
 CommandLine::CommandLine() : app_(program_help, "wmtp-host") {

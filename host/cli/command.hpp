@@ -62,6 +62,10 @@ class CommandLine {
 /// Where `runs`, `sql` and `checkpoint` look when nothing else is said; the default of [log] database.
 inline constexpr const char* default_database = "runs/wmtp.db";
 
+/// `action`, which reads the run log: where a row is not as a run writes it (a damaged page, a file from elsewhere),
+/// that is the file's fault, Error(storage).
+CommandLine::Action reading_log(CommandLine::Action action);
+
 void add_run(CommandLine& line);         // run FILE
 void add_runs(CommandLine& line);        // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE
 void add_sql(CommandLine& line);         // sql "SELECT …"

@@ -60,7 +60,7 @@ int export_runs(const Options& options, const GlobalOptions& globals) {
   const bool text = options.format == "csv" || options.format == "json";
   if (!text && options.target.empty())
     throw Error(ExitStatus::usage, "--to " + options.format + " needs -o PATH; see `wmtp-host export --help`");
-  const LogReader log(globals.database_or(default_database), std::chrono::hours(24));
+  const LogReader log(globals.database_or(default_database), std::chrono::minutes(10));
   std::vector<int64_t> runs;
   for (const std::string& word : options.runs) {
     const int64_t run = log.resolve_run(word);
@@ -82,8 +82,8 @@ int export_runs(const Options& options, const GlobalOptions& globals) {
 
 void add_export(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  auto& command =
-      line.add("export", help, [options](const GlobalOptions& globals) { return export_runs(*options, globals); });
+  auto& command = line.add(
+      "export", help, reading_log([options](const GlobalOptions& globals) { return export_runs(*options, globals); }));
   command.add_option("RUN", options->runs, "numbers, or names (the newest of each)")->required();
   command.add_option("--to", options->format, "for whom: csv, json, tensorboard or mlflow")
       ->check(CLI::IsMember({"csv", "json", "tensorboard", "mlflow"}))

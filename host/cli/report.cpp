@@ -55,10 +55,10 @@ void add_report(CommandLine& line) {
                           "as a whole.\n\n"
                           "examples:\n  wmtp-host report 3 -o run3.html\n"
                           "  wmtp-host report baseline rho1 -o comparison.html --force\n",
-                          [options](const GlobalOptions& globals) {
+                          reading_log([options](const GlobalOptions& globals) {
                             return write_report(globals.database_or(default_database), options->runs, options->file,
                                                 options->force);
-                          });
+                          }));
   report.add_option("RUN", options->runs, "numbers, or names (the newest of each)")->required();
   report.add_option("-o,--output", options->file, "the file to write")->type_name("FILE")->required();
   report.add_flag("--force", options->force, "replace the file if it is there");

@@ -56,11 +56,11 @@ void add_runs(CommandLine& line) {
                         "examples:\n  wmtp-host runs list\n"
                         "  wmtp-host runs list --status finished --sort valid_loss --limit 5\n"
                         "  wmtp-host runs list --name 'rho1*' --where pipeline.keep=0.6 --json\n",
-                        [options, format](const GlobalOptions& globals) {
+                        reading_log([options, format](const GlobalOptions& globals) {
                           print_runs_list(std::cout, LogReader(globals.database_or(default_database)), format(),
                                           options->selection);
                           return 0;
-                        });
+                        }));
   RunSelection& selection = options->selection;
   list.add_option("--status", selection.statuses, "running, finished, failed, interrupted or lost; may be repeated")
       ->check(CLI::IsMember({"running", "finished", "failed", "interrupted", "lost"}))
@@ -85,7 +85,7 @@ void add_runs(CommandLine& line) {
                         "examples:\n  wmtp-host runs show 3\n  wmtp-host runs show rho1 --json\n"
                         "  wmtp-host runs show rho1 --curve rho1/ce_selected --curve train/grad_norm\n"
                         "  wmtp-host runs show rho1 --toml > again.toml\n",
-                        [options, format](const GlobalOptions& globals) {
+                        reading_log([options, format](const GlobalOptions& globals) {
                           const LogReader log(globals.database_or(default_database));
                           const int64_t run = log.resolve_run(options->run);
                           if (options->toml) {
@@ -94,7 +94,7 @@ void add_runs(CommandLine& line) {
                             print_run(std::cout, log, run, format(), options->metrics);
                           }
                           return 0;
-                        });
+                        }));
   show.add_option("RUN", options->run, "its number, or its name (the newest of that name)")->required();
   auto* json = show.add_flag("--json", options->json, "as JSON");
   auto* toml = show.add_flag("--toml", options->toml, "its experiment alone, every key resolved")->excludes(json);
@@ -112,10 +112,10 @@ void add_runs(CommandLine& line) {
                "means with\n"
                "standard errors, and differences from the first are taken within the same seed.\n\n"
                "examples:\n  wmtp-host runs compare 3 4\n  wmtp-host runs compare baseline rho1 random --json\n",
-               [options, format](const GlobalOptions& globals) {
+               reading_log([options, format](const GlobalOptions& globals) {
                  print_comparison(std::cout, LogReader(globals.database_or(default_database)), options->runs, format());
                  return 0;
-               });
+               }));
   compare.add_option("RUN", options->runs, "numbers or names, two or more")->required();
   compare.add_flag("--json", options->json, "as JSON");
 
@@ -123,13 +123,13 @@ void add_runs(CommandLine& line) {
                          "follow a run: its steps as they come into the log, until it ends\n\n"
                          "The exit code is the run's; 6 where it is lost.\n\n"
                          "examples:\n  wmtp-host runs watch 3\n  wmtp-host runs watch rho1 --json\n",
-                         [options](const GlobalOptions& globals) {
+                         reading_log([options](const GlobalOptions& globals) {
                            const LogReader log(globals.database_or(default_database));
                            WatchRequest request;
                            request.run_id = log.resolve_run(options->run);
                            request.json = options->json;
                            return watch_run(std::cout, log, request);
-                         });
+                         }));
   watch.add_option("RUN", options->run, "its number, or its name (the newest of that name)")->required();
   watch.add_flag("--json", options->json, "an object for each step, one to a line");
 

@@ -21,6 +21,11 @@ std::string advice(int code, const char* option) {
     case SQLITE_FULL:
     case SQLITE_IOERR:
       return "; free space on that disk, or " + other;
+    case SQLITE_INTERRUPT:
+      return "; it took too long: the log is too large for this, or a view in it has no end; " + other;
+    case SQLITE_TOOBIG:
+    case SQLITE_ERROR:
+      return "; the file is damaged, or no wmtp-host wrote it; " + other;
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
       return "; move the file away (or put a sound copy in its place), or " + other;

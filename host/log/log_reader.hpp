@@ -1,5 +1,6 @@
 // Read-only questions to the run log. The connection is opened read-only; no transaction outlives a call, so that the
-// writer's log file can be trimmed.
+// writer's log file can be trimmed. Every statement has its limits, as a log may come from elsewhere: a deadline, 32
+// MiB for a value, 256 MiB for an answer.
 #pragma once
 
 #include <chrono>
@@ -53,8 +54,11 @@ class LogReader {
   /// One that is there.
   LoggedRun run(int64_t run_id) const;
 
-  /// Runs one read-only statement, its ?1, ?2, … bound to `arguments` as text. At most `max_rows` rows. Error(usage)
-  /// with SQLite's text when the statement is wrong, writes, or takes too long; Error(storage) when the file fails.
+  /// A person's statement, which may only read. At most `max_rows` rows. Error(usage) with SQLite's text when it is
+  /// wrong, writes, or asks for too much; Error(storage) when the file fails.
+  Table ask(const std::string& sql, int64_t max_rows) const;
+
+  /// A statement of this program's own, its ?1, ?2, … bound to `arguments` as text. Error(storage) when the file fails.
   Table query(const std::string& sql, const std::vector<std::string>& arguments, int64_t max_rows) const;
 
   /// As query, row by row, so that no more than one is held: false from `visit` ends it. Returns the columns' names.

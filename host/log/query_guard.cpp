@@ -55,16 +55,28 @@ std::string in_words(int action, std::string_view first, bool has_second) {
 
 }  // namespace
 
-QueryGuard::QueryGuard(const Database& database, std::chrono::milliseconds limit)
-    : database_(database), deadline_(std::chrono::steady_clock::now() + limit) {
-  sqlite3_set_authorizer(database.handle(), &QueryGuard::authorize, this);
-  sqlite3_progress_handler(database.handle(), 10'000, &QueryGuard::past_deadline, this);
+void limit_values(const Database& database) {
+  sqlite3_limit(database.handle(), SQLITE_LIMIT_LENGTH, 32 << 20);
+  sqlite3_limit(database.handle(), SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000);  // takes the square of its length
 }
 
-QueryGuard::~QueryGuard() {
-  sqlite3_progress_handler(database_.handle(), 0, nullptr, nullptr);
-  sqlite3_set_authorizer(database_.handle(), nullptr, nullptr);
+TimeLimit::TimeLimit(const Database& database, std::chrono::milliseconds limit)
+    : database_(database), deadline_(std::chrono::steady_clock::now() + limit) {
+  // Instructions between two looks at the clock: one may take as long as 32 MiB take.
+  sqlite3_progress_handler(database.handle(), 100, &TimeLimit::past_deadline, this);
 }
+
+TimeLimit::~TimeLimit() { sqlite3_progress_handler(database_.handle(), 0, nullptr, nullptr); }
+
+int TimeLimit::past_deadline(void* self) {
+  return std::chrono::steady_clock::now() > static_cast<TimeLimit*>(self)->deadline_;
+}
+
+QueryGuard::QueryGuard(const Database& database) : database_(database) {
+  sqlite3_set_authorizer(database.handle(), &QueryGuard::authorize, this);
+}
+
+QueryGuard::~QueryGuard() { sqlite3_set_authorizer(database_.handle(), nullptr, nullptr); }
 
 int QueryGuard::authorize(void* self, int action, const char* first, const char* second, const char*, const char*) {
   const std::string_view one = first ? first : "", two = second ? second : "";
@@ -73,10 +85,6 @@ int QueryGuard::authorize(void* self, int action, const char* first, const char*
   auto* guard = static_cast<QueryGuard*>(self);
   if (guard->refused_.empty()) guard->refused_ = in_words(action, one, second != nullptr);
   return SQLITE_DENY;
-}
-
-int QueryGuard::past_deadline(void* self) {
-  return std::chrono::steady_clock::now() > static_cast<QueryGuard*>(self)->deadline_;
 }
 
 }  // namespace wmtp

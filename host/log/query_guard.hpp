@@ -1,4 +1,6 @@
-// What a question to the log may do: read, for a limited time.
+// What a question to the log may do: read, for a limited time, values of a limited size.
+//
+// A log may come from elsewhere: one of its views may have no end, a text in it may be as long as SQLite allows.
 #pragma once
 
 #include <chrono>
@@ -8,11 +10,28 @@
 
 namespace wmtp {
 
-/// For its lifetime the connection compiles reading statements only (no ATTACH, no transaction, no pragma that changes
-/// anything) and stops a statement at the deadline.
+/// Of a connection that reads, for good: no value is longer than 32 MiB (SQLITE_TOOBIG), so that none takes long.
+void limit_values(const Database& database);
+
+/// For its lifetime statements of the connection are stopped at the deadline (SQLITE_INTERRUPT). One at a time.
+class TimeLimit {
+ public:
+  TimeLimit(const Database& database, std::chrono::milliseconds limit);
+  ~TimeLimit();
+  TimeLimit(const TimeLimit&) = delete;
+
+ private:
+  static int past_deadline(void* self);
+
+  const Database& database_;
+  std::chrono::steady_clock::time_point deadline_;
+};
+
+/// For its lifetime the connection compiles reading statements only: no ATTACH, no transaction, no pragma that changes
+/// anything.
 class QueryGuard {
  public:
-  QueryGuard(const Database& database, std::chrono::milliseconds limit);
+  explicit QueryGuard(const Database& database);
   ~QueryGuard();
   QueryGuard(const QueryGuard&) = delete;
 
@@ -22,10 +41,8 @@ class QueryGuard {
  private:
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema,
                        const char* inner);
-  static int past_deadline(void* self);
 
   const Database& database_;
-  std::chrono::steady_clock::time_point deadline_;
   std::string refused_;
 };
 

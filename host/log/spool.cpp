@@ -101,7 +101,9 @@ bool Spool::write_end(const std::string& status, int exit_code, const std::strin
 }
 
 bool Spool::append(const std::string& lines) {
-  const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  // A link or a pipe that stands there is not ours.
+  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  const int file = ::open(path_.c_str(), flags, 0644);
   if (file < 0) return false;
   const off_t before = ::lseek(file, 0, SEEK_END);
   size_t done = 0;

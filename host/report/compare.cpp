@@ -204,7 +204,7 @@ void print_json(std::ostream& out, const Comparison& comparison) {
     }
     all["metrics"][name] = {{"last", figures}, {"difference_from_first", differences}};
   }
-  out << all.dump(1) << '\n';
+  out << all.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/error.hpp"
+#include "base/text.hpp"
 #include "report/terminal.hpp"
 
 namespace wmtp {
@@ -14,7 +16,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kGap = 2;
-constexpr size_t kNarrowest = 8;  // a text column is not cut below this
+constexpr size_t kNarrowest = 8;                    // a text column is not cut below this
+constexpr size_t kMostPrinted = size_t{256} << 20;  // columns are as wide as their longest cell, in every row
 
 bool holds_numbers(const Table& table, size_t column) {
   bool number = false;
@@ -28,6 +31,8 @@ bool holds_numbers(const Table& table, size_t column) {
 
 /// Takes what is too much from the widest text columns, widest first.
 void narrow(std::vector<size_t>& widths, const std::vector<bool>& numeric, size_t columns) {
+  for (size_t i = 0; i < widths.size(); ++i)
+    if (!numeric[i]) widths[i] = std::min(widths[i], std::max(columns, kNarrowest));
   const auto total = [&] {
     size_t sum = widths.empty() ? 0 : kGap * (widths.size() - 1);
     for (size_t width : widths) sum += width;
@@ -41,6 +46,15 @@ void narrow(std::vector<size_t>& widths, const std::vector<bool>& numeric, size_
     if (widest == widths.size()) return;
     --widths[widest];
   }
+}
+
+void refuse_if_huge(const std::vector<size_t>& widths, size_t rows) {
+  size_t line = 0;
+  for (const size_t width : widths) line += width + kGap;
+  if (line <= kMostPrinted / (rows + 1)) return;
+  throw Error(ExitStatus::usage, "the table would be larger than " + human_bytes(int64_t(kMostPrinted)) +
+                                     ", with lines of " + with_thousands(int64_t(line)) +
+                                     " characters; ask for fewer rows, or for JSON or CSV");
 }
 
 void print_row(std::ostream& out, const std::vector<std::string>& cells, const std::vector<size_t>& widths,
@@ -118,6 +132,7 @@ void print_text_table(std::ostream& out, const Table& table, size_t columns) {
     }
   }
   if (columns > 0) narrow(widths, numeric, columns);
+  refuse_if_huge(widths, table.rows.size());
   print_row(out, heads, widths, numeric);
   for (const auto& row : cells) print_row(out, row, widths, numeric);
   if (table.capped) out << "… more rows than the " << table.rows.size() << " shown\n";

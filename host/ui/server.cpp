@@ -1,6 +1,5 @@
 #include "ui/server.hpp"
 
-#include <httplib.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "ui/bounded_server.hpp"
 #include "ui/routes.hpp"
 
 namespace wmtp {
@@ -41,9 +41,6 @@ void set_up(httplib::Server& server, PageData& data, const int& port) {
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   });
-  server.new_task_queue = [] { return new httplib::ThreadPool(8); };  // a browser keeps six connections open
-  server.set_keep_alive_max_count(10'000);
-  server.set_keep_alive_timeout(1);  // what SIGINT may have to wait for
   server.set_tcp_nodelay(true);
   server.set_payload_max_length(0);
   server.set_default_headers({{"Content-Security-Policy", policy},
@@ -78,10 +75,11 @@ int bind_or_refuse(httplib::Server& server, int wanted) {
 }  // namespace
 
 void serve_page(PageData& data, int wanted, const std::function<void(int)>& listening) {
-  httplib::Server server;
+  BoundedServer server;
   int port = wanted;
   set_up(server, data, port);
   port = bind_or_refuse(server, wanted);
+  server.let_many_connect();
 
   // Blocked before there are threads, so that no thread of the server takes them. They stay blocked: some send a signal
   // twice (timeout does), and the second would end what has ended well.

@@ -1,10 +1,13 @@
 """The live page and the report, as a browser shows them; and the server's manners, by plain requests."""
+import contextlib
 import http.client
+import itertools
 import json
 import math
 import re
 import signal
 import socket
+import threading
 import time
 
 import pytest
@@ -391,6 +394,43 @@ def test_only_new_rows_go_over_the_wire(log, tmp_path):
         assert [run["id"] for run in answer["runs"]] == [2]
         at = answer
         assert refresh()["new"] == []
+
+
+def trickle(connections, ended):
+    """Each begins a request that never ends."""
+    for byte in itertools.cycle(b"GET / HTTP/1.1\r\nX: " + b"x" * 1000):
+        for connection in connections:
+            try:
+                connection.send(bytes([byte]))
+            except OSError:
+                pass  # closed by the server, which is what it should do
+        if ended.wait(0.05):
+            return
+
+
+def test_connections_that_say_nothing_or_little_do_not_hold_the_page(log, tmp_path):
+    with Served(tmp_path) as served, contextlib.ExitStack() as held:
+        def connect(count):
+            return [held.enter_context(socket.create_connection(("127.0.0.1", served.port))) for _ in range(count)]
+        slow, ended = connect(40), threading.Event()
+        sender = threading.Thread(target=trickle, args=(slow, ended))
+        sender.start()
+        held.callback(lambda: (ended.set(), sender.join()))
+        connect(500)
+        for _ in range(3):
+            begun = time.monotonic()
+            assert served.request("/api/runs")[0].status == 200
+            assert time.monotonic() - begun < 4
+        begun = time.monotonic()
+        served.running.process.send_signal(signal.SIGINT)
+        assert served.running.process.wait(10) == 0 and time.monotonic() - begun < 4
+
+
+def test_a_request_without_an_end_is_not_read_to_the_end_of_the_memory(log, tmp_path):
+    with Served(tmp_path) as served, socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+        with pytest.raises(OSError):
+            connection.sendall(b"GET /" + b"x" * (32 << 20))
+        assert served.request("/api/runs")[0].status == 200
 
 
 def test_an_interrupt_ends_it_with_0_however_often_it_is_sent(log, tmp_path):

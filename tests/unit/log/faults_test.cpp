@@ -6,6 +6,7 @@
 #include <random>
 
 #include "fixture.hpp"
+#include "log/spool.hpp"
 
 namespace wmtp {
 namespace {
@@ -121,6 +122,15 @@ TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
   EXPECT_EQ(nans, 199);
   EXPECT_EQ(events, 1);
   EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
+}
+
+TEST_F(LogFaultsTest, FollowsNoLinkThatStandsWhereItSpills) {
+  Spool spool(file_, 1);
+  std::filesystem::create_symlink(folder_ / "theirs", spool.path());
+  EXPECT_FALSE(spool.write({EventRecord{}}));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "theirs"));
+  std::filesystem::remove(spool.path());
+  EXPECT_TRUE(spool.write({EventRecord{}}));
 }
 
 TEST_F(LogFaultsTest, EndsInBoundedTimeUnderALockThatStays) {

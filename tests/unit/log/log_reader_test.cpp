@@ -15,7 +15,7 @@ class LogReaderTest : public LogTest {
   }
 
   std::string refused(const std::string& sql) const {
-    return refusal(ExitStatus::usage, [&] { LogReader(file_).query(sql, {}, 10); });
+    return refusal(ExitStatus::usage, [&] { LogReader(file_).ask(sql, 1000); });
   }
 };
 
@@ -147,9 +147,43 @@ TEST_F(LogReaderTest, StopsAStatementThatTakesTooLong) {
   const std::string forever = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n";
   LogReader reader(file_, std::chrono::milliseconds(200));
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_TRUE(holds(refusal(ExitStatus::usage, [&] { reader.query(forever, {}, 10); }), "stopped after"));
+  EXPECT_TRUE(holds(refusal(ExitStatus::usage, [&] { reader.ask(forever, 10); }), "stopped after"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
-  EXPECT_EQ(reader.query("SELECT 1", {}, 10).rows.size(), 1u) << "the next question has its own time";
+  EXPECT_EQ(reader.ask("SELECT 1", 10).rows.size(), 1u) << "the next question has its own time";
+}
+
+TEST_F(LogReaderTest, StopsItsOwnQuestionsToo) {
+  {
+    Database made(file_, Database::Mode::create);
+    made.execute(
+        "PRAGMA application_id = 2003661936; PRAGMA user_version = " + std::to_string(newest_schema_version()) +
+        "; CREATE VIEW runs AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+        "SELECT i AS id, 'tiny' AS name, zeroblob(900000000) AS config_hash FROM n");
+  }
+  LogReader reader(file_, std::chrono::milliseconds(100));
+  const std::string sql = "SELECT sum(id) FROM runs";
+  const auto begin = std::chrono::steady_clock::now();
+  for (const auto& ask : {std::function<void()>([&] { reader.resolve_run("absent"); }),
+                          std::function<void()>([&] { reader.query(sql, {}, 10); }),
+                          std::function<void()>([&] { reader.each_row(sql, {}, [](const Statement&) {}); })}) {
+    EXPECT_TRUE(holds(refusal(ExitStatus::storage, ask), "took too long"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  const std::string text = refusal(ExitStatus::storage, [&] { reader.query("SELECT config_hash FROM runs", {}, 1); });
+  EXPECT_TRUE(holds(text, "too big")) << text;
+}
+
+TEST_F(LogReaderTest, RefusesAnswersThatWouldFillTheMemory) {
+  EXPECT_TRUE(holds(refused("SELECT zeroblob(900000000)"), "longer than 32 MiB"));
+  EXPECT_TRUE(holds(refused("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+                            "SELECT printf('%.*c', 8000000, 'x') FROM n"),
+                    "larger than 256.0 MiB"));
+}
+
+TEST_F(LogReaderTest, TakesJsonApart) {
+  const LogReader reader(file_);
+  EXPECT_EQ(reader.ask("SELECT sum(value) FROM json_each('[1, 2, 4]')", 10).rows[0][0], 7);
+  EXPECT_EQ(reader.ask("SELECT count(*) FROM json_tree('{\"a\": [1, 2]}')", 10).rows[0][0], 4);
 }
 
 TEST_F(LogReaderTest, ReadsWhileARunIsWritten) {

@@ -123,6 +123,15 @@ TEST_F(RunLogTest, NeverGivesAnIdTwice) {
   EXPECT_EQ(second.run_id(), 2);
 }
 
+TEST_F(RunLogTest, FollowsNoLinkThatStandsWhereTheRunFolderShould) {
+  std::filesystem::create_directory(folder_ / "theirs");
+  std::filesystem::create_directory_symlink("theirs", folder_ / "1-tiny");
+  std::filesystem::create_symlink("absent", folder_ / "2-tiny");
+  EXPECT_EQ(RunLog(file_, start()).run_folder(), folder_ / "3-tiny");
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "theirs"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "absent"));
+}
+
 TEST_F(RunLogTest, KeepsTheRunFolderInsideTheDatabasesFolder) {
   RunLog log(file_, start("../../up"));
   EXPECT_EQ(log.run_folder(), folder_ / "1-..-..-up");

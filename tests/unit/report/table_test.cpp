@@ -6,6 +6,7 @@
 #include <limits>
 #include <sstream>
 
+#include "base/error.hpp"
 #include "report/curve.hpp"
 #include "report/terminal.hpp"
 
@@ -32,6 +33,17 @@ TEST(Table, IsNotCutWhereThereIsNoTerminal) {
   EXPECT_EQ(terminal_columns(std::cerr), 0u);
   const Table wide{{"text"}, {{std::string(500, 'x')}}, false};
   EXPECT_EQ(printed(wide, TableFormat::text).size(), 5 + 501u);
+}
+
+TEST(Table, IsRefusedWhereOneLongCellWouldMakeEveryLineLong) {
+  Table long_lines{{"text", "n"}, {}, false};
+  long_lines.rows.resize(1000, Row{"x", 1});
+  long_lines.rows[500][0] = std::string(1 << 20, 'x');
+  EXPECT_THROW(printed(long_lines, TableFormat::text), Error);
+  EXPECT_NO_THROW(printed(long_lines, TableFormat::csv));
+  std::ostringstream out;
+  print_text_table(out, long_lines, 30);
+  EXPECT_LT(out.str().size(), 100'000u);
 }
 
 TEST(Table, CutsTheWidestTextToTheTerminal) {
