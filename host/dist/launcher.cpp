@@ -65,7 +65,7 @@ std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, 
 /// How one rank ended.
 struct Ending {
   ExitStatus status = ExitStatus::done;
-  bool by_itself = true;  ///< with an exit code of ours, so that it could tell and close what it had open
+  bool by_itself = true;  ///< with an exit code of ours, so that it could tell the others
   std::string text;
 };
 
@@ -77,10 +77,11 @@ Ending ending_of(int rank, int wait_status, int passed_signal) {
     return {status, false, name + " was killed by " + signal_name(signal)};
   }
   const int code = WEXITSTATUS(wait_status);
+  if (code == finished_exit_code) return {};
   const std::string text = name + " ended with exit code " + std::to_string(code);
   switch (static_cast<ExitStatus>(code)) {
     case ExitStatus::done:
-      return {};
+      return {ExitStatus::peer, false, text + " before it had finished: something in it, a plugin perhaps, called exit"};
     case ExitStatus::usage:
     case ExitStatus::plugin:
     case ExitStatus::data:
@@ -232,7 +233,6 @@ LaunchResult Launch::result() const {
     result.reason = ending.text;
   }
   if (killed_by_user_ && weight(result.status) < weight(ExitStatus::bug)) result.status = ExitStatus::interrupted;
-  result.rank0_died = !endings_[0]->by_itself;
   return result;
 }
 

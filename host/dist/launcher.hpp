@@ -11,9 +11,12 @@
 //    it reports a lost peer: it has waited already), then SIGTERM, then after `kill_seconds` SIGKILL; no rank outlives
 //    this call, nor this process
 //
+// A rank that has finished all that it had to do ends with finished_exit_code; 0 is what a library's exit(0) makes of a
+// rank in the middle of its work, and counts as a lost rank.
+//
 // The result: a fault of its own kind (2, 3, 4, 5, 7, 8, 70; the first of them) wins over 75, which wins over 6. A rank
-// killed by a signal counts as 6 and is named; one killed by the signal that we passed on, as 75; an exit code that is
-// none of ours as 70.
+// killed by a signal counts as 6 and is named, as is one that ended with 0; one killed by the signal that we passed on
+// counts as 75; an exit code that is none of ours as 70.
 #pragma once
 
 #include <filesystem>
@@ -24,6 +27,9 @@
 #include "base/error.hpp"
 
 namespace wmtp {
+
+/// Of a rank of our own launcher that has finished; under other launchers it is 0.
+inline constexpr int finished_exit_code = 100;
 
 /// Those that this process may run on.
 int usable_cores();
@@ -40,8 +46,7 @@ struct LaunchRequest {
 
 struct LaunchResult {
   ExitStatus status = ExitStatus::done;
-  std::string reason;       ///< "rank 1 was killed by SIGKILL"; empty when done
-  bool rank0_died = false;  ///< it could not close the run's row itself
+  std::string reason;  ///< "rank 1 was killed by SIGKILL"; empty when done
 };
 
 /// Error(usage) for a taken port, Error(storage) when the system gives no process or pipe. Returns when all ranks
