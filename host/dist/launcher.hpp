@@ -1,9 +1,9 @@
 // Launcher: the parent of all ranks of one job on this machine. [launcher process; knows no LibTorch]
 //
 // 1. picks a free port on the loopback, starts `num_ranks` children with RANK, WORLD_SIZE, LOCAL_RANK,
-//    LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, WMTP_LAUNCHER=1 and, unless it is set, OMP_NUM_THREADS (cores /
-//    ranks); each is in a process group of its own (a terminal's Ctrl-C reaches only us) and dies with us
-//    (PR_SET_PDEATHSIG)
+//    LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, WMTP_TOKEN (drawn anew), WMTP_LAUNCHER=1 and, unless it is set,
+//    OMP_NUM_THREADS (cores / ranks); each is in a process group of its own (a terminal's Ctrl-C reaches only us) and
+//    dies with us (PR_SET_PDEATHSIG)
 // 2. forwards their stdout and stderr line by line, never mixing two lines; lines of ranks other than 0 get "[rank N] "
 //    (rank 0's terminal stays a terminal when ours is one, so that it can draw its progress line)
 // 3. SIGINT, SIGTERM and SIGHUP are passed to all ranks once, with no time limit; the second one: SIGKILL at once
@@ -49,8 +49,8 @@ struct LaunchResult {
   std::string reason;  ///< "rank 1 was killed by SIGKILL"; empty when done
 };
 
-/// Error(usage) for a taken port, Error(storage) when the system gives no process or pipe. Returns when all ranks
-/// ended.
+/// Error(usage) for a taken port, Error(peer) when nothing can listen on the loopback, Error(storage) when the system
+/// gives no process or pipe. Returns when all ranks ended.
 LaunchResult launch_ranks(const LaunchRequest& request);
 
 }  // namespace wmtp

@@ -120,13 +120,18 @@ class LauncherTest : public testing::Test {
 
 TEST_F(LauncherTest, GivesEachRankItsPlaceInTheJob) {
   EXPECT_EQ(launch(script("echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR $WMTP_LAUNCHER > r$RANK;"
-                          "echo $MASTER_PORT > port$RANK",
+                          "echo $MASTER_PORT > port$RANK; echo $WMTP_TOKEN > token$RANK",
                           3)),
             0);
   EXPECT_EQ(read_all(folder_ / "r0"), "0 0 3 3 127.0.0.1 1\n");
   EXPECT_EQ(read_all(folder_ / "r2"), "2 2 3 3 127.0.0.1 1\n");
   EXPECT_EQ(read_all(folder_ / "port0"), read_all(folder_ / "port2"));
   EXPECT_GT(std::stoi(read_all(folder_ / "port0")), 1023);
+  const std::string token = read_all(folder_ / "token0");
+  EXPECT_EQ(token.size(), 33u) << "128 bits, and the end of the line";
+  EXPECT_EQ(read_all(folder_ / "token2"), token);
+  EXPECT_EQ(launch(script("echo $WMTP_TOKEN > token$RANK", 1)), 0);
+  EXPECT_NE(read_all(folder_ / "token0"), token) << "each job has its own";
 }
 
 TEST_F(LauncherTest, SharesTheCoresUnlessTheUserSaidHowMany) {
@@ -364,10 +369,10 @@ TEST_F(LauncherTest, RefusesATakenPort) {
   ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
   ASSERT_EQ(listen(fd, 1), 0);
   getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  auto request = script("touch ran", 1);
+  auto request = script("touch ran", 2);
   request.port = ntohs(address.sin_port);
   EXPECT_EQ(launch(request), 2);
-  EXPECT_NE(read_all(folder_ / "error").find("port " + std::to_string(request.port)), std::string::npos);
+  EXPECT_NE(read_all(folder_ / "error").find(":" + std::to_string(request.port) + " is in use"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "ran"));
   close(fd);
   EXPECT_EQ(launch(request), 0);
