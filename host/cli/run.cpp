@@ -2,7 +2,7 @@
 //
 // Alone       1. the experiment is loaded and checked  2. each stage without a finished run of its hash is started as a
 //             job of its own, like `run STAGE`  3. the experiment's ranks are started and watched
-//             4. when rank 0 died, its run's row is closed here
+//             4. a row that rank 0 has not closed, however it ended, is closed here
 // With [sweep], or several files, all members are loaded and checked, the stages that they need run one after another,
 //             and then each is a call of its own of this program, with --member
 // In a job    (our launcher's, torchrun's or srun's) this process is one rank and goes into the engine.
@@ -194,7 +194,7 @@ class Run {
     request.num_ranks = static_cast<int>(processes);
     request.port = wanted_master_port();
     const LaunchResult result = launch_ranks(request);
-    if (result.rank0_died && id_file.id() > 0) close_row(id_file.id(), result);
+    if (result.status != ExitStatus::done && id_file.id() > 0) close_row(id_file.id(), result);
     return result.status;
   }
 

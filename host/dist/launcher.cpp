@@ -1,21 +1,20 @@
 #include "dist/launcher.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sched.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <optional>
 
 #include "dist/child_process.hpp"
 #include "dist/line_forwarder.hpp"
+#include "dist/network.hpp"
+#include "dist/rank_environment.hpp"
 #include "dist/signal_stream.hpp"
+#include "dist/store_wire.hpp"
 
 namespace wmtp {
 namespace {
@@ -26,30 +25,12 @@ Clock::time_point seconds_from_now(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-/// Binds as a listener would, to see whether one could; returns the port.
-int free_port(int wanted) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) throw Error(ExitStatus::storage, std::string("cannot make a socket: ") + std::strerror(errno));
-  const int yes = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);  // any: a listener on one address only is in the way too
-  address.sin_port = htons(static_cast<uint16_t>(wanted));
-  socklen_t size = sizeof address;
-  const bool is_free = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 && listen(fd, 1) == 0 &&
-                       getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  const int error = errno;
-  close(fd);
-  if (!is_free && wanted != 0) {
-    throw Error(ExitStatus::usage, "port " + std::to_string(wanted) + " cannot be used for the ranks to meet: " +
-                                       std::strerror(error) + "; unset MASTER_PORT to have a free one picked");
-  }
-  if (!is_free) throw Error(ExitStatus::storage, std::string("found no free port: ") + std::strerror(error));
-  return ntohs(address.sin_port);
+/// On which a listener could listen. One rank meets nobody, and may run where there is no loopback.
+int free_port(const LaunchRequest& request) {
+  return request.num_ranks == 1 ? std::max(request.port, 1) : listener_at("127.0.0.1", request.port).port();
 }
 
-std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, int port) {
+std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, int port, const std::string& token) {
   std::map<std::string, std::string> variables = own_environment();
   const std::string count = std::to_string(request.num_ranks), number = std::to_string(rank);
   variables.emplace("OMP_NUM_THREADS", std::to_string(std::max(1, usable_cores() / request.num_ranks)));
@@ -58,6 +39,7 @@ std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, 
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) variables.insert_or_assign(name, count);
   variables.insert_or_assign("MASTER_ADDR", std::string("127.0.0.1"));
   variables.insert_or_assign("MASTER_PORT", std::to_string(port));
+  variables.insert_or_assign(token_variable, token);
   variables.insert_or_assign("WMTP_LAUNCHER", std::string("1"));
   return environment_entries(variables);
 }
@@ -65,7 +47,7 @@ std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, 
 /// How one rank ended.
 struct Ending {
   ExitStatus status = ExitStatus::done;
-  bool by_itself = true;  ///< with an exit code of ours, so that it could tell and close what it had open
+  bool by_itself = true;  ///< with an exit code of ours, so that it could tell the others
   std::string text;
 };
 
@@ -77,10 +59,12 @@ Ending ending_of(int rank, int wait_status, int passed_signal) {
     return {status, false, name + " was killed by " + signal_name(signal)};
   }
   const int code = WEXITSTATUS(wait_status);
+  if (code == finished_exit_code) return {};
   const std::string text = name + " ended with exit code " + std::to_string(code);
   switch (static_cast<ExitStatus>(code)) {
     case ExitStatus::done:
-      return {};
+      return {ExitStatus::peer, false,
+              text + " before it had finished: something in it, a plugin perhaps, called exit"};
     case ExitStatus::usage:
     case ExitStatus::plugin:
     case ExitStatus::data:
@@ -98,7 +82,8 @@ Ending ending_of(int rank, int wait_status, int passed_signal) {
 class Launch {
  public:
   Launch(const LaunchRequest& request, LineSink& out, LineSink& err) : request_(request), out_(out), err_(err) {
-    const int port = free_port(request.port);
+    const int port = free_port(request);
+    token_ = drawn_token();
     endings_.resize(static_cast<size_t>(request.num_ranks));
     for (int rank = 0; rank < request.num_ranks; ++rank) start(rank, port);
   }
@@ -128,6 +113,7 @@ class Launch {
   const LaunchRequest& request_;
   LineSink& out_;
   LineSink& err_;
+  std::string token_;
   SignalStream signals_;
   std::vector<ChildProcess> ranks_;
   std::vector<LineSource> sources_;
@@ -143,7 +129,7 @@ void Launch::start(int rank, int port) {
   ChildRequest child;
   child.program = request_.program;
   child.arguments = request_.arguments;
-  child.environment = rank_variables(request_, rank, port);
+  child.environment = rank_variables(request_, rank, port, token_);
   child.inherit_stdout = rank == 0 && out_.terminal();
   child.inherit_stderr = rank == 0 && err_.terminal();
   child.signal_mask = signals_.mask_before();
@@ -232,7 +218,6 @@ LaunchResult Launch::result() const {
     result.reason = ending.text;
   }
   if (killed_by_user_ && weight(result.status) < weight(ExitStatus::bug)) result.status = ExitStatus::interrupted;
-  result.rank0_died = !endings_[0]->by_itself;
   return result;
 }
 

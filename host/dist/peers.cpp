@@ -4,11 +4,10 @@
 #include <cstring>
 #include <sstream>
 #include <thread>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/log.hpp"
-#include "dist/network.hpp"
+#include "dist/job_store.hpp"
+#include "dist/rendezvous.hpp"
 #include "dist/store_text.hpp"
 
 namespace wmtp {
@@ -47,46 +46,25 @@ Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
     return;
   }
   const auto end = Clock::now() + timeout;
-  const auto reach_rank0 = [&] {
-    try {
-      return own_address_towards(environment.master_addr, environment.master_port, timeout, [&](const auto& cause) {
-        log_warning("rank " + std::to_string(rank_) + " waits for the rendezvous at " + environment.master_addr + ":" +
-                    std::to_string(environment.master_port) + " (" + cause + ")");
-      });
-    } catch (const Error& error) {
-      throw Error(error.status(), "rank " + std::to_string(rank_) + ": no rendezvous of " + std::to_string(size_) +
-                                      " ranks: " + error.what() + "; check that rank 0 runs, and MASTER_ADDR");
-    }
-  };
-  // The store's own client waits half a second and more after a refused connection, which is what the ranks that start a
-  // moment before rank 0 would pay every time: the store is opened only once somebody listens.
-  const bool serves = rank_ == 0 && !environment.agent_attempt;
-  std::string own_address;
-  if (!serves) own_address = reach_rank0();
-  open_store(environment, timeout);
-  if (serves) own_address = reach_rank0();
+  const std::string own_address = open_store(environment, timeout);
   placement_ = placement_of(environment, meet(this_place(own_address), end));
 }
 
-void Peers::open_store(const RankEnvironment& environment, milliseconds timeout) {
-  c10d::TCPStoreOptions options;
-  options.port = uint16_t(environment.master_port);
-  options.isServer = rank_ == 0 && !environment.agent_attempt;
-  options.numWorkers = size_;
-  options.waitWorkers = false;
-  options.timeout = timeout;
+/// The address by which this rank reached rank 0.
+std::string Peers::open_store(const RankEnvironment& environment, milliseconds timeout) {
+  const std::string here = "rank " + std::to_string(rank_);
   try {
-    store_ = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
-  } catch (const std::exception& error) {
-    const std::string place = environment.master_addr + ":" + std::to_string(environment.master_port);
-    const std::string cause = first_line(error.what());
-    if (cause.find("EADDRINUSE") != std::string::npos || cause.find("in use") != std::string::npos)
-      throw Error(ExitStatus::usage, "rendezvous: port " + place + " is in use; set MASTER_PORT to a free one");
-    throw Error(ExitStatus::peer, "rank " + std::to_string(rank_) + ": no rendezvous at " + place + ": " + cause);
+    JobStore job = open_job_store(environment, timeout, [&](const std::string& cause) {
+      log_warning(here + " waits for the rendezvous at " + rendezvous_text(environment) + " (" + cause + ")");
+    });
+    server_ = std::move(job.server);
+    store_ = std::move(job.store);
+    return job.own_address;
+  } catch (const Error& error) {
+    if (error.status() != ExitStatus::peer) throw;
+    throw Error(error.status(), here + ": no rendezvous of " + std::to_string(size_) + " ranks: " + error.what() +
+                                    "; check that rank 0 runs, and MASTER_ADDR");
   }
-  // An earlier attempt of the same job has left its keys in the agent's store.
-  if (environment.agent_attempt)
-    store_ = c10::make_intrusive<c10d::PrefixStore>("wmtp/attempt " + std::to_string(*environment.agent_attempt), store_);
 }
 
 /// Whether somebody has set the key by then. Looks often at first.
@@ -115,7 +93,8 @@ std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
       missing = missing_until(end);
     }
     texts = missing.empty() ? mine.to_text() : nobody_came + names_of(missing);
-    for (int rank = 1; rank < size_ && missing.empty(); ++rank) (texts += '\n') += text_of(store_->get(place_key(rank)));
+    for (int rank = 1; rank < size_ && missing.empty(); ++rank)
+      (texts += '\n') += text_of(store_->get(place_key(rank)));
     store_->set(places_key, bytes_of(texts));
     if (!missing.empty()) std::this_thread::sleep_for(time_to_leave_the_lost);
   } else {
@@ -135,6 +114,7 @@ bool Peers::post_fault(const Error& error) noexcept {
   if (!store_) return true;
   bool first = !adopted_;
   try {
+    store_->setTimeout(time_to_report);
     // Before the fault itself: rank 0 takes the store away once all have posted theirs.
     first = store_->add("told/" + std::string(error.what()), 1) == 1 && !adopted_;
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
@@ -156,6 +136,7 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
   const std::string here = "rank " + std::to_string(rank_) + ": " + what_broke + " failed";
   std::vector<int> silent;
   try {
+    store_->setTimeout(time_to_report);  // rank 0 may be the one that hangs, and its server with it
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(ExitStatus::peer)) + " " + here));
     if (hang_up_) hang_up_();
     for (milliseconds waited{0}; waited < time_to_report; waited += between_looks) {

@@ -3,8 +3,7 @@
 // A rank that fails posts its fault (status and text) under its own key and ends. A rank whose collective breaks asks
 // the store, for a bounded time, what the others have posted: a fault of another kind is the root cause and is adopted
 // with its status; ranks that have posted nothing are named as lost. So every rank ends, with one reason, and no rank
-// needs the launcher for it. Rank 0 holds the store and stays a moment longer so that the others can read it; under
-// torchrun its agent holds it, and outlives every rank.
+// needs the launcher for it. Rank 0 holds the store and stays a moment longer so that the others can read it.
 #pragma once
 
 #include <atomic>
@@ -17,13 +16,14 @@
 #include "base/error.hpp"
 #include "dist/placement.hpp"
 #include "dist/rank_environment.hpp"
+#include "dist/store_server.hpp"
 
 namespace wmtp {
 
 class Peers {
  public:
-  /// [all ranks] Waits up to `timeout` for all ranks, and says after some seconds for whom. Error(usage) when the port is
-  /// in use, Error(peer) that names the ranks that did not come, or the address that cannot be reached.
+  /// [all ranks] Waits up to `timeout` for all ranks, and says after some seconds for whom. Error(usage) when the port
+  /// is in use, Error(peer) that names the ranks that did not come, or the address that cannot be reached.
   Peers(const RankEnvironment& environment, std::chrono::milliseconds timeout);
 
   int rank() const { return rank_; }
@@ -43,8 +43,8 @@ class Peers {
   /// Whether that rank has posted a fault. [any thread] Throws when the store is gone.
   bool has_fault_of(int rank) const;
 
-  // [all ranks, in the same order] Texts through the store; they wait as long as the others live, whatever the timeout of
-  // collectives, so rank 0 may take minutes over what it publishes. `what` names the exchange in errors.
+  // [all ranks, in the same order] Texts through the store; they wait as long as the others live, whatever the timeout
+  // of collectives, so rank 0 may take minutes over what it publishes. `what` names the exchange in errors.
   /// Rank 0's text, on every rank.
   std::string publish(const std::string& what, const std::string& text_of_rank0);
   /// Every rank's text, by rank, on rank 0; nothing on the others.
@@ -54,7 +54,7 @@ class Peers {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void open_store(const RankEnvironment& environment, std::chrono::milliseconds timeout);
+  std::string open_store(const RankEnvironment& environment, std::chrono::milliseconds timeout);
   std::vector<Place> meet(const Place& mine, Clock::time_point end);
   bool appears(const std::string& key, Clock::time_point end) const;
   std::vector<int> missing_until(Clock::time_point end) const;
@@ -64,8 +64,9 @@ class Peers {
   Placement placement_;
   std::function<void()> hang_up_;
   std::atomic<bool> lost_ = false;
-  bool adopted_ = false;   ///< the reason we end for is another rank's, found by explain
-  int64_t exchanges_ = 0;  ///< makes every exchange's keys its own
+  bool adopted_ = false;                 ///< the reason we end for is another rank's, found by explain
+  int64_t exchanges_ = 0;                ///< makes every exchange's keys its own
+  std::unique_ptr<StoreServer> server_;  ///< on rank 0
   c10::intrusive_ptr<c10d::Store> store_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "dist/network.hpp"
 
 namespace wmtp {
 namespace {
@@ -58,8 +59,7 @@ RankEnvironment from_torchrun() {
   env.master_addr = variable("MASTER_ADDR");
   env.master_port = integer("MASTER_PORT", 1, 65535);
   env.own_launcher = variable("WMTP_LAUNCHER") == "1";
-  if (!env.own_launcher && variable("TORCHELASTIC_USE_AGENT_STORE") == "True")
-    env.agent_attempt = optional_integer("TORCHELASTIC_RESTART_COUNT", 0, largest_world).value_or(0);
+  env.agent_store = !env.own_launcher && variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
   return env;
 }
 
@@ -69,6 +69,8 @@ RankEnvironment from_slurm() {
   env.world_size = integer("SLURM_NTASKS", 1, largest_world);
   env.rank = integer("SLURM_PROCID", 0, env.world_size - 1);
   env.local_rank = integer("SLURM_LOCALID", 0, env.world_size - 1);
+  const std::string hosts = variable("SLURM_STEP_NODELIST");
+  if (!hosts.empty() && hosts.find_first_of(",[") == std::string::npos) env.local_world_size = env.world_size;
   const char* address = is_set("MASTER_ADDR") ? "MASTER_ADDR" : "SLURM_STEP_NODELIST";
   require({"SLURM_PROCID", "SLURM_NTASKS", address, is_set("MASTER_PORT") ? "MASTER_PORT" : "SLURM_JOB_ID"},
           "start with srun, or set MASTER_ADDR and MASTER_PORT");
@@ -89,10 +91,11 @@ int port_of_job(const std::string& name) {
 struct MpiNames {
   const char *rank, *size, *local_rank, *local_size, *job, *pass_on;
 };
-constexpr MpiNames open_mpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                            "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "mpirun -x MASTER_ADDR -x MASTER_PORT"};
-constexpr MpiNames mpich{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MASTER_PORT",
-                         "mpiexec -genv MASTER_ADDR HOST -genv MASTER_PORT PORT"};
+constexpr MpiNames open_mpi{
+    "OMPI_COMM_WORLD_RANK",       "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE",       "mpirun -x MASTER_ADDR -x MASTER_PORT"};
+constexpr MpiNames mpich{"PMI_RANK",        "PMI_SIZE",    "MPI_LOCALRANKID",
+                         "MPI_LOCALNRANKS", "MASTER_PORT", "mpiexec -genv MASTER_ADDR HOST -genv MASTER_PORT PORT"};
 
 RankEnvironment from_mpi(const MpiNames& names) {
   require({names.rank, names.size}, std::string("start with mpirun, or unset ") + names.rank);
@@ -117,14 +120,32 @@ bool in_slurm_script_of_one_task() {
          (!is_set("SLURM_NTASKS") || variable("SLURM_NTASKS") == "1");
 }
 
-}  // namespace
-
-std::optional<RankEnvironment> rank_environment() {
+std::optional<RankEnvironment> described_rank() {
   if (is_set("RANK") || is_set("WORLD_SIZE") || is_set("LOCAL_RANK")) return from_torchrun();
   if (is_set(open_mpi.rank)) return from_mpi(open_mpi);  // before Slurm: mpirun may have been started by its srun
   if (is_set("SLURM_PROCID") && !in_slurm_script_of_one_task()) return from_slurm();
   if (is_set(mpich.rank)) return from_mpi(mpich);  // after Slurm, whose PMI sets it too
   return std::nullopt;
+}
+
+/// The same on all ranks of a job. It keeps jobs apart; it is no secret.
+std::string name_of_job() {
+  std::string name;
+  for (const char* part : {"SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID", "MASTER_PORT"})
+    name += variable(part) + "/";
+  return name;
+}
+
+}  // namespace
+
+bool RankEnvironment::on_one_host() const { return local_world_size == world_size || is_loopback(master_addr); }
+
+std::optional<RankEnvironment> rank_environment() {
+  std::optional<RankEnvironment> environment = described_rank();
+  if (!environment) return environment;
+  environment->token_is_given = is_set(token_variable);
+  environment->token = environment->token_is_given ? variable(token_variable) : name_of_job();
+  return environment;
 }
 
 std::string first_host(const std::string& host_list) {

@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "base/work_progress.hpp"
 #include "data/prepare.hpp"
+#include "dist/launcher.hpp"
 #include "memory/caught_error.hpp"
 #include "plugin/describe.hpp"
 #include "run/about_engine.hpp"
@@ -62,7 +63,7 @@ extern "C" int wmtp_engine_run(const wmtp::Job* job, const wmtp::RankEnvironment
     session = std::make_unique<Session>(*job, *environment);
     const ExitStatus status = run_with_stages(*session, job->experiment);
     session.reset();
-    leave(int(status));
+    leave(status == ExitStatus::done && environment->own_launcher ? finished_exit_code : int(status));
   } catch (...) {
     const Error error = caught_error();
     const bool first = !session || session->peers().post_fault(error);

@@ -30,7 +30,7 @@ struct Job {
 };
 
 /// Names a file that the launcher made: rank 0 writes its run's id into it, in decimal, as soon as the row exists, so
-/// that the launcher can close the row of a rank 0 that died (close_lost_run). Not set under a foreign launcher.
+/// that the launcher can close a row that rank 0 left open (close_lost_run). Not set under a foreign launcher.
 inline constexpr const char* run_id_file_variable = "WMTP_RUN_ID_FILE";
 
 // The doors load libwmtp_engine.so on first use, for the life of the process.

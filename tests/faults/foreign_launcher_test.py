@@ -1,12 +1,19 @@
 """Under a launcher that is not ours (torchrun's words in the environment) each process is one rank of one job."""
+import os
+import signal
 import socket
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
-from host import LIMIT, clean_environment
+from host import LIMIT, children_of, clean_environment
 from launchers import free_port, words
 from paths import HOST
+
+
+RANDOM = {"train__epochs": None, "data__kind": "random", "data__file": None, "data__dtype": None, "data__order": None}
 
 
 def start_job(place, world, port, **changes):
@@ -68,7 +75,7 @@ def test_open_mpis_words_are_understood(place):
     assert len(place.log.runs()) == 1
 
 
-def test_under_torchrun_the_ranks_meet_in_its_agents_store(place):
+def test_under_torchrun_the_ranks_find_each_other_through_its_agents_store(place):
     """A second server on the agent's port would fail to bind, and say so."""
     file = place.write(train__steps=2)
     done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python",
@@ -77,6 +84,60 @@ def test_under_torchrun_the_ranks_meet_in_its_agents_store(place):
     assert done.returncode == 0, done.stderr
     assert "TCPStore" not in done.stderr and "bind" not in done.stderr, done.stderr
     assert len(place.log.runs()) == 1
+
+
+def torchrun_agent(place, number, port, file):
+    """One of two agents, each of which counts its restarts for itself."""
+    return subprocess.Popen([sys.executable, "-m", "torch.distributed.run", "--no-python", "--nnodes", "2",
+                             "--nproc-per-node", "1", "--max-restarts", "2", "--rdzv-backend", "c10d",
+                             "--rdzv-endpoint", f"localhost:{port}", str(HOST), "run", str(file)], cwd=place.folder,
+                            env=clean_environment({"OMP_NUM_THREADS": 1}), stdin=subprocess.DEVNULL,
+                            stdout=open(place.folder / f"agent-{number}.txt", "w"), stderr=subprocess.STDOUT,
+                            start_new_session=True)
+
+
+def test_a_rank_that_is_killed_under_torchrun_is_started_again_and_meets_the_others(place):
+    file, port = place.write(**RANDOM, train__steps=60, parallel__timeout_seconds=20), free_port()
+    agents = [torchrun_agent(place, number, port, file) for number in range(2)]
+    try:
+        end = time.monotonic() + LIMIT
+        while place.log.last_step() < 2 and time.monotonic() < end:
+            time.sleep(0.02)
+        ranks = [pid for agent in agents for pid in children_of(agent.pid) if b"\0RANK=1\0" in
+                 Path(f"/proc/{pid}/environ").read_bytes()]
+        assert len(ranks) == 1, ranks
+        os.kill(ranks[0], signal.SIGKILL)
+        codes = [agent.wait(LIMIT) for agent in agents]
+    finally:
+        for agent in agents:
+            if agent.poll() is None:
+                os.killpg(agent.pid, signal.SIGKILL)
+    told = "\n".join((place.folder / f"agent-{number}.txt").read_text()[-5000:] for number in range(2))
+    assert codes == [0, 0], told
+    assert [run["status"] for run in place.log.runs()] == ["failed", "finished"], told
+
+
+def test_a_rank_that_reaches_a_stranger_at_the_rendezvous_says_so_while_it_waits(place):
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 0))
+        stranger.listen()
+        port = stranger.getsockname()[1]
+        file = place.write(parallel__processes=2, parallel__timeout_seconds=7)
+        begun = time.monotonic()
+        ended = place.host("run", file, env=words(1, 2, port), wanted=6)
+    assert f"rank 1 waits for the rendezvous at 127.0.0.1:{port} (it takes connections, but" in ended.err, ended
+    assert time.monotonic() - begun < 15, ended
+
+
+def test_ranks_with_different_tokens_do_not_meet(place):
+    file, port = place.write(parallel__processes=2, parallel__timeout_seconds=2), free_port()
+    ranks = [place.start_command("run", file, env={**words(rank, 2, port), "WMTP_TOKEN": f"token {rank}"})
+             for rank in range(2)]
+    for running in ranks:
+        running.wait()
+        assert running.code == 6, running
+    assert "rank 1 did not come to the rendezvous" in ranks[0].err, ranks[0]
+    assert "another" in ranks[1].err or "cannot connect" in ranks[1].err, ranks[1]
 
 
 def test_another_world_size_than_the_experiment_says_is_refused(place):

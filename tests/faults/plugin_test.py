@@ -127,6 +127,13 @@ def test_a_plugin_that_sleeps_is_a_peer_that_hangs(place):
     assert time.monotonic() - begun < 3 + 5 + 4, "the timeout, what may pass after it, and the start"
 
 
+@pytest.mark.parametrize("rank", [-1, 1])
+def test_a_plugin_that_ends_its_process_with_0_has_not_finished_the_run(place, rank):
+    place.refuse(6, r"rank \d ended with exit code 0 before it had finished", env=OURS, train__steps=5,
+                 pipeline={"plugin": "faulty", "fault": "exit", "step": 2, "rank": rank})
+    assert not (place.log.folder() / "model").exists()
+
+
 def test_weights_that_are_all_zero_give_no_loss_and_no_nan(place):
     place.run(env=OURS, train__steps=3, pipeline={"plugin": "faulty", "fault": "zero", "step": 2})
     assert place.log.losses()[2] == 0.0 and place.log.losses()[3] > 1

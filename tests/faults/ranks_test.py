@@ -2,11 +2,15 @@
 import os
 import re
 import signal
+import socket
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from checkpoint import step_folders
-from paths import cases
+from host import clean_environment
+from paths import HOST, cases
 from places import assert_told_once
 
 TIMEOUT = 3
@@ -68,6 +72,48 @@ def test_a_killed_launcher_leaves_no_rank_and_the_next_run_removes_its_temporary
     assert set(temporary.iterdir()) == left
     place.run(train__steps=1)
     assert list(temporary.iterdir()) == []
+
+
+def listeners_of(pid):
+    """[(address, port)] on which that process listens."""
+    inodes = {os.readlink(f)[8:-1] for f in Path(f"/proc/{pid}/fd").iterdir() if os.readlink(f).startswith("socket:")}
+    found = []
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            local, state, inode = (line.split()[column] for column in (1, 3, 9))
+            if state == "0A" and inode in inodes:
+                address, port = local.split(":")
+                words = [bytes.fromhex(address[i:i + 8])[::-1] for i in range(0, len(address), 8)]
+                found.append((socket.inet_ntop(family, b"".join(words)), int(port, 16)))
+    return found
+
+
+def test_ranks_of_one_host_listen_on_the_loopback_alone_and_strangers_cost_them_nothing(place):
+    running = start_long(place)
+    listeners = [listener for pid in running.ranks().values() for listener in listeners_of(pid)]
+    assert listeners and {address for address, _ in listeners} == {"127.0.0.1"}, listeners
+    strangers = []
+    for port in {port for _, port in listeners}:
+        for number in range(100):
+            stranger = socket.create_connection(("127.0.0.1", port))
+            if number % 2:
+                stranger.sendall(b"\xff" * 100)
+            strangers.append(stranger)
+    running.process.send_signal(signal.SIGINT)
+    assert ended_with(running, 75, within=30) < 15
+    assert int(step_folders(place.log.folder())[-1].name[5:]) == place.log.last_step(), "the last checkpoint is there"
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_a_host_without_a_loopback_is_told_at_once(place):
+    alone = ["unshare", "--net"]
+    if subprocess.run([*alone, "true"], capture_output=True).returncode:
+        pytest.skip("this user may make no network namespace")
+    file = place.write(train__steps=1)
+    ended = subprocess.run([*alone, HOST, "run", file], cwd=place.folder, env=clean_environment(), capture_output=True,
+                           text=True, timeout=30)
+    assert ended.returncode == 6 and "is the loopback interface up?" in ended.stderr, ended.stderr
 
 
 @pytest.mark.soak

@@ -17,7 +17,7 @@ class Faulty : public wmtp::Weighting {
   void options(wmtp::Options& o) override {
     o.text("fault", fault_, "what goes wrong",
            {"exception", "int", "unwinding", "tensor", "shape", "dtype", "undefined", "nan", "inf", "negative", "zero",
-            "sleep", "device"});
+            "sleep", "exit", "device"});
     o.integer("step", step_, "at which optimizer step", 1);
     o.integer("rank", rank_, "on which rank; -1: on all", -1);
   }
@@ -50,6 +50,7 @@ class Faulty : public wmtp::Weighting {
     if (fault_ == "dtype") return ones(valid).to(at::kDouble);
     if (fault_ == "undefined") return {};
     if (fault_ == "sleep") sleep(3600);
+    if (fault_ == "exit") std::exit(0);
     if (fault_ == "device") return ones(valid).cpu();
     if (fault_ == "zero") return at::zeros_like(valid, at::kFloat);
     if (fault_ == "nan") return with_one(valid, std::numeric_limits<double>::quiet_NaN());

@@ -16,12 +16,31 @@ class RankEnvironmentTest : public testing::Test {
   void SetUp() override { clear(); }
   void TearDown() override { clear(); }
   static void clear() {
-    for (const char* name :
-         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "WMTP_LAUNCHER",
-          "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
-          "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-          "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "PMI_RANK", "PMI_SIZE",
-          "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}) {
+    for (const char* name : {"RANK",
+                             "WORLD_SIZE",
+                             "LOCAL_RANK",
+                             "LOCAL_WORLD_SIZE",
+                             "MASTER_ADDR",
+                             "MASTER_PORT",
+                             "WMTP_LAUNCHER",
+                             "TORCHELASTIC_USE_AGENT_STORE",
+                             "TORCHELASTIC_RUN_ID",
+                             "WMTP_TOKEN",
+                             "SLURM_PROCID",
+                             "SLURM_NTASKS",
+                             "SLURM_LOCALID",
+                             "SLURM_JOB_ID",
+                             "SLURM_STEP_ID",
+                             "SLURM_STEP_NODELIST",
+                             "OMPI_COMM_WORLD_RANK",
+                             "OMPI_COMM_WORLD_SIZE",
+                             "OMPI_COMM_WORLD_LOCAL_RANK",
+                             "OMPI_COMM_WORLD_LOCAL_SIZE",
+                             "PMIX_NAMESPACE",
+                             "PMI_RANK",
+                             "PMI_SIZE",
+                             "MPI_LOCALRANKID",
+                             "MPI_LOCALNRANKS"}) {
       unsetenv(name);
     }
   }
@@ -94,6 +113,37 @@ TEST_F(RankEnvironmentTest, ReadsSlurmsTask) {
   EXPECT_EQ(env->master_addr, "gpu03") << "where rank 0 runs, not where srun was typed";
   EXPECT_EQ(env->master_port, 10000 + 1234567 % 20000);
   EXPECT_FALSE(env->own_launcher);
+}
+
+TEST_F(RankEnvironmentTest, KnowsWhenAllRanksAreOnOneHost) {
+  set(srun_);
+  EXPECT_FALSE(rank_environment()->on_one_host());
+  set({{"SLURM_STEP_NODELIST", "gpu07"}});
+  EXPECT_TRUE(rank_environment()->on_one_host());
+  EXPECT_EQ(rank_environment()->local_world_size, 6);
+  clear();
+  set(torchrun_);
+  EXPECT_FALSE(rank_environment()->on_one_host()) << "two of four ranks are";
+  set({{"LOCAL_WORLD_SIZE", "4"}});
+  EXPECT_TRUE(rank_environment()->on_one_host());
+  unsetenv("LOCAL_WORLD_SIZE");
+  set({{"MASTER_ADDR", "localhost"}});
+  EXPECT_FALSE(rank_environment()->on_one_host()) << "some operators tell rank 0 so, and only rank 0";
+  set({{"MASTER_ADDR", "127.0.0.1"}});
+  EXPECT_TRUE(rank_environment()->on_one_host());
+}
+
+TEST_F(RankEnvironmentTest, TakesTheTokenThatIsGivenOrTheJobsName) {
+  set(srun_);
+  const auto derived = rank_environment();
+  EXPECT_FALSE(derived->token_is_given);
+  set({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}});
+  EXPECT_EQ(rank_environment()->token, derived->token) << "the same on all ranks";
+  set({{"SLURM_STEP_ID", "1"}});
+  EXPECT_NE(rank_environment()->token, derived->token) << "another job's";
+  set({{"WMTP_TOKEN", "secret"}});
+  EXPECT_EQ(rank_environment()->token, "secret");
+  EXPECT_TRUE(rank_environment()->token_is_given);
 }
 
 TEST_F(RankEnvironmentTest, FindsTheFirstHostOfASlurmHostList) {
@@ -171,11 +221,11 @@ TEST_F(RankEnvironmentTest, LeavesTheLocalRankOpenWhereALauncherDoesNotSayIt) {
 
 TEST_F(RankEnvironmentTest, KnowsThatTorchrunsAgentServesTheRendezvous) {
   set(torchrun_);
-  EXPECT_EQ(rank_environment()->agent_attempt, std::nullopt);
-  set({{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}});
-  EXPECT_EQ(rank_environment()->agent_attempt, 2);
+  EXPECT_FALSE(rank_environment()->agent_store);
+  set({{"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  EXPECT_TRUE(rank_environment()->agent_store);
   set({{"WMTP_LAUNCHER", "1"}});
-  EXPECT_EQ(rank_environment()->agent_attempt, std::nullopt) << "ranks of our own launcher, started inside torchrun";
+  EXPECT_FALSE(rank_environment()->agent_store) << "ranks of our own launcher, started inside torchrun";
 }
 
 TEST_F(RankEnvironmentTest, LetsTheUserChooseSlurmsMeetingPoint) {
