@@ -71,8 +71,7 @@ std::string Peers::open_store(const RankEnvironment& environment, milliseconds t
     return job.own_address;
   } catch (const Error& error) {
     if (error.status() != ExitStatus::peer) throw;
-    throw Error(error.status(), here + ": no rendezvous of " + std::to_string(size_) + " ranks: " + error.what() +
-                                    "; check that rank 0 runs, and MASTER_ADDR");
+    throw Error(error.status(), here + ": no rendezvous of " + std::to_string(size_) + " ranks: " + error.what());
   }
 }
 
