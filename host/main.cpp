@@ -1,4 +1,5 @@
 // wmtp-host: the contents page. Every command of the program stands here; each has its file in cli/.
+#include <csignal>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -22,6 +23,7 @@ int fail(wmtp::ExitStatus status, const std::string& message) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is then an error of write(), which is told
   try {
     wmtp::CommandLine line;
     wmtp::add_run(line);

@@ -26,6 +26,7 @@
 #include "cli/run_options.hpp"
 #include "cli/sweep.hpp"
 #include "dist/launcher.hpp"
+#include "dist/refusal.hpp"
 #include "experiment/canonical.hpp"
 #include "experiment/load.hpp"
 #include "experiment/sweep.hpp"
@@ -151,10 +152,11 @@ class Run {
     }
     const bool resumes = options_.resume || options_.resume_stages;
     const bool goes_on = resumes && has_resume_point(experiment);
-    log_info(who + file + (goes_on ? " goes on first, from its last checkpoint"
-                           : resumes && was_begun(stage.config_hash, job_.database)
-                               ? " starts anew: its unfinished run has no checkpoint"
-                               : " runs first, the log has no finished run of it"));
+    log_info(who + file +
+             (goes_on ? " goes on first, from its last checkpoint"
+              : resumes && was_begun(stage.config_hash, job_.database)
+                  ? " starts anew: its unfinished run has no checkpoint"
+                  : " runs first, the log has no finished run of it"));
     std::vector<std::string> call{"run", experiment.file.string()};
     if (goes_on) call.push_back("--resume");
     const ExitStatus status = launch(std::move(call), below, held_out, experiment, processes);
@@ -316,13 +318,12 @@ bool stands_for_many(const RunOptions& options, const Sweeps& sweeps, bool in_a_
   if (several && !options.name.empty())
     throw Error(ExitStatus::usage, "--name goes with one FILE; the files say their runs' names themselves");
   if (!many && options.at_once > 0)
-    throw Error(ExitStatus::usage, "--at-once goes with several files or a [sweep], and " + first +
-                                       " has none: it is one run");
+    throw Error(ExitStatus::usage,
+                "--at-once goes with several files or a [sweep], and " + first + " has none: it is one run");
   return many;
 }
 
-int run(const RunOptions& given, const GlobalOptions& globals) {
-  const auto environment = rank_environment();
+int run_as(const std::optional<RankEnvironment>& environment, const RunOptions& given, const GlobalOptions& globals) {
   const bool is_own_rank = environment && environment->own_launcher;  // of one member
   SourceTexts texts(given.sources);
   if (!given.member && !is_own_rank) {
@@ -333,9 +334,20 @@ int run(const RunOptions& given, const GlobalOptions& globals) {
   RunOptions options = given;
   options.file = given.files.front();
   Run run(options, globals, texts);
-  // After this line the experiment is a value: neither the file nor the line is read again, here and in what this starts.
+  // After this line the experiment is a value: neither the file nor the line is read again, here and in what this
+  // starts.
   if (options.dry_run) return run.dry();
   return environment ? run.as_rank(*environment) : run.alone();
+}
+
+int run(const RunOptions& given, const GlobalOptions& globals) {
+  const auto environment = rank_environment();
+  try {
+    return run_as(environment, given, globals);
+  } catch (const Error& error) {
+    if (environment && !given.dry_run) tell_refusal(*environment, error);
+    throw;
+  }
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ Socket connected_in_time(const std::string& place,
     if (passed >= timeout)
       throw Error(ExitStatus::peer, "cannot connect to " + place + " within " +
                                         std::to_string(std::chrono::ceil<std::chrono::seconds>(timeout).count()) +
-                                        " s (" + cause + ")");
+                                        " s (" + cause + "); check that rank 0 runs, and MASTER_ADDR");
     if (!noticed && passed >= before_notice) {
       noticed = true;
       on_wait(cause);

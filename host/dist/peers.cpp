@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "dist/job_store.hpp"
+#include "dist/refusal.hpp"
 #include "dist/rendezvous.hpp"
 #include "dist/store_text.hpp"
 
@@ -19,12 +20,9 @@ constexpr milliseconds time_to_report{2000};
 constexpr milliseconds time_to_leave_the_lost{500};
 constexpr milliseconds between_looks{50};
 constexpr milliseconds before_notice{5000};
-constexpr const char* places_key = "places";
 constexpr const char* nobody_came = "missing: ";
 
 std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
-
-std::string place_key(int rank) { return "place/" + std::to_string(rank); }
 
 std::string first_line(const char* text) {
   const std::string all(text);
@@ -35,6 +33,17 @@ std::string names_of(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
   return text;
+}
+
+/// What the two lists of names and values do not say alike.
+std::string difference(const std::string& mine, const std::string& of_rank0) {
+  std::istringstream here(mine), there(of_rank0);
+  std::string line, other;
+  while (std::getline(here, line) && std::getline(there, other) && line == other) {
+  }
+  const size_t name = line.find('\t');
+  return line.substr(0, name) + " is '" + line.substr(name + 1) + "' here and '" + other.substr(other.find('\t') + 1) +
+         "' on rank 0; start all ranks alike";
 }
 
 }  // namespace
@@ -62,8 +71,7 @@ std::string Peers::open_store(const RankEnvironment& environment, milliseconds t
     return job.own_address;
   } catch (const Error& error) {
     if (error.status() != ExitStatus::peer) throw;
-    throw Error(error.status(), here + ": no rendezvous of " + std::to_string(size_) + " ranks: " + error.what() +
-                                    "; check that rank 0 runs, and MASTER_ADDR");
+    throw Error(error.status(), here + ": no rendezvous of " + std::to_string(size_) + " ranks: " + error.what());
   }
 }
 
@@ -83,31 +91,61 @@ std::vector<int> Peers::missing_until(Clock::time_point end) const {
   return missing;
 }
 
-/// Every rank's place, by rank. Rank 0 collects them and hands them out, or says who did not come.
+/// The places of all ranks, or what the job cannot start for. [rank 0]
+std::string Peers::collected_places(const Place& mine, Clock::time_point end) const {
+  std::vector<int> missing = missing_until(std::min(end, Clock::now() + before_notice));
+  if (!missing.empty() && Clock::now() < end) {
+    log_warning("rank 0 waits for " + names_of(missing));
+    missing = missing_until(end);
+  }
+  std::string texts = mine.to_text();
+  for (int rank = 1; rank < size_; ++rank) {
+    if (!store_->check({place_key(rank)})) continue;
+    const std::string place = text_of(store_->get(place_key(rank)));
+    if (refusal_in(place)) return place;
+    (texts += '\n') += place;
+  }
+  return missing.empty() ? texts : nobody_came + names_of(missing);
+}
+
+/// Every rank's place, by rank. Rank 0 collects them and hands them out, or says who did not come or refuses to start.
 std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
   std::string texts = nobody_came + names_of({0});
   if (rank_ == 0) {
-    std::vector<int> missing = missing_until(std::min(end, Clock::now() + before_notice));
-    if (!missing.empty() && Clock::now() < end) {
-      log_warning("rank 0 waits for " + names_of(missing));
-      missing = missing_until(end);
-    }
-    texts = missing.empty() ? mine.to_text() : nobody_came + names_of(missing);
-    for (int rank = 1; rank < size_ && missing.empty(); ++rank)
-      (texts += '\n') += text_of(store_->get(place_key(rank)));
+    texts = collected_places(mine, end);
     store_->set(places_key, bytes_of(texts));
-    if (!missing.empty()) std::this_thread::sleep_for(time_to_leave_the_lost);
   } else {
     store_->set(place_key(rank_), bytes_of(mine.to_text()));
     if (appears(places_key, end + time_to_report)) texts = text_of(store_->get(places_key));
   }
-  if (texts.starts_with(nobody_came))
+  const bool nobody = texts.starts_with(nobody_came);
+  const std::optional<Error> refusal = refusal_in(texts);
+  if (rank_ == 0 && (nobody || refusal)) std::this_thread::sleep_for(time_to_leave_the_lost);
+  if (refusal) throw *refusal;
+  if (nobody)
     throw Error(ExitStatus::peer, "rank " + std::to_string(rank_) + ": " + texts.substr(std::strlen(nobody_came)) +
                                       " did not come to the rendezvous within parallel.timeout_seconds");
   std::vector<Place> places;
   std::istringstream lines(texts);
   for (std::string line; std::getline(lines, line);) places.push_back(Place::from_text(line));
   return places;
+}
+
+void Peers::start_alike(const Given& given, const std::optional<Error>& refusal) {
+  if (!store_ && refusal) throw *refusal;
+  std::string mine;
+  for (const auto& [name, value] : given) mine += name + "\t" + value + "\n";
+  const std::vector<std::string> all = collect("starting", refusal ? refusal_text(rank_, *refusal) : mine);
+  std::string verdict;
+  for (size_t rank = 0; rank < all.size() && verdict.empty(); ++rank) {
+    if (refusal_in(all[rank])) {
+      verdict = all[rank];
+    } else if (all[rank] != all[0] && !refusal_in(all[0])) {
+      verdict = refusal_text(int(rank), Error(ExitStatus::usage, difference(all[rank], all[0])));
+    }
+  }
+  verdict = publish("starting", verdict);
+  if (const auto error = refusal_in(verdict)) throw *error;
 }
 
 bool Peers::post_fault(const Error& error) noexcept {

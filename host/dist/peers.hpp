@@ -9,8 +9,10 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -43,6 +45,12 @@ class Peers {
   /// Whether that rank has posted a fault. [any thread] Throws when the store is gone.
   bool has_fault_of(int rank) const;
 
+  /// What a rank was started with, by name.
+  using Given = std::vector<std::pair<std::string, std::string>>;
+  /// [all ranks] Before anything else: throws on every rank when one of them was given something else than rank 0
+  /// (Error(usage)), or cannot start, for the reason that it brings here. The message names the rank.
+  void start_alike(const Given& given, const std::optional<Error>& refusal);
+
   // [all ranks, in the same order] Texts through the store; they wait as long as the others live, whatever the timeout
   // of collectives, so rank 0 may take minutes over what it publishes. `what` names the exchange in errors.
   /// Rank 0's text, on every rank.
@@ -55,6 +63,7 @@ class Peers {
  private:
   using Clock = std::chrono::steady_clock;
   std::string open_store(const RankEnvironment& environment, std::chrono::milliseconds timeout);
+  std::string collected_places(const Place& mine, Clock::time_point end) const;
   std::vector<Place> meet(const Place& mine, Clock::time_point end);
   bool appears(const std::string& key, Clock::time_point end) const;
   std::vector<int> missing_until(Clock::time_point end) const;

@@ -11,6 +11,7 @@
 #include "base/work_progress.hpp"
 #include "data/prepare.hpp"
 #include "dist/launcher.hpp"
+#include "memory/allocator.hpp"
 #include "memory/caught_error.hpp"
 #include "plugin/describe.hpp"
 #include "run/about_engine.hpp"
@@ -55,18 +56,22 @@ int answer(const std::function<std::string()>& ask, std::string* json_or_error) 
 
 extern "C" int wmtp_engine_run(const wmtp::Job* job, const wmtp::RankEnvironment* environment) {
   using namespace wmtp;
+  std::unique_ptr<Peers> peers;
   std::unique_ptr<Session> session;
   if (environment->rank != 0) hide_progress();
   c10::initLogging();  // heeds TORCH_CPP_LOG_LEVEL, which the engine's loader has set
   try {
     watch_signals();
-    session = std::make_unique<Session>(*job, *environment);
+    install_allocator();
+    peers = std::make_unique<Peers>(*environment, timeout_of(job->experiment));
+    session = std::make_unique<Session>(*job, *environment, *peers);
     const ExitStatus status = run_with_stages(*session, job->experiment);
     session.reset();
+    peers.reset();
     leave(status == ExitStatus::done && environment->own_launcher ? finished_exit_code : int(status));
   } catch (...) {
     const Error error = caught_error();
-    const bool first = !session || session->peers().post_fault(error);
+    const bool first = !peers || peers->post_fault(error);
     leave(fail(error, *environment, first));
   }
 }

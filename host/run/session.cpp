@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "cuda/backend.hpp"
 #include "dist/memory_backend.hpp"
+#include "dist/same_collective.hpp"
 #include "memory/allocator.hpp"
+#include "memory/caught_error.hpp"
 #include "run/device_choice.hpp"
 
 namespace wmtp {
@@ -44,15 +47,22 @@ void share_cores(int local_world_size) {
   at::set_num_threads(std::max(1, cores / std::max(1, local_world_size)));
 }
 
-/// A failure is posted, so that the other ranks do not wait for this one.
+/// The ranks hear of a failure of one of them, and of what they were given differently, before they wait for each other
+/// in a channel.
 at::Device prepare_device(const Job& job, Peers& peers) {
   share_cores(peers.placement().local_world_size);
+  at::Device device = at::kCPU;
+  std::optional<Error> failure;
   try {
-    return choose_device(job.experiment.parallel.device, peers);
-  } catch (const Error& error) {
-    peers.post_fault(error);
-    throw;
+    device = choose_device(job.experiment.parallel.device, peers);
+  } catch (...) {
+    failure = caught_error();
   }
+  const auto yes_or_no = [](bool yes) { return std::string(yes ? "yes" : "no"); };
+  peers.start_alike({{"--resume", yes_or_no(job.resume)},
+                     {"WMTP_CHECK_COLLECTIVES (or its default)", yes_or_no(collectives_are_checked())}},
+                    failure);
+  return device;
 }
 
 }  // namespace
@@ -61,10 +71,10 @@ std::chrono::milliseconds timeout_of(const Experiment& experiment) {
   return std::chrono::milliseconds(int64_t(experiment.parallel.timeout_seconds * 1000));
 }
 
-Session::Session(const Job& job, const RankEnvironment& environment)
+Session::Session(const Job& job, const RankEnvironment& environment, Peers& peers)
     : job_(job),
-      environment_((install_allocator(), environment)),
-      peers_(environment, timeout_of(job.experiment)),
+      environment_(environment),
+      peers_(peers),
       device_(prepare_device(job, peers_)),
       catalog_(job.plugin_folders),
       channels_(peers_, gloo(peers_.placement().address), channels_for(device_, peers_.placement().address),

@@ -19,9 +19,9 @@ std::chrono::milliseconds timeout_of(const Experiment& experiment);
 
 class Session {
  public:
-  /// [all ranks, collective] Threads, allocator, device, rendezvous, connections. Error(usage) when the device that the
-  /// experiment wants is not there.
-  Session(const Job& job, const RankEnvironment& environment);
+  /// [all ranks, collective] Threads, device, connections. `peers` have met, and outlive this. Error(usage) on every
+  /// rank when the device that the experiment wants is not there on one of them, or they were not started alike.
+  Session(const Job& job, const RankEnvironment& environment, Peers& peers);
 
   const Job& job() const { return job_; }
   int rank() const { return environment_.rank; }
@@ -37,7 +37,7 @@ class Session {
  private:
   const Job& job_;
   RankEnvironment environment_;
-  Peers peers_;
+  Peers& peers_;
   at::Device device_;
   Catalog catalog_;
   Channels channels_;

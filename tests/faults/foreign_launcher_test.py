@@ -1,5 +1,6 @@
 """Under a launcher that is not ours (torchrun's words in the environment) each process is one rank of one job."""
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -138,6 +139,34 @@ def test_ranks_with_different_tokens_do_not_meet(place):
         assert running.code == 6, running
     assert "rank 1 did not come to the rendezvous" in ranks[0].err, ranks[0]
     assert "another" in ranks[1].err or "cannot connect" in ranks[1].err, ranks[1]
+
+
+def test_ranks_that_were_not_started_alike_refuse_within_seconds(place):
+    for number, (env, arguments, told) in enumerate([
+            ({}, ["--resume"], "rank 1: --resume is 'yes' here and 'no' on rank 0"),
+            ({"WMTP_CHECK_COLLECTIVES": 1}, [], "rank 1: WMTP_CHECK_COLLECTIVES .* is 'yes' here and 'no' on rank 0")]):
+        file, port, begun = place.write(parallel__processes=2), free_port(), time.monotonic()
+        words_of = [{"WMTP_CHECK_COLLECTIVES": 0, **words(rank, 2, port)} for rank in range(2)]
+        ranks = [place.start_command("run", file, env=words_of[0]),
+                 place.start_command("run", file, *arguments, env={**words_of[1], **env})]
+        for running in ranks:
+            running.wait()
+            assert running.code == 2 and re.search(told, running.err), running
+        assert time.monotonic() - begun < 15
+    assert not place.log.runs()
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_rank_that_cannot_start_tells_the_others(place, broken):
+    good, port, begun = place.write(parallel__processes=3), free_port(), time.monotonic()
+    ranks = [place.start_command("run", "absent.toml" if rank == broken else good, env=words(rank, 3, port))
+             for rank in range(3)]
+    for rank, running in enumerate(ranks):
+        running.wait()
+        assert running.code == ranks[broken].code != 0, running
+        assert "absent.toml" in running.err, running
+        assert rank == broken or f"rank {broken}: " in running.err, running
+    assert time.monotonic() - begun < 15
 
 
 def test_another_world_size_than_the_experiment_says_is_refused(place):

@@ -106,6 +106,15 @@ def test_ranks_of_one_host_listen_on_the_loopback_alone_and_strangers_cost_them_
         stranger.close()
 
 
+def test_a_file_that_may_not_grow_is_an_error_of_storage(place):
+    """As under `ulimit -f`: the system's signal would kill the rank that writes."""
+    file = place.write(train__steps=2)
+    ended = subprocess.run(["prlimit", "--fsize=1000000", HOST, "run", file], cwd=place.folder, env=clean_environment(),
+                           capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 7 and "File too large" in ended.stderr, ended.stderr
+    assert (place.log.newest()["status"], place.log.newest()["exit_code"]) == ("failed", 7)
+
+
 def test_a_host_without_a_loopback_is_told_at_once(place):
     alone = ["unshare", "--net"]
     if subprocess.run([*alone, "true"], capture_output=True).returncode:
