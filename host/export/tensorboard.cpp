@@ -24,9 +24,9 @@ std::map<std::string, OptionValue> typed(const std::vector<LoggedOption>& option
   return values;
 }
 
-void write_run(const LoggedRunRows& rows, const std::filesystem::path& folder) {
+void write_run(const LoggedRunRows& rows, int64_t run, const std::filesystem::path& folder) {
   make_folder_durably(folder);
-  EventFile file(folder / event_file_name(rows.started_ns(), rows.text("id")), rows.started_ns());
+  EventFile file(folder / event_file_name(rows.started_ns(), std::to_string(run)), rows.started_ns());
   file.options(rows.started_ns(), typed(rows.options()));
   file.text(rows.started_ns(), "experiment", as_markdown(rows.resolved_toml()));
   for (const std::string& name : rows.metric_names()) {
@@ -88,7 +88,7 @@ void export_tensorboard(const LogReader& log, const std::vector<int64_t>& runs, 
   ProductFolder product(folder);
   for (const int64_t run : runs) {
     const LoggedRunRows rows(log, run);
-    write_run(rows, product.path() / run_folder_of({}, run, rows.text("name")).filename());
+    write_run(rows, run, product.path() / run_folder_of({}, run, rows.text("name")).filename());
   }
   product.publish();
 }

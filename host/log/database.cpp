@@ -121,6 +121,12 @@ int64_t Database::last_insert_id() const { return sqlite3_last_insert_rowid(db_)
 
 int64_t Database::changes() const { return sqlite3_changes64(db_); }
 
+bool Database::has_moved() const {
+  int moved = 0;
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  return moved != 0;
+}
+
 Statement::Statement(Database& database, const std::string& sql) : database_(database) {
   if (sqlite3_prepare_v3(database.handle(), sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT,
                          &statement_, nullptr) != SQLITE_OK) {

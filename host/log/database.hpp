@@ -59,6 +59,8 @@ class Database {
   void set_busy_timeout(std::chrono::milliseconds time);
   int64_t last_insert_id() const;
   int64_t changes() const;
+  /// Whether the file was deleted or replaced while it is open: SQLite goes on in what nobody finds any more.
+  bool has_moved() const;
   sqlite3* handle() const { return db_; }
   const std::filesystem::path& path() const { return path_; }
   [[noreturn]] void fail(const std::string& doing) const;

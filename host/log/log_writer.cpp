@@ -1,12 +1,15 @@
 // See log_writer.hpp.
 #include "log/log_writer.hpp"
 
+#include <unistd.h>
+
 #include <csignal>
 #include <numeric>
 
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "log/open_log.hpp"
 
 namespace wmtp {
 
@@ -18,6 +21,7 @@ constexpr auto kHeartbeat = 10s;
 constexpr auto kPace = 100ms;  // between two transactions
 constexpr auto kFailingPatience = 5s;
 constexpr auto kLastPatience = 15s;  // for a lock, at the end
+constexpr auto kBusyTimeout = 1s;
 
 int64_t count_rows(const std::deque<Record>& records) {
   return std::accumulate(records.begin(), records.end(), int64_t{0},
@@ -27,12 +31,13 @@ int64_t count_rows(const std::deque<Record>& records) {
 }  // namespace
 
 LogWriter::LogWriter(Database database, int64_t run_id, std::unique_ptr<RecordSink> sink)
-    : database_(std::move(database)),
-      spool_(database_.path(), run_id),
-      rows_(database_, run_id),
+    : run_id_(run_id),
+      database_(std::make_unique<Database>(std::move(database))),
+      spool_(database_->path(), run_id),
+      rows_(std::make_unique<RowWriter>(*database_, run_id)),
       sink_(std::move(sink)),
       next_heartbeat_(Clock::now() + kHeartbeat) {
-  database_.set_busy_timeout(1s);
+  database_->set_busy_timeout(kBusyTimeout);
   // Signals belong to the threads that look for them.
   sigset_t all, before;
   sigfillset(&all);
@@ -96,13 +101,14 @@ void LogWriter::take(std::chrono::milliseconds longest) {
 bool LogWriter::try_commit() {
   try {
     bool beat = false;
-    Transaction transaction(database_);
-    for (const Record& record : pending_) rows_.write(record);
+    leave_moved_file();
+    Transaction transaction(*database_);
+    for (const Record& record : pending_) rows_->write(record);
     if (Clock::now() >= next_heartbeat_) {
-      rows_.heartbeat();
+      rows_->heartbeat();
       beat = true;
     }
-    if (incomplete_) rows_.mark_incomplete();
+    if (incomplete_) rows_->mark_incomplete();
     transaction.commit();
     queue_.release(pending_rows_);
     pending_.clear();
@@ -116,10 +122,37 @@ bool LogWriter::try_commit() {
     only_locked_ = false;
     last_failure_ = error.what();
   }
-  rows_.forget_names();
+  rows_->forget_names();
   if (!failing_) failing_since_ = Clock::now();
   failing_ = true;
   return false;
+}
+
+/// The open connection still reads what it wrote.
+void LogWriter::leave_moved_file() {
+  if (!database_->has_moved()) return;
+  const std::filesystem::path gone = std::filesystem::absolute(database_->path());
+  const std::filesystem::path kept =
+      gone.string() + ".run-" + std::to_string(run_id_) + "-" + std::to_string(getpid()) + ".db";
+  std::error_code ignored;
+  std::filesystem::create_directories(kept.parent_path(), ignored);
+  try {
+    Statement(*database_, "VACUUM INTO ?1").run(kept.string());
+    auto database = std::make_unique<Database>(open_log_for_writing(kept));
+    database->set_busy_timeout(kBusyTimeout);
+    sync_loosely(*database);
+    auto rows = std::make_unique<RowWriter>(*database, run_id_);
+    rows_ = std::move(rows);
+    database_ = std::move(database);
+  } catch (...) {
+    std::filesystem::remove(kept, ignored);
+    throw;
+  }
+  const std::string message = "the run log " + gone.string() +
+                              " was deleted or replaced; all it held, and what comes " + "from this run, is in " +
+                              kept.string();
+  log_warning(message);
+  rows_->write(Record(EventRecord{now_ns(), 0, "warning", "log_moved", 0, message}));
 }
 
 bool LogWriter::should_spill(bool stopping) const {

@@ -6,12 +6,14 @@
 //   failing  (full, I/O, gone) they wait for 5 s, or until half of the room is taken; after that, until a transaction
 //            succeeds again, every wake-up that fails is given up at once.
 // Given up means: written to the spool; where that fails too they wait, and when the room is used up they are lost.
+// A file that was deleted or replaced is left: all that it held, and what comes, goes to a new one beside it.
 // Either way the log is incomplete, which is told once as a warning and stands in the run's row as soon as it can.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <memory>
 #include <thread>
 
 #include "log/database.hpp"
@@ -34,7 +36,9 @@ class LogWriter {
   bool incomplete() const { return incomplete_ || dropped_ > 0; }
   /// [after stop]
   void give_up(const std::string& why);
-  Database& database() { return database_; }
+  /// [after stop]
+  void leave_moved_file();
+  Database& database() { return *database_; }
   Spool& spool() { return spool_; }
 
  private:
@@ -46,9 +50,10 @@ class LogWriter {
   bool should_spill(bool stopping) const;
   void spill();
 
-  Database database_;
+  int64_t run_id_;
+  std::unique_ptr<Database> database_;
   Spool spool_;
-  RowWriter rows_;
+  std::unique_ptr<RowWriter> rows_;
   LogQueue queue_;
   std::unique_ptr<RecordSink> sink_;
   std::atomic<bool> incomplete_ = false;

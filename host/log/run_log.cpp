@@ -141,9 +141,10 @@ void RunLog::end(ExitStatus status) {
   impl_->ended = true;
   LogWriter& writer = *impl_->writer;
   writer.stop();
-  Database& database = writer.database();
   const std::string now = utc_now();
   try {
+    writer.leave_moved_file();
+    Database& database = writer.database();
     database.set_busy_timeout(5s);
     sync_fully(database);
     Transaction transaction(database);
@@ -160,12 +161,15 @@ void RunLog::end(ExitStatus status) {
     return;
   }
   try {  // A reader may hold either back; the next run does them again.
+    Database& database = writer.database();
     database.set_busy_timeout(1s);
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)");
     database.execute("PRAGMA analysis_limit = 400; PRAGMA optimize");
   } catch (const SqliteError&) {
   }
 }
+
+std::filesystem::path RunLog::database() const { return impl_->writer->database().path(); }
 
 bool RunLog::incomplete() const { return impl_->writer->incomplete(); }
 

@@ -3,7 +3,8 @@
 // Start: opens (or creates, migrates) the database, probes it by writing, inserts the run's row; a failure here is
 // Error(storage). From then on the log never stops or slows training: records go to a bounded queue, a writer thread
 // commits them in one transaction per wake-up; when the database is locked, full or gone they wait in the queue, then
-// spill to a text file beside the database, and the run is marked `log_incomplete` with one warning.
+// spill to a text file beside the database, and the run is marked `log_incomplete` with one warning. A database that is
+// deleted or replaced is noticed at the next commit: its rows and those to come go to a new file beside it.
 // A crash of this process loses at most the records of the last wake-up (WAL, synchronous NORMAL); the run's start and
 // end are committed with synchronous FULL.
 #pragma once
@@ -74,6 +75,8 @@ class RunLog {
   /// Drains the queue (bounded wait), writes status, exit_code, ended_at. finished with 0, interrupted with 75, else
   /// failed.
   void end(ExitStatus status);
+  /// Where the rows are: another file than at the start, where that was deleted or replaced.
+  std::filesystem::path database() const;
   /// Whether anything could not be written.
   bool incomplete() const;
 

@@ -212,7 +212,7 @@ void Recorder::end(ExitStatus status) {
     log_warning(experiment_.name + ": the log of run " + std::to_string(id) +
                 " is incomplete; see the .spool file beside it");
   if (session_.job().quiet || (status != ExitStatus::done && status != ExitStatus::interrupted)) return;
-  run_summary(std::cout, LogReader(session_.job().database), id);
+  run_summary(std::cout, LogReader(log_->database()), id);
   std::cout.flush();
 }
 

@@ -1,7 +1,11 @@
 #include "train/host_step.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "base/error.hpp"
 #include "base/philox.hpp"
+#include "base/printable.hpp"
 
 namespace wmtp {
 
@@ -101,7 +105,26 @@ Tensor& HostStep::state(const std::string& name, const Tensor& first) {
   return kept;
 }
 
+namespace {
+/// As names of files, pages and other programs take it: parts between '/', none of them empty, "." or "..".
+bool is_metric_name(const std::string& name) {
+  static const std::string allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  if (name.size() > 120) return false;
+  for (size_t at = 0; at <= name.size();) {
+    const size_t end = std::min(name.find('/', at), name.size());
+    const std::string part = name.substr(at, end - at);
+    if (part.empty() || part == "." || part == ".." || part.find_first_not_of(allowed) != std::string::npos)
+      return false;
+    at = end + 1;
+  }
+  return true;
+}
+}  // namespace
+
 void HostStep::metric(const std::string& name, const Tensor& sum, const Tensor& count) {
+  if (!is_metric_name(name))  // not an Error: the boundary adds whose it is
+    throw std::invalid_argument("a metric cannot be named " + printable(name) +
+                                "; a name is up to 120 letters, digits, '_', '-', '.' and '/', as rho1/excess_mean");
   totals_->add_plugin_metric(name, sum, count);
 }
 

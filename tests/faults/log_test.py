@@ -7,6 +7,7 @@ import time
 import pytest
 from host import run_host
 from made_log import MadeLog
+from runlog import RunLog
 
 ENDLESS = {"train__steps": 1_000_000, "data": {"kind": "random"}}
 
@@ -32,6 +33,25 @@ def test_a_database_locked_for_ten_seconds_slows_no_step_and_loses_nothing(place
     assert len(made) > 20, f"only {len(made)} steps in 10 s, after {first} before\n{running}"
     longest = max(after - before for before, after in zip(made, made[1:])) / 1e9
     assert longest < 2, f"{longest:.1f} s between two steps while the database was locked"
+
+
+def test_a_log_that_is_deleted_under_a_run_is_gone_on_with_in_a_new_file(place):
+    running = place.start(**ENDLESS)
+    running.wait_for_step(2)
+    for file in place.folder.glob("runs/wmtp.db*"):
+        file.unlink()
+    end = time.monotonic() + 10
+    while not (kept := [*place.folder.glob("runs/wmtp.db.run-1-*.db")]):
+        assert time.monotonic() < end, running
+        time.sleep(0.05)
+    running.process.send_signal(signal.SIGTERM)
+    running.wait()
+    assert running.code == 75, running
+    assert running.err.count("was deleted or replaced") == 1 and kept[0].name in running.err
+    log = RunLog(kept[0])
+    assert log.newest()["status"] == "interrupted"
+    assert list(log.losses()) == list(range(1, log.last_step() + 1)), "steps are lost"
+    assert not place.log.database.exists()
 
 
 def test_a_database_of_a_newer_version_is_refused_with_both_numbers(place):

@@ -95,7 +95,8 @@ def test_no_code_of_a_plugin_for_another_sdk_runs(place):
 
 FAULTS = {"exception": "the weighting has given up", "int": "faulty", "tensor": r"shape|-7|invalid",
           "shape": r"shape|\[", "dtype": r"double|float64|fp32|float", "undefined": "without values",
-          "nan": "nan|finite", "inf": "inf|finite", "negative": "negative|-0.5"}
+          "nan": "nan|finite", "inf": "inf|finite", "negative": "negative|-0.5",
+          "metric": r'a metric cannot be named "\.\./\.\./x'}
 ON_ONE_RANK = [(1, fault) for fault in FAULTS]  # while the other waits for it
 ON_ALL = [(-1, fault) for fault in FAULTS]
 

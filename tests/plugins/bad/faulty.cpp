@@ -17,7 +17,7 @@ class Faulty : public wmtp::Weighting {
   void options(wmtp::Options& o) override {
     o.text("fault", fault_, "what goes wrong",
            {"exception", "int", "unwinding", "tensor", "shape", "dtype", "undefined", "nan", "inf", "negative", "zero",
-            "sleep", "exit", "device"});
+            "sleep", "exit", "device", "metric"});
     o.integer("step", step_, "at which optimizer step", 1);
     o.integer("rank", rank_, "on which rank; -1: on all", -1);
   }
@@ -26,6 +26,7 @@ class Faulty : public wmtp::Weighting {
   wmtp::Weights weigh(wmtp::Step& step) override {
     const char* rank = std::getenv("RANK");
     const bool mine = rank_ < 0 || std::atoi(rank == nullptr ? "0" : rank) == rank_;
+    if (mine && fault_ == "metric") step.metric("../../x\033[2J", at::ones({}), at::ones({}));
     return wmtp::Weights::by_source(step.number() == step_ && mine ? go_wrong(step.valid()) : ones(step.valid()));
   }
 

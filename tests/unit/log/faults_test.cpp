@@ -124,6 +124,39 @@ TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
   EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
 }
 
+TEST_F(LogFaultsTest, GoesOnBesideALogThatWasDeletedOrReplaced) {
+  for (const bool replaced : {false, true}) {
+    RunLog log(file_, start());
+    log.metrics(1, {{"train/loss", 3.0}});
+    ASSERT_TRUE(eventually([&] { return integer("SELECT count(*) FROM metrics") == 1; }));
+    for (const char* part : {"", "-wal", "-shm"}) std::filesystem::remove(file_.string() + part);
+    if (replaced) RunLog(file_, start("other")).end(ExitStatus::done);
+    const auto kept = file_.string() + ".run-" + std::to_string(log.run_id()) + "-" + std::to_string(getpid()) + ".db";
+    log.metrics(2, {{"train/loss", 2.0}});
+    ASSERT_TRUE(eventually([&] { return std::filesystem::exists(kept + "-wal"); })) << "not only at the end";
+    log.metrics(3, {{"train/loss", 1.0}});
+    log.end(ExitStatus::done);
+    EXPECT_FALSE(log.incomplete());
+    Database database(kept, Database::Mode::read);
+    const std::string of_run = " WHERE run_id = " + std::to_string(log.run_id());
+    EXPECT_EQ(database.text("SELECT group_concat(step || ':' || value) FROM metrics" + of_run), "1:3.0,2:2.0,3:1.0");
+    EXPECT_EQ(database.text("SELECT group_concat(kind) FROM events" + of_run), "log_moved");
+    EXPECT_EQ(database.text("SELECT group_concat(status) FROM runs"), "finished");
+    EXPECT_EQ(database.text("PRAGMA integrity_check"), "ok");
+    EXPECT_EQ(std::filesystem::exists(file_), replaced);
+    EXPECT_EQ(replaced ? text("SELECT group_concat(name || status) FROM runs") : "otherfinished", "otherfinished");
+  }
+}
+
+TEST_F(LogFaultsTest, KeepsTheLastRowsOfALogThatIsDeletedBeforeTheEnd) {
+  RunLog log(file_, start());
+  std::filesystem::remove_all(folder_);
+  log.end(ExitStatus::done);
+  EXPECT_FALSE(log.incomplete());
+  const auto kept = file_.string() + ".run-1-" + std::to_string(getpid()) + ".db";
+  EXPECT_EQ(Database(kept, Database::Mode::read).text("SELECT status FROM runs"), "finished");
+}
+
 TEST_F(LogFaultsTest, FollowsNoLinkThatStandsWhereItSpills) {
   Spool spool(file_, 1);
   std::filesystem::create_symlink(folder_ / "theirs", spool.path());

@@ -189,5 +189,15 @@ TEST_F(HostStepTest, MetricsAddUpAsSumAndCount) {
   EXPECT_EQ(totals_.sum("plugin_sum/ratio") / totals_.sum("plugin_count/ratio"), 0.5);
 }
 
+TEST_F(HostStepTest, MetricsHaveNamesThatAreSafeEverywhere) {
+  const Tensor one = at::ones({});
+  for (const std::string name : {"a", "rho1/excess_mean", "A-b_c.9/d..e/f", "x.", ".x"})
+    EXPECT_NO_THROW(step_.metric(name, one, one)) << name;
+  for (const std::string name :
+       {"", "/a", "a/", "a//b", ".", "../../x", "a/../b", "a/.", "a b", "a\nb", "\x1b[2J", "é", "a\\b"})
+    EXPECT_THROW(step_.metric(name, one, one), std::invalid_argument) << name;
+  EXPECT_THROW(step_.metric(std::string(121, 'x'), one, one), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace wmtp
