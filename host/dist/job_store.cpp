@@ -119,6 +119,7 @@ JobStore open_job_store(const RankEnvironment& environment, milliseconds timeout
     if (environment.rank == 0) job.server = serve_rendezvous(environment, named_place(environment));
     client = join_rendezvous(environment, timeout, on_wait);
   }
+  client->set_when_closed(ended_key(environment.rank));
   job.own_address = client->own_address();
   job.store = c10::make_intrusive<ClientStore>(std::move(client), timeout);
   return job;

@@ -139,6 +139,14 @@ void Socket::send_at_once() const {
   setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
+void Socket::notice_silence() const {
+  constexpr int yes = 1, seconds_until_asked = 10, seconds_between = 5, times = 3;
+  setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+  setsockopt(fd_, IPPROTO_TCP, TCP_KEEPIDLE, &seconds_until_asked, sizeof seconds_until_asked);
+  setsockopt(fd_, IPPROTO_TCP, TCP_KEEPINTVL, &seconds_between, sizeof seconds_between);
+  setsockopt(fd_, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+}
+
 void Socket::send_all(const std::string& bytes, Clock::time_point end) const {
   for (size_t sent = 0; sent < bytes.size();) {
     const ssize_t count = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);

@@ -27,6 +27,8 @@ class Socket {
   int port() const;  ///< of this end
   /// Small messages are not held back to be sent together.
   void send_at_once() const;
+  /// Another end that vanishes without a word, with its host or its network, is noticed within half a minute.
+  void notice_silence() const;
   // std::runtime_error with the cause when the other end has closed or nothing moves until `end`.
   void send_all(const std::string& bytes, std::chrono::steady_clock::time_point end) const;
   /// Appends what came: at least one byte, and at most so many.

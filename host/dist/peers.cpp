@@ -56,7 +56,13 @@ Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
   }
   const auto end = Clock::now() + timeout;
   const std::string own_address = open_store(environment, timeout);
-  placement_ = placement_of(environment, meet(this_place(own_address), end));
+  const std::vector<Place> places = meet(this_place(own_address), end);
+  try {
+    placement_ = placement_of(environment, places);
+  } catch (const Error& error) {  // the others have met this rank, and wait for it
+    post_fault(error);
+    throw;
+  }
 }
 
 /// The address by which this rank reached rank 0.
@@ -161,7 +167,7 @@ bool Peers::post_fault(const Error& error) noexcept {
     const milliseconds patience = error.status() == ExitStatus::peer ? time_to_leave_the_lost : time_to_report;
     for (milliseconds waited{0}; waited < patience; waited += between_looks) {
       bool all = true;
-      for (int rank = 1; rank < size_; ++rank) all = all && store_->check({fault_key(rank)});
+      for (int rank = 1; rank < size_; ++rank) all = all && has_left(rank);
       if (all) break;
       std::this_thread::sleep_for(between_looks);
     }
@@ -202,12 +208,15 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
   return Error(ExitStatus::peer, here + ": " + names_of(silent) + " did not answer");
 }
 
-bool Peers::has_fault_of(int rank) const { return store_ && store_->check({fault_key(rank)}); }
+bool Peers::has_left(int rank) const {
+  return store_ && (store_->check({fault_key(rank)}) || store_->check({ended_key(rank)}));
+}
 
 std::string Peers::wait_for(const std::string& key, int from, const std::string& what) {
   try {
     while (!appears(key, Clock::now() + between_looks))
-      if (store_->check({fault_key(from)})) throw explain(what, "");
+      // What a rank says before it leaves is there by the time that it has left.
+      if (has_left(from) && !store_->check({key})) throw explain(what, "");
     return text_of(store_->get(key));
   } catch (const Error&) {
     throw;

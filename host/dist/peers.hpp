@@ -42,8 +42,8 @@ class Peers {
   Error explain(const std::string& what_broke, const std::string& detail) noexcept;
   /// Whether explain() has found that a rank is lost, rather than a fault that it posted. [any thread]
   bool lost() const { return lost_; }
-  /// Whether that rank has posted a fault. [any thread] Throws when the store is gone.
-  bool has_fault_of(int rank) const;
+  /// Whether that rank has posted a fault, or its process is gone. [any thread] Throws when the store is gone.
+  bool has_left(int rank) const;
 
   /// What a rank was started with, by name.
   using Given = std::vector<std::pair<std::string, std::string>>;

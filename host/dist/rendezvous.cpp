@@ -24,6 +24,8 @@ std::unique_ptr<StoreClient> join_rendezvous(const RankEnvironment& environment,
       rendezvous_text(environment), [&] { return place; }, timeout, on_wait);
 }
 
+std::string ended_key(int rank) { return "ended/" + std::to_string(rank); }
+
 std::string rendezvous_text(const RankEnvironment& environment) {
   return environment.master_addr + ":" + std::to_string(environment.master_port);
 }

@@ -26,6 +26,9 @@ MeetingPlace named_place(const RankEnvironment& environment);
 std::unique_ptr<StoreClient> join_rendezvous(const RankEnvironment& environment, std::chrono::milliseconds timeout,
                                              const std::function<void(const std::string& cause)>& on_wait);
 
+/// Set once the connection of that rank has ended: its process is gone, or its host.
+std::string ended_key(int rank);
+
 /// "HOST:PORT", as the environment names the rendezvous.
 std::string rendezvous_text(const RankEnvironment& environment);
 

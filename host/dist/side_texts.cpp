@@ -22,8 +22,8 @@ void SideTexts::give(const std::string& key, const std::string& text) {
 std::string SideTexts::take(const std::string& key, int from) {
   try {
     while (!peers_.store()->check({key})) {
-      // What a rank says before its fault is there by the time that the fault is.
-      if (peers_.has_fault_of(from) && !peers_.store()->check({key}))
+      // What a rank says before it leaves is there by the time that it has left.
+      if (peers_.has_left(from) && !peers_.store()->check({key}))
         throw lost(name_, "rank " + std::to_string(from) + " has ended");
       if (peers_.lost()) throw lost(name_, "a rank is lost");
       std::this_thread::sleep_for(between_looks);

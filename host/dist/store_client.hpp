@@ -36,6 +36,8 @@ class StoreClient {
 
   // std::runtime_error when the store is gone, or does not answer in time; it is then gone for good. [any thread]
   void set(const std::string& key, const std::string& value) { ask({"set", key, value}); }
+  /// The store sets this key once the connection has ended, however it ends.
+  void set_when_closed(const std::string& key) { ask({"set_when_closed", key}); }
   std::optional<std::string> get(const std::string& key);
   bool check(const std::vector<std::string>& keys);
   int64_t add(const std::string& key, int64_t value);

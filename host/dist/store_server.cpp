@@ -56,8 +56,14 @@ void StoreServer::serve() {
     if (poll(polled.data(), polled.size(), milliseconds_to_next_deadline()) < 0 && errno != EINTR) return;
     if (polled[0].revents != 0) return;
     auto events = polled.begin() + 2;
-    for (auto one = connections_.begin(); one != connections_.end(); ++events)
-      one = goes_on(*one, events->revents) ? std::next(one) : connections_.erase(one);
+    for (auto one = connections_.begin(); one != connections_.end(); ++events) {
+      if (goes_on(*one, events->revents)) {
+        ++one;
+        continue;
+      }
+      if (!one->set_when_closed.empty()) entries_[one->set_when_closed];
+      one = connections_.erase(one);
+    }
     if (polled[1].revents != 0) accept_some();
   }
 }
@@ -79,6 +85,7 @@ void StoreServer::accept_some() {
       return;
     }
     socket.send_at_once();
+    socket.notice_silence();
     const auto is_stranger = [](const Connection& one) { return !one.is_known; };
     if (std::count_if(connections_.begin(), connections_.end(), is_stranger) >= most_strangers) drop_oldest_stranger();
     connections_.push_back({std::move(socket), Clock::now() + time_to_greet_});
@@ -105,7 +112,7 @@ bool StoreServer::goes_on(Connection& connection, short events) {
     if (got <= 0) return got < 0 && would_block();
     connection.in.append(piece, size_t(got));
     if (!connection.is_known) return connection.in.size() < greeting_size || greet(connection);
-    while (const auto request = take_message(connection.in)) connection.out += encoded(answer(*request));
+    while (const auto request = take_message(connection.in)) connection.out += encoded(answer(connection, *request));
     return send_some(connection);
   } catch (const std::exception&) {  // what it sent is none of our messages, or too much for the memory
     return false;
@@ -128,7 +135,7 @@ bool StoreServer::send_some(Connection& connection) {
   return true;
 }
 
-Message StoreServer::answer(const Message& request) {
+Message StoreServer::answer(Connection& connection, const Message& request) {
   const std::string& what = request.at(0);
   if (what == "check") {
     const auto is_there = [this](const std::string& key) { return entries_.contains(key); };
@@ -136,6 +143,10 @@ Message StoreServer::answer(const Message& request) {
   }
   if (what == "count") return {std::to_string(entries_.size())};
   const std::string& key = request.at(1);
+  if (what == "set_when_closed") {
+    connection.set_when_closed = key;
+    return {};
+  }
   const auto entry = entries_.find(key);
   if (what == "get") return entry == entries_.end() ? Message{} : Message{entry->second};
   if (what == "delete") return {entries_.erase(key) > 0 ? "yes" : "no"};

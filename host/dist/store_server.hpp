@@ -2,7 +2,8 @@
 //
 // Whoever connects has time_to_greet to show the job's token, and nothing before that makes the server allocate more
 // than a greeting; of those that have not shown it at most most_strangers are kept, and the oldest of them makes room.
-// So neither silent connections nor many keep the ranks out. No name is ever looked up.
+// So neither silent connections nor many keep the ranks out. No name is ever looked up. A client may name a key that is
+// set once its connection has closed, by which the others see that its process is gone.
 #pragma once
 
 #include <list>
@@ -33,6 +34,7 @@ class StoreServer {
     Socket socket;
     Clock::time_point greets_by;
     bool is_known = false;
+    std::string set_when_closed = {};  ///< a key; empty: none
     std::string in = {}, out = {};
   };
   void serve();
@@ -42,7 +44,7 @@ class StoreServer {
   bool goes_on(Connection& connection, short events);
   bool greet(Connection& connection);
   static bool send_some(Connection& connection);
-  Message answer(const Message& request);
+  Message answer(Connection& connection, const Message& request);
 
   Socket listener_, wake_;
   std::chrono::milliseconds time_to_greet_;

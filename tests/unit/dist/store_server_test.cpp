@@ -81,6 +81,18 @@ TEST_F(StoreServerTest, ChangesOnlyWhatIsStillAsExpected) {
   EXPECT_EQ(client.swap("key", "first", "second"), "second");
 }
 
+TEST_F(StoreServerTest, SetsTheKeyOfAClientOnceItsConnectionHasEnded) {
+  StoreClient stays = client_of(server_.port());
+  {
+    StoreClient goes = client_of(server_.port());
+    goes.set_when_closed("gone");
+    EXPECT_FALSE(stays.check({"gone"}));
+  }
+  const auto end = Clock::now() + 5s;
+  while (!stays.check({"gone"}) && Clock::now() < end) std::this_thread::yield();
+  EXPECT_EQ(stays.get("gone"), "");
+}
+
 TEST_F(StoreServerTest, TakesATextOfManyMegabytes) {
   StoreClient client = client_of(server_.port());
   const std::string text(5'000'000, 'x');

@@ -44,7 +44,7 @@ TEST(SideTexts, OfARankThatHasPostedAFaultAreNotWaitedFor) {
       return;
     }
     EXPECT_EQ(texts.publish(""), "said before");
-    while (!channels.peers().has_fault_of(0)) std::this_thread::yield();
+    while (!channels.peers().has_left(0)) std::this_thread::yield();
     try {
       texts.publish("");
       ADD_FAILURE() << "it came from nowhere";
@@ -53,7 +53,7 @@ TEST(SideTexts, OfARankThatHasPostedAFaultAreNotWaitedFor) {
       EXPECT_NE(std::string(error.what()).find("rank 0"), std::string::npos) << error.what();
     }
     channels.peers().collect("the fault", "met");
-    while (channels.peers().has_fault_of(0)) std::this_thread::yield();
+    while (channels.peers().has_left(0)) std::this_thread::yield();
   });
 }
 

@@ -1,0 +1,44 @@
+// What the ranks of a job hear of one that is gone. Two of them are threads here.
+#include "dist/peers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "../../support/ranks.hpp"
+
+namespace wmtp::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+RankEnvironment rank_of(int rank, int port) {
+  RankEnvironment environment;
+  environment.rank = rank;
+  environment.world_size = 2;
+  environment.master_port = port;
+  environment.token = "token";
+  return environment;
+}
+
+TEST(Peers, NameARankThatIsGoneWithoutAWordInsteadOfWaitingForWhatItWouldSay) {
+  const int port = free_port();
+  auto other = std::async(std::launch::async, [&] {
+    Peers peers(rank_of(1, port), 5s);
+    peers.collect("the first", "of rank 1");
+  });
+  Peers peers(rank_of(0, port), 5s);
+  other.get();
+  EXPECT_EQ(peers.collect("the first", "of rank 0"), (std::vector<std::string>{"of rank 0", "of rank 1"}))
+      << "what it said before it left counts";
+  try {
+    peers.collect("the second", "of rank 0");
+    ADD_FAILURE() << "it came from nowhere";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::peer);
+    EXPECT_STREQ(error.what(), "rank 0: the second failed: rank 1 did not answer");
+  }
+}
+
+}  // namespace
+}  // namespace wmtp::test
