@@ -89,7 +89,7 @@ Problem human_eval(Fields& fields) {
   return problem;
 }
 
-/// The prompt of the paper: the task, and its tests, which name the function.
+/// The task and its tests, which name the function, as a docstring: see suite.hpp.
 Problem mbpp(Fields& fields) {
   Problem problem;
   problem.prompt = "\"\"\"\n" + fields.text("text") + "\n";
