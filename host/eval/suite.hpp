@@ -7,10 +7,8 @@
 // | records   | instruction, input, output, task_id, is_correct    | it is the output, to the last character |
 //
 // HumanEval: Chen et al. 2021, arXiv 2107.03374, github.com/openai/human-eval. MBPP: Austin et al. 2021, arXiv
-// 2108.07732; its prompt is not that paper's ("You are an expert Python programmer, …" behind three solved tasks), but
-// a docstring of the task and all its tests, after InCoder (Fried et al. 2022, arXiv 2204.05999; as bigcode's harness
-// has it with the first test alone). Records are those of data/record_file.hpp; of wrong outputs nothing is asked, and
-// of several right ones to a problem the first. A sample is {task_id, completion}, as human-eval writes them. Knows no LibTorch.
+// 2108.07732. Records are those of data/record_file.hpp; of wrong outputs nothing is asked, and of several right ones to a
+// problem the first. A sample is {task_id, completion}, as human-eval writes them. Knows no LibTorch.
 #pragma once
 
 #include <filesystem>
