@@ -97,6 +97,9 @@ JOIN (SELECT evaluation_id, task_id, count(*) AS answers, sum(verdict = 'passed'
 GROUP BY e.id;
 
 CREATE VIEW v_text_losses AS
-SELECT e.id, e.run_id, r.name AS run, e.texts, l.head, l.tokens, l.loss,
+SELECT e.id, e.run_id, r.name AS run, e.texts, s.stride, l.head, l.tokens, l.loss, b.bytes,
+  l.loss * l.tokens / (0.6931471805599453 * nullif(b.bytes, 0)) AS bits_per_byte,
   strftime('%Y-%m-%dT%H:%M:%fZ', e.time_ns / 1e9, 'unixepoch') AS time
-FROM text_evaluations AS e JOIN runs AS r ON r.id = e.run_id JOIN text_losses AS l ON l.evaluation_id = e.id;
+FROM text_evaluations AS e JOIN runs AS r ON r.id = e.run_id JOIN text_losses AS l ON l.evaluation_id = e.id
+LEFT JOIN text_strides AS s ON s.evaluation_id = e.id
+LEFT JOIN text_bytes AS b ON b.evaluation_id = e.id AND b.head = l.head;

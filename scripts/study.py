@@ -1,8 +1,9 @@
 """Trains the experiments of a study, each from several seeds, and prints what came out as a table.
 
 A run that the log holds already, finished and of the very same resolved experiment and program, is not trained again,
-so a study that was stopped goes on where it was. Figures are means over the seeds with their standard errors; beside
-them stands the difference from the first member, taken seed by seed. Whatever comes out is printed.
+so a study that was stopped goes on where it was. Figures are means over the seeds with their 95% confidence intervals
+(Student's t); beside them stands the difference from the first member, taken seed by seed, with the interval of its
+own: where that holds 0, the two are not distinguishable. Whatever comes out is printed.
 """
 import argparse
 import math
@@ -101,17 +102,40 @@ def train(log, study, title, member, seed, version):
     return run
 
 
-def with_error(values, digits):
-    """Mean and standard error of the mean."""
+def central_share(t, freedom):
+    """How much of Student's t distribution lies within -t and t: Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    angle, odd = math.atan(t / math.sqrt(freedom)), freedom % 2
+    term, total = math.cos(angle) if odd else 1.0, 0.0
+    for power in range(odd, freedom - 1, 2):
+        total += term
+        term *= (power + 1) / (power + 2) * math.cos(angle) ** 2
+    within = math.sin(angle) * total
+    return 2 / math.pi * (angle + within) if odd else within
+
+
+def t_of(share, freedom):
+    """The t that has so much of the distribution between -t and t."""
+    low, high = 0.0, 1.0
+    while central_share(high, freedom) < share:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if central_share(middle, freedom) < share else (low, middle)
+    return high
+
+
+def with_interval(values, digits):
+    """Mean and half the width of its 95% confidence interval; of a single value there is none."""
     mean = f"{statistics.mean(values):.{digits}f}"
     if len(values) == 1:
         return mean
-    return f"{mean} ± {statistics.stdev(values) / math.sqrt(len(values)):.{digits}f}"
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return f"{mean} ± {t_of(0.95, len(values) - 1) * error:.{digits}f}"
 
 
 def against(values, base, digits=3):
     differences = [value - other for value, other in zip(values, base)]
-    text = with_error(differences, digits)
+    text = with_interval(differences, digits)
     return text if text.startswith("-") else "+" + text
 
 
@@ -158,7 +182,7 @@ def table(study, columns):
         digits = 1 if title == "training, s" else 3
         head.append(title)
         for member in members:
-            lines[member].append(with_error(values[member], digits))
+            lines[member].append(with_interval(values[member], digits))
         if title == "training, s":
             continue
         head.append(f"less {first}")
@@ -175,7 +199,7 @@ def outcome(log, title, study, seeds):
         for member in study.members:
             runs[member].append(train(log, study, title, member, seed, version))
     figures = table(study, columns_of(log, study, runs))
-    return f"\n{title}: {study.about}.\nSeeds {seeds[0]} to {seeds[-1]}, mean ± standard error\n\n{figures}"
+    return f"\n{title}: {study.about}.\nSeeds {seeds[0]} to {seeds[-1]}, mean and 95% confidence interval (Student's t)\n\n{figures}"
 
 
 def main():

@@ -36,16 +36,21 @@ constexpr const char* eval_help =
     "has\n"
     "limits of time and memory. Of a run of the log, each answer goes into the log with its verdict, and so does what\n"
     "its heads lose on a text.\n\n"
+    "A text is read in windows of the length that the model was made for. The first token of each does not count,\n"
+    "since nothing predicts it. With --stride N windows overlap: each token but the text's first counts once, and has\n"
+    "at least the window's length less N before it.\n\n"
     "examples:\n"
     "  wmtp-host eval rho1 --suite HumanEval.jsonl\n"
     "  wmtp-host eval rho1 --suite HumanEval.jsonl --answers 20 --temperature 0.8 --top-p 0.95 -o results.jsonl\n"
     "  wmtp-host eval --suite HumanEval.jsonl --samples samples.jsonl -k 1,10 --seconds 5 --json\n"
     "  wmtp-host eval arithmetic --suite problems.jsonl --template plain\n"
-    "  wmtp-host eval rho1 --text held_out.py --text README.md\n";
+    "  wmtp-host eval rho1 --text held_out.py --text README.md\n"
+    "  wmtp-host eval rho1 --text held_out.py --stride 64\n";
 
 struct Options {
   std::string run, suite, samples, output, python = "python3", prompt_template = "alpaca";
   std::vector<std::string> texts;
+  int64_t stride = 0;
   AnswerRequest answers;
   std::vector<const CLI::Option*> of_answers;  ///< that go with a RUN only
   std::vector<int64_t> ks;
@@ -101,6 +106,7 @@ void check_use(const Options& options) {
   if (options.run.empty() == options.samples.empty())
     refuse(options.run.empty() ? "neither a RUN nor --samples says whose answers are to be scored"
                                : "found both a RUN and --samples, wanted one of them");
+  if (options.stride > 0 && options.texts.empty()) refuse("--stride goes with --text");
   for (const CLI::Option* option : options.of_answers)
     if (option->count() > 0 && options.run.empty()) refuse(option->get_name() + " goes with a RUN");
   if (options.answers.samples > 1 && options.answers.temperature == 0)
@@ -153,7 +159,8 @@ int evaluate(Options options, const GlobalOptions& globals) {
   options.limits.memory_bytes = options.memory_mib << 20;
   check_use(options);
   if (!options.texts.empty())
-    return evaluate_text(options.run, options.texts, options.json, globals.database_or(default_database));
+    return evaluate_text(options.run, options.texts, options.stride, options.json,
+                         globals.database_or(default_database));
   const Suite read = read_suite(options.suite, options.prompt_template);
   const std::vector<Problem>& suite = read.problems;
   std::optional<Sandbox> sandbox;
@@ -206,6 +213,8 @@ void add_eval(CommandLine& line) {
   eval.add_option("--text", options->texts, "a text; what each head loses on it is told; may be repeated")
       ->type_name("FILE")
       ->allow_extra_args(false);
+  eval.add_option("--stride", options->stride, "tokens from one window of a text to the next; else the window's length")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   eval.add_option("--samples", options->samples, "answers to them, in place of a RUN's")->type_name("FILE");
   eval.add_option("--template", options->prompt_template, "that makes a record a prompt, as in [data] template")
       ->type_name("NAME")

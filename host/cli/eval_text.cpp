@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <iostream>
+#include <nlohmann/json.hpp>
+#include <numbers>
 
 #include "base/log.hpp"
 #include "log/evaluations.hpp"
@@ -9,18 +11,29 @@
 #include "run/generation.hpp"
 
 namespace wmtp {
+namespace {
 
-int evaluate_text(const std::string& run, const std::vector<std::string>& texts, bool json,
+/// Null where no token stands for text.
+nlohmann::json bits_per_byte(const HeadLoss& head) {
+  if (head.bytes == 0) return nullptr;
+  return head.loss * double(head.tokens) / (std::numbers::ln2 * double(head.bytes));
+}
+
+}  // namespace
+
+int evaluate_text(const std::string& run, const std::vector<std::string>& texts, int64_t stride, bool json,
                   const std::filesystem::path& database) {
   const FoundModel model = find_model(run, database);
   PerplexityRequest request;
   request.model = model.folder;
   request.texts.assign(texts.begin(), texts.end());
-  LoggedTextLosses logged{.run_id = model.run_id, .texts = request.texts};
-  Table table{{"head", "tokens", "loss", "perplexity"}, {}, false};
+  request.stride = stride;
+  LoggedTextLosses logged{.run_id = model.run_id, .texts = request.texts, .stride = stride};
+  Table table{{"head", "tokens", "loss", "perplexity", "bytes", "bits_per_byte"}, {}, false};
   for (const HeadLoss& head : perplexity_with_engine(request)) {
-    logged.heads.push_back({head.tokens, head.loss});
-    table.rows.push_back({int64_t(logged.heads.size()), head.tokens, head.loss, std::exp(head.loss)});
+    logged.heads.push_back({head.tokens, head.loss, head.bytes});
+    table.rows.push_back(
+        {int64_t(logged.heads.size()), head.tokens, head.loss, std::exp(head.loss), head.bytes, bits_per_byte(head)});
   }
   if (model.run_id > 0)
     log_info("text evaluation " + std::to_string(log_text_losses(database, logged)) + " of run " +

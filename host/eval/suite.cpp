@@ -89,7 +89,9 @@ Problem human_eval(Fields& fields) {
   return problem;
 }
 
-/// The prompt of the paper: the task, and its tests, which name the function.
+/// The task and its tests, which name the function, as a docstring: after InCoder (Fried et al. 2022, arXiv 2204.05999;
+/// bigcode's harness gives the first test alone). Austin et al. give solved tasks first, each behind "You are an expert
+/// Python programmer, …".
 Problem mbpp(Fields& fields) {
   Problem problem;
   problem.prompt = "\"\"\"\n" + fields.text("text") + "\n";

@@ -35,7 +35,9 @@ SchemaTable train_table() {
            key("norm", AT(train.norm),
                "which norm of the gradient is clipped, guarded and logged: the root of its squares, the sum of its "
                "magnitudes, or the largest of them"),
-           key("normalize", AT(train.normalize), "what a step's loss is divided by: its valid tokens, or its weights")
+           key("normalize", AT(train.normalize),
+               "what a head's loss is divided by: its valid tokens, or its weights; a step's loss is the mean of the "
+               "heads'")
                .one_of({"tokens", "weights"})}};
 }
 
@@ -58,7 +60,9 @@ SchemaTable optimizer_table() {
            key("value_head_lr", AT(optimizer.value_head_lr), "the same of value heads").above(0).defaults_to("`lr`"),
            betas,
            key("eps", AT(optimizer.eps), "added to the root of the second moment").above(0),
-           key("weight_decay", AT(optimizer.weight_decay), "decoupled weight decay").at_least(0),
+           key("weight_decay", AT(optimizer.weight_decay),
+               "decoupled weight decay, of all matrices that train: embeddings and LoRA's A and B among them")
+               .at_least(0),
            key("decay_norms", AT(optimizer.decay_norms), "whether norms and biases decay too")}};
 }
 

@@ -34,8 +34,11 @@ constexpr std::array<Rows, 9> tables{{
      "a.sample, a.verdict, a.seconds, a.told, a.answer FROM evaluations AS e JOIN evaluation_answers AS a "
      "ON a.evaluation_id = e.id WHERE e.run_id = CAST(?1 AS INTEGER) ORDER BY e.id, a.task_id, a.sample"},
     {"text_losses",
-     "SELECT e.id, e.time_ns, e.texts, e.texts_sha256, l.head, l.tokens, l.loss FROM text_evaluations AS e "
-     "JOIN text_losses AS l ON l.evaluation_id = e.id WHERE e.run_id = CAST(?1 AS INTEGER) ORDER BY e.id, l.head"},
+     "SELECT e.id, e.time_ns, e.texts, e.texts_sha256, s.stride, l.head, l.tokens, l.loss, b.bytes "
+     "FROM text_evaluations AS e JOIN text_losses AS l ON l.evaluation_id = e.id "
+     "LEFT JOIN text_strides AS s ON s.evaluation_id = e.id "
+     "LEFT JOIN text_bytes AS b ON b.evaluation_id = e.id AND b.head = l.head "
+     "WHERE e.run_id = CAST(?1 AS INTEGER) ORDER BY e.id, l.head"},
     {"samples",
      "SELECT step, sequence, position, head, token_id, text, weight, loss, reference_loss FROM samples "
      "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY step, sequence, position, head"},

@@ -51,9 +51,15 @@ int64_t log_text_losses(const std::filesystem::path& path, const LoggedTextLosse
   Statement(database, "INSERT INTO text_evaluations (run_id, time_ns, texts, texts_sha256) VALUES (?1, ?2, ?3, ?4)")
       .run(losses.run_id, now_ns(), as_text(texts), sums);
   const int64_t id = database.last_insert_id();
+  if (losses.stride > 0)
+    Statement(database, "INSERT INTO text_strides (evaluation_id, stride) VALUES (?1, ?2)").run(id, losses.stride);
   Statement insert(database, "INSERT INTO text_losses (evaluation_id, head, tokens, loss) VALUES (?1, ?2, ?3, ?4)");
+  Statement insert_bytes(database, "INSERT INTO text_bytes (evaluation_id, head, bytes) VALUES (?1, ?2, ?3)");
   int64_t number = 0;
-  for (const LoggedTextLosses::Head& head : losses.heads) insert.run(id, ++number, head.tokens, head.loss);
+  for (const LoggedTextLosses::Head& head : losses.heads) {
+    insert.run(id, ++number, head.tokens, head.loss);
+    insert_bytes.run(id, number, head.bytes);
+  }
   transaction.commit();
   return id;
 }

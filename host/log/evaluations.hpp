@@ -28,9 +28,11 @@ struct LoggedEvaluation {
 struct LoggedTextLosses {
   int64_t run_id = 0;
   std::vector<std::filesystem::path> texts{};
+  int64_t stride = 0;  ///< 0: none was asked for
   struct Head {
     int64_t tokens = 0;
     double loss = 0;  ///< nats
+    int64_t bytes = 0;
   };
   std::vector<Head> heads{};  ///< the first one first
 };

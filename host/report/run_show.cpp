@@ -38,7 +38,7 @@ const char* const kEvaluations =
     "SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations "
     "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY id";
 const char* const kTextLosses =
-    "SELECT id, texts, head, tokens, loss, NULL AS perplexity, time FROM v_text_losses "
+    "SELECT id, texts, stride, head, tokens, loss, NULL AS perplexity, bytes, bits_per_byte, time FROM v_text_losses "
     "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY id, head";
 const char* const kEvents =
     "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', time_ns / 1000000000, 'unixepoch') AS time, level, kind, rank, step, "
@@ -73,7 +73,7 @@ Json run_object(const LogReader& log, const std::string& id) {
 Table text_losses(const LogReader& log, const std::string& id) {
   Table table = log.query(kTextLosses, {id}, kAll);
   for (auto& row : table.rows)
-    if (row[4].is_number()) row[5] = std::exp(row[4].get<double>());
+    if (row[5].is_number()) row[6] = std::exp(row[5].get<double>());
   return table;
 }
 

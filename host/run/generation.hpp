@@ -57,10 +57,12 @@ struct AnswerRequest {
 struct PerplexityRequest {
   std::filesystem::path model;
   std::vector<std::filesystem::path> texts;
+  int64_t stride = 0;  ///< tokens from one window's beginning to the next one's; 0: the window's length
 };
 struct HeadLoss {
   int64_t tokens = 0;  ///< that were predicted
   double loss = 0;     ///< mean cross entropy, nats
+  int64_t bytes = 0;   ///< of text that these tokens stand for; those that begin or end a text stand for none
 };
 
 struct FoundModel {

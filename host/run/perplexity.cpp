@@ -1,5 +1,6 @@
 #include "run/perplexity.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -7,6 +8,7 @@
 #include "base/files.hpp"
 #include "base/work_progress.hpp"
 #include "run/text_model.hpp"
+#include "run/text_windows.hpp"
 #include "train/micro_step.hpp"
 
 namespace wmtp {
@@ -33,18 +35,34 @@ std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, con
   return ids;
 }
 
-/// One sequence; every token but its first is a target.
-MicroBatch window(const std::vector<int64_t>& ids, size_t begin, size_t size, int64_t heads) {
-  const auto S = int64_t(size);
+/// The window's length without one.
+size_t stride_of(const PerplexityRequest& request, size_t longest) {
+  if (size_t(request.stride) > longest)
+    throw Error(ExitStatus::usage, "--stride " + std::to_string(request.stride) +
+                                       " leaves out tokens between windows of " + std::to_string(longest) +
+                                       ", which is what this model reads; wanted at most that");
+  return request.stride > 0 ? size_t(request.stride) : longest;
+}
+
+/// One sequence; its new tokens are targets, but never its first one.
+MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& ids, int64_t heads) {
+  const auto S = int64_t(window.end - window.begin), first = int64_t(window.first_new - window.begin);
   MicroBatch micro;
   micro.batch.tokens =
-      at::tensor(std::vector<int64_t>(ids.begin() + int64_t(begin), ids.begin() + int64_t(begin) + S)).view({1, S});
+      at::tensor(std::vector<int64_t>(ids.begin() + int64_t(window.begin), ids.begin() + int64_t(window.end)))
+          .view({1, S});
   micro.batch.kind = at::full({1, S}, 2, at::kByte);
   micro.batch.sequence = at::zeros({1}, at::kLong);
-  micro.targets = at::ones({1, S}, at::kBool);
-  for (int64_t head = 1; head <= heads; ++head) micro.counts.push_back(std::max<int64_t>(0, S - head));
+  micro.targets = (at::arange(S) >= first).view({1, S});
+  for (int64_t head = 1; head <= heads; ++head) micro.counts.push_back(S - std::max(head, first));
   micro.positions = micro.windows = {0};
   return micro;
+}
+
+/// Of the last `tokens` before `end`.
+int64_t bytes_of(const std::vector<int64_t>& ids, size_t end, int64_t tokens, const Tokenizer& tokenizer) {
+  const auto last = ids.begin() + int64_t(end);
+  return int64_t(tokenizer.decode({last - tokens, last}).size());
 }
 
 }  // namespace
@@ -53,6 +71,7 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
   TextModel model(request.model);
   const int64_t longest = model.config().max_sequence_length;
   const auto S = size_t(longest > 0 ? longest : longest_window);
+  const size_t stride = stride_of(request, S);
   const std::vector<int64_t> ids = ids_of(request.texts, model);
   model.load(/*drafts=*/true, int64_t(S));
 
@@ -66,17 +85,17 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
 
   std::vector<HeadLoss> heads(size_t(model.num_heads()));
   WorkProgress progress("reading tokens", int64_t(ids.size()));
-  for (size_t begin = 0; begin < ids.size(); begin += S) {
-    const size_t size = std::min(S, ids.size() - begin);
-    if (size <= heads.size()) break;  // too short for the last head
-    const MicroBatch micro = window(ids, begin, size, model.num_heads());
+  for (const TextWindow& window : windows_of_text(ids.size(), S, stride)) {
+    if (window.end - window.begin <= heads.size()) break;  // too short for the last head
+    const MicroBatch micro = micro_batch_of(window, ids, model.num_heads());
     StepTotals totals;
     const std::vector<Scores> scores = micro_step.evaluate(micro, totals);
     for (size_t k = 0; k < heads.size(); ++k) {
       heads[k].tokens += micro.counts[k];
       heads[k].loss += scores[k].losses.sum(at::kDouble).item<double>();
+      heads[k].bytes += bytes_of(ids, window.end, micro.counts[k], *model.tokenizer());
     }
-    progress.done(int64_t(size));
+    progress.done(int64_t(window.end - window.first_new));
   }
   if (heads[0].tokens == 0)
     throw Error(ExitStatus::usage, "the text has " + std::to_string(ids.size()) +

@@ -8,7 +8,8 @@
 namespace wmtp {
 
 /// Of every head, the first one first. Error(data) where the model cannot be used, or names no tokenizer; Error(usage)
-/// for a text that its tokenizer does not take, and where the texts have no token to predict.
+/// for a text that its tokenizer does not take, where the texts have no token to predict, and for a stride above the
+/// window's length.
 std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request);
 
 }  // namespace wmtp

@@ -63,6 +63,12 @@ TEST(Formula, MeansWhatItSays) {
   expect_of_ce(" ( ( ce ) )\n", [](double l) { return l; });
 }
 
+TEST(Formula, HasTheGradientOfTheFocalLossWhoseFactorIsDifferentiatedToo) {
+  const auto loss = [](double l) { return std::pow(1 - std::exp(-l), 2) * l; };
+  expect_of_ce("(1 - exp(-ce))^2 + 2 * (1 - exp(-ce)) * exp(-ce) * ce",
+               [&](double l) { return (loss(l + 1e-5) - loss(l - 1e-5)) / 2e-5; });
+}
+
 TEST(Formula, BindsAsInMathematics) {
   expect_of_ce("20 - ce ^ 2", [](double l) { return 20 - l * l; });
   expect_of_ce("20 + -ce ^ 2", [](double l) { return 20 - l * l; });

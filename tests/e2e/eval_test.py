@@ -150,13 +150,22 @@ def test_a_text_is_scored_by_every_head_as_validation_scores_it(place):
         assert row["loss"] == pytest.approx(steps[5], rel=1e-5), "fp32, summed in another order"
         assert row["perplexity"] == pytest.approx(math.exp(row["loss"]))
         assert row["tokens"] == 8 * (32 - row["head"])
+        assert row["bytes"] == row["tokens"] - 1, "a token is a byte, but for the id that ends the text"
+        assert row["bits_per_byte"] == pytest.approx(row["loss"] * row["tokens"] / row["bytes"] / math.log(2))
     assert len(rows) == 4
     shown = json.loads(place.host("runs", "show", "reader", "--json").out)["text_losses"]
     assert [{key: row[key] for key in rows[0]} for row in shown] == rows
     assert {row["texts"] for row in shown} == {str(place.folder / "held.txt")}
+    assert {row["stride"] for row in shown} == {None}
     assert "losses on texts" in place.host("runs", "show", "reader").out
+    place.host("eval", "reader", "--text", "held.txt", "--stride", "16")
+    overlapping = place.log.query("SELECT stride, tokens FROM v_text_losses WHERE stride IS NOT NULL ORDER BY head")
+    assert [tuple(row.values()) for row in overlapping] == [(16, 8 * 32 - head) for head in (1, 2, 3, 4)]
     place.host("eval", place.log.folder() / "model", "--text", "held.txt")
-    assert len(place.log.query("SELECT * FROM v_text_losses")) == 4, "a folder is no run of the log"
+    assert len(place.log.query("SELECT * FROM v_text_losses")) == 8, "a folder is no run of the log"
+    place.refuse_command(2, "--stride 33 leaves out tokens between windows of 32", command=[
+        "eval", "reader", "--text", "held.txt", "--stride", "33"])
+    place.refuse_command(2, "--stride goes with --text", command=["eval", "reader", "--suite", "held.txt", "--stride", "3"])
     place.refuse_command(4, "none.txt", command=["eval", "reader", "--text", "none.txt"])
     place.refuse_command(2, "found both", command=["eval", "reader", "--text", "held.txt", "--suite", "held.txt"])
     place.refuse_command(2, "neither --suite nor --text", command=["eval", "reader"])

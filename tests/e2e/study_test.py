@@ -42,6 +42,17 @@ def test_the_table_holds_means_and_differences_seed_by_seed(small, place):
     assert cells(table, "half")[2].startswith(f"{difference:+.3f} ± ")
 
 
+@pytest.mark.parametrize("freedom, t", [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (30, 2.042)])
+def test_quantiles_of_students_t_are_those_of_printed_tables(freedom, t):
+    assert study.t_of(0.95, freedom) == pytest.approx(t, abs=5e-4)
+
+
+def test_an_interval_counts_how_few_seeds_there_are():
+    assert study.with_interval([1.0, 2.0, 3.0], 3) == "2.000 ± 2.484"  # 4.303 standard errors of 1/sqrt(3), not 1
+    assert study.with_interval([1.0], 3) == "1.000"
+    assert study.against([1.0, 5.0], [0.5, 3.5]) == "+1.000 ± 6.353"
+
+
 def test_what_the_log_holds_is_not_trained_again(small, place):
     first = study.outcome(small, "small", SMALL, range(5, 6))
     assert study.outcome(small, "small", SMALL, range(5, 6)) == first

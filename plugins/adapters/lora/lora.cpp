@@ -2,11 +2,15 @@
 //
 //   LoRA    y = W x + s B A dropout(x), s = alpha / r; A [r,in] drawn from U(+-1/sqrt(in)), B [out,r] zero, so that
 //           training starts from the model as it is. Hu et al., arXiv 2106.09685.
-//   rsLoRA  s = alpha / sqrt(r), so that the update's size does not fall with the rank. Kalajdzievski, arXiv
-//   2312.03732. DoRA    y = m / ||W + s B A|| * (W x + s B A dropout(x)), row by row; m [out] starts as the norms of
-//   W's rows and is
-//           trained without decay, the norm counts as a constant in backward. Liu et al., arXiv 2402.09353, 4.3.
+//   rsLoRA  s = alpha / sqrt(r), so that the update's size does not fall with the rank. Kalajdzievski,
+//           arXiv 2312.03732.
+//   DoRA    y = g (W x + s B A dropout(x)), row by row, g = m / ||W + s B A||; m [out] starts as the norms of W's rows
+//           and is trained without decay, the norm counts as a constant in backward. Liu et al., arXiv 2402.09353, 4.3.
+//           PEFT has W x + (g - 1) W dropout(x) + g s B A dropout(x), with dropout at the input of the rescaled W too;
+//           without dropout it is the same.
 //   LoRA+   the learning rate of B is plus_ratio times that of A. Hayou et al., arXiv 2402.12354.
+//
+// A and B have optimizer.weight_decay, each by itself: that pulls B A towards zero, not W + s B A.
 #include <algorithm>
 #include <cmath>
 #include <wmtp/plugin.hpp>

@@ -1,6 +1,10 @@
 // entropy: w = 1 where H >= quantile(H, 1 - share), else 0, with H the entropy of the policy's distribution: only the
 // tokens at which the policy is least decided are trained (Wang et al. 2025, "Beyond the 80/20 Rule", arXiv 2506.01939;
 // share = 0.2 as there). The quantile is over the valid tokens of the head's micro-batch on all ranks; ties are kept.
+//
+// That paper is about reinforcement learning: it masks policy gradients of answers that the policy itself has drawn and
+// a verifier has judged. Here the same selection is made of the next-token loss on given text, in pre-training or
+// fine-tuning, for which it shows nothing.
 #include <wmtp/plugin.hpp>
 
 namespace {

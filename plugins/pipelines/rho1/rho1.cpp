@@ -12,6 +12,10 @@
 //   soft    w = N * softmax(score / temperature) over the N tokens: mean 1, every token counts (an extension that the
 //           paper's appendix C names as future work)
 //
+// Equation 4 divides by the tokens that are selected, N k%. So does train.normalize = "weights"; by default a step's
+// loss is divided by all valid tokens, as for every pipeline, so that its gradient is `keep` times that of the paper
+// and fewer steps are clipped at the same train.clip_norm. AdamW itself does not see a constant factor.
+//
 // The quantile is torch.quantile (linear interpolation). It and the softmax are over the valid tokens of the head's
 // micro-batch: of all ranks, or with per_rank of this rank alone, which needs no exchange and depends on the layout.
 #include <wmtp/plugin.hpp>
