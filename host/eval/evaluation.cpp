@@ -62,7 +62,8 @@ std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<S
       try {
         const Problem& problem = suite[samples[i].problem];
         judged[i] = problem.answer ? compared(samples[i].completion, *problem.answer)
-                                   : sandbox->run(program_of(problem, samples[i].completion));
+                                   : sandbox->run({problem.before + samples[i].completion, problem.tests,
+                                                   problem.before, problem.entry_point});
         progress.done(1);
       } catch (...) {
         const std::lock_guard lock(failing);
