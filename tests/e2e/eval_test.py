@@ -113,6 +113,24 @@ def test_records_are_judged_by_exact_match(place):
     assert results[1]["told"] == 'at byte 2: found "5", wanted "4"'
 
 
+def test_answers_are_drawn_independently_for_each_seed_task_and_sample(place):
+    """An untrained model, whose answers are what is drawn; two tasks have one prompt, a third one of its length."""
+    (place.folder / "text.txt").write_text("the quick brown fox\n" * 100)
+    place.run("--name", "blank", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=2, model__vocab_size=None,
+              model__future_tokens=1, parallel__processes=1, train__steps=1, train__batch_size=4,
+              data={"kind": "text", "files": ["text.txt"]})
+    suite = lines(place.folder / "asked.jsonl", [{"instruction": prompt, "output": "x", "task_id": task, "is_correct": True}
+                                                 for task, prompt in (("a", "1+1"), ("b", "1+1"), ("c", "2+2"))])
+
+    def answers(seed, file):
+        place.host("eval", "blank", "--suite", suite, "--template", "plain", "--answers", "4", "--temperature", "1",
+                   "--max-tokens", "12", "--seed", seed, "-o", file)
+        return [json.loads(line)["completion"] for line in (place.folder / file).read_text().splitlines()]
+
+    first, again, other = answers(0, "0.jsonl"), answers(0, "0-again.jsonl"), answers(1, "1.jsonl")
+    assert first == again and len({*first, *other}) == 2 * 3 * 4
+
+
 def test_a_model_is_scored_by_exact_match_on_records(place):
     """Sums that it knows by heart, and one that it was told wrong."""
     sums = [{"instruction": f"{a}+{b}", "output": f"#{a + b}", "task_id": f"{a}+{b}", "is_correct": True}
