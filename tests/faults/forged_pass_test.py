@@ -18,8 +18,18 @@ def say(text):
 """
 LEAVES = {
     "leaves_with_0": "import os\nos._exit(0)",
-    "says_the_end_and_leaves": "import os\nfor n in range(64):\n    try: os.write(n, b'end')\n    except OSError: pass\nos._exit(0)",
-    "says_passed_on_every_descriptor": "import os\nfor n in range(3, 64):\n    try: os.write(n, b'passed')\n    except OSError: pass\nos._exit(0)",
+    "says_the_end_and_leaves": """
+import os
+for n in range(64):
+    try: os.write(n, b'end')
+    except OSError: pass
+os._exit(0)""",
+    "says_passed_on_every_descriptor": """
+import os
+for n in range(3, 64):
+    try: os.write(n, b'passed')
+    except OSError: pass
+os._exit(0)""",
     "exits": "import sys\nsys.exit(0)",
     "exits_when_called": "import sys\ndef double(x): sys.exit(0)",
     "leaves_when_called": "import os\ndef double(x): os._exit(0)",
@@ -32,40 +42,73 @@ LEAVES = {
 OWN_PROCESS = {
     "replaces_assertion_errors": "import builtins\nbuiltins.AssertionError = type('Calm', (BaseException,), {'__new__': lambda *a: None})",
     "replaces_builtins": "import builtins\nbuiltins.compile = builtins.exec = builtins.getattr = lambda *a, **k: 6",
-    "looks_for_the_test_in_frames": "import sys\nframe = sys._getframe()\nwhile frame:\n    for name in list(frame.f_globals):\n"
-                                    "        if name in ('check', 'tests', 'encode', 'answer'): frame.f_globals[name] = lambda *a: ['value', 6, []]\n"
-                                    "    frame = frame.f_back",
-    "replaces_every_function": "import gc, types\nfor one in gc.get_objects():\n    if isinstance(one, types.FunctionType) and one.__name__ == 'check':\n"
-                               "        one.__code__ = (lambda *a, **k: None).__code__",
+    "looks_for_the_test_in_frames": """
+import sys
+frame = sys._getframe()
+while frame:
+    for name in list(frame.f_globals):
+        if name in ('check', 'tests', 'encode', 'answer'): frame.f_globals[name] = lambda *a: ['value', 6, []]
+    frame = frame.f_back""",
+    "replaces_every_function": """
+import gc, types
+for one in gc.get_objects():
+    if isinstance(one, types.FunctionType) and one.__name__ == 'check':
+        one.__code__ = (lambda *a, **k: None).__code__""",
     "replaces_modules": "import sys\nsys.modules['json'] = sys.modules['os'] = sys.modules['unittest'] = None",
     "replaces_what_writes_json": "import json\njson.dumps = lambda *a, **k: '[\"passed\"]'",
-    "traces": "import sys\nsys.settrace(lambda frame, event, arg: None)\nsys.setprofile(lambda *a: None)",
-    "leaves_a_thread": "import os, threading, time\ndef late():\n    while True:\n        time.sleep(0.01)\n"
-                       "        for n in range(5, 64):\n            try: os.write(n, b'passed')\n            except OSError: pass\n"
-                       "threading.Thread(target=late, daemon=True).start()",
+    "traces": """
+import sys
+sys.settrace(lambda frame, event, arg: None)
+sys.setprofile(lambda *a: None)""",
+    "leaves_a_thread": """
+import os, threading, time
+def late():
+    while True:
+        time.sleep(0.01)
+        for n in range(5, 64):
+            try: os.write(n, b'passed')
+            except OSError: pass
+threading.Thread(target=late, daemon=True).start()""",
     "says_to_be_an_optimized_python": "import os\nos.environ['PYTHONOPTIMIZE'] = '2'",
 }
 OTHER_PROCESSES = {
     "forks_without_end": "import os\nwhile True: os.fork()",
-    "starts_threads_without_end": "import threading, time\nthreading.stack_size(32768)\nwhile True: threading.Thread(target=time.sleep, args=(99,)).start()",
+    "starts_threads_without_end": """
+import threading, time
+threading.stack_size(32768)
+while True: threading.Thread(target=time.sleep, args=(99,)).start()""",
     "signals_its_parent": "import os\nos.kill(os.getppid(), 9)",
-    "writes_to_the_memory_of_others": "import os\nfound = 0\nfor pid in filter(str.isdigit, os.listdir('/proc')):\n"
-                                      "    if int(pid) == os.getpid(): continue\n"
-                                      "    for name in ('mem', 'environ', 'maps', 'fd/0', 'fd/5', 'root/etc/passwd'):\n"
-                                      "        for mode in ('rb', 'r+b'):\n"
-                                      "            try: found += len(open(f'/proc/{pid}/{name}', mode).read(1))\n"
-                                      "            except OSError: pass\n"
-                                      "def double(x): return 6 if found else 0",
-    "traces_others": "import ctypes, os\nlibc = ctypes.CDLL(None)\nfound = 0\n"
-                     "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
-                     "    if int(pid) != os.getpid() and libc.ptrace(16, int(pid), 0, 0) == 0: found += 1\n"
-                     "def double(x): return 6 if found else 0",
-    "reads_what_the_tests_want": "import glob\ntext = ''\nfor name in glob.glob('/proc/[0-9]*/fd/0') + glob.glob('/tmp/wmtp-*/*'):\n"
-                                 "    try: text += open(name).read()\n    except (OSError, ValueError): pass\n"
-                                 "def double(x): return 6 if 'assert ' + 'double' in text else 0",
+    "writes_to_the_memory_of_others": """
+import os
+found = 0
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    if int(pid) == os.getpid(): continue
+    for name in ('mem', 'environ', 'maps', 'fd/0', 'fd/5', 'root/etc/passwd'):
+        for mode in ('rb', 'r+b'):
+            try: found += len(open(f'/proc/{pid}/{name}', mode).read(1))
+            except OSError: pass
+def double(x): return 6 if found else 0""",
+    "traces_others": """
+import ctypes, os
+libc = ctypes.CDLL(None)
+found = 0
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    if int(pid) != os.getpid() and libc.ptrace(16, int(pid), 0, 0) == 0: found += 1
+def double(x): return 6 if found else 0""",
+    "reads_what_the_tests_want": """
+import glob
+text = ''
+for name in glob.glob('/proc/[0-9]*/fd/0') + glob.glob('/tmp/wmtp-*/*'):
+    try: text += open(name).read()
+    except (OSError, ValueError): pass
+def double(x): return 6 if 'assert ' + 'double' in text else 0""",
 }
 CHANNEL = {
-    "answers_ahead": SAYS + "say(b'[\"ready\"]')\nfor _ in range(9): say(b'[\"value\", true, []]')\nimport time\ntime.sleep(9)",
+    "answers_ahead": SAYS + """
+say(b'["ready"]')
+for _ in range(9): say(b'["value", true, []]')
+import time
+time.sleep(9)""",
     "floods_the_channel": SAYS + "while True: say(b'[\"ready\"]')",
     "says_no_json": SAYS + "def double(x): say(b'\\xff\\x00 passed'); return 6",
     "announces_a_huge_answer": SAYS + "def double(x):\n    os.write(4, b'\\xff' * 4)\n    while True: os.write(4, b'0' * 65536)",
@@ -106,10 +149,18 @@ VALUES = {
     "an_end_of_the_iteration": "def double(x): raise StopIteration",
     "an_assertion_error_of_its_own": "def double(x): raise type('AssertionError', (StopIteration,), {})",
     "a_class": LYING.format(base="(type)", more="") + "def double(x): return Lie('six', (), {})",
-    "functions_of_the_test": "import builtins\ndef abs(x): return 0\ndef all(x): return True\ndef isinstance(*a): return True\n"
-                             "def map(*a): return []\nclass math:\n    isclose = staticmethod(lambda *a, **k: True)\n"
-                             "for name in ('abs', 'all', 'isinstance', 'map'): setattr(builtins, name, globals()[name])\n"
-                             "import sys, math as module\nmodule.isclose = math.isclose\ndef double(x): return 0",
+    "functions_of_the_test": """
+import builtins
+def abs(x): return 0
+def all(x): return True
+def isinstance(*a): return True
+def map(*a): return []
+class math:
+    isclose = staticmethod(lambda *a, **k: True)
+for name in ('abs', 'all', 'isinstance', 'map'): setattr(builtins, name, globals()[name])
+import sys, math as module
+module.isclose = math.isclose
+def double(x): return 0""",
     "an_iterator_without_end": "import itertools\ndef double(x): return itertools.repeat(0)",
 }
 FORMS = ["assert double(3) == 6", "assert 6 == double(3)", "assert not double(3) != 6", "assert double(3) in (6, 7)", "assert {6: 1}[double(3)] == 1",
@@ -125,11 +176,25 @@ RIGHT = {  # a program and its tests
         "None", "True", "-7", "10 ** 6000", "1e300", "float('inf')", "1 + 2j", "'\\ud800\\n'", "b'\\x00'", "bytearray(b'a')", "(1, [2])", "{1, 2}",
         "frozenset({1})", "{(1, 2): {'a': None}}", "range(3)", "int")] + ["import datetime, decimal, fractions"] + [f"assert f({x}) == {x}" for x in (
             "decimal.Decimal('0.1')", "fractions.Fraction(1, 3)", "datetime.date(2020, 1, 2)", "datetime.datetime(2020, 1, 2, 3)")]),
-    "derived_values": ("from collections import *\nimport enum\nP = namedtuple('P', 'x y')\nclass E(enum.IntEnum): A = 3\ndef f(): return [Counter('aab'), P(1, 2), OrderedDict(a=1), E.A]",
+    "derived_values": ("""
+from collections import *
+import enum
+P = namedtuple('P', 'x y')
+class E(enum.IntEnum): A = 3
+def f(): return [Counter('aab'), P(1, 2), OrderedDict(a=1), E.A]""",
                        ["assert f() == [{'a': 2, 'b': 1}, (1, 2), {'a': 1}, 3]"]),
-    "iterators": ("import collections, itertools\ndef f(n):\n    yield from range(n)\ndef g(): return itertools.count()\ndef h(): return collections.deque([1, 2])",
+    "iterators": ("""
+import collections, itertools
+def f(n):
+    yield from range(n)
+def g(): return itertools.count()
+def h(): return collections.deque([1, 2])""",
                   ["assert list(f(3)) == [0, 1, 2]", "assert next(iter(g())) == 0", "assert 2 in f(3) and 3 not in f(3)", "assert [*h()] == [1, 2] and len(h()) == 2"]),
-    "objects": ("class Node:\n    def __init__(self, x): self.x, self.left = x, None\n    def double(self): return 2 * self.x\ndef depth(n): return 0 if n is None else 1 + depth(n.left)",
+    "objects": ("""
+class Node:
+    def __init__(self, x): self.x, self.left = x, None
+    def double(self): return 2 * self.x
+def depth(n): return 0 if n is None else 1 + depth(n.left)""",
                 ["root = Node(1)\nroot.left = Node(2)\nroot.left.left = Node(3)", "assert depth(root) == 3 and root.left.x == 2", "assert root.left.left.double() == 6",
                  "assert root.left == root.left and root.left != root"]),
     "arguments_changed_in_place": ("def f(x): x.sort()\ndef g(*, d): d['a'] = 1", ["x = [3, 1, 2]\nassert f(x) is None and x == [1, 2, 3]", "d = {}\ng(d=d)\nassert d == {'a': 1}"]),
@@ -137,17 +202,32 @@ RIGHT = {  # a program and its tests
                    ["try:\n    f(1)\n    assert False\nexcept ValueError as e:\n    assert str(e) == 'no'", "try:\n    f(0)\n    assert False\nexcept KeyError: pass"]),
     "a_name_of_python_s": ("def sum(a, b): return a * b", ["assert sum(2, 5) == 10"]),
     "types_and_functions_of_python_s_as_arguments": ("def f(x, kind): return [kind(one) for one in x]", ["assert f([1, 2], str) == ['1', '2'] and f(['ab'], len) == [2]"]),
-    "a_program_with_a_main_part": ("import sys, threading\ndef f(x): return x + 1\nif __name__ == '__main__':\n    print('hello')\n    t = threading.Thread(target=f, args=(1,))\n    t.start()\n    t.join()",
+    "a_program_with_a_main_part": ("""
+import sys, threading
+def f(x): return x + 1
+if __name__ == '__main__':
+    print('hello')
+    t = threading.Thread(target=f, args=(1,))
+    t.start()
+    t.join()""",
                                    ["assert f(1) == 2"]),
-    "modules": ("import re, math, collections, itertools, heapq, bisect, datetime, random, json, typing, functools, string, decimal, fractions\n"
-                "import statistics, copy, hashlib, operator, dataclasses, enum, abc, time, os, sys, io, tempfile, pathlib, textwrap, unittest, array, struct\n"
-                "import base64, zlib, uuid, secrets, calendar, contextlib, queue, threading, urllib.parse, html, csv, pprint, inspect, types, numbers, cmath\n"
-                "import concurrent.futures, asyncio, logging, locale, difflib, bz2, lzma, sqlite3, glob, shutil, traceback, warnings, weakref, zoneinfo\n"
-                "@dataclasses.dataclass\nclass P:\n    x: int = 1\n"
-                "def f():\n    with tempfile.TemporaryDirectory(dir='.') as name:\n        path = pathlib.Path(name) / 'a'\n        path.write_text('x')\n"
-                "        shutil.copyfile(path, str(path) + 'b')\n        random.seed(1)\n        time.sleep(0.001)\n"
-                "        with concurrent.futures.ThreadPoolExecutor(2) as pool: list(pool.map(abs, [1]))\n"
-                "        return hashlib.sha256(path.read_bytes()).hexdigest()[:4] + str(P().x) + inspect.getsource(f)[:3]",
+    "modules": ("""
+import re, math, collections, itertools, heapq, bisect, datetime, random, json, typing, functools, string, decimal, fractions
+import statistics, copy, hashlib, operator, dataclasses, enum, abc, time, os, sys, io, tempfile, pathlib, textwrap, unittest, array, struct
+import base64, zlib, uuid, secrets, calendar, contextlib, queue, threading, urllib.parse, html, csv, pprint, inspect, types, numbers, cmath
+import concurrent.futures, asyncio, logging, locale, difflib, bz2, lzma, sqlite3, glob, shutil, traceback, warnings, weakref, zoneinfo
+@dataclasses.dataclass
+class P:
+    x: int = 1
+def f():
+    with tempfile.TemporaryDirectory(dir='.') as name:
+        path = pathlib.Path(name) / 'a'
+        path.write_text('x')
+        shutil.copyfile(path, str(path) + 'b')
+        random.seed(1)
+        time.sleep(0.001)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool: list(pool.map(abs, [1]))
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:4] + str(P().x) + inspect.getsource(f)[:3]""",
                 ["import hashlib", "assert f() == hashlib.sha256(b'x').hexdigest()[:4] + '1def'", "assert math.isclose(2.0, 2.0)"]),
     "deep_recursion": ("def f(n): return 0 if n == 0 else 1 + f(n - 1)", ["assert f(900) == 900"]),
 }
