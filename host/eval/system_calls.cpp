@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <cerrno>
@@ -64,8 +65,6 @@ constexpr uint32_t allowed[] = {
     __NR_getcwd,
     __NR_chdir,
     __NR_fchdir,
-    __NR_umask,
-    __NR_mkdirat,
     __NR_unlinkat,
     __NR_renameat,
     __NR_renameat2,
@@ -142,7 +141,6 @@ constexpr uint32_t allowed[] = {
     __NR_lstat,
     __NR_access,
     __NR_readlink,
-    __NR_mkdir,
     __NR_rmdir,
     __NR_unlink,
     __NR_rename,
@@ -207,6 +205,24 @@ void allow_requests(Filter& filter, uint32_t call, int request_argument, std::in
   filter.answer(refuse);
 }
 
+/// Folders that the host can look into, to count what is in them and to remove it.
+void allow_open_folders(Filter& filter, uint32_t call, int mode_argument) {
+  filter.unless_equal_skip(call, 5);
+  filter.load(argument(mode_argument));
+  filter.keep_bits(S_IRWXU);
+  filter.unless_equal_skip(S_IRWXU, 1);
+  filter.answer(allow);
+  filter.answer(refuse);
+}
+
+void allow_masks_of_others(Filter& filter) {
+  filter.unless_equal_skip(__NR_umask, 4);
+  filter.load(argument(0));
+  filter.if_any_bit_skip(S_IRWXU, 1);
+  filter.answer(allow);
+  filter.answer(refuse);
+}
+
 void allow_threads(Filter& filter) {
   filter.unless_equal_skip(__NR_clone, 4);
   filter.load(argument(0));
@@ -249,9 +265,12 @@ std::vector<sock_filter> system_call_filter() {
     filter.answer(allow);
   }
   allow_opening(filter, __NR_openat, 2);
+  allow_open_folders(filter, __NR_mkdirat, 2);
 #if defined(__x86_64__)
   allow_opening(filter, __NR_open, 1);
+  allow_open_folders(filter, __NR_mkdir, 1);
 #endif
+  allow_masks_of_others(filter);
   allow_memory_of_its_own(filter);
   allow_threads(filter);
   allow_reading_limits(filter);

@@ -2,7 +2,8 @@
 // and write files. All others are refused, calls that a later kernel adds among them.
 //
 // Of ioctl, fcntl and prctl only the named requests are allowed; of clone only threads; of mmap no shared mapping of a
-// file, through which bytes are written that nobody counts; of prlimit64 only reading. Linux on x86-64 and AArch64.
+// file, through which bytes are written that nobody counts; of mkdir and umask no modes that keep the host out of a
+// folder; of prlimit64 only reading. Linux on x86-64 and AArch64.
 #pragma once
 
 #include <linux/filter.h>

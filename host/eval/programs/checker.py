@@ -106,7 +106,7 @@ def write_back(given, changes):
         if coded is None:
             continue
         new = decode(coded, from_program)
-        if type(new) is not type(value):
+        if not isinstance(value, type(new)):
             raise Malformed("an argument of another kind")
         if isinstance(value, (list, bytearray)):
             value[:] = new

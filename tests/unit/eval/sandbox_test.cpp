@@ -70,6 +70,20 @@ TEST_F(SandboxTest, TellsWhatFailed) {
   expect_refused("import ctypes\nctypes.string_at(0)", "Segmentation fault");
 }
 
+TEST_F(SandboxTest, TellsWhichOfProgramAndTestsFailed) {
+  const auto told = [&](const std::string& program, const std::string& tests) {
+    return sandbox_->run({.program = program, .tests = tests}).told;
+  };
+  EXPECT_EQ(told("def f(): return 1", "assert f() == 2, 'one is not two'"), "AssertionError: one is not two");
+  EXPECT_EQ(told("def f(): raise ValueError('no')", "f()"), "ValueError: no");
+  EXPECT_EQ(told("def f(): return 1", "assert g() == 1"), "NameError: name 'g' is not defined");
+  EXPECT_EQ(told("def f(): exit()", "f()"), "exited before its end");
+  EXPECT_EQ(told("1 / 0", "assert True"), "ZeroDivisionError: division by zero");
+  EXPECT_EQ(told("def f(g): return g()", "f(lambda: 1)"),
+            "TypeError: tests cannot give a program function objects of their own");
+  EXPECT_EQ(told("def f(): return 1", "assert f() == 1"), "");
+}
+
 TEST_F(SandboxTest, AProgramThatLeavesBeforeItsEndHasNotPassed) {
   expect_refused("import os\nos._exit(0)", "exited before its end");
   expect_refused("import sys\nsys.exit()", "exited before its end");

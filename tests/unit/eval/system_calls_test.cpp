@@ -126,6 +126,10 @@ TEST_F(SystemCalls, AFileIsNotWrittenToThroughMemory) {
       "with open('x', 'rb') as f: assert len(mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)) == 4096");
 }
 
+TEST_F(SystemCalls, NoFolderIsHiddenFromTheHost) {
+  expect_passed("refuses(os.mkdir, 'x', 0o300)\nrefuses(os.umask, 0o400)\nos.umask(0o77)\nos.makedirs('y/z')");
+}
+
 TEST_F(SystemCalls, WhatIsUsedUpInAllIsLimited) {
   const std::string written = "wrote more than 64 MiB in all";
   expect_ended("for i in range(100000): open(f'x{i}', 'wb').write(bytes(1 << 20))", written);
