@@ -65,6 +65,7 @@ class Pair {
         null_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
         tests_(memfd_create("tests", MFD_CLOEXEC)),
         program_(of_program(python, trial)),
+        usage_(program_, folder_.path(), limits.usage),
         checker_(of_checker(python, trial)) {
     for (Pipe* pipe : {&requests_, &replies_}) {
       pipe->reading.reset();
@@ -133,8 +134,7 @@ class Pair {
   void watch() {
     if (Clock::now() < next_look_) return;
     next_look_ = Clock::now() + between_looks;
-    std::string found = exceeded(program_.id(), folder_.path(), limits_.usage);
-    if (!program_.has_ended()) exceeded_ = std::move(found);
+    exceeded_ = usage_.exceeded();
   }
 
   bool reached_the_end() const {
@@ -148,7 +148,9 @@ class Pair {
   const ScratchFolder folder_;
   const Descriptor null_, tests_;
   Pipe requests_, replies_, verdict_;
-  ConfinedProcess program_, checker_;
+  ConfinedProcess program_;
+  const UsageWatch usage_;
+  ConfinedProcess checker_;
   Clock::time_point next_look_ = Clock::now() + between_looks;
   bool checker_closed_ = false, program_closed_ = false;
   std::string exceeded_;

@@ -2,11 +2,11 @@
 // files and pipes together, files and folders made, threads. Read from outside, by /proc and by its folder.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <string>
+
+#include "eval/confined_process.hpp"
 
 namespace wmtp {
 
@@ -19,8 +19,22 @@ struct UsageLimits {
 /// Error(usage) when this system does not tell what a process has written.
 void check_usage_is_told();
 
-/// What was exceeded, "" when nothing was. `pid` has not been waited for. A process that hides what it has used has
-/// exceeded it.
-std::string exceeded(pid_t pid, const std::filesystem::path& folder, const UsageLimits& limits);
+class UsageWatch {
+ public:
+  UsageWatch(const ConfinedProcess& process, std::filesystem::path folder, const UsageLimits& limits);
+
+  /// What was exceeded, "" when nothing was or the process has ended. A process that hides what it uses has exceeded
+  /// it.
+  std::string exceeded() const;
+
+ private:
+  std::string found() const;
+
+  const ConfinedProcess& process_;
+  const std::filesystem::path folder_;
+  const UsageLimits limits_;
+  /// Opened while the process begins: once its main thread has ended, only root could open it.
+  const Descriptor written_;
+};
 
 }  // namespace wmtp

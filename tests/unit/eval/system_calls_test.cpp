@@ -153,6 +153,14 @@ uintmax_t bytes_below(const fs::path& folder) {
   return sum;
 }
 
+TEST_F(SystemCalls, WhatOtherThreadsWriteIsCountedOnceTheFirstHasEnded) {
+  expect_ended(
+      "import threading\ndef fill():\n  while True:\n    open('x', 'wb').write(bytes(1 << 20))\n"
+      "threading.Thread(target=fill).start()\nlibc.syscall(" +
+          number(SYS_exit) + ", 0)",
+      "wrote more than 64 MiB in all");
+}
+
 TEST_F(SystemCalls, LittleIsWrittenBeyondTheLimit) {
   char name[] = "/tmp/wmtp-temporary-XXXXXX";
   ASSERT_NE(mkdtemp(name), nullptr);
