@@ -28,14 +28,15 @@ using Json = nlohmann::ordered_json;
 constexpr const char* eval_help =
     "score a model: its answers to problems, or its heads on a text\n\n"
     "Answers are judged by running the suite's tests, or by exact match.\n"
-    "The suite is a file of problems in the shape of HumanEval or MBPP (JSONL), or of records (instruction, output; "
-    "an\n"
-    "answer is right when it is the output, to the last character). The answers are those of a model (RUN),\n"
-    "or are given (--samples: JSONL of task_id and completion, any number for each problem). Every program runs in a\n"
-    "process of its own that can write only to a folder of its own, open no socket, start and signal no process, and "
-    "has\n"
-    "limits of time and memory. Of a run of the log, each answer goes into the log with its verdict, and so does what\n"
-    "its heads lose on a text.\n\n"
+    "The suite is a file of problems in the shape of HumanEval or MBPP (JSONL), or of records (instruction,\n"
+    "output; an answer is right when it is the output, to the last character). With --extract a record's answer\n"
+    "is right when its number is the output's: strict is what follows the first \"#### \", flexible the last\n"
+    "number, as lm-evaluation-harness scores GSM8K, and both scores are printed. The answers are those of a model\n"
+    "(RUN), or are given (--samples: JSONL of task_id and completion, any number for each problem). Every program\n"
+    "runs in a process of its own that can write only to a folder of its own, open no socket, start and signal no\n"
+    "process, and has limits of time, memory and of what it writes (64 MiB); its tests run in another process,\n"
+    "which takes plain values from it. Of a run of the log, each answer goes into the log with its verdict, and\n"
+    "so does what its heads lose on a text.\n\n"
     "A text is read in windows of the length that the model was made for. The first token of each does not count,\n"
     "since nothing predicts it. With --stride N windows overlap: each token but the text's first counts once, and has\n"
     "at least the window's length less N before it.\n\n"
@@ -44,6 +45,7 @@ constexpr const char* eval_help =
     "  wmtp-host eval rho1 --suite HumanEval.jsonl --answers 20 --temperature 0.8 --top-p 0.95 -o results.jsonl\n"
     "  wmtp-host eval --suite HumanEval.jsonl --samples samples.jsonl -k 1,10 --seconds 5 --json\n"
     "  wmtp-host eval arithmetic --suite problems.jsonl --template plain\n"
+    "  wmtp-host eval arithmetic --suite gsm8k.jsonl --extract flexible\n"
     "  wmtp-host eval rho1 --text held_out.py --text README.md\n"
     "  wmtp-host eval rho1 --text held_out.py --stride 64\n";
 
@@ -52,6 +54,7 @@ struct Options {
   std::vector<std::string> texts;
   int64_t stride = 0;
   AnswerRequest answers;
+  std::optional<Extraction> extraction;
   std::vector<const CLI::Option*> of_answers;  ///< that go with a RUN only
   std::vector<int64_t> ks;
   SandboxLimits limits;
@@ -75,21 +78,38 @@ void write_results(const std::string& file, const std::vector<Problem>& suite, c
   write_file_durably(file, lines);
 }
 
-void print_text(const std::vector<Problem>& suite, const Score& score) {
+constexpr std::pair<const char*, Extraction> extractions[] = {{"strict", Extraction::strict},
+                                                              {"flexible", Extraction::flexible}};
+
+/// By each extraction: the mean over the problems of the share of right answers.
+using ExactMatch = std::vector<std::pair<std::string, double>>;
+
+ExactMatch exact_match(const std::vector<Problem>& suite, const std::vector<Sample>& samples) {
+  ExactMatch scores;
+  for (const auto& [name, extraction] : extractions)
+    scores.emplace_back(name,
+                        score_of(suite, samples, judge(suite, samples, nullptr, 1, extraction), {1}).pass_at.at(1));
+  return scores;
+}
+
+void print_text(const std::vector<Problem>& suite, const Score& score, const ExactMatch& matches) {
   std::cout << counted(score.samples, "sample") << " of " << counted(int64_t(suite.size()), "problem") << ": "
             << with_thousands(score.passed) << " passed, "
             << with_thousands(score.samples - score.passed - score.timed_out) << " failed, "
             << with_thousands(score.timed_out) << " ran out of time\n";
   for (const auto& [k, value] : score.pass_at) std::cout << "pass@" << k << "  " << printed("%.4f", value) << '\n';
+  for (const auto& [name, value] : matches)
+    std::cout << "exact match, " << name << "  " << printed("%.4f", value) << '\n';
 }
 
-void print_json(const std::vector<Problem>& suite, const Score& score) {
+void print_json(const std::vector<Problem>& suite, const Score& score, const ExactMatch& matches) {
   Json json{{"problems", suite.size()},
             {"samples", score.samples},
             {"passed", score.passed},
             {"timed_out", score.timed_out},
             {"pass_at", Json::object()}};
   for (const auto& [k, value] : score.pass_at) json["pass_at"][std::to_string(k)] = value;
+  for (const auto& [name, value] : matches) json["exact_match"][name] = value;
   std::cout << json.dump(1) << '\n';
 }
 
@@ -101,8 +121,9 @@ void check_use(const Options& options) {
   if (options.suite.empty() == options.texts.empty())
     refuse(options.suite.empty() ? "neither --suite nor --text says what to score with"
                                  : "found both --suite and --text, wanted one of them");
-  if (!options.texts.empty() && (options.run.empty() || !options.samples.empty() || !options.output.empty()))
-    refuse("--text goes with a RUN, and with no --samples and no -o");
+  if (!options.texts.empty() &&
+      (options.run.empty() || !options.samples.empty() || !options.output.empty() || options.extraction))
+    refuse("--text goes with a RUN, and with no --samples, no --extract and no -o");
   if (options.run.empty() == options.samples.empty())
     refuse(options.run.empty() ? "neither a RUN nor --samples says whose answers are to be scored"
                                : "found both a RUN and --samples, wanted one of them");
@@ -134,17 +155,25 @@ std::vector<Sample> answers_of(const Options& options, const Suite& suite, const
   return samples;
 }
 
+/// Behind the suite's name in the log: the same answers have other verdicts.
+std::string verdicts_by(std::optional<Extraction> extraction) {
+  for (const auto& [name, one] : extractions)
+    if (extraction == one) return std::string(" (--extract ") + name + ")";
+  return "";
+}
+
 void log_answers(const std::filesystem::path& database, int64_t run_id, const Options& options,
                  const std::vector<Problem>& suite, const std::vector<Sample>& samples,
                  const std::vector<Judged>& judged) {
   const AnswerRequest& how = options.answers;
-  LoggedEvaluation evaluation{.run_id = run_id,
-                              .suite = std::filesystem::absolute(options.suite).lexically_normal().string(),
-                              .suite_sha256 = sha256_of_file(options.suite),
-                              .max_tokens = how.max_tokens,
-                              .temperature = how.temperature,
-                              .top_p = how.top_p,
-                              .seed = int64_t(how.seed)};
+  LoggedEvaluation evaluation{
+      .run_id = run_id,
+      .suite = std::filesystem::absolute(options.suite).lexically_normal().string() + verdicts_by(options.extraction),
+      .suite_sha256 = sha256_of_file(options.suite),
+      .max_tokens = how.max_tokens,
+      .temperature = how.temperature,
+      .top_p = how.top_p,
+      .seed = int64_t(how.seed)};
   std::vector<int64_t> of_problem(suite.size(), 0);
   for (size_t i = 0; i < samples.size(); ++i) {
     const size_t problem = samples[i].problem;
@@ -163,6 +192,8 @@ int evaluate(Options options, const GlobalOptions& globals) {
                          globals.database_or(default_database));
   const Suite read = read_suite(options.suite, options.prompt_template);
   const std::vector<Problem>& suite = read.problems;
+  if (options.extraction && read.runs_programs)
+    refuse("--extract goes with a suite of records, and " + options.suite + " has tests to run");
   std::optional<Sandbox> sandbox;
   if (read.runs_programs) sandbox.emplace(options.python, options.limits);
   const std::filesystem::path database = globals.database_or(default_database);
@@ -170,14 +201,16 @@ int evaluate(Options options, const GlobalOptions& globals) {
   const std::vector<Sample> samples =
       options.run.empty() ? read_samples(options.samples, suite) : answers_of(options, read, model.folder);
   check_samples(suite, samples, options.ks);
-  const std::vector<Judged> judged = judge(suite, samples, sandbox ? &*sandbox : nullptr, options.jobs);
+  const std::vector<Judged> judged =
+      judge(suite, samples, sandbox ? &*sandbox : nullptr, options.jobs, options.extraction);
   const Score score = score_of(suite, samples, judged, options.ks);
   if (!options.output.empty()) write_results(options.output, suite, samples, judged);
   if (model.run_id > 0) log_answers(database, model.run_id, options, suite, samples, judged);
+  const ExactMatch matches = options.extraction ? exact_match(suite, samples) : ExactMatch();
   if (options.json)
-    print_json(suite, score);
+    print_json(suite, score, matches);
   else
-    print_text(suite, score);
+    print_text(suite, score, matches);
   return static_cast<int>(ExitStatus::done);
 }
 
@@ -220,6 +253,15 @@ void add_eval(CommandLine& line) {
       ->type_name("NAME")
       ->check(CLI::IsMember({"alpaca", "plain"}))
       ->capture_default_str();
+  eval.add_option_function<std::string>(
+          "--extract",
+          [options](const std::string& given) {
+            for (const auto& [name, extraction] : extractions)
+              if (given == name) options->extraction = extraction;
+          },
+          "compare the numbers of a record's texts, found so, for the verdicts; both ways' scores are printed")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"strict", "flexible"}));
   add_answer_options(eval, *options);
   eval.add_option("-k", options->ks,
                   "of pass@k, with commas between; else those of 1, 10, 100 that there are samples for")

@@ -36,7 +36,8 @@ std::vector<Candidate> nucleus(const at::Tensor& logits, double temperature, dou
 }
 
 int64_t draw(const at::Tensor& logits, const Sampling& sampling, int64_t position) {
-  const PhiloxBlock bits = philox(name_key("generate", sampling.seed), 0, uint64_t(position));
+  const uint64_t text = uint64_t{sampling.prompt} << 32 | sampling.sample;
+  const PhiloxBlock bits = philox(name_key("generate", sampling.seed), text, uint64_t(position));
   const double point = double(((uint64_t{bits[0]} << 32) | bits[1]) >> 11) * 0x1p-53;  // uniform in [0,1)
   const std::vector<Candidate> candidates = nucleus(logits, sampling.temperature, sampling.top_p);
   double below = 0;

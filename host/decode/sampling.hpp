@@ -1,5 +1,6 @@
 // Drawing a token from a model's logits: temperature, then the nucleus (Holtzman et al., "The curious case of neural
-// text degeneration", ICLR 2020). A draw follows from (seed, position) alone, so that a seed gives the same text again.
+// text degeneration", ICLR 2020). A draw follows from (seed, prompt, sample, position) alone: a seed gives the same texts
+// again, and what differs in one of them is drawn independently.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,6 +14,7 @@ struct Sampling {
   double temperature = 0;  ///< 0: the most likely token, nothing is drawn
   double top_p = 1;        ///< in (0,1]
   uint64_t seed = 0;
+  uint32_t prompt = 0, sample = 0;  ///< which of several prompts, and which of its answers
 };
 
 struct Candidate {

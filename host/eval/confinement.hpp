@@ -10,12 +10,10 @@
 
 namespace wmtp {
 
-/// Landlock: everything can be read and executed, nothing be written, made or removed but below `folder`. The
-/// descriptor of a set of rules that confine() takes. Error(usage) when the kernel has no Landlock.
+/// Landlock: everything can be read and executed, nothing be written, made or removed but below `folder`, if there is
+/// one; and no process be traced, nor its memory be read, but one with these rules. The descriptor of a set of rules
+/// that confine() takes. Error(usage) when the kernel has no Landlock.
 int rules_for_writing_below(const std::filesystem::path& folder);
-
-/// The seccomp filter of sandbox.hpp; answers EPERM to what it forbids, ENOSYS to clone3 (glibc then takes clone).
-std::vector<sock_filter> system_call_filter();
 
 /// [in the child] False when a step failed; errno says why.
 bool confine(int rules, const std::vector<sock_filter>& filter, int64_t memory_bytes, int64_t file_bytes,

@@ -48,10 +48,17 @@ Judged compared(const std::string& completion, const std::string& answer) {
           "at byte " + std::to_string(at + 1) + ": found " + rest(completion) + ", wanted " + rest(answer), 0};
 }
 
+Judged compared_numbers(const std::string& completion, const std::string& answer, Extraction extraction) {
+  const std::string found = normalized_number(extracted_number(completion, extraction)),
+                    wanted = normalized_number(answer);
+  if (found == wanted) return {Verdict::passed, "", 0};
+  return {Verdict::failed, "found " + found + ", wanted " + wanted, 0};
+}
+
 }  // namespace
 
 std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
-                          int jobs) {
+                          int jobs, std::optional<Extraction> extraction) {
   std::vector<Judged> judged(samples.size());
   std::atomic<size_t> next{0};
   std::mutex failing;
@@ -61,8 +68,10 @@ std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<S
     for (size_t i = next++; i < samples.size(); i = next++) {
       try {
         const Problem& problem = suite[samples[i].problem];
-        judged[i] = problem.answer ? compared(samples[i].completion, *problem.answer)
-                                   : sandbox->run(program_of(problem, samples[i].completion));
+        judged[i] = problem.answer && extraction ? compared_numbers(samples[i].completion, *problem.answer, *extraction)
+                    : problem.answer             ? compared(samples[i].completion, *problem.answer)
+                                                 : sandbox->run({problem.before + samples[i].completion, problem.tests,
+                                                                 problem.before, problem.entry_point});
         progress.done(1);
       } catch (...) {
         const std::lock_guard lock(failing);

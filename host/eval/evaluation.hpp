@@ -3,16 +3,19 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
+#include "eval/extraction.hpp"
 #include "eval/sandbox.hpp"
 #include "eval/suite.hpp"
 
 namespace wmtp {
 
-/// In the samples' order. `sandbox` runs programs; nothing of it is asked where a problem has its answer.
+/// In the samples' order. `sandbox` runs programs; nothing of it is asked where a problem has its answer. Whole texts are
+/// compared there, or their numbers by `extraction`.
 std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
-                          int jobs);
+                          int jobs, std::optional<Extraction> extraction = {});
 
 struct Score {
   int64_t samples = 0, passed = 0, timed_out = 0;

@@ -1,25 +1,36 @@
-// Runs Python programs that nobody vouches for, each in a process of its own that can
+// Judges Python programs that nobody vouches for. Program and tests run in two processes, both confined; each can
 //
-// - write only below a folder that is made for it and removed afterwards (Landlock), and only so much (RLIMIT_FSIZE)
-// - open no socket, signal no other process, start none (seccomp), and change no file's mode, owner or times
+// - write only below a folder that is made for the program and removed afterwards (Landlock), and only so much
+// - make only the system calls of system_calls.hpp: no sockets, no processes, no signals to others, no shared memory
 // - take only so much memory (RLIMIT_AS) and time, by the CPU's clock and by the wall's
 // - gain no privilege: its capabilities are dropped, and no program that it executes gets them back
 //
-// It may read what this user may read. A program has passed when it came to its end and exited with 0: os._exit(0) in
-// the middle of it is a failure. Linux on x86-64 and AArch64, kernel 5.13 or newer with Landlock; elsewhere refused.
-// Knows no LibTorch.
+// It may read what this user may read, but no memory of another process. The tests call the program through a pair of
+// pipes, and get plain values (programs/codec.py); they compare in their own process. A program has passed when its
+// tests' last statement was reached, which their process tells through a pipe that the program does not have. Linux on
+// x86-64 and AArch64, kernel 5.13 or newer with Landlock; elsewhere refused. Knows no LibTorch.
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <string>
+
+#include "eval/usage_watch.hpp"
 
 namespace wmtp {
 
 struct SandboxLimits {
-  double seconds = 3;  ///< of the wall's clock
+  double seconds = 3;  ///< of the wall's clock, for program and tests together
   int64_t memory_bytes = int64_t{1} << 30;
   int64_t file_bytes = int64_t{16} << 20;  ///< of each file
+  UsageLimits usage = {};
+};
+
+/// What is judged.
+struct Trial {
+  std::string program;
+  std::string tests = "";        ///< may use names of the program's; "": the program has only to be executed
+  std::string prompt = "";       ///< the problem's own begin of the program: what it defines, tests take from here
+  std::string entry_point = "";  ///< the function under test, where it is named
 };
 
 enum class Verdict { passed, failed, timed_out };
@@ -27,7 +38,7 @@ const char* to_string(Verdict);
 
 struct Judged {
   Verdict verdict = Verdict::failed;
-  std::string told;  ///< last line of what it wrote to stderr, or what ended it; "" when it passed
+  std::string told;  ///< last line of what program or tests wrote to stderr, or what ended it; "" when it passed
   double seconds = 0;
 };
 
@@ -36,11 +47,9 @@ class Sandbox {
   /// `python`: a path, or a name that is looked for in PATH. Error(usage) when it is not there, or when the kernel
   /// cannot hold a program.
   Sandbox(const std::string& python, const SandboxLimits& limits);
-  ~Sandbox();
-  Sandbox(const Sandbox&) = delete;
 
   /// From any thread. Error(storage) when no folder or process can be made.
-  Judged run(const std::string& program) const;
+  Judged run(const Trial& trial) const;
 
  private:
   std::filesystem::path python_;

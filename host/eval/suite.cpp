@@ -84,8 +84,8 @@ class Fields {
 Problem human_eval(Fields& fields) {
   Problem problem;
   problem.prompt = problem.before = fields.text("prompt");
-  const std::string test = fields.text("test"), entry_point = fields.text("entry_point");
-  problem.after = "\n" + test + "\ncheck(" + entry_point + ")\n";
+  problem.entry_point = fields.text("entry_point");
+  problem.tests = fields.text("test") + "\ncheck(" + problem.entry_point + ")\n";
   return problem;
 }
 
@@ -95,13 +95,12 @@ Problem human_eval(Fields& fields) {
 Problem mbpp(Fields& fields) {
   Problem problem;
   problem.prompt = "\"\"\"\n" + fields.text("text") + "\n";
-  if (fields.has("test_setup_code")) problem.after = "\n" + fields.text("test_setup_code");
+  if (fields.has("test_setup_code")) problem.tests = fields.text("test_setup_code") + "\n";
   for (const std::string& test : fields.texts("test_list")) {
     problem.prompt += test + "\n";
-    problem.after += "\n" + test;
+    problem.tests += test + "\n";
   }
   problem.prompt += "\"\"\"\n";
-  problem.after += "\n";
   return problem;
 }
 
@@ -204,10 +203,6 @@ std::vector<Sample> read_samples(const std::filesystem::path& file, const std::v
   mistakes.raise();
   if (samples.empty()) throw Error(ExitStatus::data, file.string() + ": no sample in it");
   return samples;
-}
-
-std::string program_of(const Problem& problem, const std::string& completion) {
-  return problem.before + completion + problem.after;
 }
 
 }  // namespace wmtp

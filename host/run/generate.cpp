@@ -134,7 +134,7 @@ void write_answers(const AnswerRequest& request) {
       DecodeRequest wanted;
       wanted.prompt = prompts[i];
       wanted.max_tokens = request.max_tokens;
-      wanted.sampling = {request.temperature, request.top_p, request.seed + uint64_t(sample)};
+      wanted.sampling = {request.temperature, request.top_p, request.seed, uint32_t(i), uint32_t(sample)};
       wanted.drafts = drafts;
       wanted.end_of_text = model.tokenizer()->end_of_text();
       wanted.take = [&](int64_t id) {

@@ -42,7 +42,7 @@ struct Generated {
 struct AnswerRequest {
   std::filesystem::path model;
   std::vector<std::string> prompts;
-  int64_t samples = 1;  ///< of each prompt, of seed, seed + 1, …
+  int64_t samples = 1;  ///< of each prompt, drawn independently of each other
   int64_t max_tokens = 512;
   double temperature = 0;
   double top_p = 1;

@@ -10,6 +10,7 @@ CREATE_RULESET, VERSION = 444, 1
 pytestmark = pytest.mark.skipif(ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, VERSION) < 1,
                                 reason="this kernel has no Landlock")
 HUMAN_EVAL = SHARED_DATA / "HumanEval.jsonl"
+GSM8K, GSM8K_LABELLED = SHARED_DATA / "gsm8k_test.jsonl", SHARED_DATA / "gsm8k_labelled.jsonl"
 PROBLEM = {"task_id": "t/0", "prompt": "def double(x):\n", "entry_point": "double",
            "test": "def check(f):\n    assert f(3) == 6\n"}
 RIGHT, WRONG = "    return 2 * x\n", "    return x\n"
@@ -44,6 +45,35 @@ def test_human_eval_scores_its_own_solutions_one_and_nothing_zero(place):
         found = evaluate(place, HUMAN_EVAL, file, "--seconds", "20")
         assert found["problems"] == found["samples"] == 164
         assert found["pass_at"] == {"1": wanted}, found
+
+
+@pytest.mark.skipif(not GSM8K.is_file() or not GSM8K_LABELLED.is_file(), reason="GSM8K's problems are not beside this tree")
+def test_extraction_agrees_with_the_labels_of_answers_to_gsm8k(place):
+    """Answers that end with "A: 18": all are told right from wrong by their last number, none has the strict mark."""
+    asked = [json.loads(line) for line in GSM8K.read_text().splitlines()]
+    answered = [json.loads(line) for line in GSM8K_LABELLED.read_text().splitlines()]
+    suite = lines(place.folder / "suite.jsonl", [{"instruction": row["question"], "output": row["answer"], "task_id": f"gsm8k-test/{at}"}
+                                                 for at, row in enumerate(asked)])
+    file = samples(place, [(row["task_id"], row["output"]) for row in answered])
+    labels = [row["is_correct"] for row in answered]
+    for how, agreeing in (("flexible", 5276), ("strict", 3275)):
+        found = evaluate(place, suite, file, "--extract", how, "-o", how)
+        results = [json.loads(line) for line in (place.folder / how).read_text().splitlines()]
+        assert sum(result["passed"] == label for result, label in zip(results, labels, strict=True)) == agreeing
+        assert found["passed"] == {"flexible": 2001, "strict": 0}[how]
+        assert found["exact_match"]["strict"] == 0 < found["exact_match"]["flexible"]
+
+
+def test_numbers_are_compared_where_that_is_asked_for(place):
+    asked = lines(place.folder / "asked.jsonl", [{"instruction": "9 - 4?", "output": "9 - 4 = 5\n#### 5", "task_id": name} for name in "ab"])
+    file = samples(place, [("a", "so it is\n#### 5"), ("b", "it is $5.")])
+    for how, passed in (((), 0), (("--extract", "strict"), 1), (("--extract", "flexible"), 2)):
+        found = evaluate(place, asked, file, *how)
+        assert found["passed"] == passed and found.get("exact_match") == ({"strict": 0.5, "flexible": 1.0} if how else None)
+    said = place.host("eval", "--suite", asked, "--samples", file, "--extract", "strict").out
+    assert "pass@1  0.5000\nexact match, strict  0.5000\nexact match, flexible  1.0000\n" in said
+    tested = lines(place.folder / "tested.jsonl", [PROBLEM])
+    place.refuse_command(2, "--extract goes with a suite of records", command=["eval", "--suite", tested, "--samples", file, "--extract", "strict"])
 
 
 def test_samples_that_mean_harm_fail_and_leave_no_trace(place, suite):
@@ -111,6 +141,24 @@ def test_records_are_judged_by_exact_match(place):
     assert found["pass_at"] == {"1": 0.5}
     results = [json.loads(line) for line in (place.folder / "results.jsonl").read_text().splitlines()]
     assert results[1]["told"] == 'at byte 2: found "5", wanted "4"'
+
+
+def test_answers_are_drawn_independently_for_each_seed_task_and_sample(place):
+    """An untrained model, whose answers are what is drawn; two tasks have one prompt, a third one of its length."""
+    (place.folder / "text.txt").write_text("the quick brown fox\n" * 100)
+    place.run("--name", "blank", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=2, model__vocab_size=None,
+              model__future_tokens=1, parallel__processes=1, train__steps=1, train__batch_size=4,
+              data={"kind": "text", "files": ["text.txt"]})
+    suite = lines(place.folder / "asked.jsonl", [{"instruction": prompt, "output": "x", "task_id": task, "is_correct": True}
+                                                 for task, prompt in (("a", "1+1"), ("b", "1+1"), ("c", "2+2"))])
+
+    def answers(seed, file):
+        place.host("eval", "blank", "--suite", suite, "--template", "plain", "--answers", "4", "--temperature", "1",
+                   "--max-tokens", "12", "--seed", seed, "-o", file)
+        return [json.loads(line)["completion"] for line in (place.folder / file).read_text().splitlines()]
+
+    first, again, other = answers(0, "0.jsonl"), answers(0, "0-again.jsonl"), answers(1, "1.jsonl")
+    assert first == again and len({*first, *other}) == 2 * 3 * 4
 
 
 def test_a_model_is_scored_by_exact_match_on_records(place):

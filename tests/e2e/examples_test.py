@@ -85,6 +85,7 @@ def prepared(place):
     write_lines(folder / "samples.jsonl", [{"task_id": "HumanEval/0", "completion": PROBLEM["canonical_solution"]}] * 10)
     write_lines(folder / "problems.jsonl", RECORDS)
     write_lines(folder / "answers.jsonl", RECORDS)
+    write_lines(folder / "gsm8k.jsonl", [{"instruction": "1+1", "output": "#### 2", "task_id": "a"}])
     write_lines(folder / "train.jsonl", [CONTEST])
     np.arange(100, dtype="<u2").tofile(folder / "corpus.bin")
     for name in ("held_out.py", "README.md"):

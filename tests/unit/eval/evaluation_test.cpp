@@ -18,7 +18,7 @@ TEST(PassAtK, IsTheChanceThatOneOfKHasPassed) {
   EXPECT_EQ(pass_at_k(5, 1, 5), 1);
 }
 
-const std::vector<Problem> two{{"a", "", "", "\nassert f() == 1\n"}, {"b", "", "", "\nassert f() == 2\n"}};
+const std::vector<Problem> two{{"a", "", "", "assert f() == 1\n"}, {"b", "", "", "assert f() == 2\n"}};
 const std::string one = "def f(): return 1", forever = "def f():\n  while True: pass";
 
 std::string refused(const std::vector<Sample>& samples, const std::vector<int64_t>& ks) {

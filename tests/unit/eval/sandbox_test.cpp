@@ -27,7 +27,7 @@ class SandboxTest : public testing::Test {
     limits.memory_bytes = int64_t{256} << 20;
     return std::make_unique<Sandbox>(python, limits);
   }
-  Judged run(const std::string& program) const { return sandbox_->run(program); }
+  Judged run(const std::string& program) const { return sandbox_->run({.program = program}); }
   void expect_refused(const std::string& program, const std::string& told) const {
     const Judged judged = run(program);
     EXPECT_EQ(judged.verdict, Verdict::failed) << program;
@@ -55,7 +55,7 @@ TEST_F(SandboxTest, APythonOfAVirtualEnvironmentHasItsPackages) {
   const fs::path before = fs::current_path();
   fs::current_path(folder);
   for (const std::string& python : {std::string("venv/bin/python"), folder + "/venv/bin/python"}) {
-    const Judged judged = sandbox(20, python)->run(program);
+    const Judged judged = sandbox(20, python)->run({.program = program});
     EXPECT_EQ(judged.verdict, Verdict::passed) << python << ": " << judged.told;
   }
   fs::current_path(before);
@@ -70,6 +70,20 @@ TEST_F(SandboxTest, TellsWhatFailed) {
   expect_refused("import ctypes\nctypes.string_at(0)", "Segmentation fault");
 }
 
+TEST_F(SandboxTest, TellsWhichOfProgramAndTestsFailed) {
+  const auto told = [&](const std::string& program, const std::string& tests) {
+    return sandbox_->run({.program = program, .tests = tests}).told;
+  };
+  EXPECT_EQ(told("def f(): return 1", "assert f() == 2, 'one is not two'"), "AssertionError: one is not two");
+  EXPECT_EQ(told("def f(): raise ValueError('no')", "f()"), "ValueError: no");
+  EXPECT_EQ(told("def f(): return 1", "assert g() == 1"), "NameError: name 'g' is not defined");
+  EXPECT_EQ(told("def f(): exit()", "f()"), "exited before its end");
+  EXPECT_EQ(told("1 / 0", "assert True"), "ZeroDivisionError: division by zero");
+  EXPECT_EQ(told("def f(g): return g()", "f(lambda: 1)"),
+            "TypeError: tests cannot give a program function objects of their own");
+  EXPECT_EQ(told("def f(): return 1", "assert f() == 1"), "");
+}
+
 TEST_F(SandboxTest, AProgramThatLeavesBeforeItsEndHasNotPassed) {
   expect_refused("import os\nos._exit(0)", "exited before its end");
   expect_refused("import sys\nsys.exit()", "exited before its end");
@@ -80,7 +94,7 @@ TEST_F(SandboxTest, EndsWhatLoopsOrSleepsOrHidesItsOutput) {
                                     "import os, time\nfor n in (0, 1, 2, 3): os.close(n)\ntime.sleep(60)",
                                     "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
                                     "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"}) {
-    const Judged judged = sandbox(1)->run(program);
+    const Judged judged = sandbox(1)->run({.program = program});
     EXPECT_EQ(judged.verdict, Verdict::timed_out) << program << "\n" << judged.told;
     EXPECT_LT(judged.seconds, 10) << program;
   }
@@ -145,7 +159,7 @@ TEST_F(SandboxTest, LeavesNothingBehind) {
   ASSERT_NE(mkdtemp(name), nullptr);
   setenv("TMPDIR", name, 1);
   run("open('x', 'w').write('x')");
-  sandbox(0.5)->run("while True: pass");
+  sandbox(0.5)->run({.program = "while True: pass"});
   unsetenv("TMPDIR");
   EXPECT_TRUE(fs::is_empty(name));
   fs::remove_all(name);

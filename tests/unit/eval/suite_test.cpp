@@ -42,7 +42,7 @@ const std::string mbpp =
     R"({"task_id": 11, "text": "Add one.", "code": "", "test_setup_code": "y = 1", "test_list": ["assert f(1) == 2", "assert f(y) == 2"]})"
     "\n";
 
-TEST_F(SuiteTest, AProgramIsPromptAnswerAndTests) {
+TEST_F(SuiteTest, AProblemIsAPromptAndTests) {
   const auto both = {read_suite(put("one.jsonl", human_eval)), read_suite(put("other.jsonl", mbpp))};
   std::vector<Problem> suite;
   for (const Suite& one : both) {
@@ -53,12 +53,13 @@ TEST_F(SuiteTest, AProgramIsPromptAnswerAndTests) {
   EXPECT_EQ(std::count(both.begin()[1].stops.begin(), both.begin()[1].stops.end(), "\ndef"), 0) << "it begins there";
   EXPECT_EQ(suite[0].task_id, "HumanEval/0");
   EXPECT_EQ(suite[0].prompt, "def f(x):\n");
-  EXPECT_EQ(program_of(suite[0], "    return x + 1\n"),
-            "def f(x):\n    return x + 1\n\ndef check(g):\n    assert g(1) == 2\ncheck(f)\n");
+  EXPECT_EQ(suite[0].before, suite[0].prompt);
+  EXPECT_EQ(suite[0].tests, "def check(g):\n    assert g(1) == 2\ncheck(f)\n");
+  EXPECT_EQ(suite[0].entry_point, "f");
   EXPECT_EQ(suite[1].task_id, "mbpp/11");
   EXPECT_EQ(suite[1].prompt, "\"\"\"\nAdd one.\nassert f(1) == 2\nassert f(y) == 2\n\"\"\"\n");
-  EXPECT_EQ(program_of(suite[1], "def f(x): return x + 1"),
-            "def f(x): return x + 1\ny = 1\nassert f(1) == 2\nassert f(y) == 2\n");
+  EXPECT_EQ(suite[1].before, "");
+  EXPECT_EQ(suite[1].tests, "y = 1\nassert f(1) == 2\nassert f(y) == 2\n");
 }
 
 TEST_F(SuiteTest, AllMistakesAreTold) {

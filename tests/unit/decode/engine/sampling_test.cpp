@@ -50,6 +50,31 @@ TEST(Sampling, DrawsFollowTheSoftmaxAtTheTemperatureOverPositionsAndOverSeeds) {
   }
 }
 
+std::vector<int64_t> text_of(const Sampling& sampling) {
+  std::vector<int64_t> ids;
+  for (int64_t position = 0; position < 2000; ++position) ids.push_back(draw(logits(), sampling, position));
+  return ids;
+}
+
+double share_in_common(const std::vector<int64_t>& one, const std::vector<int64_t>& other) {
+  double same = 0;
+  for (size_t i = 0; i < one.size(); ++i) same += one[i] == other[i];
+  return same / double(one.size());
+}
+
+TEST(Sampling, SeedsPromptsAndSamplesAreIndependentAndEachIsTheSameAgain) {
+  const auto shares = shares_at(1.0);
+  double by_chance = 0;
+  for (const double share : shares) by_chance += share * share;
+  std::vector<std::vector<int64_t>> texts;
+  for (const uint64_t seed : {0, 1})
+    for (const uint32_t prompt : {0, 1})
+      for (const uint32_t sample : {0, 1}) texts.push_back(text_of({1.0, 1.0, seed, prompt, sample}));
+  for (size_t i = 0; i < texts.size(); ++i)
+    for (size_t j = 0; j < i; ++j) EXPECT_NEAR(share_in_common(texts[i], texts[j]), by_chance, 0.05) << i << " " << j;
+  EXPECT_EQ(texts[0], text_of({1.0, 1.0, 0, 0, 0}));
+}
+
 TEST(Sampling, AColdModelIsGreedy) {
   for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(draw(logits(), {1e-6, 1.0, 3}, i), 2);
 }

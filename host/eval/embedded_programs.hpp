@@ -1,0 +1,11 @@
+// host/eval/programs/*.py by file name, built into the program (cmake/EmbedText.cmake writes the definition).
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace wmtp {
+
+const std::map<std::string, std::string>& embedded_programs();
+
+}  // namespace wmtp
