@@ -27,7 +27,8 @@ using at::Tensor;
 ///                                      that it was predicted with, both in nats
 ///   policy.value:NAME                  a value head that `needs().heads` declares
 ///   reference.loss, reference.entropy  the same of the frozen model of [reference], aligned with the policy's heads
-///   value.value                        the frozen model of [value]: its value head
+///   value.value                        the frozen model of [value]: its value head. One that learned scores is refused
+///                                      unless `needs().scores`
 /// A value stands AFTER the token at its position: V_t has seen tokens 0 … t.
 struct Read {
   std::string model = "policy";
