@@ -31,7 +31,8 @@ SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) 
   saved.bos_token_id = tokenizer.bos_token_id;
   saved.eos_token_id = tokenizer.eos_token_id;
   for (const ValueHeadModule& module : model.value_heads())
-    saved.value_heads.push_back({{"name", module.name()}, {"kind", module.head().kind}});
+    saved.value_heads.push_back(
+        {{"name", module.name()}, {"kind", module.head().kind}, {"meaning", module.head().meaning}});
   return saved;
 }
 
@@ -161,7 +162,7 @@ std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / params_file_name)) return {};
   std::vector<ValueHead> heads;
   for (const json& head : read_params(folder, SafetensorsFolder(folder)).value_heads)
-    heads.push_back({head.at("name"), head.at("kind")});
+    heads.push_back({head.at("name"), head.at("kind"), head.value("meaning", "")});
   return heads;
 }
 

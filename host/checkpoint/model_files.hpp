@@ -35,7 +35,7 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model);
 /// knows, or its file is missing.
 ModelTokenizer tokenizer_of(const std::filesystem::path& folder);
 
-/// The value heads of a model that was saved here; none for other files.
+/// The value heads of a model that was saved here, without a meaning by an earlier version; none for other files.
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder);
 
 }  // namespace wmtp

@@ -19,14 +19,17 @@ int64_t rows_of(const SafetensorsFolder& files, const std::string& tensor) {
 }  // namespace
 
 json read_value_heads(ForeignKeys& keys) {
-  const auto is_head = [](const json& head) {
-    return head.is_object() && head.size() == 2 && head.contains("name") && head["name"].is_string() &&
-           head.contains("kind") && head["kind"].is_string();
+  const auto has_text = [](const json& head, const char* key) { return head.contains(key) && head[key].is_string(); };
+  const auto is_head = [&](const json& head) {
+    return head.is_object() && has_text(head, "name") && has_text(head, "kind") &&
+           (head.size() == 2 || (head.size() == 3 && has_text(head, "meaning") &&
+                                 (head["meaning"] == "value" || head["meaning"] == "score")));
   };
   if (!keys.has("value_heads")) return json::array();
   const json& heads = keys.value("value_heads");
   if (heads.is_array() && std::all_of(heads.begin(), heads.end(), is_head)) return heads;
-  keys.refuse("value_heads", "a list of {\"name\", \"kind\"}");
+  keys.refuse("value_heads",
+              "a list of {\"name\", \"kind\"} or {\"name\", \"kind\", \"meaning\": \"value\" or \"score\"}");
   return json::array();
 }
 

@@ -17,7 +17,7 @@ inline constexpr const char* params_file_name = "params.json";
 
 struct SavedShape {
   ModelConfig model;
-  nlohmann::json value_heads = nlohmann::json::array();  ///< [{"name": …, "kind": …}]
+  nlohmann::json value_heads = nlohmann::json::array();  ///< [{"name": …, "kind": …, "meaning": …}]; an older one has no meaning
   bool has_max_sequence_length = false;                  ///< else model.max_sequence_length is 0
   std::string tokenizer{};                   ///< "byte", "bpe", "tokenizer_json", or "" where none is named
   nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null

@@ -187,7 +187,8 @@ struct ValidationConfig {
 };
 
 struct GuardConfig {
-  double loss_spike = 5.0;          ///< times the mean of the last `window` accepted losses; 0: off
+  double loss_spike = 0;            ///< standard deviations over the mean of the last `window` losses; 0: off
+  double spike_floor = 1;           ///< a loss that is nearer to the mean is no spike
   int64_t window = 100;
   double grad_norm = 0;             ///< limit before clipping; 0: off
   int64_t max_in_a_row = 10;

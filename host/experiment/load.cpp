@@ -45,7 +45,7 @@ class Loader {
     resolve_defaults(bound);
     check_rules(bound, needs, diagnostics_);
     hold_out(e, request);
-    load_stages(bound, request, chain, diagnostics_.count() == before);
+    load_stages(bound, needs, request, chain, diagnostics_.count() == before);
     return {e, needs};
   }
 
@@ -66,7 +66,8 @@ class Loader {
   }
 
   /// A file that two tables name is one stage.
-  void load_stages(Bound& bound, const LoadRequest& parent, const Chain& chain, bool parent_good) {
+  void load_stages(Bound& bound, const std::optional<PluginNeeds>& needs, const LoadRequest& parent, const Chain& chain,
+                   bool parent_good) {
     Experiment& e = bound.experiment;
     std::map<std::filesystem::path, LoadedStage> loaded;
     const std::pair<const char*, const std::string*> named[] = {
@@ -88,7 +89,7 @@ class Loader {
       if (stage == loaded.end()) stage = loaded.emplace(canonical, load_stage(request, chain, canonical, place)).first;
       if (!stage->second.experiment) continue;
       if (parent_good && stage->second.is_good)
-        check_stage(bound, {table, has_objective(e)}, stage->second, diagnostics_);
+        check_stage(bound, {table, has_objective(e), needs && needs->scores}, stage->second, diagnostics_);
       e.stages[table] = stage->second.experiment;
     }
   }

@@ -25,10 +25,11 @@ struct OptionSpec {
 /// Adapters ask for nothing.
 struct PluginNeeds {
   std::vector<std::string> reads;  ///< "reference.loss"
-  std::vector<std::string> heads;  ///< value heads and their kinds: "return (linear)"
+  std::vector<std::string> heads;  ///< value heads and their kinds: "return (linear)", "rank (mlp, score)"
   bool pairs = false;              ///< a right and a wrong answer in neighbouring rows
   bool prompts = false;            ///< prompt tokens are targets too
   std::string when = "";           ///< weightings are asked at "token", "before", "head" or "all"; empty for others
+  bool scores = false;    ///< a value model whose head learned scores will do
   bool operator==(const PluginNeeds&) const = default;
 };
 

@@ -151,10 +151,19 @@ SchemaTable checkpoint_table() {
 SchemaTable guard_table() {
   return {
       "guard",
-      "Steps whose numbers look broken are skipped. Non-finite ones always are.",
-      {key("loss_spike", AT(guard.loss_spike), "times the mean of the last `window` accepted losses; 0 is off")
+      "Steps that are skipped: their gradients change nothing. Non-finite ones always are; the others only where a limit is "
+      "given, since a skipped step is data that is not learned from.",
+      {key("loss_spike", AT(guard.loss_spike),
+           "how many standard deviations a loss may be above the mean of the last `window` accepted losses, 6 for "
+           "instance; 0 is off")
            .at_least(0),
-       key("window", AT(guard.window), "accepted losses of that mean; silent until there are so many").range(1, 1e6),
+       key("spike_floor", AT(guard.spike_floor),
+           "with `loss_spike`: a loss that is less than this above the mean is never skipped, however small the "
+           "deviation is; in units of the loss")
+           .at_least(0),
+       key("window", AT(guard.window),
+           "with `loss_spike`: accepted losses of mean and deviation; silent until there are so many")
+           .range(1, 1e6),
        key("grad_norm", AT(guard.grad_norm), "largest norm before clipping; 0 is off").at_least(0),
        key("max_in_a_row", AT(guard.max_in_a_row), "skipped steps in a row after which the run ends").range(1, 1e9)}};
 }

@@ -1,11 +1,18 @@
 // See stage_rules.hpp.
 #include "experiment/stage_rules.hpp"
 
+#include <algorithm>
+
 #include "experiment/data_rules.hpp"
 #include "experiment/schema.hpp"
 
 namespace wmtp {
 namespace {
+
+bool learns_scores(const PluginNeeds& needs) {
+  return std::any_of(needs.heads.begin(), needs.heads.end(),
+                     [](const std::string& head) { return head.ends_with(", score)"); });
+}
 
 // The policy takes over the stage's tensors as they are; their number of tokens is told with the tokenizer.
 void check_same_shape(const Place& place, const ModelConfig& ours, const ModelConfig& theirs,
@@ -79,6 +86,11 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
                         ", wanted one that has values to give",
                     "name an experiment with pipeline \"critic\"");
   }
+  if (table == "value" && loaded.needs && learns_scores(*loaded.needs) && !user.reads_scores)
+    diagnostics.add(place,
+                    "the stage's value head learns scores, which rank answers and are no expected outcomes: found pipeline " +
+                        quote(stage.pipeline.plugin) + ", wanted one that learns values",
+                    scores_hint);
 }
 
 }  // namespace wmtp

@@ -5,17 +5,13 @@
 #include "base/error.hpp"
 #include "data/longest_record.hpp"
 #include "data/step_count.hpp"
-#include "experiment/given_options.hpp"
 #include "plan/layout.hpp"
 #include "plan/memory.hpp"
+#include "plugin/pipeline_needs.hpp"
 #include "plugin/probe.hpp"
 
 namespace wmtp {
 namespace {
-
-PluginSetting setting_of(const Catalog& catalog, const std::string& kind, const PluginChoice& choice) {
-  return {catalog.describe(kind, choice.plugin), given_options(choice)};
-}
 
 struct PlannedPipeline {
   PluginNeeds needs;
@@ -23,23 +19,16 @@ struct PlannedPipeline {
 };
 
 PlannedPipeline pipeline_of(const Experiment& experiment, const Catalog& catalog) {
-  const PluginSetting outer = setting_of(catalog, "pipeline", experiment.pipeline);
-  const bool objective = outer.description.role == "objective";
-  if (experiment.inner) {
-    const PluginSetting inner = setting_of(catalog, "pipeline", *experiment.inner);
-    return {check_plugin(outer, &inner).needs, objective};
-  }
-  if (outer.description.needs && outer.options.empty())
-    return {*outer.description.needs, objective};
-  return {check_plugin(outer, nullptr).needs, objective};
+  return {pipeline_needs(experiment, catalog),
+          catalog.describe("pipeline", experiment.pipeline.plugin).role == "objective"};
 }
 
-/// "return (linear)" -> name and kind.
+/// "return (linear)", "rank (mlp, score)" -> name and kind.
 std::vector<std::pair<std::string, std::string>> value_heads_of(const PluginNeeds& needs) {
   std::vector<std::pair<std::string, std::string>> heads;
   for (const std::string& text : needs.heads) {
     const size_t space = text.find(' ');
-    heads.emplace_back(text.substr(0, space), text.substr(space + 2, text.size() - space - 3));
+    heads.emplace_back(text.substr(0, space), text.substr(space + 2, text.find_first_of(",)") - space - 2));
   }
   return heads;
 }

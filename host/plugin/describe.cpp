@@ -37,6 +37,8 @@ std::set<std::string> head_names(const Needs& needs) {
   for (const ValueHead& head : needs.heads) {
     if (head.kind != "linear" && head.kind != "mlp")
       refuse("its value head '" + head.name + "' is '" + head.kind + "'; there are linear and mlp");
+    if (head.meaning != "value" && head.meaning != "score")
+      refuse("its value head '" + head.name + "' means '" + head.meaning + "'; there are value and score");
     if (!is_plugin_name(head.name) || !names.insert(head.name).second) {
       refuse("its value head '" + head.name + "' has no name of its own in lower case letters, digits and '_'");
     }
@@ -55,9 +57,11 @@ PluginNeeds plain(const Needs& needs) {
       refuse("it reads " + text + ", which is not there at When::before; say When::token, head or all");
     }
   }
-  for (const ValueHead& head : needs.heads) texts.heads.push_back(head.name + " (" + head.kind + ")");
+  for (const ValueHead& head : needs.heads)
+    texts.heads.push_back(head.name + " (" + head.kind + (head.meaning == "score" ? ", score)" : ")"));
   texts.pairs = needs.pairs;
   texts.prompts = needs.prompts;
+  texts.scores = needs.scores;
   return texts;
 }
 

@@ -99,7 +99,8 @@ nlohmann::json to_json(const PluginNeeds& needs) {
           {"reads", needs.reads},
           {"heads", needs.heads},
           {"pairs", needs.pairs},
-          {"prompts", needs.prompts}};
+          {"prompts", needs.prompts},
+          {"scores", needs.scores}};
 }
 
 PluginNeeds needs_from_json(const nlohmann::json& json) {
@@ -109,6 +110,7 @@ PluginNeeds needs_from_json(const nlohmann::json& json) {
   json.at("heads").get_to(needs.heads);
   json.at("pairs").get_to(needs.pairs);
   json.at("prompts").get_to(needs.prompts);
+  json.at("scores").get_to(needs.scores);
   return needs;
 }
 

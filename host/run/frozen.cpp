@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/model_files.hpp"
+#include "checkpoint/params_file.hpp"
 #include "run/identity.hpp"
 #include "run/input_checks.hpp"
 #include "run/model_options.hpp"
@@ -30,6 +31,7 @@ struct Source {
   std::string table;
   const FrozenConfig& config;
   const std::set<std::string>& wanted;
+  bool reads_scores;
 };
 
 class Frozen {
@@ -40,8 +42,12 @@ class Frozen {
         source_(source),
         weights_(first_weights(session, experiment, stages, source.table, source.config.weights)),
         shape_(shape()) {
-    check_frozen_shape(source.table, weights_, shape_, experiment.model);
-    if (reads_values()) heads_ = value_heads_of(weights_);
+    check_frozen_shape(source.table, weights_, shape_, experiment.model, source.reads_scores);
+    if (!reads_values()) return;
+    heads_ = value_heads_of(weights_);
+    if (heads_.front().meaning.empty() && session.is_rank0() && !source.reads_scores)
+      log_warning("[value] " + weights_.string() + ": its " + params_file_name +
+                  " does not say whether its head learned values or scores; it is taken for one that learned values");
   }
 
   /// Loaded when this is first called. [all ranks, collective]
@@ -103,8 +109,8 @@ class Frozen {
 FrozenOf open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
                      const PipelineInUse& pipeline, const Prepared& data) {
   FrozenOf opened;
-  for (const Source& source : {Source{"reference", experiment.reference, pipeline.reference},
-                               Source{"value", experiment.value, pipeline.value}}) {
+  for (const Source& source : {Source{"reference", experiment.reference, pipeline.reference, false},
+                               Source{"value", experiment.value, pipeline.value, pipeline.needs.scores}}) {
     if (source.wanted.empty()) continue;
     const auto frozen = std::make_shared<Frozen>(session, experiment, stages, source);
     const auto signals = [&](const std::string& part) {

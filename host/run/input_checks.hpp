@@ -16,8 +16,9 @@ namespace wmtp {
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database);
 
-/// A frozen model's shape against the policy's: one vocabulary, and one value head for `table` "value". Error(data).
+/// A frozen model's shape against the policy's: one vocabulary, and one value head for `table` "value", which has learned
+/// no scores unless `reads_scores`. Error(data).
 void check_frozen_shape(const std::string& table, const std::filesystem::path& weights, const ModelConfig& frozen,
-                        const ModelConfig& policy);
+                        const ModelConfig& policy, bool reads_scores);
 
 }  // namespace wmtp

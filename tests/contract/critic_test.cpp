@@ -67,6 +67,27 @@ TEST(Critic, AMarginIsWhatTheRightAnswerMustLeadBy) {
   EXPECT_NEAR(loss_of(step, {{"margin", 2.0}}), std::log1p(std::exp(1.5)), 1e-6);
 }
 
+TEST(Critic, PairsDoNotFixWhatIsAddedToAllScoresUnlessTheyAreCentered) {
+  const auto loss = [](double added, double center) {
+    FakeStep step = a_pair();
+    step.signals.at("policy.value:value").add_(added);
+    return loss_of(step, center == 0 ? OptionValues{} : OptionValues{{"center", center}});
+  };
+  EXPECT_NEAR(loss(8, 0), loss(0, 0), 1e-6);
+  // the means are 1 and 0.5: (9 + 8.5)^2 against 1.5^2
+  EXPECT_NEAR(loss(0, 0.01), loss(0, 0) + 0.01 * 2.25, 1e-6);
+  EXPECT_NEAR(loss(8, 0.01), loss(0, 0) + 0.01 * 306.25, 1e-5);
+  EXPECT_NEAR(loss(-0.75, 0.01), loss(0, 0), 1e-6) << "around 0";
+}
+
+TEST(Critic, SaysWhetherItsHeadLearnsScoresOrValues) {
+  EXPECT_EQ(critic({})->needs().heads.at(0).meaning, "score");
+  for (const std::string loss : {"lambda_return", "monte_carlo"}) {
+    EXPECT_EQ(critic({{"loss", loss}})->needs().heads.at(0).meaning, "value") << loss;
+    EXPECT_EQ(test::refused_option<Objective>("critic", {{"loss", loss}, {"center", 0.01}}), "center");
+  }
+}
+
 TEST(Critic, AnswersWithoutAPartnerRankNothing) {
   Batch batch = answer_batch({"paaa", "paaa", "...."}, {1, -1, -1});
   FakeStep step = step_with(batch, at::rand({3, 4}));

@@ -129,6 +129,20 @@ TEST(Rho1, KeepsTies) {
   EXPECT_EQ(run(step, {{"keep", 0.25}}), (std::vector<float>{1, 1, 1, 1}));
 }
 
+TEST(Rho1, KeepsTiesThatRoundingTellsApartWhateverTheScore) {
+  const float one = 1, above = std::nextafter(one, 2.0F), below = std::nextafter(one, 0.0F);
+  for (const bool per_rank : {false, true})
+    for (const std::string mode : {"signed", "absolute"}) {
+      FakeStep step = step_with(row({9 * above, 9 * below, 9, 8.99F}), row({1, 1, 1, 1}), mask({1, 1, 1, 1}));
+      EXPECT_EQ(run(step, {{"keep", 0.25}, {"mode", mode}, {"per_rank", per_rank}}), (std::vector<float>{1, 1, 1, 0}));
+    }
+  for (const std::string mode : {"self_loss", "self_entropy", "self_both"}) {
+    FakeStep step = step_with(row({0, 0, 0, 0}), row({above, below, 1, 1.01F}), mask({1, 1, 1, 1}));
+    step.signals["reference.entropy"] = row({below, above, 1, 1.01F});
+    EXPECT_EQ(run(step, {{"keep", 0.25}, {"mode", mode}}), (std::vector<float>{1, 1, 1, 0})) << mode;
+  }
+}
+
 TEST(Rho1, KeepOneKeepsEverythingValidWithoutAsking) {
   FakeStep step = five_tokens();
   EXPECT_EQ(run(step, {{"keep", 1.0}}), (std::vector<float>{1, 1, 1, 1, 1, 0}));

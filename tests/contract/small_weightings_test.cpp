@@ -90,6 +90,12 @@ TEST(Entropy, KeepsTiesAndEverythingAtShareOne) {
   expect_close(weigh("entropy", all, {{"share", 1.0}}), {1, 1, 1, 1, 1, 0});
 }
 
+TEST(Entropy, KeepsTiesThatRoundingTellsApartOnEitherSideOfTheThreshold) {
+  const float two = 2, above = std::nextafter(two, 3.0F), below = std::nextafter(two, 1.0F);
+  FakeStep ties = step_with("policy.entropy", row({below, two, above, above, 1.9999F}), mask({1, 1, 1, 1, 1}));
+  expect_close(weigh("entropy", ties, {{"share", 0.3}}), {1, 1, 1, 1, 0});
+}
+
 TEST(Mile, GrowsWithTheEntropyAndHasMeanOneOverAllRanks) {
   FakeStep step = step_with("policy.entropy", row({0, 1, 3, 0}), mask({1, 1, 1, 0}));
   expect_close(weigh("mile", step), {1 * 3 / 7.0, 2 * 3 / 7.0, 4 * 3 / 7.0, 0});
@@ -130,6 +136,16 @@ TEST(Truncation, DropsWhatLiesAboveTheRunningQuantileOfTheBatchesBefore) {
   EXPECT_EQ(step.metrics.at("truncation/selection_ratio"), Metric(2, 5));
   EXPECT_EQ(step.metrics.at("truncation/ce_dropped"), Metric(115, 3));
   EXPECT_EQ(step.metrics.at("truncation/threshold"), Metric(7, 1));
+}
+
+TEST(Truncation, DropsTiesThatRoundingTellsApart) {
+  const auto truncation =
+      test::weighting("truncation", {{"drop", 0.5}, {"momentum", 1.0}, {"warmup_steps", int64_t{1}}});
+  FakeStep step = losses(row({1, 7, 9}), 1);
+  weigh(*truncation, step);
+  step.step = 2;
+  step.signals["policy.loss"] = row({std::nextafter(7.0F, 0.0F), 7, 6.999F});
+  expect_close(weigh(*truncation, step), {0, 0, 1});
 }
 
 TEST(Truncation, EveryHeadHasAThresholdOfItsOwn) {

@@ -108,6 +108,33 @@ TEST(Verifiable, SigmoidMakesProbabilitiesOfLogits) {
   EXPECT_NEAR(step.metrics.at("value/mean").first, 1 / (1 + std::exp(-2.0)), 1e-6);
 }
 
+TEST(Verifiable, OfScoresDifferencesAloneCount) {
+  const auto weights = [](float added) {
+    FakeStep step = two_answers();
+    step.signals.at("value.value") += added;
+    return weights_of(step, bare({{"critic", "score"}, {"lambda", 0.0}}));
+  };
+  // V 8 | 0.6 0.4 0.9 and 8 | 0.3 0.1
+  const Tensor delta = rows({{0, -7.4F, -0.2F, 0.5F, 0}, {0, 0, -7.7F, -0.2F, 0}});
+  const Tensor kinds = rows({{1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}});
+  EXPECT_TRUE(at::allclose(weights(0), delta.exp() * kinds, 1e-4));
+  EXPECT_TRUE(at::allclose(weights(8), weights(0), 1e-4)) << "what is added to all of them cancels";
+  FakeStep without_prompt = step_with(answer_batch({"aa"}, {1}), rows({{3, 4}}));
+  EXPECT_NEAR(weights_of(without_prompt, bare({{"critic", "score"}, {"lambda", 0.0}}))[0][0].item<double>(), 1, 1e-6);
+}
+
+TEST(Verifiable, RefusesWhatScoresCannotGive) {
+  EXPECT_TRUE(verifiable({{"critic", "score"}})->needs().scores);
+  EXPECT_FALSE(verifiable({{"squash", "sigmoid"}})->needs().scores);
+  const std::vector<OptionValues> refused{
+      {{"squash", "sigmoid"}}, {{"mode", "td"}}, {{"gamma", 0.9}}, {{"joint", true}}};
+  for (OptionValues options : refused) {
+    const std::string option = options.begin()->first;
+    options["critic"] = "score";
+    EXPECT_EQ(test::refused_option<Weighting>("verifiable", options), option == "joint" ? "critic" : option);
+  }
+}
+
 /// The statistics of a micro-batch: mean, deviation.
 std::pair<double, double> spread(const std::vector<double>& all) {
   double sum = 0, squares = 0;

@@ -18,7 +18,7 @@ def write_stages(place):
                 "critic.toml")
 
 
-VERIFIABLE = dict(pipeline={"plugin": "verifiable", "squash": "sigmoid"}, value__experiment="critic.toml",
+VERIFIABLE = dict(pipeline={"plugin": "verifiable", "critic": "score"}, value__experiment="critic.toml",
                   data__select="correct")
 
 

@@ -185,7 +185,9 @@ def test_a_checkpoint_that_cannot_be_written_is_told_of_and_costs_the_run_only_a
 
 
 def test_a_run_that_a_guard_ends_keeps_the_save_in_flight(place):
-    place.run(wanted=5, guard__grad_norm=1e-9, guard__max_in_a_row=3, checkpoint__every_steps=1, checkpoint__keep=9)
+    ended = place.run(wanted=5, guard__grad_norm=1e-9, guard__max_in_a_row=3, checkpoint__every_steps=1,
+                      checkpoint__keep=9)
+    assert ended.err.count("nothing is learned from the data of such a step (guard.grad_norm = 0") == 1, ended
     assert [step.name for step in step_folders(place.log.folder())] == ["step-000001", "step-000002"]
     assert not list(place.log.folder().glob("*.tmp-*"))
     kept = place.log.query("SELECT step FROM checkpoints WHERE state = 'kept' ORDER BY step")

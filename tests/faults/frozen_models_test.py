@@ -29,6 +29,18 @@ def test_value_weights_of_another_vocabulary_or_width_are_refused(place_with_rec
                             **records(**verifiable, value__model={"dim": 32}))
 
 
+def test_scores_of_a_critic_are_refused_where_values_are_read(place_with_records):
+    place = place_with_records
+    pairs = "".join(RECORD % (i, right) for i in range(64) for right in ("true", "false"))
+    (place.folder / "pairs.jsonl").write_text(pairs)
+    data = {"kind": "records", "files": ["pairs.jsonl"], "template": "plain"}
+    place.run("--set", "name=critic", **records(pipeline={"plugin": "critic"}, data=data))
+    sigmoid = {"pipeline": {"plugin": "verifiable", "squash": "sigmoid"}, "value__weights": "run:critic"}
+    place.refuse_everywhere(4, r"\[value\] .*its value head learned scores, .* wanted values; train the critic with",
+                            **records(**sigmoid))
+    place.run(**records(pipeline={"plugin": "verifiable", "critic": "score"}, value__weights="run:critic"))
+
+
 def test_value_weights_without_a_value_head_are_refused(place):
     place.run("--set", "name=policy", **SMALL)
     place.refuse_everywhere(4, r"\[value\] .*wanted a model with one value head, found 0; train one with",

@@ -80,7 +80,7 @@ def write_judge(folder, kind="mlp"):
     save_file(model.state_dict(), target / "model.safetensors")
     told = {"dim": JUDGE.dim, "n_layers": JUDGE.layers, "n_heads": JUDGE.heads, "n_kv_heads": JUDGE.kv_heads,
             "n_future_tokens": JUDGE.future_tokens, "rope_theta": JUDGE.rope_theta, "norm_eps": JUDGE.norm_eps,
-            "value_heads": [{"name": "value", "kind": kind}]}
+            "value_heads": [{"name": "value", "kind": kind, "meaning": "value"}]}
     (target / "params.json").write_text(json.dumps(told))
     return model.requires_grad_(False)
 

@@ -34,19 +34,19 @@ def regression(batch, values, monte_carlo=False, gamma=1.0, lam=0.95, error="mse
     return total
 
 
-def ranking(batch, values, margin=0.0):
+def ranking(batch, values, margin=0.0, center=0.0):
     """Bradley and Terry, over neighbouring rows of which one is right."""
     mean = [values[row, places].mean() for row, places in enumerate(answers(batch))]
     total = 0.0
     for row in range(0, len(mean), 2):
         right, wrong = (row, row + 1) if batch.correct[row] == 1 else (row + 1, row)
-        total = total - F.logsigmoid(mean[right] - mean[wrong] - margin)
+        total = total - F.logsigmoid(mean[right] - mean[wrong] - margin) + center * (mean[right] + mean[wrong]) ** 2
     return total
 
 
-def critic_loss(batch, values, counts, loss="pairwise", margin=0.0, head=None, **rest):
+def critic_loss(batch, values, counts, loss="pairwise", margin=0.0, center=0.0, head=None, **rest):
     if loss == "pairwise":
-        return ranking(batch, values, margin) / counts["pairs"]
+        return ranking(batch, values, margin, center) / counts["pairs"]
     return regression(batch, values, loss == "monte_carlo", **_lambda(rest)) / counts["answers"]
 
 
@@ -54,9 +54,9 @@ def _lambda(options):
     return {"lam" if name == "lambda" else name: value for name, value in options.items()}
 
 
-def advantages(values, right, mode, gamma, lam):
-    """Of one answer. Before it V is 0.5."""
-    before = [0.5, *values[:-1]]
+def advantages(values, right, mode, gamma, lam, first=0.5):
+    """Of one answer. Before it V is `first`."""
+    before = [first, *values[:-1]]
     if mode == "td":
         after = [gamma * v for v in values[:-1]] + [float(right)]
         return [a - b for a, b in zip(after, before)]
@@ -71,9 +71,10 @@ class Verifiable:
     """Weights of the tokens AT each place; with whiten it remembers from micro-batch to micro-batch."""
 
     def __init__(self, mode="gae", beta=1.0, min=0.1, max=3.0, whiten=True, mean_one="none", squash="none", gamma=1.0,
-                 joint=False, head=None, value_loss="lambda_return", value_coefficient=1.0, **rest):
+                 joint=False, critic="value", head=None, value_loss="lambda_return", value_coefficient=1.0, **rest):
         self.mode, self.beta, self.least, self.most, self.gamma = mode, beta, min, max, gamma
         self.whiten, self.mean_one, self.squash, self.joint = whiten, mean_one, squash, joint
+        self.of_scores = critic == "score"
         self.lam = rest.get("lambda", 0.95)
         self.monte_carlo, self.coefficient = value_loss == "monte_carlo", value_coefficient
         self.regression = {"gamma": gamma, **_lambda(rest)}
@@ -81,6 +82,10 @@ class Verifiable:
 
     def squashed(self, values):
         return values.sigmoid() if self.squash == "sigmoid" else values
+
+    def before(self, values, places):
+        """V before an answer; of scores that at the prompt's last token."""
+        return values[places[0] - 1].item() if self.of_scores and places else 0.5
 
     def loss(self, batch, values, counts):
         """Of a value head of the policy's own."""
@@ -90,7 +95,8 @@ class Verifiable:
     def weights(self, batch, values):
         values, rows = self.squashed(values), answers(batch)
         found = {row: torch.tensor(advantages(values[row, places].tolist(), batch.correct[row] == 1, self.mode,
-                                              self.gamma, self.lam), dtype=torch.float64)
+                                              self.gamma, self.lam, self.before(values[row], places)),
+                                   dtype=torch.float64)
                  for row, places in enumerate(rows) if self.mode == "gae" or batch.correct[row] >= 0}
         scaled = self._whitened(found) if self.whiten else found
         weights = (batch.kind == PROMPT).double()

@@ -2,7 +2,10 @@
 //
 //   pairwise       -log sigmoid(mean V of the right answer - mean V of the wrong one - margin), over pairs of answers to
 //                  the same problem, divided by the step's pairs (Bradley and Terry 1952; Ouyang et al. 2022, arXiv
-//                  2203.02155); V is a logit of which differences alone mean something
+//                  2203.02155). V is a score: the loss is the same whatever is added to V of both answers, so that
+//                  sigmoid(V) is no probability. `center` adds center * (mean V of the right answer + mean V of the
+//                  wrong one)^2, which holds the scores around 0 (Eisenstein et al. 2023, arXiv 2312.09244, equation
+//                  2); off by default and recommended as 0.01, both as in TRL
 //   lambda_return  V_t against a return that leans on later values (Peng et al. 2019, arXiv 1910.00177)
 //   monte_carlo    V_t against gamma^(T - t) if the answer is right, else 0
 //
@@ -20,6 +23,8 @@ class Critic : public wmtp::Objective {
     o.text("loss", loss_, "pairwise ranks a right answer over a wrong one; the others predict the outcome",
            {"pairwise", "lambda_return", "monte_carlo"});
     o.number("margin", margin_, "pairwise: by how much a right answer should lead", 0, 100);
+    o.number("center", center_, "pairwise: coefficient of the penalty on scores that are not around 0, 0.01 for instance",
+             0, 100);
     o.number("gamma", regression_.gamma, "discount a token", 0, 1);
     o.number("lambda", regression_.lambda, "lambda_return: 1 trusts the outcome alone, 0 the next value", 0, 1);
     regression_.error_options(o);
@@ -29,7 +34,7 @@ class Critic : public wmtp::Objective {
   wmtp::Needs needs() const override {
     return {.when = wmtp::When::before,
             .reads = {{"policy", "value:value"}},
-            .heads = {{"value", head_}},
+            .heads = {{"value", head_, loss_ == "pairwise" ? "score" : "value"}},
             .pairs = loss_ == "pairwise"};
   }
 
@@ -43,7 +48,8 @@ class Critic : public wmtp::Objective {
     const std::string reason = "it means nothing with loss = \"" + loss_ + "\"";
     if (loss_ == "pairwise")
       for (const char* name : {"gamma", "lambda", "error", "huber_delta"}) o.refuse(name, reason);
-    if (loss_ != "pairwise") o.refuse("margin", reason);
+    if (loss_ != "pairwise")
+      for (const char* name : {"margin", "center"}) o.refuse(name, reason);
     if (loss_ == "monte_carlo") o.refuse("lambda", reason);
   }
 
@@ -52,8 +58,9 @@ class Critic : public wmtp::Objective {
     const Tensor answers = values::answers_of(batch);
     const Tensor mean = (values * answers).sum(1) / answers.sum(1).clamp_min(1);
     const Tensor right = batch.correct.eq(1).logical_and(batch.partner.ge(0)).to(at::kFloat);
-    const Tensor gap = mean - mean.index_select(0, batch.partner.clamp_min(0));
-    const Tensor sum = -(at::log_sigmoid(gap - margin_) * right).sum();
+    const Tensor of_partner = mean.index_select(0, batch.partner.clamp_min(0)), gap = mean - of_partner;
+    const Tensor away = center_ * (mean + of_partner).square();
+    const Tensor sum = ((away - at::log_sigmoid(gap - margin_)) * right).sum();
     step.metric("value/loss", sum.detach(), right.sum());
     report_pairs(step, mean.detach(), gap.detach(), right);
     values::report_values(step, values.detach(), answers);
@@ -69,10 +76,10 @@ class Critic : public wmtp::Objective {
   }
 
   std::string head_ = "linear", loss_ = "pairwise";
-  double margin_ = 0;
+  double margin_ = 0, center_ = 0;
   values::Regression regression_;
 };
 
 }  // namespace
 
-WMTP_PIPELINE(Critic, "critic", "1.0", "trains a value head on answers that are right or wrong")
+WMTP_PIPELINE(Critic, "critic", "1.1", "trains a value head on answers that are right or wrong")

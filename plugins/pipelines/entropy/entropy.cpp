@@ -1,6 +1,7 @@
 // entropy: w = 1 where H >= quantile(H, 1 - share), else 0, with H the entropy of the policy's distribution: only the
 // tokens at which the policy is least decided are trained (Wang et al. 2025, "Beyond the 80/20 Rule", arXiv 2506.01939;
-// share = 0.2 as there). The quantile is over the valid tokens of the head's micro-batch on all ranks; ties are kept.
+// share = 0.2 as there). The quantile is over the valid tokens of the head's micro-batch on all ranks; ties are kept,
+// also where rounding tells them apart (Across::reaches).
 //
 // That paper is about reinforcement learning: it masks policy gradients of answers that the policy itself has drawn and
 // a verifier has judged. Here the same selection is made of the next-token loss on given text, in pre-training or
@@ -21,7 +22,7 @@ class Entropy : public wmtp::Weighting {
   wmtp::Weights weigh(wmtp::Step& step) override {
     const Tensor entropy = step.get({"policy", "entropy"}), valid = step.valid();
     const Tensor threshold = step.across().quantile(entropy, valid, 1 - share_);
-    const Tensor selected = (entropy >= threshold).logical_and(valid).to(at::kFloat);
+    const Tensor selected = wmtp::Across::reaches(entropy, threshold).logical_and(valid).to(at::kFloat);
     const Tensor any = at::isfinite(threshold);  // NaN: no valid token on any rank
     step.metric("entropy/threshold", at::where(any, threshold, 0), any);
     step.metric("entropy/selection_ratio", selected.sum(), valid.sum());
@@ -36,4 +37,4 @@ class Entropy : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Entropy, "entropy", "1.0", "keeps the tokens at which the policy is least decided")
+WMTP_PIPELINE(Entropy, "entropy", "1.1", "keeps the tokens at which the policy is least decided")

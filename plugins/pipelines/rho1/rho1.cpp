@@ -7,8 +7,9 @@
 //           reference loss                        "difficult"
 //           -(reference loss)                     "self_loss": what a reference trained on the same text finds easy
 //           -(reference entropy)                  "self_entropy": where it is sure
-//   hard    w = 1 where score >= quantile(score, 1 - keep), else 0; ties are kept. "self_both" keeps what both
-//           self_loss and self_entropy keep, each with its own share `keep`
+//   hard    w = 1 where score >= quantile(score, 1 - keep), else 0; ties are kept, also where rounding tells them apart
+//           (Across::reaches). "self_both" keeps what both self_loss and self_entropy keep, each with its own share
+//           `keep`
 //   soft    w = N * softmax(score / temperature) over the N tokens: mean 1, every token counts (an extension that the
 //           paper's appendix C names as future work)
 //
@@ -80,7 +81,7 @@ class Rho1 : public wmtp::Weighting {
   }
 
   Tensor above_threshold(wmtp::Step& step, const Tensor& score, const Tensor& valid) const {
-    return score >= quantile(step, score, valid, 1 - keep_);
+    return wmtp::Across::reaches(score, quantile(step, score, valid, 1 - keep_));
   }
 
   /// The largest score, quantile 1, is taken off first: no exponential is above 1, and their sum not below.
@@ -106,4 +107,4 @@ class Rho1 : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Rho1, "rho1", "1.1", "keeps the tokens whose loss exceeds a reference model's the most")
+WMTP_PIPELINE(Rho1, "rho1", "1.2", "keeps the tokens whose loss exceeds a reference model's the most")

@@ -3,7 +3,8 @@
 //
 // t is a running quantile, one a head: the first micro-batch's quantile(loss, 1 - drop) over the valid tokens of all
 // ranks, then t <- t + momentum (quantile - t). A micro-batch is judged by what stood before it, so that one that is
-// all noise does not raise its own limit; the first `warmup_steps` optimizer steps keep everything.
+// all noise does not raise its own limit; the first `warmup_steps` optimizer steps keep everything. A loss that
+// misses t by rounding alone is dropped too (Across::reaches), so that equal contexts stay together.
 #include <limits>
 #include <wmtp/plugin.hpp>
 
@@ -42,7 +43,7 @@ class Truncation : public wmtp::Weighting {
     if (step.number() <= warmup_steps_) return valid;
     const Tensor known = at::isfinite(before);
     step.metric("truncation/threshold", at::where(known, before, 0), known);
-    return (loss < before).logical_and(valid);
+    return wmtp::Across::reaches(loss, before).logical_not().logical_and(valid);
   }
 
   double drop_ = 0.1, momentum_ = 0.1;
@@ -51,4 +52,4 @@ class Truncation : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Truncation, "truncation", "1.0", "drops the tokens whose loss is above a running quantile")
+WMTP_PIPELINE(Truncation, "truncation", "1.1", "drops the tokens whose loss is above a running quantile")

@@ -3,6 +3,8 @@
 //
 //   V_t stands after token t: of the frozen model of [value] or, with joint, of a head on the policy, trained beside
 //   it. Before the first token of an answer V is 0.5, since no critic here learns anything about prompts.
+//   critic = score   the frozen model was taught by pairs: V is fixed up to what is added to all values of a problem,
+//                so differences alone count. Before the first token V is the critic's at the last one of the prompt
 //   mode = gae   d_t = gamma * V_t - V_{t-1}, A_t = d_t + gamma * lambda * A_{t+1}, over the answer; the outcome is not
 //                used, so this is what each token changed in the critic's eyes ("marginal values")
 //   mode = td    A_t = r_t + gamma * V_t - V_{t-1}, the textbook error of one step: r is 1 at the last token of a right
@@ -34,8 +36,8 @@ class Verifiable : public wmtp::Weighting {
     o.number("max", max_, "largest weight", 0, 1e6);
     o.flag("whiten", whiten_, "advantages less their running mean, in parts of their running deviation");
     o.text("mean_one", mean_one_, "what has the mean weight 1", {"none", "batch", "sequence"});
-    o.text("squash", squash_, "what makes a probability of a value; one of a pairwise critic is a logit",
-           {"none", "sigmoid"});
+    o.text("critic", critic_, "what the model of [value] learned: value = the outcome, score = pairs", {"value", "score"});
+    o.text("squash", squash_, "what makes a probability of a value that is a logit", {"none", "sigmoid"});
     o.flag("joint", joint_, "a value head of the policy, trained beside it, in place of the model of [value]");
     o.text("head", head_, "joint: linear: d -> 1; mlp: d -> d/4 -> d/8 -> 1", {"linear", "mlp"});
     o.text("value_loss", value_loss_, "joint: what the value head learns", {"lambda_return", "monte_carlo"});
@@ -46,7 +48,9 @@ class Verifiable : public wmtp::Weighting {
 
   wmtp::Needs needs() const override {
     if (min_ > max_) throw wmtp::BadOption("min", "it is larger than max");
-    wmtp::Needs needs{.when = wmtp::When::before, .reads = {value_read()}};
+    if (of_scores() && mode_ == "td") throw wmtp::BadOption("mode", "an outcome is no score; take \"gae\"");
+    if (of_scores() && squash_ == "sigmoid") throw wmtp::BadOption("squash", "a score is no logit of a probability");
+    wmtp::Needs needs{.when = wmtp::When::before, .reads = {value_read()}, .scores = of_scores()};
     if (joint_) needs.heads = {{"value", head_}};
     return needs;
   }
@@ -75,7 +79,11 @@ class Verifiable : public wmtp::Weighting {
   wmtp::Read value_read() const { return joint_ ? wmtp::Read{"policy", "value:value"} : wmtp::Read{"value", "value"}; }
   Tensor squashed(const Tensor& values) const { return squash_ == "sigmoid" ? values.sigmoid() : values; }
 
+  bool of_scores() const { return critic_ == "score"; }
+
   void refuse_unused(const wmtp::Options& o) const {
+    if (joint_) o.refuse("critic", "joint = true has no model of [value]");
+    if (of_scores()) o.refuse("gamma", "of discounted scores, what is added to all of them does not cancel");
     if (!joint_)
       for (const char* name : {"head", "value_loss", "value_coefficient", "error", "huber_delta"})
         o.refuse(name, "it belongs to joint = true");
@@ -84,12 +92,18 @@ class Verifiable : public wmtp::Weighting {
   }
 
   Tensor advantages(const wmtp::Batch& batch, const Tensor& values, const Tensor& answers) const {
-    const Tensor before = at::where(values::previous(answers) > 0, values::previous(values), 0.5);
+    const Tensor first = of_scores() ? before_answer(values) : at::full({}, 0.5, values.options());
+    const Tensor before = at::where(values::previous(answers) > 0, values::previous(values), first);
     const double gamma = regression_.gamma;
     if (mode_ == "gae")
       return values::discounted_sums((gamma * values - before) * answers, gamma * regression_.lambda) * answers;
     const Tensor ends = values::ends_of(answers);
     return (ends * values::right_rows(batch) + gamma * values * (1 - ends) - before) * answers;
+  }
+
+  /// The value at the token before; without one, the token's own, as if it had changed nothing.
+  static Tensor before_answer(const Tensor& values) {
+    return at::cat({values.narrow(1, 0, 1), values.narrow(1, 0, values.size(1) - 1)}, 1);
   }
 
   /// Reports td/mean and td/std of the micro-batch (the latter the same on every rank), with whiten the running ones.
@@ -118,7 +132,8 @@ class Verifiable : public wmtp::Weighting {
     return weights * (all[1] / all[0].clamp_min(least_deviation));
   }
 
-  std::string mode_ = "gae", mean_one_ = "none", squash_ = "none", head_ = "linear", value_loss_ = "lambda_return";
+  std::string mode_ = "gae", mean_one_ = "none", critic_ = "value", squash_ = "none", head_ = "linear",
+              value_loss_ = "lambda_return";
   double beta_ = 1, min_ = 0.1, max_ = 3, coefficient_ = 1;
   bool whiten_ = true, joint_ = false;
   values::Regression regression_;
@@ -126,4 +141,4 @@ class Verifiable : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Verifiable, "verifiable", "1.0", "an answer's tokens count by their advantage under a value model")
+WMTP_PIPELINE(Verifiable, "verifiable", "1.1", "an answer's tokens count by their advantage under a value model")

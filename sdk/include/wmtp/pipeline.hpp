@@ -25,6 +25,9 @@ enum class When {
 struct ValueHead {
   std::string name;
   std::string kind = "linear";
+  /// What it learns, kept with the saved model: "value", an expected outcome; or "score", which ranks answers to the same
+  /// problem and is fixed only up to what is added to all of them, as by a loss over pairs.
+  std::string meaning = "value";
 };
 
 /// What a pipeline needs of the host; asked once, after `options()`. [before start]
@@ -35,6 +38,7 @@ struct Needs {
   bool signed_weights = false;  ///< without it a negative weight is an error
   bool pairs = false;           ///< a right and a wrong answer to the same problem, in neighbouring rows; records only
   bool prompts = false;         ///< prompt tokens are targets too
+  bool scores = false;          ///< of value.value differences alone count, so a head that learned scores will do too
 };
 
 /// Weights with their meaning; the shape alone never decides. fp32 on the batch's device, finite.

@@ -27,7 +27,8 @@ using at::Tensor;
 ///                                      that it was predicted with, both in nats
 ///   policy.value:NAME                  a value head that `needs().heads` declares
 ///   reference.loss, reference.entropy  the same of the frozen model of [reference], aligned with the policy's heads
-///   value.value                        the frozen model of [value]: its value head
+///   value.value                        the frozen model of [value]: its value head. One that learned scores is refused
+///                                      unless `needs().scores`
 /// A value stands AFTER the token at its position: V_t has seen tokens 0 … t.
 struct Read {
   std::string model = "policy";
@@ -55,6 +56,13 @@ class WMTP_SDK_API Across {
   virtual Tensor quantile(const Tensor& values, const Tensor& valid, double q) = 0;
   /// The same over this rank's elements alone: no communication.
   virtual Tensor quantile_here(const Tensor& values, const Tensor& valid, double q) = 0;
+  /// Where `score` is at least `threshold`, or below it by no more than rounding: 1e-5 + 1.3e-6 |threshold|, the
+  /// tolerance at which PyTorch takes fp32 numbers for equal. Tokens in equal contexts have equal scores, but a matrix
+  /// product rounds a row by where it stands in the batch, so that `>=` splits them, in each layout otherwise. Here all
+  /// of them are on one side; an order by score and position would follow the rounding. No question to other ranks.
+  static Tensor reaches(const Tensor& score, const Tensor& threshold) {
+    return score >= threshold - (threshold.abs() * 1.3e-6 + 1e-5);
+  }
 };
 
 /// One micro-batch, as a pipeline sees it. Made by the host, never by a plugin.

@@ -179,6 +179,9 @@ TEST(ParamsFile, ReadsMetasKeysAndTakesTheRestFromTheTensors) {
   EXPECT_SAYS(text, "use_scaled_rope is true; wanted false");
   EXPECT_SAYS(text, "n_layers is 4; wanted one for each of the 5 future tokens");
   EXPECT_SAYS(text, "value_heads is [{\"name\":\"v\"}]");
+
+  params["value_heads"] = {{{"name", "v"}, {"kind", "mlp"}, {"meaning", "rank"}}};
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(params); }), "\"meaning\": \"value\" or \"score\"");
 }
 
 }  // namespace wmtp::test

@@ -44,7 +44,7 @@ inline PluginDescription known_plugin(const std::string& kind, const std::string
   }
   if (kind == "pipeline" && name == "critic") {
     plugin.role = "objective";
-    plugin.needs = PluginNeeds{{"policy.value:value"}, {"value (mlp)"}, true, false};
+    plugin.needs = PluginNeeds{{"policy.value:value"}, {"value (mlp, score)"}, true, false};
     plugin.options = {{"loss", Type::text, std::string("pairwise"), {}, {}, {"pairwise", "lambda_return"}, "which"}};
     return plugin;
   }
@@ -68,7 +68,7 @@ T option(const PluginSetting& plugin, const std::string& name) {
   return {};
 }
 
-/// The answers of those plugins: `formula` reads what its text holds and refuses "?" in it, `shuffled` needs what its
+/// The answers of those plugins: `formula` reads what its text holds, takes scores with "score" in it, and refuses "?" in it, `shuffled` needs what its
 /// inner one does.
 inline PluginAnswer asked_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
   if (inner) {
@@ -79,7 +79,7 @@ inline PluginAnswer asked_plugin(const PluginSetting& plugin, const PluginSettin
   const std::string& name = plugin.description.name;
   if (name == "critic") {
     const bool pairs = option<std::string>(plugin, "loss") == "pairwise";
-    return {{{"policy.value:value"}, {"value (mlp)"}, pairs, false}, {}};
+    return {{{"policy.value:value"}, {pairs ? "value (mlp, score)" : "value (mlp)"}, pairs, false}, {}};
   }
   if (name != "formula") return {*plugin.description.needs, {}};
   const std::string weight = option<std::string>(plugin, "weight");
@@ -92,6 +92,7 @@ inline PluginAnswer asked_plugin(const PluginSetting& plugin, const PluginSettin
   if (weight.find("ce") != std::string::npos) needs.reads.push_back("policy.loss");
   if (weight.find("ref") != std::string::npos) needs.reads.push_back("reference.loss");
   if (weight.find("value") != std::string::npos) needs.reads.push_back("value.value");
+  needs.scores = weight.find("score") != std::string::npos;
   return {needs, {}};
 }
 

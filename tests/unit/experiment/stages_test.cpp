@@ -51,6 +51,21 @@ TEST_F(Stages, OfValuesMayHaveAnotherShapeAndTrainAValueHead) {
   expect_in_order(refused(parent), {"a.toml:17:14: the stage trains no value head: found pipeline \"baseline\""});
 }
 
+TEST_F(Stages, OfValuesThatLearnScoresAreRefusedUnlessThePipelineReadsThem) {
+  const std::string records =
+      with(with(small, "vocab_size = 100\n", ""), "kind = \"random\"", "kind = \"records\"\nfiles = [\"a.jsonl\"]");
+  const auto reads = [&](const std::string& weight) {
+    return with(records, "\"baseline\"", "\"formula\"\nweight = \"" + weight + "\"") +
+           "[value]\nexperiment = \"b.toml\"\n";
+  };
+  write("b.toml", with(records, "baseline", "critic"));
+  expect_in_order(refused(reads("value")),
+                  {"the stage's value head learns scores, which rank answers and are no expected outcomes: found "
+                   "pipeline \"critic\", wanted one that learns values",
+                   "loss = \"lambda_return\""});
+  EXPECT_TRUE(load(reads("value score")).stage("value"));
+}
+
 TEST_F(Stages, OfTheModelAndTheReferenceKeepHeadsThatPredictTokens) {
   write("b.toml", with(small, "\"baseline\"", "\"critic\"\nloss = \"lambda_return\""));
   const char* told = "the stage leaves no head that predicts tokens: found pipeline \"critic\"";

@@ -20,7 +20,7 @@ PluginDescription rho1() {
   description.name = "rho1";
   description.version = "1.0";
   description.summary = "keeps some tokens";
-  description.needs = PluginNeeds{{"policy.loss", "reference.loss"}, {"return (mlp)"}, true, false};
+  description.needs = PluginNeeds{{"policy.loss", "reference.loss"}, {"return (mlp, score)"}, true, false, "head", true};
   description.path = "/plugins/rho1.so";
   description.sha256 = "00ff";
   description.options = {
