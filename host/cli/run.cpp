@@ -325,6 +325,7 @@ bool stands_for_many(const RunOptions& options, const Sweeps& sweeps, bool in_a_
 }
 
 int run_as(const std::optional<RankEnvironment>& environment, const RunOptions& given, const GlobalOptions& globals) {
+  check_thread_count();
   const bool is_own_rank = environment && environment->own_launcher;  // of one member
   SourceTexts texts(given.sources);
   if (!given.member && !is_own_rank) {

@@ -229,7 +229,6 @@ int usable_cores() {
 }
 
 LaunchResult launch_ranks(const LaunchRequest& request) {
-  check_thread_count();
   const IgnoredPipeSignal ignored;
   LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
   LaunchResult result = Launch(request, out, err).run();
