@@ -1,5 +1,5 @@
-// Where the slices of a checkpoint lie in its files, and the sums over and between them: shared by the writer of the
-// manifest and by verification.
+// Where the slices of a checkpoint lie in its files, in which dtype, and the sums over and between them: shared by the
+// writer of the manifest, by verification, and by the run that loads it.
 #pragma once
 
 #include <array>
