@@ -114,6 +114,25 @@ def test_a_crafted_state_is_refused_by_its_key_though_the_manifest_s_sum_is_righ
         assert "manifest.json: state tokens is -1; wanted" in ended.err, ended
 
 
+@pytest.mark.parametrize("change, message", [
+    ({"step": 2001}, "it is of step 2001, the run ends after 2,000 steps"),
+    ({"state": {"guard_window": [1.5] * 1001}}, "state: guard_window holds 1,001 losses; wanted at most"),
+    ({"state": {"loss_scale": {"scale": 4, "finite_steps": 0, "overflows_left": 1}}}, "state has a loss_scale")],
+    ids=["step", "guard_window", "loss_scale"])
+def test_a_crafted_state_that_is_sound_but_does_not_fit_the_run_is_refused(place, stopped, change, message):
+    *older, newest = step_folders(stopped)
+    for step in older:
+        shutil.rmtree(step)
+    manifest = json.loads((newest / "manifest.json").read_text())
+    manifest["state"] |= change.get("state", {})
+    manifest["step"] = change.get("step", manifest["step"])
+    newest = newest.rename(newest.with_name(f"step-{manifest['step']:06}"))
+    seal(newest, manifest)
+    place.host("checkpoint", "verify", newest)
+    ended = resume(place, 4)
+    assert message in ended.err, ended
+
+
 def test_a_checkpoint_of_another_experiment_is_refused(place):
     whole = interrupted(place, optimizer__lr=2e-3)
     folder = interrupted(place, optimizer__lr=1e-3)
