@@ -1,13 +1,13 @@
 #include "checkpoint/manifest.hpp"
 
 #include <limits>
-#include <set>
 
+#include "base/strict_json.hpp"
 #include "checkpoint/durable_file.hpp"
 #include "checkpoint/input_file.hpp"
+#include "checkpoint/json_fields.hpp"
 #include "checkpoint/manifest_sums.hpp"
 #include "checkpoint/messages.hpp"
-#include "base/strict_json.hpp"
 
 namespace wmtp {
 namespace {
@@ -19,69 +19,10 @@ constexpr int64_t max_manifest = 16 << 20;
 constexpr int64_t current_version = 1;
 constexpr const char* file_name = "manifest.json";
 
-/// One object of the document: every key is asked for exactly once, of a stated type, and none may be left over.
-class Fields {
- public:
-  Fields(const json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object_.is_object()) refuse("is " + std::string(object_.type_name()) + "; wanted an object");
-  }
-
-  const json& value(const char* key) {
-    const auto found = object_.find(key);
-    if (found == object_.end()) refuse("has no " + std::string(key));
-    asked_.insert(key);
-    return *found;
-  }
-  int64_t integer(const char* key, int64_t maximum = std::numeric_limits<int64_t>::max()) {
-    return integer(value(key), key, maximum);
-  }
-  std::string text(const char* key) {
-    const json& found = value(key);
-    if (!found.is_string()) refuse(std::string(key) + " is " + found.type_name() + "; wanted a string");
-    return found.get<std::string>();
-  }
-  std::vector<int64_t> integers(const char* key) {
-    std::vector<int64_t> numbers;
-    for (const json& item : array(key)) numbers.push_back(integer(item, key, std::numeric_limits<int64_t>::max()));
-    return numbers;
-  }
-  const json& array(const char* key) {
-    const json& found = value(key);
-    if (!found.is_array()) refuse(std::string(key) + " is " + found.type_name() + "; wanted a list");
-    return found;
-  }
-  const json& object(const char* key) {
-    const json& found = value(key);
-    if (!found.is_object()) refuse(std::string(key) + " is " + found.type_name() + "; wanted an object");
-    return found;
-  }
-  void finish() const {
-    for (const auto& [key, ignored] : object_.items()) {
-      if (!asked_.contains(key)) refuse("has the unknown key " + printable(key));
-    }
-  }
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ExitStatus::data, where_ + " " + what + "; the file is damaged, or was not written by this program");
-  }
-
- private:
-  int64_t integer(const json& found, const char* key, int64_t maximum) const {
-    if (!found.is_number_unsigned() || found.get<uint64_t>() > static_cast<uint64_t>(maximum)) {
-      refuse(std::string(key) + " is " + found.dump().substr(0, 40) + "; wanted a whole number from 0 to " +
-             std::to_string(maximum));
-    }
-    return found.get<int64_t>();
-  }
-
-  const json& object_;
-  std::string where_;
-  std::set<std::string> asked_;
-};
-
 constexpr int64_t max_sum = std::numeric_limits<uint32_t>::max();
 
 Slice read_slice(const json& item, const std::string& where) {
-  Fields fields(item, where);
+  JsonFields fields(item, where);
   Slice slice;
   slice.tensor = fields.text("tensor");
   slice.shape = fields.integers("shape");
@@ -95,7 +36,7 @@ Slice read_slice(const json& item, const std::string& where) {
 }
 
 Manifest read_document(const json& document, const std::string& where) {
-  Fields fields(document, where + ": it");
+  JsonFields fields(document, where + ": it");
   if (fields.text("format") != "wmtp-checkpoint") fields.refuse("names another format than wmtp-checkpoint");
   fields.integer("version");
   Manifest manifest;
@@ -109,7 +50,7 @@ Manifest read_document(const json& document, const std::string& where) {
   }
   manifest.state = fields.value("state");
   for (const auto& [name, item] : fields.object("files").items()) {
-    Fields file(item, where + ": files: " + printable(name));
+    JsonFields file(item, where + ": files: " + printable(name));
     manifest.files[name] = file.integer("bytes");
     manifest.sums[name] = static_cast<uint32_t>(file.integer("crc32c", max_sum));
     file.finish();
@@ -222,8 +163,8 @@ void write_manifest(const fs::path& folder, const Manifest& manifest) {
   const fs::path path = folder / file_name;
   Manifest complete = manifest;
   fill_from_folder(complete, folder);
-  check_manifest(complete, path.string(), ExitStatus::bug);
   const std::string text = checked_text(to_json(complete), path.string());
+  check_manifest(complete, path.string(), ExitStatus::bug);
   if (static_cast<int64_t>(text.size()) > max_manifest) {
     throw Error(ExitStatus::bug, path.string() + ": " + std::to_string(text.size()) + " bytes are more than is read");
   }

@@ -30,16 +30,19 @@ struct Slice {
   uint32_t crc32c = 0;         ///< of the slice's bytes
 };
 
+/// Before the names of the tensors that a pipeline remembers.
+inline constexpr const char* pipeline_prefix = "pipeline/";
+
 struct Manifest {
   int64_t step = 0;
   int64_t world_size = 1;
   std::string kind;  ///< "resume", "model" or "adapter"
   std::string config_hash;
   std::map<std::string, std::string> plugins;  ///< "pipeline rho1" -> sha256
-  nlohmann::json state;                  ///< schedule, cursor, guard window, plugin state names: small things, no NaN
-  std::vector<Slice> slices;             ///< those of one tensor cover it whole, without overlap
-  std::map<std::string, int64_t> files;  ///< name -> bytes; write_manifest fills it from the folder
-  std::map<std::string, uint32_t> sums;  ///< name -> sum of the bytes outside slices; filled likewise
+  nlohmann::json state;                        ///< of a checkpoint for resuming (saved_state.hpp); else empty
+  std::vector<Slice> slices;                   ///< those of one tensor cover it whole, without overlap
+  std::map<std::string, int64_t> files;        ///< name -> bytes; write_manifest fills it from the folder
+  std::map<std::string, uint32_t> sums;        ///< name -> sum of the bytes outside slices; filled likewise
 };
 
 /// A manifest of a version that this program does not know: refused as data, but not damaged.
@@ -61,6 +64,8 @@ void write_manifest(const std::filesystem::path& folder, const Manifest& manifes
 /// Error(storage) when something cannot be read, which is no proof of damage.
 Manifest verify_checkpoint(const std::filesystem::path& folder);
 
+/// What one rank writes of a checkpoint for resuming: "rank-0001.safetensors"
+std::string rank_file_name(int64_t rank);
 /// step-NNNNNN folders of a run, newest first (names only; nothing is opened).
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run_folder);
 /// "step-000100"

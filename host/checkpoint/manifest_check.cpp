@@ -4,11 +4,13 @@
 #include "checkpoint/manifest_sums.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/safetensors_folder.hpp"
+#include "checkpoint/saved_state.hpp"
 
 namespace wmtp {
 namespace {
 
 constexpr size_t max_dimensions = 32;
+constexpr int64_t max_step = 1'000'000'000'000;
 
 class ManifestCheck {
  public:
@@ -16,7 +18,9 @@ class ManifestCheck {
       : manifest_(manifest), where_(where), status_(status) {}
 
   void run() const {
-    if (manifest_.step < 0) refuse("step is " + std::to_string(manifest_.step) + "; wanted 0 or more");
+    if (manifest_.step < 0 || manifest_.step > max_step) {
+      refuse("step is " + std::to_string(manifest_.step) + "; wanted 0 to " + std::to_string(max_step));
+    }
     if (manifest_.world_size < 1 || manifest_.world_size > 1'000'000) {
       refuse("world_size is " + std::to_string(manifest_.world_size) + "; wanted 1 to 1000000");
     }
@@ -35,6 +39,12 @@ class ManifestCheck {
       tensors[slice.tensor].push_back(&slice);
     }
     for (auto& [tensor, slices] : tensors) check_cover(slices);
+    if (manifest_.kind == "resume") {
+      check_rank_files();
+      check_pipeline_tensors(saved_state(manifest_, where_, status_), tensors);
+    } else {
+      check_of_one_rank();
+    }
   }
 
  private:
@@ -52,14 +62,15 @@ class ManifestCheck {
 
   int64_t count_elements(const Slice& slice) const {
     if (slice.shape.size() > max_dimensions) refuse(slice, "has more than 32 dimensions");
-    const bool empty = std::find(slice.shape.begin(), slice.shape.end(), 0) != slice.shape.end();
-    int64_t elements = empty ? 0 : 1;
+    int64_t largest_stride = 1;
+    bool empty = false;
     for (const int64_t length : slice.shape) {
-      if (length < 0 || (!empty && __builtin_mul_overflow(elements, length, &elements))) {
+      empty |= length == 0;
+      if (length < 0 || __builtin_mul_overflow(largest_stride, std::max<int64_t>(length, 1), &largest_stride)) {
         refuse(slice, "has a shape that is negative or too large");
       }
     }
-    return elements;
+    return empty ? 0 : largest_stride;
   }
 
   void check_cover(std::vector<const Slice*>& slices) const {
@@ -78,6 +89,46 @@ class ManifestCheck {
     if (const int64_t elements = count_elements(*slices.front()); covered != elements) {
       refuse(*slices.back(), "ends at element " + std::to_string(covered) + " of " + std::to_string(elements) +
                                  "; wanted slices that cover the tensor");
+    }
+  }
+
+  /// Every rank writes one file, whatever it holds.
+  void check_rank_files() const {
+    const std::string size = "world_size is " + std::to_string(manifest_.world_size);
+    int64_t listed = 0;
+    for (const auto& [name, bytes] : manifest_.files) listed += name.starts_with("rank-") ? 1 : 0;
+    for (int64_t rank = 0; rank < manifest_.world_size; ++rank) {
+      if (const std::string name = rank_file_name(rank); !manifest_.files.contains(name)) {
+        refuse(size + ", but files does not list " + name);
+      }
+    }
+    if (listed != manifest_.world_size) {
+      refuse(size + ", but files lists " + std::to_string(listed) + " of ranks; wanted one for each");
+    }
+  }
+
+  void check_of_one_rank() const {
+    if (manifest_.world_size != 1) {
+      refuse("world_size is " + std::to_string(manifest_.world_size) + "; wanted 1 where kind is " + manifest_.kind);
+    }
+    if (manifest_.state != nlohmann::json::object())
+      refuse("state is not {}; wanted that where kind is " + manifest_.kind);
+  }
+
+  void check_pipeline_tensors(const SavedState& state,
+                              const std::map<std::string, std::vector<const Slice*>>& tensors) const {
+    for (const auto& [name, shape] : state.pipeline_tensors) {
+      const auto found = tensors.find(pipeline_prefix + name);
+      if (found == tensors.end()) refuse("state: pipeline_tensors names " + printable(name) + ", which no slice holds");
+      if (found->second.front()->shape != shape) {
+        refuse(*found->second.front(), "has another shape than state: pipeline_tensors says");
+      }
+    }
+    for (const auto& [tensor, slices] : tensors) {
+      if (tensor.starts_with(pipeline_prefix) &&
+          !state.pipeline_tensors.contains(tensor.substr(std::string_view(pipeline_prefix).size()))) {
+        refuse(*slices.front(), "is not named by state: pipeline_tensors");
+      }
     }
   }
 

@@ -8,13 +8,18 @@
 namespace wmtp {
 
 std::vector<SliceRange> slice_ranges(const std::filesystem::path& path, const std::vector<Slice>& slices) {
-  std::vector<SliceRange> ranges;
   const std::string name = path.filename();
+  const auto lies_here = [&](const Slice& slice) { return slice.file == name; };
+  if (std::none_of(slices.begin(), slices.end(), lies_here)) return {};
+  return slice_ranges(SafetensorsFile(path), slices);
+}
+
+std::vector<SliceRange> slice_ranges(const SafetensorsFile& file, const std::vector<Slice>& slices) {
+  const std::filesystem::path& path = file.path();
+  std::vector<SliceRange> ranges;
   for (const Slice& slice : slices) {
-    if (slice.file == name) ranges.push_back({.slice = &slice});
+    if (slice.file == path.filename()) ranges.emplace_back().slice = &slice;
   }
-  if (ranges.empty()) return ranges;
-  const SafetensorsFile file(path);
   for (SliceRange& range : ranges) {
     const auto refuse = [&](const std::string& what) {
       throw Error(ExitStatus::data, path.string() + ": entry " + printable(range.slice->entry) + " of tensor " +
@@ -30,6 +35,7 @@ std::vector<SliceRange> slice_ranges(const std::filesystem::path& path, const st
     }
     range.begin = entry->begin;
     range.end = entry->end;
+    range.dtype = entry->dtype;
   }
   std::sort(ranges.begin(), ranges.end(), [](const SliceRange& a, const SliceRange& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
@@ -41,6 +47,24 @@ std::vector<SliceRange> slice_ranges(const std::filesystem::path& path, const st
     }
   }
   return ranges;
+}
+
+void SliceDtypes::check(const std::filesystem::path& file, const std::vector<SliceRange>& ranges) {
+  for (const SliceRange& range : ranges) {
+    const std::string& tensor = range.slice->tensor;
+    const auto refuse = [&](const std::string& wanted) {
+      throw Error(ExitStatus::data, file.string() + ": tensor " + printable(tensor) + " is " + range.dtype +
+                                        "; wanted " + wanted + "; the file was not written by this program");
+    };
+    const bool remembered = tensor.starts_with(pipeline_prefix);
+    if (for_resuming_ && !remembered && range.dtype != "F32") refuse("F32, in which parameters and moments are saved");
+    if (for_resuming_ &&
+        std::find(state_dtype_names.begin(), state_dtype_names.end(), range.dtype) == state_dtype_names.end()) {
+      refuse("one in which a pipeline's state is saved");
+    }
+    const auto [first, fresh] = first_.emplace(tensor, range.dtype);
+    if (first->second != range.dtype) refuse(first->second + ", as in the tensor's other slices");
+  }
 }
 
 uint32_t crc32c_of_range(const InputFile& file, int64_t begin, int64_t end, uint32_t previous) {

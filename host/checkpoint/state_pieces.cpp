@@ -5,6 +5,7 @@
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "checkpoint/manifest_sums.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/save_points.hpp"
 
@@ -14,20 +15,9 @@ namespace {
 using at::Tensor;
 using nlohmann::json;
 
-constexpr std::array<std::pair<at::ScalarType, const char*>, 8> dtypes{{{at::kFloat, "F32"},
-                                                                        {at::kDouble, "F64"},
-                                                                        {at::kBFloat16, "BF16"},
-                                                                        {at::kHalf, "F16"},
-                                                                        {at::kLong, "I64"},
-                                                                        {at::kInt, "I32"},
-                                                                        {at::kByte, "U8"},
-                                                                        {at::kBool, "BOOL"}}};
-
-std::string rank_file(int rank) {
-  char name[40];
-  std::snprintf(name, sizeof name, "rank-%04d.safetensors", rank);
-  return name;
-}
+/// Those of state_dtype_names.
+constexpr std::array<at::ScalarType, state_dtype_names.size()> dtypes{
+    at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte, at::kBool};
 
 json slice_json(const Slice& s) { return {s.tensor, s.shape, s.begin, s.end, s.file, s.entry, s.crc32c}; }
 
@@ -47,15 +37,15 @@ void write_piece(SafetensorsWriter& writer, Piece& piece, bool half_a_file) {
 }  // namespace
 
 const char* state_dtype_name(at::ScalarType dtype) {
-  for (const auto& [type, name] : dtypes)
-    if (type == dtype) return name;
+  for (size_t i = 0; i < dtypes.size(); ++i)
+    if (dtypes[i] == dtype) return state_dtype_names[i];
   throw Error(ExitStatus::storage,
               std::string("a plugin's state of dtype ") + c10::toString(dtype) + " cannot be saved");
 }
 
 at::ScalarType state_dtype(const std::string& name) {
-  for (const auto& [type, known] : dtypes)
-    if (name == known) return type;
+  for (size_t i = 0; i < dtypes.size(); ++i)
+    if (name == state_dtype_names[i]) return dtypes[i];
   throw Error(ExitStatus::data, "checkpoint: dtype " + name + " is not one that is saved");
 }
 
@@ -73,7 +63,7 @@ std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer) {
 std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map<std::string, Tensor>& tensors,
                              int rank) {
   std::vector<Piece> pieces;
-  const std::string file = rank_file(rank);
+  const std::string file = rank_file_name(rank);
   const auto add = [&](const std::string& tensor, std::vector<int64_t> shape, int64_t begin, const Tensor& part) {
     const Tensor values = part.contiguous();
     pieces.push_back({{tensor, std::move(shape), begin, begin + values.numel(), file, tensor, 0}, values});
@@ -83,7 +73,7 @@ std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map
       add(flat.prefix + placed.spec.name, placed.spec.shape, begin, part);
     });
   if (rank == 0)
-    for (const auto& [name, tensor] : tensors) add("pipeline/" + name, tensor.sizes().vec(), 0, tensor.flatten());
+    for (const auto& [name, tensor] : tensors) add(pipeline_prefix + name, tensor.sizes().vec(), 0, tensor.flatten());
   return pieces;
 }
 
@@ -92,7 +82,7 @@ std::string write_rank_file(const std::filesystem::path& folder, std::vector<Pie
     std::vector<TensorEntry> entries;
     for (const Piece& piece : pieces)
       entries.push_back({piece.slice.entry, state_dtype_name(piece.values.scalar_type()), {piece.values.numel()}});
-    SafetensorsWriter writer(folder / rank_file(rank), std::move(entries), {});
+    SafetensorsWriter writer(folder / rank_file_name(rank), std::move(entries), {});
     json slices = json::array();
     for (size_t i = 0; i < pieces.size(); ++i) {
       write_piece(writer, pieces[i], i == pieces.size() / 2);

@@ -1,9 +1,9 @@
 #include "checkpoint/training_state.hpp"
 
-#include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
+#include "checkpoint/manifest_sums.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/state_pieces.hpp"
 
@@ -11,41 +11,52 @@ namespace wmtp {
 namespace {
 
 using at::Tensor;
-using nlohmann::json;
 
-/// Copies elements [begin, begin + part.numel()) of a logical tensor into `part`, from whichever slices hold them.
+/// Gives the elements of logical tensors, from whichever slices hold them. The constructor holds every slice to its
+/// file: what is copied later lies where the manifest says, in the dtype that it has.
 class SliceReader {
  public:
   SliceReader(const std::filesystem::path& folder, const Manifest& manifest) : folder_(folder) {
-    for (const Slice& slice : manifest.slices) slices_[slice.tensor].push_back(&slice);
-    for (const auto& [name, bytes] : manifest.files)
-      if (name.ends_with(".safetensors")) files_.emplace(name, folder / name);
+    SliceDtypes dtypes(manifest.kind);
+    for (const Slice& slice : manifest.slices) {
+      const auto [opened, fresh] = files_.try_emplace(slice.file, folder / slice.file);
+      if (!fresh) continue;
+      const SafetensorsFile& file = opened->second;
+      const std::vector<SliceRange> ranges = slice_ranges(file, manifest.slices);
+      dtypes.check(file.path(), ranges);
+      for (const SliceRange& range : ranges) slices_[range.slice->tensor].push_back({range, &file});
+    }
   }
 
-  void read(const std::string& tensor, const std::vector<int64_t>& shape, int64_t begin, const Tensor& part) const {
-    const std::vector<const Slice*>& slices = slices_of(tensor);
-    if (slices.front()->shape != shape)
-      refuse(tensor, "its shape is " + c10::str(at::IntArrayRef(slices.front()->shape)) + ", the model has " +
+  /// Error(data) when there is no such tensor of this shape.
+  void check(const std::string& tensor, const std::vector<int64_t>& shape) const {
+    const std::vector<int64_t>& found = slices_of(tensor).front().range.slice->shape;
+    if (found != shape)
+      refuse(tensor, "its shape is " + c10::str(at::IntArrayRef(found)) + ", the model has " +
                          c10::str(at::IntArrayRef(shape)));
-    for (const Slice* slice : slices) {
-      const int64_t from = std::max(begin, slice->begin), to = std::min(begin + part.numel(), slice->end);
+  }
+
+  /// Elements [begin, begin + part.numel()) of a tensor that was checked.
+  void read(const std::string& tensor, int64_t begin, const Tensor& part) const {
+    for (const auto& [range, file] : slices_of(tensor)) {
+      const int64_t from = std::max(begin, range.slice->begin), to = std::min(begin + part.numel(), range.slice->end);
       if (from >= to) continue;
-      const SafetensorsFile& file = files_.at(slice->file);
-      Tensor values = at::empty({to - from}, dtype(tensor));
-      std::memcpy(values.mutable_data_ptr(),
-                  file.bytes(*file.find(slice->entry)) + values.element_size() * (from - slice->begin),
-                  size_t(values.nbytes()));
+      Tensor values = at::empty({to - from}, state_dtype(range.dtype));
+      const TensorEntry& entry = *file->find(range.slice->entry);
+      file->read(entry, values.element_size() * (from - range.slice->begin), values.mutable_data_ptr(),
+                 size_t(values.nbytes()));
       part.narrow(0, from - begin, to - from).copy_(values);
     }
   }
 
-  at::ScalarType dtype(const std::string& tensor) const {
-    const Slice& slice = *slices_of(tensor).front();
-    return state_dtype(files_.at(slice.file).find(slice.entry)->dtype);
-  }
+  at::ScalarType dtype(const std::string& tensor) const { return state_dtype(slices_of(tensor).front().range.dtype); }
 
  private:
-  const std::vector<const Slice*>& slices_of(const std::string& tensor) const {
+  struct Place {
+    SliceRange range;
+    const SafetensorsFile* file;
+  };
+  const std::vector<Place>& slices_of(const std::string& tensor) const {
     const auto found = slices_.find(tensor);
     if (found == slices_.end()) refuse(tensor, "it is missing; the checkpoint is of another model or adapter");
     return found->second;
@@ -54,34 +65,51 @@ class SliceReader {
     throw Error(ExitStatus::data, folder_.string() + ": tensor '" + tensor + "': " + why);
   }
   std::filesystem::path folder_;
-  std::map<std::string, std::vector<const Slice*>> slices_;
   std::map<std::string, SafetensorsFile> files_;
+  std::map<std::string, std::vector<Place>> slices_;
 };
+
+constexpr const char *parameters = "param/", *averages = "exp_avg/", *squares = "exp_avg_sq/";
+
+/// That the checkpoint holds all of what the optimizer wants, before any of it is changed.
+void check_holds(const SliceReader& reader, const SavedState& saved, ShardedOptimizer& optimizer,
+                 const std::filesystem::path& folder) {
+  for (const ShardedOptimizer::State& state : optimizer.states()) {
+    for (const char* prefix : {parameters, averages, squares})
+      for (const Placed& placed : state.group->parameters()) reader.check(prefix + placed.spec.name, placed.spec.shape);
+    if (!saved.optimizer_steps.contains(state.group->name()))
+      throw Error(ExitStatus::data, folder.string() + ": state: optimizer_steps has no '" + state.group->name() +
+                                        "'; the checkpoint is of another model or adapter");
+  }
+}
 
 }  // namespace
 
-Manifest load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
-                             std::map<std::string, at::Tensor>& tensors) {
-  Manifest manifest = read_manifest(folder);
+LoadedState load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
+                                std::map<std::string, at::Tensor>& tensors) {
+  LoadedState loaded{read_manifest(folder), {}};
+  const auto& [manifest, saved] = loaded;
+  if (manifest.kind != "resume")
+    throw Error(ExitStatus::data, folder.string() + ": it holds a " + manifest.kind + ", no checkpoint for resuming");
+  loaded.state = saved_state(manifest, folder.string());
   const SliceReader reader(folder, manifest);
+  check_holds(reader, saved, optimizer, folder);
   for (ShardedOptimizer::State& state : optimizer.states()) {
     const std::pair<const char*, Tensor*> flats[] = {
-        {"param/", &state.group->master()}, {"exp_avg/", &state.exp_avg}, {"exp_avg_sq/", &state.exp_avg_sq}};
+        {parameters, &state.group->master()}, {averages, &state.exp_avg}, {squares, &state.exp_avg_sq}};
     for (const auto& [prefix, flat] : flats)
-      state.group->for_each_part(*flat, [&](const Placed& placed, int64_t begin, const Tensor& part) {
-        reader.read(prefix + placed.spec.name, placed.spec.shape, begin, part);
+      state.group->for_each_part(*flat, [&, &prefix = prefix](const Placed& placed, int64_t begin, const Tensor& part) {
+        reader.read(prefix + placed.spec.name, begin, part);
       });
-    state.steps.fill_(double(manifest.state.at("optimizer_steps").at(state.group->name()).get<int64_t>()));
+    state.steps.fill_(double(saved.optimizer_steps.at(state.group->name())));
     state.group->master_changed();
   }
-  const json names = manifest.state.value("pipeline_tensors", json::object());
-  for (const auto& [name, shape] : names.items()) {
-    const auto sizes = shape.get<std::vector<int64_t>>();
-    Tensor tensor = at::empty(sizes, reader.dtype("pipeline/" + name));
-    reader.read("pipeline/" + name, sizes, 0, tensor.view({-1}));
+  for (const auto& [name, shape] : saved.pipeline_tensors) {
+    Tensor tensor = at::empty(shape, reader.dtype(pipeline_prefix + name));
+    reader.read(pipeline_prefix + name, 0, tensor.view({-1}));
     tensors[name] = tensor;
   }
-  return manifest;
+  return loaded;
 }
 
 }  // namespace wmtp

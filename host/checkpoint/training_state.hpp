@@ -8,13 +8,20 @@
 #include <string>
 
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/saved_state.hpp"
 #include "shard/sharded_optimizer.hpp"
 
 namespace wmtp {
 
-/// [all ranks] Fills parameters, moments and `tensors` from a folder that was verified; returns its manifest.
-/// Error(data) when a tensor is missing or has another shape.
-Manifest load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
-                             std::map<std::string, at::Tensor>& tensors);
+struct LoadedState {
+  Manifest manifest;
+  SavedState state;
+};
+
+/// [all ranks] Fills parameters, moments and `tensors` from a folder whose sums were verified. Error(data), before any
+/// of them is changed, when a tensor or the steps of a group are missing, or a slice has another shape, dtype or place
+/// than wanted.
+LoadedState load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
+                                std::map<std::string, at::Tensor>& tensors);
 
 }  // namespace wmtp

@@ -19,7 +19,7 @@ std::string hex(uint32_t sum) {
   return text;
 }
 
-void verify_file(const fs::path& path, const Manifest& manifest, WorkProgress& progress) {
+void verify_file(const fs::path& path, const Manifest& manifest, SliceDtypes& dtypes, WorkProgress& progress) {
   const std::string name = path.filename();
   const InputFile file(path);
   const int64_t wanted = manifest.files.at(name);
@@ -28,6 +28,7 @@ void verify_file(const fs::path& path, const Manifest& manifest, WorkProgress& p
                                       std::to_string(wanted) + "; it was cut short or is of another save");
   }
   const std::vector<SliceRange> ranges = slice_ranges(path, manifest.slices);
+  dtypes.check(path, ranges);
   for (const SliceRange& range : ranges) {
     const uint32_t sum = crc32c_of_range(file, range.begin, range.end);
     if (sum != range.slice->crc32c) {
@@ -50,7 +51,8 @@ void verify_file(const fs::path& path, const Manifest& manifest, WorkProgress& p
 Manifest verify_checkpoint(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    throw Error(ExitStatus::data, folder.string() + " is not a folder; name a step-NNNNNN, model or adapter folder of a run");
+    throw Error(ExitStatus::data,
+                folder.string() + " is not a folder; name a step-NNNNNN, model or adapter folder of a run");
   }
   Manifest manifest = read_manifest(folder);
   const int64_t named_step = step_of_name(folder.filename().string());
@@ -62,7 +64,8 @@ Manifest verify_checkpoint(const fs::path& folder) {
   int64_t all = 0;
   for (const auto& [name, bytes] : manifest.files) all += bytes;
   WorkProgress progress("verifying " + folder.filename().string(), all, WorkProgress::Unit::bytes);
-  for (const auto& [name, bytes] : manifest.files) verify_file(folder / name, manifest, progress);
+  SliceDtypes dtypes(manifest.kind);
+  for (const auto& [name, bytes] : manifest.files) verify_file(folder / name, manifest, dtypes, progress);
   return manifest;
 }
 
@@ -80,6 +83,12 @@ int64_t step_of_name(std::string_view name) {
   // Only the one way to write it: two folders must not stand for one step.
   return failure == std::errc{} && end == name.data() + name.size() && step >= 0 && name == checkpoint_name(step) ? step
                                                                                                                   : -1;
+}
+
+std::string rank_file_name(int64_t rank) {
+  char text[48];
+  std::snprintf(text, sizeof text, "rank-%04lld.safetensors", static_cast<long long>(rank));
+  return text;
 }
 
 std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {

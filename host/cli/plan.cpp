@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "dist/rank_environment.hpp"
 #include "experiment/load.hpp"
 #include "experiment/sweep.hpp"
 #include "plan/experiment_plan.hpp"
@@ -220,6 +221,7 @@ void print_text(const Answer& answer) {
 }
 
 int plan(const Options& options, const GlobalOptions& globals) {
+  check_thread_count();
   const Catalog catalog(globals.plugin_folders);
   auto overrides = options.overrides;
   if (options.nproc > 0) overrides.push_back("parallel.processes=" + std::to_string(options.nproc));

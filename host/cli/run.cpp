@@ -25,6 +25,7 @@
 #include "cli/command.hpp"
 #include "cli/run_options.hpp"
 #include "cli/sweep.hpp"
+#include "dist/child_process.hpp"
 #include "dist/launcher.hpp"
 #include "dist/refusal.hpp"
 #include "experiment/canonical.hpp"
@@ -190,7 +191,7 @@ class Run {
       arguments.insert(arguments.end(), {"--hold-out-share", printed("%.17g", experiment.data.hold_out_share)});
     add_common(arguments);
     LaunchRequest request;
-    request.program = std::filesystem::read_symlink("/proc/self/exe");
+    request.program = own_program();
     request.arguments = std::move(arguments);
     request.environment[run_id_file_variable] = id_file.path();
     request.num_ranks = static_cast<int>(processes);
@@ -324,6 +325,7 @@ bool stands_for_many(const RunOptions& options, const Sweeps& sweeps, bool in_a_
 }
 
 int run_as(const std::optional<RankEnvironment>& environment, const RunOptions& given, const GlobalOptions& globals) {
+  check_thread_count();
   const bool is_own_rank = environment && environment->own_launcher;  // of one member
   SourceTexts texts(given.sources);
   if (!given.member && !is_own_rank) {

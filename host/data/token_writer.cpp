@@ -84,7 +84,11 @@ void TokenWriter::add_document(std::istream& in, int64_t left, WorkProgress* pro
 }
 
 void TokenWriter::add(const std::vector<int32_t>& ids) {
+  const int64_t vocab_size = tokenizer_.vocab_size();
   for (const int32_t id : ids) {
+    if (id < 0 || id >= vocab_size)
+      throw Error(ExitStatus::data, "the tokenizer gives the id " + std::to_string(id) + ", but has " +
+                                        std::to_string(vocab_size) + " ids: its file is damaged");
     const char bytes[] = {static_cast<char>(id), static_cast<char>(id >> 8), static_cast<char>(id >> 16),
                           static_cast<char>(id >> 24)};
     file_.add({bytes, wide_ ? size_t{4} : size_t{2}});

@@ -34,6 +34,7 @@ class TokenWriter {
 
   /// Of each document its ids and end_of_text. `progress`, where there is one, is told of the bytes that are read.
   void add_documents(const TextPart& part, WorkProgress* progress = nullptr);
+  /// Error(data) for an id that is none of the tokenizer's: what does not fit is never cut.
   void add(const std::vector<int32_t>& ids);
   /// Writes what is left and syncs it to the disk.
   void finish() { file_.finish(); }

@@ -209,6 +209,9 @@ class Reader {
       for (const char* key : {"single_word", "lstrip", "rstrip"})
         if (flag(one, key, owner)) refuse(owner + " has " + key + " true, wanted false: it is not known here");
       const uint64_t id = one["id"];
+      const auto in_vocabulary = ids_.find(content);
+      if (in_vocabulary != ids_.end() && static_cast<uint64_t>(in_vocabulary->second) != id)
+        refuse(owner + " has the id " + std::to_string(id) + ", in model vocab another; wanted the same");
       place(id, content, content);
       bpe_.added.push_back(
           {static_cast<int32_t>(id), content, flag(one, "special", owner), flag(one, "normalized", owner)});

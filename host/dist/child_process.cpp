@@ -137,6 +137,15 @@ void ChildProcess::kill_group() {
   if (!status_) kill(-pid_, SIGKILL);
 }
 
+std::filesystem::path own_program(const std::filesystem::path& link) {
+  std::error_code failure;
+  const auto program = std::filesystem::read_symlink(link, failure);
+  if (failure)
+    throw Error(ExitStatus::storage, "cannot find this program by " + link.string() + ": " + failure.message() +
+                                         "; mount /proc, ranks are started by it");
+  return program;
+}
+
 std::map<std::string, std::string> own_environment() {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry; ++entry) {

@@ -50,6 +50,9 @@ class ChildProcess {
   std::optional<int> status_;
 };
 
+/// The file of this program, for those that are started of it. Error(storage) where /proc does not say.
+std::filesystem::path own_program(const std::filesystem::path& link = "/proc/self/exe");
+
 /// What this process was given, by name; and such a table as a child takes it.
 std::map<std::string, std::string> own_environment();
 std::vector<std::string> environment_entries(const std::map<std::string, std::string>& variables);

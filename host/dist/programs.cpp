@@ -51,7 +51,7 @@ class Programs {
 
   void start(const Program& program) {
     ChildRequest request;
-    request.program = std::filesystem::read_symlink("/proc/self/exe");
+    request.program = own_program();
     request.arguments = program.arguments;
     std::map<std::string, std::string> variables = own_environment();
     for (const auto& [name, value] : program.environment) variables[name] = value;

@@ -1,10 +1,13 @@
 #include "dist/rank_environment.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "base/text.hpp"
 #include "dist/network.hpp"
 
@@ -22,15 +25,21 @@ std::string variable(const char* name) {
 
 bool is_set(const char* name) { return !variable(name).empty(); }
 
-int integer(const char* name, int min, int max) {
-  const std::string text = variable(name);
+std::optional<int> number_in(std::string_view text, int min, int max) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < min || value > max) {
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole && value >= min && value <= max ? std::optional(value) : std::nullopt;
+}
+
+int integer(const char* name, int min, int max) {
+  const std::string text = variable(name);
+  const auto value = number_in(text, min, max);
+  if (!value) {
     throw Error(ExitStatus::usage, std::string("environment: ") + name + " is '" + text + "', wanted an integer from " +
                                        std::to_string(min) + " to " + std::to_string(max));
   }
-  return value;
+  return *value;
 }
 
 void require(const std::vector<const char*>& names, const std::string& remedy) {
@@ -164,5 +173,20 @@ std::string first_host(const std::string& host_list) {
 }
 
 int wanted_master_port() { return is_set("MASTER_PORT") ? integer("MASTER_PORT", 1, 65535) : 0; }
+
+void check_thread_count() {
+  constexpr const char* name = "OMP_NUM_THREADS";
+  constexpr int most_threads = 1024;
+  if (!std::getenv(name)) return;
+  const std::string text = variable(name);
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (!number_in(std::string_view(text).substr(begin, end - begin), 1, most_threads))
+      throw Error(ExitStatus::usage, std::string("environment: ") + name + " is " + printable(text) +
+                                         ", wanted threads from 1 to " + std::to_string(most_threads) +
+                                         "; unset it, and every rank takes its share of the cores");
+    begin = end + 1;
+  }
+}
 
 }  // namespace wmtp

@@ -40,6 +40,10 @@ std::optional<RankEnvironment> rank_environment();
 /// MASTER_PORT, for a process that starts ranks itself; 0 when it is not set. Error(usage) when it is no port.
 int wanted_master_port();
 
+/// Error(usage) where OMP_NUM_THREADS is set, but not to 1 to 1024 (for each level of teams, with commas between):
+/// libgomp would take all cores for every rank, or end the process. To be called before LibTorch is loaded.
+void check_thread_count();
+
 /// The first host of a Slurm host list: "gpu[03-05,09],login" -> "gpu03", "r[1-2]n[0-7]" -> "r1n0".
 std::string first_host(const std::string& host_list);
 

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "base/error.hpp"
+#include "dist/rank_environment.hpp"
 #include "run/engine_abi.hpp"
 #include "run/job.hpp"
 
@@ -36,6 +37,7 @@ std::filesystem::path engine_file() {
 
 void* engine() {
   static void* const handle = [] {
+    check_thread_count();
     const auto file = engine_file();
     setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);  // a lost peer is told by us, without LibTorch's stack
     void* const opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);

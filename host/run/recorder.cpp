@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -17,6 +16,7 @@
 #include "log/log_reader.hpp"
 #include "memory/allocator.hpp"
 #include "report/summary.hpp"
+#include "run/git_commit.hpp"
 #include "run/token_text.hpp"
 
 namespace wmtp {
@@ -28,22 +28,6 @@ std::string host_name() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
-}
-
-/// The commit that the experiment's folder stands at, with "+changes" when its tree is not clean; "" outside git.
-std::string git_commit(const std::filesystem::path& folder) {
-  const std::string command =
-      "cd '" + folder.string() +
-      "' 2>/dev/null && git describe --always --abbrev=40 --dirty=+changes --exclude '*' 2>/dev/null";
-  std::string commit;
-  if (folder.string().find('\'') != std::string::npos) return commit;
-  if (std::FILE* pipe = popen(command.c_str(), "r")) {
-    std::array<char, 128> line{};
-    if (std::fgets(line.data(), int(line.size()), pipe)) commit = line.data();
-    pclose(pipe);
-  }
-  while (!commit.empty() && commit.back() == '\n') commit.pop_back();
-  return commit;
 }
 
 RunStart run_start(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run) {

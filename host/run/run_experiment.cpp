@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <deque>
 #include <optional>
 
 #include "base/counted.hpp"
@@ -28,6 +27,8 @@ namespace {
 
 using nlohmann::json;
 
+static_assert(LossScale::hysteresis == most_overflows_left, "a checkpoint is held to what a run can save");
+
 /// The moves of one run that are made at more than one place of its way. Before it is gone, and so however the run
 /// ends, a save in flight comes to its end and into the log.
 class Run {
@@ -51,25 +52,23 @@ class Run {
   void load(const std::filesystem::path& folder) {
     const WorkProgress progress("reading the checkpoint");
     TrainerState& state = trainer().state();
-    const Manifest manifest = load_training_state(folder, trainer().optimizer(), state.pipeline);
+    const auto [manifest, saved] = load_training_state(folder, trainer().optimizer(), state.pipeline);
     if (manifest.config_hash != identity_.config_hash)
       throw Error(ExitStatus::data, folder.string() + ": it is of another experiment: its hash is " +
                                         manifest.config_hash + ", this one's " + identity_.config_hash);
-    if (const std::string base = manifest.state.value("base_fingerprint", ""); base != base_)
-      throw Error(ExitStatus::data, folder.string() + ": its adapter stands beside a model of fingerprint " + base +
-                                        ", this model's is " + base_ + "; the base weights have changed");
+    check_fits(saved, folder);
     state.step = manifest.step;
-    state.tokens = manifest.state.at("tokens");
+    state.tokens = saved.tokens;
     // A run of an earlier version never had other ranks than those that saved.
-    state.drawn =
-        manifest.state.value("drawn", state.step * sequences_per_step(experiment_.train, manifest.world_size));
-    state.guard.restore(manifest.state.at("guard_window").get<std::deque<double>>(),
-                        manifest.state.at("skipped_in_a_row"));
-    if (state.loss_scale) {
-      const json& saved = manifest.state.at("loss_scale");
-      state.loss_scale->restore({saved.at("scale"), saved.at("finite_steps"), saved.at("overflows_left")});
-    }
+    state.drawn = saved.drawn.value_or(state.step * sequences_per_step(experiment_.train, manifest.world_size));
+    state.guard.restore(saved.guard_window, saved.skipped_in_a_row);
+    if (state.loss_scale)
+      state.loss_scale->restore(
+          {saved.loss_scale->scale, saved.loss_scale->finite_steps, saved.loss_scale->overflows_left});
     if (manifest.world_size != session_.size()) assembly_.go_on_with_other_ranks(manifest.world_size);
+    if (state.step > trainer().num_steps())
+      throw Error(ExitStatus::data, folder.string() + ": it is of step " + std::to_string(state.step) +
+                                        ", the run ends after " + counted(trainer().num_steps(), "step"));
   }
 
   void start_training() {
@@ -151,6 +150,20 @@ class Run {
 
  private:
   Trainer& trainer() { return assembly_.trainer(); }
+
+  /// What a sound state must share with this run. The experiment's hash is the same already.
+  void check_fits(const SavedState& saved, const std::filesystem::path& folder) {
+    const auto refuse = [&](const std::string& why) { throw Error(ExitStatus::data, folder.string() + ": " + why); };
+    if (saved.base_fingerprint != base_)
+      refuse("its adapter stands beside a model of fingerprint " + saved.base_fingerprint + ", this model's is " +
+             base_ + "; the base weights have changed");
+    if (saved.loss_scale.has_value() != trainer().state().loss_scale.has_value())
+      refuse(std::string("state has ") + (saved.loss_scale ? "a" : "no") +
+             " loss_scale; wanted one in an fp16 run alone");
+    if (int64_t(saved.guard_window.size()) > experiment_.guard.window)
+      refuse("state: guard_window holds " + counted(int64_t(saved.guard_window.size()), "loss", "es") +
+             "; wanted at most " + std::to_string(experiment_.guard.window));
+  }
 
   SaveRequest save_request() {
     const TrainerState& state = trainer().state();

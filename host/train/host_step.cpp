@@ -105,6 +105,20 @@ Tensor& HostStep::state(const std::string& name, const Tensor& first) {
   return kept;
 }
 
+void HostStep::check_states() const {
+  for (const auto& [name, kept] : states_) check_holds_values(kept, "state " + printable(name));
+}
+
+void HostStep::check_holds_values(const Tensor& tensor, const std::string& what) const {
+  const auto refuse = [&](const std::string& found) {
+    throw Error(ExitStatus::plugin, what + " is " + found + "; wanted a dense tensor on the CPU or on " +
+                                        micro_->batch.tokens.device().str() + ", the batch's device");
+  };
+  if (!tensor.defined()) refuse("undefined");
+  if (!tensor.is_cpu() && tensor.device() != micro_->batch.tokens.device()) refuse("on " + tensor.device().str());
+  if (tensor.layout() != at::kStrided) refuse("sparse");
+}
+
 namespace {
 /// As names of files, pages and other programs take it: parts between '/', none of them empty, "." or "..".
 bool is_metric_name(const std::string& name) {
@@ -125,6 +139,8 @@ void HostStep::metric(const std::string& name, const Tensor& sum, const Tensor& 
   if (!is_metric_name(name))  // not an Error: the boundary adds whose it is
     throw std::invalid_argument("a metric cannot be named " + printable(name) +
                                 "; a name is up to 120 letters, digits, '_', '-', '.' and '/', as rho1/excess_mean");
+  check_holds_values(sum, "the sum of metric " + name);
+  check_holds_values(count, "the count of metric " + name);
   totals_->add_plugin_metric(name, sum, count);
 }
 

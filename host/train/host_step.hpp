@@ -40,6 +40,9 @@ class HostStep final : public Step {
   /// The policy's value heads in this micro-batch: name -> [B,S] leaf.
   void set_values(std::map<std::string, at::Tensor> leaves) { leaves_ = std::move(leaves); }
   void enter(Moment moment) { moment_ = std::move(moment); }
+  /// After a call of the plugin, which may put anything into its state: Error(plugin) for what holds no values that
+  /// could be saved.
+  void check_states() const;
 
   const Batch& batch() const override { return micro_->batch; }
   Across& across() override;
@@ -60,6 +63,8 @@ class HostStep final : public Step {
  private:
   /// The value head that a read names, or undefined.
   Tensor policy_value(const Read& read) const;
+  /// Error(plugin) unless it is a dense tensor on the CPU or the batch's device.
+  void check_holds_values(const Tensor& tensor, const std::string& what) const;
   /// A signal of the next token, where head k predicts the same target; 0 where not valid, shaped like valid().
   Tensor at_this_moment(const Tensor& next_token) const;
   HostStepConfig config_;

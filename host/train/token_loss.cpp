@@ -175,7 +175,11 @@ Weights TokenLoss::weigh(Moment moment) {
   if (moment.when == When::token) call.by_target.clear();
   step_.enter(std::move(moment));
   const at::AutoGradMode grad(false);
-  Weights weights = guarded(pipeline_.name, "weigh", [&] { return pipeline_.weighting->weigh(step_); });
+  Weights weights = guarded(pipeline_.name, "weigh", [&] {
+    Weights returned = pipeline_.weighting->weigh(step_);
+    step_.check_states();
+    return returned;
+  });
   check_weights_form(call, weights);
   if (weights.meaning == Weights::Meaning::uniform) return weights;
   weights.values = weights.values.detach();

@@ -23,9 +23,13 @@ Tensor ValueLoss::loss(const MicroBatch& micro, const std::vector<Tensor>& leave
   step_.enter({When::before, 0, micro.targets, {}, {}, 0, {}});
   const char* call = pipeline_.objective ? "loss" : "value_loss";
   const Tensor loss = guarded(pipeline_.name, call, [&] {
-    return pipeline_.objective ? pipeline_.objective->loss(step_) : pipeline_.weighting->value_loss(step_);
+    Tensor returned = pipeline_.objective ? pipeline_.objective->loss(step_) : pipeline_.weighting->value_loss(step_);
+    step_.check_states();
+    return returned;
   });
-  if (!loss.defined() || loss.numel() != 1 || (at::GradMode::is_enabled() && !loss.requires_grad()))
+  const bool is_scalar =
+      loss.defined() && loss.layout() == at::kStrided && loss.is_floating_point() && loss.numel() == 1;
+  if (!is_scalar || (at::GradMode::is_enabled() && !loss.requires_grad()))
     throw Error(ExitStatus::plugin, "pipeline '" + pipeline_.name + "': " + call +
                                         "() must return a scalar that depends on one of its leaves");
   if (loss.device() != micro.batch.tokens.device())
@@ -44,8 +48,10 @@ void ValueLoss::differentiate(const MicroBatch& micro, const Tensor& trunk, Tens
   for (const Tensor& value : values) leaves.push_back(value.detach().requires_grad_(true));
   const Tensor total = loss(micro, leaves);
   totals.add("loss", total);
-  const auto d_leaves = torch::autograd::grad({total}, leaves, {}, /*retain_graph=*/std::nullopt,
-                                              /*create_graph=*/false, /*allow_unused=*/true);
+  const auto d_leaves = guarded(pipeline_.name, "loss", [&] {  // the plugin's own operations, backward
+    return torch::autograd::grad({total}, leaves, {}, /*retain_graph=*/std::nullopt, /*create_graph=*/false,
+                                 /*allow_unused=*/true);
+  });
   std::vector<Tensor> used, d_used;
   for (size_t i = 0; i < leaves.size(); ++i)
     if (d_leaves[i].defined()) {

@@ -1,4 +1,5 @@
 """Checkpoints that were damaged, that belong to another experiment, or whose writing was cut short."""
+import json
 import os
 import random
 import re
@@ -7,7 +8,7 @@ import signal
 import time
 
 import pytest
-from checkpoint import flip_bit, model_tensors, step_folders
+from checkpoint import craft_dtype, flip_bit, model_tensors, seal, step_folders
 from compare import assert_tensors_equal
 from paths import count
 from places import Place, assert_told_once
@@ -90,6 +91,46 @@ def test_a_shard_that_is_not_whole_is_refused(place, stopped, damage):
             os.truncate(shard, 0 if damage == "empty" else shard.stat().st_size // 2)
     ended = resume(place, 4)
     assert shard.name in ended.err, ended
+
+
+@pytest.mark.parametrize("dtype, name", [("float16", "F16"), ("float64", "F64")])
+def test_a_crafted_part_of_another_dtype_is_refused_though_every_sum_is_right(place, stopped, dtype, name):
+    *older, newest = step_folders(stopped)
+    for step in older:
+        shutil.rmtree(step)
+    file, tensor = craft_dtype(newest, dtype)
+    for ended in (place.host("checkpoint", "verify", newest, wanted=4), resume(place, 4)):
+        assert f'{file}: tensor "{tensor}" is {name}; wanted F32' in ended.err, ended
+
+
+def test_a_crafted_state_is_refused_by_its_key_though_the_manifest_s_sum_is_right(place, stopped):
+    *older, newest = step_folders(stopped)
+    for step in older:
+        shutil.rmtree(step)
+    manifest = json.loads((newest / "manifest.json").read_text())
+    manifest["state"]["tokens"] = -1
+    seal(newest, manifest)
+    for ended in (place.host("checkpoint", "verify", newest, wanted=4), resume(place, 4)):
+        assert "manifest.json: state tokens is -1; wanted" in ended.err, ended
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"step": 2001}, "it is of step 2001, the run ends after 2,000 steps"),
+    ({"state": {"guard_window": [1.5] * 1001}}, "state: guard_window holds 1,001 losses; wanted at most"),
+    ({"state": {"loss_scale": {"scale": 4, "finite_steps": 0, "overflows_left": 1}}}, "state has a loss_scale")],
+    ids=["step", "guard_window", "loss_scale"])
+def test_a_crafted_state_that_is_sound_but_does_not_fit_the_run_is_refused(place, stopped, change, message):
+    *older, newest = step_folders(stopped)
+    for step in older:
+        shutil.rmtree(step)
+    manifest = json.loads((newest / "manifest.json").read_text())
+    manifest["state"] |= change.get("state", {})
+    manifest["step"] = change.get("step", manifest["step"])
+    newest = newest.rename(newest.with_name(f"step-{manifest['step']:06}"))
+    seal(newest, manifest)
+    place.host("checkpoint", "verify", newest)
+    ended = resume(place, 4)
+    assert message in ended.err, ended
 
 
 def test_a_checkpoint_of_another_experiment_is_refused(place):

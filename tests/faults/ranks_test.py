@@ -74,6 +74,10 @@ def test_a_killed_launcher_leaves_no_rank_and_the_next_run_removes_its_temporary
     assert list(temporary.iterdir()) == []
 
 
+def test_a_number_of_threads_that_no_library_takes_is_refused_once_and_before_ranks_are_started(place):
+    place.refuse(2, 'OMP_NUM_THREADS is "0", wanted threads from 1 to 1024', env={"OMP_NUM_THREADS": "0"})
+
+
 def listeners_of(pid):
     """[(address, port)] on which that process listens."""
     inodes = {os.readlink(f)[8:-1] for f in Path(f"/proc/{pid}/fd").iterdir() if os.readlink(f).startswith("socket:")}

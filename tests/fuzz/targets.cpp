@@ -49,8 +49,11 @@ void sealed_manifest(const uint8_t* bytes, size_t count) {
 const std::vector<Target>& targets() {
   static const std::string document =
       R"({"format":"wmtp-checkpoint","version":1,"step":7,"world_size":2,"kind":"resume","config_hash":"ab",)"
-      R"("plugins":{"pipeline rho1":"cd"},"state":{"lr":0.1},"files":{"s":{"bytes":100,"crc32c":5}},)"
-      R"("slices":[{"tensor":"t","shape":[2,3],"begin":0,"end":6,"file":"s","entry":"t","crc32c":1}]})";
+      R"("plugins":{"pipeline rho1":"cd"},"state":{"tokens":9,"drawn":4,)"
+      R"("guard_window":[2.5],"skipped_in_a_row":1,"optimizer_steps":{"layers.0":6},"pipeline_tensors":{"seen":[6]},)"
+      R"("loss_scale":{"scale":4,"finite_steps":2,"overflows_left":1},"base_fingerprint":"f"},)"
+      R"("files":{"rank-0000.safetensors":{"bytes":100,"crc32c":5},"rank-0001.safetensors":{"bytes":9,"crc32c":5}},)"
+      R"("slices":[{"tensor":"pipeline/seen","shape":[6],"begin":0,"end":6,"file":"rank-0000.safetensors","entry":"t","crc32c":1}]})";
   static const std::vector<Target> all{
       {"safetensors_header",
        safetensors_header,

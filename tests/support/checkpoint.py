@@ -5,7 +5,7 @@ import math
 import needs_torch  # noqa: F401
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 
 def step_folders(run_folder):
@@ -53,3 +53,44 @@ def flip_bit(file, position, bit=0):
         byte = opened.read(1)[0]
         opened.seek(position)
         opened.write(bytes([byte ^ (1 << bit)]))
+
+
+def crc32c(data):
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    total = 0xFFFFFFFF
+    for byte in data:
+        total = total >> 8 ^ table[(total ^ byte) & 0xFF]
+    return total ^ 0xFFFFFFFF
+
+
+def seal(folder, manifest):
+    """Writes a manifest that holds whatever it says, as only someone who means harm would."""
+    def text():
+        return json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    manifest.pop("crc32c", None)
+    manifest["crc32c"] = crc32c(text().encode())
+    (folder / "manifest.json").write_text(text() + "\n")
+
+
+def craft_dtype(folder, dtype):
+    """Gives the last rank's part of a parameter another dtype, and every sum that this needs. Returns the file and the
+    tensor."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    changed = next(part for part in reversed(manifest["slices"])
+                   if part["tensor"].startswith("param/") and part["begin"] > 0)
+    file = folder / changed["file"]
+    tensors = load_file(file)
+    tensors[changed["entry"]] = tensors[changed["entry"]].to(getattr(torch, dtype))
+    save_file(tensors, file)
+    data = file.read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    places = json.loads(data[8:begin])
+    first, last = places[changed["entry"]]["data_offsets"]
+    changed["crc32c"] = crc32c(data[begin + first:begin + last])
+    manifest["files"][file.name] = {"bytes": len(data), "crc32c": crc32c(data[:begin])}
+    seal(folder, manifest)
+    return file.name, changed["tensor"]

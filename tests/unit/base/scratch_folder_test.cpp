@@ -109,14 +109,17 @@ TEST_F(ScratchFolderTest, NothingIsRemovedWhereOthersCanRenameFolders) {
   EXPECT_FALSE(fs::exists(folder)) << "as in /tmp";
 }
 
-TEST_F(ScratchFolderTest, AMissingTemporaryFolderIsRefused) {
-  setenv("TMPDIR", (parent_ / "absent").c_str(), 1);
-  try {
-    const ScratchFolder folder;
-    FAIL() << "made " << folder.path();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::storage);
-    EXPECT_NE(std::string(error.what()).find("TMPDIR"), std::string::npos) << error.what();
+TEST_F(ScratchFolderTest, ATemporaryFolderThatIsMissingOrAFileIsRefused) {
+  std::ofstream(parent_ / "file") << "x";
+  for (const char* name : {"absent", "file"}) {
+    setenv("TMPDIR", (parent_ / name).c_str(), 1);
+    try {
+      const ScratchFolder folder;
+      FAIL() << "made " << folder.path();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::storage);
+      EXPECT_NE(std::string(error.what()).find("TMPDIR"), std::string::npos) << error.what();
+    }
   }
 }
 

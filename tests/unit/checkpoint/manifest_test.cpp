@@ -14,10 +14,13 @@ using nlohmann::json;
 /// A manifest that is sound, and what each change of it should be called.
 json sound_document() {
   return json::parse(R"({"format":"wmtp-checkpoint","version":1,"step":7,"world_size":2,"kind":"resume",
-      "config_hash":"ab","plugins":{"pipeline rho1":"cd"},"state":{"lr":0.1},
-      "files":{"s.safetensors":{"bytes":100,"crc32c":5}},
-      "slices":[{"tensor":"t","shape":[2,3],"begin":0,"end":4,"file":"s.safetensors","entry":"t","crc32c":1},
-                {"tensor":"t","shape":[2,3],"begin":4,"end":6,"file":"s.safetensors","entry":"t2","crc32c":2}]})");
+      "config_hash":"ab","plugins":{"pipeline rho1":"cd"},"state":{"tokens":9,"drawn":4,"guard_window":[2.5],
+        "skipped_in_a_row":1,"optimizer_steps":{"layers.0":6},"pipeline_tensors":{"seen":[3]},
+        "loss_scale":{"scale":4,"finite_steps":2,"overflows_left":1},"base_fingerprint":"f"},
+      "files":{"rank-0000.safetensors":{"bytes":100,"crc32c":5},"rank-0001.safetensors":{"bytes":100,"crc32c":5}},
+      "slices":[{"tensor":"t","shape":[2,3],"begin":0,"end":4,"file":"rank-0000.safetensors","entry":"t","crc32c":1},
+                {"tensor":"t","shape":[2,3],"begin":4,"end":6,"file":"rank-0001.safetensors","entry":"t2","crc32c":2},
+                {"tensor":"pipeline/seen","shape":[3],"begin":0,"end":3,"file":"rank-0000.safetensors","entry":"p","crc32c":3}]})");
 }
 
 std::string sealed(json document) {
@@ -35,8 +38,7 @@ TEST(Manifest, GivesBackWhatWasWritten) {
   EXPECT_EQ(read.kind, "resume");
   EXPECT_EQ(read.config_hash, "5e1f");
   EXPECT_EQ(read.plugins.at("pipeline rho1"), "ab12");
-  EXPECT_EQ(read.state.at("lr").get<double>(), 0.1);
-  EXPECT_EQ(read.state.at("cursor").at("index"), 77);
+  EXPECT_EQ(read.state, sound_state());
   ASSERT_EQ(read.slices.size(), 4u);
   EXPECT_EQ(read.slices[2].tensor, "param/embedding");
   EXPECT_EQ(read.slices[2].begin, 12);
@@ -57,21 +59,33 @@ TEST(Manifest, RefusesEveryFieldThatIsNotSound) {
       {[](json& d) { d["step"] = 18446744073709551615u; }, "step is 18446744073709551615"},
       {[](json& d) { d.erase("step"); }, "has no step"},
       {[](json& d) { d["world_size"] = 0; }, "world_size is 0"},
+      {[](json& d) { d["world_size"] = 1; }, "world_size is 1, but files lists 2 of ranks"},
+      {[](json& d) { d["world_size"] = 3; }, "world_size is 3, but files does not list rank-0002.safetensors"},
+      {[](json& d) { d["world_size"] = 1000000; }, "world_size is 1000000, but files does not list rank-0002"},
+      {[](json& d) { d["kind"] = "model"; }, "world_size is 2; wanted 1 where kind is model"},
+      {[](json& d) { d["kind"] = "adapter", d["world_size"] = 1; },
+       "state is not {}; wanted that where kind is adapter"},
+      {[](json& d) { d["step"] = 1000000000001; }, "step is 1000000000001; wanted 0 to 1000000000000"},
       {[](json& d) { d["kind"] = "other"; }, "kind is \"other\""},
       {[](json& d) { d["format"] = "other"; }, "another format"},
       {[](json& d) { d["version"] = 2; }, "version 2; this program reads 1"},
       {[](json& d) { d.erase("version"); }, "has no version"},
       {[](json& d) { d["more"] = 1; }, "unknown key \"more\""},
       {[](json& d) { d.erase("state"); }, "has no state"},
+      {[](json& d) { d["state"]["tokens"] = -9; }, "state tokens is -9"},
+      {[](json& d) { d["state"]["pipeline_tensors"]["seen"] = {4}; }, "\"pipeline/seen\" has another shape than state"},
+      {[](json& d) { d["state"].erase("pipeline_tensors"); }, "\"pipeline/seen\" is not named by state"},
+      {[](json& d) { d["state"]["pipeline_tensors"]["other"] = {3}; }, "names \"other\", which no slice holds"},
       {[](json& d) { d["plugins"] = json::array(); }, "plugins is array"},
       {[](json& d) { d["plugins"]["x"] = 1; }, "plugins: \"x\""},
-      {[](json& d) { d["files"]["../x"] = d["files"]["s.safetensors"]; }, "files names \"../x\""},
-      {[](json& d) { d["files"]["a/b"] = d["files"]["s.safetensors"]; }, "files names \"a/b\""},
-      {[](json& d) { d["files"][""] = d["files"]["s.safetensors"]; }, "files names \"\""},
-      {[](json& d) { d["files"]["manifest.json"] = d["files"]["s.safetensors"]; }, "files names \"manifest.json\""},
-      {[](json& d) { d["files"]["s.safetensors"]["bytes"] = -1; }, "bytes is -1"},
-      {[](json& d) { d["files"]["s.safetensors"]["crc32c"] = 4294967296; }, "crc32c is 4294967296"},
-      {[](json& d) { d["files"]["s.safetensors"] = 100; }, "is number; wanted an object"},
+      {[](json& d) { d["files"]["../x"] = d["files"]["rank-0000.safetensors"]; }, "files names \"../x\""},
+      {[](json& d) { d["files"]["a/b"] = d["files"]["rank-0000.safetensors"]; }, "files names \"a/b\""},
+      {[](json& d) { d["files"][""] = d["files"]["rank-0000.safetensors"]; }, "files names \"\""},
+      {[](json& d) { d["files"]["manifest.json"] = d["files"]["rank-0000.safetensors"]; },
+       "files names \"manifest.json\""},
+      {[](json& d) { d["files"]["rank-0000.safetensors"]["bytes"] = -1; }, "bytes is -1"},
+      {[](json& d) { d["files"]["rank-0000.safetensors"]["crc32c"] = 4294967296; }, "crc32c is 4294967296"},
+      {[](json& d) { d["files"]["rank-0000.safetensors"] = 100; }, "is number; wanted an object"},
       {[](json& d) { d["slices"] = json::object(); }, "slices is object"},
       {[](json& d) { d["slices"][0] = 1; }, "slice 0 is number"},
       {[](json& d) { d["slices"][0].erase("entry"); }, "slice 0 has no entry"},
@@ -94,6 +108,10 @@ TEST(Manifest, RefusesEveryFieldThatIsNotSound) {
       {[](json& d) { d["slices"].erase(0); }, "begins at element 4; wanted 0"},
       {[](json& d) {
          d["slices"][0]["shape"] = {4611686018427387904, 4};
+       },
+       "negative or too large"},
+      {[](json& d) {
+         d["slices"][2]["shape"] = {0, 4611686018427387904, 4};
        },
        "negative or too large"},
       {[](json& d) { d["slices"][0]["shape"] = std::vector<int>(33, 1); }, "more than 32 dimensions"},

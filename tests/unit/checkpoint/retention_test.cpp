@@ -72,7 +72,7 @@ TEST(Retention, SetsAsideUnderAFreshName) {
 TEST(Retention, GivesTheNewestThatVerifiesWithItsManifest) {
   TestFolder folder;
   for (const int step : {1, 2, 3}) save_checkpoint(folder.path(), step);
-  flip_bit(folder / "step-000003/shard-00000.safetensors", 1500);
+  flip_bit(folder / "step-000003/rank-0000.safetensors", 1500);
   Reports reports;
   const auto good = newest_good(folder.path(), reports.taker());
   ASSERT_TRUE(good.has_value());

@@ -131,6 +131,17 @@ TEST_F(TokenizerJsonTest, WhatStandsBeforeATextIsTheTemplates) {
   expect_refused(said, "names the id \"300\"");
 }
 
+TEST_F(TokenizerJsonTest, AnAddedTokenHasTheIdThatItHasInTheVocabulary) {
+  json said = byte_level_json();
+  said["model"]["vocab"]["<end>"] = 259;
+  EXPECT_EQ(read(said).tokens.size(), 261u);
+  said["model"]["vocab"]["<end>"] = 70000;  // beyond the ids that are counted
+  expect_refused(said, "the added token \"<end>\" has the id 259, in model vocab another");
+  said["model"]["vocab"].erase("<end>");
+  said["added_tokens"][0] = added(259, "a");  // the byte's token
+  expect_refused(said, "the added token \"a\" has the id 259, in model vocab another");
+}
+
 TEST_F(TokenizerJsonTest, AFileThatIsNotOneIsRefused) {
   expect_refused("text", "");
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { read_tokenizer_json(folder_ / "none.json"); }), "check the path"));

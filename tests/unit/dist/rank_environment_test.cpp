@@ -26,6 +26,7 @@ class RankEnvironmentTest : public testing::Test {
                              "TORCHELASTIC_USE_AGENT_STORE",
                              "TORCHELASTIC_RUN_ID",
                              "WMTP_TOKEN",
+                             "OMP_NUM_THREADS",
                              "SLURM_PROCID",
                              "SLURM_NTASKS",
                              "SLURM_LOCALID",
@@ -286,6 +287,27 @@ TEST_F(RankEnvironmentTest, RefusesNumbersThatMakeNoSense) {
   clear();
   set({{"MASTER_PORT", "http"}});
   EXPECT_THROW(wanted_master_port(), Error);
+}
+
+TEST_F(RankEnvironmentTest, ThreadsThatNoLibraryTakesAreRefused) {
+  const auto refused = [](const std::string& text) {
+    set({{"OMP_NUM_THREADS", text}});
+    try {
+      check_thread_count();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::usage);
+      EXPECT_NE(std::string(error.what()).find("OMP_NUM_THREADS is \"" + text + "\", wanted threads from 1 to 1024"),
+                std::string::npos)
+          << error.what();
+      return true;
+    }
+    return false;
+  };
+  for (const char* text : {"0", "abc", "-1", "1000000", "1025", "", "2.5", " 2", "2,", "2,0", "99999999999999999999"})
+    EXPECT_TRUE(refused(text)) << text;
+  for (const char* text : {"1", "7", "1024", "4,2"}) EXPECT_FALSE(refused(text)) << text;
+  unsetenv("OMP_NUM_THREADS");
+  EXPECT_NO_THROW(check_thread_count());
 }
 
 }  // namespace

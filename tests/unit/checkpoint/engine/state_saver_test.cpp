@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <system_error>
 
 #include "../../support/ranks.hpp"
@@ -105,7 +106,7 @@ class State {
 const std::map<std::string, Tensor> no_tensors;
 
 SaveRequest request_of(int64_t step, const std::map<std::string, Tensor>& tensors = no_tensors) {
-  return {step, "a hash", {{"pipeline p", "sha"}}, {{"tokens", 5}}, &tensors};
+  return {step, "a hash", {{"pipeline p", "sha"}}, sound_state(), &tensors};
 }
 
 const Layout layouts[] = {{1, Strategy::full_shard},     {2, Strategy::no_shard},   {3, Strategy::full_shard},
@@ -130,7 +131,8 @@ TEST(StateSaver, WhatIsSavedUnderEveryLayoutIsLoadedUnderEveryOther) {
       on_ranks(loaded.ranks, [&](Channels& channels) {
         State state(loaded, channels);
         std::map<std::string, Tensor> tensors;
-        EXPECT_EQ(load_training_state(folder / "step-000007", state.optimizer(), tensors).world_size, saved.ranks);
+        EXPECT_EQ(load_training_state(folder / "step-000007", state.optimizer(), tensors).manifest.world_size,
+                  saved.ranks);
         EXPECT_EQ(state.wrong_elements(7), 0) << text_of(saved) << " loaded by " << text_of(loaded);
       });
   }
@@ -223,6 +225,74 @@ TEST(StateSaver, AFailureAnywhereIsTheOutcomeOnEveryRankAndLeavesTheOlderCheckpo
     });
     EXPECT_EQ(newest_good(folder.path(), {})->manifest.step, 3);
   }
+}
+
+/// Writes rank 1's file anew with every byte zero and one entry in another dtype, and a manifest that agrees with it.
+void change_dtype(const fs::path& checkpoint, const std::string& tensor, const std::string& dtype) {
+  const std::string name = rank_file_name(1);
+  std::vector<TensorEntry> entries = SafetensorsFile(checkpoint / name).entries();
+  fs::remove(checkpoint / name);
+  for (TensorEntry& entry : entries)
+    if (entry.name == tensor) entry.dtype = dtype;
+  Manifest manifest = read_manifest(checkpoint);
+  fs::remove(checkpoint / "manifest.json");
+  SafetensorsWriter writer(checkpoint / name, entries, {});
+  for (Slice& slice : manifest.slices) {
+    if (slice.file != name) continue;
+    const int64_t bytes = (slice.end - slice.begin) * dtype_size(slice.entry == tensor ? dtype : "F32");
+    const std::string zeros(size_t(bytes), '\0');
+    writer.write(slice.entry, 0, zeros.data(), zeros.size());
+    slice.crc32c = crc32c(zeros.data(), zeros.size());
+  }
+  writer.finish();
+  manifest.files.clear();
+  write_manifest(checkpoint, manifest);
+}
+
+TEST(StateSaver, ACheckpointThatDoesNotHoldWhatIsWantedIsRefusedBeforeAnythingIsChanged) {
+  const auto expect_refused = [](const std::string& part, const std::function<void(const fs::path&)>& change) {
+    TestFolder folder(memory_folder());
+    on_ranks(2, [&](Channels& channels) {
+      State state({2, Strategy::full_shard}, channels);
+      state.fill(1);
+      StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 2);
+      saver.begin(request_of(1), SaveMode::alone);
+      EXPECT_EQ(saver.finish()->failure, "");
+    });
+    const fs::path checkpoint = folder / checkpoint_name(1);
+    change(checkpoint);
+    OneRank rank;
+    State state({1, Strategy::full_shard}, rank.channels);
+    state.fill(2);
+    std::map<std::string, Tensor> tensors;
+    const std::string text =
+        refusal(ExitStatus::data, [&] { load_training_state(checkpoint, state.optimizer(), tensors); });
+    EXPECT_SAYS(text, part);
+    EXPECT_EQ(state.wrong_elements(2), 0) << text;
+  };
+  const auto change_manifest = [](const std::function<void(Manifest&)>& change) {
+    return [change](const fs::path& checkpoint) {
+      Manifest manifest = read_manifest(checkpoint);
+      fs::remove(checkpoint / "manifest.json");
+      change(manifest);
+      manifest.files.clear();
+      write_manifest(checkpoint, manifest);
+    };
+  };
+  const std::string wanted = "tensor \"exp_avg/output.weight\" is BF16; wanted F32";
+  expect_refused(rank_file_name(1) + ": " + wanted,
+                 [](const fs::path& checkpoint) { change_dtype(checkpoint, "exp_avg/output.weight", "BF16"); });
+  expect_refused("optimizer_steps has no '", change_manifest([](Manifest& manifest) {
+                   manifest.state["optimizer_steps"] = nlohmann::json::object();
+                 }));
+  expect_refused("tensor 'param/output.weight': its shape is", change_manifest([](Manifest& manifest) {
+                   for (Slice& slice : manifest.slices)
+                     if (slice.tensor == "param/output.weight") slice.shape = {20, 34};
+                 }));
+  expect_refused("tensor 'exp_avg_sq/output.weight': it is missing", change_manifest([](Manifest& manifest) {
+                   for (Slice& slice : manifest.slices)
+                     if (slice.tensor == "exp_avg_sq/output.weight") slice.tensor = "exp_avg_sq/other";
+                 }));
 }
 
 TEST(StateSaver, DeletesTheOlderOnesOnlyAfterTheNewOneIsThere) {

@@ -48,6 +48,21 @@ TEST_F(TokenWriting, WritesIdsOf32BitsForLargeVocabularies) {
   EXPECT_EQ(ids, (std::vector<int64_t>{97000, 122000, 255999, 255999}));
 }
 
+/// Says that it has 1,000 ids, and gives others.
+class LyingTokenizer : public WideTokenizer {
+ public:
+  int64_t vocab_size() const override { return 1000; }
+};
+
+TEST_F(TokenWriting, RefusesAnIdThatIsNoneOfTheTokenizersInsteadOfCuttingIt) {
+  const LyingTokenizer tokenizer;
+  TokenWriter writer(at("ids.bin"), tokenizer);
+  writer.add({0, 999});
+  for (const int32_t id : {1000, 65537, -1})
+    EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { writer.add({id}); }), "gives the id " + std::to_string(id)));
+  EXPECT_EQ(writer.num_ids(), 2);
+}
+
 TEST_F(TokenWriting, CutsLargeTextBeforeNewlines) {
   std::string text;
   for (int line = 0; text.size() < (5u << 20); ++line) text += "line " + std::to_string(line) + "\n";

@@ -55,16 +55,18 @@ Seen go_on(TinyTraining& training, int64_t steps, Channels& channels) {
 void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
   const TrainerState& state = training->state();
   StateSaver saver(channels.peers(), training->optimizer(), folder, 9);
-  saver.begin({state.step, "hash", {}, {{"drawn", state.drawn}}, &state.pipeline}, SaveMode::alone);
+  nlohmann::json values = sound_state();
+  values["drawn"] = state.drawn;
+  saver.begin({state.step, "hash", {}, values, &state.pipeline}, SaveMode::alone);
   ASSERT_EQ(saver.finish()->failure, "");
 }
 
 void load(TinyTraining& training, const fs::path& folder) {
   TrainerState& state = training->state();
-  const Manifest manifest =
+  const LoadedState loaded =
       load_training_state(folder / checkpoint_name(before), training->optimizer(), state.pipeline);
-  state.step = manifest.step;
-  state.drawn = manifest.state.at("drawn");
+  state.step = loaded.manifest.step;
+  state.drawn = loaded.state.drawn.value();
 }
 
 /// Two ranks: the parameters at the save, and how they go on from there.

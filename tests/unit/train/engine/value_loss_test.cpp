@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
+#include <functional>
 
 #include "../../support/ranks.hpp"
 #include "answers.hpp"
@@ -187,6 +188,58 @@ TEST(ValueLoss, ThatGivesNoScalarIsRefusedWithThePipelinesName) {
     EXPECT_NE(std::string(error.what()).find("'made by the test': loss() must return a scalar"), std::string::npos)
         << error.what();
   }
+}
+
+/// What it returns, reports and keeps is as a test says.
+class Odd : public Squares {
+ public:
+  using Change = std::function<Tensor(Step&, const Tensor&)>;
+  explicit Odd(Change change) : change_(std::move(change)) {}
+  Tensor loss(Step& step) override { return change_(step, Squares::loss(step)); }
+
+ private:
+  Change change_;
+};
+
+TEST(ValueLoss, WhatAPluginGivesWithoutValuesIsRefusedWithItsName) {
+  const auto expect_refused = [](const std::string& part, const Odd::Change& change) {
+    OneRank rank;
+    TinyTraining training(test::tiny_experiment(), std::unique_ptr<Objective>(std::make_unique<Odd>(change)),
+                          rank.channels);
+    try {
+      training->step();
+      ADD_FAILURE() << "taken, where this was wanted: " << part;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::plugin) << error.what();
+      EXPECT_NE(std::string(error.what()).find("made by the test"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  const Tensor meta = at::ones({}, at::kMeta);
+  expect_refused("loss() returned a scalar on meta, wanted cpu",
+                 [](Step&, const Tensor& loss) { return loss.to(at::kMeta); });
+  expect_refused("loss() must return a scalar", [](Step&, const Tensor& loss) { return at::complex(loss, loss); });
+  expect_refused("the sum of metric a/b is on meta; wanted a dense tensor on the CPU",
+                 [&](Step& step, const Tensor& loss) {
+                   step.metric("a/b", meta, at::ones({}));
+                   return loss;
+                 });
+  expect_refused("the count of metric a/b is undefined", [](Step& step, const Tensor& loss) {
+    step.metric("a/b", at::ones({}), {});
+    return loss;
+  });
+  expect_refused("state \"seen\" is on meta; wanted a dense tensor", [&](Step& step, const Tensor& loss) {
+    step.state("seen", at::zeros({})) = meta;
+    return loss;
+  });
+  expect_refused("state \"seen\" is undefined", [](Step& step, const Tensor& loss) {
+    step.state("seen", at::zeros({})) = Tensor();
+    return loss;
+  });
+  expect_refused("state \"seen\" is sparse", [](Step& step, const Tensor& loss) {
+    step.state("seen", at::zeros({2})) = at::eye(2).to_sparse();
+    return loss;
+  });
 }
 
 TEST(JointWeighting, AddsTheLossOfItsValueHeadToThatOfTheTokens) {
