@@ -65,7 +65,8 @@ def test_values_and_what_follows_from_them_equal_pytorch(place, case):
     gradients = {name: 2 * moment for name, moment in moments.items()}
     assert gradients.keys() == wanted.first_gradients.keys()
     compared = set(gradients)
-    if recipe.data == "pairs":  # what is added to all values changes no comparison: this gradient is rounding alone
+    if recipe.data == "pairs" and "center" not in recipe.options:
+        # what is added to all values changes no comparison: this gradient is rounding alone
         bias = last_bias(compared)
         assert max(gradients[bias].abs().max(), wanted.first_gradients[bias].abs().max()) < 1e-7
         compared.remove(bias)
