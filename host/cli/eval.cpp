@@ -47,7 +47,7 @@ constexpr const char* eval_help =
     "  wmtp-host eval arithmetic --suite problems.jsonl --template plain\n"
     "  wmtp-host eval arithmetic --suite gsm8k.jsonl --extract flexible\n"
     "  wmtp-host eval rho1 --text held_out.py --text README.md\n"
-    "  wmtp-host eval rho1 --text held_out.py --stride 64\n";
+    "  wmtp-host eval rho1 --text held_out.py --stride 16\n";
 
 struct Options {
   std::string run, suite, samples, output, python = "python3", prompt_template = "alpaca";

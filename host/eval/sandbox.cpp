@@ -41,8 +41,9 @@ fs::path write_program(const fs::path& folder, const std::string& program) {
 }
 
 /// In memory, where the program under test has no path to it.
-void write_tests(const Descriptor& file, const Trial& trial) {
-  const nlohmann::json given{{"prompt", trial.prompt}, {"tests", trial.tests}, {"entry_point", trial.entry_point}};
+void write_tests(const Descriptor& file, const Submission& submission) {
+  const nlohmann::json given{
+      {"prompt", submission.prompt}, {"tests", submission.tests}, {"entry_point", submission.entry_point}};
   const std::string text = given.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   for (size_t at = 0; at < text.size();) {
     const ssize_t count = write(file.get(), text.data() + at, text.size() - at);
@@ -60,13 +61,13 @@ std::vector<std::string> python_with(const fs::path& python, const char* program
 /// The two processes, and how they end.
 class Pair {
  public:
-  Pair(const fs::path& python, const SandboxLimits& limits, const Trial& trial)
+  Pair(const fs::path& python, const SandboxLimits& limits, const Submission& submission)
       : limits_(limits),
         null_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
         tests_(memfd_create("tests", MFD_CLOEXEC)),
-        program_(of_program(python, trial)),
+        program_(of_program(python, submission)),
         usage_(program_, folder_.path(), limits.usage),
-        checker_(of_checker(python, trial)) {
+        checker_(of_checker(python, submission)) {
     for (Pipe* pipe : {&requests_, &replies_}) {
       pipe->reading.reset();
       pipe->writing.reset();
@@ -95,17 +96,17 @@ class Pair {
     return start;
   }
 
-  ProcessStart of_program(const fs::path& python, const Trial& trial) const {
+  ProcessStart of_program(const fs::path& python, const Submission& submission) const {
     ProcessStart start{.arguments = python_with(python, "candidate.py"),
                        .folder = folder_.path(),
                        .input = null_.get(),
                        .descriptors = {requests_.reading.get(), replies_.writing.get()}};
-    start.arguments.push_back(write_program(folder_.path(), trial.program).string());
+    start.arguments.push_back(write_program(folder_.path(), submission.program).string());
     return with_limits(start);
   }
 
-  ProcessStart of_checker(const fs::path& python, const Trial& trial) const {
-    write_tests(tests_, trial);
+  ProcessStart of_checker(const fs::path& python, const Submission& submission) const {
+    write_tests(tests_, submission);
     return with_limits({.arguments = python_with(python, "checker.py"),
                         .input = tests_.get(),
                         .descriptors = {requests_.writing.get(), replies_.reading.get(), verdict_.writing.get()}});
@@ -176,9 +177,9 @@ Sandbox::Sandbox(const std::string& python, const SandboxLimits& limits)
   check_usage_is_told();
 }
 
-Judged Sandbox::run(const Trial& trial) const {
+Judged Sandbox::run(const Submission& submission) const {
   const auto begun = Clock::now();
-  return Pair(python_, limits_, trial).judged_by(begun);
+  return Pair(python_, limits_, submission).judged_by(begun);
 }
 
 }  // namespace wmtp

@@ -26,7 +26,7 @@ struct SandboxLimits {
 };
 
 /// What is judged.
-struct Trial {
+struct Submission {
   std::string program;
   std::string tests = "";        ///< may use names of the program's; "": the program has only to be executed
   std::string prompt = "";       ///< the problem's own begin of the program: what it defines, tests take from here
@@ -49,7 +49,7 @@ class Sandbox {
   Sandbox(const std::string& python, const SandboxLimits& limits);
 
   /// From any thread. Error(storage) when no folder or process can be made.
-  Judged run(const Trial& trial) const;
+  Judged run(const Submission& submission) const;
 
  private:
   std::filesystem::path python_;

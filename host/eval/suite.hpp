@@ -22,7 +22,7 @@ struct Problem {
   std::string task_id;                     ///< "HumanEval/0"; "mbpp/11" for a number; "line 7" for a record without one
   std::string prompt;                      ///< what a model is given
   std::string before;                      ///< of the program, in front of the answer
-  std::string tests;                       ///< of the program (Trial in sandbox.hpp)
+  std::string tests;                       ///< of the program (Submission in sandbox.hpp)
   std::optional<std::string> answer = {};  ///< the right one, of a record: then no program is run
   std::string entry_point = "";            ///< the function that the tests call, where the problem names it
 };

@@ -131,7 +131,7 @@ bool Bound::good(std::initializer_list<const char*> names) const {
   return std::none_of(names.begin(), names.end(), [&](const char* name) { return bad.count(name) > 0; });
 }
 
-Place Bound::place(const std::string& key) const {
+TomlPlace Bound::place(const std::string& key) const {
   if (const auto value = values.find(key); value != values.end()) return value->second;
   const size_t dot = key.rfind('.');
   if (dot == std::string::npos) return start;

@@ -85,7 +85,7 @@ int Diagnostics::add_override(const std::string& text) {
   return static_cast<int>(sources_.size()) - 1;
 }
 
-void Diagnostics::add(Place place, std::string message, std::string hint, ExitStatus status) {
+void Diagnostics::add(TomlPlace place, std::string message, std::string hint, ExitStatus status) {
   found_.push_back({place, std::move(message), std::move(hint), status});
 }
 

@@ -17,7 +17,7 @@ class Diagnostics {
   int add_override(const std::string& text);
 
   /// `message` may have several lines: those after the first are shown below the caret, before the hint.
-  void add(Place place, std::string message, std::string hint = "", ExitStatus status = ExitStatus::usage);
+  void add(TomlPlace place, std::string message, std::string hint = "", ExitStatus status = ExitStatus::usage);
 
   size_t count() const { return found_.size(); }
   /// The text that places with this number point into.
@@ -34,7 +34,7 @@ class Diagnostics {
     bool is_file = true;
   };
   struct Found {
-    Place place;
+    TomlPlace place;
     std::string message, hint;
     ExitStatus status;
   };

@@ -74,7 +74,7 @@ class Loader {
         {"model", &e.model.experiment}, {"reference", &e.reference.experiment}, {"value", &e.value.experiment}};
     for (const auto& [table, file] : named) {
       if (file->empty()) continue;
-      const Place place = bound.place(table + std::string(".experiment"));
+      const TomlPlace place = bound.place(table + std::string(".experiment"));
       LoadRequest request;
       request.file = parent.file.parent_path() / *file;
       request.held_out = parent.held_out;
@@ -95,7 +95,8 @@ class Loader {
   }
 
   /// Without an experiment when there is none to speak of.
-  LoadedStage load_stage(const LoadRequest& request, Chain chain, const std::filesystem::path& canonical, Place place) {
+  LoadedStage load_stage(const LoadRequest& request, Chain chain, const std::filesystem::path& canonical,
+                         TomlPlace place) {
     if (std::find(chain.begin(), chain.end(), canonical) != chain.end()) {
       std::string names;
       for (const auto& file : chain) names += file.filename().string() + " > ";

@@ -188,7 +188,7 @@ class PluginBinder {
 
   void refuse_option(const std::string& table, const OptionValues& options, const OptionMistake& mistake) {
     const std::string key = path_of(table, mistake.option);
-    Place place = bound_.place(key);
+    TomlPlace place = bound_.place(key);
     const auto value = options.find(mistake.option);
     const auto* text = value == options.end() ? nullptr : std::get_if<std::string>(&value->second);
     if (text && mistake.at >= 0 && bound_.has(key)) {

@@ -15,7 +15,7 @@ bool learns_scores(const PluginNeeds& needs) {
 }
 
 // The policy takes over the stage's tensors as they are; their number of tokens is told with the tokenizer.
-void check_same_shape(const Place& place, const ModelConfig& ours, const ModelConfig& theirs,
+void check_same_shape(const TomlPlace& place, const ModelConfig& ours, const ModelConfig& theirs,
                       Diagnostics& diagnostics) {
   const std::pair<const char*, int64_t ModelConfig::*> members[] = {
       {"dim", &ModelConfig::dim},         {"layers", &ModelConfig::layers},
@@ -44,14 +44,14 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
   const std::string& table = user.table;
   const Experiment& e = bound.experiment;
   const Experiment& stage = *loaded.experiment;
-  const Place place = bound.place(table + ".experiment");
+  const TomlPlace place = bound.place(table + ".experiment");
   if (has_tokenizer(e.data) && has_tokenizer(stage.data)) {
     const TokenizerConfig &ours = e.data.tokenizer, &theirs = stage.data.tokenizer;
     if (!same_tokenizer(e, stage)) {
       diagnostics.add(place,
-                      "the stage has another tokenizer: found " + theirs.kind + " with " + std::to_string(theirs.vocab_size) +
-                          " tokens, wanted " + ours.kind + " with " + std::to_string(ours.vocab_size) +
-                          (ours.kind == "bpe" ? ", trained on the same files" : ""),
+                      "the stage has another tokenizer: found " + theirs.kind + " with " +
+                          std::to_string(theirs.vocab_size) + " tokens, wanted " + ours.kind + " with " +
+                          std::to_string(ours.vocab_size) + (ours.kind == "bpe" ? ", trained on the same files" : ""),
                       "give both the same [data.tokenizer] (kind, files and vocab_size)");
     }
   } else if (e.model.vocab_size != stage.model.vocab_size) {
@@ -69,7 +69,8 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
   if (stage.model.max_sequence_length < e.train.sequence_length) {
     diagnostics.add(place,
                     "a sequence longer than the stage's model: found sequence_length " +
-                        std::to_string(e.train.sequence_length) + ", wanted at most " + std::to_string(stage.model.max_sequence_length),
+                        std::to_string(e.train.sequence_length) + ", wanted at most " +
+                        std::to_string(stage.model.max_sequence_length),
                     "set [model] max_sequence_length in the stage");
   }
   if (table == "model") check_same_shape(place, e.model, stage.model, diagnostics);
@@ -87,10 +88,11 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
                     "name an experiment with pipeline \"critic\"");
   }
   if (table == "value" && loaded.needs && learns_scores(*loaded.needs) && !user.reads_scores)
-    diagnostics.add(place,
-                    "the stage's value head learns scores, which rank answers and are no expected outcomes: found pipeline " +
-                        quote(stage.pipeline.plugin) + ", wanted one that learns values",
-                    scores_hint);
+    diagnostics.add(
+        place,
+        "the stage's value head learns scores, which rank answers and are no expected outcomes: found pipeline " +
+            quote(stage.pipeline.plugin) + ", wanted one that learns values",
+        scores_hint);
 }
 
 }  // namespace wmtp

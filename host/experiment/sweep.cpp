@@ -55,7 +55,7 @@ class Reader {
   }
 
   /// Every combination, the first axis slowest.
-  std::vector<SweepMember> combined(Place place) {
+  std::vector<SweepMember> combined(TomlPlace place) {
     std::vector<Choice> all{{}};
     for (const std::vector<Choice>& axis : axes_) {
       if (all.size() * axis.size() > most_sweep_members) {

@@ -12,8 +12,8 @@
 namespace wmtp {
 namespace {
 
-Place place_at(int source, std::string_view text, size_t offset) {
-  Place place{source, 1, 1};
+TomlPlace place_at(int source, std::string_view text, size_t offset) {
+  TomlPlace place{source, 1, 1};
   for (size_t i = 0; i < offset; ++i) {
     if (text[i] == '\n') {
       ++place.line;

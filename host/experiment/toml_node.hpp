@@ -9,7 +9,7 @@
 namespace wmtp {
 
 /// Where something stands: a source known to Diagnostics; line and column from 1, columns in code points.
-struct Place {
+struct TomlPlace {
   int source = 0;
   int line = 1;
   int column = 1;
@@ -26,14 +26,14 @@ struct Node {
   std::string text;
   std::vector<Node> items;
   std::vector<Entry> entries;  ///< in the order in which their keys stand
-  Place place;
+  TomlPlace place;
 
   Entry* find(const std::string& key);
 };
 
 struct Entry {
   std::string key;
-  Place place;
+  TomlPlace place;
   Node value;
 };
 

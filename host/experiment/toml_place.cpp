@@ -9,7 +9,7 @@
 namespace wmtp {
 namespace {
 
-size_t offset_of(const std::string& text, const Place& place) {
+size_t offset_of(const std::string& text, const TomlPlace& place) {
   size_t at = 0;
   for (int line = 1; line < place.line && at < text.size(); ++at) line += text[at] == '\n';
   for (int column = 1; column < place.column && at < text.size(); ++column) {
@@ -19,8 +19,8 @@ size_t offset_of(const std::string& text, const Place& place) {
   return at;
 }
 
-Place place_at(const std::string& text, int source, size_t offset) {
-  Place place{source, 1, 1};
+TomlPlace place_at(const std::string& text, int source, size_t offset) {
+  TomlPlace place{source, 1, 1};
   for (size_t at = 0; at < offset; ++at) {
     if (text[at] == '\n') {
       ++place.line;
@@ -77,7 +77,7 @@ class WrittenText {
 
 }  // namespace
 
-Place place_in_text(const std::string& source, Place value, size_t byte) {
+TomlPlace place_in_text(const std::string& source, TomlPlace value, size_t byte) {
   WrittenText text(source, offset_of(source, value));
   size_t start = text.at();
   for (size_t passed = 0; passed <= byte && text.at() < source.size();) {

@@ -10,6 +10,6 @@ namespace wmtp {
 
 /// Where in `source` byte `byte` of a text stands whose TOML begins at `value`: quotes, escapes and line breaks of all
 /// four kinds of strings are counted. The byte after the last one is the closing quote's place.
-Place place_in_text(const std::string& source, Place value, size_t byte);
+TomlPlace place_in_text(const std::string& source, TomlPlace value, size_t byte);
 
 }  // namespace wmtp

@@ -21,7 +21,7 @@
 namespace wmtp {
 namespace {
 
-Place place_of(int source, const toml::source_region& region) {
+TomlPlace place_of(int source, const toml::source_region& region) {
   return {source, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
 }
 
@@ -65,7 +65,7 @@ Node copy(int source, const toml::node& from) {
 }
 
 struct SyntaxError {
-  Place place;
+  TomlPlace place;
   std::string message;
 };
 
@@ -153,7 +153,7 @@ void lay_override(Node& root, const std::string& text, Diagnostics& diagnostics)
   const int source = diagnostics.add_override(text);
   // As many spaces as "--set " has letters: columns then point into the text that is shown.
   const std::string indent(6, ' ');
-  const Place start{source, 1, 7};
+  const TomlPlace start{source, 1, 7};
   if (text.size() > max_source_bytes) {
     diagnostics.add(
         start, "found " + std::to_string(text.size()) + " bytes, wanted at most " + std::to_string(max_source_bytes));

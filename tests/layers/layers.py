@@ -7,6 +7,7 @@
 4. What is linked into the core or the program includes no LibTorch and no sdk, by whatever way.
 5. A source file over 400 lines says why in the comment it begins with ("over 400 lines because ...").
 6. No file names a path of a developer's machine.
+7. No two headers of the host define types of one name: the linker would take the functions of one for those of both.
 """
 import re
 import subprocess
@@ -17,6 +18,7 @@ LIBTORCH = ("ATen/", "torch/", "c10/")
 GENERATED = "wmtp/headers_hash.hpp"  # by sdk/CMakeLists.txt
 MAX_LINES = 400
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
+TYPE = re.compile(r"^(?:struct|class)\s+(?:\w+\(\w*\)\s+)?(\w+)\s*(?:final\s*)?(?::[^:]|\{|$)")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|work)/\w")
 
 
@@ -173,7 +175,17 @@ def check_machine_paths(root):
                 yield file, number, f"names a path of a developer's machine ({match[0]}...)"
 
 
-RULES = (check_rooms, check_sdk, check_plugins, check_core, check_sizes, check_machine_paths)
+def check_type_names(root):
+    first = {}
+    for file in source_files(root / "host"):
+        if file.suffix != ".hpp":
+            continue
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            if (match := TYPE.match(line)) and first.setdefault(match[1], file) != file:
+                yield file, number, f"defines {match[1]}, as {first[match[1]].relative_to(root)} does"
+
+
+RULES = (check_rooms, check_sdk, check_plugins, check_core, check_sizes, check_machine_paths, check_type_names)
 
 
 def violations(root, rules=RULES):

@@ -11,7 +11,7 @@ SOUND = {
     "host/CMakeLists.txt": "set(engine_files\n  data/batches.cpp)\nadd_rooms(core_files base data)\n",
     "host/main.cpp": '#include "cli/run.hpp"\n',
     "host/cli/run.hpp": '#include <string>\n#include "run/run.hpp"\n',
-    "host/run/run.hpp": '#include "base/error.hpp"\n',
+    "host/run/run.hpp": '#include "base/error.hpp"\nclass Run : public Base {\n};\n',
     "host/train/trainer.hpp": '#include <ATen/ATen.h>\n#include <wmtp/step.hpp>\n#include "data/corpus.hpp"\n',
     "host/data/corpus.hpp": '#include "base/error.hpp"\n',
     "host/data/corpus.cpp": '#include "data/corpus.hpp"\n',
@@ -58,6 +58,7 @@ def test_a_sound_house_has_no_violations(tmp_path):
     ("host/data/corpus.cpp", "#include <ATen/ATen.h>\n", "the core includes ATen/ATen.h"),
     ("host/base/error.hpp", "#include <c10/util/Exception.h>\n", "the core includes c10/util/Exception.h, reached"),
     ("host/train/long.cpp", "// A promise.\n" + "int x;\n" * 400, "401 lines"),
+    ("host/train/run.hpp", "struct Run {\n};\n", "defines Run, as host/run/run.hpp does"),
     ("docs/notes.md", "see /ho" "me/someone/notes\n", "names a path of a developer's machine"),
 ])
 def test_a_broken_rule_is_seen(tmp_path, file, text, wanted):

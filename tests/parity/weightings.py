@@ -30,8 +30,12 @@ class Head:
         self.margins.append((score - threshold)[self.valid].abs().min().item())
         return score >= threshold
 
+    def reaches(self, score, threshold):
+        """With the room for rounding that the sdk leaves, so that equal contexts stay together."""
+        return self.above(score, threshold - (1e-5 + 1.3e-6 * threshold.abs()))
+
     def top(self, score, share):
-        return self.above(score, self.quantile(score, 1 - share))
+        return self.reaches(score, self.quantile(score, 1 - share))
 
     def uniform(self, stream):
         """[B, S - k]"""
@@ -70,7 +74,7 @@ def truncation(head, drop=0.1, momentum=0.1, warmup_steps=10):
     head.memory[head.k] = now if before is None else before + momentum * (now - before)
     if head.step <= warmup_steps:
         return torch.ones_like(head.ce)
-    return 1 - head.above(head.ce, before).float()
+    return 1 - head.reaches(head.ce, before).float()
 
 
 def frequency(head, power=0.4, smoothing=1.0):

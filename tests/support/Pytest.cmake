@@ -1,6 +1,6 @@
-# wmtp_add_pytest(NAME FILE TIMEOUT [PROCESSORS]): a file of Python tests as one test of ctest. Most start ranks of their
-# own, or look at a clock, so they count as two processors: `ctest -j2` runs one of them at a time. Those that run one
-# process after another say 1.
+# wmtp_add_pytest(NAME FILE TIMEOUT [PROCESSORS]): a file of Python tests as one test of ctest. Those that look at a clock
+# count as two processors, so that `ctest -j2` runs nothing beside them. The others say 1: their processes wait for each
+# other often enough that two files at once take less time.
 set(WMTP_PYTHON ${PROJECT_SOURCE_DIR}/.venv/bin/python)
 if(NOT EXISTS ${WMTP_PYTHON})
   set(WMTP_PYTHON python3)
