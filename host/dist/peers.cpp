@@ -114,15 +114,24 @@ std::string Peers::collected_places(const Place& mine, Clock::time_point end) co
   return missing.empty() ? texts : nobody_came + names_of(missing);
 }
 
-/// Every rank's place, by rank. Rank 0 collects them and hands them out, or says who did not come or refuses to start.
-std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
-  std::string texts = nobody_came + names_of({0});
+/// The places of all ranks, as rank 0 collects them and hands them out, or why the job cannot start.
+std::string Peers::exchanged_places(const Place& mine, Clock::time_point end) {
   if (rank_ == 0) {
-    texts = collected_places(mine, end);
+    const std::string texts = collected_places(mine, end);
     store_->set(places_key, bytes_of(texts));
-  } else {
-    store_->set(place_key(rank_), bytes_of(mine.to_text()));
-    if (appears(places_key, end + time_to_report)) texts = text_of(store_->get(places_key));
+    return texts;
+  }
+  store_->set(place_key(rank_), bytes_of(mine.to_text()));
+  return appears(places_key, end + time_to_report) ? text_of(store_->get(places_key)) : nobody_came + names_of({0});
+}
+
+/// Every rank's place, by rank.
+std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
+  std::string texts;
+  try {
+    texts = exchanged_places(mine, end);
+  } catch (const std::exception& error) {
+    throw explain("meeting the other ranks", error.what());
   }
   const bool nobody = texts.starts_with(nobody_came);
   const std::optional<Error> refusal = refusal_in(texts);
@@ -225,11 +234,19 @@ std::string Peers::wait_for(const std::string& key, int from, const std::string&
   }
 }
 
+void Peers::give(const std::string& key, const std::string& text, const std::string& what) {
+  try {
+    store_->set(key, bytes_of(text));
+  } catch (const std::exception& error) {
+    throw explain(what, error.what());
+  }
+}
+
 std::string Peers::publish(const std::string& what, const std::string& text_of_rank0) {
   if (!store_) return text_of_rank0;
   const std::string key = "publish/" + std::to_string(exchanges_++);
   if (rank_ != 0) return wait_for(key, 0, what);
-  store_->set(key, bytes_of(text_of_rank0));
+  give(key, text_of_rank0, what);
   return text_of_rank0;
 }
 
@@ -237,7 +254,7 @@ std::vector<std::string> Peers::collect(const std::string& what, const std::stri
   if (!store_) return {mine};
   const std::string key = "collect/" + std::to_string(exchanges_++) + "/";
   if (rank_ != 0) {
-    store_->set(key + std::to_string(rank_), bytes_of(mine));
+    give(key + std::to_string(rank_), mine, what);
     return {};
   }
   std::vector<std::string> texts{mine};

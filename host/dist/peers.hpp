@@ -64,9 +64,11 @@ class Peers {
   using Clock = std::chrono::steady_clock;
   std::string open_store(const RankEnvironment& environment, std::chrono::milliseconds timeout);
   std::string collected_places(const Place& mine, Clock::time_point end) const;
+  std::string exchanged_places(const Place& mine, Clock::time_point end);
   std::vector<Place> meet(const Place& mine, Clock::time_point end);
   bool appears(const std::string& key, Clock::time_point end) const;
   std::vector<int> missing_until(Clock::time_point end) const;
+  void give(const std::string& key, const std::string& text, const std::string& what);
   std::string wait_for(const std::string& key, int from, const std::string& what);
 
   int rank_, size_;

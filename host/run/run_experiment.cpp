@@ -117,7 +117,6 @@ class Run {
   /// What ends training, or nothing.
   std::optional<ExitStatus> after_step(const StepReport& report) {
     recorder_.step(report);
-    throttle_.look();
     note(saver_.take());
     if (report.memory_grew) recorder_.resources(report.step);
     if (report.overflowed) {

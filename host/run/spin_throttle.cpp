@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 namespace wmtp {
 namespace {
@@ -40,19 +41,36 @@ SpinThrottle::SleepingTeam::~SleepingTeam() {
   leader_.join();
 }
 
+SpinThrottle::SpinThrottle(std::function<double()> waited)
+    : read_waited_(std::move(waited)), looked_(Clock::now()), waited_(read_waited_()) {
+  if (at::get_num_threads() > 1) watcher_ = std::thread([this] { watch(); });
+}
+
+SpinThrottle::~SpinThrottle() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  ended_.notify_one();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void SpinThrottle::watch() {
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, between_looks, [this] { return ends_; })) look();
+}
+
 void SpinThrottle::look() {
   const auto now = Clock::now();
-  if (at::get_num_threads() == 1 || now - looked_ < between_looks) return;
   const double waited = read_waited_();
   // Threads that ended in between take their waiting with them.
   const double share = std::max(0.0, waited - waited_) / std::chrono::duration<double>(now - looked_).count();
-  const bool is_first = looked_ == Clock::time_point{};
   looked_ = now;
   waited_ = waited;
-  if (is_first) return;
   calm_looks_ = share < calm ? calm_looks_ + 1 : 0;
   if (!team_ && share > busy) team_ = std::make_unique<SleepingTeam>();
   if (team_ && calm_looks_ >= looks_until_calm) team_.reset();
+  is_held_ = team_ != nullptr;
 }
 
 }  // namespace wmtp

@@ -7,12 +7,14 @@
 // The results stay the same to the bit: neither the number of working threads nor their shares change.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <latch>
 #include <memory>
+#include <mutex>
 #include <thread>
-#include <utility>
 
 namespace wmtp {
 
@@ -20,13 +22,15 @@ namespace wmtp {
 /// no schedstat.
 double seconds_without_core();
 
+/// Looks ten times a second, from a thread of its own, so that a long step is not over before it is helped. Does
+/// nothing for a thread that works alone.
 class SpinThrottle {
  public:
-  explicit SpinThrottle(std::function<double()> waited = seconds_without_core) : read_waited_(std::move(waited)) {}
-  /// [the thread that trains] To be called now and then, after each step say: looks how long this process's threads have
-  /// waited for a core since it last looked, a tenth of a second ago or more. Does nothing in a process of one thread.
-  void look();
-  bool is_held() const { return team_ != nullptr; }
+  /// [the thread that trains, its number of threads being set]
+  explicit SpinThrottle(std::function<double()> waited = seconds_without_core);
+  ~SpinThrottle();
+  SpinThrottle(const SpinThrottle&) = delete;
+  bool is_held() const { return is_held_; }
 
   /// More OpenMP threads than cores, all asleep, for as long as it lives.
   class SleepingTeam {
@@ -42,11 +46,19 @@ class SpinThrottle {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void watch();
+  void look();
+
   std::function<double()> read_waited_;
-  Clock::time_point looked_ = {};
-  double waited_ = 0;  ///< seconds, at the last look
+  Clock::time_point looked_;
+  double waited_;  ///< seconds, at the last look
   int calm_looks_ = 0;
   std::unique_ptr<SleepingTeam> team_;
+  std::atomic<bool> is_held_ = false;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool ends_ = false;
+  std::thread watcher_;
 };
 
 }  // namespace wmtp

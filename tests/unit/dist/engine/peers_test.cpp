@@ -40,5 +40,24 @@ TEST(Peers, NameARankThatIsGoneWithoutAWordInsteadOfWaitingForWhatItWouldSay) {
   }
 }
 
+TEST(Peers, NameRank0AsGoneWhereTheyBringATextToAStoreThatIsGone) {
+  const int port = free_port();
+  std::promise<void> met;
+  auto rank0 = std::async(std::launch::async, [&] {
+    Peers peers(rank_of(0, port), 5s);
+    met.get_future().wait();
+  });
+  Peers peers(rank_of(1, port), 5s);
+  met.set_value();
+  rank0.get();
+  try {
+    peers.collect("the end", "of rank 1");
+    ADD_FAILURE() << "nobody took it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::peer);
+    EXPECT_STREQ(error.what(), "rank 1: the end failed: rank 0, which holds the rendezvous, is gone");
+  }
+}
+
 }  // namespace
 }  // namespace wmtp::test

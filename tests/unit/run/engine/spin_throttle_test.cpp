@@ -64,21 +64,32 @@ TEST(SpinThrottleDeathTest, ThreadsWaitWithoutSpinningWhileTheTeamLives) {
 TEST(SpinThrottle, IsHeldOnceThreadsWaitForCoresAndLetGoOnceTheyDoNot) {
   const int before = at::get_num_threads();
   at::set_num_threads(2);
-  double waited = 0;
-  SpinThrottle throttle([&] { return waited; });
-  const auto held_after = [&](double more) {
-    waited += more;
-    std::this_thread::sleep_for(milliseconds{101});
-    throttle.look();
-    return throttle.is_held();
+  std::atomic<double> waited = 0;
+  std::atomic<int> looks = 0;
+  const auto read = [&] {
+    ++looks;
+    return waited.load();
   };
-  EXPECT_FALSE(held_after(5)) << "before the first look";
-  EXPECT_FALSE(held_after(0.001));
-  EXPECT_TRUE(held_after(5));
-  for (int i = 0; i < 19; ++i) EXPECT_TRUE(held_after(0)) << "calm for " << i + 1 << " looks";
-  EXPECT_FALSE(held_after(0));
+  {
+    SpinThrottle throttle(read);
+    const auto after_looks = [&](int count) {
+      for (const int until = looks + count; looks < until;) std::this_thread::sleep_for(milliseconds{5});
+      return throttle.is_held();
+    };
+    EXPECT_FALSE(after_looks(2));
+    waited = 5;
+    EXPECT_TRUE(after_looks(2)) << "the second look begins when the first has decided";
+    EXPECT_TRUE(after_looks(18)) << "it may be a pause";
+    EXPECT_FALSE(after_looks(4));
+  }
   at::set_num_threads(1);
-  EXPECT_FALSE(held_after(5)) << "one thread waits for no other";
+  waited = 0;
+  SpinThrottle alone(read);
+  waited = 5;
+  const int looked = looks;
+  std::this_thread::sleep_for(milliseconds{250});
+  EXPECT_FALSE(alone.is_held()) << "one thread waits for no other";
+  EXPECT_EQ(looks, looked);
   at::set_num_threads(before);
 }
 
