@@ -1,6 +1,8 @@
 #include "dist/launcher.hpp"
 
+#include <netinet/in.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,9 +27,18 @@ Clock::time_point seconds_from_now(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-/// On which a listener could listen. One rank meets nobody, and may run where there is no loopback.
-int free_port(const LaunchRequest& request) {
-  return request.num_ranks == 1 ? std::max(request.port, 1) : listener_at("127.0.0.1", request.port).port();
+/// Keeps a port of the loopback (0: any that is free) from other sockets until rank 0 listens there, which it may
+/// beside this one. Without a port where another program has it.
+Socket held_port(int port) {
+  Socket holder(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  setsockopt(holder.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(uint16_t(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  [[maybe_unused]] const int taken = bind(holder.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  return holder;
 }
 
 std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, int port, const std::string& token) {
@@ -82,7 +93,7 @@ Ending ending_of(int rank, int wait_status, int passed_signal) {
 class Launch {
  public:
   Launch(const LaunchRequest& request, LineSink& out, LineSink& err) : request_(request), out_(out), err_(err) {
-    const int port = free_port(request);
+    const int port = port_of_rank0();
     token_ = drawn_token();
     endings_.resize(static_cast<size_t>(request.num_ranks));
     for (int rank = 0; rank < request.num_ranks; ++rank) start(rank, port);
@@ -102,6 +113,7 @@ class Launch {
   }
 
  private:
+  int port_of_rank0();
   void start(int rank, int port);
   void wait_for_something();
   void take_signal(int signal);
@@ -113,6 +125,7 @@ class Launch {
   const LaunchRequest& request_;
   LineSink& out_;
   LineSink& err_;
+  Socket held_port_;
   std::string token_;
   SignalStream signals_;
   std::vector<ChildProcess> ranks_;
@@ -124,6 +137,14 @@ class Launch {
   enum class Patience { endless, grace, terminated, over } patience_ = Patience::endless;
   Clock::time_point deadline_;
 };
+
+/// On which a listener can listen. One rank meets nobody, and may run where there is no loopback.
+int Launch::port_of_rank0() {
+  if (request_.num_ranks == 1) return std::max(request_.port, 1);
+  held_port_ = held_port(request_.port);
+  const int held = held_port_.port();
+  return listener_at("127.0.0.1", held > 0 ? held : request_.port).port();
+}
 
 void Launch::start(int rank, int port) {
   ChildRequest child;

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -16,6 +17,8 @@
 #include <sstream>
 #include <thread>
 #include <utility>
+
+#include "dist/network.hpp"
 
 namespace wmtp {
 namespace {
@@ -375,6 +378,23 @@ TEST_F(LauncherTest, RefusesATakenPort) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "ran"));
   close(fd);
   EXPECT_EQ(launch(request), 0);
+}
+
+TEST_F(LauncherTest, KeepsItsPortForRank0) {
+  start(script("echo $MASTER_PORT > port$RANK; touch started$RANK; while [ ! -e end ]; do sleep 0.02; done", 2));
+  wait_for_file("started0");
+  const int port = std::stoi(read_all(folder_ / "port0"));
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(uint16_t(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_NE(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << "another program's";
+  EXPECT_EQ(errno, EADDRINUSE);
+  close(fd);
+  EXPECT_EQ(listener_at("127.0.0.1", port).port(), port) << "as rank 0 does";
+  std::ofstream(folder_ / "end");
+  EXPECT_EQ(finish(), 0);
 }
 
 TEST_F(LauncherTest, NamesAProgramThatCannotBeRun) {
