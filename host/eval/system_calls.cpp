@@ -184,15 +184,20 @@ constexpr size_t number_of_call = offsetof(seccomp_data, nr);
 /// The lower half; both architectures are little-endian.
 constexpr size_t argument(int index) { return offsetof(seccomp_data, args) + size_t(index) * sizeof(uint64_t); }
 
+/// Refused where the bits of `mask` in the argument are exactly `refused`.
+void allow_unless(Filter& filter, uint32_t call, int index, uint32_t mask, uint32_t refused) {
+  filter.unless_equal_skip(call, 5);
+  filter.load(argument(index));
+  filter.keep_bits(mask);
+  filter.unless_equal_skip(refused, 1);
+  filter.answer(refuse);
+  filter.answer(allow);
+}
+
 /// Opening is for reading, or for writing where Landlock lets it; reading with O_TRUNC empties a file, which the first
 /// versions of Landlock do not hold.
 void allow_opening(Filter& filter, uint32_t call, int flags_argument) {
-  filter.unless_equal_skip(call, 5);
-  filter.load(argument(flags_argument));
-  filter.keep_bits(O_TRUNC | O_ACCMODE);
-  filter.unless_equal_skip(O_TRUNC | O_RDONLY, 1);
-  filter.answer(refuse);
-  filter.answer(allow);
+  allow_unless(filter, call, flags_argument, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDONLY);
 }
 
 void allow_requests(Filter& filter, uint32_t call, int request_argument, std::initializer_list<uint32_t> requests) {
@@ -232,13 +237,7 @@ void allow_threads(Filter& filter) {
 }
 
 void allow_memory_of_its_own(Filter& filter) {
-  constexpr int flags = 3;
-  filter.unless_equal_skip(__NR_mmap, 5);
-  filter.load(argument(flags));
-  filter.keep_bits(MAP_SHARED | MAP_ANONYMOUS);
-  filter.unless_equal_skip(MAP_SHARED, 1);
-  filter.answer(refuse);
-  filter.answer(allow);
+  allow_unless(filter, __NR_mmap, 3, MAP_SHARED | MAP_ANONYMOUS, MAP_SHARED);
 }
 
 void allow_reading_limits(Filter& filter) {

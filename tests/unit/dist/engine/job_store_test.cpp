@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "../../support/rank_of.hpp"
 #include "../../support/ranks.hpp"
 #include "dist/store_text.hpp"
 
@@ -14,15 +15,6 @@ namespace {
 using namespace std::chrono_literals;
 
 const auto no_notice = [](const std::string&) {};
-
-RankEnvironment rank_of(int rank, int port) {
-  RankEnvironment environment;
-  environment.rank = rank;
-  environment.world_size = 2;
-  environment.master_port = port;
-  environment.token = "token";
-  return environment;
-}
 
 TEST(JobStore, AnswersAsAStoreOfC10dDoes) {
   const int port = free_port();

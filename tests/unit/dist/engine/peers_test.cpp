@@ -5,21 +5,13 @@
 
 #include <future>
 
+#include "../../support/rank_of.hpp"
 #include "../../support/ranks.hpp"
 
 namespace wmtp::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-RankEnvironment rank_of(int rank, int port) {
-  RankEnvironment environment;
-  environment.rank = rank;
-  environment.world_size = 2;
-  environment.master_port = port;
-  environment.token = "token";
-  return environment;
-}
 
 TEST(Peers, NameARankThatIsGoneWithoutAWordInsteadOfWaitingForWhatItWouldSay) {
   const int port = free_port();
