@@ -4,8 +4,10 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <utility>
 
 namespace wmtp {
@@ -43,21 +45,14 @@ SpinThrottle::SleepingTeam::~SleepingTeam() {
 
 SpinThrottle::SpinThrottle(std::function<double()> waited)
     : read_waited_(std::move(waited)), looked_(Clock::now()), waited_(read_waited_()) {
-  if (at::get_num_threads() > 1) watcher_ = std::thread([this] { watch(); });
+  if (at::get_num_threads() > 1) watcher_ = std::jthread([this](std::stop_token stop) { watch(std::move(stop)); });
 }
 
-SpinThrottle::~SpinThrottle() {
-  {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
-  }
-  ended_.notify_one();
-  if (watcher_.joinable()) watcher_.join();
-}
-
-void SpinThrottle::watch() {
-  std::unique_lock lock(mutex_);
-  while (!ended_.wait_for(lock, between_looks, [this] { return ends_; })) look();
+void SpinThrottle::watch(std::stop_token stop) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any stopped;
+  while (!stopped.wait_for(lock, stop, between_looks, [&] { return stop.stop_requested(); })) look();
 }
 
 void SpinThrottle::look() {

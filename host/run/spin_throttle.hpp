@@ -9,11 +9,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <latch>
 #include <memory>
-#include <mutex>
+#include <stop_token>
 #include <thread>
 
 namespace wmtp {
@@ -28,8 +27,6 @@ class SpinThrottle {
  public:
   /// [the thread that trains, its number of threads being set]
   explicit SpinThrottle(std::function<double()> waited = seconds_without_core);
-  ~SpinThrottle();
-  SpinThrottle(const SpinThrottle&) = delete;
   bool is_held() const { return is_held_; }
 
   /// More OpenMP threads than cores, all asleep, for as long as it lives.
@@ -46,7 +43,7 @@ class SpinThrottle {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void watch();
+  void watch(std::stop_token stop);
   void look();
 
   std::function<double()> read_waited_;
@@ -55,10 +52,7 @@ class SpinThrottle {
   int calm_looks_ = 0;
   std::unique_ptr<SleepingTeam> team_;
   std::atomic<bool> is_held_ = false;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool ends_ = false;
-  std::thread watcher_;
+  std::jthread watcher_;  ///< the last member: it ends before what it uses
 };
 
 }  // namespace wmtp
