@@ -8,15 +8,15 @@ namespace wmtp {
 
 enum class ExitStatus : int {
   done = 0,
-  usage = 2,          ///< usage or experiment refused, before any training
-  plugin = 3,         ///< plugin refused, or it threw
-  data = 4,           ///< data or checkpoint refused
-  guard = 5,          ///< stopped by a numeric guard
-  peer = 6,           ///< a peer was lost or timed out
-  storage = 7,        ///< disk full, I/O, run log not usable
+  usage = 2,    ///< usage or experiment refused, before any training
+  plugin = 3,   ///< plugin refused, or it threw
+  data = 4,     ///< data or checkpoint refused
+  guard = 5,    ///< stopped by a numeric guard
+  peer = 6,     ///< a peer was lost or timed out
+  storage = 7,  ///< disk full, I/O, run log not usable
   device_memory = 8,
-  bug = 70,           ///< our own mistake
-  interrupted = 75,   ///< stopped by a signal with a checkpoint, resumable
+  bug = 70,          ///< our own mistake
+  interrupted = 75,  ///< stopped by a signal with a checkpoint, resumable
 };
 
 /// Thrown inside, caught at three walls only: cli, the plugin boundary, the rank boundary.

@@ -12,7 +12,8 @@ namespace wmtp {
 using PhiloxBlock = std::array<uint32_t, 4>;
 
 inline PhiloxBlock philox(uint64_t key, uint64_t counter_high, uint64_t counter_low) {
-  PhiloxBlock c{uint32_t(counter_low), uint32_t(counter_low >> 32), uint32_t(counter_high), uint32_t(counter_high >> 32)};
+  PhiloxBlock c{uint32_t(counter_low), uint32_t(counter_low >> 32), uint32_t(counter_high),
+                uint32_t(counter_high >> 32)};
   uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53u} * c[0];

@@ -1,12 +1,10 @@
 // See text.hpp.
 #include "base/text.hpp"
 
-#include <cstdarg>
-#include <cstdio>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdarg>
 #include <cstdio>
 #include <ctime>
 

@@ -6,10 +6,10 @@
 
 #include "base/counted.hpp"
 #include "base/text.hpp"
-#include "checkpoint/manifest.hpp"
 #include "cli/command.hpp"
-#include "log/log_reader.hpp"
-#include "report/table.hpp"
+#include "core/checkpoints/manifest.hpp"
+#include "core/report/table.hpp"
+#include "core/runlog/log_reader.hpp"
 
 namespace wmtp {
 namespace {

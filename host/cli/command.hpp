@@ -66,23 +66,23 @@ inline constexpr const char* default_database = "runs/wmtp.db";
 /// that is the file's fault, Error(storage).
 CommandLine::Action reading_log(CommandLine::Action action);
 
-void add_run(CommandLine& line);         // run FILE
-void add_runs(CommandLine& line);        // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE
-void add_sql(CommandLine& line);         // sql "SELECT …"
-void add_export(CommandLine& line);      // export RUN… --to csv, json, tensorboard, mlflow
-void add_plugins(CommandLine& line);     // plugins list, plugins inspect NAME
+void add_run(CommandLine& line);      // run FILE
+void add_runs(CommandLine& line);     // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE
+void add_sql(CommandLine& line);      // sql "SELECT …"
+void add_export(CommandLine& line);   // export RUN… --to csv, json, tensorboard, mlflow
+void add_plugins(CommandLine& line);  // plugins list, plugins inspect NAME
 void add_plugin_author(CommandLine& line);  // plugins new NAME, plugins check FILE: after add_plugins
-void add_checkpoint(CommandLine& line);  // checkpoint list RUN, checkpoint verify PATH
-void add_exchange(CommandLine& line);    // checkpoint export RUN, checkpoint import DIR: after add_checkpoint
-void add_merge(CommandLine& line);       // checkpoint merge ADAPTER: after add_checkpoint
-void add_data(CommandLine& line);        // data prepare EXPERIMENT, data prepare FILE --from …, data inspect FILE
-void add_plan(CommandLine& line);        // plan FILE
-void add_completion(CommandLine& line);  // completion bash, zsh, fish
-void add_doctor(CommandLine& line);      // doctor
-void add_eval(CommandLine& line);        // eval --suite FILE --samples FILE
-void add_generate(CommandLine& line);    // generate RUN PROMPT
-void add_ui(CommandLine& line);          // ui
-void add_report(CommandLine& line);      // report RUN… -o FILE.html
-void add_probe(CommandLine& line);       // __probe FILE, __check SETTINGS, __layout QUESTIONS: the plugin store's child
+void add_checkpoint(CommandLine& line);     // checkpoint list RUN, checkpoint verify PATH
+void add_exchange(CommandLine& line);       // checkpoint export RUN, checkpoint import DIR: after add_checkpoint
+void add_merge(CommandLine& line);          // checkpoint merge ADAPTER: after add_checkpoint
+void add_data(CommandLine& line);           // data prepare EXPERIMENT, data prepare FILE --from …, data inspect FILE
+void add_plan(CommandLine& line);           // plan FILE
+void add_completion(CommandLine& line);     // completion bash, zsh, fish
+void add_doctor(CommandLine& line);         // doctor
+void add_eval(CommandLine& line);           // eval --suite FILE --samples FILE
+void add_generate(CommandLine& line);       // generate RUN PROMPT
+void add_ui(CommandLine& line);             // ui
+void add_report(CommandLine& line);         // report RUN… -o FILE.html
+void add_probe(CommandLine& line);  // __probe FILE, __check SETTINGS, __layout QUESTIONS: the plugin store's child
 
 }  // namespace wmtp

@@ -9,13 +9,13 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "data/arithmetic.hpp"
-#include "data/import_records.hpp"
-#include "data/inspect.hpp"
-#include "experiment/load.hpp"
-#include "plugin/catalog.hpp"
-#include "report/table.hpp"
-#include "run/job.hpp"
+#include "core/arithmetic/arithmetic.hpp"
+#include "core/config/load.hpp"
+#include "core/job/job.hpp"
+#include "core/plugins/catalog.hpp"
+#include "core/records/import_records.hpp"
+#include "core/records/inspect.hpp"
+#include "core/report/table.hpp"
 
 namespace wmtp {
 
@@ -126,8 +126,7 @@ std::string kind_of(const InspectOptions& options) {
 }
 
 int inspect(const InspectOptions& options) {
-  if (fs::is_directory(options.file))
-    throw Error(ExitStatus::data, options.file + ": it is a folder, wanted a file");
+  if (fs::is_directory(options.file)) throw Error(ExitStatus::data, options.file + ": it is a folder, wanted a file");
   const std::string kind = kind_of(options);
   const std::vector<Finding> found = kind == "tokens"    ? inspect_tokens(options.file, options.dtype)
                                      : kind == "records" ? inspect_records(options.file)

@@ -11,11 +11,11 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "eval/sandbox.hpp"
-#include "log/log_reader.hpp"
-#include "log/open_log.hpp"
-#include "plugin/catalog.hpp"
-#include "run/job.hpp"
+#include "core/job/job.hpp"
+#include "core/plugins/catalog.hpp"
+#include "core/runlog/log_reader.hpp"
+#include "core/runlog/open_log.hpp"
+#include "evaluate/sandbox.hpp"
 
 namespace wmtp {
 namespace {

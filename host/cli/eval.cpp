@@ -13,12 +13,12 @@
 #include "base/log.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
-#include "checkpoint/durable_file.hpp"
 #include "cli/command.hpp"
 #include "cli/eval_text.hpp"
-#include "eval/evaluation.hpp"
-#include "log/evaluations.hpp"
-#include "run/generation.hpp"
+#include "core/job/generation.hpp"
+#include "core/runlog/evaluations.hpp"
+#include "evaluate/evaluation.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 namespace {

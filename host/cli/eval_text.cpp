@@ -6,9 +6,9 @@
 #include <numbers>
 
 #include "base/log.hpp"
-#include "log/evaluations.hpp"
-#include "report/table.hpp"
-#include "run/generation.hpp"
+#include "core/job/generation.hpp"
+#include "core/report/table.hpp"
+#include "core/runlog/evaluations.hpp"
 
 namespace wmtp {
 namespace {

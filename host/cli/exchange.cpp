@@ -8,15 +8,15 @@
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "checkpoint/adapter_identity.hpp"
-#include "checkpoint/manifest.hpp"
-#include "checkpoint/model_export.hpp"
-#include "checkpoint/model_import.hpp"
-#include "checkpoint/params_file.hpp"
-#include "checkpoint/peft_adapter.hpp"
-#include "checkpoint/rope_json.hpp"
 #include "cli/command.hpp"
-#include "log/log_reader.hpp"
+#include "core/checkpoints/adapter_identity.hpp"
+#include "core/checkpoints/manifest.hpp"
+#include "core/formats/hf/model_export.hpp"
+#include "core/formats/hf/model_import.hpp"
+#include "core/formats/hf/params_file.hpp"
+#include "core/formats/hf/peft_adapter.hpp"
+#include "core/formats/hf/rope_json.hpp"
+#include "core/runlog/log_reader.hpp"
 
 namespace wmtp {
 namespace {

@@ -5,13 +5,13 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "checkpoint/durable_file.hpp"
 #include "cli/command.hpp"
-#include "export/file_draft.hpp"
-#include "export/mlflow.hpp"
-#include "export/tables.hpp"
-#include "export/tensorboard.hpp"
-#include "log/log_reader.hpp"
+#include "core/export/mlflow.hpp"
+#include "core/export/tables.hpp"
+#include "core/export/tensorboard.hpp"
+#include "core/runlog/log_reader.hpp"
+#include "io/durable_file.hpp"
+#include "io/file_draft.hpp"
 
 namespace wmtp {
 namespace {

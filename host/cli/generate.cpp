@@ -14,7 +14,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "run/generation.hpp"
+#include "core/job/generation.hpp"
 
 namespace wmtp {
 namespace {

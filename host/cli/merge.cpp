@@ -1,16 +1,16 @@
 // `checkpoint merge ADAPTER`: an adapter worked into its base.
-#include "run/merge.hpp"
+#include "core/job/merge.hpp"
 
 #include <memory>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
-#include "checkpoint/adapter_identity.hpp"
-#include "checkpoint/lora_options.hpp"
-#include "checkpoint/params_file.hpp"
 #include "cli/command.hpp"
-#include "plugin/catalog.hpp"
+#include "core/checkpoints/adapter_identity.hpp"
+#include "core/formats/hf/lora_options.hpp"
+#include "core/formats/hf/params_file.hpp"
+#include "core/plugins/catalog.hpp"
 
 namespace wmtp {
 namespace {

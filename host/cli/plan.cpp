@@ -9,16 +9,16 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "dist/rank_environment.hpp"
-#include "experiment/load.hpp"
-#include "experiment/sweep.hpp"
-#include "plan/experiment_plan.hpp"
-#include "plan/fit.hpp"
-#include "plan/memory.hpp"
-#include "plugin/catalog.hpp"
-#include "report/table.hpp"
-#include "run/input_checks.hpp"
-#include "run/stages.hpp"
+#include "core/config/load.hpp"
+#include "core/config/sweep.hpp"
+#include "core/job/input_checks.hpp"
+#include "core/job/stages.hpp"
+#include "core/plan/experiment_plan.hpp"
+#include "core/plan/fit.hpp"
+#include "core/plan/memory.hpp"
+#include "core/plugins/catalog.hpp"
+#include "core/rendezvous/rank_environment.hpp"
+#include "core/report/table.hpp"
 
 namespace wmtp {
 namespace {
@@ -157,7 +157,8 @@ void print_memory(const std::vector<PlannedVariant>& variants) {
   const auto shown_bytes = [&](int64_t bytes) { return rounded(double(bytes) / unit.bytes); };
   for (const PlannedVariant& variant : variants) {
     const auto peak = highest(variant.memory.phases);
-    std::vector<nlohmann::json> row{strategy_of(variant), variant.adapter, peak->first, shown_bytes(peak->second.total)};
+    std::vector<nlohmann::json> row{strategy_of(variant), variant.adapter, peak->first,
+                                    shown_bytes(peak->second.total)};
     for (int i = 0; i < num_memory_categories; ++i)
       if (most.bytes[size_t(i)] > 0) row.push_back(shown_bytes(peak->second.bytes[size_t(i)]));
     table.rows.push_back(std::move(row));

@@ -6,12 +6,12 @@
 #include "base/counted.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
-#include "experiment/given_options.hpp"
-#include "plugin/catalog.hpp"
-#include "plugin/probe.hpp"
-#include "plugin/scaffold.hpp"
-#include "report/table.hpp"
-#include "trial/trials.hpp"
+#include "core/experiment/given_options.hpp"
+#include "core/plugins/catalog.hpp"
+#include "core/plugins/probe.hpp"
+#include "core/plugins/scaffold.hpp"
+#include "core/plugins/trials.hpp"
+#include "core/report/table.hpp"
 
 namespace wmtp {
 namespace {

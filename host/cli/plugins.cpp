@@ -7,8 +7,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "plugin/catalog.hpp"
-#include "report/table.hpp"
+#include "core/plugins/catalog.hpp"
+#include "core/report/table.hpp"
 
 namespace wmtp {
 namespace {

@@ -1,12 +1,12 @@
 // `__probe FILE`, `__check SETTINGS`, `__layout QUESTIONS` and `__try QUESTION`: the child process in which the plugin
 // store reads a library's description, makes a plugin with its options, asks for the parameters of models, and tries a
 // plugin out. Not for people.
-#include "plugin/probe.hpp"
+#include "core/plugins/probe.hpp"
 
 #include <memory>
 
 #include "cli/command.hpp"
-#include "run/job.hpp"
+#include "core/job/job.hpp"
 
 namespace wmtp {
 

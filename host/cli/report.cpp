@@ -5,11 +5,11 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "checkpoint/durable_file.hpp"
 #include "cli/command.hpp"
-#include "log/log_reader.hpp"
-#include "ui/page_data.hpp"
-#include "ui/report_page.hpp"
+#include "core/runlog/log_reader.hpp"
+#include "core/ui/page_data.hpp"
+#include "core/ui/report_page.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 namespace {

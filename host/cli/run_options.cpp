@@ -7,8 +7,8 @@
 #include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "experiment/load.hpp"
-#include "run/stages.hpp"
+#include "core/config/load.hpp"
+#include "core/job/stages.hpp"
 
 namespace wmtp {
 namespace {

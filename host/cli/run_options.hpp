@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cli/command.hpp"
-#include "experiment/source_texts.hpp"
-#include "plugin/catalog.hpp"
-#include "run/job.hpp"
+#include "core/config/source_texts.hpp"
+#include "core/job/job.hpp"
+#include "core/plugins/catalog.hpp"
 
 namespace wmtp {
 

@@ -1,5 +1,5 @@
 // `runs list`, `show`, `compare` and `watch`: what the log knows. `runs delete` and `snapshot`: what is done with it.
-#include "report/runs.hpp"
+#include "core/report/runs.hpp"
 
 #include <iostream>
 #include <memory>
@@ -8,11 +8,11 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "log/log_reader.hpp"
-#include "log/upkeep.hpp"
-#include "report/compare.hpp"
-#include "report/watch.hpp"
-#include "run/delete_run.hpp"
+#include "core/job/delete_run.hpp"
+#include "core/report/compare.hpp"
+#include "core/report/watch.hpp"
+#include "core/runlog/log_reader.hpp"
+#include "core/runlog/upkeep.hpp"
 
 namespace wmtp {
 namespace {

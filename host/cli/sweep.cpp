@@ -8,15 +8,15 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/machine.hpp"
 #include "base/text.hpp"
-#include "dist/launcher.hpp"
-#include "dist/programs.hpp"
-#include "dist/rank_environment.hpp"
-#include "log/log_reader.hpp"
-#include "report/compare.hpp"
-#include "report/table.hpp"
-#include "run/identity.hpp"
-#include "run/resume.hpp"
+#include "core/job/identity.hpp"
+#include "core/job/resume.hpp"
+#include "core/rendezvous/rank_environment.hpp"
+#include "core/report/compare.hpp"
+#include "core/report/table.hpp"
+#include "core/runlog/log_reader.hpp"
+#include "process/programs.hpp"
 
 namespace wmtp {
 namespace {

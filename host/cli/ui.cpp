@@ -8,8 +8,8 @@
 
 #include "base/log.hpp"
 #include "cli/command.hpp"
-#include "ui/page_data.hpp"
-#include "ui/server.hpp"
+#include "core/ui/page_data.hpp"
+#include "core/ui/server.hpp"
 
 namespace wmtp {
 namespace {

@@ -1,12 +1,11 @@
-#include "cuda/backend.hpp"
-
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
-#include "memory/allocator.hpp"
+#include "engine/comm/cuda_backend.hpp"
+#include "engine/memory/allocator.hpp"
 
 namespace wmtp {
 namespace {

@@ -14,13 +14,13 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include "dist/memory_backend.hpp"
-#include "memory/allocator.hpp"
-#include "model/linear_cross_entropy.hpp"
-#include "model/matrix_product.hpp"
-#include "model/ops.hpp"
-#include "shard/sharded_model.hpp"
-#include "shard/sharded_optimizer.hpp"
+#include "engine/comm/memory_backend.hpp"
+#include "engine/memory/allocator.hpp"
+#include "engine/model/linear_cross_entropy.hpp"
+#include "engine/model/matrix_product.hpp"
+#include "engine/model/ops.hpp"
+#include "engine/shard/sharded_model.hpp"
+#include "engine/shard/sharded_optimizer.hpp"
 
 namespace wmtp {
 namespace {

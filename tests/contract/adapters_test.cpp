@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "engine/model/layout.hpp"
+#include "engine/plugin_runtime/loader.hpp"
 #include "fake_call.hpp"
-#include "model/layout.hpp"
-#include "plugin/loader.hpp"
 #include "plugin_files.hpp"
 
 namespace wmtp {

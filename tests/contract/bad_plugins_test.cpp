@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "plugin/catalog.hpp"
-#include "plugin/installation.hpp"
-#include "plugin/probe.hpp"
+#include "core/plugins/catalog.hpp"
+#include "core/plugins/installation.hpp"
+#include "core/plugins/probe.hpp"
 
 namespace wmtp {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <set>
 
+#include "engine/plugin_runtime/boundary.hpp"
 #include "fake_step.hpp"
-#include "plugin/boundary.hpp"
 #include "plugin_files.hpp"
 
 namespace wmtp {

@@ -2,9 +2,9 @@
 // shipped pipeline must hold to is in every_pipeline_test.cpp.
 #include <gtest/gtest.h>
 
+#include "engine/plugin_runtime/loader.hpp"
 #include "fake_call.hpp"
 #include "fake_step.hpp"
-#include "plugin/loader.hpp"
 #include "plugin_files.hpp"
 
 namespace wmtp {

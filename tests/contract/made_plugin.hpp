@@ -6,9 +6,9 @@
 #include <string>
 #include <wmtp/plugin.hpp>
 
-#include "plugin/installation.hpp"
-#include "plugin/loader.hpp"
-#include "plugin/options_binder.hpp"
+#include "core/plugins/installation.hpp"
+#include "engine/plugin_runtime/loader.hpp"
+#include "engine/plugin_runtime/options_binder.hpp"
 
 namespace wmtp::test {
 

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/sha256.hpp"
-#include "plugin/describe.hpp"
-#include "plugin/description_json.hpp"
-#include "plugin/installation.hpp"
-#include "plugin/loader.hpp"
-#include "plugin/options_binder.hpp"
+#include "core/plugins/describe.hpp"
+#include "core/plugins/description_json.hpp"
+#include "core/plugins/installation.hpp"
+#include "engine/plugin_runtime/loader.hpp"
+#include "engine/plugin_runtime/options_binder.hpp"
 
 namespace wmtp::test {
 

@@ -1,11 +1,11 @@
 // What `plugins check` holds a plugin to: every shipped one passes, and each promise that is broken is told by the
 // trial that is about it.
-#include "trial/trials.hpp"
+#include "core/plugins/trials.hpp"
 
 #include <gmock/gmock.h>
 
+#include "engine/plugin_check/try_plugin.hpp"
 #include "plugin_files.hpp"
-#include "trial/try_plugin.hpp"
 
 namespace wmtp {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/plugin_runtime/boundary.hpp"
 #include "fake_step.hpp"
 #include "made_plugin.hpp"
-#include "plugin/boundary.hpp"
 
 namespace wmtp {
 namespace {
@@ -263,7 +263,9 @@ TEST(Verifiable, WithAFrozenModelThereIsNoLossOfItsOwn) {
 }
 
 TEST(Verifiable, RefusesOptionsThatContradict) {
-  const auto refused = [](const OptionValues& options) { return test::refused_option<Weighting>("verifiable", options); };
+  const auto refused = [](const OptionValues& options) {
+    return test::refused_option<Weighting>("verifiable", options);
+  };
   EXPECT_EQ(refused({{"min", 4.0}}), "min");
   EXPECT_EQ(refused({{"mode", "td"}, {"lambda", 0.5}}), "lambda");
   EXPECT_EQ(refused({{"mode", "td"}, {"lambda", 0.5}, {"joint", true}}), "");

@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <array>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -151,9 +150,9 @@ TEST_F(CommandTest, NamesTheNearestOption) {
 }
 
 TEST_F(CommandTest, ListsTakeConditionsFromTheLine) {
-  EXPECT_EQ(host("runs list --status finished --status lost --name 'a*' --where x.y=1 --sort seconds --reverse --json")
-                .out,
-            "[]\n");
+  EXPECT_EQ(
+      host("runs list --status finished --status lost --name 'a*' --where x.y=1 --sort seconds --reverse --json").out,
+      "[]\n");
   for (const char* wrong : {"--status done", "--sort speed", "--limit 0", "--where keep"}) {
     EXPECT_EQ(host(std::string("runs list ") + wrong).code, 2) << wrong;
   }
@@ -162,9 +161,9 @@ TEST_F(CommandTest, ListsTakeConditionsFromTheLine) {
 
 TEST_F(CommandTest, RefusesMissingAndWrongArguments) {
   for (const char* words :
-       {"run", "runs show", "sql", "run a.toml --nproc 0", "run a.toml --nproc x",
-        "sql 'SELECT 1' --json --csv", "sql 'SELECT 1' --limit 0", "run a.toml --set", "plugins list --kind optimizer",
-        "checkpoint export 3", "checkpoint export 3 -o x --to gguf", "checkpoint import x -o y --future-tokens 0",
+       {"run", "runs show", "sql", "run a.toml --nproc 0", "run a.toml --nproc x", "sql 'SELECT 1' --json --csv",
+        "sql 'SELECT 1' --limit 0", "run a.toml --set", "plugins list --kind optimizer", "checkpoint export 3",
+        "checkpoint export 3 -o x --to gguf", "checkpoint import x -o y --future-tokens 0",
         "checkpoint export 3 -o x --dtype fp16", "checkpoint import x", "checkpoint merge x -o y",
         "checkpoint merge x --base y"}) {
     const auto refused = host(words);

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "model/weight_store.hpp"
-#include "poisoned_memory.hpp"
+#include "engine/model/weight_store.hpp"
+#include "support/poisoned_memory.hpp"
 
 namespace wmtp::test {
 

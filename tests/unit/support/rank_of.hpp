@@ -1,7 +1,7 @@
 // A rank of a job of two on this host, for tests of what it does at the rendezvous.
 #pragma once
 
-#include "dist/rank_environment.hpp"
+#include "core/rendezvous/rank_environment.hpp"
 
 namespace wmtp::test {
 

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "dist/channels.hpp"
-#include "poisoned_memory.hpp"
+#include "engine/comm/channels.hpp"
+#include "support/poisoned_memory.hpp"
 
 namespace wmtp::test {
 

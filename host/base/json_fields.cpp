@@ -1,0 +1,91 @@
+// See json_fields.hpp.
+#include "base/json_fields.hpp"
+
+#include <cmath>
+
+#include "base/storage_error.hpp"
+
+namespace wmtp {
+
+using nlohmann::json;
+
+namespace {
+
+/// A key as it is, where it is a name; else so that it cannot harm a terminal.
+std::string shown(const std::string& key) {
+  constexpr auto* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+  return !key.empty() && key.find_first_not_of(plain) == std::string::npos ? key : printable(key);
+}
+
+}  // namespace
+
+JsonFields::JsonFields(const json& object, std::string where, ExitStatus status)
+    : object_(object), where_(std::move(where)), status_(status) {
+  if (!object_.is_object()) refuse("is " + std::string(object_.type_name()) + "; wanted an object");
+}
+
+const json& JsonFields::value(const std::string& key) {
+  const auto found = object_.find(key);
+  if (found == object_.end()) refuse("has no " + shown(key));
+  asked_.insert(key);
+  return *found;
+}
+
+int64_t JsonFields::integer(const std::string& key, int64_t maximum) { return integer(value(key), key, maximum); }
+
+std::string JsonFields::text(const std::string& key) {
+  const json& found = value(key);
+  if (!found.is_string()) refuse(shown(key) + " is " + found.type_name() + "; wanted a string");
+  return found.get<std::string>();
+}
+
+std::vector<int64_t> JsonFields::integers(const std::string& key) {
+  std::vector<int64_t> numbers;
+  for (const json& item : array(key)) numbers.push_back(integer(item, key, std::numeric_limits<int64_t>::max()));
+  return numbers;
+}
+
+std::vector<double> JsonFields::numbers(const std::string& key) {
+  std::vector<double> numbers;
+  for (const json& item : array(key)) {
+    if (!item.is_number() || !std::isfinite(item.get<double>())) refuse(key, item, "finite numbers");
+    numbers.push_back(item.get<double>());
+  }
+  return numbers;
+}
+
+const json& JsonFields::array(const std::string& key) {
+  const json& found = value(key);
+  if (!found.is_array()) refuse(shown(key) + " is " + found.type_name() + "; wanted a list");
+  return found;
+}
+
+const json& JsonFields::object(const std::string& key) {
+  const json& found = value(key);
+  if (!found.is_object()) refuse(shown(key) + " is " + found.type_name() + "; wanted an object");
+  return found;
+}
+
+void JsonFields::finish() const {
+  for (const auto& [key, ignored] : object_.items())
+    if (!asked_.contains(key)) refuse("has the unknown key " + printable(key));
+}
+
+void JsonFields::refuse(const std::string& what) const {
+  throw Error(status_, where_ + " " + what + "; the file is damaged, or was not written by this program");
+}
+
+int64_t JsonFields::integer(const json& found, const std::string& key, int64_t maximum) const {
+  // A writer's own document holds signed numbers where one that was read holds unsigned ones.
+  const bool whole = found.is_number_unsigned() || (found.is_number_integer() && found.get<int64_t>() >= 0);
+  if (!whole || found.get<uint64_t>() > static_cast<uint64_t>(maximum))
+    refuse(key, found, "a whole number from 0 to " + std::to_string(maximum));
+  return found.get<int64_t>();
+}
+
+void JsonFields::refuse(const std::string& key, const json& found, const std::string& wanted) const {
+  refuse(shown(key) + " is " + found.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 40) + "; wanted " +
+         wanted);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,87 @@
+#include "core/checkpoints/retention.hpp"
+
+#include <signal.h>
+
+#include <cerrno>
+#include <charconv>
+
+#include "base/storage_error.hpp"
+#include "io/durable_file.hpp"
+#include "io/save_points.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path set_aside(const fs::path& folder) {
+  std::error_code ignored;
+  fs::path target = folder.string() + ".bad";
+  for (int number = 2; fs::exists(fs::symlink_status(target, ignored)); ++number) {
+    target = folder.string() + ".bad-" + std::to_string(number);
+  }
+  rename_durably(folder, target);
+  return target;
+}
+
+/// The process of a draft's name, or 0 when it is no draft of ours.
+pid_t process_of_draft(const std::string& name) {
+  const size_t mark = name.rfind(".tmp-");
+  if (mark == std::string::npos) return 0;
+  const std::string target = name.substr(0, mark);
+  if (target != "model" && target != "adapter" && step_of_name(target) < 0) return 0;
+  pid_t process = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, failure] = std::from_chars(name.data() + mark + 5, end, process);
+  return failure == std::errc{} && stop == end && process > 0 ? process : 0;
+}
+
+bool is_alive(pid_t process) { return ::kill(process, 0) == 0 || errno != ESRCH; }
+
+}  // namespace
+
+std::optional<GoodCheckpoint> newest_good(const fs::path& run_folder, const DamageReport& report) {
+  for (const fs::path& folder : list_checkpoints(run_folder)) {
+    try {
+      return GoodCheckpoint{folder, verify_checkpoint(folder)};
+    } catch (const UnknownManifestVersion&) {
+      throw;
+    } catch (const Error& failure) {
+      if (failure.status() != ExitStatus::data) throw;
+      const fs::path now = set_aside(folder);
+      if (report) report(folder, now, failure.what());
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<fs::path> keep_newest(const fs::path& run_folder, int64_t keep, const DamageReport& report) {
+  if (keep < 1) throw Error(ExitStatus::bug, "keep_newest was asked to keep " + std::to_string(keep) + " checkpoints");
+  std::vector<fs::path> deleted;
+  if (!newest_good(run_folder, report)) return deleted;
+  const std::vector<fs::path> folders = list_checkpoints(run_folder);
+  for (size_t i = static_cast<size_t>(keep); i < folders.size(); ++i) {
+    const fs::path draft = draft_path(folders[i]);
+    rename_durably(folders[i], draft);
+    reached(SavePoint::set_for_deletion);
+    remove_folder(draft);
+    deleted.push_back(folders[i]);
+  }
+  return deleted;
+}
+
+std::vector<fs::path> remove_leftovers(const fs::path& run_folder) {
+  std::vector<fs::path> leftovers;
+  std::error_code failure;
+  for (fs::directory_iterator item(run_folder, failure), end; !failure && item != end; item.increment(failure)) {
+    const pid_t process = process_of_draft(item->path().filename().string());
+    if (process != 0 && !is_alive(process)) leftovers.push_back(item->path());
+  }
+  if (failure && failure != std::errc::no_such_file_or_directory) {
+    throw storage_error("list", run_folder, failure.value());
+  }
+  for (const fs::path& leftover : leftovers) remove_folder(leftover);
+  return leftovers;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,144 @@
+// See load.hpp.
+#include "core/config/load.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/config/plugin_options.hpp"
+#include "core/config/rules.hpp"
+#include "core/config/stage_rules.hpp"
+#include "core/toml/toml_source.hpp"
+
+namespace wmtp {
+namespace {
+
+using Chain = std::vector<std::filesystem::path>;  ///< the files from the first experiment to the one in hand
+
+class Loader {
+ public:
+  Loader(const LoadRequest& request, SourceTexts& texts)
+      : describe_(request.describe_plugin), check_(request.check_plugin), texts_(texts) {}
+
+  struct Loaded {
+    Experiment experiment;
+    std::optional<PluginNeeds> needs;
+  };
+  /// The value is whole only when no mistake was added.
+  Loaded load(const LoadRequest& request, const Chain& chain, const std::string& text) {
+    const int source = diagnostics_.add_file(request.file.string(), text);
+    std::optional<Node> document = parse_source(source, text, diagnostics_);
+    Node fallback;
+    for (const std::string& one : request.overrides) lay_override(document ? *document : fallback, one, diagnostics_);
+    if (!document) return {};
+
+    const size_t before = diagnostics_.count();
+    if (const Entry* sweep = document->find("sweep"); sweep && chain.size() > 1)
+      diagnostics_.add(sweep->place, "[sweep] in a stage, which is one run",
+                       "give the values in the experiment that names it, by a file for each");
+    Bound bound = bind(*document, source, diagnostics_);
+    Experiment& e = bound.experiment;
+    e.file = std::filesystem::absolute(request.file).lexically_normal();
+    e.source = text;
+    e.name += request.name_suffix;
+    const auto needs = bind_plugins(*document, describe_, check_, bound, diagnostics_);
+    resolve_defaults(bound);
+    check_rules(bound, needs, diagnostics_);
+    hold_out(e, request);
+    load_stages(bound, needs, request, chain, diagnostics_.count() == before);
+    return {e, needs};
+  }
+
+  Diagnostics& diagnostics() { return diagnostics_; }
+
+ private:
+  /// Text is held out by file or by the end of each file, records by problem: the same problems may stand in other
+  /// files.
+  static void hold_out(Experiment& e, const LoadRequest& request) {
+    if (!has_tokenizer(e.data)) return;
+    std::vector<std::string>& held_out = e.data.kind == "records" ? e.data.hold_out : e.data.exclude;
+    for (const std::string& pattern : request.held_out) {
+      const auto known = [&](const std::string& one) { return e.resolve(one) == pattern; };
+      if (std::none_of(held_out.begin(), held_out.end(), known)) held_out.push_back(pattern);
+    }
+    if (e.data.kind == "records" && request.hold_out_problems) e.data.hold_out_problems = true;
+    if (e.data.kind == "text") e.data.hold_out_share = std::max(e.data.hold_out_share, request.hold_out_share);
+  }
+
+  /// A file that two tables name is one stage.
+  void load_stages(Bound& bound, const std::optional<PluginNeeds>& needs, const LoadRequest& parent, const Chain& chain,
+                   bool parent_good) {
+    Experiment& e = bound.experiment;
+    std::map<std::filesystem::path, LoadedStage> loaded;
+    const std::pair<const char*, const std::string*> named[] = {
+        {"model", &e.model.experiment}, {"reference", &e.reference.experiment}, {"value", &e.value.experiment}};
+    for (const auto& [table, file] : named) {
+      if (file->empty()) continue;
+      const TomlPlace place = bound.place(table + std::string(".experiment"));
+      LoadRequest request;
+      request.file = parent.file.parent_path() / *file;
+      request.held_out = parent.held_out;
+      for (const auto* patterns : {&e.validation.files, &e.data.hold_out})
+        for (const std::string& pattern : *patterns) request.held_out.push_back(e.resolve(pattern).string());
+      const bool by_problem = e.data.kind == "records" && e.validation.given && e.validation.files.empty();
+      request.hold_out_problems = parent.hold_out_problems || e.data.hold_out_problems || by_problem;
+      request.hold_out_share = std::max(parent.hold_out_share, held_out_share(e));
+
+      const auto canonical = std::filesystem::weakly_canonical(std::filesystem::absolute(request.file));
+      auto stage = loaded.find(canonical);
+      if (stage == loaded.end()) stage = loaded.emplace(canonical, load_stage(request, chain, canonical, place)).first;
+      if (!stage->second.experiment) continue;
+      if (parent_good && stage->second.is_good)
+        check_stage(bound, {table, has_objective(e), needs && needs->scores}, stage->second, diagnostics_);
+      e.stages[table] = stage->second.experiment;
+    }
+  }
+
+  /// Without an experiment when there is none to speak of.
+  LoadedStage load_stage(const LoadRequest& request, Chain chain, const std::filesystem::path& canonical,
+                         TomlPlace place) {
+    if (std::find(chain.begin(), chain.end(), canonical) != chain.end()) {
+      std::string names;
+      for (const auto& file : chain) names += file.filename().string() + " > ";
+      diagnostics_.add(place, "a stage that needs itself: " + names + canonical.filename().string(),
+                       "a stage is trained first, so it cannot follow from this experiment");
+      return {};
+    }
+    chain.push_back(canonical);
+    std::string text;
+    try {
+      text = texts_.of(request.file);
+    } catch (const Error& error) {
+      diagnostics_.add(place, error.what());
+      return {};
+    }
+    const size_t before = diagnostics_.count();
+    Loaded stage = load(request, chain, text);
+    const bool is_good = diagnostics_.count() == before;
+    const bool objective = is_good && has_objective(stage.experiment);
+    return {std::make_shared<const Experiment>(std::move(stage.experiment)), std::move(stage.needs), is_good,
+            objective};
+  }
+
+  bool has_objective(const Experiment& e) const { return describe_("pipeline", e.pipeline.plugin).role == "objective"; }
+
+  const DescribePlugin& describe_;
+  const CheckPlugin& check_;
+  SourceTexts& texts_;
+  Diagnostics diagnostics_;
+};
+
+}  // namespace
+
+Experiment load_experiment(const LoadRequest& request) {
+  SourceTexts read_now;
+  SourceTexts& texts = request.texts ? *request.texts : read_now;
+  Loader loader(request, texts);
+  const std::string& text = texts.of(request.file);
+  const Chain chain{std::filesystem::weakly_canonical(std::filesystem::absolute(request.file))};
+  Experiment experiment = loader.load(request, chain, text).experiment;
+  loader.diagnostics().raise();
+  return experiment;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,219 @@
+// See plugin_options.hpp.
+#include "core/config/plugin_options.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "core/experiment/given_options.hpp"
+#include "core/experiment/schema.hpp"
+#include "core/toml/toml_place.hpp"
+#include "core/toml/value_rule.hpp"
+
+namespace wmtp {
+namespace {
+
+ValueRule rule_of(const OptionSpec& option) {
+  ValueRule rule;
+  switch (option.type) {
+    case OptionSpec::Type::number:
+      rule.type = ValueType::number;
+      break;
+    case OptionSpec::Type::integer:
+      rule.type = ValueType::integer;
+      break;
+    case OptionSpec::Type::flag:
+      rule.type = ValueType::flag;
+      break;
+    case OptionSpec::Type::text:
+      rule.type = ValueType::text;
+      break;
+    case OptionSpec::Type::texts:
+      rule.type = ValueType::texts;
+      break;
+  }
+  if (option.min) rule.min = *option.min;
+  if (option.max) rule.max = *option.max;
+  rule.choices = option.choices;
+  return rule;
+}
+
+OptionValue to_option(const Value& value) {
+  return std::visit(
+      [](const auto& held) -> OptionValue {
+        if constexpr (std::is_constructible_v<OptionValue, decltype(held)>)
+          return held;
+        else
+          throw Error(ExitStatus::bug, "an option of a plugin has a type that no plugin can declare");
+      },
+      value);
+}
+
+void bind_option(const OptionSpec& option, const std::string& table, const Entry& entry, PluginChoice& choice,
+                 Bound& bound, Diagnostics& diagnostics) {
+  const auto value = check_value(entry.value, rule_of(option), "[" + table + "] " + option.name, diagnostics);
+  if (value) {
+    choice.options[option.name] = to_option(*value);
+    choice.given.insert(option.name);
+  } else {
+    bound.bad.insert(table + "." + option.name);
+  }
+}
+
+// Integers stand for numbers in a description that went through JSON.
+OptionValues defaults_of(const PluginDescription& description) {
+  OptionValues defaults;
+  for (const OptionSpec& option : description.options) {
+    const auto* integer = std::get_if<int64_t>(&option.default_value);
+    const bool widened = integer && option.type == OptionSpec::Type::number;
+    defaults[option.name] = widened ? OptionValue(static_cast<double>(*integer)) : option.default_value;
+  }
+  return defaults;
+}
+
+const Node* table_in(const Node& document, const std::string& path) {
+  const Node* node = &document;
+  for (size_t from = 0; node && from <= path.size();) {
+    const size_t dot = std::min(path.find('.', from), path.size());
+    const std::string part = path.substr(from, dot - from);
+    const auto entry =
+        std::find_if(node->entries.begin(), node->entries.end(), [&](const Entry& one) { return one.key == part; });
+    node = entry == node->entries.end() ? nullptr : &entry->value;
+    from = dot + 1;
+  }
+  return node;
+}
+
+class PluginBinder {
+ public:
+  PluginBinder(const Node& document, const DescribePlugin& describe, const CheckPlugin& check, Bound& bound,
+               Diagnostics& diagnostics)
+      : document_(document), describe_(describe), check_(check), bound_(bound), diagnostics_(diagnostics) {}
+
+  std::optional<PluginNeeds> pipeline() {
+    Experiment& e = bound_.experiment;
+    auto outer = bind("pipeline", "pipeline", e.pipeline);
+    if (!e.inner) {
+      if (!outer) return std::nullopt;
+      if (outer->description.role != "wrapper") return ask("pipeline", *outer, nullptr);
+      diagnostics_.add(bound_.place("pipeline.plugin"),
+                       quote(e.pipeline.plugin) + " is laid over another weighting, but there is no [pipeline.inner]",
+                       "add [pipeline.inner] with plugin = \"...\" and its options");
+      return std::nullopt;
+    }
+    auto inner = bind("pipeline.inner", "pipeline", *e.inner);
+    if (!go_together(outer, inner) || !outer || !inner) return std::nullopt;
+    return ask("pipeline", *outer, &*inner);
+  }
+
+  void adapter() {
+    if (auto setting = bind("adapter", "adapter", bound_.experiment.adapter)) ask("adapter", *setting, nullptr);
+  }
+
+ private:
+  /// The plugin with its options, or nothing after a mistake in this table.
+  std::optional<PluginSetting> bind(const std::string& table, const std::string& kind, PluginChoice& choice) {
+    const std::string plugin_key = path_of(table, "plugin");
+    if (!bound_.good({table.c_str(), plugin_key.c_str()})) return std::nullopt;
+    PluginSetting setting;
+    try {
+      setting.description = describe_(kind, choice.plugin);
+    } catch (const Error& error) {
+      refuse_plugin(table, error);
+      return std::nullopt;
+    }
+    choice.options = defaults_of(setting.description);
+    const size_t before = diagnostics_.count();
+    if (const Node* node = table_in(document_, table)) bind_entries(table, *node, setting.description, choice);
+    if (diagnostics_.count() != before) return std::nullopt;
+    setting.options = given_options(choice);
+    return setting;
+  }
+
+  void bind_entries(const std::string& table, const Node& node, const PluginDescription& description,
+                    PluginChoice& choice) {
+    std::vector<std::string> names;
+    for (const OptionSpec& option : description.options) names.push_back(option.name);
+    for (const Entry& entry : node.entries) {
+      if (find_key(*find_table(table), entry.key) || find_table(path_of(table, entry.key))) continue;
+      const auto option = std::find(names.begin(), names.end(), entry.key);
+      if (option != names.end()) {
+        const auto& spec = description.options[static_cast<size_t>(option - names.begin())];
+        bind_option(spec, table, entry, choice, bound_, diagnostics_);
+        continue;
+      }
+      const std::string nearest = nearest_name(entry.key, names);
+      std::string hint = names.empty() ? "it has no options" : "its options: " + join_names(names);
+      if (!nearest.empty()) hint = "did you mean " + quote(nearest) + "?";
+      diagnostics_.add(entry.place,
+                       "unknown option " + quote(entry.key) + " of " + description.kind + " " + quote(choice.plugin),
+                       hint);
+    }
+  }
+
+  bool go_together(const std::optional<PluginSetting>& outer, const std::optional<PluginSetting>& inner) {
+    const size_t before = diagnostics_.count();
+    if (outer && outer->description.role != "wrapper") {
+      diagnostics_.add(bound_.keys.at("pipeline.inner"),
+                       "pipeline " + quote(outer->description.name) + " is laid over no other one",
+                       "remove [pipeline.inner], or name a wrapper in [pipeline]");
+    }
+    if (inner && inner->description.role != "weighting") {
+      diagnostics_.add(bound_.place("pipeline.inner.plugin"), "found the " + inner->description.role + " " +
+                                                                  quote(inner->description.name) +
+                                                                  ", wanted a weighting that is no wrapper itself");
+    }
+    return diagnostics_.count() == before;
+  }
+
+  std::optional<PluginNeeds> ask(const std::string& table, const PluginSetting& plugin, const PluginSetting* inner) {
+    const bool is_described = !inner && plugin.description.needs && plugin.options.empty();
+    if (is_described || !check_) return plugin.description.needs;
+    try {
+      const PluginAnswer answer = check_(plugin, inner);
+      if (!answer.mistake) return answer.needs;
+      const bool of_inner = answer.mistake->of_inner && inner;
+      refuse_option(of_inner ? table + ".inner" : table, of_inner ? inner->options : plugin.options, *answer.mistake);
+    } catch (const Error& error) {
+      refuse_plugin(table, error);
+    }
+    return std::nullopt;
+  }
+
+  void refuse_plugin(const std::string& table, const Error& error) {
+    if (error.status() != ExitStatus::usage && error.status() != ExitStatus::plugin) throw;
+    const std::string key = path_of(table, "plugin");
+    diagnostics_.add(bound_.place(key), error.what(), "", error.status());
+    bound_.bad.insert(key);
+  }
+
+  void refuse_option(const std::string& table, const OptionValues& options, const OptionMistake& mistake) {
+    const std::string key = path_of(table, mistake.option);
+    TomlPlace place = bound_.place(key);
+    const auto value = options.find(mistake.option);
+    const auto* text = value == options.end() ? nullptr : std::get_if<std::string>(&value->second);
+    if (text && mistake.at >= 0 && bound_.has(key)) {
+      const size_t at = std::min(static_cast<size_t>(mistake.at), text->size());
+      place = place_in_text(diagnostics_.text_of(place.source), place, at);
+    }
+    diagnostics_.add(place, "[" + table + "] " + mistake.option + ": " + on_one_line(mistake.message));
+    bound_.bad.insert(key);
+  }
+
+  const Node& document_;
+  const DescribePlugin& describe_;
+  const CheckPlugin& check_;
+  Bound& bound_;
+  Diagnostics& diagnostics_;
+};
+
+}  // namespace
+
+std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
+                                        Bound& bound, Diagnostics& diagnostics) {
+  PluginBinder binder(document, describe, check, bound, diagnostics);
+  auto needs = binder.pipeline();
+  binder.adapter();
+  return needs;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,342 @@
+// See rules.hpp.
+#include "core/config/rules.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+#include "core/config/data_rules.hpp"
+#include "core/config/stage_rules.hpp"
+#include "core/experiment/schema.hpp"
+
+namespace wmtp {
+namespace {
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+// Llama's rule: 2/3 of 4 dim, rounded up to a multiple of 256.
+int64_t llama_ffn_dim(int64_t dim) { return (8 * dim / 3 + 255) / 256 * 256; }
+
+struct Frozen {
+  std::string table, what, example;
+  const FrozenConfig* config;
+};
+
+std::vector<Frozen> all_frozen(const Experiment& e) {
+  return {{"reference", "reference", "reference.toml", &e.reference},
+          {"value", "value model", "critic.toml", &e.value}};
+}
+
+// "reference.loss" for "reference"; "" when nothing of that model is read.
+std::string first_read(const PluginNeeds& needs, const std::string& model) {
+  for (const std::string& read : needs.reads) {
+    if (read.starts_with(model + ".")) return read;
+  }
+  return "";
+}
+
+class Rules {
+ public:
+  Rules(const Bound& bound, Diagnostics& diagnostics)
+      : bound_(bound), e_(bound.experiment), diagnostics_(diagnostics) {}
+
+  void all(const PluginNeeds* needs) {
+    name();
+    model("model", e_.model);
+    first_weights();
+    for (const Frozen& frozen : all_frozen(e_)) {
+      if (frozen.config->model) model(frozen.table + ".model", *frozen.config->model);
+    }
+    lengths();
+    steps();
+    schedule();
+    shard_groups();
+    reduction();
+    offload();
+    check_data_rules(bound_, diagnostics_);
+    for (const Frozen& frozen : all_frozen(e_)) beside(frozen, needs);
+    if (needs && needs->pairs) pairs();
+  }
+
+ private:
+  void refuse(const std::string& key, const std::string& message, const std::string& hint = "") {
+    diagnostics_.add(bound_.place(key), message, hint);
+  }
+  // At the key itself: it is one too many.
+  void refuse_key(const std::string& key, const std::string& message, const std::string& hint = "") {
+    diagnostics_.add(bound_.keys.at(key), message, hint);
+  }
+
+  void name() {
+    if (!bound_.good({"name"})) return;
+    const bool letters = std::all_of(e_.name.begin(), e_.name.end(), [](unsigned char byte) {
+      return std::isalnum(byte) || byte == '.' || byte == '_' || byte == '-';
+    });
+    if (letters && !e_.name.empty() && e_.name.size() <= 64 && std::isalnum(static_cast<unsigned char>(e_.name[0])))
+      return;
+    refuse("name",
+           "name: found " + quote(e_.name) +
+               ", wanted at most 64 letters, digits, '.', '_' or '-', the first a letter or digit",
+           "the run's folder is named after it");
+  }
+
+  void model(const std::string& table, const ModelConfig& m) {
+    const auto at = [&](const char* key) { return table + "." + key; };
+    const auto good = [&](std::initializer_list<const char*> keys) {
+      // A shape that takes values from [model] is only as good as they are.
+      return std::all_of(keys.begin(), keys.end(), [&](const char* key) {
+        return !bound_.bad.count(at(key)) && !bound_.bad.count(path_of("model", key));
+      });
+    };
+    if (good({"dim", "heads"}) && m.dim % m.heads != 0) {
+      refuse(at("heads"), "found " + number(m.heads) + " heads for dim " + number(m.dim) + ", wanted a divisor of dim");
+    } else if (good({"dim", "heads"}) && m.dim / m.heads % 2 != 0) {
+      refuse(at("heads"), "dim / heads is " + number(m.dim / m.heads) + ", wanted an even number",
+             "the rotary embedding turns pairs");
+    }
+    if (good({"heads", "kv_heads"}) && m.heads % m.kv_heads != 0) {
+      refuse(at("kv_heads"),
+             "found " + number(m.kv_heads) + " kv_heads for " + number(m.heads) + " heads, wanted a divisor of heads");
+    }
+    if (good({"layers", "future_tokens"}) && m.layers < m.future_tokens) {
+      refuse(at("layers"),
+             "found " + number(m.layers) + " layers for " + number(m.future_tokens) +
+                 " future_tokens, wanted at least one layer for each",
+             "layers counts trunk and heads together");
+    }
+    if (table != "model" && good({"vocab_size"}) && m.vocab_size != e_.model.vocab_size) {
+      refuse(at("vocab_size"), "[" + table + "] has " + number(m.vocab_size) + " tokens, the model " +
+                                   number(e_.model.vocab_size) + ", wanted the same vocabulary");
+    }
+    rope_scaling(at("rope_scaling"), m);
+    // Told for a frozen model only where its table sets the length: [model] itself tells the rest.
+    const bool own_length = table == "model" || bound_.has(at("max_sequence_length"));
+    if (own_length && good({"max_sequence_length"}) && bound_.good({"train.sequence_length"}) &&
+        e_.train.sequence_length > m.max_sequence_length) {
+      refuse("train.sequence_length", "a sequence longer than the model: found " + number(e_.train.sequence_length) +
+                                          " tokens, wanted at most [" + table +
+                                          "] max_sequence_length = " + number(m.max_sequence_length));
+    }
+  }
+
+  /// Each type has its own keys, and needs all of them.
+  void rope_scaling(const std::string& table, const ModelConfig& m) {
+    if (!bound_.has(table) || !bound_.good({table.c_str(), (table + ".rope_type").c_str()})) return;
+    const std::string type = m.rope_scaling ? m.rope_scaling->rope_type : "default";
+    const std::vector<std::string> all{"factor", "low_freq_factor", "high_freq_factor",
+                                       "original_max_position_embeddings"};
+    const size_t wanted = type == "llama3" ? all.size() : type == "linear" ? 1 : 0;
+    std::vector<std::string> missing;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const std::string key = path_of(table, all[i]);
+      if (i < wanted && !bound_.has(key)) missing.push_back(all[i]);
+      if (i >= wanted && bound_.has(key))
+        refuse_key(key, "[" + table + "] " + all[i] + " is no key of rope_type " + quote(type), "remove it");
+    }
+    if (!missing.empty())
+      refuse(table + ".rope_type", "[" + table + "] rope_type " + quote(type) + " lacks " + join_names(missing));
+    const std::string low = table + ".low_freq_factor", high = table + ".high_freq_factor";
+    if (missing.empty() && type == "llama3" && bound_.good({low.c_str(), high.c_str()}) &&
+        m.rope_scaling->high_freq_factor <= m.rope_scaling->low_freq_factor)
+      refuse(high, "[" + table + "] found high_freq_factor " + toml_text(m.rope_scaling->high_freq_factor) +
+                       ", wanted more than low_freq_factor = " + toml_text(m.rope_scaling->low_freq_factor));
+  }
+
+  void first_weights() {
+    if (bound_.good({"model", "model.experiment", "model.weights"}) && !e_.model.experiment.empty() &&
+        !e_.model.weights.empty()) {
+      refuse_key("model.weights", "found both experiment and weights, wanted one of them");
+    }
+    if (bound_.has("model.new_heads") && bound_.good({"model", "model.weights"}) && e_.model.weights.empty())
+      refuse_key("model.new_heads", "new_heads goes with weights, and there are none",
+                 "remove it: without weights every head is drawn");
+  }
+
+  void lengths() {
+    if (bound_.good({"train.sequence_length", "model.future_tokens"}) &&
+        e_.train.sequence_length <= e_.model.future_tokens) {
+      refuse("train.sequence_length", "found a sequence of " + number(e_.train.sequence_length) + " tokens for " +
+                                          number(e_.model.future_tokens) +
+                                          " future_tokens, wanted more tokens than that");
+    }
+  }
+
+  void steps() {
+    if (!bound_.good({"train", "train.steps", "train.epochs"})) return;
+    const bool steps = bound_.has("train.steps"), epochs = bound_.has("train.epochs");
+    if (!steps && !epochs) refuse("train.", "[train] lacks steps or epochs: nothing says how long to train");
+    if (steps && epochs) refuse_key("train.epochs", "found both steps and epochs, wanted one of them");
+    if (epochs && e_.data.kind == "random") {
+      refuse_key("train.epochs", "random data has no end, so there are no epochs", "give [train] steps");
+    }
+    if (steps && bound_.good({"schedule.warmup_steps", "schedule.stable_steps"})) schedule_within_steps();
+  }
+
+  void schedule_within_steps() {
+    const ScheduleConfig& schedule = e_.schedule;
+    const std::string steps = "[train] steps = " + number(e_.train.steps);
+    if (schedule.warmup_steps >= e_.train.steps)
+      refuse("schedule.warmup_steps",
+             "found " + number(schedule.warmup_steps) + " warmup_steps, wanted less than " + steps);
+    else if (schedule.warmup_steps + schedule.stable_steps >= e_.train.steps)
+      refuse("schedule.stable_steps", "found " + number(schedule.warmup_steps) + " warmup_steps and " +
+                                          number(schedule.stable_steps) +
+                                          " stable_steps, which leaves no step to decay in: wanted less than " + steps);
+  }
+
+  void schedule() {
+    if (!bound_.good({"schedule", "schedule.name", "schedule.stable_steps"})) return;
+    const bool wsd = e_.schedule.name == "wsd", stable = bound_.has("schedule.stable_steps");
+    if (wsd && !stable)
+      refuse("schedule.name", "\"wsd\" lacks stable_steps: nothing says when the learning rate begins to fall");
+    if (!wsd && stable)
+      refuse_key("schedule.stable_steps",
+                 "stable_steps goes with the schedule \"wsd\", here it is \"" + e_.schedule.name + "\"",
+                 "remove it, or set name = \"wsd\"");
+  }
+
+  void shard_groups() {
+    const std::string key = "parallel.shard_group_size";
+    if (!bound_.good({"parallel", key.c_str(), "parallel.strategy", "reference.strategy", "value.strategy"})) return;
+    std::string hybrid = e_.parallel.strategy == Strategy::hybrid_shard ? "parallel" : "";
+    for (const Frozen& frozen : all_frozen(e_))
+      if (frozen.config->strategy == Strategy::hybrid_shard && hybrid.empty()) hybrid = frozen.table;
+    if (hybrid.empty()) {
+      if (bound_.has(key))
+        refuse_key(key, "shard_group_size goes with the strategy \"hybrid_shard\", and nothing has that",
+                   "remove it, or set [parallel] strategy = \"hybrid_shard\"");
+      return;
+    }
+    if (!bound_.has(key)) {
+      refuse(hybrid + ".strategy",
+             "\"hybrid_shard\" lacks [parallel] shard_group_size: nothing says how many ranks hold "
+             "one model between them");
+    } else if (bound_.has("parallel.processes") && bound_.good({"parallel.processes"}) &&
+               e_.parallel.processes % e_.parallel.shard_group_size != 0) {
+      refuse(key, misfit_of_groups(e_, e_.parallel.processes));  // a launcher may know of more, where none are given
+    }
+  }
+
+  void reduction() {
+    if (!bound_.good({"parallel", "parallel.reduce", "parallel.precision"})) return;
+    if (e_.parallel.reduce == Precision::fp32 || e_.parallel.precision != Precision::fp32) return;
+    refuse("parallel.reduce",
+           "found reduce \"bf16\" for precision \"fp32\", whose gradients it would round to 8 bits, wanted \"fp32\"",
+           "remove it, or set precision = \"bf16\"");
+  }
+
+  void offload() {
+    if (!bound_.good({"parallel", "parallel.cpu_offload", "parallel.device"})) return;
+    if (e_.parallel.cpu_offload && e_.parallel.device == "cpu")
+      refuse("parallel.cpu_offload",
+             "found cpu_offload = true for device \"cpu\", in whose memory the state lies anyway, wanted false",
+             "remove it, or set device = \"cuda\"");
+  }
+
+  // A frozen model is given where the pipeline reads it, and nowhere else.
+  void beside(const Frozen& frozen, const PluginNeeds* needs) {
+    const std::string& table = frozen.table;
+    const std::string experiment = table + ".experiment", weights = table + ".weights", shape = table + ".model";
+    const std::string read = needs ? first_read(*needs, table) : "";
+    if (!bound_.has(table)) {
+      if (!read.empty()) {
+        refuse("pipeline.plugin", title() + " reads " + read + ", but there is no [" + table + "]",
+               "add [" + table + "] with experiment = \"" + frozen.example + "\" or weights = \"run:NAME\"");
+      }
+      return;
+    }
+    if (!bound_.good({table.c_str()})) return;
+    const bool by_experiment = bound_.has(experiment), by_weights = bound_.has(weights);
+    if (!by_experiment && !by_weights) refuse(table + ".", "[" + table + "] lacks experiment or weights");
+    if (by_experiment && by_weights) refuse_key(weights, "found both experiment and weights, wanted one of them");
+    if (by_experiment && bound_.has(shape)) {
+      refuse_key(shape, "[" + shape + "] goes with weights; an experiment has a shape of its own", "remove the table");
+    }
+    if (needs && read.empty()) {
+      refuse_key(
+          table,
+          title() + " reads nothing of a " + frozen.what + (e_.pipeline.options.empty() ? "" : " with these options"),
+          "remove [" + table + "]: it would be trained for nothing");
+    }
+  }
+
+  void pairs() {
+    if (bound_.good({"data", "data.kind"}) && e_.data.kind != "records") {
+      refuse("data.kind", title() + " needs pairs of a right and a wrong answer, which data of kind " +
+                              quote(e_.data.kind) + " has not; wanted kind \"records\"");
+    }
+    if (bound_.good({"train", "train.batch_size"}) && e_.train.batch_size % 2 != 0) {
+      refuse("train.batch_size", "found batch_size " + number(e_.train.batch_size) + ", but " + title() +
+                                     " needs pairs of answers in it; wanted an even number");
+    }
+  }
+
+  std::string title() const {
+    return "pipeline " + quote(e_.pipeline.plugin) + (e_.inner ? " over " + quote(e_.inner->plugin) : "");
+  }
+
+  const Bound& bound_;
+  const Experiment& e_;
+  Diagnostics& diagnostics_;
+};
+
+// What a frozen model's own table leaves open is as in [model].
+void follow_shape(const Bound& bound, const std::string& table, ModelConfig& shape, const ModelConfig& model) {
+  for (const auto& [key, flag] : shape_flags)
+    if (!bound.has(path_of(table, key))) shape.*flag = model.*flag;
+  if (shape.kv_heads == 0) shape.kv_heads = shape.heads == 0 ? model.kv_heads : shape.heads;
+  if (shape.ffn_dim == 0) shape.ffn_dim = shape.dim == 0 ? model.ffn_dim : llama_ffn_dim(shape.dim);
+  for (int64_t ModelConfig::*member :
+       {&ModelConfig::dim, &ModelConfig::layers, &ModelConfig::heads, &ModelConfig::vocab_size,
+        &ModelConfig::future_tokens, &ModelConfig::max_sequence_length}) {
+    if (shape.*member == 0) shape.*member = model.*member;
+  }
+  if (shape.rope_theta == 0) shape.rope_theta = model.rope_theta;
+  if (shape.norm_eps == 0) shape.norm_eps = model.norm_eps;
+  if (!shape.rope_scaling) shape.rope_scaling = model.rope_scaling;
+}
+
+void drop_default_scaling(ModelConfig& model) {
+  if (model.rope_scaling && model.rope_scaling->rope_type == "default") model.rope_scaling.reset();
+}
+
+}  // namespace
+
+void resolve_defaults(Bound& bound) {
+  Experiment& e = bound.experiment;
+  TokenizerConfig& tokenizer = e.data.tokenizer;
+  // Text is always read through a tokenizer, named or not.
+  if (has_tokenizer(e.data) && bound.good({"data.tokenizer"})) tokenizer.given = true;
+  if (tokenizer.kind == "byte" && !bound.has("data.tokenizer.vocab_size")) tokenizer.vocab_size = byte_vocab_size;
+  if (e.data.difficulty.end_weights.empty()) e.data.difficulty.end_weights = e.data.difficulty.weights;
+  ModelConfig& m = e.model;
+  if (m.kv_heads == 0) m.kv_heads = m.heads;
+  if (m.ffn_dim == 0) m.ffn_dim = llama_ffn_dim(m.dim);
+  if (m.vocab_size == 0 && has_tokenizer(e.data)) m.vocab_size = tokenizer.vocab_size;
+  if (m.max_sequence_length == 0) m.max_sequence_length = e.train.sequence_length;
+  drop_default_scaling(m);
+  // A default is as bad as what it follows from.
+  const auto follow = [&](const char* key, const char* from) {
+    if (!bound.has(key) && !bound.good({from})) bound.bad.insert(key);
+  };
+  follow("model.kv_heads", "model.heads");
+  follow("model.max_sequence_length", "train.sequence_length");
+  for (const char* from : {"data.kind", "data.tokenizer", "data.tokenizer.kind", "data.tokenizer.vocab_size"}) {
+    follow("model.vocab_size", from);
+  }
+
+  if (!bound.has("optimizer.value_head_lr")) e.optimizer.value_head_lr = e.optimizer.lr;
+  for (const auto& [table, frozen] : {std::pair{"reference.model", &e.reference}, {"value.model", &e.value}}) {
+    if (!frozen->model) continue;
+    follow_shape(bound, table, *frozen->model, m);
+    drop_default_scaling(*frozen->model);
+  }
+}
+
+void check_rules(const Bound& bound, const std::optional<PluginNeeds>& needs, Diagnostics& diagnostics) {
+  Rules(bound, diagnostics).all(needs ? &*needs : nullptr);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,49 @@
+#include "core/config/source_texts.hpp"
+
+#include <fstream>
+
+#include "base/error.hpp"
+#include "core/toml/toml_source.hpp"
+
+namespace wmtp {
+namespace {
+
+std::filesystem::path key_of(const std::filesystem::path& file) {
+  return std::filesystem::absolute(file).lexically_normal();
+}
+
+}  // namespace
+
+// Pairs of path and size, each ended by a zero byte, which no path holds, and the text.
+SourceTexts::SourceTexts(const std::filesystem::path& written) {
+  if (written.empty()) return;
+  std::ifstream in(written, std::ios::binary);
+  for (std::string path, size; std::getline(in, path, '\0') && std::getline(in, size, '\0');) {
+    std::string& text = texts_[path];
+    text.resize(std::stoul(size));
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  }
+  if (texts_.empty() || !in.eof())
+    throw Error(ExitStatus::bug, written.string() + ": cannot read the experiment that the launcher hands over");
+}
+
+const std::string& SourceTexts::of(const std::filesystem::path& file) {
+  const auto key = key_of(file);
+  const auto known = texts_.find(key);
+  return known != texts_.end() ? known->second : texts_.emplace(key, read_source(file, file.string())).first->second;
+}
+
+std::filesystem::path SourceTexts::file() {
+  const bool is_written = folder_ != nullptr;
+  if (!is_written) folder_ = std::make_unique<ScratchFolder>();
+  const auto file = folder_->path() / "experiments";
+  if (is_written) return file;
+  std::ofstream out(file, std::ios::binary);
+  for (const auto& [path, text] : texts_) out << path.string() << '\0' << text.size() << '\0' << text;
+  out.close();
+  if (!out)
+    throw Error(ExitStatus::storage, file.string() + ": cannot be written; is there room in the temporary folder?");
+  return file;
+}
+
+}  // namespace wmtp

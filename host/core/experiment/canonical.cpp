@@ -1,0 +1,113 @@
+// See canonical.hpp. One printer walks the schema; what a hash leaves out is said there, key by key.
+#include "core/experiment/canonical.hpp"
+
+#include "base/sha256.hpp"
+#include "core/experiment/schema.hpp"
+
+namespace wmtp {
+namespace {
+
+Value to_value(const OptionValue& option) {
+  return std::visit([](const auto& held) { return Value(held); }, option);
+}
+
+bool stands_for(const std::vector<std::string>& kinds, const Experiment& e) {
+  if (kinds.empty()) return true;
+  for (const std::string& kind : kinds) {
+    if (kind == e.data.kind) return true;
+  }
+  return false;
+}
+
+// Calls visit(table, key or null, name, value) for every key that has a value, plugin options included.
+template <class Visit>
+void for_each_value(const Experiment& e, Visit visit) {
+  for (const SchemaTable& table : schema()) {
+    if ((table.is_given && !table.is_given(e)) || !stands_for(table.kinds, e)) continue;
+    for (const Key& key : table.keys) {
+      if (!stands_for(key.kinds, e)) continue;
+      if (const auto value = key.get(e)) visit(table, &key, key.name, *value);
+    }
+    if (!table.plugin) continue;
+    for (const auto& [name, option] : table.plugin(e).options) visit(table, nullptr, name, to_value(option));
+  }
+}
+
+Value with_absolute_paths(const Experiment& e, const Key& key, Value value) {
+  if (key.names == Key::Names::paths) {
+    for (std::string& path : std::get<std::vector<std::string>>(value)) path = e.resolve(path).string();
+  } else if (key.names != Key::Names::nothing) {
+    std::string& path = std::get<std::string>(value);
+    const bool names_a_run = key.names == Key::Names::weights && path.starts_with("run:");
+    if (!path.empty() && !names_a_run) path = e.resolve(path).string();
+  }
+  return value;
+}
+
+class Printer {
+ public:
+  void add(const SchemaTable& table, const std::string& name, const Value& value, bool as_comment = false) {
+    if (table.name != table_) {
+      table_ = table.name;
+      text_ += "\n[" + table.name + "]\n";
+    }
+    text_ += (as_comment ? "# " : "") + name + " = " + toml_text(value) + "\n";
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string table_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string to_toml(const Experiment& experiment) {
+  Printer printer;
+  for_each_value(experiment,
+                 [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
+                   const bool is_given = key || table.plugin(experiment).given.count(name) > 0;
+                   printer.add(table, name, key ? with_absolute_paths(experiment, *key, value) : value, !is_given);
+                 });
+  return printer.text();
+}
+
+std::string config_hash(const Experiment& experiment, const IdentityParts& parts) {
+  Printer printer;
+  for_each_value(
+      experiment, [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
+        const bool counts = table.in_identity && (!key || (key->in_identity && key->names == Key::Names::nothing));
+        if (counts) printer.add(table, name, value);
+      });
+  Sha256 hash;
+  hash.add(printer.text());
+  for (const auto& [name, value] : parts) {
+    hash.add("\n").add(toml_text(Value(name))).add(" = ").add(toml_text(Value(value)));
+  }
+  return hash.hex();
+}
+
+std::string table_text(const Experiment& experiment, const std::string& name) {
+  Printer printer;
+  for_each_value(experiment, [&](const SchemaTable& table, const Key* key, const std::string& one, const Value& value) {
+    if (table.name == name) printer.add(table, one, key ? with_absolute_paths(experiment, *key, value) : value);
+  });
+  return printer.text();
+}
+
+std::map<std::string, OptionValue> flat_values(const Experiment& experiment) {
+  std::map<std::string, OptionValue> flat;
+  for_each_value(experiment, [&](const SchemaTable& table, const Key*, const std::string& name, const Value& value) {
+    std::visit(
+        [&](const auto& held) {
+          if constexpr (std::is_constructible_v<OptionValue, decltype(held)>)
+            flat[path_of(table.name, name)] = held;
+          else
+            flat[path_of(table.name, name)] = toml_text(value);
+        },
+        value);
+  });
+  return flat;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,88 @@
+// See experiment.hpp.
+#include "core/experiment/experiment.hpp"
+
+#include "base/error.hpp"
+#include "core/experiment/plugin_description.hpp"
+
+namespace wmtp {
+
+std::filesystem::path Experiment::resolve(const std::string& path) const {
+  return std::filesystem::absolute(file.parent_path() / path).lexically_normal();
+}
+
+int64_t num_parameters(const ModelConfig& model) {
+  const int64_t kv_dim = model.kv_heads * head_dim(model);
+  const int64_t attention = 2 * model.dim * model.dim + 2 * model.dim * kv_dim;
+  const int64_t block = attention + 3 * model.dim * model.ffn_dim + 2 * model.dim;
+  const int64_t biases = model.qkv_bias ? model.dim + 2 * kv_dim : 0;
+  const int64_t matrices = model.tie_word_embeddings ? 1 : 2;
+  return model.layers * (block + biases) + matrices * model.vocab_size * model.dim + model.dim;
+}
+
+std::string misfit_of_groups(const Experiment& experiment, int64_t processes) {
+  const int64_t size = experiment.parallel.shard_group_size;
+  if (size == 0 || processes % size == 0) return "";
+  return "found groups of " + std::to_string(size) + " ranks (shard_group_size) for " + std::to_string(processes) +
+         " processes, wanted a divisor of the processes";
+}
+
+void check_groups(const Experiment& experiment, int64_t processes) {
+  if (const std::string misfit = misfit_of_groups(experiment, processes); !misfit.empty())
+    throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] " + misfit);
+}
+
+const char* to_string(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::no_shard:
+      return "no_shard";
+    case Strategy::shard_grad_op:
+      return "shard_grad_op";
+    case Strategy::full_shard:
+      return "full_shard";
+    case Strategy::hybrid_shard:
+      return "hybrid_shard";
+  }
+  return "";
+}
+
+const char* to_string(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return "fp32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp16:
+      return "fp16";
+  }
+  return "";
+}
+
+const char* to_string(Norm norm) {
+  switch (norm) {
+    case Norm::l2:
+      return "l2";
+    case Norm::l1:
+      return "l1";
+    case Norm::inf:
+      return "inf";
+  }
+  return "";
+}
+
+const char* to_string(OptionSpec::Type type) {
+  switch (type) {
+    case OptionSpec::Type::number:
+      return "number";
+    case OptionSpec::Type::integer:
+      return "integer";
+    case OptionSpec::Type::flag:
+      return "flag";
+    case OptionSpec::Type::text:
+      return "text";
+    case OptionSpec::Type::texts:
+      return "texts";
+  }
+  return "";
+}
+
+}  // namespace wmtp

@@ -1,0 +1,90 @@
+// See reference_doc.hpp.
+#include "core/experiment/reference_doc.hpp"
+
+#include "base/text.hpp"
+#include "core/experiment/schema.hpp"
+
+namespace wmtp {
+namespace {
+
+std::string code(const std::string& text) { return std::string("`").append(text).append("`"); }
+
+// "`text` and `records`"
+std::string kinds_of(std::vector<std::string> kinds) {
+  for (std::string& kind : kinds) kind = code(kind);
+  return join_names(kinds);
+}
+
+std::string default_of(const Key& key) {
+  if (!key.default_text.empty()) return key.default_text;
+  if (key.is_required) return "required";
+  static const Experiment defaults;
+  const auto value = key.get(defaults);
+  return value ? code(toml_text(*value)) : "";
+}
+
+std::string allowed(const Key& key) {
+  if (key.rule.choices.empty()) return range_text(key.rule);
+  std::string text;
+  for (const std::string& choice : key.rule.choices)
+    text.append(text.empty() ? "" : ", ").append(code(toml_text(choice)));
+  if (key.rule.type == ValueType::text_or_number) text += ", " + range_text(key.rule);
+  return text;
+}
+
+std::string meaning(const Key& key) {
+  std::string text = key.help;
+  if (!key.kinds.empty()) text += "; only for kind " + kinds_of(key.kinds);
+  if (key.names == Key::Names::path || key.names == Key::Names::paths) text += "; relative to this file";
+  return text;
+}
+
+std::string print(const SchemaTable& table) {
+  std::string text = table.name.empty() ? "## Above all tables\n\n" : "## `[" + table.name + "]`\n\n";
+  if (!table.name.empty()) text += table.help + "\n\n";
+  if (table.read_elsewhere) return text;
+  if (!table.kinds.empty()) text += "Only for data of kind " + kinds_of(table.kinds) + ".\n\n";
+  text += "| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
+  for (const Key& key : table.keys) {
+    text += "| `" + key.name + "` | " + type_text(key.rule.type) + " | " + default_of(key) + " | " + allowed(key) +
+            " | " + meaning(key) + " |\n";
+  }
+  return text + "\n";
+}
+
+std::string not_yet() {
+  std::string text =
+      "## Not supported yet\n\nThese public names are known and refused, so that no file means less than it says.\n\n"
+      "| name | instead |\n| --- | --- |\n";
+  for (const SchemaTable& table : schema()) {
+    for (const Key& key : table.keys) {
+      for (const std::string& value : key.rule.later) {
+        text += "| `" + path_of(table.name, key.name) + "`: " + value + " | " + wanted(key.rule) + " |\n";
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string experiment_reference_markdown() {
+  std::string text =
+      "# Experiment file\n\n"
+      "Made from the schema (`host/core/experiment/schema.cpp`); a test holds the two together.\n\n"
+      "An experiment is one TOML file of at most 16 KiB. Every key is known, or refused with the nearest known one; "
+      "all\n"
+      "mistakes are told at once. `--set table.key=value` replaces or adds a key; its value is TOML, and a bare word "
+      "such\n"
+      "as `full_shard` is taken as text. An integer may stand for a number; NaN and infinities are refused "
+      "everywhere.\n\n"
+      "```toml\nname = \"rho1\"\nseed = 42\n\n[pipeline]\nplugin = \"rho1\"\nkeep = 0.6\n\n[model]\ndim = 256\nlayers "
+      "= 6\n"
+      "heads = 8\n\n[reference]\nexperiment = \"reference.toml\"\n\n[data]\nkind = \"text\"\nfiles = "
+      "[\"corpus/**.py\"]\n\n"
+      "[train]\nsteps = 200\nbatch_size = 8\nsequence_length = 256\n```\n\n";
+  for (const SchemaTable& table : schema()) text += print(table);
+  return text + not_yet();
+}
+
+}  // namespace wmtp

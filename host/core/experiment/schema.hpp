@@ -1,0 +1,105 @@
+// The schema: every table and key of an experiment, declared once. The loader, the printer, the hash, run_params and
+// the reference page all read this one list, in this order. Defaults are those of an Experiment{} (experiment.hpp).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/experiment/experiment.hpp"
+#include "core/toml/value_rule.hpp"
+
+namespace wmtp {
+
+struct Key {
+  enum class Names { nothing, path, paths, weights };  ///< weights: a path or "run:NAME"
+
+  std::string name;
+  ValueRule rule;
+  std::string help;
+  std::function<std::optional<Value>(const Experiment&)> get;  ///< nothing: not set, not printed
+  std::function<void(Experiment&, const Value&)> set;
+
+  bool is_required = false;
+  std::string default_text;        ///< where the default follows from other keys
+  std::vector<std::string> kinds;  ///< of data for which the key may stand; empty: all
+  Names names = Names::nothing;    ///< a path is no part of the identity: the content it names is
+  bool in_identity = true;
+
+  Key& required() {
+    is_required = true;
+    return *this;
+  }
+  Key& at_least(double min) {
+    rule.min = min;
+    return *this;
+  }
+  Key& range(double min, double max) {
+    rule.min = min;
+    rule.max = max;
+    return *this;
+  }
+  Key& above(double min) {
+    rule.min = min;
+    rule.above = true;
+    return *this;
+  }
+  Key& below(double max) {
+    rule.max = max;
+    rule.below = true;
+    return *this;
+  }
+  Key& one_of(std::vector<std::string> choices) {
+    rule.choices = std::move(choices);
+    return *this;
+  }
+  Key& later(std::vector<std::string> names) {
+    rule.later = std::move(names);
+    return *this;
+  }
+  Key& not_empty() {
+    rule.may_be_empty = false;
+    return *this;
+  }
+  Key& defaults_to(std::string text) {
+    default_text = std::move(text);
+    return *this;
+  }
+  Key& only_for(std::vector<std::string> data_kinds) {
+    kinds = std::move(data_kinds);
+    return *this;
+  }
+  Key& is_path(Names what) {
+    names = what;
+    return *this;
+  }
+  Key& not_in_identity() {
+    in_identity = false;
+    return *this;
+  }
+  /// Zero and the empty text or list mean "not given".
+  Key& unset_when_empty();
+};
+
+struct SchemaTable {
+  std::string name;  ///< "" for the keys above all tables, "data.tokenizer" for a table in a table
+  std::string help;
+  std::vector<Key> keys;
+  std::function<bool(const Experiment&)> is_given{};               ///< null: always there
+  std::function<void(Experiment&)> give{};                         ///< called before the first key is set
+  std::function<const PluginChoice&(const Experiment&)> plugin{};  ///< other keys are that plugin's options
+  std::vector<std::string> kinds{};  ///< of data for which the table may stand; empty: all
+  bool in_identity = true;
+  bool read_elsewhere = false;  ///< its keys are no keys of the schema
+};
+
+const std::vector<SchemaTable>& schema();
+
+const SchemaTable* find_table(const std::string& name);
+const Key* find_key(const SchemaTable& table, const std::string& key);
+
+/// "train" and "steps" -> "train.steps"
+std::string path_of(const std::string& table, const std::string& key);
+
+}  // namespace wmtp

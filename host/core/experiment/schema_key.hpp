@@ -1,0 +1,94 @@
+// How a key of the schema is tied to a member of Experiment: `key(name, AT(train.steps), help)`. The member's type
+// gives the value's type, so that the two cannot differ.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/experiment/schema.hpp"
+
+#define AT(member) \
+  [](auto& e) -> auto& { return e.member; }
+#define IN(place, member) \
+  [place](auto& e) -> auto& { return place(e).member; }
+
+namespace wmtp {
+
+template <class Enum>
+inline const std::vector<Enum> all_of;
+template <>
+inline const std::vector<Strategy> all_of<Strategy>{Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard,
+                                                    Strategy::hybrid_shard};
+template <>
+inline const std::vector<Precision> all_of<Precision>{Precision::fp32, Precision::bf16, Precision::fp16};
+template <>
+inline const std::vector<Norm> all_of<Norm>{Norm::l2, Norm::l1, Norm::inf};
+
+template <class T>
+struct OfOptional {
+  using Type = T;
+};
+template <class T>
+struct OfOptional<std::optional<T>> {
+  using Type = T;
+};
+template <class T>
+constexpr bool is_optional = !std::is_same_v<T, typename OfOptional<T>::Type>;
+
+template <class Member>
+ValueRule rule_of() {
+  using T = typename OfOptional<Member>::Type;
+  ValueRule rule;
+  if constexpr (std::is_same_v<T, bool>)
+    rule.type = ValueType::flag;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    rule.type = ValueType::integer;
+  else if constexpr (std::is_same_v<T, double>)
+    rule.type = ValueType::number;
+  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    rule.type = ValueType::texts;
+  else if constexpr (std::is_same_v<T, std::vector<double>>)
+    rule.type = ValueType::numbers;
+  else if constexpr (std::is_enum_v<T>)
+    for (const T value : all_of<T>) rule.choices.push_back(to_string(value));
+  return rule;
+}
+
+template <class Member>
+std::optional<Value> to_value(const Member& member) {
+  if constexpr (is_optional<Member>)
+    return member ? to_value(*member) : std::nullopt;
+  else if constexpr (std::is_enum_v<Member>)
+    return Value(std::string(to_string(member)));
+  else
+    return Value(member);
+}
+
+template <class Member>
+void from_value(const Value& value, Member& member) {
+  using T = typename OfOptional<Member>::Type;
+  if constexpr (std::is_enum_v<T>) {
+    for (const T one : all_of<T>) {
+      if (std::get<std::string>(value) == to_string(one)) member = one;
+    }
+  } else {
+    member = std::get<T>(value);
+  }
+}
+
+template <class Place>
+Key key(std::string name, Place place, std::string help) {
+  using Member = std::remove_cvref_t<decltype(place(std::declval<Experiment&>()))>;
+  Key made;
+  made.name = std::move(name);
+  made.help = std::move(help);
+  made.rule = rule_of<Member>();
+  made.get = [place](const Experiment& e) { return to_value(place(e)); };
+  made.set = [place](Experiment& e, const Value& value) { from_value(value, place(e)); };
+  return made;
+}
+
+}  // namespace wmtp

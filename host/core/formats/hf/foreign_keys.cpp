@@ -1,0 +1,70 @@
+// See foreign_keys.hpp.
+#include "core/formats/hf/foreign_keys.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/storage_error.hpp"
+#include "base/strict_json.hpp"
+#include "io/input_file.hpp"
+
+namespace wmtp {
+
+ForeignKeys::ForeignKeys(const std::filesystem::path& file)
+    : ForeignKeys(parse_strict_json(read_small_file(file, 1 << 20), file.string()), file.string()) {}
+
+ForeignKeys::ForeignKeys(nlohmann::json object, std::string where)
+    : object_(std::move(object)), where_(std::move(where)) {
+  if (!object_.is_object())
+    throw Error(ExitStatus::data, where_ + ": it is " + object_.type_name() + "; wanted an object of keys");
+}
+
+bool ForeignKeys::has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
+
+void ForeignKeys::refuse(const std::string& key, const std::string& wanted) {
+  const std::string found =
+      object_.contains(key) ? "is " + object_[key].dump(-1, ' ', true).substr(0, 200) : "is missing";
+  const std::string quoted = printable(key);  // an unknown one is whatever the file says
+  mistakes_.push_back(quoted.substr(1, quoted.size() - 2) + " " + found + "; wanted " + wanted);
+}
+
+int64_t ForeignKeys::integer(const char* key, int64_t from, int64_t to, std::optional<int64_t> otherwise) {
+  if (!has(key) && otherwise) return *otherwise;
+  if (has(key) && object_[key].is_number_unsigned()) {
+    const uint64_t found = object_[key];
+    if (found >= static_cast<uint64_t>(from) && found <= static_cast<uint64_t>(to)) return static_cast<int64_t>(found);
+  }
+  refuse(key, "a whole number from " + std::to_string(from) + " to " + std::to_string(to));
+  return from;
+}
+
+double ForeignKeys::positive(const char* key, std::optional<double> otherwise) {
+  if (!has(key) && otherwise) return *otherwise;
+  if (has(key) && object_[key].is_number()) {
+    const double found = object_[key];
+    if (std::isfinite(found) && found > 0) return found;
+  }
+  refuse(key, "a number above 0");
+  return 1;
+}
+
+bool ForeignKeys::flag(const char* key, bool otherwise) {
+  if (!has(key)) return otherwise;
+  if (object_[key].is_boolean()) return object_[key];
+  refuse(key, "true or false");
+  return otherwise;
+}
+
+void ForeignKeys::only(const char* key, std::initializer_list<nlohmann::json> allowed) {
+  if (!has(key) || std::find(allowed.begin(), allowed.end(), object_[key]) != allowed.end()) return;
+  refuse(key, allowed.size() == 0 ? "null" : allowed.begin()->dump());
+}
+
+void ForeignKeys::finish(const std::string& advice) const {
+  if (mistakes_.empty()) return;
+  std::string text = where_ + ": ";
+  for (const std::string& mistake : mistakes_) text += (mistakes_.size() > 1 ? "\n  " : "") + mistake;
+  throw Error(ExitStatus::data, text + (mistakes_.size() > 1 ? "\n" : "; ") + advice);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,114 @@
+// See hf_config.hpp.
+#include "core/formats/hf/hf_config.hpp"
+
+#include "core/formats/hf/foreign_keys.hpp"
+#include "core/formats/hf/rope_json.hpp"
+#include "core/model/model_limits.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+double read_rope_theta(ForeignKeys& keys) {
+  if (!keys.has("rope_parameters") || !keys.value("rope_parameters").is_object())
+    return keys.positive("rope_theta", 10000.0);
+  const json& parameters = keys.value("rope_parameters");
+  const json theta = parameters.value("rope_theta", json());
+  if (theta.is_null()) return keys.positive("rope_theta", 10000.0);
+  if (theta.is_number() && theta.get<double>() > 0 && theta.get<double>() < 1e300) return theta;
+  keys.refuse("rope_parameters", "a rope_theta above 0");
+  return 10000.0;
+}
+
+/// Older files say it in rope_scaling, newer ones in rope_parameters, ours in both.
+std::optional<RopeScaling> read_scaling(ForeignKeys& keys) {
+  const auto older = read_rope_scaling(keys, "rope_scaling"), newer = read_rope_scaling(keys, "rope_parameters");
+  if (older && newer && *older != *newer) keys.refuse("rope_parameters", "the same as in rope_scaling");
+  return newer ? newer : older;
+}
+
+json rope_parameters_json(const ModelConfig& model) {
+  json part = model.rope_scaling ? rope_scaling_json(*model.rope_scaling) : json{{"rope_type", "default"}};
+  part["rope_theta"] = model.rope_theta;
+  return part;
+}
+
+bool is_qwen2(const ForeignKeys& keys) { return keys.has("model_type") && keys.value("model_type") == "qwen2"; }
+
+/// A Llama, or a Qwen2: a Llama with biases beside queries, keys and values.
+void check_architecture(ForeignKeys& keys) {
+  const bool qwen2 = is_qwen2(keys);
+  if (!qwen2 && (!keys.has("model_type") || keys.value("model_type") != "llama"))
+    keys.refuse("model_type", "\"llama\" or \"qwen2\"");
+  keys.only("architectures", {json::array({qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM"})});
+  keys.only("hidden_act", {"silu", "swish"});
+  for (const char* key : {"attention_bias", "mlp_bias", "use_sliding_window"}) keys.only(key, {false});
+  keys.only("partial_rotary_factor", {1.0});
+  for (const char* key : {"quantization_config", "num_local_experts"}) keys.only(key, {});
+  if (!qwen2) keys.only("sliding_window", {});  // of Qwen2 it counts with use_sliding_window alone
+  const json layers = keys.has("layer_types") ? keys.value("layer_types") : json::array();
+  for (const json& type : layers.is_array() ? layers : json::array({layers}))
+    if (type != "full_attention") return keys.refuse("layer_types", "\"full_attention\" alone");
+}
+
+}  // namespace
+
+ModelConfig read_hf_config(const std::filesystem::path& folder) {
+  ForeignKeys keys(folder / hf_config_name);
+  check_architecture(keys);
+  ModelConfig model;
+  model.future_tokens = 1;
+  model.dim = keys.integer("hidden_size", 2, max_dim);
+  model.layers = keys.integer("num_hidden_layers", 1, max_layers);
+  model.heads = keys.integer("num_attention_heads", 1, max_heads);
+  model.qkv_bias = is_qwen2(keys);
+  const auto as_many = model.qkv_bias ? std::nullopt : std::optional(model.heads);  // transformers' own default differs
+  model.kv_heads = keys.integer("num_key_value_heads", 1, max_heads, as_many);
+  model.tie_word_embeddings = keys.flag("tie_word_embeddings", false);
+  model.ffn_dim = keys.integer("intermediate_size", 1, max_ffn_dim);
+  model.vocab_size = keys.integer("vocab_size", 2, max_vocabulary);
+  model.max_sequence_length = keys.integer("max_position_embeddings", 2, max_positions, 2048);
+  model.norm_eps = keys.positive("rms_norm_eps", 1e-6);
+  model.rope_theta = read_rope_theta(keys);
+  model.rope_scaling = read_scaling(keys);
+  for (const std::string& mistake : head_mistakes(model)) keys.refuse("num_attention_heads", mistake);
+  if (model.dim % model.heads == 0) keys.only("head_dim", {head_dim(model)});
+  keys.finish("only Llamas and Qwen2 models are imported");
+  return model;
+}
+
+json hf_config_json(const ModelConfig& model, const std::string& dtype) {
+  const char* name = dtype == "BF16" ? "bfloat16" : "float32";
+  json config{{"architectures", {"LlamaForCausalLM"}},
+              {"attention_bias", false},
+              {"attention_dropout", 0.0},
+              {"bos_token_id", nullptr},
+              {"dtype", name},
+              {"eos_token_id", nullptr},
+              {"head_dim", head_dim(model)},
+              {"hidden_act", "silu"},
+              {"hidden_size", model.dim},
+              {"intermediate_size", model.ffn_dim},
+              {"max_position_embeddings", model.max_sequence_length},
+              {"mlp_bias", false},
+              {"model_type", "llama"},
+              {"num_attention_heads", model.heads},
+              {"num_hidden_layers", num_trunk_blocks(model) + 1},
+              {"num_key_value_heads", model.kv_heads},
+              {"rms_norm_eps", model.norm_eps},
+              {"rope_parameters", rope_parameters_json(model)},
+              {"rope_scaling", model.rope_scaling ? rope_scaling_json(*model.rope_scaling) : json()},
+              {"rope_theta", model.rope_theta},
+              {"tie_word_embeddings", model.tie_word_embeddings},
+              {"torch_dtype", name},
+              {"vocab_size", model.vocab_size}};
+  if (!model.qkv_bias) return config;
+  config["architectures"] = {"Qwen2ForCausalLM"};
+  config["model_type"] = "qwen2";
+  config["use_sliding_window"] = false;
+  for (const char* key : {"attention_bias", "mlp_bias"}) config.erase(key);
+  return config;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,165 @@
+// See lora_options.hpp. Formats: peft 0.21, LoraConfig and save_and_load.
+#include "core/formats/hf/lora_options.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "core/checkpoints/adapter_identity.hpp"
+#include "core/formats/hf/foreign_keys.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t max_rank = 65536;  // the plugin's
+
+const Projection* find_projection(const std::string& target, std::string_view (Projection::*name_of)() const) {
+  for (const Projection& projection : projections())
+    if ((projection.*name_of)() == target) return &projection;
+  return nullptr;
+}
+
+/// A list of names, each of a linear layer.
+std::vector<Projection> read_targets(ForeignKeys& keys, const char* key,
+                                     std::string_view (Projection::*name_of)() const) {
+  std::vector<Projection> targets;
+  for (const json& target : keys.value(key)) {
+    const std::string path = target.is_string() ? target.get<std::string>() : "";
+    const Projection* found = find_projection(path.substr(path.rfind('.') + 1), name_of);
+    if (!found) {
+      keys.refuse(key, "names of linear layers of Llama's blocks");
+      return {};
+    }
+    targets.push_back(*found);
+  }
+  return targets;
+}
+
+/// As PEFT and people write it: 16, not 16.0.
+json plain_number(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e15 ? json(static_cast<int64_t>(value)) : json(value);
+}
+
+double share(ForeignKeys& keys, const char* key) {
+  if (!keys.has(key)) return 0;
+  const json& value = keys.value(key);
+  if (value.is_number() && value.get<double>() >= 0 && value.get<double>() <= 0.99) return value;
+  keys.refuse(key, "a number from 0 to 0.99");
+  return 0;
+}
+
+/// Keys of later versions of PEFT too: what is off or empty changes nothing.
+bool is_off(const json& value) { return value.is_null() || value == false || value.empty() || value == ""; }
+
+}  // namespace
+
+OptionValues option_values(const LoraOptions& lora) {
+  std::vector<std::string> targets;
+  for (const Projection& projection : lora.targets) targets.emplace_back(projection.target());
+  return {{"rank", lora.rank},     {"alpha", lora.alpha}, {"dropout", lora.dropout},      {"targets", targets},
+          {"rslora", lora.rslora}, {"dora", lora.dora},   {"plus_ratio", lora.plus_ratio}};
+}
+
+SavedLora read_saved_lora(const std::filesystem::path& folder) {
+  ForeignKeys keys(folder / adapter_identity_name);
+  keys.integer("format_version", adapter_format_version, adapter_format_version);
+  if (!keys.has("plugin")) keys.refuse("plugin", "\"lora\"");
+  keys.only("plugin", {"lora"});
+  if (!keys.has("options") || !keys.value("options").is_object()) keys.refuse("options", "the plugin's options");
+  if (!keys.has("base_fingerprint") || !keys.value("base_fingerprint").is_string())
+    keys.refuse("base_fingerprint", "the fingerprint of the model it was trained beside");
+  keys.finish("adapters of the plugin lora are exported");
+
+  SavedLora saved;
+  saved.base_fingerprint = keys.value("base_fingerprint");
+  if (keys.has("base_path") && keys.value("base_path").is_string()) saved.base_path = keys.value("base_path");
+  ForeignKeys options(keys.value("options"), (folder / adapter_identity_name).string() + ": options");
+  LoraOptions& lora = saved.options;
+  lora.rank = options.integer("rank", 1, max_rank);
+  lora.alpha = options.has("alpha") && options.value("alpha") == 0.0 ? 0 : options.positive("alpha");
+  lora.dropout = share(options, "dropout");
+  lora.rslora = options.flag("rslora", false);
+  lora.dora = options.flag("dora", false);
+  lora.plus_ratio = options.positive("plus_ratio", 1.0);
+  if (options.has("targets") && options.value("targets").is_array())
+    lora.targets = read_targets(options, "targets", &Projection::target);
+  else
+    options.refuse("targets", "a list of linear layers");
+  const OptionValues known = option_values(lora);
+  for (const auto& [name, value] : options.all().items())
+    if (!known.contains(name)) options.refuse(name, "no such option: this program does not know what it changes");
+  options.finish("read it with the program that wrote it");
+  return saved;
+}
+
+json peft_config_json(const LoraOptions& lora, const std::string& base) {
+  json targets = json::array();
+  for (const Projection& projection : lora.targets) targets.push_back(projection.hf_target());
+  return {{"base_model_name_or_path", base.empty() ? json() : json(base)},
+          {"bias", "none"},
+          {"fan_in_fan_out", false},
+          {"inference_mode", true},
+          {"init_lora_weights", true},
+          {"lora_alpha", plain_number(lora.alpha)},
+          {"lora_dropout", lora.dropout},
+          {"modules_to_save", nullptr},
+          {"peft_type", "LORA"},
+          {"r", lora.rank},
+          {"target_modules", std::move(targets)},
+          {"task_type", "CAUSAL_LM"},
+          {"use_dora", lora.dora},
+          {"use_rslora", lora.rslora}};
+}
+
+LoraOptions read_peft_config(const std::filesystem::path& folder) {
+  // Those that say nothing of the numbers, or are read below.
+  static const std::set<std::string> spoken_for{"auto_mapping",
+                                                "base_model_name_or_path",
+                                                "bias",
+                                                "inference_mode",
+                                                "init_lora_weights",
+                                                "layers_pattern",
+                                                "lora_alpha",
+                                                "lora_dropout",
+                                                "megatron_core",
+                                                "peft_type",
+                                                "peft_version",
+                                                "qalora_group_size",
+                                                "r",
+                                                "revision",
+                                                "runtime_config",
+                                                "target_modules",
+                                                "task_type",
+                                                "use_dora",
+                                                "use_rslora"};
+  ForeignKeys keys(folder / peft_config_name);
+  if (!keys.has("peft_type")) keys.refuse("peft_type", "\"LORA\"");
+  keys.only("peft_type", {"LORA"});
+  keys.only("task_type", {"CAUSAL_LM"});
+  keys.only("bias", {"none"});
+  // Others change the base's weights before training.
+  keys.only("init_lora_weights", {true, false, "gaussian", "orthogonal"});
+  for (const auto& [key, value] : keys.all().items())
+    if (!spoken_for.contains(key) && !is_off(value)) keys.refuse(key, "nothing: the plugin lora has no such thing");
+  LoraOptions lora;
+  lora.rank = keys.integer("r", 1, max_rank);
+  lora.alpha = keys.positive("lora_alpha", 8.0);
+  lora.dropout = share(keys, "lora_dropout");
+  lora.rslora = keys.flag("use_rslora", false);
+  lora.dora = keys.flag("use_dora", false);
+  if (keys.has("target_modules") && keys.value("target_modules").is_array())
+    lora.targets = read_targets(keys, "target_modules", &Projection::hf_target);
+  keys.finish("only LoRA, rsLoRA and DoRA of one rank are imported");
+  return lora;
+}
+
+std::vector<LoraPart> lora_parts(const LoraOptions& lora, const ProjectionShape& shape) {
+  std::vector<LoraPart> parts{{"lora_A", "lora_A.weight", {lora.rank, shape.in}, {lora.rank, shape.in}, false},
+                              {"lora_B", "lora_B.weight", {shape.out, lora.rank}, {shape.out, lora.rank}, true}};
+  if (lora.dora) parts.push_back({"magnitude", "lora_magnitude_vector", {1, shape.out}, {shape.out}, true});
+  return parts;
+}
+
+}  // namespace wmtp

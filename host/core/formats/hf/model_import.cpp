@@ -1,0 +1,250 @@
+// See model_import.hpp.
+#include "core/formats/hf/model_import.hpp"
+
+#include <memory>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "core/formats/hf/hf_config.hpp"
+#include "core/formats/hf/model_export.hpp"
+#include "core/formats/hf/model_tensors.hpp"
+#include "core/formats/hf/params_file.hpp"
+#include "core/formats/hf/tensor_stream.hpp"
+#include "core/formats/hf/weights_source.hpp"
+#include "core/formats/safetensors/tensor_check.hpp"
+#include "core/model/model_limits.hpp"
+#include "core/tokenizer/json_tokenizer.hpp"
+#include "core/tokenizer/tokenizer_export.hpp"
+#include "core/tokenizer/tokenizer_files.hpp"
+#include "io/input_file.hpp"
+#include "io/product_folder.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Source {
+  bool is_hf = false;
+  std::unique_ptr<SafetensorsFolder> files;
+  std::unique_ptr<SafetensorsFolder> heads;  ///< mtp_heads.safetensors beside a Hugging Face model, or null
+  SavedShape saved;
+};
+
+void read_heads(const fs::path& folder, Source& source) {
+  if (!is_there(folder / heads_identity_name)) return;
+  ForeignKeys keys(folder / heads_identity_name);
+  keys.integer("format_version", heads_format_version, heads_format_version);
+  ModelConfig& model = source.saved.model;
+  model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens);
+  model.layers += model.future_tokens - 1;
+  source.saved.value_heads = read_value_heads(keys);
+  keys.finish("export the model again");
+  source.heads = std::make_unique<SafetensorsFolder>(folder / heads_tensors_name);
+}
+
+Source open_source(const fs::path& folder) {
+  Source source;
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored))
+    throw Error(ExitStatus::data, folder.string() +
+                                      " is no folder; name one with config.json (Hugging Face) or "
+                                      "params.json (Meta) beside its safetensors files");
+  source.is_hf = is_there(folder / hf_config_name);
+  if (!source.is_hf && !is_there(folder / params_file_name))
+    throw Error(ExitStatus::data, folder.string() +
+                                      " holds neither config.json (Hugging Face) nor params.json (Meta); "
+                                      "fetch the whole model");
+  source.files = std::make_unique<SafetensorsFolder>(source.is_hf ? hf_files(folder) : folder);
+  if (source.is_hf) {
+    source.saved.model = read_hf_config(folder);
+    ForeignKeys keys(folder / hf_config_name);
+    source.saved.bos_token_id = read_token_ids(keys, "bos_token_id");
+    source.saved.eos_token_id = read_token_ids(keys, "eos_token_id");
+    keys.finish("compare it with tokenizer_config.json");
+    read_heads(folder, source);
+  } else {
+    source.saved = read_params(folder, *source.files);
+  }
+  return source;
+}
+
+/// Gives the shape the heads that are asked for, and says how many of them are to be copies.
+int64_t add_heads(const ModelImport& request, ModelConfig& model) {
+  if (request.future_tokens == 0 || request.future_tokens == model.future_tokens) return 0;
+  if (model.future_tokens > 1)
+    throw Error(ExitStatus::usage, "--future-tokens " + std::to_string(request.future_tokens) + ": " +
+                                       request.source.string() + " has heads for " +
+                                       std::to_string(model.future_tokens) + " future tokens; leave the option out");
+  model.layers += request.future_tokens - 1;
+  model.future_tokens = request.future_tokens;
+  return request.future_tokens - 1;
+}
+
+class Planner {
+ public:
+  Planner(const Source& source, const ModelConfig& model, int64_t copies)
+      : source_(source), model_(model), copies_(copies), check_(*source.files) {
+    if (source.heads) heads_check_.emplace(*source.heads);
+  }
+
+  std::vector<TensorMove> plan(const fs::path& folder) {
+    for (const ModelTensor& tensor : model_tensors(model_)) add(tensor);
+    add_value_heads();
+    finish(folder);
+    return std::move(moves_);
+  }
+
+ private:
+  void add(const ModelTensor& tensor) {
+    const bool extra = tensor.hf_name.empty();
+    if (extra && copies_ > 0) return;  // the last block's tensors have them as further targets
+    TensorCheck& check = extra && heads_check_ ? *heads_check_ : check_;
+    const bool by_hf_name = source_.is_hf && !extra;
+    const auto place = check.take(by_hf_name ? tensor.hf_name : tensor.name, tensor.shape);
+    if (!place) return;
+    TensorMove move{*place, {{0, tensor.name}}, tensor.shape};
+    const std::string last = "layers." + std::to_string(num_trunk_blocks(model_)) + ".";
+    for (int64_t i = 0; i < copies_ && tensor.name.starts_with(last); ++i)
+      move.targets.push_back({0, "extra_heads." + std::to_string(i) + "." + tensor.name.substr(last.size())});
+    if (by_hf_name && tensor.rotary_heads > 0) {
+      move.order = RowOrder::halves_to_pairs;
+      move.heads = tensor.rotary_heads;
+      move.rows = tensor.shape[0];
+    }
+    moves_.push_back(std::move(move));
+  }
+
+  bool is_of_value_head(const std::string& name) const {
+    for (const json& head : source_.saved.value_heads)
+      if (name.starts_with("value_heads." + head.at("name").get<std::string>() + ".")) return true;
+    return false;
+  }
+
+  void add_value_heads() {
+    const SafetensorsFolder& files = source_.heads ? *source_.heads : *source_.files;
+    for (const std::string& name : files.names())
+      if (is_of_value_head(name)) {
+        const TensorPlace place = *files.find(name);
+        (source_.heads ? *heads_check_ : check_).take(name, place.entry->shape);
+        moves_.push_back({place, {{0, name}}, place.entry->shape});
+      }
+  }
+
+  /// Where embeddings are tied a second copy of the matrix may stand in the files, but it must be one.
+  void take_tied_copy() {
+    const std::string name = source_.is_hf ? hf_output_weight : output_weight;
+    if (!model_.tie_word_embeddings || !source_.files->find(name)) return;
+    const std::vector<int64_t> shape{model_.vocab_size, model_.dim};
+    const auto copy = check_.take(name, shape);
+    const auto own = source_.files->find(source_.is_hf ? "model.embed_tokens.weight" : embedding_weight);
+    if (!copy || !own || own->entry->shape != shape) return;
+    if (!are_copies(*copy, *own))
+      differing_copy_ = "tensor \"" + name + "\" differs from the embedding's, and tie_word_embeddings is true";
+  }
+
+  void finish(const fs::path& folder) {
+    take_tied_copy();
+    check_.check_rest(follows_from_the_shape);
+    std::vector<std::string> mistakes = check_.mistakes();
+    if (!differing_copy_.empty()) mistakes.push_back(differing_copy_);
+    if (heads_check_) {
+      heads_check_->check_rest([](const std::string&) { return false; });
+      mistakes.insert(mistakes.end(), heads_check_->mistakes().begin(), heads_check_->mistakes().end());
+    }
+    refuse_tensors(folder.string(), mistakes,
+                   std::string("compare the files with ") + (source_.is_hf ? hf_config_name : params_file_name));
+  }
+
+  const Source& source_;
+  const ModelConfig& model_;
+  const int64_t copies_;
+  TensorCheck check_;
+  std::optional<TensorCheck> heads_check_;
+  std::string differing_copy_;
+  std::vector<TensorMove> moves_;
+};
+
+/// Whether tokenizer.json is the one that export_model writes of a tokenizer of this program, which is then kept as it
+/// was: "byte" or "bpe"; "" of any other.
+std::string own_tokenizer(const fs::path& folder) {
+  if (!is_there(folder / tokenizer_json_name)) return "";
+  const json found = json::parse(read_small_file(folder / tokenizer_json_name, longest_tokenizer), nullptr, false);
+  if (found == byte_tokenizer_json()) return "byte";
+  if (!is_there(folder / tokenizer_model_name)) return "";
+  try {
+    const auto config = tokenizer_config_beside(folder / tokenizer_model_name);
+    if (config && config->add_bos_token) return "";  // it was told to since
+    return found == sentencepiece_tokenizer_json(folder / tokenizer_model_name) ? "bpe" : "";
+  } catch (const Error& error) {
+    if (error.status() != ExitStatus::data) throw;
+    return "";  // tokenizer.json may still be one that is read
+  }
+}
+
+/// Names the tokenizer that lies beside the weights: tokenizer.json where it is one that is read here, else
+/// tokenizer.model. Returns why the first of them is not kept, or "".
+std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
+  if (const std::string own = own_tokenizer(folder); !own.empty()) {
+    saved.tokenizer = own;
+    return "";
+  }
+  std::string why;
+  const auto is_kept = [&](const char* name, const char* kind, const auto& read) {
+    if (!is_there(folder / name)) return false;
+    try {
+      read(folder / name);
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::data) throw;
+      if (why.empty()) why = error.what();
+      return false;
+    }
+    saved.tokenizer = kind;
+    return true;
+  };
+  const auto read_json = [&](const fs::path& file) {
+    const int64_t ids = json_tokenizer(file)->vocab_size();
+    if (ids > saved.model.vocab_size)
+      throw Error(ExitStatus::data, file.string() + " has " + with_thousands(ids) + " ids, the model " +
+                                        with_thousands(saved.model.vocab_size) + "; it is another model's");
+  };
+  if (!is_kept(tokenizer_json_name, "tokenizer_json", read_json))
+    is_kept(tokenizer_model_name, "bpe", [](const fs::path& file) { tokenizer_config_beside(file); });
+  return why;
+}
+
+/// Its files, by core/tokenizer/tokenizer_files.hpp. Meta's own code puts a BOS before every text, and no file says so.
+void keep_tokenizer(const fs::path& from, const std::string& kind, bool is_metas, const fs::path& to) {
+  if (own_tokenizer(from) == kind && kind == "bpe")
+    return write_new_file(to / tokenizer_model_name, read_small_file(from / tokenizer_model_name, longest_tokenizer));
+  if (kind == "tokenizer_json") copy_tokenizer_files(from / tokenizer_json_name, to);
+  if (kind != "bpe") return;
+  copy_tokenizer_files(from / tokenizer_model_name, to);
+  if (is_metas && !is_there(to / tokenizer_config_name))
+    write_new_file(to / tokenizer_config_name, llama_tokenizer_config(/*begins_texts=*/true));
+}
+
+}  // namespace
+
+ImportedModel import_model(const ModelImport& request) {
+  Source source = open_source(request.source);
+  const int64_t copies = add_heads(request, source.saved.model);
+  std::vector<TensorMove> moves = Planner(source, source.saved.model, copies).plan(request.source);
+  const SourceSums sums = source.is_hf ? SourceSums() : SourceSums(request.source, "model");
+  ProductFolder product(request.target);
+  Manifest manifest;
+  manifest.kind = "model";
+  manifest.state = json::object();
+  manifest.slices = move_tensors(std::move(moves), product.path(), {hf_model_name}, sums);
+  const bool is_metas = !source.is_hf && source.saved.tokenizer.empty();  // ours names its tokenizer
+  const std::string left_out = find_tokenizer(request.source, source.saved);
+  write_new_file(product.path() / params_file_name, params_text(source.saved));
+  keep_tokenizer(request.source, source.saved.tokenizer, is_metas, product.path());
+  copy_companions(request.source, product.path());
+  write_manifest(product.path(), manifest);
+  product.publish();
+  return {source.saved.model, source.saved.tokenizer, left_out};
+}
+
+}  // namespace wmtp

@@ -1,0 +1,109 @@
+// See params_file.hpp.
+#include "core/formats/hf/params_file.hpp"
+
+#include <algorithm>
+
+#include "core/formats/hf/rope_json.hpp"
+#include "core/model/model_limits.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+int64_t rows_of(const SafetensorsFolder& files, const std::string& tensor) {
+  const auto place = files.find(tensor);
+  return place && !place->entry->shape.empty() ? place->entry->shape[0] : 0;
+}
+
+}  // namespace
+
+json read_value_heads(ForeignKeys& keys) {
+  const auto has_text = [](const json& head, const char* key) { return head.contains(key) && head[key].is_string(); };
+  const auto is_head = [&](const json& head) {
+    return head.is_object() && has_text(head, "name") && has_text(head, "kind") &&
+           (head.size() == 2 || (head.size() == 3 && has_text(head, "meaning") &&
+                                 (head["meaning"] == "value" || head["meaning"] == "score")));
+  };
+  if (!keys.has("value_heads")) return json::array();
+  const json& heads = keys.value("value_heads");
+  if (heads.is_array() && std::all_of(heads.begin(), heads.end(), is_head)) return heads;
+  keys.refuse("value_heads",
+              "a list of {\"name\", \"kind\"} or {\"name\", \"kind\", \"meaning\": \"value\" or \"score\"}");
+  return json::array();
+}
+
+json read_token_ids(ForeignKeys& keys, const char* key) {
+  if (!keys.has(key)) return nullptr;
+  const json& ids = keys.value(key);
+  const auto is_id = [](const json& id) { return id.is_number_unsigned() && id < (1 << 24); };
+  if (is_id(ids) || (ids.is_array() && !ids.empty() && std::all_of(ids.begin(), ids.end(), is_id))) return ids;
+  keys.refuse(key, "an id, or a list of them");
+  return nullptr;
+}
+
+SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files) {
+  ForeignKeys keys(folder / params_file_name);
+  SavedShape saved;
+  ModelConfig& model = saved.model;
+  model.dim = keys.integer("dim", 2, max_dim);
+  model.layers = keys.integer("n_layers", 1, max_layers);
+  model.heads = keys.integer("n_heads", 1, max_heads);
+  model.kv_heads = keys.integer("n_kv_heads", 1, max_heads, model.heads);
+  model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens, 1);
+  model.rope_theta = keys.positive("rope_theta", 10000.0);
+  model.norm_eps = keys.positive("norm_eps", 1e-5);
+  model.vocab_size = rows_of(files, "tok_embeddings.weight");
+  model.ffn_dim = rows_of(files, "layers.0.feed_forward.w1.weight");  // 0 where the file has none
+  model.qkv_bias = keys.flag("qkv_bias", false);
+  model.tie_word_embeddings = keys.flag("tie_word_embeddings", false);
+  saved.has_max_sequence_length = keys.has("max_seq_len");
+  model.max_sequence_length = keys.integer("max_seq_len", 2, max_positions, 0);
+  keys.only("tokenizer", {"byte", "bpe", "tokenizer_json"});
+  saved.bos_token_id = read_token_ids(keys, "bos_token_id");
+  saved.eos_token_id = read_token_ids(keys, "eos_token_id");
+  if (keys.has("tokenizer") && keys.value("tokenizer").is_string()) saved.tokenizer = keys.value("tokenizer");
+  model.rope_scaling = read_rope_scaling(keys, "rope_scaling");
+  if (!model.rope_scaling) keys.only("use_scaled_rope", {false});
+  keys.only("moe", {});
+  keys.only("quantization_args", {});
+  saved.value_heads = read_value_heads(keys);
+  for (const std::string& mistake : head_mistakes(model)) keys.refuse("n_heads", mistake);
+  if (model.layers < model.future_tokens)
+    keys.refuse("n_layers", "one for each of the " + std::to_string(model.future_tokens) + " future tokens");
+  keys.finish("only a plain Llama's shape is read");
+  return saved;
+}
+
+bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files) {
+  return files.find("layers." + std::to_string(num_trunk_blocks(saved.model)) + ".attention_norm.weight").has_value();
+}
+
+std::string pretty_json(const json& document) { return document.dump(2) + "\n"; }
+
+std::string params_text(const SavedShape& saved) {
+  const ModelConfig& m = saved.model;
+  json params{{"dim", m.dim},
+              {"n_layers", m.layers},
+              {"n_heads", m.heads},
+              {"n_kv_heads", m.kv_heads},
+              {"n_future_tokens", m.future_tokens},
+              {"rope_theta", m.rope_theta},
+              {"norm_eps", m.norm_eps},
+              {"vocab_size", m.vocab_size},
+              {"ffn_dim", m.ffn_dim}};
+  if (m.rope_scaling) {
+    params["rope_scaling"] = rope_scaling_json(*m.rope_scaling);
+    params["use_scaled_rope"] = true;
+  }
+  if (m.qkv_bias) params["qkv_bias"] = true;
+  if (m.tie_word_embeddings) params["tie_word_embeddings"] = true;
+  if (m.max_sequence_length > 0) params["max_seq_len"] = m.max_sequence_length;
+  if (!saved.value_heads.empty()) params["value_heads"] = saved.value_heads;
+  if (!saved.tokenizer.empty()) params["tokenizer"] = saved.tokenizer;
+  if (!saved.bos_token_id.is_null()) params["bos_token_id"] = saved.bos_token_id;
+  if (!saved.eos_token_id.is_null()) params["eos_token_id"] = saved.eos_token_id;
+  return pretty_json(params);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,266 @@
+// See peft_adapter.hpp.
+#include "core/formats/hf/peft_adapter.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/files.hpp"
+#include "base/fingerprint.hpp"
+#include "core/checkpoints/adapter_identity.hpp"
+#include "core/formats/hf/foreign_keys.hpp"
+#include "core/formats/hf/params_file.hpp"
+#include "core/formats/hf/tensor_stream.hpp"
+#include "core/formats/safetensors/number_formats.hpp"
+#include "core/formats/safetensors/tensor_check.hpp"
+#include "io/product_folder.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string peft_name(const std::string& block, const Projection& projection, const LoraPart& part) {
+  return "base_model.model.model." + block + "." + std::string(projection.hf_name) + "." + part.peft_suffix;
+}
+
+std::string own_name(const std::string& block, const Projection& projection, const LoraPart& part) {
+  return block + "." + std::string(projection.name) + "." + part.name;
+}
+
+bool in_peft(const std::string& block) { return block.starts_with("layers."); }
+
+/// Calls with every block, layer and part of an adapter of this shape.
+template <typename Call>
+void for_each_part(const LoraOptions& lora, const ModelConfig& model, Call call) {
+  for (const std::string& block : block_names(model))
+    for (const Projection& projection : lora.targets) {
+      const ProjectionShape shape = shape_of(projection, model);
+      for (const LoraPart& part : lora_parts(lora, shape)) call(block, projection, shape, part);
+    }
+}
+
+void reorder(TensorMove& move, RowOrder order, const ProjectionShape& shape, const LoraPart& part) {
+  if (!part.has_rows_of_weight || shape.rotary_heads == 0) return;
+  move.order = order;
+  move.heads = shape.rotary_heads;
+  move.rows = shape.out;
+}
+
+ModelConfig shape_in(const fs::path& model) {
+  if (!is_there(model / params_file_name))
+    throw Error(ExitStatus::data,
+                model.string() + " holds no " + params_file_name +
+                    ": name a model of this program as base; `wmtp-host checkpoint import` makes one");
+  return read_params(model, SafetensorsFolder(model)).model;
+}
+
+std::vector<TensorMove> moves_to_peft(const SavedLora& saved, const ModelConfig& model, const fs::path& adapter,
+                                      const SafetensorsFolder& files) {
+  TensorCheck check(files);
+  std::vector<TensorMove> moves;
+  for_each_part(saved.options, model,
+                [&](const auto& block, const auto& projection, const auto& shape, const auto& part) {
+                  const auto place = check.take(own_name(block, projection, part), part.shape);
+                  if (!place) return;
+                  if (!in_peft(block)) {
+                    moves.push_back({*place, {{1, own_name(block, projection, part)}}, part.shape});
+                    return;
+                  }
+                  TensorMove move{*place, {{0, peft_name(block, projection, part)}}, part.peft_shape};
+                  reorder(move, RowOrder::pairs_to_halves, shape, part);
+                  moves.push_back(std::move(move));
+                });
+  check.check_rest([](const std::string&) { return false; });
+  refuse_tensors(adapter.string(), check.mistakes(), "the adapter and the model's shape do not belong together");
+  return moves;
+}
+
+/// What mtp_adapter.json says of a PEFT folder that came from here.
+struct Beside {
+  std::string base_fingerprint;  ///< "" where it says nothing
+  double plus_ratio = 1;
+};
+
+Beside read_beside(const fs::path& folder) {
+  Beside beside;
+  if (!is_there(folder / extra_adapter_identity_name)) return beside;
+  ForeignKeys keys(folder / extra_adapter_identity_name);
+  keys.integer("format_version", extra_adapter_format_version, extra_adapter_format_version);
+  beside.plus_ratio = keys.positive("plus_ratio", 1.0);
+  if (keys.has("base_fingerprint") && keys.value("base_fingerprint").is_string())
+    beside.base_fingerprint = keys.value("base_fingerprint");
+  else
+    keys.refuse("base_fingerprint", "the fingerprint of the base");
+  keys.finish("export the adapter again");
+  return beside;
+}
+
+/// A config that gives its targets by a pattern leaves them to the tensors' names; they are put in our order.
+void complete_targets(LoraOptions& lora, const SafetensorsFolder& files) {
+  const auto given = lora.targets;
+  lora.targets.clear();
+  for (const Projection& projection : projections()) {
+    const std::string part = "." + std::string(projection.hf_name) + ".lora_";
+    const auto names = files.names();
+    const bool found = std::any_of(names.begin(), names.end(),
+                                   [&](const std::string& name) { return name.find(part) != std::string::npos; });
+    const bool listed =
+        std::any_of(given.begin(), given.end(), [&](const Projection& other) { return other.name == projection.name; });
+    if (found || listed) lora.targets.push_back(projection);
+  }
+}
+
+/// The files of a PEFT folder, open while its tensors are moved.
+class PeftFolder {
+ public:
+  PeftFolder(const fs::path& folder, const ModelConfig& model)
+      : folder_(folder), model_(model), files_(tensors_in(folder)) {
+    lora_ = read_peft_config(folder);
+    complete_targets(lora_, files_);
+    if (lora_.targets.empty())
+      throw Error(ExitStatus::data, folder.string() + ": it adapts no linear layer of a Llama");
+    if (is_there(folder / extra_adapter_tensors_name)) extra_.emplace(folder / extra_adapter_tensors_name);
+    if (model.future_tokens > 1 && !extra_)
+      throw Error(ExitStatus::data, folder.string() + " has no " + extra_adapter_tensors_name + ", and the base has " +
+                                        std::to_string(model.future_tokens - 1) +
+                                        " heads beside the one that PEFT knows; import the base without "
+                                        "--future-tokens, or an adapter that was exported from here");
+  }
+
+  std::vector<TensorMove> moves() const {
+    TensorCheck check(files_);
+    std::optional<TensorCheck> extra_check;
+    if (extra_) extra_check.emplace(*extra_);
+    std::vector<TensorMove> moves;
+    for_each_part(lora_, model_, [&](const auto& block, const auto& projection, const auto& shape, const auto& part) {
+      const std::string name = own_name(block, projection, part);
+      const bool known = in_peft(block);
+      const auto place =
+          known ? check.take(peft_name(block, projection, part), part.peft_shape) : extra_check->take(name, part.shape);
+      if (!place) return;
+      TensorMove move{*place, {{0, name}}, part.shape};
+      if (known) reorder(move, RowOrder::halves_to_pairs, shape, part);
+      moves.push_back(std::move(move));
+    });
+    refuse_mistakes(check, extra_check);
+    return moves;
+  }
+
+  LoraOptions& lora() { return lora_; }
+
+ private:
+  /// A pickle's own message says how to convert it.
+  static fs::path tensors_in(const fs::path& folder) {
+    const fs::path pickle = folder / "adapter_model.bin";
+    return is_there(pickle) && !is_there(folder / peft_tensors_name) ? pickle : folder / peft_tensors_name;
+  }
+
+  void refuse_mistakes(TensorCheck& check, std::optional<TensorCheck>& extra_check) const {
+    const auto none = [](const std::string&) { return false; };
+    check.check_rest(none);
+    std::vector<std::string> mistakes = check.mistakes();
+    if (extra_check) {
+      extra_check->check_rest(none);
+      mistakes.insert(mistakes.end(), extra_check->mistakes().begin(), extra_check->mistakes().end());
+    }
+    refuse_tensors(folder_.string(), mistakes,
+                   std::string("compare the files with ") + peft_config_name +
+                       " and the base: every block needs every layer's update");
+  }
+
+  fs::path folder_;
+  const ModelConfig& model_;
+  SafetensorsFolder files_;
+  std::optional<SafetensorsFolder> extra_;
+  LoraOptions lora_;
+};
+
+uint64_t fingerprint_of(const TensorPlace& place, const std::string& name) {
+  constexpr int64_t piece = 64 << 10;
+  const int64_t size = dtype_size(place.entry->dtype), count = (place.entry->end - place.entry->begin) / size;
+  std::vector<uint8_t> bytes(static_cast<size_t>(piece * size));
+  std::vector<float> values(piece);
+  uint64_t sum = 0;
+  for (int64_t begin = 0; begin < count; begin += piece) {
+    const int64_t some = std::min(piece, count - begin);
+    place.file->read(*place.entry, begin * size, bytes.data(), static_cast<size_t>(some * size));
+    to_float(place.entry->dtype, bytes.data(), some, values.data());
+    sum += fingerprint(name, begin, values.data(), some);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::string model_fingerprint(const fs::path& model) {
+  const SafetensorsFolder files(model);
+  TensorCheck check(files);
+  std::vector<std::pair<std::string, TensorPlace>> places;
+  for (const ModelTensor& tensor : model_tensors(shape_in(model)))
+    if (const auto place = check.take(tensor.name, tensor.shape)) places.emplace_back(tensor.name, *place);
+  refuse_tensors(model.string(), check.mistakes(), "name a whole model as base");
+  uint64_t sum = 0;
+  for (const auto& [name, place] : places) sum += fingerprint_of(place, name);
+  return fingerprint_text(sum);
+}
+
+namespace {
+
+/// The base's fingerprint. Error(data) when the adapter's is another; "" is none.
+std::string check_base(const fs::path& adapter, const std::string& wanted, const fs::path& base) {
+  const std::string found = model_fingerprint(base);
+  if (!wanted.empty() && wanted != found)
+    throw Error(ExitStatus::data, adapter.string() + ": it was trained beside a model of fingerprint " + wanted + ", " +
+                                      base.string() + " has " + found + "; name the model that its run started from");
+  return found;
+}
+
+}  // namespace
+
+std::string absolute_text(const fs::path& folder) {
+  const fs::path path = fs::absolute(folder).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).string();
+}
+
+LoraOptions export_adapter(const AdapterExport& request) {
+  const SavedLora saved = read_saved_lora(request.adapter);
+  const ModelConfig model = shape_in(request.shape);
+  if (request.shape_is_base) check_base(request.adapter, saved.base_fingerprint, request.shape);
+  const SafetensorsFolder files(request.adapter / adapter_tensors_name);
+  std::vector<TensorMove> moves = moves_to_peft(saved, model, request.adapter, files);
+  const SourceSums sums(request.adapter, "adapter");
+  std::vector<std::string> names{peft_tensors_name};
+  if (model.future_tokens > 1) names.emplace_back(extra_adapter_tensors_name);
+  const std::string base = request.shape_is_base ? absolute_text(request.shape) : saved.base_path;
+  ProductFolder product(request.target);
+  move_tensors(std::move(moves), product.path(), names, sums);
+  write_new_file(product.path() / peft_config_name, pretty_json(peft_config_json(saved.options, base)));
+  write_new_file(product.path() / extra_adapter_identity_name,
+                 pretty_json({{"format_version", extra_adapter_format_version},
+                              {"base_fingerprint", saved.base_fingerprint},
+                              {"plus_ratio", saved.options.plus_ratio}}));
+  product.publish();
+  return saved.options;
+}
+
+LoraOptions import_adapter(const AdapterImport& request) {
+  const ModelConfig model = shape_in(request.base);
+  PeftFolder source(request.source, model);
+  const Beside beside = read_beside(request.source);
+  source.lora().plus_ratio = beside.plus_ratio;
+  std::vector<TensorMove> moves = source.moves();
+  const std::string base = check_base(request.source, beside.base_fingerprint, request.base);
+  ProductFolder product(request.target);
+  Manifest manifest;
+  manifest.kind = "adapter";
+  manifest.state = json::object();
+  manifest.slices = move_tensors(std::move(moves), product.path(), {adapter_tensors_name}, SourceSums());
+  const AdapterIdentity identity{"lora", "from PEFT", option_values(source.lora()), absolute_text(request.base)};
+  write_new_file(product.path() / adapter_identity_name, pretty_json(identity_json(identity, base)));
+  write_manifest(product.path(), manifest);
+  product.publish();
+  return source.lora();
+}
+
+}  // namespace wmtp

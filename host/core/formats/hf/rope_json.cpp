@@ -1,0 +1,81 @@
+// See rope_json.hpp.
+#include "core/formats/hf/rope_json.hpp"
+
+#include <cmath>
+#include <set>
+
+#include "core/model/model_limits.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* wanted_linear = "rope_type \"linear\" with a factor of at least 1, and nothing else";
+constexpr const char* wanted_llama3 =
+    "rope_type \"llama3\" with factor (at least 1), low_freq_factor, high_freq_factor (the larger one) and "
+    "original_max_position_embeddings, and nothing else";
+
+/// 0 where there is no number above 0.
+double number(const json& part, const char* key) {
+  if (!part.contains(key) || !part[key].is_number()) return 0;
+  const double found = part[key];
+  return std::isfinite(found) && found > 0 ? found : 0;
+}
+
+/// Whether nothing is said but rope_theta, the type, and `own` keys.
+bool has_only(const json& part, const std::set<std::string>& own) {
+  for (const auto& [key, value] : part.items()) {
+    const bool allowed = key == "rope_theta" || key == "rope_type" || key == "type" || value.is_null() ||
+                         (key == "partial_rotary_factor" && value == 1.0) || own.contains(key);
+    if (!allowed) return false;
+  }
+  return true;
+}
+
+std::string type_of(const json& part) {
+  for (const char* key : {"rope_type", "type"})
+    if (part.contains(key) && !part[key].is_null()) return part[key].is_string() ? part[key] : json("?");
+  return "default";
+}
+
+}  // namespace
+
+std::optional<RopeScaling> read_rope_scaling(ForeignKeys& keys, const char* key) {
+  if (!keys.has(key)) return std::nullopt;
+  const json& part = keys.value(key);
+  const std::string type = part.is_object() ? type_of(part) : "?";
+  if (type == "default" && has_only(part, {})) return std::nullopt;
+  if (type != "linear" && type != "llama3") {
+    keys.refuse(key, "positions that are not scaled, or scaled by rope_type \"linear\" or \"llama3\"");
+    return std::nullopt;
+  }
+  RopeScaling scaling{type, number(part, "factor")};
+  bool good = scaling.factor >= 1;
+  if (type == "linear") {
+    good = good && has_only(part, {"factor"});
+  } else {
+    scaling.low_freq_factor = number(part, "low_freq_factor");
+    scaling.high_freq_factor = number(part, "high_freq_factor");
+    const double length = number(part, "original_max_position_embeddings");
+    good = good && length >= 2 && length <= max_positions && length == std::floor(length) &&
+           scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor &&
+           has_only(part, {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"});
+    if (good) scaling.original_max_position_embeddings = static_cast<int64_t>(length);
+  }
+  if (good) return scaling;
+  keys.refuse(key, type == "linear" ? wanted_linear : wanted_llama3);
+  return std::nullopt;
+}
+
+json rope_scaling_json(const RopeScaling& scaling) {
+  json part{{"rope_type", scaling.rope_type}, {"factor", scaling.factor}};
+  if (scaling.rope_type == "llama3") {
+    part["low_freq_factor"] = scaling.low_freq_factor;
+    part["high_freq_factor"] = scaling.high_freq_factor;
+    part["original_max_position_embeddings"] = scaling.original_max_position_embeddings;
+  }
+  return part;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,104 @@
+#include "core/formats/safetensors/safetensors_folder.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/storage_error.hpp"
+#include "base/strict_json.hpp"
+#include "io/input_file.hpp"
+
+namespace wmtp {
+
+namespace fs = std::filesystem;
+
+bool is_plain_file_name(const std::string& name) {
+  return !name.empty() && name.size() <= 255 && name[0] != '.' && std::none_of(name.begin(), name.end(), [](char c) {
+    return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+}
+
+SafetensorsFolder::SafetensorsFolder(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path index = path / "model.safetensors.index.json";
+  if (!fs::is_directory(path, ignored)) {
+    open(path);
+  } else if (fs::exists(index, ignored)) {
+    open_by_index(index);
+  } else {
+    open_all(path);
+  }
+}
+
+std::optional<TensorPlace> SafetensorsFolder::find(const std::string& name) const {
+  const auto found = places_.find(name);
+  if (found == places_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<std::string> SafetensorsFolder::names() const {
+  std::vector<std::string> names;
+  names.reserve(places_.size());
+  for (const auto& [name, place] : places_) names.push_back(name);
+  return names;
+}
+
+void SafetensorsFolder::open(const fs::path& path) {
+  files_.push_back(std::make_unique<SafetensorsFile>(path));
+  const SafetensorsFile& file = *files_.back();
+  for (const TensorEntry& entry : file.entries()) {
+    const auto [other, added] = places_.emplace(entry.name, TensorPlace{&file, &entry});
+    if (!added) {
+      throw Error(ExitStatus::data, "tensor " + printable(entry.name) + " stands in " +
+                                        other->second.file->path().string() + " and in " + path.string() +
+                                        "; name one of the files instead of the folder");
+    }
+  }
+}
+
+void SafetensorsFolder::open_by_index(const fs::path& index) {
+  constexpr int64_t limit = 16 << 20;
+  const std::string where = index.string();
+  const nlohmann::json document = parse_strict_json(read_small_file(index, limit), where);
+  const auto map = document.is_object() ? document.find("weight_map") : document.end();
+  if (map == document.end() || !map->is_object()) {
+    throw Error(ExitStatus::data, where + ": there is no weight_map; wanted {\"weight_map\": {tensor: file}}");
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map->items()) {
+    if (!file.is_string() || !is_plain_file_name(file.get_ref<const std::string&>())) {
+      throw Error(ExitStatus::data, where + ": the file of " + printable(tensor) + " is " + printable(file.dump()) +
+                                        "; wanted the name of a file beside the index");
+    }
+    names.insert(file.get<std::string>());
+  }
+  for (const std::string& name : names) open(index.parent_path() / name);
+  for (const auto& [tensor, file] : map->items()) {
+    const auto place = find(tensor);
+    if (!place || place->file->path().filename() != file.get<std::string>()) {
+      throw Error(ExitStatus::data, where + ": tensor " + printable(tensor) + " is not in " +
+                                        printable(file.get<std::string>()) +
+                                        ", where the index says it is; fetch "
+                                        "the folder again");
+    }
+  }
+}
+
+void SafetensorsFolder::open_all(const fs::path& folder) {
+  std::vector<fs::path> files, pickles;
+  std::error_code failure;
+  for (fs::directory_iterator item(folder, failure), end; !failure && item != end; item.increment(failure)) {
+    const std::string extension = item->path().extension();
+    if (extension == ".safetensors") files.push_back(item->path());
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth") pickles.push_back(item->path());
+  }
+  if (failure) throw storage_error("list", folder, failure.value());
+  std::sort(files.begin(), files.end());
+  std::sort(pickles.begin(), pickles.end());
+  if (files.empty() && !pickles.empty()) open(pickles.front());  // says how to convert it
+  if (files.empty() && pickles.empty()) {
+    throw Error(ExitStatus::data, folder.string() + " holds no *.safetensors file; name the folder or file of weights");
+  }
+  for (const fs::path& file : files) open(file);
+}
+
+}  // namespace wmtp

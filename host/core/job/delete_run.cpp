@@ -1,0 +1,42 @@
+#include "core/job/delete_run.hpp"
+
+#include <unistd.h>
+
+#include "base/error.hpp"
+#include "core/runlog/open_log.hpp"
+#include "core/runlog/upkeep.hpp"
+#include "io/run_lock.hpp"
+
+namespace wmtp {
+
+namespace fs = std::filesystem;
+
+DeletableRun deletable_run(const LogReader& log, int64_t run_id) {
+  DeletableRun run{log.run(run_id), 0};
+  if (run.status == "running" || RunLock::is_held(run.folder))
+    throw Error(ExitStatus::usage, "run " + std::to_string(run_id) + " (" + run.name + ") is running; stop it first");
+  std::error_code gone;
+  for (fs::recursive_directory_iterator file(run.folder, gone), end; !gone && file != end; file.increment(gone))
+    if (file->is_regular_file(gone)) run.bytes += int64_t(file->file_size(gone));
+  return run;
+}
+
+void delete_run(const fs::path& database, const DeletableRun& run) {
+  const fs::path aside = run.folder.string() + ".deleted-" + std::to_string(getpid());
+  std::error_code error;
+  const bool has_folder = fs::exists(run.folder, error);
+  if (has_folder) fs::rename(run.folder, aside, error);
+  if (error) throw Error(ExitStatus::storage, run.folder.string() + ": " + error.message());
+  try {
+    delete_rows(database, run.id);
+  } catch (...) {
+    if (has_folder) fs::rename(aside, run.folder, error);
+    throw;
+  }
+  if (has_folder) fs::remove_all(aside, error);
+  if (error)
+    throw Error(ExitStatus::storage,
+                "the run is deleted, but not all of its files: " + aside.string() + ": " + error.message());
+}
+
+}  // namespace wmtp

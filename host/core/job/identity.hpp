@@ -1,0 +1,40 @@
+// Identity of an experiment: its configuration hash, with all that it depends on by content. Knows no LibTorch.
+//
+// Hashes of weight files are kept in `<the database's folder>/cache/hashes.json` by path, size and modification time,
+// replaced whole; a cache that cannot be read or written costs time and nothing else.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "core/experiment/experiment.hpp"
+#include "core/job/job.hpp"
+#include "core/plugins/catalog.hpp"
+#include "core/runlog/log_reader.hpp"
+
+namespace wmtp {
+
+/// Hashes data, tokenizer and weights by content (a run's model by its manifest), plugins by name and version, stages
+/// by their own hashes, which `stages` has. Error(data) when one of them is missing.
+std::string experiment_hash(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
+                            const std::filesystem::path& database);
+
+/// The newest finished run of this hash whose model/ verifies.
+std::optional<LoggedRun> reusable_run(const std::string& config_hash, const std::filesystem::path& database);
+
+/// Where a run leaves its finished model.
+inline std::filesystem::path model_in(const std::filesystem::path& run_folder) { return run_folder / "model"; }
+
+/// "run:NAME", a file or a folder -> the folder or file to read. Error(data) when there is none.
+std::filesystem::path resolve_weights(const std::string& weights, const Experiment& experiment,
+                                      const std::filesystem::path& database);
+
+/// The folder of [adapter] weights: "run:NAME" is that run's adapter/. Error(data) when there is none.
+std::filesystem::path resolve_adapter(const Experiment& experiment, const std::filesystem::path& database);
+
+/// SHA-256 of what `weights` (a file or a folder) holds: of the manifest where there is one, which has a sum of every
+/// byte; else of names and contents of the files in it.
+std::string weights_content_hash(const std::filesystem::path& weights, const std::filesystem::path& database);
+
+}  // namespace wmtp

@@ -1,0 +1,61 @@
+#include "core/job/input_checks.hpp"
+
+#include "base/error.hpp"
+#include "core/config/stage_rules.hpp"
+#include "core/corpus/training_tokens.hpp"
+#include "core/formats/hf/first_weights.hpp"
+#include "core/formats/hf/params_file.hpp"
+#include "core/formats/safetensors/safetensors_folder.hpp"
+#include "core/job/identity.hpp"
+#include "core/plugins/pipeline_needs.hpp"
+
+namespace wmtp {
+namespace {
+
+void check_frozen(const std::string& table, const FrozenConfig& config, const Experiment& experiment,
+                  const Catalog& catalog, const std::filesystem::path& database) {
+  if (config.weights.empty()) return;
+  const auto weights = resolve_weights(config.weights, experiment, database);
+  const ModelConfig shape = config.model ? *config.model : model_config_of(weights, experiment.model);
+  check_frozen_shape(table, weights, shape, experiment.model,
+                     table == "value" && pipeline_needs(experiment, catalog).scores);
+  check_first_weights(weights, shape, table == "value" ? 0 : 1);
+}
+
+}  // namespace
+
+void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
+                  const std::filesystem::path& database) {
+  hashes.of(experiment);
+  if (experiment.data.kind == "tokens") open_training_tokens(experiment, processes);
+  if (const std::string& weights = experiment.model.weights; !weights.empty()) {
+    const bool objective = catalog.describe("pipeline", experiment.pipeline.plugin).role == "objective";
+    check_first_weights(resolve_weights(weights, experiment, database), experiment.model,
+                        objective ? 0 : experiment.model.future_tokens);
+  }
+  check_frozen("reference", experiment.reference, experiment, catalog, database);
+  check_frozen("value", experiment.value, experiment, catalog, database);
+}
+
+void check_frozen_shape(const std::string& table, const std::filesystem::path& weights, const ModelConfig& frozen,
+                        const ModelConfig& policy, bool reads_scores) {
+  const auto refuse = [&](const std::string& reason) {
+    throw Error(ExitStatus::data, "[" + table + "] " + weights.string() + ": " + reason);
+  };
+  if (frozen.vocab_size != policy.vocab_size)
+    refuse("its vocabulary has " + std::to_string(frozen.vocab_size) + " ids, the policy's " +
+           std::to_string(policy.vocab_size) + "; both must share a tokenizer");
+  if (table != "value") return;
+  const nlohmann::json heads = std::filesystem::exists(weights / params_file_name)
+                                   ? read_params(weights, SafetensorsFolder(weights)).value_heads
+                                   : nlohmann::json::array();
+  if (heads.size() != 1)
+    refuse("wanted a model with one value head, found " + std::to_string(heads.size()) +
+           "; train one with pipeline critic");
+  if (!reads_scores && heads[0].value("meaning", "value") == "score")
+    refuse(
+        std::string("its value head learned scores, which rank answers and are no expected outcomes, wanted values; ") +
+        scores_hint);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,257 @@
+#include "core/job/launcher.hpp"
+
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <optional>
+
+#include "core/rendezvous/network.hpp"
+#include "core/rendezvous/rank_environment.hpp"
+#include "core/rendezvous/store_wire.hpp"
+#include "process/child_process.hpp"
+#include "process/line_forwarder.hpp"
+#include "process/signal_stream.hpp"
+
+namespace wmtp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Clock::time_point seconds_from_now(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+/// Keeps a port of the loopback (0: any that is free) from other sockets until rank 0 listens there, which it may
+/// beside this one. Without a port where another program has it.
+Socket held_port(int port) {
+  Socket holder(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  setsockopt(holder.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(uint16_t(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  [[maybe_unused]] const int taken = bind(holder.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  return holder;
+}
+
+std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, int port, const std::string& token) {
+  std::map<std::string, std::string> variables = own_environment();
+  const std::string count = std::to_string(request.num_ranks), number = std::to_string(rank);
+  variables.emplace("OMP_NUM_THREADS", std::to_string(std::max(1, usable_cores() / request.num_ranks)));
+  for (const auto& [name, value] : request.environment) variables[name] = value;
+  for (const char* name : {"RANK", "LOCAL_RANK"}) variables.insert_or_assign(name, number);
+  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) variables.insert_or_assign(name, count);
+  variables.insert_or_assign("MASTER_ADDR", std::string("127.0.0.1"));
+  variables.insert_or_assign("MASTER_PORT", std::to_string(port));
+  variables.insert_or_assign(token_variable, token);
+  variables.insert_or_assign("WMTP_LAUNCHER", std::string("1"));
+  return environment_entries(variables);
+}
+
+/// How one rank ended.
+struct Ending {
+  ExitStatus status = ExitStatus::done;
+  bool by_itself = true;  ///< with an exit code of ours, so that it could tell the others
+  std::string text;
+};
+
+Ending ending_of(int rank, int wait_status, int passed_signal) {
+  const std::string name = "rank " + std::to_string(rank);
+  if (WIFSIGNALED(wait_status)) {
+    const int signal = WTERMSIG(wait_status);
+    const auto status = signal == passed_signal ? ExitStatus::interrupted : ExitStatus::peer;
+    return {status, false, name + " was killed by " + signal_name(signal)};
+  }
+  const int code = WEXITSTATUS(wait_status);
+  if (code == finished_exit_code) return {};
+  const std::string text = name + " ended with exit code " + std::to_string(code);
+  switch (static_cast<ExitStatus>(code)) {
+    case ExitStatus::done:
+      return {ExitStatus::peer, false,
+              text + " before it had finished: something in it, a plugin perhaps, called exit"};
+    case ExitStatus::usage:
+    case ExitStatus::plugin:
+    case ExitStatus::data:
+    case ExitStatus::guard:
+    case ExitStatus::peer:
+    case ExitStatus::storage:
+    case ExitStatus::device_memory:
+    case ExitStatus::bug:
+    case ExitStatus::interrupted:
+      return {static_cast<ExitStatus>(code), true, text};
+  }
+  return {ExitStatus::bug, false, text + ", which is none of ours"};
+}
+
+class Launch {
+ public:
+  Launch(const LaunchRequest& request, LineSink& out, LineSink& err) : request_(request), out_(out), err_(err) {
+    const int port = port_of_rank0();
+    token_ = drawn_token();
+    endings_.resize(static_cast<size_t>(request.num_ranks));
+    for (int rank = 0; rank < request.num_ranks; ++rank) start(rank, port);
+  }
+
+  LaunchResult run() {
+    while (order_.size() < ranks_.size()) {
+      wait_for_something();
+      while (const int signal = signals_.next()) {
+        if (signal != SIGCHLD) take_signal(signal);
+      }
+      reap();
+      escalate();
+    }
+    for (auto& source : sources_) source.drain();
+    return result();
+  }
+
+ private:
+  int port_of_rank0();
+  void start(int rank, int port);
+  void wait_for_something();
+  void take_signal(int signal);
+  void reap();
+  void note_ending(int rank, Ending ending);
+  void escalate();
+  LaunchResult result() const;
+
+  const LaunchRequest& request_;
+  LineSink& out_;
+  LineSink& err_;
+  Socket held_port_;
+  std::string token_;
+  SignalStream signals_;
+  std::vector<ChildProcess> ranks_;
+  std::vector<LineSource> sources_;
+  std::vector<std::optional<Ending>> endings_;
+  std::vector<int> order_;  ///< ranks as they ended
+  int passed_signal_ = 0;
+  bool killed_by_user_ = false;
+  enum class Patience { endless, grace, terminated, over } patience_ = Patience::endless;
+  Clock::time_point deadline_;
+};
+
+/// On which a listener can listen. One rank meets nobody, and may run where there is no loopback.
+int Launch::port_of_rank0() {
+  if (request_.num_ranks == 1) return std::max(request_.port, 1);
+  held_port_ = held_port(request_.port);
+  const int held = held_port_.port();
+  return listener_at("127.0.0.1", held > 0 ? held : request_.port).port();
+}
+
+void Launch::start(int rank, int port) {
+  ChildRequest child;
+  child.program = request_.program;
+  child.arguments = request_.arguments;
+  child.environment = rank_variables(request_, rank, port, token_);
+  child.inherit_stdout = rank == 0 && out_.terminal();
+  child.inherit_stderr = rank == 0 && err_.terminal();
+  child.signal_mask = signals_.mask_before();
+  ranks_.emplace_back(child);
+  const std::string prefix = rank == 0 ? "" : "[rank " + std::to_string(rank) + "] ";
+  sources_.emplace_back(ranks_.back().stdout_pipe(), prefix, out_);
+  sources_.emplace_back(ranks_.back().stderr_pipe(), prefix, err_);
+}
+
+void Launch::wait_for_something() {
+  std::vector<LineSource*> sources;
+  for (LineSource& source : sources_) sources.push_back(&source);
+  int timeout_ms = -1;
+  if (patience_ == Patience::grace || patience_ == Patience::terminated) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
+    timeout_ms = static_cast<int>(std::max<int64_t>(0, left));
+  }
+  forward_some(signals_.fd(), out_, err_, sources, timeout_ms);
+}
+
+void Launch::take_signal(int signal) {
+  if (passed_signal_ != 0) {
+    err_.line("", "second " + signal_name(signal) + ": the ranks are killed, without a new checkpoint");
+    killed_by_user_ = true;
+    for (auto& rank : ranks_) rank.kill_group();
+    return;
+  }
+  passed_signal_ = signal == SIGHUP ? SIGTERM : signal;
+  err_.line("", signal_name(signal) + ": the ranks save and stop; once more to kill them at once");
+  for (auto& rank : ranks_) rank.send(passed_signal_);
+}
+
+void Launch::reap() {
+  for (int rank = 0; rank < request_.num_ranks; ++rank) {
+    if (endings_[static_cast<size_t>(rank)]) continue;
+    if (const auto status = ranks_[static_cast<size_t>(rank)].wait_status()) {
+      note_ending(rank, ending_of(rank, *status, passed_signal_));
+    }
+  }
+}
+
+void Launch::note_ending(int rank, Ending ending) {
+  // A rank that we told to go, because another had ended badly, may take that for a wish to stop.
+  const bool told = patience_ == Patience::terminated && passed_signal_ == 0;
+  if (told && ending.status == ExitStatus::interrupted) ending.status = ExitStatus::peer;
+  const bool bad = ending.status != ExitStatus::done && ending.status != ExitStatus::interrupted;
+  if (bad && patience_ == Patience::endless && !killed_by_user_) {
+    patience_ = Patience::grace;
+    // A rank that reports a lost peer has given it the time already.
+    const bool waited = ending.by_itself && ending.status == ExitStatus::peer;
+    deadline_ = seconds_from_now(waited ? request_.kill_seconds : request_.grace_seconds);
+    if (request_.num_ranks > 1 || !ending.by_itself) err_.line("", ending.text);
+  }
+  endings_[static_cast<size_t>(rank)] = std::move(ending);
+  order_.push_back(rank);
+}
+
+void Launch::escalate() {
+  if ((patience_ != Patience::grace && patience_ != Patience::terminated) || Clock::now() < deadline_) return;
+  const bool kill = patience_ == Patience::terminated;
+  for (int rank = 0; rank < request_.num_ranks; ++rank) {
+    if (endings_[static_cast<size_t>(rank)]) continue;
+    auto& child = ranks_[static_cast<size_t>(rank)];
+    err_.line("", "rank " + std::to_string(rank) + (kill ? " still does not end: killed" : " does not end: SIGTERM"));
+    if (kill) {
+      child.kill_group();
+    } else {
+      child.send(SIGTERM);
+    }
+  }
+  patience_ = kill ? Patience::over : Patience::terminated;
+  deadline_ = seconds_from_now(request_.kill_seconds);
+}
+
+LaunchResult Launch::result() const {
+  const auto weight = [](ExitStatus status) {
+    if (status == ExitStatus::done) return 0;
+    if (status == ExitStatus::peer) return 1;
+    return status == ExitStatus::interrupted ? 2 : 3;
+  };
+  LaunchResult result;
+  for (const int rank : order_) {
+    const Ending& ending = *endings_[static_cast<size_t>(rank)];
+    if (weight(ending.status) <= weight(result.status)) continue;
+    result.status = ending.status;
+    result.reason = ending.text;
+  }
+  if (killed_by_user_ && weight(result.status) < weight(ExitStatus::bug)) result.status = ExitStatus::interrupted;
+  return result;
+}
+
+}  // namespace
+
+LaunchResult launch_ranks(const LaunchRequest& request) {
+  const IgnoredPipeSignal ignored;
+  LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
+  LaunchResult result = Launch(request, out, err).run();
+  // The signals are the system's again: a reader that never reads can be left with Ctrl-C.
+  out.flush();
+  err.flush();
+  return result;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,191 @@
+#include "core/plan/experiment_plan.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "core/corpus/step_count.hpp"
+#include "core/plan/layout.hpp"
+#include "core/plan/memory.hpp"
+#include "core/plugins/pipeline_needs.hpp"
+#include "core/plugins/probe.hpp"
+#include "core/records/longest_record.hpp"
+
+namespace wmtp {
+namespace {
+
+struct PlannedPipeline {
+  PluginNeeds needs;
+  bool objective = false;
+};
+
+PlannedPipeline pipeline_of(const Experiment& experiment, const Catalog& catalog) {
+  return {pipeline_needs(experiment, catalog),
+          catalog.describe("pipeline", experiment.pipeline.plugin).role == "objective"};
+}
+
+/// "return (linear)", "rank (mlp, score)" -> name and kind.
+std::vector<std::pair<std::string, std::string>> value_heads_of(const PluginNeeds& needs) {
+  std::vector<std::pair<std::string, std::string>> heads;
+  for (const std::string& text : needs.heads) {
+    const size_t space = text.find(' ');
+    heads.emplace_back(text.substr(0, space), text.substr(space + 2, text.find_first_of(",)") - space - 2));
+  }
+  return heads;
+}
+
+bool reads(const PluginNeeds& needs, const std::string& model) {
+  return std::any_of(needs.reads.begin(), needs.reads.end(),
+                     [&](const std::string& read) { return read.starts_with(model + "."); });
+}
+
+/// A model that is asked about, and what is answered.
+struct Asked {
+  std::string table;  ///< "model", "full", "reference" or "value"
+  LayoutQuestion question;
+  PlannedLayout layout;
+};
+
+class Planner {
+ public:
+  Planner(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache)
+      : e_(experiment), catalog_(catalog), cache_(cache), pipeline_(pipeline_of(experiment, catalog)) {}
+
+  ExperimentPlan plan() {
+    ask();
+    ExperimentPlan plan;
+    plan.data = data();
+    for (const Asked& asked : asked_) count(asked, plan);
+    for (const Asked& asked : asked_)
+      if (asked.question.adapter) add_variants(asked, plan);
+    std::stable_partition(plan.variants.begin(), plan.variants.end(),
+                          [](const PlannedVariant& variant) { return variant.is_this_one; });
+    return plan;
+  }
+
+ private:
+  void ask() {
+    LayoutQuestion policy{e_.model, pipeline_.objective ? "none" : "all", value_heads_of(pipeline_.needs),
+                          setting_of(catalog_, "adapter", e_.adapter)};
+    asked_.push_back({"model", policy, {}});
+    if (e_.adapter.plugin != full) {
+      policy.adapter = setting_of(catalog_, "adapter", {full, {}});
+      asked_.push_back({full, policy, {}});
+    }
+    add_frozen("reference", e_.reference);
+    add_frozen("value", e_.value);
+    nlohmann::json questions = nlohmann::json::array();
+    for (const Asked& asked : asked_) questions.push_back(to_json(asked.question));
+    const auto answers = nlohmann::json::parse(ask_layouts(*asked_.front().question.adapter, questions.dump()));
+    for (size_t i = 0; i < asked_.size(); ++i) asked_[i].layout = planned_layout_from_json(answers.at(i));
+  }
+
+  void add_frozen(const std::string& table, const FrozenConfig& config) {
+    if (!reads(pipeline_.needs, table)) return;
+    const Experiment* const stage = e_.stage(table);
+    LayoutQuestion question;
+    question.model = config.model ? *config.model : stage ? stage->model : e_.model;
+    question.heads = table == "value" ? "none" : "first";
+    if (table == "value") {
+      if (stage) question.value_heads = value_heads_of(pipeline_of(*stage, catalog_).needs);
+      if (question.value_heads.empty()) question.value_heads = {{"value", "linear"}};
+    }
+    asked_.push_back({table, question, {}});
+  }
+
+  const FrozenConfig& frozen_config(const std::string& table) const {
+    return table == "reference" ? e_.reference : e_.value;
+  }
+
+  void count(const Asked& asked, ExperimentPlan& plan) const {
+    if (asked.table == full) return;
+    int64_t all = 0, trained = 0, of_adapter = 0;
+    for (const PlannedUnit& unit : asked.layout) {
+      all += unit.trained.parameters + unit.frozen.parameters;
+      trained += unit.trained.parameters;
+      if (unit.name == "adapter") of_adapter = unit.trained.parameters;
+    }
+    if (!asked.question.adapter) {
+      plan.frozen[asked.table] = all;
+      return;
+    }
+    plan.parameters = all;
+    plan.trained = trained;
+    plan.training_state_bytes = 3 * 4 * trained;
+    plan.model_bytes = 4 * (all - of_adapter);
+  }
+
+  void add_variants(const Asked& asked, ExperimentPlan& plan) const {
+    MemoryQuestion question;
+    const ParallelConfig& p = e_.parallel;
+    question.policy = {e_.model,           asked.layout,       p.strategy,   p.precision,
+                       p.shard_group_size, p.replicate_frozen, p.cpu_offload};
+    for (const Asked& other : asked_) {
+      if (other.question.adapter) continue;
+      const FrozenConfig& config = frozen_config(other.table);
+      question.frozen.push_back({other.question.model, other.layout, config.strategy.value_or(p.strategy),
+                                 config.precision.value_or(p.precision), p.shard_group_size});
+    }
+    question.token_heads = pipeline_.objective ? 0 : e_.model.future_tokens;
+    question.when = pipeline_.needs.when;
+    if (question.when == "token") question.when = e_.train.normalize == "weights" ? "head" : "token";
+    question.ranks = p.processes;
+    question.sequences = e_.train.batch_size;
+    question.positions = plan.data.positions;
+    question.gradient_accumulation = e_.train.gradient_accumulation;
+    question.activation_checkpointing = p.activation_checkpointing;
+    question.reduce = p.reduce;
+    question.saves_beside = e_.checkpoint.every_steps > 0 || e_.checkpoint.every_minutes > 0;
+    std::vector<Strategy> strategies{Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard};
+    if (p.shard_group_size > 0) strategies.insert(strategies.begin() + 1, Strategy::hybrid_shard);
+    for (const Strategy strategy : strategies) {
+      question.policy.strategy = strategy;
+      for (size_t i = 0, f = 0; i < asked_.size(); ++i)
+        if (!asked_[i].question.adapter) {
+          if (!frozen_config(asked_[i].table).strategy) question.frozen[f].strategy = strategy;
+          ++f;
+        }
+      const bool is_this_one = asked.table == "model" && strategy == p.strategy;
+      plan.variants.push_back({asked.question.adapter->description.name, strategy, is_this_one, plan_memory(question)});
+    }
+  }
+
+  PlannedData data() const {
+    PlannedData data;
+    const int64_t sequences = sequences_per_step(e_.train, e_.parallel.processes);
+    data.positions = e_.train.sequence_length;
+    if (e_.data.kind == "records") {
+      const auto longest = longest_record(e_, cache_, pipeline_.needs.pairs);
+      data.longest_is_known = longest.has_value();
+      if (longest) data.positions = batch_positions(*longest, e_.train.sequence_length);
+    }
+    data.tokens_a_step = sequences * e_.train.sequence_length;
+    if (e_.train.steps > 0) data.steps = e_.train.steps;
+    if (e_.train.steps == 0 && e_.data.kind == "tokens") data.steps = steps_over_tokens();
+    return data;
+  }
+
+  int64_t steps_over_tokens() const {
+    const auto file = e_.resolve(e_.data.file);
+    std::error_code missing;
+    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(file, missing));
+    if (missing) throw Error(ExitStatus::data, "data.file " + file.string() + ": " + missing.message());
+    const int64_t windows = bytes / (e_.data.dtype == "uint32" ? 4 : 2) / e_.train.sequence_length;
+    return num_steps(e_.train, windows, e_.parallel.processes);
+  }
+
+  static constexpr const char* full = "full";
+  const Experiment& e_;
+  const Catalog& catalog_;
+  const std::filesystem::path& cache_;
+  PlannedPipeline pipeline_;
+  std::vector<Asked> asked_;
+};
+
+}  // namespace
+
+ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog,
+                               const std::filesystem::path& cache) {
+  return Planner(experiment, catalog, cache).plan();
+}
+
+}  // namespace wmtp

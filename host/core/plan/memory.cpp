@@ -1,0 +1,363 @@
+// The replay of one step, line for line with engine/train/micro_step.cpp; N tokens of a micro-batch, D width, V vocabulary,
+// e bytes an element in the compute dtype. Sizes of units stand in unit.hpp, those of blocks in block.hpp; here:
+//
+//   hidden states between blocks   N D e each
+//   of head k, n = B (S - k) rows  rows of its hidden states n D e (B > 1), their gradient n D e in logits, targets 8 n
+//   logits                         chunk_tokens V e; where a weighting wants losses first and they fit in one chunk,
+//                                  half as much again: beside those that are kept for the gradients, those of the
+//                                  chosen tokens, of which only the weighting knows how many there are
+//   scores in fp16                 8 V a row of the chunk more: no row kernel takes that type, so there are copies in
+//   fp32 d output in bf16               V D e for a moment, before it is added to the fp32 gradient
+#include "core/plan/memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <list>
+#include <optional>
+
+#include "core/model/chunks.hpp"
+#include "core/plan/block.hpp"
+#include "core/plan/unit.hpp"
+
+namespace wmtp {
+namespace {
+
+int64_t wide_of(Precision precision) { return precision == Precision::fp16 ? 8 : 0; }
+
+/// As the functions of these names in engine/model/layout.hpp.
+std::string trunk_block_name(int64_t i) { return "layers." + std::to_string(i); }
+std::string head_block_name(const ModelConfig& model, int64_t head) {
+  return head == 1 ? trunk_block_name(num_trunk_blocks(model)) : "extra_heads." + std::to_string(head - 2);
+}
+
+/// The units of one model, by name.
+class StoredModel {
+ public:
+  StoredModel(Ledger& ledger, const PlannedModel& model, const MemoryQuestion& q) {
+    const StorageSizes sizes{model.strategy, model.precision,        q.ranks,      model.shard_group_size, q.reduce,
+                             q.saves_beside, model.replicate_frozen, model.offload};
+    for (const PlannedUnit& unit : model.layout) units_.emplace_back(ledger, sizes, unit);
+    is_tied_ = model.shape.tie_word_embeddings && find(head_block_name(model.shape, 1));
+  }
+  std::list<StoredUnit>& units() { return units_; }
+  StoredUnit* find(const std::string& name) {
+    for (StoredUnit& unit : units_)
+      if (unit.name() == (name == "output" && is_tied_ ? "tok_embeddings" : name)) return &unit;
+    return nullptr;
+  }
+  StoredUnit& unit(const std::string& name) { return *find(name); }
+
+ private:
+  std::list<StoredUnit> units_;  // they are referred to
+  bool is_tied_ = false;         // the embedding's unit is the output layer's too
+};
+
+class Replay {
+ public:
+  explicit Replay(const MemoryQuestion& question)
+      : q_(question),
+        m_(question.policy.shape),
+        model_(ledger_, question.policy, question),
+        N_(question.sequences * question.positions),
+        e_(bytes_of(question.policy.precision)),
+        wide_(wide_of(question.policy.precision)),
+        ND_(N_ * m_.dim * e_) {
+    for (const PlannedModel& frozen : q_.frozen) frozen_.emplace_back(ledger_, frozen, q_);
+    lowest_block_ = num_trunk_blocks(m_);
+    for (int64_t i = lowest_block_ - 1; i >= 0; --i)
+      if (block_trains(trunk_block_name(i))) lowest_block_ = i;
+    if (model_.unit("tok_embeddings").trains()) lowest_block_ = 0;
+    lowest_kept_ =
+        lowest_block_ + std::llround(q_.activation_checkpointing * double(num_trunk_blocks(m_) - lowest_block_));
+  }
+
+  PlannedMemory run() {
+    const Held rotary(ledger_, MemoryCategory::other, q_.positions * head_dim(m_) * 4);
+    // Ids, kinds, targets and signals of every micro-batch.
+    const Held batches(ledger_, MemoryCategory::other, 16 * N_ * q_.gradient_accumulation);
+    const int64_t micro_batches = std::min<int64_t>(q_.gradient_accumulation, 2);  // the second finds all of the first
+    int64_t& to_device = ledger_.offloaded().to_device;
+    for (int64_t i = 1; i <= micro_batches; ++i) {
+      const int64_t before = to_device;
+      ledger_.enter("frozen_models");
+      for (size_t f = 0; f < q_.frozen.size(); ++f)
+        frozen_signals(q_.frozen[f], *std::next(frozen_.begin(), int64_t(f)));
+      micro_step(i == micro_batches);
+      if (i == micro_batches) to_device += (q_.gradient_accumulation - i) * (to_device - before);
+    }
+    optimizer();
+    save();
+    return {ledger_.phases(), ledger_.offloaded()};
+  }
+
+ private:
+  Held hold(int64_t bytes) { return {ledger_, MemoryCategory::activations, bytes}; }
+  Held logits(int64_t bytes) { return {ledger_, MemoryCategory::logits, bytes}; }
+
+  BlockSizes sizes(const ModelConfig& shape, Precision precision) const {
+    return {q_.sequences,    q_.positions,  shape.dim,           shape.heads,   shape.kv_heads,
+            head_dim(shape), shape.ffn_dim, bytes_of(precision), shape.qkv_bias};
+  }
+  PlannedBlock block(const std::string& name) {
+    return {ledger_, sizes(m_, q_.policy.precision), model_.unit(name).planned()};
+  }
+  bool block_trains(const std::string& name) {
+    const StoredUnit& unit = model_.unit(name);
+    if (unit.trains()) return true;
+    const auto& slots = unit.planned().slots;
+    return std::any_of(slots.begin(), slots.end(), [](const PlannedSlot& slot) { return !slot.beside.empty(); });
+  }
+  bool has_value_heads() { return model_.find("value_heads") != nullptr; }
+
+  void micro_step(bool last) {
+    StoredUnit* const adapter = model_.find("adapter");
+    std::vector<KeptBlock> frame;
+    ledger_.enter("forward");
+    if (adapter) adapter->ready();
+    Held trunk = forward_trunk(frame);
+    Held d_trunk = hold(ND_);
+    {
+      const InUse norm(model_.unit("norm"), model_.find("output"));
+      if (has_value_heads()) {
+        ledger_.enter("value_heads");
+        value_heads();
+        reduce(model_.unit("value_heads"), last);
+      }
+      if (q_.token_heads > 0) heads(last);
+    }
+    ledger_.enter("backward");
+    reduce(model_.unit("norm"), last);
+    backward_trunk(frame, std::move(d_trunk), last);
+    if (adapter) {
+      reduce(*adapter, last);
+      adapter->release();
+    }
+    finish_reduces(0);
+    ledger_.enter("other");
+  }
+
+  StoredUnit* unit_after_trunk_block(int64_t i) {
+    return &model_.unit(i + 1 < num_trunk_blocks(m_) ? trunk_block_name(i + 1) : "norm");
+  }
+
+  Held forward_trunk(std::vector<KeptBlock>& frame) {
+    Held h;
+    {
+      const InUse embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
+      h = hold(ND_);
+    }
+    for (int64_t i = 0; i < num_trunk_blocks(m_); ++i) {
+      const InUse unit(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
+      const PlannedBlock here = block(trunk_block_name(i));
+      if (i >= lowest_kept_) {
+        frame.push_back(here.forward());
+        inputs_.push_back(std::move(h));
+        h = std::move(frame.back().output);
+      } else {
+        Held output = here.forward_without_grad();
+        if (i >= lowest_block_) {
+          frame.emplace_back();
+          inputs_.push_back(std::move(h));
+        }
+        h = std::move(output);
+      }
+    }
+    return h;
+  }
+
+  void backward_trunk(std::vector<KeptBlock>& frame, Held d_output, bool last) {
+    Held output;  // of the block in hand, which is the input of the one above it
+    for (int64_t i = num_trunk_blocks(m_) - 1; i >= lowest_block_; --i) {
+      StoredUnit& unit = model_.unit(trunk_block_name(i));
+      {
+        const InUse weights(unit, i > lowest_block_ ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
+        KeptBlock kept = std::move(frame.back());
+        frame.pop_back();
+        if (i < lowest_kept_) kept = block(trunk_block_name(i)).forward();
+        unit.write_gradient();
+        write_adapter_gradient();
+        d_output = block(trunk_block_name(i)).backward(kept);
+        output.reset();
+        if (i > lowest_kept_) output = std::move(inputs_.back());  // the graph below keeps its output too
+        inputs_.pop_back();
+      }
+      reduce(unit, last);
+    }
+    StoredUnit& embedding = model_.unit("tok_embeddings");
+    if (!embedding.trains()) return;
+    embedding.write_gradient();
+    if (e_ != 4) hold(N_ * m_.dim * 4);
+    reduce(embedding, last);
+  }
+
+  void write_adapter_gradient() {
+    if (StoredUnit* adapter = model_.find("adapter")) adapter->write_gradient();
+  }
+
+  void value_heads() {
+    StoredUnit& unit = model_.unit("value_heads");
+    const InUse weights(unit);
+    const Held normed = hold(ND_), wide = hold(e_ == 4 ? 0 : N_ * m_.dim * 4);
+    unit.write_gradient();
+    model_.unit("norm").write_gradient();
+    Held d_wide = hold(N_ * m_.dim * 4);
+    const Held d_normed = hold(e_ == 4 ? 0 : ND_), d_input = hold(ND_);
+  }
+
+  void heads(bool last) {
+    ledger_.enter("weights");
+    const InUse output(model_.unit("output"), &model_.unit(head_block_name(m_, 1)));
+    if (q_.when == "all")
+      for (int64_t k = 1; k <= q_.token_heads; ++k) losses_of_head(k);
+    for (int64_t k = 1; k <= q_.token_heads; ++k) {
+      ledger_.enter("head_" + std::to_string(k));
+      StoredUnit& unit = model_.unit(head_block_name(m_, k));
+      {
+        const InUse weights(unit, k < q_.token_heads ? &model_.unit(head_block_name(m_, k + 1)) : nullptr);
+        const PlannedBlock here = block(head_block_name(m_, k));
+        KeptBlock kept = here.forward();
+        const Held scale = hold(4 * N_), hidden = hold(ND_);
+        const Held d_hidden = loss_gradient(k);
+        Held d_normed = hold(ND_);
+        model_.unit("norm").write_gradient();
+        kept.output.reset();
+        unit.write_gradient();
+        write_adapter_gradient();
+        const Held d_input = here.backward(kept);
+      }
+      reduce(unit, last);
+      ledger_.enter("weights");
+    }
+    if (!m_.tie_word_embeddings) reduce(model_.unit("output"), last);
+  }
+
+  void losses_of_head(int64_t k) {
+    const InUse weights(model_.unit(head_block_name(m_, k)));
+    const Held hidden = block(head_block_name(m_, k)).forward_without_grad(), normed = hold(ND_);
+    const Rows rows = rows_of_head(k);
+    const int64_t chunk = std::min(chunk_tokens(m_.vocab_size), rows.count);
+    logits(chunk * m_.vocab_size * (e_ + wide_));
+  }
+
+  struct Rows {
+    int64_t count;
+    Held hidden, targets;
+  };
+  Rows rows_of_head(int64_t k) {
+    const int64_t count = q_.sequences * (q_.positions - k);
+    return {count, hold(q_.sequences > 1 ? count * m_.dim * e_ : 0), hold(8 * count)};
+  }
+
+  /// Of the weighted loss of head k by its hidden states.
+  Held loss_gradient(int64_t k) {
+    const Rows rows = rows_of_head(k);
+    const bool losses_first = q_.when == "head";
+    const int64_t chunk = std::min(chunk_tokens(m_.vocab_size, losses_first), rows.count);
+    const int64_t chunk_bytes = chunk * m_.vocab_size * e_;
+    StoredUnit& output = model_.unit("output");
+    const int64_t wide_bytes = chunk * m_.vocab_size * wide_;
+    const bool fits = chunk == rows.count;
+    const Held losses = logits((losses_first ? 3 : 2) * 4 * rows.count);
+    Held scored;
+    if (losses_first) {
+      scored = logits(chunk_bytes);
+      logits(wide_bytes);
+      if (!fits) scored.reset();
+    }
+    const Held d_rows = logits(rows.count * m_.dim * e_);
+    {
+      const Held copied = losses_first && !fits ? logits(2 * chunk * m_.dim * e_) : Held();
+      const Held of_chunk = logits(scored ? chunk_bytes / 2 : chunk_bytes);
+      logits(wide_bytes);
+      scored.reset();
+      output.write_gradient();
+      if (output.trains() && e_ != 4) logits(m_.vocab_size * m_.dim * e_);
+    }
+    return hold(ND_);
+  }
+
+  void reduce(StoredUnit& unit, bool last) {
+    unit.start_reduce(last);
+    reducing_.push_back(&unit);
+    finish_reduces(2);
+  }
+
+  void finish_reduces(size_t most) {
+    while (reducing_.size() > most) {
+      reducing_.front()->finish_reduce();
+      reducing_in_columns_.push_back(reducing_.front());
+      reducing_.erase(reducing_.begin());
+    }
+    while (reducing_in_columns_.size() > most) {
+      reducing_in_columns_.front()->finish_column();
+      reducing_in_columns_.erase(reducing_in_columns_.begin());
+    }
+  }
+
+  /// As engine/frozen/frozen_model.cpp.
+  void frozen_signals(const PlannedModel& model, StoredModel& stored) {
+    const ModelConfig& shape = model.shape;
+    const int64_t e = bytes_of(model.precision), bytes = N_ * shape.dim * e;
+    const bool predicts = stored.find("output") != nullptr;
+    const int64_t blocks = num_trunk_blocks(shape) + (predicts ? 1 : 0);
+    const auto unit = [&](int64_t i) { return &stored.unit(i == blocks ? "norm" : trunk_block_name(i)); };
+    Held h;
+    {
+      const InUse embedding(stored.unit("tok_embeddings"), unit(0));
+      h = hold(bytes);
+    }
+    for (int64_t i = 0; i < blocks; ++i) {
+      const InUse weights(*unit(i), unit(i + 1));
+      h = PlannedBlock(ledger_, sizes(shape, model.precision), unit(i)->planned()).forward_without_grad();
+    }
+    const InUse norm(stored.unit("norm"), stored.find(predicts ? "output" : "value_heads"));
+    const Held normed = hold(bytes);
+    if (!predicts) {
+      const InUse heads(stored.unit("value_heads"));
+      hold(N_ * shape.dim * 4);
+      return;
+    }
+    const InUse output(stored.unit("output"));
+    const int64_t count = q_.sequences * (q_.positions - 1);
+    const Held rows = hold(q_.sequences > 1 ? count * shape.dim * e : 0);
+    logits(std::min(chunk_tokens(shape.vocab_size), count) * shape.vocab_size * (e + wide_of(model.precision)));
+  }
+
+  void optimizer() {
+    ledger_.enter("optimizer");
+    for (StoredUnit& unit : model_.units())
+      for (StoredGroup& group : unit.groups()) group.measure_gradient();
+    for (StoredUnit& unit : model_.units())
+      for (StoredGroup& group : unit.groups()) group.step();
+  }
+
+  /// The model at the end: one group after another, whole on each rank.
+  void save() {
+    ledger_.enter("checkpoint");
+    for (StoredUnit& unit : model_.units())
+      for (StoredGroup& group : unit.groups()) {
+        const Held whole(ledger_, MemoryCategory::other, group.gather_for_saving());
+      }
+  }
+
+  const MemoryQuestion& q_;
+  const ModelConfig& m_;
+  Ledger ledger_;
+  StoredModel model_;
+  std::list<StoredModel> frozen_;
+  int64_t N_, e_, wide_, ND_;
+  int64_t lowest_block_ = 0, lowest_kept_ = 0;
+  std::vector<Held> inputs_;  ///< of the blocks in the frame
+  std::vector<StoredUnit*> reducing_, reducing_in_columns_;
+};
+
+}  // namespace
+
+PlannedMemory plan_memory(const MemoryQuestion& question) { return Replay(question).run(); }
+
+std::map<std::string, MemoryMoment>::const_iterator highest(const std::map<std::string, MemoryMoment>& phases) {
+  return std::max_element(phases.begin(), phases.end(),
+                          [](const auto& a, const auto& b) { return a.second.total < b.second.total; });
+}
+
+}  // namespace wmtp

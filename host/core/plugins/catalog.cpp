@@ -1,0 +1,175 @@
+#include "core/plugins/catalog.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "core/plugins/installation.hpp"
+#include "core/plugins/probe.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr const char* kinds[] = {"pipeline", "adapter"};
+constexpr size_t longest_name = 32;
+
+std::filesystem::path folder_of(const std::filesystem::path& root, const std::string& kind) {
+  return root / (kind + "s");
+}
+
+/// A name as it may stand in a message: no control characters, not endless.
+std::string shown(const std::string& name) {
+  std::string text;
+  for (unsigned char c : name.substr(0, 40)) text += c < 0x20 || c == 0x7f ? '?' : static_cast<char>(c);
+  return "'" + text + (name.size() > 40 ? "…'" : "'");
+}
+
+/// NAME of every NAME.so of a kind's folder, sorted; a folder that is absent has none.
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code absent;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, absent)) {
+    if (entry.path().extension() == ".so") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+PluginDescription describe_file(const std::string& kind, const std::string& name, const std::filesystem::path& file) {
+  PluginDescription description = probe_plugin(file);
+  if (description.kind != kind || description.name != name) {
+    throw Error(ExitStatus::plugin, file.string() + ": it says that it is the " + description.kind + " '" +
+                                        description.name + "', but it lies where the " + kind + " '" + name +
+                                        "' is looked for; rename or move the file");
+  }
+  return description;
+}
+
+void add_search_path(std::vector<std::filesystem::path>& folders) {
+  const char* variable = std::getenv("WMTP_PLUGIN_PATH");
+  std::string rest = variable != nullptr ? variable : "";
+  while (!rest.empty()) {
+    const size_t end = rest.find(':');
+    // An empty part is not the current folder, as it would be in PATH: nothing is loaded that nobody named.
+    if (end != 0) folders.push_back(std::filesystem::absolute(rest.substr(0, end)).lexically_normal());
+    rest = end == std::string::npos ? "" : rest.substr(end + 1);
+  }
+}
+
+}  // namespace
+
+bool is_plugin_name(const std::string& name) {
+  const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto allowed = [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && name.size() <= longest_name && lower(name[0]) &&
+         std::all_of(name.begin(), name.end(), allowed);
+}
+
+Catalog::Catalog(std::vector<std::filesystem::path> extra) {
+  for (const auto& folder : extra) {
+    if (!std::filesystem::is_directory(folder)) {
+      throw Error(ExitStatus::usage, "--plugin-dir " + folder.string() + ": no such folder; it should hold " +
+                                         "pipelines/NAME.so and adapters/NAME.so");
+    }
+    folders_.push_back(std::filesystem::absolute(folder).lexically_normal());
+  }
+  add_search_path(folders_);
+  folders_.push_back(own_plugin_folder());
+}
+
+PluginDescription Catalog::describe(const std::string& kind, const std::string& name) const {
+  if (!is_plugin_name(name)) {
+    throw Error(ExitStatus::usage, shown(name) +
+                                       " is not the name of a plugin: lower case letters, digits and '_', at " +
+                                       "most 32, beginning with a letter; a path is given by --plugin-dir FOLDER");
+  }
+  std::vector<std::string> known, searched;
+  for (const auto& root : folders_) {
+    const std::filesystem::path folder = folder_of(root, kind);
+    const std::filesystem::path file = folder / (name + ".so");
+    std::error_code unreadable;
+    if (std::filesystem::symlink_status(file, unreadable).type() != std::filesystem::file_type::not_found) {
+      return describe_file(kind, name, file);
+    }
+    const auto names = names_in(folder);
+    known.insert(known.end(), names.begin(), names.end());
+    searched.push_back(folder.string());
+  }
+  for (const PluginDescription& built_in : probe_built_in()) {
+    if (built_in.kind == kind && built_in.name == name) return built_in;
+    if (built_in.kind == kind) known.push_back(built_in.name);
+  }
+  const std::string nearest = nearest_name(name, known);
+  throw Error(ExitStatus::plugin,
+              "no " + kind + " '" + name + "'" + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?") +
+                  "\n  searched: " + join_names(searched) + "\n  `wmtp-host plugins list` shows what there is");
+}
+
+std::vector<std::string> Catalog::names(const std::string& kind) const {
+  std::vector<std::string> all;
+  for (const auto& root : folders_) {
+    const auto names = names_in(folder_of(root, kind));
+    all.insert(all.end(), names.begin(), names.end());
+  }
+  for (const PluginDescription& built_in : probe_built_in()) {
+    if (built_in.kind == kind) all.push_back(built_in.name);
+  }
+  return all;
+}
+
+std::vector<Catalog::Listed> Catalog::list() const {
+  std::vector<Listed> all;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const char* kind : kinds) {
+    for (const auto& root : folders_) {
+      for (const std::string& name : names_in(folder_of(root, kind))) {
+        Listed one;
+        one.description.kind = kind;
+        one.description.name = name;
+        one.description.path = folder_of(root, kind) / (name + ".so");
+        one.shadowed = !seen.emplace(kind, name).second;
+        all.push_back(std::move(one));
+      }
+    }
+  }
+
+  std::atomic<size_t> next{0};
+  const auto describe_some = [&] {
+    for (size_t i = next++; i < all.size(); i = next++) {
+      PluginDescription& description = all[i].description;
+      try {
+        if (!is_plugin_name(description.name)) throw Error(ExitStatus::plugin, "not a plugin's name, never looked up");
+        description = describe_file(description.kind, description.name, description.path);
+      } catch (const std::exception& error) {
+        all[i].problem = error.what();
+      }
+    }
+  };
+  std::thread second(describe_some);  // two children at once: each loads LibTorch
+  describe_some();
+  second.join();
+
+  for (const PluginDescription& built_in : probe_built_in()) {
+    all.push_back({built_in, "", !seen.emplace(built_in.kind, built_in.name).second});
+  }
+  return all;
+}
+
+LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides,
+                         std::vector<std::string> held_out) {
+  LoadRequest request;
+  request.file = std::move(file);
+  request.overrides = std::move(overrides);
+  request.held_out = std::move(held_out);
+  request.describe_plugin = [&catalog](const std::string& kind, const std::string& name) {
+    return catalog.describe(kind, name);
+  };
+  request.check_plugin = check_plugin;
+  return request;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,165 @@
+#include "core/plugins/library_file.hpp"
+
+#include <elf.h>
+#include <sys/stat.h>
+
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint16_t host_machine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr uint16_t host_machine = EM_AARCH64;
+#else
+#error "no ELF machine number is known for this processor"
+#endif
+
+[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& reason) {
+  throw Error(ExitStatus::plugin, file.string() + ": " + reason);
+}
+
+std::string machine_name(uint16_t machine) {
+  switch (machine) {
+    case EM_X86_64:
+      return "x86-64";
+    case EM_AARCH64:
+      return "aarch64";
+    case EM_386:
+      return "i386";
+    case EM_ARM:
+      return "arm";
+    case EM_RISCV:
+      return "riscv";
+    default:
+      return "ELF machine " + std::to_string(machine);
+  }
+}
+
+/// The first bytes as a person can read them.
+std::string beginning(const std::string& bytes) {
+  std::string text;
+  for (unsigned char c : bytes.substr(0, 16)) text += std::isprint(c) ? static_cast<char>(c) : '.';
+  return "\"" + text + "\"";
+}
+
+/// Reads parts of the file; whatever reaches beyond its end means that the file was cut.
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& file) : path_(file), stream_(file, std::ios::binary) {
+    if (!stream_) refuse(path_, std::string("cannot be read: ") + std::strerror(errno));
+    size_ = std::filesystem::file_size(file);
+  }
+
+  uint64_t size() const { return size_; }
+
+  void require(uint64_t offset, uint64_t count, const std::string& what) const {
+    if (offset > size_ || count > size_ - offset) {
+      refuse(path_, "truncated or damaged: its " + what + " should reach byte " +
+                        (count > UINT64_MAX - offset ? "2^64" : std::to_string(offset + count)) +
+                        ", but the file has " + std::to_string(size_) + "; build or copy the plugin again");
+    }
+  }
+
+  std::string bytes(uint64_t offset, uint64_t count, const std::string& what) {
+    require(offset, count, what);
+    std::string result(count, '\0');
+    stream_.seekg(static_cast<std::streamoff>(offset));
+    if (!stream_.read(result.data(), static_cast<std::streamsize>(count))) refuse(path_, "cannot be read: " + what);
+    return result;
+  }
+
+  template <class T>
+  std::vector<T> table(uint64_t offset, uint64_t count, const std::string& what) {
+    if (count > size_ / sizeof(T)) require(size_, count, what);
+    const std::string raw = bytes(offset, count * sizeof(T), what);
+    std::vector<T> result(count);
+    std::memcpy(result.data(), raw.data(), raw.size());
+    return result;
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::ifstream stream_;
+  uint64_t size_ = 0;
+};
+
+Elf64_Ehdr read_header(Reader& reader, const std::filesystem::path& file) {
+  if (reader.size() == 0) refuse(file, "an empty file; build the plugin again");
+  const std::string start = reader.bytes(0, std::min<uint64_t>(reader.size(), sizeof(Elf64_Ehdr)), "first bytes");
+  if (start.compare(0, SELFMAG, ELFMAG) != 0) {
+    refuse(file, "not a shared library: it begins with " + beginning(start) +
+                     " instead of the ELF mark; a plugin is built by wmtp_add_plugin");
+  }
+  reader.require(0, sizeof(Elf64_Ehdr), "ELF header");
+  Elf64_Ehdr header;
+  std::memcpy(&header, start.data(), sizeof header);
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) {
+    refuse(file, "built for a 32-bit or big-endian machine; this host is 64-bit, little-endian");
+  }
+  if (header.e_machine != host_machine) {
+    refuse(file, "built for " + machine_name(header.e_machine) + "; this host is " + machine_name(host_machine));
+  }
+  if (header.e_type != ET_DYN) {
+    refuse(file, "an ELF file of type " + std::to_string(header.e_type) + ", not a shared library (type 3)");
+  }
+  return header;
+}
+
+void check_segments(Reader& reader, const Elf64_Ehdr& header, const std::filesystem::path& file) {
+  if (header.e_phentsize != sizeof(Elf64_Phdr)) refuse(file, "damaged: its segment table has entries of another size");
+  for (const Elf64_Phdr& segment : reader.table<Elf64_Phdr>(header.e_phoff, header.e_phnum, "segment table")) {
+    if (segment.p_type == PT_LOAD) reader.require(segment.p_offset, segment.p_filesz, "segment");
+  }
+}
+
+}  // namespace
+
+FileStamp check_library_file(const std::filesystem::path& file) {
+  struct stat info {};
+  if (lstat(file.c_str(), &info) != 0) refuse(file, std::string("cannot be looked at: ") + std::strerror(errno));
+  if (S_ISLNK(info.st_mode)) refuse(file, "a symbolic link; put the library itself there");
+  if (!S_ISREG(info.st_mode)) refuse(file, "not a regular file");
+  if ((info.st_mode & S_IWOTH) != 0) {
+    refuse(file,
+           "writable by everyone, so anyone could have put code in it; check it, then: chmod o-w " + file.string());
+  }
+  return {std::filesystem::absolute(file).lexically_normal(), info.st_size,
+          int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
+std::vector<std::string> exported_symbols(const std::filesystem::path& file) {
+  Reader reader(file);
+  const Elf64_Ehdr header = read_header(reader, file);
+  check_segments(reader, header, file);
+  if (header.e_shentsize != sizeof(Elf64_Shdr)) refuse(file, "damaged: it has no section table");
+  const auto sections = reader.table<Elf64_Shdr>(header.e_shoff, header.e_shnum, "section table");
+
+  std::vector<std::string> names;
+  for (const Elf64_Shdr& section : sections) {
+    if (section.sh_type != SHT_NOBITS) reader.require(section.sh_offset, section.sh_size, "section");
+    if (section.sh_type != SHT_DYNSYM) continue;
+    if (section.sh_link >= sections.size()) refuse(file, "damaged: its symbol table names no section of texts");
+    const Elf64_Shdr& texts = sections[section.sh_link];
+    const std::string text = reader.bytes(texts.sh_offset, texts.sh_size, "symbol names");
+    const auto symbols =
+        reader.table<Elf64_Sym>(section.sh_offset, section.sh_size / sizeof(Elf64_Sym), "symbol table");
+    for (const Elf64_Sym& symbol : symbols) {
+      const bool exported = symbol.st_shndx != SHN_UNDEF && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL &&
+                            ELF64_ST_VISIBILITY(symbol.st_other) == STV_DEFAULT;
+      if (!exported) continue;
+      const size_t end = text.find('\0', symbol.st_name);
+      if (end == std::string::npos) refuse(file, "damaged: a symbol's name lies outside its table");
+      names.push_back(text.substr(symbol.st_name, end - symbol.st_name));
+    }
+  }
+  return names;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,117 @@
+#include "core/plugins/probe_cache.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+
+#include "base/sha256.hpp"
+#include "core/plugins/description_json.hpp"
+
+namespace wmtp {
+namespace {
+constexpr uintmax_t size_limit = 4 << 20;
+constexpr size_t most_questions = 64;
+}  // namespace
+
+ProbeCache::ProbeCache(std::filesystem::path file, std::string version)
+    : file_(std::move(file)), version_(std::move(version)) {}
+
+std::filesystem::path ProbeCache::usual_file() {
+  const auto folder = [](const char* variable) -> std::filesystem::path {
+    const char* value = std::getenv(variable);
+    return value != nullptr && value[0] == '/' ? value : "";
+  };
+  if (const auto cache = folder("XDG_CACHE_HOME"); !cache.empty()) return cache / "wmtp" / "plugins.json";
+  if (const auto home = folder("HOME"); !home.empty()) return home / ".cache" / "wmtp" / "plugins.json";
+  return {};
+}
+
+nlohmann::json ProbeCache::read() const {
+  std::error_code missing;
+  const uintmax_t size = std::filesystem::file_size(file_, missing);
+  if (missing || size > size_limit) return nlohmann::json::object();
+  std::ifstream stream(file_);
+  auto json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
+nlohmann::json ProbeCache::key_of(const FileStamp& stamp) const {
+  return {{"size", stamp.size}, {"modified_ns", stamp.modified_ns}, {"version", version_}};
+}
+
+std::optional<PluginDescription> ProbeCache::find(const FileStamp& stamp) const {
+  try {
+    const nlohmann::json entries = read();
+    const auto entry = entries.find(stamp.path.string());
+    if (entry == entries.end() || entry->at("key") != key_of(stamp)) return std::nullopt;
+    return description_from_json(entry->at("description"));
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+void ProbeCache::replace(const std::function<void(nlohmann::json& entries)>& change) const {
+  if (file_.empty()) return;
+  static std::atomic<int> writes{0};
+  const std::filesystem::path temporary =
+      file_.string() + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(writes++);
+  try {
+    std::filesystem::create_directories(file_.parent_path());
+    nlohmann::json entries = read();
+    for (auto entry = entries.begin(); entry != entries.end();) {
+      entry = std::filesystem::exists(entry.key()) ? std::next(entry) : entries.erase(entry);
+    }
+    change(entries);
+    std::ofstream stream(temporary);
+    stream << entries.dump(1) << '\n';
+    stream.close();
+    if (stream) std::filesystem::rename(temporary, file_);
+  } catch (const std::exception&) {
+    // The next run probes again; nobody is told, because nothing is lost.
+  }
+  std::error_code ignored;
+  std::filesystem::remove(temporary, ignored);
+}
+
+void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& description) const {
+  replace([&](nlohmann::json& entries) {
+    entries[stamp.path.string()] = {{"key", key_of(stamp)}, {"description", to_json(description)}};
+  });
+}
+
+std::optional<nlohmann::json> ProbeCache::find_answer(const FileStamp& stamp, const std::string& question) const {
+  try {
+    const nlohmann::json entries = read();
+    const auto entry = entries.find(stamp.path.string());
+    if (entry == entries.end() || entry->at("key") != key_of(stamp)) return std::nullopt;
+    return entry->at("answers").at(sha256_of(question));
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const {
+  replace([&](nlohmann::json& entries) {
+    nlohmann::json& entry = entries.at(stamp.path.string());
+    if (entry.at("key") != key_of(stamp)) return;
+    if (entry["answers"].size() >= most_questions) entry["answers"] = nlohmann::json::object();
+    entry["answers"][sha256_of(question)] = answer;
+  });
+}
+
+std::optional<PluginNeeds> ProbeCache::find_needs(const FileStamp& stamp, const std::string& question) const {
+  try {
+    const auto answer = find_answer(stamp, question);
+    return answer ? std::optional(needs_from_json(*answer)) : std::nullopt;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+void ProbeCache::keep_needs(const FileStamp& stamp, const std::string& question, const PluginNeeds& needs) const {
+  keep_answer(stamp, question, to_json(needs));
+}
+
+}  // namespace wmtp

@@ -1,0 +1,62 @@
+// The probe's child. A plugin's static objects and constructor may write, crash or never return: stdout is kept aside
+// for the one JSON object, and the parent's death or limit ends this process.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "core/plugins/probe.hpp"
+
+namespace wmtp {
+namespace {
+
+std::string refusal(ExitStatus status, const std::string& text) {
+  return nlohmann::json{{"refused", text}, {"status", static_cast<int>(status)}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+bool write_all(int end, const std::string& text) {
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count = write(end, text.data() + done, text.size() - done);
+    if (count <= 0) return false;
+    done += static_cast<size_t>(count);
+  }
+  return true;
+}
+
+}  // namespace
+
+int probe_child_main(const std::string& question, const std::function<std::string(const std::string&)>& ask) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  std::fflush(stdout);
+  const int answer_end = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+
+  std::string answer;
+  ExitStatus status = ExitStatus::done;
+  try {
+    answer = ask(question);
+  } catch (const Error& error) {
+    status = error.status();
+    answer = refusal(status, error.what());
+  } catch (const std::exception& error) {
+    status = ExitStatus::plugin;
+    answer = refusal(status, question + ": " + error.what());
+  } catch (...) {
+    status = ExitStatus::plugin;
+    answer = refusal(status, question + ": its code threw something that is no std::exception");
+  }
+  const bool written = answer_end >= 0 && write_all(answer_end, answer + "\n");
+  close(answer_end);
+  return written ? static_cast<int>(status) : static_cast<int>(ExitStatus::storage);
+}
+
+}  // namespace wmtp

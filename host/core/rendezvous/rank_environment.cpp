@@ -1,0 +1,192 @@
+#include "core/rendezvous/rank_environment.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/printable.hpp"
+#include "base/text.hpp"
+#include "core/rendezvous/network.hpp"
+
+namespace wmtp {
+namespace {
+
+// Above the registered services, below the ports that systems hand out.
+constexpr int lowest_derived_port = 10000;
+constexpr int num_derived_ports = 20000;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool is_set(const char* name) { return !variable(name).empty(); }
+
+std::optional<int> number_in(std::string_view text, int min, int max) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole && value >= min && value <= max ? std::optional(value) : std::nullopt;
+}
+
+int integer(const char* name, int min, int max) {
+  const std::string text = variable(name);
+  const auto value = number_in(text, min, max);
+  if (!value) {
+    throw Error(ExitStatus::usage, std::string("environment: ") + name + " is '" + text + "', wanted an integer from " +
+                                       std::to_string(min) + " to " + std::to_string(max));
+  }
+  return *value;
+}
+
+void require(const std::vector<const char*>& names, const std::string& remedy) {
+  std::vector<std::string> present, missing;
+  for (const char* name : names) (is_set(name) ? present : missing).push_back(name);
+  if (missing.empty()) return;
+  throw Error(ExitStatus::usage, "environment: " + join_names(present) + " describe one rank of a job, but " +
+                                     join_names(missing) + (missing.size() == 1 ? " is" : " are") + " not set; " +
+                                     remedy);
+}
+
+constexpr int largest_world = 1 << 20;
+
+std::optional<int> optional_integer(const char* name, int min, int max) {
+  return is_set(name) ? std::optional(integer(name, min, max)) : std::nullopt;
+}
+
+RankEnvironment from_torchrun() {
+  require({"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
+          "start with torchrun --no-python, which sets them all, or unset RANK, WORLD_SIZE and LOCAL_RANK");
+  RankEnvironment env;
+  env.world_size = integer("WORLD_SIZE", 1, largest_world);
+  env.rank = integer("RANK", 0, env.world_size - 1);
+  env.local_world_size = optional_integer("LOCAL_WORLD_SIZE", 1, env.world_size);
+  env.local_rank = optional_integer("LOCAL_RANK", 0, env.local_world_size.value_or(env.world_size) - 1);
+  env.master_addr = variable("MASTER_ADDR");
+  env.master_port = integer("MASTER_PORT", 1, 65535);
+  env.own_launcher = variable("WMTP_LAUNCHER") == "1";
+  env.agent_store = !env.own_launcher && variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  return env;
+}
+
+RankEnvironment from_slurm() {
+  require({"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}, "start with srun, or unset SLURM_PROCID");
+  RankEnvironment env;
+  env.world_size = integer("SLURM_NTASKS", 1, largest_world);
+  env.rank = integer("SLURM_PROCID", 0, env.world_size - 1);
+  env.local_rank = integer("SLURM_LOCALID", 0, env.world_size - 1);
+  const std::string hosts = variable("SLURM_STEP_NODELIST");
+  if (!hosts.empty() && hosts.find_first_of(",[") == std::string::npos) env.local_world_size = env.world_size;
+  const char* address = is_set("MASTER_ADDR") ? "MASTER_ADDR" : "SLURM_STEP_NODELIST";
+  require({"SLURM_PROCID", "SLURM_NTASKS", address, is_set("MASTER_PORT") ? "MASTER_PORT" : "SLURM_JOB_ID"},
+          "start with srun, or set MASTER_ADDR and MASTER_PORT");
+  env.master_addr = is_set("MASTER_ADDR") ? variable(address) : first_host(variable(address));
+  env.master_port = is_set("MASTER_PORT")
+                        ? integer("MASTER_PORT", 1, 65535)
+                        : lowest_derived_port + integer("SLURM_JOB_ID", 0, 2147483647) % num_derived_ports;
+  return env;
+}
+
+/// The same on every rank of a job, and of few other jobs.
+int port_of_job(const std::string& name) {
+  uint32_t hash = 2166136261;  // FNV-1a
+  for (const char c : name) hash = (hash ^ uint8_t(c)) * 16777619;
+  return lowest_derived_port + int(hash % num_derived_ports);
+}
+
+struct MpiNames {
+  const char *rank, *size, *local_rank, *local_size, *job, *pass_on;
+};
+constexpr MpiNames open_mpi{
+    "OMPI_COMM_WORLD_RANK",       "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE",       "mpirun -x MASTER_ADDR -x MASTER_PORT"};
+constexpr MpiNames mpich{"PMI_RANK",        "PMI_SIZE",    "MPI_LOCALRANKID",
+                         "MPI_LOCALNRANKS", "MASTER_PORT", "mpiexec -genv MASTER_ADDR HOST -genv MASTER_PORT PORT"};
+
+RankEnvironment from_mpi(const MpiNames& names) {
+  require({names.rank, names.size}, std::string("start with mpirun, or unset ") + names.rank);
+  RankEnvironment env;
+  env.world_size = integer(names.size, 1, largest_world);
+  env.rank = integer(names.rank, 0, env.world_size - 1);
+  env.local_world_size = optional_integer(names.local_size, 1, env.world_size);
+  env.local_rank = optional_integer(names.local_rank, 0, env.local_world_size.value_or(env.world_size) - 1);
+  if (env.world_size == 1) return env;
+  const bool one_host = env.local_world_size == env.world_size;
+  const std::string remedy = std::string("say where rank 0 is and hand it to every rank: ") + names.pass_on;
+  if (!one_host) require({names.rank, names.size, "MASTER_ADDR"}, remedy);
+  require({names.rank, names.size, is_set("MASTER_PORT") ? "MASTER_PORT" : names.job}, remedy);
+  if (is_set("MASTER_ADDR")) env.master_addr = variable("MASTER_ADDR");
+  env.master_port = is_set("MASTER_PORT") ? integer("MASTER_PORT", 1, 65535) : port_of_job(variable(names.job));
+  return env;
+}
+
+/// The script of an sbatch job has SLURM_PROCID too; only srun's tasks have a step.
+bool in_slurm_script_of_one_task() {
+  return !is_set("SLURM_STEP_ID") && !is_set("SLURM_STEP_NODELIST") && !is_set("MASTER_ADDR") &&
+         (!is_set("SLURM_NTASKS") || variable("SLURM_NTASKS") == "1");
+}
+
+std::optional<RankEnvironment> described_rank() {
+  if (is_set("RANK") || is_set("WORLD_SIZE") || is_set("LOCAL_RANK")) return from_torchrun();
+  if (is_set(open_mpi.rank)) return from_mpi(open_mpi);  // before Slurm: mpirun may have been started by its srun
+  if (is_set("SLURM_PROCID") && !in_slurm_script_of_one_task()) return from_slurm();
+  if (is_set(mpich.rank)) return from_mpi(mpich);  // after Slurm, whose PMI sets it too
+  return std::nullopt;
+}
+
+/// The same on all ranks of a job. It keeps jobs apart; it is no secret.
+std::string name_of_job() {
+  std::string name;
+  for (const char* part : {"SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID", "MASTER_PORT"})
+    name += variable(part) + "/";
+  return name;
+}
+
+}  // namespace
+
+bool RankEnvironment::on_one_host() const { return local_world_size == world_size || is_loopback(master_addr); }
+
+std::optional<RankEnvironment> rank_environment() {
+  std::optional<RankEnvironment> environment = described_rank();
+  if (!environment) return environment;
+  environment->token_is_given = is_set(token_variable);
+  environment->token = environment->token_is_given ? variable(token_variable) : name_of_job();
+  return environment;
+}
+
+std::string first_host(const std::string& host_list) {
+  std::string host;
+  for (size_t at = 0; at < host_list.size() && host_list[at] != ','; ++at) {
+    if (host_list[at] != '[') {
+      host += host_list[at];
+      continue;
+    }
+    const size_t number_end = host_list.find_first_of("-,]", at), bracket_end = host_list.find(']', at);
+    if (bracket_end == std::string::npos) return {};
+    host += host_list.substr(at + 1, number_end - at - 1);
+    at = bracket_end;
+  }
+  return host;
+}
+
+int wanted_master_port() { return is_set("MASTER_PORT") ? integer("MASTER_PORT", 1, 65535) : 0; }
+
+void check_thread_count() {
+  constexpr const char* name = "OMP_NUM_THREADS";
+  constexpr int most_threads = 1024;
+  if (!std::getenv(name)) return;
+  const std::string text = variable(name);
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (!number_in(std::string_view(text).substr(begin, end - begin), 1, most_threads))
+      throw Error(ExitStatus::usage, std::string("environment: ") + name + " is " + printable(text) +
+                                         ", wanted threads from 1 to " + std::to_string(most_threads) +
+                                         "; unset it, and every rank takes its share of the cores");
+    begin = end + 1;
+  }
+}
+
+}  // namespace wmtp

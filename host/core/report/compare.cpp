@@ -1,0 +1,255 @@
+#include "core/report/compare.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t most_rows = 1'000'000;
+
+struct LoggedValues {
+  int64_t id = 0;
+  std::map<std::string, std::string> params;
+  /// The last of each name; speed and mfu of all steps together; and the lowest of valid/loss.
+  std::map<std::string, double> metrics;
+};
+
+std::map<std::string, std::string> params_of(const LogReader& log, int64_t run) {
+  std::map<std::string, std::string> params;
+  for (const auto& row : log.query("SELECT key, value_text FROM run_params WHERE run_id = CAST(?1 AS INTEGER)",
+                                   {std::to_string(run)}, most_rows)
+                             .rows)
+    params[row[0]] = row[1];
+  return params;
+}
+
+/// Whether a row, a key and then values, has several values.
+bool differs(const std::vector<json>& row) {
+  return std::any_of(row.begin() + 2, row.end(), [&](const json& cell) { return cell != row[1]; });
+}
+
+/// One word of the command: its runs by seed.
+struct Side {
+  std::string word;
+  std::map<int64_t, LoggedValues> runs;
+};
+
+class Comparison {
+ public:
+  Comparison(const LogReader& log, const std::vector<std::string>& words) : log_(log) {
+    for (const std::string& word : words) sides_.push_back(side_of(word));
+  }
+
+  /// Keys of which not all runs have the same value; the seed counts only where no side has several.
+  Table params() const {
+    Table table{columns("key"), {}, false};
+    std::set<std::string> keys;
+    each([&](const LoggedValues& run) {
+      for (const auto& [key, value] : run.params) keys.insert(key);
+    });
+    for (const std::string& key : keys) {
+      if (key == "seed" && has_seeds()) continue;
+      std::vector<json> row{key};
+      for (const Side& side : sides_) row.push_back(values_of(side, key));
+      if (differs(row)) table.rows.push_back(std::move(row));
+    }
+    return table;
+  }
+
+  std::vector<std::string> metric_names() const {
+    std::set<std::string> names;
+    each([&](const LoggedValues& run) {
+      for (const auto& [name, value] : run.metrics) names.insert(name);
+    });
+    return {names.begin(), names.end()};
+  }
+
+  MeanOf figure(const Side& side, const std::string& name) const {
+    std::vector<double> values;
+    for (const auto& [seed, run] : side.runs)
+      if (const auto found = run.metrics.find(name); found != run.metrics.end()) values.push_back(found->second);
+    return mean_of(values);
+  }
+
+  /// Against the first side, within seeds that both have; without several seeds, of the one run of each.
+  MeanOf difference(const Side& side, const std::string& name) const {
+    const Side& first = sides_.front();
+    std::vector<double> values;
+    const auto add = [&](const LoggedValues& here, const LoggedValues& there) {
+      const auto a = here.metrics.find(name), b = there.metrics.find(name);
+      if (a != here.metrics.end() && b != there.metrics.end()) values.push_back(a->second - b->second);
+    };
+    if (side.runs.size() == 1 && first.runs.size() == 1) {
+      add(side.runs.begin()->second, first.runs.begin()->second);
+    } else {
+      for (const auto& [seed, run] : side.runs)
+        if (const auto same = first.runs.find(seed); same != first.runs.end()) add(run, same->second);
+    }
+    return mean_of(values);
+  }
+
+  bool has_seeds() const {
+    return std::any_of(sides_.begin(), sides_.end(), [](const Side& side) { return side.runs.size() > 1; });
+  }
+  const std::vector<Side>& sides() const { return sides_; }
+  std::vector<std::string> columns(const std::string& first) const {
+    std::vector<std::string> names{first};
+    for (const Side& side : sides_) names.push_back(title(side));
+    return names;
+  }
+  static std::string title(const Side& side) {
+    if (side.runs.size() > 1) return side.word + " (" + std::to_string(side.runs.size()) + " seeds)";
+    const std::string number = std::to_string(side.runs.begin()->second.id);
+    return side.word == number ? "run " + number : side.word + " (run " + number + ")";
+  }
+
+ private:
+  Side side_of(const std::string& word) const {
+    Side side{word, {}};
+    const Table seeds = log_.query(
+        "SELECT seed, max(id) FROM runs WHERE name = ?1 AND status = 'finished' GROUP BY seed", {word}, most_rows);
+    for (const auto& row : seeds.rows) side.runs[row[0].get<int64_t>()] = values(row[1].get<int64_t>());
+    if (!side.runs.empty()) return side;
+    const int64_t id = log_.resolve_run(word);
+    const Table seed = log_.query("SELECT seed FROM runs WHERE id = CAST(?1 AS INTEGER)", {std::to_string(id)}, 1);
+    side.runs[seed.rows.at(0).at(0).get<int64_t>()] = values(id);
+    return side;
+  }
+
+  LoggedValues values(int64_t id) const {
+    LoggedValues run{id, params_of(log_, id), {}};
+    const std::vector<std::string> arguments{std::to_string(id)};
+    for (const auto& row :
+         log_.query("SELECT name, value FROM v_latest WHERE run_id = CAST(?1 AS INTEGER) "
+                    "AND name NOT IN ('perf/tokens_per_second', 'perf/mfu', 'perf/run_tokens', 'perf/run_seconds') "
+                    "UNION ALL "
+                    "SELECT 'valid/loss, lowest', best_valid_loss FROM v_runs WHERE id = CAST(?1 AS INTEGER) UNION ALL "
+                    "SELECT 'perf/tokens_per_second', tokens_per_second FROM v_runs WHERE id = CAST(?1 AS INTEGER) "
+                    "UNION ALL SELECT 'perf/mfu', mfu FROM v_runs WHERE id = CAST(?1 AS INTEGER)",
+                    arguments, most_rows)
+             .rows)
+      if (row[1].is_number()) run.metrics[row[0]] = row[1];
+    return run;
+  }
+
+  static json values_of(const Side& side, const std::string& key) {
+    std::set<std::string> values;
+    for (const auto& [seed, run] : side.runs)
+      if (const auto found = run.params.find(key); found != run.params.end()) values.insert(found->second);
+    if (values.empty()) return nullptr;
+    std::string text;
+    for (const std::string& value : values) text += (text.empty() ? "" : " | ") + value;
+    return text;
+  }
+
+  template <class Visit>
+  void each(Visit visit) const {
+    for (const Side& side : sides_)
+      for (const auto& [seed, run] : side.runs) visit(run);
+  }
+
+  const LogReader& log_;
+  std::vector<Side> sides_;
+};
+
+std::string with_error(const MeanOf& of, bool signed_number) {
+  if (of.count == 0) return "-";
+  const std::string number = signed_number ? printed("%+.4g", of.mean) : shown(of.mean);
+  return of.count == 1 ? number : number + printed(" ± %.2g", of.error);
+}
+
+/// Figures of every side, then what each later one has more than the first.
+void print_metrics(std::ostream& out, const Comparison& comparison) {
+  Table table{comparison.columns("at the end"), {}, false};
+  for (size_t i = 1; i < comparison.sides().size(); ++i)
+    table.columns.push_back(comparison.sides()[i].word + " - " + comparison.sides()[0].word);
+  for (const std::string& name : comparison.metric_names()) {
+    std::vector<json> row{name};
+    for (const Side& side : comparison.sides()) row.push_back(with_error(comparison.figure(side, name), false));
+    for (size_t i = 1; i < comparison.sides().size(); ++i)
+      row.push_back(with_error(comparison.difference(comparison.sides()[i], name), true));
+    table.rows.push_back(std::move(row));
+  }
+  print_table(out, table, TableFormat::text);
+}
+
+Json json_of(const MeanOf& of) {
+  if (of.count == 0) return nullptr;
+  return {{"mean", of.mean}, {"standard_error", of.count > 1 ? Json(of.error) : Json()}, {"count", of.count}};
+}
+
+void print_json(std::ostream& out, const Comparison& comparison) {
+  Json all{{"runs", Json::array()}, {"params", Json::object()}, {"metrics", Json::object()}};
+  for (const Side& side : comparison.sides()) {
+    Json ids = Json::object();
+    for (const auto& [seed, run] : side.runs) ids[std::to_string(seed)] = run.id;
+    all["runs"].push_back({{"word", side.word}, {"run_of_seed", ids}});
+  }
+  for (const auto& row : comparison.params().rows)
+    all["params"][row[0].get<std::string>()] = std::vector<json>(row.begin() + 1, row.end());
+  for (const std::string& name : comparison.metric_names()) {
+    Json figures = Json::array(), differences = Json::array();
+    for (const Side& side : comparison.sides()) {
+      figures.push_back(json_of(comparison.figure(side, name)));
+      differences.push_back(json_of(comparison.difference(side, name)));
+    }
+    all["metrics"][name] = {{"last", figures}, {"difference_from_first", differences}};
+  }
+  out << all.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace
+
+MeanOf mean_of(const std::vector<double>& values) {
+  MeanOf of;
+  of.count = int64_t(values.size());
+  if (values.empty()) return of;
+  for (const double value : values) of.mean += value / double(of.count);
+  double squares = 0;
+  for (const double value : values) squares += (value - of.mean) * (value - of.mean);
+  if (of.count > 1) of.error = std::sqrt(squares / double(of.count - 1) / double(of.count));
+  return of;
+}
+
+Table differing_params(const LogReader& log, const std::vector<int64_t>& runs) {
+  Table table{{"key"}, {}, false};
+  std::map<std::string, std::vector<json>> by_key;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    table.columns.push_back(std::to_string(runs[i]));
+    for (const auto& [key, value] : params_of(log, runs[i])) {
+      std::vector<json>& row = by_key[key];
+      row.resize(runs.size() + 1);
+      row[i + 1] = value;
+    }
+  }
+  for (auto& [key, row] : by_key) {
+    row[0] = key;
+    if (differs(row)) table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+void print_comparison(std::ostream& out, const LogReader& log, const std::vector<std::string>& words,
+                      TableFormat format) {
+  if (words.size() < 2) throw Error(ExitStatus::usage, "wanted at least two runs to compare");
+  if (format == TableFormat::csv) throw Error(ExitStatus::usage, "a comparison has no CSV form; use --json");
+  const Comparison comparison(log, words);
+  if (format == TableFormat::json) return print_json(out, comparison);
+  const Table params = comparison.params();
+  if (params.rows.empty())
+    out << "all were given the same\n\n";
+  else
+    print_table(out, params, TableFormat::text), out << '\n';
+  print_metrics(out, comparison);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,206 @@
+// `runs show`; see runs.hpp.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/counted.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "core/report/curve.hpp"
+#include "core/report/runs.hpp"
+#include "core/report/summary.hpp"
+#include "core/report/terminal.hpp"
+
+namespace wmtp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+constexpr int64_t kEventsShown = 20;
+
+const char* const kMetrics =
+    "WITH m AS (SELECT run_id, name, count(*) AS points, min(step) AS first_step, max(step) AS last_step, "
+    "min(value) AS lowest, max(value) AS highest, count(kind) AS not_finite "
+    "FROM metrics WHERE run_id = CAST(?1 AS INTEGER) GROUP BY run_id, name) "
+    "SELECT name, points, "
+    "(SELECT value FROM metrics AS f WHERE f.run_id = m.run_id AND f.name = m.name AND f.step = first_step) AS first, "
+    "(SELECT value FROM metrics AS l WHERE l.run_id = m.run_id AND l.name = m.name AND l.step = last_step) AS last, "
+    "lowest, highest, last_step, not_finite FROM m ORDER BY name";
+const char* const kPlugins =
+    "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = CAST(?1 AS INTEGER) ORDER BY kind, name";
+const char* const kMemory =
+    "SELECT rank, category, bytes, phase, step FROM v_memory_peak WHERE run_id = CAST(?1 AS INTEGER) "
+    "ORDER BY rank, bytes DESC";
+const char* const kCheckpoints =
+    "SELECT step, state, bytes, path FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) ORDER BY step, path";
+const char* const kEvaluations =
+    "SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations "
+    "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY id";
+const char* const kTextLosses =
+    "SELECT id, texts, stride, head, tokens, loss, NULL AS perplexity, bytes, bits_per_byte, time FROM v_text_losses "
+    "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY id, head";
+const char* const kEvents =
+    "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', time_ns / 1000000000, 'unixepoch') AS time, level, kind, rank, step, "
+    "message "
+    "FROM events WHERE run_id = CAST(?1 AS INTEGER) ORDER BY time_ns DESC";
+const char* const kParams =
+    "SELECT key, value_text AS value FROM run_params WHERE run_id = CAST(?1 AS INTEGER) ORDER BY key";
+
+Json objects_of(const Table& table) {
+  Json array = Json::array();
+  for (const auto& row : table.rows) {
+    Json object = Json::object();
+    for (size_t i = 0; i < row.size(); ++i) object[table.columns[i]] = row[i];
+    array.push_back(std::move(object));
+  }
+  return array;
+}
+
+Json run_object(const LogReader& log, const std::string& id) {
+  const Table run = log.query(
+      "SELECT v.*, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id "
+      "WHERE v.id = CAST(?1 AS INTEGER)",
+      {id}, 1);
+  if (run.rows.empty()) {
+    throw Error(ExitStatus::usage,
+                "no run " + id + " in " + log.database().string() + "; `wmtp-host runs list` shows them");
+  }
+  return objects_of(run).front();
+}
+
+/// SQLite may have been built without exp().
+Table text_losses(const LogReader& log, const std::string& id) {
+  Table table = log.query(kTextLosses, {id}, kAll);
+  for (auto& row : table.rows)
+    if (row[5].is_number()) row[6] = std::exp(row[5].get<double>());
+  return table;
+}
+
+void print_json_run(std::ostream& out, const LogReader& log, Json run, const std::string& id) {
+  Json params = Json::object();
+  for (const auto& row : log.query(kParams, {id}, kAll).rows) params[row[0].get<std::string>()] = row[1];
+  run["params"] = params;
+  run["plugins"] = objects_of(log.query(kPlugins, {id}, kAll));
+  run["metrics"] = objects_of(log.query(kMetrics, {id}, kAll));
+  run["memory_peak"] = objects_of(log.query(kMemory, {id}, kAll));
+  run["checkpoints"] = objects_of(log.query(kCheckpoints, {id}, kAll));
+  run["evaluations"] = objects_of(log.query(kEvaluations, {id}, kAll));
+  run["text_losses"] = objects_of(text_losses(log, id));
+  run["events"] = objects_of(log.query(kEvents, {id}, kAll));
+  out << run.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+/// The mean of every stretch of steps, so that a long run costs no more than a short one.
+Curve curve_of(const LogReader& log, const std::string& id, const std::string& name) {
+  const Table table = log.query(
+      "WITH points AS (SELECT step, value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND name = ?2 "
+      "AND value IS NOT NULL), span AS (SELECT min(step) AS low, max(step) - min(step) + 1 AS wide FROM points) "
+      "SELECT avg(step), avg(value) FROM points, span GROUP BY (step - low) * 120 / wide ORDER BY 1",
+      {id, name}, kAll);
+  Curve curve{name, {}};
+  for (const auto& row : table.rows) curve.points.push_back({row[0].get<double>(), row[1].get<double>()});
+  return curve;
+}
+
+void require_metrics(const LogReader& log, const std::string& id, const std::vector<std::string>& metrics) {
+  std::vector<std::string> names;
+  for (const Row& row : log.query(kMetrics, {id}, kAll).rows) names.push_back(row[0]);
+  for (const std::string& metric : metrics) {
+    if (std::find(names.begin(), names.end(), metric) != names.end()) continue;
+    const std::string nearest = nearest_name(metric, names);
+    throw Error(ExitStatus::usage,
+                "run " + id + " has no metric " + metric +
+                    (nearest.empty() ? "; its metrics: " + join_names(names) : "; did you mean '" + nearest + "'?"));
+  }
+}
+
+void print_curves(std::ostream& out, const LogReader& log, const std::string& id,
+                  const std::vector<std::string>& metrics) {
+  const auto print = [&](const Curve& line, const Curve& marks) {
+    if (line.points.size() + marks.points.size() > 1) out << '\n';
+    print_curve(out, line, marks, shows_blocks(out));
+  };
+  if (metrics.empty()) print(curve_of(log, id, "train/loss"), curve_of(log, id, "valid/loss"));
+  for (const std::string& metric : metrics) print(curve_of(log, id, metric), {});
+}
+
+void print_section(std::ostream& out, const std::string& title, const Table& table) {
+  if (table.rows.empty()) return;
+  out << '\n' << title << '\n';
+  print_table(out, table, TableFormat::text);
+}
+
+void print_head(std::ostream& out, const Json& run) {
+  const auto text = [&run](const char* key) { return shown(run.at(key)); };
+  out << "run " << text("id") << "  " << text("name") << "  " << text("status");
+  if (!run.at("exit_code").is_null()) out << " (exit " << text("exit_code") << ")";
+  out << '\n'
+      << "  pipeline   " << text("pipeline") << ", adapter " << text("adapter") << '\n'
+      << "  started    " << text("started_at") << ", ended " << text("ended_at") << ", "
+      << human_seconds(run.at("seconds").is_number() ? run.at("seconds").get<double>() : 0) << '\n'
+      << "  layout     " << counted(run.at("world_size").get<int64_t>(), "rank") << ", " << text("strategy") << ", "
+      << text("precision") << ", " << text("device") << '\n';
+  if (run.at("tokens_per_second").is_number())
+    out << "  speed      " << speed_text(run.at("tokens_per_second"), run.at("mfu")) << '\n';
+  out << "  seed       " << text("seed") << '\n'
+      << "  config     " << text("config_hash") << '\n'
+      << "  program    " << text("version");
+  if (run.at("git_commit") != "") out << ", commit " << text("git_commit");
+  if (run.at("host") != "") out << ", on " << text("host");
+  out << '\n';
+  if (!run.at("parent_run").is_null()) out << "  resumed    run " << text("parent_run") << '\n';
+  if (run.at("log_incomplete") != 0) {
+    out << "  log        incomplete: rows that the database did not take lie beside it in *.run-" << text("id")
+        << ".spool\n";
+  }
+}
+
+void print_text_run(std::ostream& out, const LogReader& log, const Json& run, const std::string& id,
+                    const std::vector<std::string>& metrics) {
+  print_head(out, run);
+  print_section(out, "options", log.query(kParams, {id}, kAll));
+  print_section(out, "plugins",
+                log.query("SELECT kind, name, version, substr(sha256, 1, 12) AS sha256, path "
+                          "FROM run_plugins WHERE run_id = CAST(?1 AS INTEGER) ORDER BY kind, name",
+                          {id}, kAll));
+  print_section(out, "metrics", log.query(kMetrics, {id}, kAll));
+  print_curves(out, log, id, metrics);
+
+  Table memory = log.query(kMemory, {id}, kAll);
+  for (auto& row : memory.rows) row[2] = human_bytes(row[2].get<int64_t>());
+  print_section(out, "peak memory", memory);
+  Table checkpoints = log.query(kCheckpoints, {id}, kAll);
+  for (auto& row : checkpoints.rows) row[2] = human_bytes(row[2].get<int64_t>());
+  print_section(out, "checkpoints", checkpoints);
+  print_section(out, "evaluations", log.query(kEvaluations, {id}, kAll));
+  print_section(out, "losses on texts", text_losses(log, id));
+  Table events = log.query(kEvents, {id}, kEventsShown);
+  std::reverse(events.rows.begin(), events.rows.end());
+  print_section(out, events.capped ? "last events" : "events", {events.columns, events.rows, false});
+}
+
+}  // namespace
+
+void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format,
+               const std::vector<std::string>& metrics) {
+  const std::string id = std::to_string(run_id);
+  if (format == TableFormat::csv) {
+    throw Error(ExitStatus::usage,
+                "a run has no CSV form; use --json, or `wmtp-host sql --csv \"SELECT * FROM v_metrics "
+                "WHERE run_id = " +
+                    id + "\"`");
+  }
+  const Json run = run_object(log, id);
+  if (format == TableFormat::json) return print_json_run(out, log, run, id);
+  require_metrics(log, id, metrics);
+  print_text_run(out, log, run, id, metrics);
+}
+
+void print_experiment(std::ostream& out, const LogReader& log, int64_t run_id) {
+  out << log.query("SELECT resolved_toml FROM runs WHERE id = CAST(?1 AS INTEGER)", {std::to_string(run_id)}, 1)
+             .rows.at(0)[0]
+             .get<std::string>();
+}
+
+}  // namespace wmtp

@@ -1,0 +1,124 @@
+// `runs list`; see runs.hpp.
+#include "core/report/runs.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/counted.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr int64_t kMostRuns = 100'000;
+
+/// "2026-01-31T12:00:00Z" -> "2026-01-31 12:00:00"
+std::string readable_time(std::string text) {
+  if (text.size() == 20 && text[10] == 'T') {
+    text[10] = ' ';
+    text.pop_back();
+  }
+  return text;
+}
+
+bool is_number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+}
+
+void require_key(const LogReader& log, const std::string& key) {
+  std::vector<std::string> keys;
+  for (const Row& row : log.query("SELECT DISTINCT key FROM run_params", {}, kMostRuns).rows) keys.push_back(row[0]);
+  if (keys.empty() || std::find(keys.begin(), keys.end(), key) != keys.end()) return;
+  const std::string nearest = nearest_name(key, keys);
+  throw Error(ExitStatus::usage, "--where: no run in " + log.database().string() + " has an option " + key +
+                                     (nearest.empty() ? "; `wmtp-host runs show RUN` shows a run's"
+                                                      : "; did you mean '" + nearest + "'?"));
+}
+
+/// SQL's conditions, and what is bound to them.
+struct Conditions {
+  std::string sql = "1";
+  std::vector<std::string> values;
+
+  std::string bound(const std::string& value) {
+    values.push_back(value);
+    return "?" + std::to_string(values.size());
+  }
+  void add(const std::string& condition) { sql += " AND " + condition; }
+};
+
+void add_option(Conditions& conditions, const LogReader& log, const std::string& condition) {
+  const size_t equals = condition.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw Error(ExitStatus::usage, "--where " + condition + ": wanted KEY=VALUE, as pipeline.keep=0.6");
+  const std::string key = condition.substr(0, equals), value = condition.substr(equals + 1);
+  require_key(log, key);
+  const std::string text = conditions.bound(value);
+  conditions.add("EXISTS (SELECT 1 FROM run_params AS p WHERE p.run_id = v.id AND p.key = " + conditions.bound(key) +
+                 " AND (p.value_text = " + text +
+                 (is_number(value) ? " OR p.value_num = CAST(" + text + " AS REAL)" : "") + "))");
+}
+
+Conditions conditions_of(const RunSelection& selection, const LogReader& log) {
+  Conditions conditions;
+  if (!selection.statuses.empty()) {
+    std::string any;
+    for (const std::string& status : selection.statuses) any += (any.empty() ? "" : ", ") + conditions.bound(status);
+    conditions.add("status IN (" + any + ")");
+  }
+  if (!selection.name.empty()) conditions.add("name GLOB " + conditions.bound(selection.name));
+  if (!selection.pipeline.empty()) conditions.add("pipeline = " + conditions.bound(selection.pipeline));
+  for (const std::string& condition : selection.where) add_option(conditions, log, condition);
+  return conditions;
+}
+
+std::string order_of(const RunSelection& selection) {
+  if (selection.sort.empty()) return selection.reverse ? "id" : "id DESC";
+  return selection.sort + " IS NULL, " + selection.sort + (selection.reverse ? " DESC" : "") + ", id DESC";
+}
+
+}  // namespace
+
+const std::vector<std::string>& sort_keys() {
+  static const std::vector<std::string> keys{"id",         "name",       "pipeline",          "status",     "steps",
+                                             "train_loss", "valid_loss", "tokens_per_second", "started_at", "seconds"};
+  return keys;
+}
+
+void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format, const RunSelection& selection) {
+  const auto& keys = sort_keys();
+  if (!selection.sort.empty() && std::find(keys.begin(), keys.end(), selection.sort) == keys.end())
+    throw Error(ExitStatus::bug, "runs are not sorted by " + selection.sort);
+  std::string columns;
+  for (const std::string& key : keys) columns += (columns.empty() ? "" : ", ") + key;
+  const Conditions conditions = conditions_of(selection, log);
+  Table table =
+      log.query("SELECT " + columns + " FROM v_runs AS v WHERE " + conditions.sql + " ORDER BY " + order_of(selection),
+                conditions.values, selection.limit > 0 ? selection.limit : kMostRuns);
+  if (format != TableFormat::text) return print_table(out, table, format);
+  if (table.rows.empty()) {
+    const auto all = log.query("SELECT count(*) FROM runs", {}, 1).rows[0][0].get<int64_t>();
+    if (all > 0)
+      out << "none of the " << counted(all, "run") << " in " << log.database().string() << " is like that\n";
+    else if (!log.is_there())
+      out << "no run log at " << std::filesystem::absolute(log.database()).string()
+          << "; `wmtp-host run FILE.toml` makes it, --db FILE or WMTP_DB names another\n";
+    else
+      out << "no runs in " << log.database().string() << " yet; `wmtp-host run FILE.toml` makes one\n";
+    return;
+  }
+  table.columns = {"id",         "name",       "pipeline", "status",        "steps",
+                   "train/loss", "valid/loss", "tokens/s", "started (UTC)", "duration"};
+  for (auto& row : table.rows) {
+    if (row[7].is_number()) row[7] = with_thousands(std::llround(row[7].get<double>()));
+    row[8] = readable_time(row[8].get<std::string>());
+    if (row[9].is_number()) row[9] = human_seconds(row[9].get<double>());
+  }
+  print_table(out, table, format);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,204 @@
+// See summary.hpp.
+#include "core/report/summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "core/report/table.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr size_t phases_shown = 6;
+
+std::string percent(double share) { return std::to_string(std::llround(100 * share)) + "%"; }
+
+class Summary {
+ public:
+  Summary(std::ostream& out, const LogReader& log, int64_t run_id)
+      : out_(out), log_(log), id_(std::to_string(run_id)) {}
+
+  void print() {
+    const auto run = rows("SELECT name, status, seconds FROM v_runs WHERE id = CAST(?1 AS INTEGER)");
+    if (run.empty()) return;
+    const auto status = run[0][1].get<std::string>();
+    out_ << "run " << id_ << " (" << run[0][0].get<std::string>() << ") " << status << " after "
+         << human_seconds(run[0][2].is_number() ? run[0][2].get<double>() : 0) << '\n';
+    losses();
+    selection();
+    speed();
+    time();
+    memory();
+    checkpoint();
+    next(status == "interrupted");
+  }
+
+ private:
+  void next(bool interrupted) {
+    const char* curve = first("valid/loss") ? "valid/loss" : "train/loss";
+    out_ << "  next             ";
+    if (interrupted) out_ << "the same command with --resume goes on from here\n                   ";
+    out_ << "wmtp-host runs show " << id_ << '\n'
+         << "                   wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = " << id_
+         << " AND name = '" << curve << "'\"\n";
+  }
+
+  std::vector<std::vector<nlohmann::json>> rows(const std::string& sql) const {
+    return log_.query(sql, {id_}, 1000).rows;
+  }
+
+  std::optional<double> metric(const std::string& name, const std::string& order) const {
+    const auto found = log_.query(
+                               "SELECT value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND name = ?2 "
+                               "AND value IS NOT NULL ORDER BY step " +
+                                   order + " LIMIT 1",
+                               {id_, name}, 1)
+                           .rows;
+    return found.empty() ? std::nullopt : std::optional(found[0][0].get<double>());
+  }
+  std::optional<double> first(const std::string& name) const { return metric(name, "ASC"); }
+  std::optional<double> last(const std::string& name) const { return metric(name, "DESC"); }
+
+  /// Selection wavers from step to step: the mean of the last hundred.
+  std::optional<double> recent(const std::string& name) const {
+    const auto found = log_.query(
+        "SELECT avg(value) FROM (SELECT value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) "
+        "AND name = ?2 AND value IS NOT NULL ORDER BY step DESC LIMIT 100)",
+        {id_, name}, 1);
+    return found.rows[0][0].is_null() ? std::nullopt : std::optional(found.rows[0][0].get<double>());
+  }
+
+  static std::string loss(double value) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.4f", value);
+    return text;
+  }
+
+  void fall(const char* title, const std::string& name) {
+    const auto begin = first(name), end = last(name);
+    if (!begin || !end) return;
+    out_ << title << loss(*begin) << " -> " << loss(*end);
+    const double by = std::fabs(*begin - *end);
+    if (by == 0)
+      out_ << ", unchanged\n";
+    else
+      out_ << (*end < *begin ? ", fell by " : ", rose by ") << (by < 5e-5 ? printed("%.1g", by) : loss(by)) << '\n';
+  }
+
+  void losses() {
+    fall("  validation loss  ", "valid/loss");
+    fall("  training loss    ", "train/loss");
+  }
+
+  void selection() {
+    const auto selected = recent("rho1/ce_selected"), unselected = recent("rho1/ce_unselected");
+    const auto ratio = recent("rho1/selection_ratio");
+    if (!selected && !unselected && !ratio) return;
+    out_ << "  selection        ";
+    if (ratio) out_ << loss(*ratio) << " of the tokens";
+    if (selected && unselected) {
+      out_ << (ratio ? "; " : "") << "loss of selected " << loss(*selected) << ", of unselected " << loss(*unselected);
+    }
+    out_ << " (last 100 steps)\n";
+  }
+
+  void speed() {
+    const auto run = rows("SELECT tokens_per_second, mfu FROM v_runs WHERE id = CAST(?1 AS INTEGER)").at(0);
+    if (run[0].is_number()) out_ << "  speed            " << speed_text(run[0], run[1]) << '\n';
+  }
+
+  /// What took at least a hundredth of the run's time, the longest first; the token heads together.
+  void time() {
+    const auto found = rows(
+        "SELECT iif(name GLOB 'time/head_*', 'heads', substr(name, 6)) AS phase, sum(value) AS seconds FROM v_latest "
+        "WHERE run_id = CAST(?1 AS INTEGER) AND name GLOB 'time/*' GROUP BY phase ORDER BY seconds DESC");
+    double all = 0;
+    for (const auto& row : found) all += row[1].get<double>();
+    if (all == 0) return;
+    std::string text;
+    for (const auto& row : found)
+      if (const double share = row[1].get<double>() / all; share >= 0.01)
+        text += (text.empty() ? "" : ", ") + row[0].get<std::string>() + " " + percent(share);
+    out_ << "  time             " << text << '\n';
+  }
+
+  void memory() {
+    const auto peaks = rows(
+        "SELECT rank, max(bytes) FROM memory WHERE run_id = CAST(?1 AS INTEGER) "
+        "AND category = 'resident' AND phase = 'peak' GROUP BY rank ORDER BY rank");
+    if (peaks.empty()) return;
+    out_ << "  peak memory      ";
+    for (size_t i = 0; i < peaks.size(); ++i) {
+      out_ << (i ? ", " : "") << "rank " << peaks[i][0].get<int64_t>() << ": "
+           << human_bytes(peaks[i][1].get<int64_t>());
+    }
+    out_ << " resident\n";
+    phases();
+  }
+
+  /// Of the rank that holds most: what was live when most was, phase by phase, the largest first.
+  void phases() {
+    const auto moments = rows(
+        "WITH moments AS (SELECT rank, phase, category, bytes, max(rowid) FROM memory "
+        "WHERE run_id = CAST(?1 AS INTEGER) AND phase NOT IN ('peak', 'live') GROUP BY rank, phase, category), "
+        "totals AS (SELECT rank, phase, bytes AS total FROM moments WHERE category = 'allocated') "
+        "SELECT m.phase, m.category, m.bytes, m.rank FROM moments AS m JOIN totals AS t USING (rank, phase) "
+        "WHERE m.rank = (SELECT rank FROM totals ORDER BY total DESC, rank LIMIT 1) ORDER BY t.total DESC, m.phase");
+    if (moments.empty()) return;
+    std::map<std::string, std::map<std::string, int64_t>> bytes;
+    std::map<std::string, int64_t> most;
+    std::vector<std::string> order;
+    for (const auto& row : moments) {
+      const auto phase = row[0].get<std::string>(), category = row[1].get<std::string>();
+      if (order.empty() || order.back() != phase) order.push_back(phase);
+      bytes[phase][category] = row[2].get<int64_t>();
+      most[category] = std::max(most[category], row[2].get<int64_t>());
+    }
+    Table table{{"MiB", "allocated"}, {}, false};
+    for (const char* category :
+         {"parameters", "gathered", "gradients", "optimizer", "activations", "logits", "communication", "other"})
+      if (most[category] > 0) table.columns.push_back(category);
+    if (order.size() > phases_shown) order.resize(phases_shown);
+    for (const std::string& phase : order) {
+      table.rows.push_back({phase});
+      for (size_t column = 1; column < table.columns.size(); ++column)
+        table.rows.back().push_back(std::round(double(bytes[phase][table.columns[column]]) / (1 << 20) * 10) / 10);
+    }
+    std::stringstream text;
+    print_text_table(text, table, 0);
+    out_ << "  tensors          of rank " << moments[0][3].get<int64_t>() << ", when most were live\n";
+    for (std::string line; std::getline(text, line);) out_ << "                   " << line << '\n';
+  }
+
+  void checkpoint() {
+    const auto newest = rows(
+        "SELECT path, bytes FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) "
+        "AND state = 'kept' ORDER BY step DESC, time_ns DESC LIMIT 1");
+    if (newest.empty()) return;
+    out_ << "  checkpoint       " << newest[0][0].get<std::string>() << " (" << human_bytes(newest[0][1].get<int64_t>())
+         << ")\n";
+  }
+
+  std::ostream& out_;
+  const LogReader& log_;
+  std::string id_;
+};
+
+}  // namespace
+
+std::string speed_text(const nlohmann::json& tokens_per_second, const nlohmann::json& mfu) {
+  const std::string speed = with_thousands(std::llround(tokens_per_second.get<double>())) + " tokens/s";
+  if (!mfu.is_number()) return speed;
+  if (mfu.get<double>() > 1)
+    return speed + ", more than bare matrix multiplication reached on the machine while it was measured";
+  return speed + ", " + percent(mfu.get<double>()) + " of bare matrix multiplication";
+}
+
+void run_summary(std::ostream& out, const LogReader& log, int64_t run_id) { Summary(out, log, run_id).print(); }
+
+}  // namespace wmtp

@@ -1,0 +1,152 @@
+// See table.hpp.
+#include "core/report/table.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "core/report/terminal.hpp"
+
+namespace wmtp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kGap = 2;
+constexpr size_t kNarrowest = 8;                    // a text column is not cut below this
+constexpr size_t kMostPrinted = size_t{256} << 20;  // columns are as wide as their longest cell, in every row
+
+bool holds_numbers(const Table& table, size_t column) {
+  bool number = false;
+  for (const auto& row : table.rows) {
+    if (row[column].is_null()) continue;
+    if (!row[column].is_number()) return false;
+    number = true;
+  }
+  return number;
+}
+
+/// Takes what is too much from the widest text columns, widest first.
+void narrow(std::vector<size_t>& widths, const std::vector<bool>& numeric, size_t columns) {
+  for (size_t i = 0; i < widths.size(); ++i)
+    if (!numeric[i]) widths[i] = std::min(widths[i], std::max(columns, kNarrowest));
+  const auto total = [&] {
+    size_t sum = widths.empty() ? 0 : kGap * (widths.size() - 1);
+    for (size_t width : widths) sum += width;
+    return sum;
+  };
+  while (total() > columns) {
+    size_t widest = widths.size();
+    for (size_t i = 0; i < widths.size(); ++i) {
+      if (!numeric[i] && widths[i] > kNarrowest && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
+    }
+    if (widest == widths.size()) return;
+    --widths[widest];
+  }
+}
+
+void refuse_if_huge(const std::vector<size_t>& widths, size_t rows) {
+  size_t line = 0;
+  for (const size_t width : widths) line += width + kGap;
+  if (line <= kMostPrinted / (rows + 1)) return;
+  throw Error(ExitStatus::usage, "the table would be larger than " + human_bytes(int64_t(kMostPrinted)) +
+                                     ", with lines of " + with_thousands(int64_t(line)) +
+                                     " characters; ask for fewer rows, or for JSON or CSV");
+}
+
+void print_row(std::ostream& out, const std::vector<std::string>& cells, const std::vector<size_t>& widths,
+               const std::vector<bool>& numeric) {
+  std::string line;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string cell = cut_to(cells[i], widths[i]);
+    const size_t pad = widths[i] - shown_length(cell);
+    if (i > 0) line.append(kGap, ' ');
+    if (numeric[i]) line.append(pad, ' ');
+    line += cell;
+    if (!numeric[i]) line.append(pad, ' ');
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  out << line << '\n';
+}
+
+void print_json(std::ostream& out, const Table& table) {
+  out << '[';
+  for (size_t row = 0; row < table.rows.size(); ++row) {
+    Json object = Json::object();
+    for (size_t column = 0; column < table.columns.size(); ++column) {
+      object[table.columns[column]] = table.rows[row][column];
+    }
+    out << (row ? ",\n " : "\n ") << object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  out << (table.rows.empty() ? "]\n" : "\n]\n");
+}
+
+std::string csv_field(const nlohmann::json& cell) {
+  if (cell.is_null()) return "";
+  if (cell.is_number_float()) {
+    char text[32];
+    return std::string(text, std::to_chars(text, text + sizeof(text), cell.get<double>()).ptr);
+  }
+  const std::string text = cell.is_string() ? cell.get<std::string>() : cell.dump();
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+void print_csv(std::ostream& out, const Table& table) {
+  const auto line = [&out](const auto& cells) {
+    for (size_t i = 0; i < cells.size(); ++i) out << (i ? "," : "") << csv_field(cells[i]);
+    out << "\r\n";
+  };
+  line(table.columns);
+  for (const auto& row : table.rows) line(row);
+}
+
+}  // namespace
+
+std::string shown(const nlohmann::json& cell) {
+  if (cell.is_null()) return "-";
+  if (cell.is_string()) return one_line(cell.get<std::string>());
+  if (!cell.is_number_float()) return cell.dump();
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.6g", cell.get<double>());
+  return text;
+}
+
+void print_text_table(std::ostream& out, const Table& table, size_t columns) {
+  std::vector<size_t> widths;
+  std::vector<bool> numeric;
+  std::vector<std::string> heads;
+  std::vector<std::vector<std::string>> cells(table.rows.size());
+  for (size_t column = 0; column < table.columns.size(); ++column) {
+    heads.push_back(one_line(table.columns[column]));
+    numeric.push_back(holds_numbers(table, column));
+    widths.push_back(shown_length(heads.back()));
+    for (size_t row = 0; row < table.rows.size(); ++row) {
+      cells[row].push_back(shown(table.rows[row][column]));
+      widths[column] = std::max(widths[column], shown_length(cells[row].back()));
+    }
+  }
+  if (columns > 0) narrow(widths, numeric, columns);
+  refuse_if_huge(widths, table.rows.size());
+  print_row(out, heads, widths, numeric);
+  for (const auto& row : cells) print_row(out, row, widths, numeric);
+  if (table.capped) out << "… more rows than the " << table.rows.size() << " shown\n";
+}
+
+void print_table(std::ostream& out, const Table& table, TableFormat format) {
+  switch (format) {
+    case TableFormat::text:
+      return print_text_table(out, table, terminal_columns(out));
+    case TableFormat::json:
+      return print_json(out, table);
+    case TableFormat::csv:
+      return print_csv(out, table);
+  }
+}
+
+}  // namespace wmtp

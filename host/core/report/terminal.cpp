@@ -1,0 +1,61 @@
+// See terminal.hpp.
+#include "core/report/terminal.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "base/text.hpp"
+
+namespace wmtp {
+size_t terminal_columns(const std::ostream& out) {
+  if (out.rdbuf() != std::cout.rdbuf() || !::isatty(STDOUT_FILENO)) return 0;
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+bool shows_blocks(const std::ostream& out) {
+  if (terminal_columns(out) == 0) return false;
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string_view locale = value;
+    return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
+  }
+  return false;
+}
+
+std::string one_line(std::string_view text) {
+  static const char* digits = "0123456789abcdef";
+  std::string line;
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      line += "\\n";
+    } else if (c == '\t') {
+      line += "\\t";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      line += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+size_t shown_length(std::string_view text) {
+  size_t length = 0;
+  for (char c : text) length += !is_continuation(c);
+  return length;
+}
+
+std::string cut_to(std::string_view text, size_t most) {
+  if (shown_length(text) <= most) return std::string(text);
+  size_t characters = 0, end = 0;
+  while (end < text.size() && (is_continuation(text[end]) || ++characters < most)) ++end;
+  return std::string(text.substr(0, end)) + "…";
+}
+
+}  // namespace wmtp

@@ -1,0 +1,129 @@
+#include "core/report/watch.hpp"
+
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "core/report/summary.hpp"
+#include "core/report/table.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t most_steps = 100'000;
+constexpr std::chrono::milliseconds nap{100};
+
+class Watch {
+ public:
+  Watch(std::ostream& out, const LogReader& log, const WatchRequest& request)
+      : out_(out), log_(log), request_(request), id_(std::to_string(request.run_id)) {}
+
+  int run() {
+    step_ = newest("train/loss") - 1;  // the newest is shown, not all that were
+    validated_ = newest("valid/loss") - 1;
+    while (true) {
+      const json state = run_state();  // before the steps: nothing comes after an end
+      show_new_steps();
+      if (state["status"] != "running") return ended(state);
+      for (auto waited = std::chrono::milliseconds(0); waited < request_.interval; waited += nap) {
+        if (request_.stopped()) return 0;
+        std::this_thread::sleep_for(nap);
+      }
+    }
+  }
+
+ private:
+  Table ask(const std::string& sql, int64_t rows, const std::string& more = "0") const {
+    std::vector<std::string> arguments;
+    arguments.push_back(id_);
+    arguments.push_back(more);
+    return log_.query(sql, arguments, rows);
+  }
+
+  int64_t newest(const std::string& metric) const {
+    const Table found =
+        ask("SELECT coalesce(max(step), -1) FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND name = ?2", 1, metric);
+    return found.rows.at(0).at(0);
+  }
+
+  json run_state() const {
+    const Table found =
+        ask("SELECT name, status, exit_code, seconds, tokens_per_second FROM v_runs WHERE id = CAST(?1 AS INTEGER) AND "
+            "?2 = '0'",
+            1);
+    json state;
+    for (size_t i = 0; i < found.columns.size(); ++i) state[found.columns[i]] = found.rows.at(0)[i];
+    return state;
+  }
+
+  void show_new_steps() {
+    const Table steps =
+        ask("SELECT loss.step, loss.value, speed.value FROM metrics AS loss LEFT JOIN metrics AS speed "
+            "ON speed.run_id = loss.run_id AND speed.step = loss.step AND speed.name = 'perf/tokens_per_second' "
+            "WHERE loss.run_id = CAST(?1 AS INTEGER) AND loss.step > CAST(?2 AS INTEGER) AND loss.name = 'train/loss' "
+            "ORDER BY loss.step",
+            most_steps, std::to_string(step_));
+    for (const auto& row : steps.rows) {
+      step_ = row[0];
+      show_step(row);
+    }
+    // They come into the log after their step.
+    const Table validations =
+        ask("SELECT step, value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND step > CAST(?2 AS INTEGER) "
+            "AND name = 'valid/loss' ORDER BY step",
+            most_steps, std::to_string(validated_));
+    for (const auto& row : validations.rows) {
+      validated_ = row[0];
+      show_validation(row);
+    }
+    out_.flush();
+  }
+
+  void show_step(const std::vector<json>& row) {
+    if (request_.json) {
+      out_ << Json{{"step", row[0]}, {"train_loss", row[1]}, {"tokens_per_second", row[2]}}.dump() << '\n';
+      return;
+    }
+    out_ << "step " << shown(row[0]) << "  loss " << shown(row[1]);
+    if (row[2].is_number()) out_ << "  " << with_thousands(int64_t(row[2].get<double>())) << " tokens/s";
+    out_ << '\n';
+  }
+
+  void show_validation(const std::vector<json>& row) {
+    if (request_.json)
+      out_ << Json{{"step", row[0]}, {"valid_loss", row[1]}}.dump() << '\n';
+    else
+      out_ << "step " << shown(row[0]) << ": validation loss " << shown(row[1]) << '\n';
+  }
+
+  int ended(const json& state) {
+    const std::string status = state["status"];
+    const bool lost = status == "lost";
+    const int code = lost ? static_cast<int>(ExitStatus::peer) : state["exit_code"].get<int>();
+    if (request_.json)
+      out_ << Json{{"status", status}, {"exit_code", lost ? json() : json(code)}}.dump() << '\n';
+    else
+      out_ << state["name"].get<std::string>() << ": " << status << (lost ? ", no heartbeat for a minute" : "")
+           << " after " << human_seconds(state["seconds"].is_number() ? state["seconds"].get<double>() : 0)
+           << (state["tokens_per_second"].is_number() ? ", " + speed_text(state["tokens_per_second"], nullptr) : "")
+           << '\n';
+    return code;
+  }
+
+  std::ostream& out_;
+  const LogReader& log_;
+  const WatchRequest& request_;
+  std::string id_;
+  int64_t step_ = 0, validated_ = 0;  ///< the last that were shown
+};
+
+}  // namespace
+
+int watch_run(std::ostream& out, const LogReader& log, const WatchRequest& request) {
+  return Watch(out, log, request).run();
+}
+
+}  // namespace wmtp

@@ -1,0 +1,39 @@
+// The bounded queue between the training thread and the log's writer. push never waits for more than the moment in
+// which the other side swaps a container: no file and no SQLite call happens under the lock.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include "core/runlog/records.hpp"
+
+namespace wmtp {
+
+class LogQueue {
+ public:
+  /// Rows waiting here and in the writer's hands, at about 100 bytes each.
+  static constexpr int64_t kMostRows = 400'000;
+
+  /// False when the queue is full and the record was dropped.
+  bool push(Record record);
+
+  /// [writer] Moves all records behind those in `into`; waits for one, or for stop, for at most `longest`.
+  void take(std::deque<Record>& into, std::chrono::milliseconds longest);
+  /// [writer] `rows` of those taken are written or given up.
+  void release(int64_t rows);
+  /// [writer] Waits; true as soon as stop was called.
+  bool stopped_within(std::chrono::milliseconds time);
+
+  void stop();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Record> records_;
+  int64_t rows_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace wmtp

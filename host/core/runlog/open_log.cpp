@@ -1,0 +1,123 @@
+// See open_log.hpp.
+#include "core/runlog/open_log.hpp"
+
+#include <sqlite3.h>
+
+#include <thread>
+
+#include "base/log.hpp"
+#include "core/runlog/migrations.hpp"
+
+namespace wmtp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uintmax_t kCheckedWhole = 16 << 20;  // a check of every page takes some ms up to this size
+
+void make_folder_of(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  std::filesystem::create_directories(folder, error);
+  if (error || !std::filesystem::is_directory(folder)) {
+    throw Error(ExitStatus::storage, "run log " + path.string() + ": cannot make the folder " + folder.string() + ": " +
+                                         (error ? error.message() : "a file stands there") +
+                                         "; name another database with --db");
+  }
+}
+
+/// Damage found now is exit 7; damage found later could only cost rows.
+void check_pages(Database& database) {
+  std::error_code error;
+  if (std::filesystem::file_size(database.path(), error) > kCheckedWhole || error) return;
+  const std::string found = database.text("PRAGMA quick_check(1)");
+  if (found == "ok") return;
+  throw SqliteError("run log " + database.path().string() + ": is damaged: " + found +
+                        "; move the file away (or put a sound copy in its place), or name another database with --db",
+                    SQLITE_CORRUPT);
+}
+
+/// A write that changes nothing but reaches the file.
+void probe(Database& database) {
+  Transaction transaction(database);
+  database.execute("PRAGMA user_version = " + std::to_string(database.integer("PRAGMA user_version")));
+  transaction.commit();
+}
+
+bool wal_works(Database& database) {
+  try {
+    if (database.text("PRAGMA journal_mode = WAL") != "wal") return false;
+    probe(database);
+    return true;
+  } catch (const SqliteError& error) {
+    const bool wal_may_be_why = error.code() == SQLITE_IOERR || error.code() == SQLITE_CANTOPEN ||
+                                error.code() == SQLITE_PROTOCOL || error.code() == SQLITE_READONLY;
+    if (!wal_may_be_why) throw;
+    return false;
+  }
+}
+
+std::optional<Database> open_with_wal(const std::filesystem::path& path) {
+  Database database(path, Database::Mode::create);
+  database.set_busy_timeout(1s);
+  if (!is_new_log(database)) check_pages(database);
+  if (!wal_works(database)) return std::nullopt;
+  database.execute("PRAGMA journal_size_limit = 16777216");
+  return database;
+}
+
+Database open_with_rollback_journal(const std::filesystem::path& path) {
+  Database database(path, Database::Mode::create);
+  database.set_busy_timeout(1s);
+  // Only an exclusive connection can read a file marked as WAL without the shared memory that just failed.
+  database.execute("PRAGMA locking_mode = EXCLUSIVE");
+  database.text("PRAGMA journal_mode = DELETE");
+  database.execute("PRAGMA locking_mode = NORMAL");
+  probe(database);
+  return database;
+}
+
+Database open_once(const std::filesystem::path& path) {
+  if (std::optional<Database> database = open_with_wal(path)) {
+    migrate(*database);
+    return std::move(*database);
+  }
+  Database database = open_with_rollback_journal(path);
+  migrate(database);
+  log_warning("run log " + path.string() + ": SQLite's write-ahead log does not work on this file system; using a " +
+              "rollback journal, so readers and the writer wait for each other");
+  return database;
+}
+
+}  // namespace
+
+Database open_log_for_writing(const std::filesystem::path& path, std::chrono::milliseconds patience) {
+  make_folder_of(path);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    try {
+      return open_once(path);
+    } catch (const SqliteError& error) {
+      // SQLite answers "busy" at once, timeout or not, where two connections change the journal mode together.
+      if (!error.busy() || std::chrono::steady_clock::now() >= deadline) throw;
+    }
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
+void sync_loosely(Database& database) {
+  const bool wal = database.text("PRAGMA journal_mode") == "wal";
+  database.execute(wal ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL");
+}
+
+void sync_fully(Database& database) { database.execute("PRAGMA synchronous = FULL"); }
+
+std::filesystem::path run_folder_of(const std::filesystem::path& database, int64_t run_id, const std::string& name) {
+  std::string safe = name;
+  for (char& c : safe) {
+    if (c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '-';
+  }
+  return database.parent_path() / (std::to_string(run_id) + "-" + safe);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,59 @@
+// What waits in the queue of the run log: one record for each call, with the time of the call.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/runlog/run_log.hpp"
+
+namespace wmtp {
+
+struct MetricsRecord {
+  int64_t step = 0, time_ns = 0;
+  std::vector<std::pair<std::string, double>> values;
+};
+
+struct MemoryRecords {
+  std::vector<MemoryRecord> values;
+};
+
+struct SampleRecords {
+  int64_t step = 0;
+  std::vector<SampleRecord> values;
+};
+
+struct CheckpointRecord {
+  int64_t step = 0, time_ns = 0;
+  std::string path;
+  int64_t bytes = 0;
+  std::string state;
+};
+
+struct EventRecord {
+  int64_t time_ns = 0, rank = 0;
+  std::string level, kind;
+  int64_t step = 0;
+  std::string message;
+};
+
+using Record = std::variant<MetricsRecord, MemoryRecords, SampleRecords, CheckpointRecord, EventRecord>;
+
+/// Rows that the record becomes.
+inline int64_t rows_of(const Record& record) {
+  if (const auto* metrics = std::get_if<MetricsRecord>(&record)) return static_cast<int64_t>(metrics->values.size());
+  if (const auto* memory = std::get_if<MemoryRecords>(&record)) return static_cast<int64_t>(memory->values.size());
+  if (const auto* samples = std::get_if<SampleRecords>(&record)) return static_cast<int64_t>(samples->values.size());
+  return 1;
+}
+
+/// "nan", "inf", "-inf", or nullptr for a finite number.
+inline const char* kind_of(double value) {
+  if (value != value) return "nan";
+  if (value - value == 0) return nullptr;
+  return value > 0 ? "inf" : "-inf";
+}
+
+}  // namespace wmtp

@@ -1,0 +1,193 @@
+// See run_log.hpp.
+#include "core/runlog/run_log.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "core/runlog/log_writer.hpp"
+#include "core/runlog/migrations.hpp"
+#include "core/runlog/open_log.hpp"
+
+namespace wmtp {
+namespace {
+
+using namespace std::chrono_literals;
+
+const char* status_name(ExitStatus status) {
+  if (status == ExitStatus::done) return "finished";
+  return status == ExitStatus::interrupted ? "interrupted" : "failed";
+}
+
+struct ParamText {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const {
+    char text[32];
+    return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+  }
+  std::string operator()(const std::string& value) const { return value; }
+  std::string operator()(const std::vector<std::string>& value) const {
+    return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+};
+
+struct ParamNumber {
+  std::optional<double> operator()(bool value) const { return value ? 1.0 : 0.0; }
+  std::optional<double> operator()(int64_t value) const { return static_cast<double>(value); }
+  std::optional<double> operator()(double value) const {
+    return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  }
+  template <class Other>
+  std::optional<double> operator()(const Other&) const {
+    return std::nullopt;
+  }
+};
+
+void insert_run(Database& database, const RunStart& start, int64_t id) {
+  Statement run(database,
+                "INSERT INTO runs (id, name, pipeline, adapter, status, started_at, heartbeat_at, config_hash, seed, "
+                "world_size, strategy, precision, device, git_commit, host, version, parent_run, experiment_toml, "
+                "resolved_toml) VALUES (?1, ?2, ?3, ?4, 'running', ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
+                "?15, ?16, ?17)");
+  run.run(id, start.name, start.pipeline, start.adapter, utc_now(), start.config_hash, start.seed, start.world_size,
+          start.strategy, start.precision, start.device, start.git_commit, start.host, start.version,
+          start.parent_run ? std::optional(start.parent_run) : std::nullopt, start.experiment_toml,
+          start.resolved_toml);
+  Statement param(database, "INSERT INTO run_params (run_id, key, value_text, value_num) VALUES (?1, ?2, ?3, ?4)");
+  for (const auto& [key, value] : start.params) {
+    param.run(id, key, std::visit(ParamText{}, value), std::visit(ParamNumber{}, value));
+  }
+  Statement plugin(database,
+                   "INSERT INTO run_plugins (run_id, kind, name, version, sha256, path) "
+                   "VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
+  for (const auto& one : start.plugins) plugin.run(id, one.kind, one.name, one.version, one.sha256, one.path);
+}
+
+/// false: there is one already.
+bool make_run_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  const bool made = std::filesystem::create_directory(folder, error);
+  if (!error || error == std::errc::file_exists) return made;
+  throw Error(ExitStatus::storage, "run folder " + folder.string() + ": cannot be made: " + error.message() +
+                                       "; make its parent writable, or name another database with --db");
+}
+
+}  // namespace
+
+struct RunLog::Impl {
+  int64_t run_id = 0;
+  std::filesystem::path folder;
+  bool ended = false;
+  std::unique_ptr<LogWriter> writer;
+};
+
+RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const SinkMaker& make_sink)
+    : impl_(std::make_unique<Impl>()) {
+  Database database = open_log_for_writing(path);
+  database.set_busy_timeout(kPatience);
+  sync_fully(database);
+  Transaction transaction(database);
+  impl_->run_id = database.integer("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'");
+  do {  // the folder of a number may be another log's in this place: the run takes the next one
+    impl_->folder = run_folder_of(path, ++impl_->run_id, start.name);
+  } while (!make_run_folder(impl_->folder));
+  try {
+    insert_run(database, start, impl_->run_id);
+    transaction.commit();
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(impl_->folder, ignored);
+    throw;
+  }
+  sync_loosely(database);
+  impl_->writer =
+      std::make_unique<LogWriter>(std::move(database), impl_->run_id, make_sink ? make_sink(impl_->run_id) : nullptr);
+}
+
+RunLog::~RunLog() {
+  if (!impl_->ended) end(ExitStatus::bug);
+}
+
+int64_t RunLog::run_id() const { return impl_->run_id; }
+
+std::filesystem::path RunLog::run_folder() const { return impl_->folder; }
+
+void RunLog::metrics(int64_t step, const std::map<std::string, double>& values) {
+  impl_->writer->push(MetricsRecord{step, now_ns(), {values.begin(), values.end()}});
+}
+
+void RunLog::memory(const std::vector<MemoryRecord>& records) { impl_->writer->push(MemoryRecords{records}); }
+
+void RunLog::samples(int64_t step, std::vector<SampleRecord> records) {
+  impl_->writer->push(SampleRecords{step, std::move(records)});
+}
+
+void RunLog::checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state) {
+  if (state != "kept" && state != "deleted" && state != "damaged") {
+    throw Error(ExitStatus::bug, "checkpoint state \"" + state + "\" is none of kept, deleted and damaged");
+  }
+  impl_->writer->push(CheckpointRecord{step, now_ns(), path.string(), bytes, state});
+}
+
+void RunLog::event(int64_t rank, const std::string& level, const std::string& kind, int64_t step,
+                   const std::string& message) {
+  impl_->writer->push(EventRecord{now_ns(), rank, level, kind, step, message});
+}
+
+void RunLog::end(ExitStatus status) {
+  if (impl_->ended) return;
+  impl_->ended = true;
+  LogWriter& writer = *impl_->writer;
+  writer.stop();
+  const std::string now = utc_now();
+  try {
+    writer.leave_moved_file();
+    Database& database = writer.database();
+    database.set_busy_timeout(5s);
+    sync_fully(database);
+    Transaction transaction(database);
+    Statement close(
+        database,
+        "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4, heartbeat_at = ?4, log_incomplete = ?5 "
+        "WHERE id = ?1");
+    close.run(impl_->run_id, status_name(status), static_cast<int64_t>(status), now,
+              static_cast<int64_t>(writer.incomplete()));
+    transaction.commit();
+  } catch (const std::exception& error) {
+    writer.give_up(error.what());
+    writer.spool().write_end(status_name(status), static_cast<int>(status), now);
+    return;
+  }
+  try {  // A reader may hold either back; the next run does them again.
+    Database& database = writer.database();
+    database.set_busy_timeout(1s);
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+    database.execute("PRAGMA analysis_limit = 400; PRAGMA optimize");
+  } catch (const SqliteError&) {
+  }
+}
+
+std::filesystem::path RunLog::database() const { return impl_->writer->database().path(); }
+
+bool RunLog::incomplete() const { return impl_->writer->incomplete(); }
+
+void close_lost_run(const std::filesystem::path& path, int64_t run_id, ExitStatus status, const std::string& message) {
+  Database database(path, Database::Mode::write);
+  database.set_busy_timeout(kPatience);
+  if (is_new_log(database)) return;
+  sync_fully(database);
+  Transaction transaction(database);
+  Statement close(database,
+                  "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4 WHERE id = ?1 AND status = 'running'");
+  close.run(run_id, status_name(status), static_cast<int64_t>(status), utc_now());
+  if (database.changes() == 0) return;
+  Statement event(database,
+                  "INSERT INTO events (run_id, time_ns, rank, level, kind, step, message) "
+                  "VALUES (?1, ?2, NULL, 'error', 'lost', NULL, ?3)");
+  event.run(run_id, now_ns(), message);
+  transaction.commit();
+}
+
+}  // namespace wmtp

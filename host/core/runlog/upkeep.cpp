@@ -1,0 +1,41 @@
+#include "core/runlog/upkeep.hpp"
+
+#include <unistd.h>
+
+#include "core/runlog/database.hpp"
+#include "core/runlog/open_log.hpp"
+
+namespace wmtp {
+
+namespace fs = std::filesystem;
+
+void delete_rows(const fs::path& path, int64_t run_id) {
+  Database database = open_log_for_writing(path);
+  sync_fully(database);
+  Transaction transaction(database);
+  Statement(database, "DELETE FROM runs WHERE id = ?1").run(run_id);
+  transaction.commit();
+}
+
+void snapshot_log(const fs::path& path, const fs::path& copy) {
+  std::error_code ignored;
+  if (fs::exists(copy, ignored))
+    throw Error(ExitStatus::usage, copy.string() + " is there already; name another file for the copy");
+  if (!fs::is_regular_file(path, ignored)) throw Error(ExitStatus::usage, "there is no run log " + path.string());
+  const fs::path draft = copy.string() + ".tmp-" + std::to_string(getpid());
+  fs::remove(draft, ignored);
+  try {
+    Database database(path, Database::Mode::read);
+    database.set_busy_timeout(kPatience);
+    Statement(database, "VACUUM INTO ?1").run(draft.string());
+    fs::rename(draft, copy);
+  } catch (const fs::filesystem_error& error) {
+    fs::remove(draft, ignored);
+    throw Error(ExitStatus::storage, error.what());
+  } catch (...) {
+    fs::remove(draft, ignored);
+    throw;
+  }
+}
+
+}  // namespace wmtp

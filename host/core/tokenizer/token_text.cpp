@@ -1,0 +1,21 @@
+#include "core/tokenizer/token_text.hpp"
+
+#include "base/text.hpp"
+#include "base/utf8.hpp"
+
+namespace wmtp {
+
+std::string token_text(const Tokenizer* tokenizer, int64_t id) {
+  const std::string bytes = tokenizer ? tokenizer->decode({int32_t(id)}) : "";
+  if (bytes.empty()) return printed("<%lld>", static_cast<long long>(id));
+  std::string text;
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t valid = valid_utf8(std::string_view(bytes).substr(at));
+    text += bytes.substr(at, valid);
+    at += valid;
+    if (at < bytes.size()) text += printed("<0x%02X>", unsigned(static_cast<unsigned char>(bytes[at++])));
+  }
+  return text;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,364 @@
+#include "core/tokenizer/tokenizer_json.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/printable.hpp"
+#include "base/strict_json.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::streamsize longest_file = 64 << 20;
+constexpr uint64_t highest_id = (1 << 24) - 1;
+constexpr const char* gpt2_words = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+/// GPT-2's letters for bytes: those that are printable stand for themselves, the others for U+0100 and on.
+std::unordered_map<std::string, char> bytes_by_letter() {
+  const auto utf8 = [](unsigned code) {
+    return code < 0x80 ? std::string(1, static_cast<char>(code))
+                       : std::string{static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+  };
+  std::unordered_map<std::string, char> letters;
+  unsigned next = 0x100;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
+    letters[utf8(printable ? byte : next++)] = static_cast<char>(byte);
+  }
+  return letters;
+}
+
+/// SentencePiece's names for bytes: <0x0A>.
+std::unordered_map<std::string, char> bytes_by_name() {
+  std::unordered_map<std::string, char> names;
+  for (unsigned byte = 0; byte < 256; ++byte) names.emplace(printed("<0x%02X>", byte), static_cast<char>(byte));
+  return names;
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& file) : where_(file.string()), letters_(bytes_by_letter()) {
+    check_is_file(file);
+    std::ifstream in(file, std::ios::binary | std::ios::ate);
+    if (!in) refuse("it cannot be read; check the path");
+    const std::streamsize size = in.tellg();
+    if (size > longest_file) refuse("it has " + human_bytes(size) + ", at most 64 MiB are read");
+    std::string text(static_cast<size_t>(size), '\0');
+    in.seekg(0);
+    if (!in.read(text.data(), size)) refuse("it cannot be read");
+    document_ = parse_strict_json(text, where_);
+  }
+
+  TokenizerJson read() {
+    for (const char* key : {"truncation", "padding"})
+      if (const json& part = at(document_, key); !part.is_null())
+        refuse(std::string(key) + " is " + name_of(part) + ", wanted null: it is not known here");
+    model();
+    added_tokens();
+    if (bpe_.byte_fallback) {
+      spaces();
+    } else {
+      normalizer(part_of("normalizer", "normalizers"));
+      pre_tokenizer();
+    }
+    decoder(part_of("decoder", "decoders"));
+    post_processor(part_of("post_processor", "processors"));
+    return std::move(bpe_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const { throw Error(ExitStatus::data, where_ + ": " + why); }
+
+  static const json& at(const json& object, const char* key) {
+    static const json nothing;
+    return object.is_object() && object.contains(key) ? object[key] : nothing;
+  }
+  static std::string type_of(const json& part) {
+    const json& type = at(part, "type");
+    return type.is_string() ? type.get<std::string>() : "";
+  }
+  static bool is(const json& value, std::string_view text) {
+    return value.is_string() && value.get_ref<const std::string&>() == text;
+  }
+  /// A part of the document without Sequences of one part or of none around it: those do nothing.
+  const json& part_of(const char* key, const char* list) const {
+    static const json nothing;
+    const json* part = &at(document_, key);
+    while (type_of(*part) == "Sequence" && at(*part, list).is_array() && at(*part, list).size() < 2)
+      part = at(*part, list).empty() ? &nothing : &at(*part, list)[0];
+    return *part;
+  }
+  /// Its type, or itself, cut.
+  static std::string name_of(const json& part) {
+    const std::string type = type_of(part);
+    if (part.is_string()) return printable(part.get<std::string>());
+    return printable(type.empty() ? part.dump(-1, ' ', true) : type);
+  }
+  bool flag(const json& part, const char* key, const std::string& owner) const {
+    const json& value = at(part, key);
+    if (value.is_null()) return false;
+    if (!value.is_boolean()) refuse(owner + " " + key + " is " + name_of(value) + ", wanted true or false");
+    return value;
+  }
+
+  /// The bytes that a token's letters stand for.
+  std::string bytes_of(const std::string& token) const {
+    std::string bytes;
+    for (size_t i = 0; i < token.size();) {
+      const size_t length = static_cast<unsigned char>(token[i]) < 0x80 ? 1 : 2;
+      const auto letter = letters_.find(token.substr(i, length));
+      if (letter == letters_.end())
+        refuse("the token " + printable(token) + " holds a letter that stands for no byte; wanted a byte-level BPE");
+      bytes += letter->second;
+      i += length;
+    }
+    return bytes;
+  }
+
+  /// Of a token of SentencePiece's.
+  std::string bytes_of_piece(const std::string& token) const {
+    if (const auto byte = letters_.find(token); byte != letters_.end()) return std::string(1, byte->second);
+    std::string bytes = token;
+    for (size_t mark = bytes.find(space_mark); mark != std::string::npos; mark = bytes.find(space_mark, mark))
+      bytes.replace(mark, space_mark.size(), " ");
+    return bytes;
+  }
+
+  int32_t id_of(const std::string& token, const std::string& what) const {
+    const auto found = ids_.find(token);
+    if (found == ids_.end()) refuse(what + " " + printable(token) + " is no token of the vocabulary");
+    return found->second;
+  }
+
+  void place(uint64_t id, std::string bytes, const std::string& token) {
+    if (id > highest_id) refuse("the token " + printable(token) + " has the id " + std::to_string(id) + ", too high");
+    if (id >= bpe_.tokens.size()) bpe_.tokens.resize(id + 1);
+    if (!bpe_.tokens[id].empty() && bpe_.tokens[id] != bytes) refuse("two tokens have the id " + std::to_string(id));
+    bpe_.tokens[id] = std::move(bytes);
+  }
+
+  void model() {
+    const json& model = at(document_, "model");
+    if (const std::string type = type_of(model); type != "BPE" && !(type.empty() && model.contains("merges")))
+      refuse("model is " + name_of(model) + ", wanted BPE");
+    for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
+      if (const json& value = at(model, key); !value.is_null() && value != "" && value != 0.0)
+        refuse(std::string("model ") + key + " is " + name_of(value) + ", wanted null");
+    bpe_.byte_fallback = flag(model, "byte_fallback", "model");
+    bpe_.ignore_merges = flag(model, "ignore_merges", "model");
+    if (bpe_.byte_fallback && bpe_.ignore_merges)
+      refuse("model ignore_merges is true, wanted false where byte_fallback is true");
+    if (bpe_.byte_fallback) letters_ = bytes_by_name();
+    const json& vocabulary = at(model, "vocab");
+    if (!vocabulary.is_object()) refuse("model has no vocab, wanted an object of tokens and ids");
+    for (const json& added : at(document_, "added_tokens"))  // they may stand in both, and are no letters of bytes
+      if (at(added, "content").is_string()) added_contents_.insert(added["content"].get<std::string>());
+    for (const auto& [token, id] : vocabulary.items()) {
+      if (!id.is_number_unsigned()) refuse("the token " + printable(token) + " has the id " + name_of(id));
+      if (token.empty()) refuse("the empty text is a token");
+      if (!ids_.emplace(token, id.get<uint64_t>() > highest_id ? -1 : id.get<int32_t>()).second) continue;
+      if (added_contents_.contains(token)) continue;
+      place(id.get<uint64_t>(), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of(token), token);
+      const bool one_character = start_of_character(token, token.size() - 1) == 0;
+      if (bpe_.byte_fallback && one_character) bpe_.characters.emplace(token, ids_[token]);
+    }
+    for (const auto& [letter, byte] : letters_) {
+      const auto found = ids_.find(letter);
+      const auto code = static_cast<unsigned char>(byte);
+      if (found == ids_.end()) refuse("the byte " + std::to_string(code) + " is no token; wanted all 256");
+      bpe_.byte_ids[code] = found->second;
+    }
+    merges(at(model, "merges"));
+  }
+
+  void merges(const json& list) {
+    if (!list.is_array()) refuse("model has no merges, wanted a list of them");
+    for (const json& one : list) {
+      std::string left, right;
+      if (one.is_string()) {
+        const std::string text = one;
+        const size_t space = text.find(' ');
+        if (space != std::string::npos) left = text.substr(0, space), right = text.substr(space + 1);
+      } else if (one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string()) {
+        left = one[0], right = one[1];
+      }
+      if (left.empty() || right.empty() || right.find(' ') != std::string::npos)
+        refuse("merges hold " + name_of(one) + ", wanted \"a b\" or [\"a\", \"b\"]");
+      bpe_.merges.push_back(
+          {id_of(left, "merges:"), id_of(right, "merges:"), id_of(left + right, "merges: what is made,")});
+    }
+  }
+
+  void added_tokens() {
+    const json& list = at(document_, "added_tokens");
+    if (!list.is_array() && !list.is_null()) refuse("added_tokens is " + name_of(list) + ", wanted a list");
+    for (const json& one : list) {
+      if (!at(one, "content").is_string() || !at(one, "id").is_number_unsigned() || one["content"] == "")
+        refuse("added_tokens hold " + name_of(one) + ", wanted objects of id and content");
+      const std::string content = one["content"], owner = "the added token " + printable(content);
+      for (const char* key : {"single_word", "lstrip", "rstrip"})
+        if (flag(one, key, owner)) refuse(owner + " has " + key + " true, wanted false: it is not known here");
+      const uint64_t id = one["id"];
+      const auto in_vocabulary = ids_.find(content);
+      if (in_vocabulary != ids_.end() && static_cast<uint64_t>(in_vocabulary->second) != id)
+        refuse(owner + " has the id " + std::to_string(id) + ", in model vocab another; wanted the same");
+      place(id, content, content);
+      bpe_.added.push_back(
+          {static_cast<int32_t>(id), content, flag(one, "special", owner), flag(one, "normalized", owner)});
+    }
+  }
+
+  void normalizer(const json& part) {
+    if (part.is_null()) return;
+    if (type_of(part) != "NFC") refuse("normalizer is " + name_of(part) + ", wanted NFC or null");
+    bpe_.composes = true;
+  }
+
+  /// How spaces become marks: by normalizers, in older files, or by the pre_tokenizer Metaspace.
+  void spaces() {
+    const json &normalizer = part_of("normalizer", "normalizers"), &part = part_of("pre_tokenizer", "pretokenizers");
+    const bool by_normalizers = part.is_null();
+    if (!by_normalizers && !normalizer.is_null())
+      refuse("normalizer is " + name_of(normalizer) +
+             ", wanted null beside a pre_tokenizer, where byte_fallback is true");
+    by_normalizers ? marks_by_normalizers(normalizer) : marks_by_metaspace(part);
+    for (const TokenizerJson::Added& added : bpe_.added)
+      if (added.normalized && by_normalizers)
+        refuse("the added token " + printable(added.content) + " has normalized true, wanted false: it is not known " +
+               "here how a normalizer changes it");
+  }
+
+  void marks_by_normalizers(const json& part) {
+    bool replaces = false;
+    for (const json& one : type_of(part) == "Sequence" ? at(part, "normalizers") : json::array({part})) {
+      const std::string type = type_of(one);
+      if (type == "Prepend" && is(at(one, "prepend"), space_mark))
+        bpe_.first_mark = TokenizerJson::FirstMark::always;
+      else if (type == "Replace" && is(at(at(one, "pattern"), "String"), " ") && is(at(one, "content"), space_mark))
+        replaces = true;
+      else
+        refuse("normalizer holds " + name_of(one) + ", wanted Prepend of U+2581, and Replace of spaces by it");
+    }
+    if (!replaces) refuse("normalizer replaces no spaces, wanted Replace by U+2581, or the pre_tokenizer Metaspace");
+  }
+
+  void marks_by_metaspace(const json& part) {
+    using FirstMark = TokenizerJson::FirstMark;
+    const std::map<std::string, FirstMark> schemes{
+        {"never", FirstMark::none}, {"first", FirstMark::text}, {"always", FirstMark::missing}};
+    const json& said = at(part, "prepend_scheme");
+    const auto scheme = schemes.find(said.is_string() ? said.get<std::string>() : "");
+    if (type_of(part) != "Metaspace" || !is(at(part, "replacement"), space_mark) || scheme == schemes.end())
+      refuse("pre_tokenizer is " + name_of(part) +
+             ", wanted Metaspace with U+2581 and a prepend_scheme where byte_fallback is true");
+    if (at(part, "split") != false)
+      refuse("pre_tokenizer Metaspace has split true, wanted false: it is not known here");
+    bpe_.first_mark = scheme->second;
+  }
+
+  void decoder(const json& part) {
+    if (part.is_null()) return;
+    const std::set<std::string> known =
+        bpe_.byte_fallback ? std::set<std::string>{"Replace", "ByteFallback", "Fuse", "Strip", "Metaspace"}
+                           : std::set<std::string>{"ByteLevel"};
+    const bool sequence = bpe_.byte_fallback && type_of(part) == "Sequence";
+    for (const json& one : sequence ? at(part, "decoders") : json::array({part}))
+      if (!known.contains(type_of(one)))
+        refuse("decoder is " + name_of(one) + ", wanted " +
+               (bpe_.byte_fallback ? "Replace, ByteFallback, Fuse and Strip" : "ByteLevel"));
+  }
+
+  void pre_tokenizer() {
+    const json& part = part_of("pre_tokenizer", "pretokenizers");
+    const bool sequence = type_of(part) == "Sequence";
+    const json list = sequence ? at(part, "pretokenizers") : json::array({part});
+    if (!list.is_array() || list.empty() || type_of(list.back()) != "ByteLevel")
+      refuse("pre_tokenizer is " + name_of(part) + ", wanted ByteLevel, or a Sequence that ends with it");
+    for (size_t i = 0; i + 1 < list.size(); ++i) split(list[i]);
+    const json& bytes = list.back();
+    bpe_.add_prefix_space = flag(bytes, "add_prefix_space", "pre_tokenizer ByteLevel");
+    bpe_.prefixed_split = bpe_.splits.size();
+    if (at(bytes, "use_regex").is_null() || flag(bytes, "use_regex", "pre_tokenizer ByteLevel"))
+      bpe_.splits.push_back({gpt2_words});
+  }
+
+  void split(const json& part) {
+    const std::string type = type_of(part);
+    if (type == "Digits") {
+      bpe_.splits.push_back({flag(part, "individual_digits", "pre_tokenizer Digits") ? R"(\p{N})" : R"(\p{N}+)"});
+      return;
+    }
+    if (type != "Split")
+      refuse("pre_tokenizer holds " + name_of(part) + ", wanted Split, Digits, and ByteLevel at the end");
+    const json& behavior = at(part, "behavior");
+    const bool invert = flag(part, "invert", "pre_tokenizer Split"), keeps_all = behavior == "Isolated";
+    if (!keeps_all && !(behavior == "Removed" && invert))
+      refuse("pre_tokenizer Split has the behavior " + name_of(behavior) + (invert ? ", inverted" : "") +
+             ", wanted Isolated, or Removed with invert");
+    const json& pattern = at(part, "pattern");
+    const json &expression = at(pattern, "Regex"), &text = at(pattern, "String");
+    if (!expression.is_string() && !text.is_string())
+      refuse("pre_tokenizer Split has the pattern " + name_of(pattern) + ", wanted a Regex or a String");
+    bpe_.splits.push_back({expression.is_string() ? expression.get<std::string>() : quoted(text), !keeps_all});
+  }
+
+  static std::string quoted(const std::string& text) {
+    std::string expression;
+    for (const char c : text) {
+      if (c == '\\' || std::string_view("^$.[|()?*+{").find(c) != std::string_view::npos) expression += '\\';
+      expression += c;
+    }
+    return expression;
+  }
+
+  void post_processor(const json& part) {
+    const std::string type = type_of(part);
+    if (part.is_null() || type == "ByteLevel") return;
+    if (type == "Sequence") {
+      for (const json& one : at(part, "processors")) post_processor(one);
+      return;
+    }
+    if (type != "TemplateProcessing")
+      refuse("post_processor is " + name_of(part) + ", wanted ByteLevel, TemplateProcessing or a Sequence of them");
+    bool in_text = false;
+    for (const json& one : at(part, "single")) {
+      if (one.contains("Sequence")) {
+        in_text = true;
+        continue;
+      }
+      const json& id = at(at(one, "SpecialToken"), "id");
+      const json& ids = id.is_string() ? at(at(at(part, "special_tokens"), id.get<std::string>().c_str()), "ids") : id;
+      if (!ids.is_array() || in_text)
+        refuse("post_processor TemplateProcessing has " + name_of(one) + (in_text ? " behind the text" : "") +
+               ", wanted special tokens before the text alone");
+      for (const json& value : ids) {
+        if (!value.is_number_unsigned() || value.get<uint64_t>() >= bpe_.tokens.size())
+          refuse("post_processor TemplateProcessing names the id " + name_of(value) + ", which is no token's");
+        bpe_.before_text.push_back(value);
+      }
+    }
+  }
+
+  std::string where_;
+  std::unordered_map<std::string, char> letters_;  ///< or names: what tokens of single bytes are called
+  json document_;
+  TokenizerJson bpe_;
+  std::unordered_map<std::string, int32_t> ids_;
+  std::set<std::string> added_contents_;
+};
+
+}  // namespace
+
+TokenizerJson read_tokenizer_json(const std::filesystem::path& file) { return Reader(file).read(); }
+
+}  // namespace wmtp

@@ -1,0 +1,282 @@
+// See value_rule.hpp. NaN and infinities are refused for every number: no range has to think of them.
+#include "core/toml/value_rule.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+#include "base/text.hpp"
+
+namespace wmtp {
+namespace {
+
+/// The choice that other programs call by this word, else the nearest one.
+std::string meant_choice(const std::string& word, const std::vector<std::string>& choices) {
+  if (word == "gpu" && std::find(choices.begin(), choices.end(), "cuda") != choices.end()) return "cuda";
+  return nearest_name(word, choices);
+}
+
+std::string number_text(double number) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
+  char text[64];
+  const double size = std::abs(number);
+  const bool plain = size == 0 || (size >= 1e-4 && size < 1e15);
+  const auto format = plain ? std::chars_format::fixed : std::chars_format::scientific;
+  std::string result(text, std::to_chars(text, text + sizeof text, number, format).ptr);
+  // TOML takes 10000 for an integer; 1e-05 is read, but nobody writes it.
+  if (plain && result.find('.') == std::string::npos) result += ".0";
+  const size_t exponent = result.find('e');
+  if (exponent != std::string::npos && result[exponent + 2] == '0') result.erase(exponent + 2, 1);
+  return result;
+}
+
+// Bounds in messages and docs, and numbers in lists: 65536, not 65536.0.
+std::string bound_text(double bound) {
+  const std::string text = number_text(bound);
+  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+}
+
+std::string toml_string(const std::string& text) {
+  std::string result = "\"";
+  for (const char byte : text) {
+    const auto code = static_cast<unsigned char>(byte);
+    if (byte == '"' || byte == '\\') {
+      result += '\\';
+      result += byte;
+    } else if (byte == '\n') {
+      result += "\\n";
+    } else if (code < 0x20 || code == 0x7F) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04X", code);
+      result += escape;
+    } else {
+      result += byte;
+    }
+  }
+  return result + '"';
+}
+
+template <class Items, class Print>
+std::string list_text(const Items& items, Print print) {
+  std::string text = "[";
+  for (size_t i = 0; i < items.size(); ++i) text.append(i == 0 ? "" : ", ").append(print(items[i]));
+  return text + "]";
+}
+
+std::vector<std::string> in_quotes(const std::vector<std::string>& names) {
+  std::vector<std::string> result;
+  for (const std::string& name : names) result.push_back(quote(name));
+  return result;
+}
+
+std::string found_text(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::flag:
+      return node.flag ? "true" : "false";
+    case Node::Kind::integer:
+      return "the integer " + std::to_string(node.integer);
+    case Node::Kind::number:
+      return "the number " + number_text(node.number);
+    case Node::Kind::text:
+      return "the text " + quote(node.text);
+    case Node::Kind::list:
+      return "a list of " + std::to_string(node.items.size());
+    case Node::Kind::table:
+      return "a table";
+    case Node::Kind::time:
+      return "a date or time";
+  }
+  return "";
+}
+
+class Check {
+ public:
+  Check(const ValueRule& rule, const std::string& name, Diagnostics& diagnostics)
+      : rule_(rule), name_(name), diagnostics_(diagnostics) {}
+
+  std::optional<Value> value(const Node& node) {
+    if (is_later(node)) return std::nullopt;
+    switch (rule_.type) {
+      case ValueType::flag:
+        if (node.kind == Node::Kind::flag) return Value(node.flag);
+        break;
+      case ValueType::integer:
+        if (node.kind == Node::Kind::integer) return integer(node);
+        break;
+      case ValueType::number:
+        if (const auto found = number(node)) return Value(*found);
+        return std::nullopt;
+      case ValueType::text:
+        if (node.kind != Node::Kind::text) break;
+        if (const auto found = text(node)) return Value(*found);
+        return std::nullopt;
+      case ValueType::text_or_number:
+        if (node.kind == Node::Kind::text) {
+          if (const auto found = text(node)) return Value(*found);
+        } else if (const auto found = number(node)) {
+          return Value(*found);
+        }
+        return std::nullopt;
+      case ValueType::texts:
+        if (node.kind == Node::Kind::list) return texts(node);
+        break;
+      case ValueType::numbers:
+        if (node.kind == Node::Kind::list) return numbers(node);
+        break;
+    }
+    return refuse(node);
+  }
+
+ private:
+  std::nullopt_t refuse(const Node& node, const std::string& hint = "") {
+    diagnostics_.add(node.place, name_ + ": found " + found_text(node) + ", wanted " + wanted(rule_), hint);
+    return std::nullopt;
+  }
+
+  bool is_later(const Node& node) {
+    std::string found = node.text;
+    if (node.kind == Node::Kind::flag) found = node.flag ? "true" : "false";
+    if (node.kind == Node::Kind::integer || node.kind == Node::Kind::number) found = "a number";
+    if (std::find(rule_.later.begin(), rule_.later.end(), found) == rule_.later.end()) return false;
+    diagnostics_.add(node.place, name_ + ": " + (node.kind == Node::Kind::text ? quote(found) : found) +
+                                     " is not supported yet, wanted " + wanted(rule_));
+    return true;
+  }
+
+  bool in_range(double number) const {
+    return (rule_.above ? number > rule_.min : number >= rule_.min) &&
+           (rule_.below ? number < rule_.max : number <= rule_.max);
+  }
+
+  std::optional<Value> integer(const Node& node) {
+    if (!in_range(static_cast<double>(node.integer))) return refuse(node);
+    return Value(node.integer);
+  }
+
+  std::optional<double> number(const Node& node) {
+    if (node.kind != Node::Kind::integer && node.kind != Node::Kind::number) return refuse(node);
+    const double found = node.kind == Node::Kind::integer ? static_cast<double>(node.integer) : node.number;
+    if (!std::isfinite(found) || !in_range(found)) return refuse(node);
+    return found;
+  }
+
+  std::optional<Value> numbers(const Node& node) {
+    if (rule_.count > 0 ? node.items.size() != rule_.count : node.items.empty() && !rule_.may_be_empty)
+      return refuse(node);
+    std::vector<double> found;
+    for (const Node& item : node.items) {
+      if (const auto one = number(item)) found.push_back(*one);
+    }
+    if (found.size() < node.items.size()) return std::nullopt;
+    return Value(found);
+  }
+
+  std::optional<std::string> text(const Node& node) {
+    const bool known = rule_.choices.empty() ||
+                       std::find(rule_.choices.begin(), rule_.choices.end(), node.text) != rule_.choices.end();
+    if (!known) {
+      const std::string nearest = meant_choice(node.text, rule_.choices);
+      return refuse(node, nearest.empty() ? "" : "did you mean " + quote(nearest) + "?");
+    }
+    if (node.text.empty() && !rule_.may_be_empty) return refuse(node);
+    // C functions that take the text would end at the NUL.
+    if (node.text.find('\0') != std::string::npos) return refuse(node, "a text has no NUL in it");
+    return node.text;
+  }
+
+  std::optional<Value> texts(const Node& node) {
+    if (node.items.empty() && !rule_.may_be_empty) return refuse(node);
+    std::vector<std::string> found;
+    bool good = true;
+    for (const Node& item : node.items) {
+      const auto one = item.kind == Node::Kind::text ? text(item) : refuse(item);
+      good = good && one;
+      if (one) found.push_back(*one);
+    }
+    if (!good) return std::nullopt;
+    return Value(found);
+  }
+
+  const ValueRule& rule_;
+  const std::string& name_;
+  Diagnostics& diagnostics_;
+};
+
+}  // namespace
+
+std::optional<Value> check_value(const Node& node, const ValueRule& rule, const std::string& name,
+                                 Diagnostics& diagnostics) {
+  return Check(rule, name, diagnostics).value(node);
+}
+
+std::string range_text(const ValueRule& rule) {
+  const bool from = std::isfinite(rule.min), to = std::isfinite(rule.max);
+  if (from && to) {
+    if (!rule.above && !rule.below) return bound_text(rule.min) + " to " + bound_text(rule.max);
+    const std::string bounds = bound_text(rule.min) + ", " + bound_text(rule.max);
+    return std::string(rule.above ? "(" : "[").append(bounds).append(rule.below ? ")" : "]");
+  }
+  if (from) return std::string(rule.above ? "above " : "at least ").append(bound_text(rule.min));
+  if (to) return std::string(rule.below ? "below " : "at most ").append(bound_text(rule.max));
+  return "";
+}
+
+std::string type_text(ValueType type) {
+  switch (type) {
+    case ValueType::flag:
+      return "true or false";
+    case ValueType::integer:
+      return "integer";
+    case ValueType::number:
+      return "number";
+    case ValueType::text:
+      return "text";
+    case ValueType::text_or_number:
+      return "text or number";
+    case ValueType::texts:
+      return "list of texts";
+    case ValueType::numbers:
+      return "list of numbers";
+  }
+  return "";
+}
+
+std::string wanted(const ValueRule& rule) {
+  if (!rule.choices.empty()) {
+    const std::string list = rule.type == ValueType::texts ? "a list out of " : "";
+    if (rule.choices.size() == 1) return list + quote(rule.choices[0]);
+    if (rule.type == ValueType::text_or_number) {
+      std::string text;
+      for (const std::string& choice : rule.choices) text += quote(choice) + ", ";
+      return text + "or a number from " + range_text(rule);
+    }
+    return list + (list.empty() ? "one of " : "") + join_names(in_quotes(rule.choices));
+  }
+  std::string text = type_text(rule.type);
+  if (rule.type == ValueType::flag && !rule.later.empty()) text = "false";
+  if (rule.type == ValueType::integer) text = "an integer";
+  if (rule.type == ValueType::number) text = "a number";
+  if (rule.type == ValueType::text) text = rule.may_be_empty ? "a text" : "a text that is not empty";
+  if (rule.type == ValueType::texts) text = rule.may_be_empty ? "a list of texts" : "a list of texts, none empty";
+  if (rule.type == ValueType::numbers) text = rule.count == 2 ? "a list of two numbers" : "a list of numbers";
+  const std::string range = range_text(rule);
+  if (range.empty()) return text;
+  const bool interval = range[0] == '(' || range[0] == '[';
+  return text + (interval ? " in " : range.find(" to ") != std::string::npos ? " from " : " ") + range;
+}
+
+std::string toml_text(const Value& value) {
+  struct Print {
+    std::string operator()(bool flag) const { return flag ? "true" : "false"; }
+    std::string operator()(int64_t integer) const { return std::to_string(integer); }
+    std::string operator()(double number) const { return number_text(number); }
+    std::string operator()(const std::string& text) const { return toml_string(text); }
+    std::string operator()(const std::vector<std::string>& texts) const { return list_text(texts, toml_string); }
+    std::string operator()(const std::vector<double>& numbers) const { return list_text(numbers, bound_text); }
+  };
+  return std::visit(Print{}, value);
+}
+
+}  // namespace wmtp

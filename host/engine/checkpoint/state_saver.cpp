@@ -1,0 +1,206 @@
+#include "engine/checkpoint/state_saver.hpp"
+
+#include <cstring>
+
+#include "core/checkpoints/retention.hpp"
+#include "engine/comm/side_texts.hpp"
+#include "engine/memory/allocator.hpp"
+#include "io/durable_file.hpp"
+#include "io/save_points.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Adds the time it lives to a sum.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum) : sum_(sum) {}
+  ~Stopwatch() { sum_ += seconds_since(start_); }
+  Stopwatch(const Stopwatch&) = delete;
+
+ private:
+  double& sum_;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace
+
+/// All that the thread of a save needs.
+struct StateSaver::Work {
+  std::string name;  ///< of its exchanges
+  SaveMode mode;
+  Clock::time_point begun;
+  std::filesystem::path target;
+  Manifest manifest;  ///< without slices
+  std::vector<StateFlat> flats;
+  std::map<std::string, Tensor> tensors;  ///< [rank 0] copies
+  std::promise<void> copied;
+};
+
+StateSaver::StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep)
+    : peers_(peers), optimizer_(optimizer), run_folder_(std::move(run_folder)), keep_(keep) {
+  check_save_points();
+}
+
+StateSaver::~StateSaver() {
+  if (running_.valid()) running_.wait();
+}
+
+void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
+  if (running_.valid()) throw Error(ExitStatus::bug, "a save was begun before the one before had ended");
+  stall_seconds_ = 0;
+  const Stopwatch watch(stall_seconds_);
+  const MemoryScope scope(MemoryCategory::checkpoint);
+  Work work;
+  work.name = "saving " + run_folder_.filename().string() + " " + std::to_string(++begun_);
+  work.mode = mode;
+  work.begun = Clock::now();
+  work.target = run_folder_ / checkpoint_name(request.step);
+  work.manifest.step = request.step;
+  work.manifest.world_size = peers_.size();
+  work.manifest.kind = "resume";
+  work.manifest.config_hash = request.config_hash;
+  work.manifest.plugins = request.plugins;
+  work.manifest.state = request.state;
+  for (const ShardedOptimizer::State& state : optimizer_.states())
+    work.manifest.state["optimizer_steps"][state.group->name()] = int64_t(state.steps.item<float>());
+  for (const auto& [name, tensor] : *request.tensors) {
+    work.manifest.state["pipeline_tensors"][name] = tensor.sizes().vec();
+    if (peers_.rank() == 0)
+      work.tensors[name] = tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  }
+  work.flats = state_flats(optimizer_);
+  copied_ = work.copied.get_future();
+  running_ = std::async(std::launch::async, [this, work = std::move(work)]() mutable { return run(std::move(work)); });
+}
+
+void StateSaver::settle() {
+  if (!copied_.valid()) return;
+  const Stopwatch watch(stall_seconds_);
+  std::exchange(copied_, {}).wait();
+}
+
+std::optional<SaveOutcome> StateSaver::take() {
+  if (!running_.valid() || running_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return std::nullopt;
+  return finish();
+}
+
+std::optional<SaveOutcome> StateSaver::finish() {
+  if (!running_.valid()) return std::nullopt;
+  {
+    const Stopwatch watch(stall_seconds_);
+    running_.wait();
+  }
+  copied_ = {};
+  SaveOutcome outcome = running_.get();
+  outcome.stall_seconds = stall_seconds_;
+  return outcome;
+}
+
+SaveOutcome StateSaver::run(Work work) {
+  SaveOutcome outcome;
+  outcome.step = work.manifest.step;
+  outcome.folder = work.target;
+  try {
+    copy(work.flats, work.mode);
+    work.copied.set_value();
+    reached(SavePoint::copied);
+    write(work, outcome);
+  } catch (const Error& error) {
+    outcome.failure = error.what();
+    outcome.rank_lost = error.status() == ExitStatus::peer;
+  } catch (const std::exception& error) {
+    outcome.failure = error.what();
+  }
+  outcome.seconds = seconds_since(work.begun);
+  return outcome;
+}
+
+void StateSaver::copy(std::vector<StateFlat>& flats, SaveMode mode) {
+  const MemoryScope scope(MemoryCategory::checkpoint);
+  if (mode == SaveMode::alone) {
+    for (StateFlat& flat : flats) flat.values = flat.values.to(at::kCPU);
+    return;
+  }
+  buffers_.resize(flats.size());
+  for (size_t i = 0; i < flats.size(); ++i) {
+    const Tensor live = std::move(flats[i].values);
+    if (!buffers_[i].defined())
+      buffers_[i] = at::empty(live.sizes(), at::TensorOptions(live.scalar_type()).pinned_memory(live.is_cuda()));
+    // LibTorch's copy would start threads of its own beside those of the training.
+    if (live.is_cpu())
+      std::memcpy(buffers_[i].mutable_data_ptr(), live.const_data_ptr(), size_t(live.nbytes()));
+    else
+      buffers_[i].copy_(live);
+    flats[i].values = buffers_[i];
+  }
+}
+
+void StateSaver::write(const Work& work, SaveOutcome& outcome) {
+  SideTexts texts(peers_, work.name);
+  const int rank = peers_.rank();
+  std::optional<FolderDraft> draft;
+  json opened;
+  if (rank == 0) {
+    try {
+      draft.emplace(work.target);
+      opened["path"] = draft->path().string();
+      reached(SavePoint::draft_made);
+    } catch (const std::exception& error) {
+      opened["error"] = error.what();
+    }
+  }
+  opened = json::parse(texts.publish(opened.dump()));
+  if (opened.contains("error")) throw Error(ExitStatus::storage, opened["error"].get<std::string>());
+
+  std::vector<Piece> pieces = pieces_of(work.flats, work.tensors, rank);
+  const std::string mine = write_rank_file(opened["path"].get<std::string>(), pieces, rank);
+  json ended{{"error", ""}, {"rank_lost", false}};
+  try {
+    const std::vector<std::string> reports = texts.collect(mine);
+    if (rank == 0) {
+      gather_and_publish(*draft, work, reports);
+      clear_older(outcome);
+      reached(SavePoint::deleted);
+    }
+  } catch (const Error& error) {
+    if (rank != 0) throw;
+    ended = {{"error", error.what()}, {"rank_lost", error.status() == ExitStatus::peer}};  // the others wait for it
+  } catch (const std::exception& error) {
+    ended["error"] = error.what();
+  }
+  ended = json::parse(texts.publish(ended.dump()));
+  outcome.failure = ended["error"];
+  outcome.rank_lost = ended["rank_lost"];
+}
+
+void StateSaver::gather_and_publish(FolderDraft& draft, const Work& work, const std::vector<std::string>& reports) {
+  reached(SavePoint::files_complete);
+  Manifest manifest = work.manifest;
+  for (const std::string& report : reports)
+    for (Slice& slice : slices_of_report(report)) manifest.slices.push_back(std::move(slice));
+  write_manifest(draft.path(), manifest);
+  reached(SavePoint::manifest_written);
+  draft.publish();
+  reached(SavePoint::published);
+}
+
+void StateSaver::clear_older(SaveOutcome& outcome) const {
+  const auto damaged = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
+    outcome.warnings.emplace_back("checkpoint_damaged", was.string() + ": " + reason);
+  };
+  try {
+    outcome.deleted = keep_newest(run_folder_, keep_, damaged);
+  } catch (const std::exception& error) {
+    outcome.warnings.emplace_back("checkpoint_not_deleted",
+                                  std::string("older checkpoints were not deleted: ") + error.what());
+  }
+}
+
+}  // namespace wmtp

@@ -1,0 +1,173 @@
+#include "engine/comm/channels.hpp"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "base/time_use.hpp"
+#include "engine/comm/same_collective.hpp"
+#include "engine/memory/allocator.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr const char* waiting = "communication";
+
+/// c10d's Gloo has no abort; closing the connections ends what waits on them, here and at the other ends.
+class ClosableGloo final : public c10d::ProcessGroupGloo {
+ public:
+  using ProcessGroupGloo::ProcessGroupGloo;
+  void abort() override {
+    for (const auto& context : contexts_) context->closeConnections();
+  }
+};
+
+}  // namespace
+
+MakeBackend gloo(const std::string& address) {
+  return
+      [address](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
+        auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+        options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+        options->threads = 1;
+        return c10::make_intrusive<ClosableGloo>(store, rank, size, options);
+      };
+}
+
+double waited_seconds() { return time_used(waiting); }
+
+void Pending::wait() {
+  if (!active_) return;
+  active_ = false;
+  if (!work_) return;
+  try {
+    const TimeScope time(waiting);
+    work_->wait();
+  } catch (const std::exception& error) {
+    throw channel_->broken(number_, error.what());
+  }
+  channel_->record_->end(number_);
+  work_.reset();
+  output_.reset();
+  input_.reset();
+}
+
+Error Channel::broken(int64_t number, const std::string& detail) {
+  const Error error = peers_->explain(record_->describe(number), detail);
+  if (error.status() != ExitStatus::peer || !record_->write(peers_->rank())) return error;
+  return Error(ExitStatus::peer, std::string(error.what()) + "; the last collectives of every rank that could tell: " +
+                                     (record_->folder() / "flight-*.txt").string());
+}
+
+template <class Issue>
+Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& what, const char* operation,
+                       Issue issue) {
+  Pending pending;
+  pending.active_ = true;
+  if (!backend_) {
+    output.copy_(input.view_as(output));
+    return pending;
+  }
+  pending.channel_ = this;
+  pending.number_ = record_->begin(what, operation, int64_t(output.nbytes()));
+  const MemoryScope scope(MemoryCategory::communication);
+  try {
+    if (collectives_are_checked()) refuse_disagreement(output, input, what, operation);
+    const TimeScope time(waiting);
+    pending.work_ = issue(output, input);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw broken(pending.number_, error.what());
+  }
+  pending.output_ = std::move(output);
+  pending.input_ = std::move(input);
+  return pending;
+}
+
+void Channel::refuse_disagreement(const at::Tensor& output, const at::Tensor& input, const std::string& what,
+                                  const char* operation) {
+  const std::string text = what + " (" + operation + " " + std::to_string(++checked_) + " of this channel, " +
+                           std::to_string(input.numel()) + " " + c10::toString(input.scalar_type()) + " to " +
+                           std::to_string(output.numel()) + ")";
+  const std::string told = disagreement(*backend_, output.device(), {peers_->rank(), text});
+  if (!told.empty()) throw Error(ExitStatus::bug, "ranks disagree about their next collective: " + told);
+}
+
+Pending Channel::all_gather(at::Tensor output, at::Tensor input, const std::string& what) {
+  return start(std::move(output), std::move(input), what, "all-gather",
+               [&](at::Tensor& out, at::Tensor& in) { return backend_->_allgather_base(out, in); });
+}
+
+Pending Channel::all_to_all(at::Tensor output, at::Tensor input, const std::string& what) {
+  return start(std::move(output), std::move(input), what, "all-to-all", [&](at::Tensor& out, at::Tensor& in) {
+    std::vector<int64_t> equal_parts;
+    return backend_->alltoall_base(out, in, equal_parts, equal_parts);
+  });
+}
+
+Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device,
+                   std::chrono::milliseconds timeout)
+    : peers_(&peers), make_(device), timeout_(timeout), world_{peers.rank(), peers.size()} {
+  world_.gather = connect("gather", device, world_);
+  world_.reduce = connect("reduce", device, world_);
+  control_ = connect("control", control, world_);
+  peers.on_broken([this] {
+    for (const auto& backend : backends_) backend->abort();
+  });
+}
+
+Channel* Channels::connect(const std::string& name, const MakeBackend& make, const Axis& axis) {
+  c10::intrusive_ptr<c10d::Backend> backend;
+  if (axis.size > 1) {
+    try {
+      const auto store = c10::make_intrusive<c10d::PrefixStore>(name, peers_->store());
+      backend = backends_.emplace_back(make(store, axis.rank, axis.size, timeout_));
+    } catch (const std::exception& error) {
+      throw peers_->explain("connecting the ranks (" + name + ")", error.what());
+    }
+  }
+  return channels_.emplace_back(std::make_unique<Channel>(*peers_, record_, backend)).get();
+}
+
+const Mesh& Channels::mesh(int row_size) {
+  const auto [place, is_new] = meshes_.try_emplace(row_size);
+  Mesh& mesh = place->second;
+  if (!is_new) return mesh;
+  TORCH_CHECK(row_size > 0 && size() % row_size == 0, "rows of ", row_size, " of ", size(), " ranks");
+  if (row_size == size()) {
+    mesh.row = world_;
+  } else if (row_size == 1) {
+    mesh.column = {rank(), size(), nullptr, world_.reduce};
+  } else {
+    const int row = rank() / row_size, column = rank() % row_size;
+    const std::string of_row = "row " + std::to_string(row) + " of " + std::to_string(row_size) + " ranks";
+    mesh.row = {column, row_size};
+    mesh.row.gather = connect("gather in " + of_row, make_, mesh.row);
+    mesh.row.reduce = connect("reduce in " + of_row, make_, mesh.row);
+    mesh.column = {row, size() / row_size};
+    mesh.column.reduce =
+        connect("reduce in column " + std::to_string(column) + " of " + std::to_string(mesh.column.size) + " ranks",
+                make_, mesh.column);
+  }
+  return mesh;
+}
+
+void Channels::set_timeout(std::chrono::milliseconds timeout) {
+  timeout_ = timeout;
+  for (const auto& backend : backends_) backend->setTimeout(timeout);
+}
+
+at::Tensor Channels::all(const at::Tensor& values, const std::string& what) {
+  if (size() == 1) return values.unsqueeze(0);
+  std::vector<int64_t> shape = values.sizes().vec();
+  shape.insert(shape.begin(), size());
+  at::Tensor every = at::empty(shape, values.options());
+  control_->all_gather(every.view({-1}), values.contiguous().view({-1}), what).wait();
+  return every;
+}
+
+at::Tensor Channels::sum(const at::Tensor& values, const std::string& what) {
+  return size() == 1 ? values : all(values, what).sum(0);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,122 @@
+// Channels: the communicators of a job. Gathers, reduces and control talk on connections of their own, so that one
+// never waits behind another; within a channel every rank of it issues the same operations in the same order, which
+// debug builds check (same_collective.hpp). With one rank nothing is sent, and every operation is a copy.
+//
+// A Mesh cuts the ranks into rows of neighbours that hold a model's shards between them. Ranks that stand at the same
+// place of their rows, a column, hold the same shard. With rows of two of six ranks:
+//
+//   rows      0 1 | 2 3 | 4 5      columns   0 2 4 | 1 3 5
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "engine/comm/flight_record.hpp"
+#include "engine/comm/peers.hpp"
+
+namespace wmtp {
+
+class Channel;
+
+/// An operation under way. Must be waited on exactly once; its tensors stay alive until then.
+class Pending {
+ public:
+  Pending() = default;
+  /// Blocks until it is done. A lost or late peer is thrown as Error from Peers::explain, and the flight record is then
+  /// written. Adds to waited_seconds().
+  void wait();
+  explicit operator bool() const { return active_; }
+
+ private:
+  friend class Channel;
+  bool active_ = false;
+  c10::intrusive_ptr<c10d::Work> work_;
+  at::Tensor output_, input_;
+  Channel* channel_ = nullptr;
+  int64_t number_ = 0;  ///< in the flight record
+};
+
+class Channel {
+ public:
+  Channel(Peers& peers, FlightRecord& record, c10::intrusive_ptr<c10d::Backend> backend)
+      : peers_(&peers), record_(&record), backend_(std::move(backend)) {}
+
+  /// output [W*n] = every rank's input [n], in rank order. `what` names it in errors.
+  Pending all_gather(at::Tensor output, at::Tensor input, const std::string& what);
+  /// Part r of input goes to rank r; output holds the parts sent here, in rank order. Sizes equal.
+  Pending all_to_all(at::Tensor output, at::Tensor input, const std::string& what);
+
+ private:
+  friend class Pending;
+  template <class Issue>
+  Pending start(at::Tensor output, at::Tensor input, const std::string& what, const char* operation, Issue issue);
+  void refuse_disagreement(const at::Tensor& output, const at::Tensor& input, const std::string& what,
+                           const char* operation);
+  Error broken(int64_t number, const std::string& detail);
+  Peers* peers_;
+  FlightRecord* record_;
+  c10::intrusive_ptr<c10d::Backend> backend_;  ///< null with one rank
+  int64_t checked_ = 0;                        ///< collectives compared so far
+};
+
+/// Ranks that talk among themselves, and which of them this one is.
+struct Axis {
+  int rank = 0, size = 1;
+  Channel* gather = nullptr;  ///< of rows; null in columns, which hold the same already
+  Channel* reduce = nullptr;
+};
+struct Mesh {
+  Axis row, column;
+};
+
+/// Makes a communicator for the tensors of a run's device. Only called with two ranks or more.
+using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
+    const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout)>;
+/// Gloo over the network interface of this host that has this address.
+MakeBackend gloo(const std::string& address);
+
+class Channels {
+ public:
+  /// [all ranks, collective] Control is always spoken on the CPU. `timeout` holds until set_timeout.
+  Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device, std::chrono::milliseconds timeout);
+  ~Channels() { peers_->on_broken(nullptr); }
+  void set_timeout(std::chrono::milliseconds timeout);
+
+  Peers& peers() { return *peers_; }
+  int rank() const { return peers_->rank(); }
+  int size() const { return peers_->size(); }
+  Channel& control() { return *control_; }
+  /// Rows of `row_size` ranks, which divides size(). Connects them when it is asked for this size the first time.
+  /// [all ranks, collective]
+  const Mesh& mesh(int row_size);
+  FlightRecord& record() { return record_; }
+
+  /// Sum over ranks in rank order: the same bits everywhere. `values` fp64 on the CPU.
+  at::Tensor sum(const at::Tensor& values, const std::string& what);
+  /// [W, ...]: every rank's values.
+  at::Tensor all(const at::Tensor& values, const std::string& what);
+
+ private:
+  /// One communicator among the ranks of an axis, by a name that is theirs alone.
+  Channel* connect(const std::string& name, const MakeBackend& make, const Axis& axis);
+
+  Peers* peers_;
+  FlightRecord record_;
+  MakeBackend make_;
+  std::chrono::milliseconds timeout_;
+  std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  Axis world_;
+  Channel* control_;
+  std::map<int, Mesh> meshes_;  ///< by the size of a row
+};
+
+/// Seconds this rank's thread has spent blocked in Pending::wait.
+double waited_seconds();
+
+}  // namespace wmtp

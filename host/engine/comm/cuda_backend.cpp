@@ -1,0 +1,37 @@
+// The engine's side of the door.
+#include "engine/comm/cuda_backend.hpp"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+std::filesystem::path beside_this_library() {
+  Dl_info info{};
+  dladdr(reinterpret_cast<void*>(&has_cuda_device), &info);
+  return std::filesystem::path(info.dli_fname ? info.dli_fname : "").parent_path() / "libwmtp_cuda.so";
+}
+
+}  // namespace
+
+CudaBackend& cuda_backend() {
+  static CudaBackend* backend = [] {
+    const auto file = beside_this_library();
+    void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (!library)
+      throw Error(ExitStatus::usage, "parallel.device = \"cuda\": the CUDA backend cannot be loaded: " +
+                                         std::string(dlerror()) + "; it is built where the CUDA toolkit is found");
+    const auto door = reinterpret_cast<CudaBackend* (*)()>(dlsym(library, "wmtp_cuda_backend"));
+    if (!door) throw Error(ExitStatus::bug, file.string() + " has no door");
+    return door();
+  }();
+  return *backend;
+}
+
+bool has_cuda_device() { return std::filesystem::exists("/dev/nvidiactl"); }
+
+}  // namespace wmtp

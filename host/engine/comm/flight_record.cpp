@@ -1,0 +1,64 @@
+#include "engine/comm/flight_record.hpp"
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/text.hpp"
+
+namespace wmtp {
+namespace {
+
+/// "14:03:59.123456", UTC.
+std::string time_text(std::chrono::system_clock::time_point time) {
+  using namespace std::chrono;
+  const auto micros = duration_cast<microseconds>(time.time_since_epoch()).count();
+  const auto of_day = micros % (int64_t{86400} * 1000000);
+  return printed("%02lld:%02lld:%02lld.%06lld", static_cast<long long>(of_day / 3600000000),
+                 static_cast<long long>(of_day / 60000000 % 60), static_cast<long long>(of_day / 1000000 % 60),
+                 static_cast<long long>(of_day % 1000000));
+}
+
+}  // namespace
+
+int64_t FlightRecord::begin(const std::string& what, const char* operation, int64_t bytes) {
+  Entry& entry = entries_[size_t(count_ % capacity)];
+  entry = {what, operation, bytes, step_, Clock::now(), {}, false};
+  return count_++;
+}
+
+void FlightRecord::end(int64_t number) {
+  if (number + capacity < count_) return;  // so many others have begun since that it is forgotten
+  Entry& entry = entries_[size_t(number % capacity)];
+  entry.ended = Clock::now();
+  entry.has_ended = true;
+}
+
+std::string FlightRecord::describe(int64_t number) const {
+  const Entry& e = entry(number);
+  return (e.step > 0 ? "step " + std::to_string(e.step) + ": " : "") + e.what + " (" + e.operation + ", " +
+         human_bytes(e.bytes) + ")";
+}
+
+std::string FlightRecord::text() const {
+  std::string text;
+  for (int64_t number = std::max<int64_t>(0, count_ - capacity); number < count_; ++number) {
+    const Entry& e = entry(number);
+    text += std::to_string(number) + "  " + time_text(e.begun) + "  " +
+            (e.has_ended ? time_text(e.ended) : "did not end    ") + "  " + describe(number) + "\n";
+  }
+  return text;
+}
+
+bool FlightRecord::write(int rank) const noexcept {
+  if (folder_.empty()) return false;
+  try {
+    std::ofstream file(folder_ / printed("flight-%04d.txt", rank));
+    file << "number, begun (UTC), ended, collective\n" << text();
+    file.close();
+    return bool(file);
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace wmtp

@@ -1,0 +1,272 @@
+#include "engine/comm/peers.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+#include <thread>
+
+#include "base/log.hpp"
+#include "core/rendezvous/refusal.hpp"
+#include "core/rendezvous/rendezvous.hpp"
+#include "core/rendezvous/store_text.hpp"
+#include "engine/comm/job_store.hpp"
+
+namespace wmtp {
+namespace {
+
+using std::chrono::milliseconds;
+// Together under 5 s with the launcher's patience: that long after the timeout no rank of a job that hangs may be left.
+constexpr milliseconds time_to_report{2000};
+constexpr milliseconds time_to_leave_the_lost{500};
+constexpr milliseconds between_looks{50};
+constexpr milliseconds before_notice{5000};
+constexpr const char* nobody_came = "missing: ";
+
+std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
+
+std::string first_line(const char* text) {
+  const std::string all(text);
+  return all.substr(0, all.find('\n'));
+}
+
+std::string names_of(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+/// What the two lists of names and values do not say alike.
+std::string difference(const std::string& mine, const std::string& of_rank0) {
+  std::istringstream here(mine), there(of_rank0);
+  std::string line, other;
+  while (std::getline(here, line) && std::getline(there, other) && line == other) {
+  }
+  const size_t name = line.find('\t');
+  return line.substr(0, name) + " is '" + line.substr(name + 1) + "' here and '" + other.substr(other.find('\t') + 1) +
+         "' on rank 0; start all ranks alike";
+}
+
+}  // namespace
+
+Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
+    : rank_(environment.rank), size_(environment.world_size) {
+  if (size_ == 1) {
+    placement_ = placement_of(environment, {Place{"", placement_.address, false}});
+    return;
+  }
+  const auto end = Clock::now() + timeout;
+  const std::string own_address = open_store(environment, timeout);
+  const std::vector<Place> places = meet(this_place(own_address), end);
+  try {
+    placement_ = placement_of(environment, places);
+  } catch (const Error& error) {  // the others have met this rank, and wait for it
+    post_fault(error);
+    throw;
+  }
+}
+
+/// The address by which this rank reached rank 0.
+std::string Peers::open_store(const RankEnvironment& environment, milliseconds timeout) {
+  const std::string here = "rank " + std::to_string(rank_);
+  try {
+    JobStore job = open_job_store(environment, timeout, [&](const std::string& cause) {
+      log_warning(here + " waits for the rendezvous at " + rendezvous_text(environment) + " (" + cause + ")");
+    });
+    server_ = std::move(job.server);
+    store_ = std::move(job.store);
+    return job.own_address;
+  } catch (const Error& error) {
+    if (error.status() != ExitStatus::peer) throw;
+    throw Error(error.status(), here + ": no rendezvous of " + std::to_string(size_) + " ranks: " + error.what());
+  }
+}
+
+/// Whether somebody has set the key by then. Looks often at first.
+bool Peers::appears(const std::string& key, Clock::time_point end) const {
+  for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, between_looks)) {
+    if (Clock::now() >= end) return false;
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
+std::vector<int> Peers::missing_until(Clock::time_point end) const {
+  std::vector<int> missing;
+  for (int rank = 1; rank < size_; ++rank)
+    if (!appears(place_key(rank), end)) missing.push_back(rank);
+  return missing;
+}
+
+/// The places of all ranks, or what the job cannot start for. [rank 0]
+std::string Peers::collected_places(const Place& mine, Clock::time_point end) const {
+  std::vector<int> missing = missing_until(std::min(end, Clock::now() + before_notice));
+  if (!missing.empty() && Clock::now() < end) {
+    log_warning("rank 0 waits for " + names_of(missing));
+    missing = missing_until(end);
+  }
+  std::string texts = mine.to_text();
+  for (int rank = 1; rank < size_; ++rank) {
+    if (!store_->check({place_key(rank)})) continue;
+    const std::string place = text_of(store_->get(place_key(rank)));
+    if (refusal_in(place)) return place;
+    (texts += '\n') += place;
+  }
+  return missing.empty() ? texts : nobody_came + names_of(missing);
+}
+
+/// The places of all ranks, as rank 0 collects them and hands them out, or why the job cannot start.
+std::string Peers::exchanged_places(const Place& mine, Clock::time_point end) {
+  if (rank_ == 0) {
+    const std::string texts = collected_places(mine, end);
+    store_->set(places_key, bytes_of(texts));
+    return texts;
+  }
+  store_->set(place_key(rank_), bytes_of(mine.to_text()));
+  return appears(places_key, end + time_to_report) ? text_of(store_->get(places_key)) : nobody_came + names_of({0});
+}
+
+/// Every rank's place, by rank.
+std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
+  std::string texts;
+  try {
+    texts = exchanged_places(mine, end);
+  } catch (const std::exception& error) {
+    throw explain("meeting the other ranks", error.what());
+  }
+  const bool nobody = texts.starts_with(nobody_came);
+  const std::optional<Error> refusal = refusal_in(texts);
+  if (rank_ == 0 && (nobody || refusal)) std::this_thread::sleep_for(time_to_leave_the_lost);
+  if (refusal) throw *refusal;
+  if (nobody)
+    throw Error(ExitStatus::peer, "rank " + std::to_string(rank_) + ": " + texts.substr(std::strlen(nobody_came)) +
+                                      " did not come to the rendezvous within parallel.timeout_seconds");
+  std::vector<Place> places;
+  std::istringstream lines(texts);
+  for (std::string line; std::getline(lines, line);) places.push_back(Place::from_text(line));
+  return places;
+}
+
+void Peers::start_alike(const Given& given, const std::optional<Error>& refusal) {
+  if (!store_ && refusal) throw *refusal;
+  std::string mine;
+  for (const auto& [name, value] : given) mine += name + "\t" + value + "\n";
+  const std::vector<std::string> all = collect("starting", refusal ? refusal_text(rank_, *refusal) : mine);
+  std::string verdict;
+  for (size_t rank = 0; rank < all.size() && verdict.empty(); ++rank) {
+    if (refusal_in(all[rank])) {
+      verdict = all[rank];
+    } else if (all[rank] != all[0] && !refusal_in(all[0])) {
+      verdict = refusal_text(int(rank), Error(ExitStatus::usage, difference(all[rank], all[0])));
+    }
+  }
+  verdict = publish("starting", verdict);
+  if (const auto error = refusal_in(verdict)) throw *error;
+}
+
+bool Peers::post_fault(const Error& error) noexcept {
+  if (!store_) return true;
+  bool first = !adopted_;
+  try {
+    store_->setTimeout(time_to_report);
+    // Before the fault itself: rank 0 takes the store away once all have posted theirs.
+    first = store_->add("told/" + std::string(error.what()), 1) == 1 && !adopted_;
+    store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
+    if (hang_up_) hang_up_();
+    if (rank_ != 0) return first;
+    const milliseconds patience = error.status() == ExitStatus::peer ? time_to_leave_the_lost : time_to_report;
+    for (milliseconds waited{0}; waited < patience; waited += between_looks) {
+      bool all = true;
+      for (int rank = 1; rank < size_; ++rank) all = all && has_left(rank);
+      if (all) break;
+      std::this_thread::sleep_for(between_looks);
+    }
+  } catch (...) {  // the store is gone: nobody is left to be told
+  }
+  return first;
+}
+
+Error Peers::explain(const std::string& what_broke, const std::string& detail) noexcept {
+  const std::string here = "rank " + std::to_string(rank_) + ": " + what_broke + " failed";
+  std::vector<int> silent;
+  try {
+    store_->setTimeout(time_to_report);  // rank 0 may be the one that hangs, and its server with it
+    store_->set(fault_key(rank_), bytes_of(std::to_string(int(ExitStatus::peer)) + " " + here));
+    if (hang_up_) hang_up_();
+    for (milliseconds waited{0}; waited < time_to_report; waited += between_looks) {
+      silent.clear();
+      for (int rank = 0; rank < size_; ++rank) {
+        if (!store_->check({fault_key(rank)})) {
+          silent.push_back(rank);
+          continue;
+        }
+        const std::string fault = text_of(store_->get(fault_key(rank)));
+        const int status = std::stoi(fault);
+        if (status == int(ExitStatus::peer)) continue;
+        adopted_ = true;  // whoever posted it tells it, even when the store is gone by the time we end
+        return Error(ExitStatus(status), fault.substr(fault.find(' ') + 1));
+      }
+      if (silent.empty()) break;
+      std::this_thread::sleep_for(between_looks);
+    }
+  } catch (const std::exception&) {
+    lost_ = true;
+    return Error(ExitStatus::peer, here + ": rank 0, which holds the rendezvous, is gone");
+  }
+  lost_ = true;
+  if (silent.empty()) return Error(ExitStatus::peer, here + " (" + first_line(detail.c_str()) + ")");
+  return Error(ExitStatus::peer, here + ": " + names_of(silent) + " did not answer");
+}
+
+bool Peers::has_left(int rank) const {
+  return store_ && (store_->check({fault_key(rank)}) || store_->check({ended_key(rank)}));
+}
+
+std::string Peers::wait_for(const std::string& key, int from, const std::string& what) {
+  try {
+    while (!appears(key, Clock::now() + between_looks))
+      // What a rank says before it leaves is there by the time that it has left.
+      if (has_left(from) && !store_->check({key})) throw explain(what, "");
+    return text_of(store_->get(key));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw explain(what, error.what());
+  }
+}
+
+void Peers::give(const std::string& key, const std::string& text, const std::string& what) {
+  try {
+    store_->set(key, bytes_of(text));
+  } catch (const std::exception& error) {
+    throw explain(what, error.what());
+  }
+}
+
+std::string Peers::publish(const std::string& what, const std::string& text_of_rank0) {
+  if (!store_) return text_of_rank0;
+  const std::string key = "publish/" + std::to_string(exchanges_++);
+  if (rank_ != 0) return wait_for(key, 0, what);
+  give(key, text_of_rank0, what);
+  return text_of_rank0;
+}
+
+std::vector<std::string> Peers::collect(const std::string& what, const std::string& mine) {
+  if (!store_) return {mine};
+  const std::string key = "collect/" + std::to_string(exchanges_++) + "/";
+  if (rank_ != 0) {
+    give(key + std::to_string(rank_), mine, what);
+    return {};
+  }
+  std::vector<std::string> texts{mine};
+  for (int rank = 1; rank < size_; ++rank) texts.push_back(wait_for(key + std::to_string(rank), rank, what));
+  return texts;
+}
+
+void Peers::agree(const std::string& what, const std::string& mine, ExitStatus status) {
+  const std::string of_rank0 = publish("agree/" + what, mine);
+  if (mine == of_rank0) return;
+  throw Error(status, "rank " + std::to_string(rank_) + ": " + what + " differs between ranks: rank 0 has " + of_rank0 +
+                          ", rank " + std::to_string(rank_) + " has " + mine + "; start all ranks from the same files");
+}
+
+}  // namespace wmtp

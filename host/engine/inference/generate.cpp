@@ -1,0 +1,152 @@
+#include "engine/inference/generate.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "base/work_progress.hpp"
+#include "engine/inference/text_model.hpp"
+
+namespace wmtp {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ExitStatus::usage, what); }
+
+std::vector<int64_t> prompt_ids(const GenerateRequest& request, const TextModel& model) {
+  const auto* given = std::get_if<std::vector<int64_t>>(&request.prompt);
+  const std::vector<int64_t> ids = given ? *given : model.ids_of(std::get<std::string>(request.prompt));
+  const ModelConfig& config = model.config();
+  if (ids.empty()) refuse("--ids holds no id; a text to go on with takes at least one");
+  for (const int64_t id : ids)
+    if (id < 0 || id >= config.vocab_size)
+      refuse("--ids: " + std::to_string(id) + " is no id of this model, whose vocabulary has " +
+             with_thousands(config.vocab_size) + " (0 to " + std::to_string(config.vocab_size - 1) + ")");
+  if (!model.takes(int64_t(ids.size())))
+    refuse("the prompt has " + with_thousands(int64_t(ids.size())) + " tokens, the model reads at most " +
+           with_thousands(config.max_sequence_length) + " (model.max_sequence_length); shorten it");
+  return ids;
+}
+
+const char* text_of(Decoded::End end) {
+  switch (end) {
+    case Decoded::End::max_tokens:
+      return "max_tokens";
+    case Decoded::End::end_of_text:
+      return "end_of_text";
+    case Decoded::End::positions:
+      return "max_sequence_length";
+    case Decoded::End::stopped:
+      return "stopped";
+  }
+  return "";
+}
+
+/// Where the first of `stops` begins in a text that was free of them before its last `tail` bytes; npos: nowhere.
+size_t first_stop(const std::string& text, const std::vector<std::string>& stops, size_t tail) {
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops)
+    first = std::min(first, text.find(stop, text.size() - std::min(text.size(), tail + stop.size())));
+  return first;
+}
+
+struct Timed {
+  Decoded decoded;
+  double seconds;
+};
+
+Timed decode_timed(TextModel& model, const DecodeRequest& request) {
+  const auto begun = std::chrono::steady_clock::now();
+  Decoded decoded = model.decode(request);
+  return {std::move(decoded), std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count()};
+}
+
+/// The same text without drafts: after the drafted one, so that what is slow at first counts against the drafts.
+PlainDecoding decode_plainly(TextModel& model, DecodeRequest request, const std::vector<int64_t>& drafted) {
+  request.drafts = false;
+  request.take = [](int64_t) { return true; };
+  const Timed plain = decode_timed(model, request);
+  if (plain.decoded.ids != drafted)
+    throw Error(ExitStatus::bug, "the text with drafts is not that of plain decoding; wanted the same ids");
+  return {plain.decoded.forwards, plain.seconds};
+}
+
+bool drafts_for(const ModelConfig& config, double temperature, bool plain) {
+  return temperature == 0 && !plain && config.future_tokens > 1;
+}
+
+}  // namespace
+
+Generated generate(const GenerateRequest& request) {
+  TextModel model(request.model);
+  Generated result;
+  result.prompt = prompt_ids(request, model);
+  const bool drafts = drafts_for(model.config(), request.temperature, request.plain);
+  if (request.compares && !drafts)
+    refuse("--compare goes with drafts, and " + request.model.string() + " has one head, which drafts nothing");
+  model.load(drafts, model.positions_for(int64_t(result.prompt.size()), request.max_tokens));
+
+  DecodeRequest wanted;
+  wanted.prompt = result.prompt;
+  wanted.max_tokens = request.max_tokens;
+  wanted.sampling = {request.temperature, request.top_p, request.seed};
+  wanted.drafts = drafts;
+  if (const Tokenizer* tokenizer = model.tokenizer()) {
+    wanted.end_of_text = tokenizer->end_of_text();
+    result.text.emplace();
+    wanted.take = [&, tokenizer](int64_t id) {
+      const std::string part = tokenizer->decode({int32_t(id)});
+      *result.text += part;
+      request.show(part);
+      return true;
+    };
+  }
+  auto [decoded, seconds] = decode_timed(model, wanted);
+  result.seconds = seconds;
+  if (request.compares) result.plain = decode_plainly(model, wanted, decoded.ids);
+  result.ids = std::move(decoded.ids);
+  result.decoding = drafts ? "speculative" : request.temperature == 0 ? "plain" : "sampled";
+  result.heads = model.num_heads();
+  result.forwards = decoded.forwards;
+  result.end = text_of(decoded.end);
+  return result;
+}
+
+void write_answers(const AnswerRequest& request) {
+  TextModel model(request.model);
+  std::vector<std::vector<int64_t>> prompts;
+  int64_t positions = 1;
+  for (const std::string& prompt : request.prompts) {
+    prompts.push_back(model.ids_of(prompt));
+    const auto tokens = int64_t(prompts.back().size());
+    if (model.takes(tokens)) positions = std::max(positions, model.positions_for(tokens, request.max_tokens));
+  }
+  const bool drafts = drafts_for(model.config(), request.temperature, /*plain=*/false);
+  model.load(drafts, positions);
+  WorkProgress progress("answering", int64_t(prompts.size()) * request.samples);
+  for (int64_t sample = 0; sample < request.samples; ++sample)
+    for (size_t i = 0; i < prompts.size(); ++i, progress.done(1)) {
+      if (!model.takes(int64_t(prompts[i].size()))) {
+        request.take(i, std::nullopt);
+        continue;
+      }
+      std::string text;
+      DecodeRequest wanted;
+      wanted.prompt = prompts[i];
+      wanted.max_tokens = request.max_tokens;
+      wanted.sampling = {request.temperature, request.top_p, request.seed, uint32_t(i), uint32_t(sample)};
+      wanted.drafts = drafts;
+      wanted.end_of_text = model.tokenizer()->end_of_text();
+      wanted.take = [&](int64_t id) {
+        const std::string part = model.tokenizer()->decode({int32_t(id)});
+        text += part;
+        const size_t stop = first_stop(text, request.stops, part.size());
+        if (stop != std::string::npos) text.resize(stop);
+        return stop == std::string::npos;
+      };
+      model.decode(wanted);
+      request.take(i, text);
+    }
+}
+
+}  // namespace wmtp

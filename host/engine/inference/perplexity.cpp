@@ -1,0 +1,108 @@
+#include "engine/inference/perplexity.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/work_progress.hpp"
+#include "core/corpus/text_windows.hpp"
+#include "engine/inference/text_model.hpp"
+#include "engine/train/micro_step.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr int64_t longest_window = 1024;  // where the model does not say how many tokens it was made for
+
+std::string content_of(const std::filesystem::path& file) {
+  check_is_file(file);
+  std::ifstream in(file, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, file.string() + ": it cannot be read; check the path");
+  return text;
+}
+
+/// Each text, and the id that ends it, behind the one before: as they stand in a file of ids that is trained on.
+std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, const TextModel& model) {
+  std::vector<int64_t> ids;
+  for (const auto& file : texts) {
+    const std::vector<int64_t> of_text = model.ids_of(content_of(file));
+    ids.insert(ids.end(), of_text.begin(), of_text.end());
+    ids.push_back(model.tokenizer()->end_of_text());
+  }
+  return ids;
+}
+
+/// The window's length without one.
+size_t stride_of(const PerplexityRequest& request, size_t longest) {
+  if (size_t(request.stride) > longest)
+    throw Error(ExitStatus::usage, "--stride " + std::to_string(request.stride) +
+                                       " leaves out tokens between windows of " + std::to_string(longest) +
+                                       ", which is what this model reads; wanted at most that");
+  return request.stride > 0 ? size_t(request.stride) : longest;
+}
+
+/// One sequence; its new tokens are targets, but never its first one.
+MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& ids, int64_t heads) {
+  const auto S = int64_t(window.end - window.begin), first = int64_t(window.first_new - window.begin);
+  MicroBatch micro;
+  micro.batch.tokens =
+      at::tensor(std::vector<int64_t>(ids.begin() + int64_t(window.begin), ids.begin() + int64_t(window.end)))
+          .view({1, S});
+  micro.batch.kind = at::full({1, S}, 2, at::kByte);
+  micro.batch.sequence = at::zeros({1}, at::kLong);
+  micro.targets = (at::arange(S) >= first).view({1, S});
+  for (int64_t head = 1; head <= heads; ++head) micro.counts.push_back(S - std::max(head, first));
+  micro.positions = micro.windows = {0};
+  return micro;
+}
+
+/// Of the last `tokens` before `end`.
+int64_t bytes_of(const std::vector<int64_t>& ids, size_t end, int64_t tokens, const Tokenizer& tokenizer) {
+  const auto last = ids.begin() + int64_t(end);
+  return int64_t(tokenizer.decode({last - tokens, last}).size());
+}
+
+}  // namespace
+
+std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
+  TextModel model(request.model);
+  const int64_t longest = model.config().max_sequence_length;
+  const auto S = size_t(longest > 0 ? longest : longest_window);
+  const size_t stride = stride_of(request, S);
+  const std::vector<int64_t> ids = ids_of(request.texts, model);
+  model.load(/*drafts=*/true, int64_t(S));
+
+  PipelineInUse nothing;  // is weighed
+  std::map<std::string, at::Tensor> states;
+  AcrossRanks across(model.channels());
+  HostStep step({model.num_heads(), model.config().vocab_size, 0}, across, states);
+  MicroStepConfig config;
+  config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size);
+  MicroStep micro_step(model.model(), nothing, step, model.channels(), config);
+
+  std::vector<HeadLoss> heads(size_t(model.num_heads()));
+  WorkProgress progress("reading tokens", int64_t(ids.size()));
+  for (const TextWindow& window : windows_of_text(ids.size(), S, stride)) {
+    if (window.end - window.begin <= heads.size()) break;  // too short for the last head
+    const MicroBatch micro = micro_batch_of(window, ids, model.num_heads());
+    StepTotals totals;
+    const std::vector<Scores> scores = micro_step.evaluate(micro, totals);
+    for (size_t k = 0; k < heads.size(); ++k) {
+      heads[k].tokens += micro.counts[k];
+      heads[k].loss += scores[k].losses.sum(at::kDouble).item<double>();
+      heads[k].bytes += bytes_of(ids, window.end, micro.counts[k], *model.tokenizer());
+    }
+    progress.done(int64_t(window.end - window.first_new));
+  }
+  if (heads[0].tokens == 0)
+    throw Error(ExitStatus::usage, "the text has " + std::to_string(ids.size()) +
+                                       " tokens, wanted more than the model's " + std::to_string(heads.size()) +
+                                       " heads");
+  for (HeadLoss& head : heads) head.loss /= double(head.tokens);
+  return heads;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,74 @@
+#include "engine/inference/row_math.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "engine/model/kernels/products.hpp"
+#include "engine/model/kernels/tensors.hpp"
+
+namespace wmtp {
+
+using at::Tensor;
+using kernels::in;
+using kernels::out;
+
+namespace {
+
+/// Below this many multiplications a second thread costs more than it brings.
+constexpr int64_t multiplications_of_task = int64_t{1} << 19;
+
+}  // namespace
+
+Tensor row_products(const Tensor& x, const Tensor& w) {
+  const int64_t n = x.size(0), width = x.size(1), outs = w.size(0), block = kernels::columns_of_block;
+  Tensor y = at::empty({n, outs}, x.options());
+  const int64_t of_block = n * width * block;
+  const int64_t grain = std::max<int64_t>(1, multiplications_of_task / of_block);
+  at::parallel_for(0, (outs + block - 1) / block, grain, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * block, last = std::min(end * block, outs);
+    kernels::products().times_transposed(in<float>(x), in<float>(w) + first * width, out<float>(y) + first, n,
+                                         last - first, width, outs);
+  });
+  return y;
+}
+
+Tensor row_norms(const Tensor& x, const Tensor& weight, double eps) {
+  Tensor y = at::empty_like(x), scale = at::empty({x.size(0)}, x.options());
+  kernels::rows<float>().rms_norm(in<float>(x), in<float>(weight), float(eps), out<float>(y), out<float>(scale),
+                                  x.size(0), x.size(1));
+  return y;
+}
+
+Tensor row_swiglu(const Tensor& gate, const Tensor& up) {
+  Tensor y = at::empty_like(gate);
+  const int64_t width = gate.size(1);
+  // Row by row: where a kernel's last, incomplete vector lies must not depend on the rows before.
+  for (int64_t begin = 0; begin < gate.numel(); begin += width)
+    kernels::rows<float>().swiglu(in<float>(gate) + begin, in<float>(up) + begin, out<float>(y) + begin, width);
+  return y;
+}
+
+Tensor row_rotated(const Tensor& x, const Tensor& rotary, int64_t position) {
+  Tensor y = at::empty_like(x);
+  const int64_t width = 2 * rotary.size(1), row = x.size(1);
+  const float* angles = static_cast<const float*>(rotary.const_data_ptr());
+  for (int64_t i = 0; i < x.size(0); ++i)
+    kernels::rows<float>().rotate(in<float>(x) + i * row, angles + (position + i) * width, 1.0f,
+                                  out<float>(y) + i * row, row / width, width);
+  return y;
+}
+
+Tensor with_bias(const Tensor& x, const Tensor& bias) {
+  if (!bias.defined()) return x;
+  const int64_t width = x.size(1);
+  for (int64_t begin = 0; begin < x.numel(); begin += width)
+    kernels::rows<float>().accumulate(out<float>(x) + begin, in<float>(bias), /*first=*/false, width);
+  return x;
+}
+
+void add_rows(const Tensor& x, const Tensor& y) {
+  kernels::rows<float>().accumulate(out<float>(x), in<float>(y), /*first=*/false, x.numel());
+}
+
+}  // namespace wmtp

@@ -1,0 +1,94 @@
+#include "engine/inference/text_model.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
+#include "core/checkpoints/manifest.hpp"
+#include "core/formats/hf/params_file.hpp"
+#include "core/formats/safetensors/safetensors_folder.hpp"
+#include "core/tokenizer/json_tokenizer.hpp"
+#include "engine/checkpoint/model_files.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ExitStatus::usage, what); }
+
+ModelConfig checked_config(const fs::path& folder) {
+  if (fs::exists(folder / "manifest.json")) verify_checkpoint(folder);
+  const SafetensorsFolder files(folder);
+  if (!predicts_tokens(read_params(folder, files), files))
+    throw Error(ExitStatus::data, folder.string() + ": the model has no token heads" +
+                                      (value_heads_of(folder).empty() ? "" : ": it is a critic's, and tells values") +
+                                      "; text takes a model that was trained on tokens");
+  return model_config_of(folder, ModelConfig{});
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const ModelConfig& config, std::string& kind) {
+  const ModelTokenizer named = tokenizer_of(folder);
+  kind = named.kind;
+  if (named.kind.empty()) return nullptr;
+  auto tokenizer = named.kind == "byte"  ? byte_tokenizer()
+                   : named.kind == "bpe" ? sentencepiece_tokenizer(named.file)
+                                         : json_tokenizer(named.file);
+  if (tokenizer->vocab_size() > config.vocab_size)
+    throw Error(ExitStatus::data, folder.string() + ": its tokenizer has " + with_thousands(tokenizer->vocab_size()) +
+                                      " ids, the model " + with_thousands(config.vocab_size));
+  return tokenizer;
+}
+
+}  // namespace
+
+TextModel::TextModel(fs::path folder)
+    : folder_(std::move(folder)),
+      config_(checked_config(folder_)),
+      tokenizer_(open_tokenizer_of(folder_, config_, tokenizer_kind_)) {}
+
+std::vector<int64_t> TextModel::ids_of(const std::string& text) const {
+  if (!tokenizer_)
+    throw Error(ExitStatus::data,
+                folder_.string() + ": the model names no tokenizer, so no text can be made into its ids; give them " +
+                    "with --ids \"1 2 3\"");
+  if (text.empty()) refuse("the prompt is empty; a text to go on with takes at least one character");
+  const size_t valid = valid_utf8(text);
+  if (tokenizer_->reads() == Tokenizer::Reads::utf8 && valid < text.size())
+    refuse("the prompt is not UTF-8 at byte " + with_thousands(int64_t(valid)) +
+           ", and this model reads no other text");
+  std::vector<int32_t> ids = tokenizer_->before_text();
+  const std::vector<int32_t> of_text = tokenizer_->encode(text);
+  ids.insert(ids.end(), of_text.begin(), of_text.end());
+  return {ids.begin(), ids.end()};
+}
+
+bool TextModel::takes(int64_t tokens) const {
+  return config_.max_sequence_length == 0 || tokens <= config_.max_sequence_length;
+}
+
+int64_t TextModel::positions_for(int64_t prompt, int64_t max_tokens) const {
+  const int64_t most =
+      config_.max_sequence_length > 0 ? config_.max_sequence_length : std::numeric_limits<int64_t>::max();
+  return std::min(prompt + std::min(max_tokens, most) - 1, most);
+}
+
+void TextModel::load(bool drafts, int64_t positions) {
+  ShardedModelRequest request;
+  request.layout.model = &config_;
+  request.layout.heads = drafts ? Heads::all : Heads::first;
+  request.options.strategy = Strategy::no_shard;
+  request.positions = positions;
+  model_ = std::make_unique<ShardedModel>(request, channels_);
+  load_model(folder_, *model_);
+  cached_ = std::make_unique<CachedModel>(*model_, positions);
+}
+
+Decoded TextModel::decode(const DecodeRequest& request) {
+  cached_->shorten(0);
+  return wmtp::decode(*cached_, request);
+}
+
+}  // namespace wmtp

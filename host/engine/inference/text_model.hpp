@@ -1,0 +1,52 @@
+// A finished model and its tokenizer, whole in this process on the CPU: what goes on with texts.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tokenizer/tokenizer.hpp"
+#include "engine/comm/channels.hpp"
+#include "engine/inference/decode.hpp"
+#include "engine/shard/sharded_model.hpp"
+
+namespace wmtp {
+
+class TextModel {
+ public:
+  /// Reads the shape and the tokenizer; load() reads the weights. Error(data) where the folder is damaged, holds no
+  /// token heads, or names a tokenizer that does not fit.
+  explicit TextModel(std::filesystem::path folder);
+
+  const ModelConfig& config() const { return config_; }
+  /// Null where the model names none.
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }
+  /// At least one. Error(usage) for a text that this tokenizer does not take, Error(data) where there is none.
+  std::vector<int64_t> ids_of(const std::string& text) const;
+  /// Whether a text of so many tokens can be gone on with. A model that does not say how many it was made for takes
+  /// any.
+  bool takes(int64_t tokens) const;
+  /// Places that a prompt and `max_tokens` more take at most; the last token has no place, since none follows it.
+  int64_t positions_for(int64_t prompt, int64_t max_tokens) const;
+
+  /// The weights, with the other heads where they are to draft.
+  void load(bool drafts, int64_t positions);
+  int64_t num_heads() const { return cached_->num_heads(); }
+  ShardedModel& model() { return *model_; }  ///< [loaded]
+  Channels& channels() { return channels_; }
+  /// Each time from the beginning. [loaded]
+  Decoded decode(const DecodeRequest& request);
+
+ private:
+  std::filesystem::path folder_;
+  ModelConfig config_;
+  std::string tokenizer_kind_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  Peers peers_{RankEnvironment{}, std::chrono::seconds(1)};
+  Channels channels_{peers_, nullptr, nullptr, std::chrono::seconds(1)};
+  std::unique_ptr<ShardedModel> model_;
+  std::unique_ptr<CachedModel> cached_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,54 @@
+#include "engine/memory/account.hpp"
+
+#include <algorithm>
+
+namespace wmtp {
+
+void MemoryAccount::allocated(MemoryCategory category, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  int64_t& live = usage_.live[size_t(category)];
+  live += bytes;
+  usage_.live_total += bytes;
+  int64_t& peak = usage_.peak[size_t(category)];
+  peak = std::max(peak, live);
+  usage_.peak_total = std::max(usage_.peak_total, usage_.live_total);
+  usage_.largest_block = std::max(usage_.largest_block, bytes);
+  if (usage_.live_total > moment_->total) *moment_ = {usage_.live, usage_.live_total};
+}
+
+void MemoryAccount::freed(MemoryCategory category, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  usage_.live[size_t(category)] -= bytes;
+  usage_.live_total -= bytes;
+}
+
+MemoryUsage MemoryAccount::usage() {
+  const std::lock_guard lock(mutex_);
+  return usage_;
+}
+
+void MemoryAccount::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  usage_.peak = usage_.live;
+  usage_.peak_total = usage_.live_total;
+  usage_.largest_block = 0;
+  usage_.phases.clear();
+  begin(std::string(phase_));
+}
+
+std::string MemoryAccount::enter(const std::string& phase) {
+  const std::lock_guard lock(mutex_);
+  std::string previous = phase_;
+  begin(phase);
+  return previous;
+}
+
+/// What is live as a phase begins or goes on is live in it.
+void MemoryAccount::begin(const std::string& phase) {
+  const auto place = usage_.phases.try_emplace(phase).first;
+  phase_ = place->first;
+  moment_ = &place->second;
+  if (usage_.live_total > moment_->total) *moment_ = {usage_.live, usage_.live_total};
+}
+
+}  // namespace wmtp

@@ -1,0 +1,44 @@
+// MemoryAccount: the bytes of live tensors by category, and the moment of each phase at which most were.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "core/model/category.hpp"
+
+namespace wmtp {
+
+struct MemoryUsage {
+  std::array<int64_t, num_memory_categories> live{};  ///< bytes now
+  std::array<int64_t, num_memory_categories> peak{};  ///< highest of each category by itself since reset_peak
+  int64_t live_total = 0;
+  int64_t peak_total = 0;     ///< highest of the sum
+  int64_t largest_block = 0;  ///< largest single request since reset_peak
+  /// The moment of each phase at which most was live, exactly; of the phases that there were since reset_peak. Outside
+  /// of every phase it is "other".
+  std::map<std::string, MemoryMoment> phases;
+};
+
+/// [any thread]
+class MemoryAccount {
+ public:
+  void allocated(MemoryCategory category, int64_t bytes);
+  void freed(MemoryCategory category, int64_t bytes);
+  MemoryUsage usage();
+  void reset_peak();
+  /// Begins a phase, and gives the name of the one before.
+  std::string enter(const std::string& phase);
+
+ private:
+  void begin(const std::string& phase);
+
+  std::mutex mutex_;
+  MemoryUsage usage_{.phases = {{"other", {}}}};
+  std::string phase_ = "other";
+  MemoryMoment* moment_ = &usage_.phases.begin()->second;  ///< of the phase
+};
+
+}  // namespace wmtp

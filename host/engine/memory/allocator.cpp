@@ -1,0 +1,217 @@
+// Blocks carry a 64-byte header (size, category) before the tensor's bytes. Sizes are rounded up to classes, eight
+// between two powers of two, so that tensors whose sizes differ a little from step to step (the tokens that a pipeline
+// keeps) use the same blocks again. A freed block waits in its class's list for the next request of that class. Where
+// sizes change much (records of many lengths), such blocks would pile up: once all blocks together are well above what
+// was ever in use, a request takes a waiting block of a class a little larger, or waiting blocks are given back first.
+#include "engine/memory/allocator.hpp"
+
+#include <c10/core/CPUAllocator.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+
+namespace wmtp {
+namespace {
+
+constexpr size_t header_bytes = 64;
+constexpr size_t smallest = 64;
+constexpr int steps_bits = 3;  // eight classes between two powers of two
+constexpr size_t num_classes = size_t(64) << steps_bits;
+constexpr size_t lending_classes = 4;  // up to half as much again
+constexpr double most_held = 1.4;      // in parts of the peak in use
+constexpr int64_t always_held = int64_t{64} << 20;
+
+struct Header {
+  size_t size;
+  size_t index;     ///< of its class
+  size_t capacity;  ///< bytes behind the header
+  MemoryCategory category;
+  bool is_counted;
+  Header* next;  ///< in a list of free blocks
+};
+
+struct SizeClass {
+  size_t index;
+  size_t capacity;
+};
+
+/// The smallest class that holds `size`: 2^k * (1 + i/8).
+SizeClass class_of(size_t size) {
+  size = std::max(size, smallest);
+  const int power = std::bit_width(size - 1) - 1;  // 2^power < size <= 2^(power+1)
+  const size_t step = size_t(1) << (power - steps_bits);
+  const size_t capacity = (size + step - 1) / step * step;
+  return {(size_t(power) << steps_bits) + (capacity - (size_t(1) << power)) / step, (capacity + 63) / 64 * 64};
+}
+static_assert(sizeof(Header) <= header_bytes);
+
+thread_local MemoryCategory current_category = MemoryCategory::other;
+
+MemoryAccount& account() {
+  static auto* account = new MemoryAccount;  // outlives every tensor, static ones too
+  return *account;
+}
+
+bool counts_device = false;
+
+class CountingAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t size) override {
+    if (size == 0) return {nullptr, c10::Device(c10::DeviceType::CPU)};
+    const std::lock_guard lock(mutex_);
+    Header* header = take(size);
+    header->size = size;
+    header->category = current_category;
+    header->is_counted = !counts_device;
+    in_use_ += int64_t(size);
+    most_in_use_ = std::max(most_in_use_, in_use_);
+    if (header->is_counted) account().allocated(header->category, int64_t(size));
+    void* data = reinterpret_cast<char*>(header) + header_bytes;
+    return {data, data, &CountingAllocator::release, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &CountingAllocator::release; }
+  void copy_data(void* to, const void* from, size_t count) const override { std::memcpy(to, from, count); }
+
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    most_in_use_ = in_use_;
+  }
+
+  static CountingAllocator& instance() {
+    static auto* allocator = new CountingAllocator;  // outlives every tensor, static ones too
+    return *allocator;
+  }
+
+ private:
+  static void release(void* data) {
+    if (!data) return;
+    auto* header = reinterpret_cast<Header*>(static_cast<char*>(data) - header_bytes);
+    instance().give(header);
+  }
+
+  Header* take(size_t size) {
+    const SizeClass wanted = class_of(size);
+    if (Header* header = pop(wanted.index)) return header;
+    const auto bytes = int64_t(header_bytes + wanted.capacity);
+    const int64_t limit = int64_t(most_held * double(most_in_use_)) + always_held;
+    if (held_ + bytes > limit) {
+      for (size_t larger = 1; larger <= lending_classes && wanted.index + larger < num_classes; ++larger)
+        if (Header* header = pop(wanted.index + larger)) return header;
+      give_back_until(limit - bytes);
+    }
+    auto* header = static_cast<Header*>(std::aligned_alloc(header_bytes, size_t(bytes)));
+    if (!header) throw std::bad_alloc();
+    held_ += bytes;
+    header->index = wanted.index;
+    header->capacity = wanted.capacity;
+    return header;
+  }
+
+  Header* pop(size_t index) {
+    Header* header = free_[index];
+    if (header) free_[index] = header->next;
+    return header;
+  }
+
+  /// To the system, the largest first, until no more than `target` bytes are held or none waits.
+  void give_back_until(int64_t target) {
+    for (size_t index = num_classes; index-- > 0 && held_ > target;)
+      while (held_ > target) {
+        Header* header = pop(index);
+        if (!header) break;
+        held_ -= int64_t(header_bytes + header->capacity);
+        std::free(header);
+      }
+  }
+
+  void give(Header* header) {
+    const std::lock_guard lock(mutex_);
+    in_use_ -= int64_t(header->size);
+    if (header->is_counted) account().freed(header->category, int64_t(header->size));
+    header->next = free_[header->index];
+    free_[header->index] = header;
+  }
+
+  std::mutex mutex_;
+  std::array<Header*, num_classes> free_{};
+  int64_t held_ = 0;                      ///< bytes of all blocks, in use or waiting
+  int64_t in_use_ = 0, most_in_use_ = 0;  ///< bytes asked for
+};
+
+/// Of a device: what is freed there is known by its address alone.
+class DeviceBlocks {
+ public:
+  void allocated(const void* address, int64_t bytes) {
+    const MemoryCategory category = current_category;
+    const std::lock_guard lock(mutex_);
+    blocks_[address] = {category, bytes};
+    account().allocated(category, bytes);
+  }
+  void freed(const void* address) {
+    const std::lock_guard lock(mutex_);
+    const auto block = blocks_.find(address);
+    if (block == blocks_.end()) return;  // from before it was counted
+    account().freed(block->second.category, block->second.bytes);
+    blocks_.erase(block);
+  }
+  static DeviceBlocks& instance() {
+    static auto* blocks = new DeviceBlocks;
+    return *blocks;
+  }
+
+ private:
+  struct Block {
+    MemoryCategory category;
+    int64_t bytes;
+  };
+  std::mutex mutex_;
+  std::unordered_map<const void*, Block> blocks_;
+};
+
+int64_t status_kib(const char* key) {
+  std::FILE* file = std::fopen("/proc/self/status", "r");
+  if (!file) return 0;
+  char line[256];
+  long long kib = 0;
+  while (std::fgets(line, sizeof line, file))
+    if (std::strncmp(line, key, std::strlen(key)) == 0) std::sscanf(line + std::strlen(key), "%lld", &kib);
+  std::fclose(file);
+  return kib * 1024;
+}
+
+int64_t resident_at_install = 0;
+
+}  // namespace
+
+MemoryScope::MemoryScope(MemoryCategory category) : previous_(current_category) { current_category = category; }
+MemoryScope::~MemoryScope() { current_category = previous_; }
+
+MemoryPhase::MemoryPhase(const std::string& name) : previous_(account().enter(name)) {}
+MemoryPhase::~MemoryPhase() { account().enter(previous_); }
+
+void install_allocator() {
+  if (resident_at_install == 0) resident_at_install = resident_bytes();
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);  // a large block that is given back leaves the process at once
+  c10::SetCPUAllocator(&CountingAllocator::instance(), /*priority=*/100);
+}
+void count_device_memory() { counts_device = true; }
+void device_block_allocated(const void* address, int64_t bytes) { DeviceBlocks::instance().allocated(address, bytes); }
+void device_block_freed(const void* address) { DeviceBlocks::instance().freed(address); }
+
+MemoryUsage memory_usage() { return account().usage(); }
+void reset_memory_peak() {
+  CountingAllocator::instance().reset_peak();
+  account().reset_peak();
+}
+int64_t peak_resident_bytes() { return status_kib("VmHWM:"); }
+int64_t resident_bytes() { return status_kib("VmRSS:"); }
+int64_t resident_bytes_without_tensors() { return resident_at_install; }
+
+}  // namespace wmtp

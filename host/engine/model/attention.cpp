@@ -1,0 +1,108 @@
+// On the CPU by the fused kernels of kernels/attention.hpp: PyTorch 2.11's own multiplies tile by tile, which for heads
+// of 32 features in bf16 takes several times as long (docs/decisions/0007).
+#include "engine/model/attention.hpp"
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "core/model/chunks.hpp"
+#include "engine/model/kernels/attention.hpp"
+#include "engine/model/kernels/tensors.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+struct Shape {
+  int64_t B, S, K, R, D;  ///< R heads of queries read one of the K heads of keys
+
+  static Shape of(const Tensor& query, const Tensor& key) {
+    return {query.size(0), query.size(1), key.size(2), query.size(2) / key.size(2), query.size(3)};
+  }
+  int64_t parts() const { return parts_of_queries(B * K, S); }
+};
+
+/// A head of keys and a part of its queries: what one thread works on at a time.
+struct Task {
+  kernels::AttentionHead head;
+  int64_t query, key, log_sum;  ///< where the head begins in those tensors
+  int64_t part;
+
+  Task(const Shape& s, int64_t number) : part(number % s.parts()) {
+    const int64_t pair = number / s.parts(), b = pair / s.K, k = pair % s.K;
+    const auto cut = [&](int64_t i) {
+      return std::min(blocks_of_queries(s.S) * i / s.parts() * queries_of_block, s.S);
+    };
+    head = {s.R, s.D, s.K * s.R * s.D, s.K * s.D, cut(part), cut(part + 1), s.S};
+    query = b * s.S * head.query_stride + k * s.R * s.D;
+    key = b * s.S * head.key_stride + k * s.D;
+    log_sum = pair * s.R * s.S;
+  }
+};
+
+/// call(task, scratch) for each, by all threads. Scratch is taken for all of them at once: if each took its own, the
+/// memory of a step would depend on which of them happen to run at the same time.
+template <class Call>
+void for_each_task(const Shape& s, bool backward, Call call) {
+  const int64_t tasks = s.B * s.K * s.parts(), floats = attention_scratch(s.S, s.D, backward);
+  const Tensor scratch = at::empty({std::min<int64_t>(at::get_num_threads(), tasks), floats}, at::kFloat);
+  at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) {
+    float* const own = kernels::out<float>(scratch) + at::get_thread_num() * floats;
+    for (int64_t number = begin; number < end; ++number) call(Task(s, number), own);
+  });
+}
+
+struct CausalAttention : Function<CausalAttention> {
+  static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value) {
+    const Shape s = Shape::of(query, key);
+    const Tensor q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
+    const Tensor log_sums = at::empty({s.B * s.K, s.R, s.S}, q.options().dtype(at::kFloat)), out = at::empty_like(q);
+    kernels::by_type(q, [&]<class T>() {
+      for_each_task(s, /*backward=*/false, [&](const Task& task, float* scratch) {
+        kernels::attention<T>().forward(task.head, kernels::in<T>(q) + task.query, kernels::in<T>(k) + task.key,
+                                        kernels::in<T>(v) + task.key, kernels::out<T>(out) + task.query,
+                                        kernels::out<float>(log_sums) + task.log_sum, scratch);
+      });
+    });
+    context->save_for_backward({q, k, v, log_sums});
+    return out.flatten(2);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &log_sums = saved[3], d_out = gradients[0].contiguous();
+    const Shape s = Shape::of(q, k);
+    const Tensor dq = at::empty_like(q);
+    const auto of_parts = at::TensorOptions(at::kFloat);
+    const Tensor dk = at::zeros({s.parts(), s.B, s.S, s.K, s.D}, of_parts), dv = at::zeros_like(dk);
+    kernels::by_type(q, [&]<class T>() {
+      for_each_task(s, /*backward=*/true, [&](const Task& task, float* scratch) {
+        const int64_t place = task.part * k.numel() + task.key;
+        kernels::attention<T>().backward(task.head, kernels::in<T>(q) + task.query, kernels::in<T>(k) + task.key,
+                                         kernels::in<T>(v) + task.key, kernels::in<T>(d_out) + task.query,
+                                         kernels::in<float>(log_sums) + task.log_sum, kernels::out<T>(dq) + task.query,
+                                         kernels::out<float>(dk) + place, kernels::out<float>(dv) + place, scratch);
+      });
+    });
+    const auto summed = [&](const Tensor& parts) {
+      return (s.parts() == 1 ? parts.select(0, 0) : parts.sum(0)).to(q.scalar_type());
+    };
+    return {dq, summed(dk), summed(dv)};
+  }
+};
+
+}  // namespace
+
+Tensor causal_attention(const Tensor& query, const Tensor& key, const Tensor& value) {
+  if (kernels::takes(query)) return CausalAttention::apply(query, key, value);
+  const Tensor mixed = at::scaled_dot_product_attention(
+      query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), /*attn_mask=*/{}, /*dropout_p=*/0.0,
+      /*is_causal=*/true, /*scale=*/std::nullopt, /*enable_gqa=*/query.size(2) != key.size(2));
+  return mixed.transpose(1, 2).flatten(2);
+}
+
+}  // namespace wmtp

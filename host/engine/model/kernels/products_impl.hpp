@@ -1,0 +1,143 @@
+// The bodies of products.hpp, included by one file for each instruction set after WMTP_ISA is defined; as in
+// rows_impl.hpp no standard library templates. Vectors are written out instead of left to the compiler, which may
+// reorder no sum of floats and would add them one by one.
+#include <cstdint>
+
+#include "engine/model/kernels/products.hpp"
+
+namespace wmtp::kernels::WMTP_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int64_t vector_floats = 16;
+#else
+constexpr int64_t vector_floats = 8;
+#endif
+typedef float Vector __attribute__((vector_size(vector_floats * sizeof(float))));
+
+inline __attribute__((always_inline)) void load_vector(const float* from, Vector& to) {
+  __builtin_memcpy(&to, from, sizeof to);
+}
+
+/// Halves the number of partial sums: those of a beside those of b, each pair of neighbours added.
+inline __attribute__((always_inline)) void add_neighbours(const Vector& a, const Vector& b, Vector& sums) {
+#if defined(__AVX512F__)
+  sums = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#else
+  sums = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14) +
+         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#endif
+}
+
+/// The sums of eight vectors. A sum does not depend on the vectors beside its own.
+inline __attribute__((always_inline)) void sums_of_eight(const Vector* partial, float* sums) {
+  Vector four[4], two[2], one;
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) add_neighbours(partial[2 * i], partial[2 * i + 1], four[i]);
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) add_neighbours(four[2 * i], four[2 * i + 1], two[i]);
+  add_neighbours(two[0], two[1], one);
+  constexpr int64_t parts = vector_floats / 8;  // that are left of each sum
+  for (int64_t o = 0; o < 8; ++o) {
+    float sum = 0;
+    for (int64_t i = 0; i < parts; ++i) sum += one[parts * o + i];
+    sums[o] = sum;
+  }
+}
+
+/// R rows of x times C rows of w, by pointers to each: sums[r * C + c]. Whatever R and C are, a sum is taken in one
+/// way.
+template <int R, int C>
+void tile(const float* const* row, const float* const* column, int64_t width, float* sums) {
+  static_assert(R * C % 8 == 0);
+  const int64_t whole = width / vector_floats * vector_floats;
+  Vector partial[R * C] = {};
+  for (int64_t i = 0; i < whole; i += vector_floats) {
+    Vector part[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) load_vector(row[r] + i, part[r]);
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) {
+      Vector weights;
+      load_vector(column[c] + i, weights);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) partial[r * C + c] += part[r] * weights;
+    }
+  }
+#pragma GCC unroll 2
+  for (int eight = 0; eight < R * C; eight += 8) sums_of_eight(partial + eight, sums + eight);
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) {
+      float rest = 0;
+      for (int64_t i = whole; i < width; ++i) rest += row[r][i] * column[c][i];
+      sums[r * C + c] += rest;
+    }
+}
+
+/// In tiles of R rows and C columns; where fewer are left, the last one stands for those that are missing.
+template <int R, int C>
+void in_tiles(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width, int64_t stride) {
+  for (int64_t o = 0; o < outs; o += C) {
+    const int64_t columns = outs - o < C ? outs - o : C;
+    const float* column[C];
+    for (int64_t c = 0; c < C; ++c) column[c] = w + (o + (c < columns ? c : columns - 1)) * width;
+    for (int64_t r = 0; r < rows; r += R) {
+      const int64_t together = rows - r < R ? rows - r : R;
+      const float* row[R];
+      for (int64_t i = 0; i < R; ++i) row[i] = x + (r + (i < together ? i : together - 1)) * width;
+      float sums[R * C];
+      tile<R, C>(row, column, width, sums);
+      for (int64_t i = 0; i < together; ++i)
+        for (int64_t c = 0; c < columns; ++c) y[(r + i) * stride + o + c] = sums[i * C + c];
+    }
+  }
+}
+
+void times_transposed(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width,
+                      int64_t stride) {
+  // Of several rows a weight is fetched once for all of a tile, whose sums just fit in the registers.
+#if defined(__AVX512F__)
+  constexpr int tile_rows = 4, tile_columns = 4;
+#else
+  constexpr int tile_rows = 2, tile_columns = 4;
+#endif
+  if (rows == 1)
+    in_tiles<1, columns_of_block>(x, w, y, rows, outs, width, stride);
+  else
+    in_tiles<tile_rows, tile_columns>(x, w, y, rows, outs, width, stride);
+}
+
+template <int vectors>
+inline __attribute__((always_inline)) void mix_part(const float* shares, const float* values, float* y, int64_t count,
+                                                    int64_t width) {
+  Vector sums[vectors] = {};
+  for (int64_t j = 0; j < count; ++j)
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      Vector value;
+      load_vector(values + j * width + v * vector_floats, value);
+      sums[v] += shares[j] * value;
+    }
+  __builtin_memcpy(y, sums, sizeof sums);
+}
+
+void mix(const float* shares, const float* values, float* y, int64_t count, int64_t width) {
+  constexpr int together = 4;
+  int64_t i = 0;
+  for (; i + together * vector_floats <= width; i += together * vector_floats)
+    mix_part<together>(shares, values + i, y + i, count, width);
+  for (; i + vector_floats <= width; i += vector_floats) mix_part<1>(shares, values + i, y + i, count, width);
+  for (; i < width; ++i) {
+    float sum = 0;
+    for (int64_t j = 0; j < count; ++j) sum += shares[j] * values[j * width + i];
+    y[i] = sum;
+  }
+}
+
+}  // namespace
+
+extern const Products products_table;
+const Products products_table{&times_transposed, &mix};
+
+}  // namespace wmtp::kernels::WMTP_ISA

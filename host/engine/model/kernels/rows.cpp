@@ -1,0 +1,88 @@
+#include "engine/model/kernels/rows.hpp"
+
+#include "engine/model/kernels/attention.hpp"
+#include "engine/model/kernels/products.hpp"
+
+namespace wmtp::kernels {
+
+#define WMTP_DECLARE_ISA(isa)                    \
+  namespace isa {                                \
+  extern const Rows<float> float_rows;           \
+  extern const Rows<Bf16> bf16_rows;             \
+  extern const Products products_table;          \
+  extern const Attention<float> float_attention; \
+  extern const Attention<Bf16> bf16_attention;   \
+  }
+#if defined(__x86_64__)
+WMTP_DECLARE_ISA(avx512)
+WMTP_DECLARE_ISA(avx2)
+#endif
+WMTP_DECLARE_ISA(generic)
+
+bool runs(Isa isa) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (isa == Isa::avx512)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  if (isa == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+  return isa == Isa::generic;
+}
+
+#if defined(__x86_64__)
+#define WMTP_CHOOSE(table) isa == Isa::avx512 ? avx512::table : isa == Isa::avx2 ? avx2::table : generic::table
+#else
+#define WMTP_CHOOSE(table) generic::table
+#endif
+
+template <>
+const Rows<float>& rows<float>([[maybe_unused]] Isa isa) {
+  return WMTP_CHOOSE(float_rows);
+}
+template <>
+const Rows<Bf16>& rows<Bf16>([[maybe_unused]] Isa isa) {
+  return WMTP_CHOOSE(bf16_rows);
+}
+template <>
+const Attention<float>& attention<float>([[maybe_unused]] Isa isa) {
+  return WMTP_CHOOSE(float_attention);
+}
+template <>
+const Attention<Bf16>& attention<Bf16>([[maybe_unused]] Isa isa) {
+  return WMTP_CHOOSE(bf16_attention);
+}
+const Products& products([[maybe_unused]] Isa isa) { return WMTP_CHOOSE(products_table); }
+
+namespace {
+
+Isa best_isa() { return runs(Isa::avx512) ? Isa::avx512 : runs(Isa::avx2) ? Isa::avx2 : Isa::generic; }
+
+}  // namespace
+
+template <>
+const Rows<float>& rows<float>() {
+  static const Rows<float>& best = rows<float>(best_isa());
+  return best;
+}
+template <>
+const Rows<Bf16>& rows<Bf16>() {
+  static const Rows<Bf16>& best = rows<Bf16>(best_isa());
+  return best;
+}
+template <>
+const Attention<float>& attention<float>() {
+  static const Attention<float>& best = attention<float>(best_isa());
+  return best;
+}
+template <>
+const Attention<Bf16>& attention<Bf16>() {
+  static const Attention<Bf16>& best = attention<Bf16>(best_isa());
+  return best;
+}
+const Products& products() {
+  static const Products& best = products(best_isa());
+  return best;
+}
+
+}  // namespace wmtp::kernels

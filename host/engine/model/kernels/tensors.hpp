@@ -1,0 +1,38 @@
+// The row kernels on tensors: which tensors they take, and the call by dtype.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "engine/model/kernels/rows.hpp"
+
+#ifndef INTRA_OP_PARALLEL
+#error "compiled without OpenMP, at::parallel_for gives all rows to one thread"
+#endif
+
+namespace wmtp::kernels {
+
+/// On the CPU in fp32 or bf16; everything else goes through ATen.
+inline bool takes(const at::Tensor& x) {
+  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
+template <class T>
+const T* in(const at::Tensor& x) {
+  return static_cast<const T*>(x.const_data_ptr());
+}
+template <class T>
+T* out(const at::Tensor& x) {
+  return static_cast<T*>(x.mutable_data_ptr());
+}
+
+/// call.template operator()<T>() with T the element of `x`.
+template <class Call>
+void by_type(const at::Tensor& x, Call call) {
+  if (x.scalar_type() == at::kFloat)
+    call.template operator()<float>();
+  else
+    call.template operator()<Bf16>();
+}
+
+}  // namespace wmtp::kernels

@@ -1,0 +1,71 @@
+// Layout: the parameters of a multi-token-prediction Llama by name, shape and first value, in the units that are
+// gathered and reduced together. Names are Meta's: trunk blocks and the next-token head are layers.0 … layers.(L-n),
+// the other heads extra_heads.0 … extra_heads.(n-2); one shared norm and output (Gloeckle et al., arXiv 2404.19737).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+#include <wmtp/adapter.hpp>
+#include <wmtp/pipeline.hpp>
+
+#include "core/experiment/experiment.hpp"
+
+namespace wmtp {
+
+/// How a parameter is filled when no file gives it: drawn by (seed, name, element), so equal in every layout.
+struct Init {
+  /// row_norms: what the norms of the rows of the weight beside it are (Param::Init), whatever gives that weight.
+  enum class Kind { normal, uniform, ones, zeros, row_norms } kind = Kind::zeros;
+  double scale = 0;  ///< normal: standard deviation; uniform: bound
+};
+
+struct ParameterSpec {
+  std::string name;
+  std::vector<int64_t> shape;
+  Init init;
+  bool decays = false;  ///< weight decay applies
+  bool trains = false;
+  double lr_scale = 1;  ///< its learning rate, in parts of the optimizer's
+  int64_t count() const;
+};
+
+struct UnitSpec {
+  std::string name;
+  std::vector<ParameterSpec> parameters;
+  bool always_fp32 = false;  ///< computed in fp32 whatever the precision
+};
+
+/// Which heads stand on the trunk: a frozen reference needs the next-token head only, a value model none, and with it
+/// no output layer.
+enum class Heads { all, first, none };
+
+struct LayoutRequest {
+  const ModelConfig* model = nullptr;
+  Heads heads = Heads::all;
+  const Adapter* adapter = nullptr;  ///< null: nothing trains
+  std::vector<ValueHead> value_heads;
+  bool decay_norms = false;
+  double value_head_lr_scale = 1;  ///< learning rate of the value heads, in parts of the optimizer's
+};
+
+/// Units in the order of the forward pass: tok_embeddings, trunk blocks, heads, norm, output, value heads, adapter.
+/// Where embeddings are tied there is no unit output: "tok_embeddings.weight" is used for both.
+std::vector<UnitSpec> model_units(const LayoutRequest& request);
+
+int64_t num_heads(const ModelConfig& model, Heads heads);
+
+/// "layers.3" for the trunk and the first head, "extra_heads.0" for the others. `head` is 1-based.
+std::string trunk_block_name(int64_t block);
+std::string head_block_name(const ModelConfig& model, int64_t head);
+/// The weight an adapter's parameter stands beside: "layers.0.attention.wq.weight" for "layers.0.attention.wq.lora_A".
+std::string weight_beside(const std::string& adapter_parameter);
+/// The linear layers of a block, in Meta's names.
+std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block);
+/// Whether that layer of a block has a bias beside its weight: "layers.0.attention.wq.bias" [out].
+bool has_bias(const ModelConfig& model, const Slot& slot);
+/// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) when
+/// its kind is not known.
+std::vector<Slot> value_head_slots(const ModelConfig& model, const ValueHead& head);
+
+}  // namespace wmtp

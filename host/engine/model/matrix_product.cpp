@@ -1,0 +1,84 @@
+#include "engine/model/matrix_product.hpp"
+
+#include <algorithm>
+
+#include "engine/model/product_path.hpp"
+
+namespace at::native {
+/// r = beta r + alpha a b by oneDNN. LibTorch exports it and installs no header for it, so it may be missing.
+__attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& r, float beta, float alpha);
+}  // namespace at::native
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+/// What oneDNN 3.10 gives to its brgemm kernels. The rest goes to an older gemm of its, which has been seen to write
+/// beyond its buffers.
+bool goes_to_brgemm(int64_t m, int64_t k) { return m * k > 49152 && (m > 768 || k > 128); }
+
+bool is_for_onednn(const Tensor& a) {
+  static const bool has_it = at::native::mkldnn_matmul != nullptr && product_path(at::kFloat) == ProductPath::onednn;
+  return has_it && a.is_cpu() && a.scalar_type() == at::kFloat && goes_to_brgemm(a.size(0), a.size(1));
+}
+
+// What is widened at a time: enough for full speed, and little beside what a step holds.
+constexpr int64_t floats_of_columns = 8 << 20, floats_of_rows = 1 << 18;
+constexpr int64_t least_rows = 64, least_columns = 16, most_columns = 2048;
+
+/// call(block of `to`, rows of a, columns of b): a part of to = a b, its factors in fp32.
+template <class Call>
+void in_widened_blocks(const Tensor& to, const Tensor& a, const Tensor& b, Call call) {
+  const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
+  if (m == 0 || n == 0) return;
+  const int64_t columns =
+      std::min(n, std::clamp(floats_of_columns / std::max<int64_t>(k, 1), least_columns, most_columns));
+  const int64_t rows = std::min(m, std::max(least_rows, floats_of_rows / std::max<int64_t>({k, columns, 1})));
+  for (int64_t column = 0; column < n; column += columns) {
+    const int64_t num_columns = std::min(columns, n - column);
+    const Tensor right = b.narrow(1, column, num_columns).to(at::kFloat);
+    for (int64_t row = 0; row < m; row += rows) {
+      const int64_t num_rows = std::min(rows, m - row);
+      call(to.narrow(0, row, num_rows).narrow(1, column, num_columns), a.narrow(0, row, num_rows).to(at::kFloat),
+           right);
+    }
+  }
+}
+
+}  // namespace
+
+bool is_widened(const Tensor& a) { return a.is_cpu() && product_path(a.scalar_type()) == ProductPath::widened; }
+
+Tensor product(const Tensor& a, const Tensor& b) {
+  if (!is_widened(a) && !is_for_onednn(a)) return at::mm(a, b);
+  Tensor result = at::empty({a.size(0), b.size(1)}, a.options());
+  product_into(result, a, b);
+  return result;
+}
+
+void product_into(Tensor to, const Tensor& a, const Tensor& b, bool add) {
+  if (is_widened(a))
+    in_widened_blocks(to, a, b, [&](Tensor block, const Tensor& left, const Tensor& right) {
+      if (block.scalar_type() == at::kFloat && block.is_contiguous())
+        product_into(block, left, right, add);
+      else if (add)
+        block.add_(product(left, right));
+      else
+        block.copy_(product(left, right));
+    });
+  else if (is_for_onednn(a))
+    at::native::mkldnn_matmul(a, b, to, add ? 1 : 0, 1);
+  else if (add)
+    to.addmm_(a, b);
+  else
+    at::mm_out(to, a, b);
+}
+
+Tensor product_with_rows(const Tensor& x, const Tensor& weight) {
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = weight.size(0);
+  return product(x.reshape({-1, x.size(-1)}), weight.t()).view(shape);
+}
+
+}  // namespace wmtp

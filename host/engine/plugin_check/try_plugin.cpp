@@ -1,0 +1,212 @@
+#include "engine/plugin_check/try_plugin.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "core/plugins/description_json.hpp"
+#include "engine/checkpoint/model_files.hpp"
+#include "engine/plugin_check/small_training.hpp"
+#include "engine/plugin_runtime/loader.hpp"
+#include "io/scratch_folder.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr int steps = 4;
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ExitStatus::plugin, what); }
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// What a wrapper is laid over, and what stands beside an adapter: weights that differ, and a value head that trains,
+/// so that an adapter under which nothing else does is tried too.
+class Companion final : public Weighting {
+ public:
+  Needs needs() const override { return {.when = When::before, .heads = {{"companion", "linear"}}}; }
+  Weights weigh(Step& step) override { return Weights::by_source(step.uniform(0)); }
+  Tensor value_loss(Step& step) override {
+    const Tensor values = step.leaf({"policy", "value:companion"});
+    return ((values - 1).square() * step.valid()).sum() / step.answers().clamp_min(1);
+  }
+};
+
+/// Adds up the time of the calls that a pipeline answers.
+class TimedWeighting final : public Weighting {
+ public:
+  TimedWeighting(std::unique_ptr<Weighting> inner, double& seconds) : inner_(std::move(inner)), seconds_(seconds) {}
+  Needs needs() const override { return inner_->needs(); }
+  Weights weigh(Step& step) override {
+    const auto start = Clock::now();
+    Weights weights = inner_->weigh(step);
+    seconds_ += seconds_since(start);
+    return weights;
+  }
+  Tensor value_loss(Step& step) override { return inner_->value_loss(step); }
+
+ private:
+  std::unique_ptr<Weighting> inner_;
+  double& seconds_;
+};
+
+class TimedObjective final : public Objective {
+ public:
+  TimedObjective(std::unique_ptr<Objective> inner, double& seconds) : inner_(std::move(inner)), seconds_(seconds) {}
+  Needs needs() const override { return inner_->needs(); }
+  Tensor loss(Step& step) override {
+    const auto start = Clock::now();
+    Tensor loss = inner_->loss(step);
+    seconds_ += seconds_since(start);
+    return loss;
+  }
+
+ private:
+  std::unique_ptr<Objective> inner_;
+  double& seconds_;
+};
+
+/// One plugin, however often it is made.
+class Candidate {
+ public:
+  explicit Candidate(PluginSetting plugin) : plugin_(std::move(plugin)) {
+    if (plugin_.description.role == "adapter") adapter_ = create_adapter(plugin_.description, plugin_.options);
+  }
+
+  SmallParts parts() const {
+    SmallParts parts;
+    parts.name = plugin_.description.name;
+    const std::string& role = plugin_.description.role;
+    if (role == "adapter") {
+      parts.adapter = adapter_.get();
+      parts.weighting = [] { return std::make_unique<Companion>(); };
+    } else if (role == "objective") {
+      parts.objective = [this] { return create_objective(plugin_.description, plugin_.options); };
+    } else if (role == "wrapper") {
+      parts.weighting = [this] { return create_wrapper(plugin_, std::make_unique<Companion>()); };
+    } else {
+      parts.weighting = [this] { return create_weighting(plugin_.description, plugin_.options); };
+    }
+    return parts;
+  }
+  bool is_adapter() const { return adapter_ != nullptr; }
+  const Adapter& adapter() const { return *adapter_; }
+
+ private:
+  PluginSetting plugin_;
+  std::unique_ptr<Adapter> adapter_;
+};
+
+std::string trains(const Candidate& candidate) {
+  const std::vector<double> losses = SmallTraining(candidate.parts()).losses(steps);
+  return printed("%d steps, loss %.4f to %.4f", steps, losses.front(), losses.back());
+}
+
+std::string no_targets(const Candidate& candidate) {
+  SmallParts parts = candidate.parts();
+  parts.targets = false;
+  SmallTraining(std::move(parts)).losses(2);
+  return "2 steps of prompts, single tokens and padding";
+}
+
+std::string extremes(const Candidate& candidate) {
+  SmallParts parts = candidate.parts();
+  parts.sharpness = 1e5;
+  parts.value_scale = 1e4;
+  SmallTraining(std::move(parts)).losses(1);
+  return "a step at scores of thousands";
+}
+
+std::string again(const Candidate& candidate) {
+  const std::vector<double> first = SmallTraining(candidate.parts()).losses(steps);
+  const std::vector<double> second = SmallTraining(candidate.parts()).losses(steps);
+  for (int i = 0; i < steps; ++i)
+    if (first[size_t(i)] != second[size_t(i)])
+      fail(
+          printed("step %d: loss %.9g, and %.9g the second time; draw numbers from Step::uniform alone, and keep "
+                  "nothing outside of the instance",
+                  i + 1, first[size_t(i)], second[size_t(i)]));
+  return printed("%d steps, bit for bit", steps);
+}
+
+std::string resumes(const Candidate& candidate) {
+  const std::vector<double> whole = SmallTraining(candidate.parts()).losses(steps);
+  SmallTraining interrupted(candidate.parts());
+  interrupted.losses(steps / 2);
+  interrupted.replace_plugin();
+  const std::vector<double> rest = interrupted.losses(steps - steps / 2);
+  for (size_t i = 0; i < rest.size(); ++i)
+    if (rest[i] != whole[size_t(steps / 2) + i])
+      fail(
+          printed("step %d: loss %.9g without a break, %.9g after one; what lives longer than a call belongs into "
+                  "Step::state",
+                  steps / 2 + int(i) + 1, whole[size_t(steps / 2) + i], rest[i]));
+  const size_t kept = interrupted.trainer().state().pipeline.size();
+  return printed("%zu tensor%s of state", kept, kept == 1 ? "" : "s");
+}
+
+/// fp32 rounds each product and sum of a few dozen terms.
+constexpr double merged_within = 1e-5;
+
+std::string merged(const Candidate& candidate) {
+  SmallTraining beside(candidate.parts());
+  beside.losses(steps);
+  const ScratchFolder folder;
+  save_model(folder.path() / "model", steps, "", beside.model(), &candidate.adapter(), {}, beside.channels());
+  SmallParts parts = candidate.parts();
+  parts.adapter = nullptr;
+  SmallTraining folded(std::move(parts));
+  load_model(folder.path() / "model", folded.model());
+  const double one = beside.trainer().validate().at("valid/loss");
+  const double other = folded.trainer().validate().at("valid/loss");
+  if (!(std::fabs(one - other) <= merged_within * std::fabs(one)))
+    fail(printed("after %d steps the loss is %.7f with the adapter beside the weights, %.7f with weights from merged()",
+                 steps, one, other));
+  return printed("losses %.7f and %.7f", one, other);
+}
+
+constexpr int64_t timed_sequence = 512;
+
+std::string speed(const Candidate& candidate) {
+  SmallParts parts = candidate.parts();
+  parts.sequence_length = timed_sequence;
+  double seconds = 0;
+  if (const auto make = parts.weighting; make && !candidate.is_adapter())
+    parts.weighting = [make, &seconds] { return std::make_unique<TimedWeighting>(make(), seconds); };
+  if (const auto make = parts.objective)
+    parts.objective = [make, &seconds] { return std::make_unique<TimedObjective>(make(), seconds); };
+  SmallTraining training(std::move(parts));
+  training.losses(1);
+  seconds = 0;
+  const auto start = Clock::now();
+  training.losses(steps);
+  const double tokens = double(steps) * double(training.tokens_per_step()), whole = seconds_since(start);
+  if (!candidate.is_adapter()) return printed("%.0f ns a token", seconds / tokens * 1e9);
+  SmallParts plain = candidate.parts();
+  plain.sequence_length = timed_sequence;
+  plain.adapter = nullptr;
+  SmallTraining without(std::move(plain));
+  without.losses(1);
+  const auto begin = Clock::now();
+  without.losses(steps);
+  return printed("%.2f times a step that trains everything, at 32 dimensions", whole / seconds_since(begin));
+}
+
+}  // namespace
+
+std::string try_plugin(const std::string& question) {
+  static const std::map<std::string, std::string (*)(const Candidate&)> trials{
+      {"trains", trains},   {"no_targets", no_targets}, {"extremes", extremes}, {"again", again},
+      {"resumes", resumes}, {"merged", merged},         {"speed", speed}};
+  const auto json = nlohmann::json::parse(question);
+  const Candidate candidate(setting_from_json(json.at("plugin")));
+  return nlohmann::json{{"told", trials.at(json.at("trial"))(candidate)}}.dump();
+}
+
+}  // namespace wmtp

@@ -1,0 +1,125 @@
+#include "engine/plugin_runtime/loader.hpp"
+
+#define BOOST_DLL_USE_STD_FS
+#include <boost/dll/shared_library.hpp>
+#include <map>
+#include <mutex>
+
+#include "base/error.hpp"
+#include "base/sha256.hpp"
+#include "core/plugins/fingerprint.hpp"
+#include "core/plugins/library_file.hpp"
+#include "engine/plugin_runtime/boundary.hpp"
+#include "engine/plugin_runtime/guarded_adapter.hpp"
+#include "engine/plugin_runtime/options_binder.hpp"
+
+namespace wmtp {
+namespace {
+
+[[noreturn]] void refuse(const std::string& where, const std::string& reason) {
+  throw Error(ExitStatus::plugin, where + ": " + reason);
+}
+
+/// Opened libraries by path. Never destroyed, so that none is closed when the process ends.
+std::map<std::filesystem::path, boost::dll::shared_library>& libraries() {
+  static auto* const opened = new std::map<std::filesystem::path, boost::dll::shared_library>;
+  return *opened;
+}
+
+const PluginEntry& checked(const std::string& where, const PluginEntry& entry) {
+  const char* const texts[] = {entry.kind, entry.role, entry.name, entry.version, entry.summary};
+  for (const char* text : texts) {
+    if (text == nullptr)
+      refuse(where, "its entry has an empty field; end the source with WMTP_PIPELINE or WMTP_ADAPTER");
+  }
+  if (entry.create == nullptr) refuse(where, "its entry has no function that creates the plugin");
+  return entry;
+}
+
+const PluginEntry& built_in(const PluginDescription& description) {
+  for (const PluginEntry* entry : detail::BuiltIn::all()) {
+    if (description.kind == entry->kind && description.name == entry->name) return checked(description.name, *entry);
+  }
+  refuse("plugin " + description.name, "not linked into this build; name its folder by --plugin-dir");
+}
+
+template <class Base>
+std::unique_ptr<Base> create(const PluginDescription& description, const OptionValues& options, const char* role) {
+  const PluginEntry& entry = load_plugin(description);
+  const std::string& name = description.name;
+  if (std::string(entry.role) != role)
+    refuse("plugin " + name, std::string("its role is '") + entry.role + "', wanted '" + role + "'");
+  std::unique_ptr<Base> plugin(guarded(name, "constructor", [&] { return static_cast<Base*>(entry.create()); }));
+  bind_options(name, *plugin, options);
+  return plugin;
+}
+
+/// A wrapper and what it is laid over.
+class Wrapped final : public Weighting {
+ public:
+  Wrapped(std::unique_ptr<Weighting> inner, std::unique_ptr<Wrapper> outer)
+      : inner_(std::move(inner)), outer_(std::move(outer)) {
+    outer_->wrap(*inner_);
+  }
+  Needs needs() const override { return outer_->needs(); }
+  Weights weigh(Step& step) override { return outer_->weigh(step); }
+  Tensor value_loss(Step& step) override { return outer_->value_loss(step); }
+
+ private:
+  std::unique_ptr<Weighting> inner_;  // outlives outer_
+  std::unique_ptr<Wrapper> outer_;
+};
+
+}  // namespace
+
+const PluginEntry& open_plugin(const std::filesystem::path& file) {
+  check_library_file(file);
+  check_fingerprint(file, entry_symbols(file, exported_symbols(file)), WMTP_ENTRY_SYMBOL_TEXT);
+
+  static std::mutex one_at_a_time;
+  const std::scoped_lock lock(one_at_a_time);
+  using boost::dll::load_mode::rtld_local;
+  using boost::dll::load_mode::rtld_now;
+  boost::dll::shared_library& library = libraries()[std::filesystem::canonical(file)];
+  try {
+    if (!library.is_loaded()) library.load(file, rtld_now | rtld_local);
+    return checked(file.string(), library.get<const PluginEntry>(WMTP_ENTRY_SYMBOL_TEXT));
+  } catch (const std::system_error& error) {
+    refuse(file.string(), std::string("cannot be loaded: ") + error.what());
+  }
+}
+
+const PluginEntry& load_plugin(const PluginDescription& description) {
+  if (description.path.empty()) return built_in(description);
+  const std::string found = sha256_of_file(description.path);
+  if (found != description.sha256) {
+    refuse(description.path.string(), "changed since it was described: sha256 " + found + ", wanted " +
+                                          description.sha256 + "; start the run again");
+  }
+  const PluginEntry& entry = open_plugin(description.path);
+  if (description.kind != entry.kind || description.name != entry.name || description.version != entry.version) {
+    refuse(description.path.string(), "it says that it is the " + std::string(entry.kind) + " '" + entry.name + "' " +
+                                          entry.version + ", wanted the " + description.kind + " '" + description.name +
+                                          "' " + description.version);
+  }
+  return entry;
+}
+
+std::unique_ptr<Weighting> create_weighting(const PluginSetting& plugin, const PluginSetting* inner) {
+  if (!inner) return create_weighting(plugin.description, plugin.options);
+  return create_wrapper(plugin, create_weighting(inner->description, inner->options));
+}
+std::unique_ptr<Weighting> create_weighting(const PluginDescription& description, const OptionValues& options) {
+  return create<Weighting>(description, options, "weighting");
+}
+std::unique_ptr<Weighting> create_wrapper(const PluginSetting& plugin, std::unique_ptr<Weighting> inner) {
+  return std::make_unique<Wrapped>(std::move(inner), create<Wrapper>(plugin.description, plugin.options, "wrapper"));
+}
+std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options) {
+  return create<Objective>(description, options, "objective");
+}
+std::unique_ptr<Adapter> create_adapter(const PluginDescription& description, const OptionValues& options) {
+  return std::make_unique<GuardedAdapter>(description.name, create<Adapter>(description, options, "adapter"));
+}
+
+}  // namespace wmtp

@@ -1,0 +1,33 @@
+// Loader: from a description to a live plugin. [engine; training thread, before start]
+//
+// A library is opened once, with its symbols bound at once and kept to itself, and never closed: objects, exceptions
+// and function pointers of a plugin may live as long as the process.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <wmtp/plugin.hpp>
+
+#include "core/experiment/plugin_description.hpp"
+
+namespace wmtp {
+
+/// The fingerprint is compared before the file is opened. Error(plugin) when it is another one, when the library cannot
+/// be loaded, or when its entry is not filled in.
+const PluginEntry& open_plugin(const std::filesystem::path& file);
+
+/// The described plugin: from its file, whose sha256 must be the described one, or linked into the engine.
+const PluginEntry& load_plugin(const PluginDescription& description);
+
+/// A new instance with its options set. Error(plugin) also when the plugin is of another role; an OptionError when it
+/// refuses a value.
+/// With `inner`, a weighting, the plugin is a wrapper and is laid over it; the result owns both.
+std::unique_ptr<Weighting> create_weighting(const PluginSetting& plugin, const PluginSetting* inner);
+std::unique_ptr<Weighting> create_weighting(const PluginDescription& description, const OptionValues& options);
+/// A wrapper over a weighting that is there already.
+std::unique_ptr<Weighting> create_wrapper(const PluginSetting& plugin, std::unique_ptr<Weighting> inner);
+std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options);
+/// Behind its boundary (GuardedAdapter).
+std::unique_ptr<Adapter> create_adapter(const PluginDescription& description, const OptionValues& options);
+
+}  // namespace wmtp

@@ -1,0 +1,66 @@
+// The two visitors that a plugin's `options()` meets: one writes down what it has, one sets what the experiment says.
+// [engine]
+#pragma once
+
+#include <string>
+#include <vector>
+#include <wmtp/plugin.hpp>
+
+#include "core/experiment/plugin_description.hpp"
+#include "engine/plugin_runtime/boundary.hpp"
+
+namespace wmtp {
+
+/// Writes down names, types, defaults, ranges, choices and helps. Error(plugin) when the plugin's own schema is wrong:
+/// a bad or repeated name, one of the table's own keys (plugin, inner, weights), a default outside its range or
+/// choices, NaN, no help.
+class OptionsRecorder final : public Options {
+ public:
+  const std::vector<OptionSpec>& specs() const { return specs_; }
+
+  void number(const char* name, double& value, const char* help, double min, double max) override;
+  void integer(const char* name, int64_t& value, const char* help, int64_t min, int64_t max) override;
+  void flag(const char* name, bool& value, const char* help) override;
+  void text(const char* name, std::string& value, const char* help, const std::vector<std::string>& choices) override;
+  void texts(const char* name, std::vector<std::string>& value, const char* help,
+             const std::vector<std::string>& choices) override;
+  bool given(const char*) const override { return false; }
+
+ private:
+  OptionSpec& add(const char* name, const char* help, OptionSpec::Type type);
+  std::vector<OptionSpec> specs_;
+};
+
+/// Sets a plugin's variables from values that the experiment's schema has checked already; an option that `values`
+/// lacks keeps its default. A value of another type, or one that the plugin never asked for, is Error(plugin).
+class OptionsBinder final : public Options {
+ public:
+  explicit OptionsBinder(const OptionValues& values) : values_(values) {}
+  /// Called after `options()`: names a value that nothing took.
+  void require_all_taken() const;
+
+  void number(const char* name, double& value, const char* help, double min, double max) override;
+  void integer(const char* name, int64_t& value, const char* help, int64_t min, int64_t max) override;
+  void flag(const char* name, bool& value, const char* help) override;
+  void text(const char* name, std::string& value, const char* help, const std::vector<std::string>& choices) override;
+  void texts(const char* name, std::vector<std::string>& value, const char* help,
+             const std::vector<std::string>& choices) override;
+  bool given(const char* name) const override { return values_.count(name) > 0; }
+
+ private:
+  template <class T>
+  void take(const char* name, T& value);
+  const OptionValues& values_;
+  std::vector<std::string> taken_;
+};
+
+template <class Plugin>
+void bind_options(const std::string& name, Plugin& plugin, const OptionValues& values) {
+  OptionsBinder binder(values);
+  guarded(name, "options", [&] {
+    plugin.options(binder);
+    binder.require_all_taken();
+  });
+}
+
+}  // namespace wmtp

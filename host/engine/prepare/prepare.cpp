@@ -1,0 +1,199 @@
+#include "engine/prepare/prepare.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/counted.hpp"
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "base/work_progress.hpp"
+#include "core/corpus/corpus.hpp"
+#include "core/corpus/step_count.hpp"
+#include "core/corpus/training_tokens.hpp"
+#include "core/documents/documents.hpp"
+#include "core/documents/foreign_formats.hpp"
+#include "core/records/record_plan.hpp"
+#include "core/tokenizer/tokenizer_files.hpp"
+#include "engine/prepare/record_prepare.hpp"
+#include "engine/prepare/token_writer.hpp"
+#include "io/prepared_folder.hpp"
+
+namespace wmtp {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Say = std::function<void(const std::string&)>;
+
+constexpr int format_version = 1;
+constexpr size_t max_warnings = 5;
+
+/// What is to be built, and where: a function of the experiment and of the files' contents.
+struct Plan {
+  TextSplit split;
+  fs::path folder;
+  fs::path tokenizer;  ///< empty for "byte"
+};
+
+Plan plan_of(const Experiment& experiment, const fs::path& cache) {
+  Plan plan;
+  plan.split = split_text(experiment);
+  const TextContent content = text_content(experiment, plan.split);
+  const TokenizerConfig& tokenizer = experiment.data.tokenizer;
+  const std::string settings = "format " + std::to_string(format_version) + " " + tokenizer.kind + " " +
+                               std::to_string(tokenizer.vocab_size) + " " + content.tokenizer;
+  const auto short_hash = [](const std::string& text) { return sha256_of(text).substr(0, 16); };
+  if (tokenizer.kind == "bpe") plan.tokenizer = cache / ("tokenizer-" + short_hash(settings) + ".model");
+  plan.folder = cache / short_hash(settings + " " + content.train + " " + content.validation);
+  return plan;
+}
+
+/// Encodes `parts` into `folder`/`name`.bin and returns what prepared.json says of them. Files that are skipped are
+/// told with the training part where both parts are of the same files.
+Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, bool tell_skipped,
+                  const Tokenizer& tokenizer, const fs::path& folder, const Say& say) {
+  const bool needs_utf8 = tokenizer.reads() == Tokenizer::Reads::utf8;
+  const int64_t bytes = bytes_of(parts);
+  std::vector<std::string> skipped;
+  TokenWriter writer(folder / (name + ".bin"), tokenizer);
+  say("encoding " + counted(static_cast<int64_t>(parts.size()), "file") + " for " + name + " (" + human_bytes(bytes) +
+      ")");
+  {
+    WorkProgress progress("encoding " + name, bytes, WorkProgress::Unit::bytes);
+    for (const TextPart& part : parts) {
+      const int64_t bad = needs_utf8 ? first_non_utf8(part.file) : -1;
+      if (bad < 0)
+        writer.add_documents(part, &progress);
+      else
+        skipped.push_back("skipped " + part.file.string() + ": not UTF-8 at byte " + with_thousands(bad));
+    }
+    writer.finish();
+  }
+  const size_t told = tell_skipped ? std::min(skipped.size(), max_warnings) : 0;
+  for (size_t i = 0; i < told; ++i) say("warning: " + skipped[i]);
+  if (tell_skipped && skipped.size() > max_warnings)
+    say("warning: skipped " + with_thousands(static_cast<int64_t>(skipped.size() - max_warnings)) +
+        " more files that are not UTF-8");
+  return {{"files", parts.size()}, {"skipped", skipped.size()}, {"bytes", bytes}, {"tokens", writer.num_ids()}};
+}
+
+void build(const Experiment& experiment, const Plan& plan, const Say& say) {
+  TemporaryFolder temporary(plan.folder);
+  const TokenizerConfig& config = experiment.data.tokenizer;
+  const bool by_share = experiment.validation.share > 0;
+  SplitParts parts = split_files(plan.split.train, splitting_of(experiment));
+  if (!by_share) parts.validation = split_files(plan.split.validation, {experiment.data.separator}).train;
+  if (config.kind == "file") copy_tokenizer_files(experiment.resolve(config.file), temporary.path());
+  if (config.kind == "bpe") {
+    const auto text = [&] {
+      return config.files.empty() ? parts.train : whole_files(tokenizer_files(experiment, plan.split));
+    };
+    make_tokenizer(config, plan.tokenizer, text, say);
+    fs::copy_file(plan.tokenizer, temporary.path() / tokenizer_model_name);
+  }
+  const auto tokenizer = open_tokenizer(
+      experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(temporary.path()));
+  Json prepared{{"format", format_version},
+                {"tokenizer", experiment.data.tokenizer.kind},
+                {"vocab_size", tokenizer->vocab_size()},
+                {"end_of_text", tokenizer->end_of_text()},
+                {"dtype", id_dtype(tokenizer->vocab_size())}};
+  prepared["train"] = encode_parts(parts.train, "train", true, *tokenizer, temporary.path(), say);
+  if (by_share || !plan.split.validation.empty())
+    prepared["validation"] = encode_parts(parts.validation, "validation", !by_share, *tokenizer, temporary.path(), say);
+  temporary.finish(std::move(prepared));
+}
+
+/// What a share made of the text, each time: it is the one split that no list of files shows.
+void tell_shares(const Experiment& experiment, const Json& prepared, const Say& say) {
+  if (held_out_share(experiment) == 0) return;
+  const auto tokens = [&](const char* part) { return with_thousands(prepared[part]["tokens"].get<int64_t>()); };
+  const auto last = [](double share) { return printed("the last %g%% of each file", 100 * share); };
+  say(tokens("train") + " tokens to train on, " +
+      (experiment.validation.share > 0
+           ? tokens("validation") + " for validation (" + last(experiment.validation.share) + ")"
+           : last(held_out_share(experiment)) + " is held out"));
+}
+
+std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::path& folder, const Json& prepared,
+                                        const std::string& part) {
+  const int64_t tokens = prepared[part]["tokens"], length = experiment.train.sequence_length;
+  const bool by_share = part == "validation" && experiment.validation.share > 0;
+  if (by_share && prepared[part]["files"] == 0)
+    throw Error(ExitStatus::data,
+                printed("nothing is held out: no file has a line end before its last %g%%, or several documents; give "
+                        "data.separator, or name other files in validation.files in place of validation.share",
+                        100 * experiment.validation.share));
+  if (tokens < length)
+    throw Error(ExitStatus::data, "the " + part + " text has " + with_thousands(tokens) +
+                                      " tokens, fewer than one window of " + with_thousands(length) + "; " +
+                                      (by_share          ? "raise validation.share, name more files in data.files,"
+                                       : part == "train" ? "name more files in data.files"
+                                                         : "name more files in validation.files") +
+                                      " or lower train.sequence_length");
+  return open_token_file(folder / (part + ".bin"), prepared["dtype"], length, experiment.model.vocab_size);
+}
+
+/// More ranks than sequences: one step would take the same window twice.
+void check_fills_a_step(const Experiment& experiment, int64_t num_windows, int64_t world_size) {
+  const TrainConfig& train = experiment.train;
+  const int64_t wanted = sequences_per_step(train, world_size);
+  if (num_windows >= wanted) return;
+  throw Error(ExitStatus::data, "the training text has " + counted(num_windows, "sequence") + " of " +
+                                    with_thousands(train.sequence_length) + " tokens, but one step needs " +
+                                    with_thousands(wanted) + " (" + counted(world_size, "rank") + " x batch_size " +
+                                    std::to_string(train.batch_size) + " x gradient_accumulation " +
+                                    std::to_string(train.gradient_accumulation) +
+                                    "); use fewer ranks, a smaller batch, or more text");
+}
+
+}  // namespace
+
+void prepare_data(const Experiment& experiment, const fs::path& cache, const Say& say) {
+  if (experiment.data.kind == "records") return prepare_records(experiment, cache, say);
+  if (experiment.data.kind == "tokens")
+    refuse_foreign_format(experiment.resolve(experiment.data.file), FileContent::tokens);
+  if (experiment.data.kind != "text") return;
+  const Plan plan = plan_of(experiment, cache);
+  if (!read_prepared(plan.folder)) build(experiment, plan, say);
+  if (const auto prepared = read_prepared(plan.folder)) tell_shares(experiment, *prepared, say);
+}
+
+Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int64_t world_size) {
+  const DataConfig& data = experiment.data;
+  const TrainConfig& train = experiment.train;
+  const int64_t vocab_size = experiment.model.vocab_size;
+  Prepared result;
+  if (data.kind == "random") {
+    result.train = random_windows(experiment.seed, train.sequence_length, vocab_size);
+  } else if (data.kind == "tokens") {
+    result.train = open_training_tokens(experiment, world_size);
+    const fs::path file = experiment.resolve(data.file);
+    result.identity = file.string() + " (" + data.dtype + ") of " + std::to_string(fs::file_size(file)) + " bytes at " +
+                      std::to_string(fs::last_write_time(file).time_since_epoch().count());
+  } else {
+    const bool records = data.kind == "records";
+    result.folder = records ? records_folder(experiment, cache) : plan_of(experiment, cache).folder;
+    result.identity = result.folder.filename().string();
+    const auto prepared = read_prepared(result.folder);
+    if (!prepared)
+      throw Error(ExitStatus::data, "the " + data.kind + (records ? " are" : " is") +
+                                        " not prepared, or what was prepared is damaged: " + result.folder.string() +
+                                        " is not whole; prepare it first");
+    result.tokenizer = open_tokenizer(experiment, tokenizer_file_in(result.folder));
+    if (records) {
+      result.records = std::make_unique<Records>(result.folder, (*prepared)["dtype"] == "uint32", vocab_size);
+      return result;
+    }
+    result.train = open_part(experiment, result.folder, *prepared, "train");
+    if (prepared->contains("validation"))
+      result.validation = open_part(experiment, result.folder, *prepared, "validation");
+    check_fills_a_step(experiment, result.train->count(), world_size);
+  }
+  return result;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,209 @@
+#include "engine/prepare/record_prepare.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/counted.hpp"
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/hash64.hpp"
+#include "base/text.hpp"
+#include "base/work_progress.hpp"
+#include "core/arithmetic/arithmetic.hpp"
+#include "core/corpus/corpus.hpp"
+#include "core/records/record_file.hpp"
+#include "core/records/record_plan.hpp"
+#include "core/records/records.hpp"
+#include "core/tokenizer/tokenizer_files.hpp"
+#include "engine/prepare/token_writer.hpp"
+#include "io/prepared_folder.hpp"
+
+namespace wmtp {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Say = std::function<void(const std::string&)>;
+
+constexpr double tokenizer_text_bytes = 8 << 20;  // as much as train_bpe reads
+
+void make_arithmetic(const Experiment& experiment, RecordPlan& plan, const Say& say) {
+  plan.files.train = {plan.arithmetic};
+  if (fs::exists(plan.arithmetic)) return;
+  say("making " + counted(experiment.data.arithmetic.problems, "problem") + " of arithmetic");
+  fs::create_directories(plan.arithmetic.parent_path());
+  write_arithmetic(experiment.data.arithmetic, plan.arithmetic);
+}
+
+/// Reads `files` and raises what is wrong in them.
+void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
+              const std::function<void(const Record&)>& take, const char* what) {
+  RecordMistakes mistakes;
+  WorkProgress progress(what, total_bytes(files), WorkProgress::Unit::bytes);
+  for (const auto& file : files)
+    if (!mistakes.full()) for_each_record(file, needs, mistakes, take, &progress);
+  mistakes.raise();
+}
+
+/// The records' texts as one file; of more than train_bpe reads an even part.
+fs::path write_texts(const RecordPlan& plan, const std::string& prompt_template, const fs::path& folder) {
+  const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, double(total_bytes(plan.files.train))));
+  const fs::path file = folder / "texts.txt";
+  SyncedFile texts(file);
+  uint64_t number = 0;
+  const auto take = [&](const Record& record) {
+    if (static_cast<double>(mixed(0, number++) >> 11) * 0x1p-53 >= share) return;
+    texts.add(prompt_of(record, prompt_template));
+    texts.add(record.output + "\n");
+  };
+  read_all(plan.files.train, plan.needs, take, "reading the records");
+  texts.finish();
+  return file;
+}
+
+class Builder {
+ public:
+  Builder(const Experiment& experiment, const RecordPlan& plan, const Tokenizer& tokenizer, const fs::path& folder)
+      : experiment_(experiment),
+        plan_(plan),
+        tokenizer_(tokenizer),
+        ids_(folder / Records::ids_name, tokenizer),
+        index_(folder / Records::index_name) {}
+
+  Json build() {
+    const auto hold = [&](const Record& record) { held_out_.insert(record.identity); };
+    read_all(plan_.files.hold_out, {}, hold, "reading what is held out");
+    const auto validate = [&](const Record& record) {
+      hold(record);
+      add(record, true);
+    };
+    read_all(plan_.files.validation, plan_.needs, validate, "encoding validation");
+    const bool by_problem = validates_by_problem(experiment_);
+    const bool hold_out = by_problem || experiment_.data.hold_out_problems;
+    const auto train = [&](const Record& record) {
+      const bool one_in_twenty = hold_out && is_held_out(record);
+      if (held_out_.count(record.identity) || (one_in_twenty && !by_problem))
+        ++counts_.held_out;
+      else
+        add(record, one_in_twenty);
+    };
+    read_all(plan_.files.train, plan_.needs, train, "encoding train");
+    ids_.finish();
+    index_.finish();
+    return {{"train", counts_.train},       {"validation", counts_.validation}, {"too_long", counts_.too_long},
+            {"held_out", counts_.held_out}, {"longest", counts_.longest},       {"tokens", ids_.num_ids()}};
+  }
+
+ private:
+  struct Counts {
+    int64_t train = 0, validation = 0, too_long = 0, held_out = 0, longest = 0;
+  };
+
+  void add(const Record& record, bool validation) {
+    std::vector<int32_t> ids = tokenizer_.before_text();
+    tokenizer_.encode_begin(prompt_of(record, experiment_.data.prompt_template), /*goes_on=*/false, ids);
+    const size_t prompt = ids.size();
+    const std::vector<int32_t> answer = tokenizer_.encode(record.output);
+    ids.insert(ids.end(), answer.begin(), answer.end());
+    ids.push_back(static_cast<int32_t>(tokenizer_.end_of_text()));
+    const auto length = static_cast<int64_t>(ids.size());
+    counts_.longest = std::max(counts_.longest, length);
+    if (length > experiment_.train.sequence_length) {
+      ++counts_.too_long;
+      return;
+    }
+    ++(validation ? counts_.validation : counts_.train);
+    RecordEntry entry;
+    entry.offset = ids_.num_ids();
+    entry.problem = record.problem;
+    entry.length = static_cast<int32_t>(length);
+    entry.prompt = static_cast<int32_t>(prompt);
+    entry.difficulty = static_cast<int32_t>(record.difficulty.value_or(-1));
+    entry.correct = record.correct ? static_cast<int8_t>(*record.correct) : int8_t{-1};
+    entry.held_out = validation;
+    ids_.add(ids);
+    index_.add({reinterpret_cast<const char*>(&entry), sizeof entry});
+  }
+
+  const Experiment& experiment_;
+  const RecordPlan& plan_;
+  const Tokenizer& tokenizer_;
+  TokenWriter ids_;
+  SyncedFile index_;
+  std::set<int64_t> held_out_;
+  Counts counts_;
+};
+
+void build(const Experiment& experiment, const RecordPlan& plan, const Say& say) {
+  TemporaryFolder temporary(plan.folder);
+  const TokenizerConfig& config = experiment.data.tokenizer;
+  if (config.kind == "file") copy_tokenizer_files(experiment.resolve(config.file), temporary.path());
+  if (config.kind == "bpe") {
+    fs::path texts;
+    make_tokenizer(
+        config, plan.tokenizer,
+        [&] {
+          if (!config.files.empty()) return whole_files(tokenizer_files(experiment, {}));
+          texts = write_texts(plan, experiment.data.prompt_template, temporary.path());
+          return whole_files({texts});
+        },
+        say);
+    if (!texts.empty()) fs::remove(texts);
+    fs::copy_file(plan.tokenizer, temporary.path() / tokenizer_model_name);
+  }
+  const auto tokenizer = open_tokenizer(
+      experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(temporary.path()));
+  say("encoding the records of " + counted(static_cast<int64_t>(plan.files.train.size()), "file") + " (" +
+      human_bytes(total_bytes(plan.files.train)) + ")");
+  Json prepared = Builder(experiment, plan, *tokenizer, temporary.path()).build();
+  prepared["format"] = records_format;
+  prepared["tokenizer"] = config.kind;
+  prepared["vocab_size"] = tokenizer->vocab_size();
+  prepared["dtype"] = id_dtype(tokenizer->vocab_size());
+  temporary.finish(std::move(prepared));
+}
+
+void tell(const Experiment& experiment, const Json& prepared, const Say& say) {
+  const auto count = [&](const char* name) { return with_thousands(prepared[name].get<int64_t>()); };
+  const bool left_out = prepared["too_long"] != 0 || prepared["held_out"] != 0;
+  const std::string counts = counted(prepared["train"].get<int64_t>(), "record") + " to train on, " +
+                             count("validation") + " for validation" +
+                             (left_out ? "; left out: " + count("too_long") + " longer than train.sequence_length " +
+                                             std::to_string(experiment.train.sequence_length) + " (the longest has " +
+                                             counted(prepared["longest"].get<int64_t>(), "token") + "), " +
+                                             count("held_out") + " of problems that are held out"
+                                       : "");
+  say(counts);
+  if (prepared["train"] == 0) throw Error(ExitStatus::data, "no record is left to train on: " + counts);
+  if (prepared["validation"] == 0 && experiment.validation.given)
+    throw Error(ExitStatus::data,
+                "no record is left for validation: " + counts +
+                    "; one problem in twenty is held out, by its task_id: name JSONL files in validation.files, or "
+                    "leave [validation] out");
+}
+
+}  // namespace
+
+void prepare_records(const Experiment& experiment, const fs::path& cache, const Say& say) {
+  RecordPlan plan = record_plan(experiment, cache);
+  if (!read_prepared(plan.folder)) {
+    if (!plan.arithmetic.empty()) make_arithmetic(experiment, plan, say);
+    build(experiment, plan, say);
+  }
+  const auto prepared = read_prepared(plan.folder);
+  if (!prepared) throw Error(ExitStatus::data, plan.folder.string() + " was just prepared and is gone");
+  tell(experiment, *prepared, say);
+}
+
+void make_tokenizer(const TokenizerConfig& config, const fs::path& model,
+                    const std::function<std::vector<TextPart>()>& text, const Say& say) {
+  if (fs::exists(model)) return;
+  const std::vector<TextPart> parts = text();
+  say("training a tokenizer of " + with_thousands(config.vocab_size) + " pieces on " +
+      counted(static_cast<int64_t>(parts.size()), "file"));
+  const WorkProgress progress("training a tokenizer");
+  train_bpe(parts, config.vocab_size, model);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,99 @@
+#include "engine/prepare/token_writer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "base/utf8.hpp"
+
+namespace wmtp {
+
+namespace {
+
+constexpr size_t piece_bytes = 1 << 20;
+
+}  // namespace
+
+std::string id_dtype(int64_t vocab_size) { return vocab_size < 65536 ? "uint16" : "uint32"; }
+
+void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take) {
+  std::ifstream in(file, std::ios::binary);
+  std::string text;
+  while (in) {
+    const size_t kept = text.size();
+    text.resize(kept + piece_bytes);
+    in.read(text.data() + kept, piece_bytes);
+    text.resize(kept + static_cast<size_t>(in.gcount()));
+    if (!in) break;
+    const size_t cut = cut_of(text);
+    if (!take(std::string_view(text).substr(0, cut))) return;
+    text.erase(0, cut);
+  }
+  if (!in.eof() || in.bad())
+    throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
+  if (!text.empty()) take(text);
+}
+
+int64_t first_non_utf8(const std::filesystem::path& file) {
+  int64_t offset = 0;
+  bool valid = true;
+  for_each_piece(file, [&](std::string_view piece) {
+    const size_t good = valid_utf8(piece);
+    offset += static_cast<int64_t>(good);
+    return valid = good == piece.size();
+  });
+  return valid ? -1 : offset;
+}
+
+TokenWriter::TokenWriter(const std::filesystem::path& file, const Tokenizer& tokenizer)
+    : file_(file), tokenizer_(tokenizer), wide_(id_dtype(tokenizer.vocab_size()) == "uint32") {}
+
+void TokenWriter::add_documents(const TextPart& part, WorkProgress* progress) {
+  std::ifstream in(part.file, std::ios::binary);
+  for (const TextRange& document : part.documents) {
+    in.seekg(document.begin);
+    add_document(in, document.end - document.begin, progress);
+    if (!in)
+      throw Error(ExitStatus::data, "cannot read " + part.file.string() + ": " +
+                                        (in.eof() ? "it has become shorter" : std::strerror(errno)));
+    add({static_cast<int32_t>(tokenizer_.end_of_text())});
+  }
+}
+
+void TokenWriter::add_document(std::istream& in, int64_t left, WorkProgress* progress) {
+  const bool repairs = tokenizer_.reads() == Tokenizer::Reads::repaired;
+  std::string bytes, text;  // read and not yet text; text and not yet ids
+  add(tokenizer_.before_text());
+  for (bool goes_on = true; goes_on && in;) {
+    const size_t kept = bytes.size();
+    const auto wanted = std::min(left, static_cast<int64_t>(std::max(piece_bytes, text.size())));
+    bytes.resize(kept + static_cast<size_t>(wanted));
+    in.read(bytes.data() + kept, wanted);
+    if (progress) progress->done(in.gcount());
+    left -= wanted;
+    goes_on = left > 0;
+    const size_t whole = repairs && goes_on ? without_open_end(bytes) : bytes.size();
+    text += repairs ? repaired_utf8(std::string_view(bytes).substr(0, whole)) : bytes;
+    bytes.erase(0, whole);
+    std::vector<int32_t> ids;
+    text.erase(0, tokenizer_.encode_begin(text, goes_on, ids));
+    add(ids);
+  }
+}
+
+void TokenWriter::add(const std::vector<int32_t>& ids) {
+  const int64_t vocab_size = tokenizer_.vocab_size();
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= vocab_size)
+      throw Error(ExitStatus::data, "the tokenizer gives the id " + std::to_string(id) + ", but has " +
+                                        std::to_string(vocab_size) + " ids: its file is damaged");
+    const char bytes[] = {static_cast<char>(id), static_cast<char>(id >> 8), static_cast<char>(id >> 16),
+                          static_cast<char>(id >> 24)};
+    file_.add({bytes, wide_ ? size_t{4} : size_t{2}});
+  }
+  num_ids_ += static_cast<int64_t>(ids.size());
+}
+
+}  // namespace wmtp

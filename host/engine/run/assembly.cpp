@@ -1,0 +1,157 @@
+#include "engine/run/assembly.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "core/corpus/step_count.hpp"
+#include "core/experiment/given_options.hpp"
+#include "core/formats/hf/weights_source.hpp"
+#include "core/job/identity.hpp"
+#include "core/tokenizer/tokenizer_files.hpp"
+#include "engine/batches/sources.hpp"
+#include "engine/checkpoint/adapter_files.hpp"
+#include "engine/checkpoint/model_files.hpp"
+#include "engine/plugin_runtime/loader.hpp"
+#include "engine/run/frozen.hpp"
+#include "engine/run/model_options.hpp"
+
+namespace wmtp {
+namespace {
+
+Prepared open_data(Session& session, const Experiment& experiment, const std::function<void(const std::string&)>& say) {
+  if (session.is_rank0()) prepare_data(experiment, session.cache_folder(), say);
+  session.peers().publish("preparing the data", "prepared");
+  return open_prepared(experiment, session.cache_folder(), session.size());
+}
+
+PipelineInUse open_pipeline(const Identity& identity, const Experiment& experiment) {
+  std::optional<PluginSetting> inner;
+  if (identity.inner) inner = PluginSetting{*identity.inner, given_options(*experiment.inner)};
+  return open_pipeline({identity.pipeline, given_options(experiment.pipeline)}, inner ? &*inner : nullptr, experiment);
+}
+
+/// Where the data say how many steps there are, only now is it known whether a schedule fits them.
+void refuse_no_decay(const Experiment& experiment, int64_t steps) {
+  const ScheduleConfig& schedule = experiment.schedule;
+  if (schedule.name == "wsd" && schedule.warmup_steps + schedule.stable_steps >= steps)
+    throw Error(ExitStatus::usage, experiment.file.string() + ": [schedule] found " +
+                                       std::to_string(schedule.warmup_steps) + " warmup_steps and " +
+                                       std::to_string(schedule.stable_steps) + " stable_steps, the run has " +
+                                       std::to_string(steps) + ": none is left to decay in");
+}
+
+bool freezes(const ShardedModel& model) {
+  const auto is_frozen = [](const auto& group) { return !group->trains(); };
+  return std::any_of(model.units().begin(), model.units().end(), [&](const auto& unit) {
+    return std::any_of(unit->groups().begin(), unit->groups().end(), is_frozen);
+  });
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, const PluginDescription*>> Identity::plugins() const {
+  std::vector<std::pair<std::string, const PluginDescription*>> all{{"pipeline", &pipeline}};
+  if (inner) all.emplace_back("inner", &*inner);
+  all.emplace_back("adapter", &adapter);
+  return all;
+}
+
+Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages) {
+  Identity identity;
+  identity.pipeline = session.catalog().describe("pipeline", experiment.pipeline.plugin);
+  if (experiment.inner) identity.inner = session.catalog().describe("pipeline", experiment.inner->plugin);
+  identity.adapter = session.catalog().describe("adapter", experiment.adapter.plugin);
+  identity.config_hash = experiment_hash(experiment, stages, session.catalog(), session.job().database);
+  Peers& peers = session.peers();
+  peers.agree("the experiment's hash", identity.config_hash, ExitStatus::usage);
+  for (const auto& [part, plugin] : identity.plugins())
+    peers.agree("the sha256 of " + plugin->kind + " '" + plugin->name + "'", plugin->sha256, ExitStatus::plugin);
+  return identity;
+}
+
+Assembly::Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
+                   const std::function<void(const std::string&)>& say)
+    : session_(session),
+      experiment_(experiment),
+      pipeline_(open_pipeline(identity, experiment)),
+      adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
+      data_(open_data(session, experiment, say)),
+      model_(build_policy(session, experiment, stages)) {
+  BatchRequest request;
+  request.heads = model_->num_heads();
+  request.prompts = pipeline_.needs.prompts;
+  request.pairs = pipeline_.needs.pairs;
+  request.device = session.device();
+  training_source_ = training_batches(experiment, data_, request, session.size());
+  validation_source_ = validation_batches(experiment, data_, request);
+  const TrainConfig& train = experiment.train;
+  TrainerData data{training_source_.get(), validation_source_.get(), 0};
+  if (validation_source_)
+    data.validation_sequences = std::min(validation_source_->count(),
+                                         experiment.validation.batches * sequences_per_step(train, session.size()));
+  const int64_t steps = num_steps(train, training_source_->count(), session.size());
+  refuse_no_decay(experiment, steps);
+  trainer_ =
+      std::make_unique<Trainer>(experiment, steps, *model_, pipeline_,
+                                open_frozen(session, experiment, stages, pipeline_, data_), data, session.channels());
+}
+
+ModelTokenizer Assembly::tokenizer() const {
+  if (!has_tokenizer(experiment_.data)) return {};
+  const bool is_json = std::filesystem::exists(data_.folder / tokenizer_json_name);
+  const std::string& kind = experiment_.data.tokenizer.kind;
+  return {is_json          ? "tokenizer_json"
+          : kind == "file" ? "bpe"
+                           : kind,
+          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr,
+          data_.tokenizer->end_of_text()};
+}
+
+void Assembly::go_on_with_other_ranks(int64_t saved_by) {
+  if (experiment_.data.difficulty.given)
+    throw Error(ExitStatus::data, "--resume: the checkpoint was saved by " + std::to_string(saved_by) +
+                                      " ranks, here are " + std::to_string(session_.size()) +
+                                      ", and with [data.difficulty] the order of the records depends on their number; "
+                                      "resume with --nproc " +
+                                      std::to_string(saved_by));
+  const TrainerState& state = trainer_->state();
+  trainer_->set_num_steps(
+      num_steps(experiment_.train, training_source_->count(), session_.size(), {state.step, state.drawn}));
+}
+
+std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment,
+                                                     const Stages& stages) {
+  if (experiment.parallel.cpu_offload && session.device().is_cpu())
+    throw Error(ExitStatus::usage, experiment.file.string() +
+                                       ": [parallel] cpu_offload = true: there is no CUDA device, and in the CPU's "
+                                       "memory the state lies anyway; remove it");
+  ShardedModelRequest request;
+  request.layout.model = &experiment.model;
+  request.layout.heads = pipeline_.objective ? Heads::none : Heads::all;
+  request.layout.adapter = adapter_.get();
+  request.layout.value_heads = pipeline_.needs.heads;
+  request.layout.decay_norms = experiment.optimizer.decay_norms;
+  request.layout.value_head_lr_scale = experiment.optimizer.value_head_lr / experiment.optimizer.lr;
+  request.options = group_options(experiment.parallel, session.device());
+  request.positions = experiment.train.sequence_length;
+  auto model = std::make_unique<ShardedModel>(request, session.channels());
+  if (experiment.parallel.replicate_frozen && !freezes(*model))
+    throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] replicate_frozen = true: adapter \"" +
+                                       experiment.adapter.plugin + "\" freezes no parameter; remove it");
+  model->initialize(experiment.seed);
+  const ModelConfig& config = experiment.model;
+  if (const auto weights = first_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {
+    load_model(weights, *model);
+    started_from_ = std::filesystem::absolute(weights).lexically_normal();
+    if (session.is_rank0())
+      for (const std::string& difference : different_math(weights, config))
+        log_warning("[model] weights " + weights.string() + ": " + difference);
+  }
+  if (!experiment.adapter_weights.empty())
+    load_adapter(resolve_adapter(experiment, session.job().database),
+                 {experiment.adapter.plugin, "", experiment.adapter.options}, *model);
+  return model;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,63 @@
+#include "engine/run/describe_layout.hpp"
+
+#include "core/model/alignment.hpp"
+#include "engine/plugin_runtime/loader.hpp"
+
+namespace wmtp {
+namespace {
+
+Heads heads_of(const std::string& text) {
+  return text == "all" ? Heads::all : text == "first" ? Heads::first : Heads::none;
+}
+
+void add(const ParameterSpec& parameter, PlannedUnit& unit) {
+  PlannedGroup& group = parameter.trains ? unit.trained : unit.frozen;
+  group.parameters += parameter.count();
+  group.elements += round_up(parameter.count(), alignment);
+}
+
+/// The linear layers of a block, or nothing where `unit` is none.
+std::vector<PlannedSlot> slots_of(const UnitSpec& unit, const LayoutRequest& request) {
+  std::vector<PlannedSlot> slots;
+  if (!unit.name.starts_with("layers.") && !unit.name.starts_with("extra_heads.")) return slots;
+  for (const Slot& slot : block_slots(*request.model, unit.name)) {
+    PlannedSlot planned{slot.in, slot.out, request.adapter && request.adapter->trains(slot.name + ".weight"), {}};
+    if (request.adapter)
+      for (const Param& param : request.adapter->declare(slot))
+        planned.beside.emplace_back(param.shape.at(0), param.shape.at(1));
+    slots.push_back(std::move(planned));
+  }
+  return slots;
+}
+
+PlannedLayout layout_of(const LayoutQuestion& question) {
+  std::unique_ptr<Adapter> adapter;
+  if (question.adapter) adapter = create_adapter(question.adapter->description, question.adapter->options);
+  LayoutRequest request;
+  request.model = &question.model;
+  request.heads = heads_of(question.heads);
+  request.adapter = adapter.get();
+  for (const auto& [name, kind] : question.value_heads) request.value_heads.push_back({name, kind});
+  return planned_layout(request);
+}
+
+}  // namespace
+
+PlannedLayout planned_layout(const LayoutRequest& request) {
+  PlannedLayout layout;
+  for (const UnitSpec& spec : model_units(request)) {
+    PlannedUnit unit{spec.name, spec.always_fp32, {}, {}, slots_of(spec, request)};
+    for (const ParameterSpec& parameter : spec.parameters) add(parameter, unit);
+    layout.push_back(std::move(unit));
+  }
+  return layout;
+}
+
+std::string describe_layouts(const std::string& questions) {
+  nlohmann::json answers = nlohmann::json::array();
+  for (const nlohmann::json& question : nlohmann::json::parse(questions))
+    answers.push_back(to_json(layout_of(layout_question_from_json(question))));
+  return answers.dump();
+}
+
+}  // namespace wmtp

@@ -1,0 +1,17 @@
+// The engine's answer to what `plan` asks: the layout that a run would have, as numbers. [engine; probe child]
+#pragma once
+
+#include <string>
+
+#include "core/plan/layout.hpp"
+#include "engine/model/layout.hpp"
+
+namespace wmtp {
+
+PlannedLayout planned_layout(const LayoutRequest& request);
+
+/// JSON array of layout questions (core/plan/layout.hpp) -> JSON array of their layouts. Error(plugin) when an adapter
+/// fails.
+std::string describe_layouts(const std::string& questions);
+
+}  // namespace wmtp

@@ -1,0 +1,203 @@
+#include "engine/run/recorder.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "base/time_use.hpp"
+#include "core/experiment/canonical.hpp"
+#include "core/export/tensorboard.hpp"
+#include "core/job/git_commit.hpp"
+#include "core/report/summary.hpp"
+#include "core/runlog/log_reader.hpp"
+#include "core/tokenizer/token_text.hpp"
+#include "engine/memory/allocator.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+RunStart run_start(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run) {
+  RunStart start;
+  start.name = experiment.name;
+  start.pipeline = experiment.pipeline.plugin;
+  start.adapter = experiment.adapter.plugin;
+  start.experiment_toml = experiment.source;
+  start.resolved_toml = to_toml(experiment);
+  start.config_hash = identity.config_hash;
+  start.seed = experiment.seed;
+  start.world_size = session.size();
+  start.strategy = to_string(experiment.parallel.strategy);
+  start.precision = to_string(experiment.parallel.precision);
+  start.device = session.device().str();
+  start.git_commit = git_commit(experiment.file.parent_path());
+  start.host = host_name();
+  start.version = WMTP_VERSION;
+  start.parent_run = parent_run;
+  start.params = flat_values(experiment);
+  for (const auto& [part, plugin] : identity.plugins())
+    start.plugins.push_back({part, plugin->name, plugin->version, plugin->sha256, plugin->path.string()});
+  return start;
+}
+
+int64_t bytes_in(const std::filesystem::path& folder) {
+  int64_t bytes = 0;
+  std::error_code gone;
+  for (std::filesystem::directory_iterator file(folder, gone), end; file != end; file.increment(gone))
+    bytes += int64_t(file->file_size(gone));
+  return bytes;
+}
+
+constexpr const char *peak_phase = "peak", *live_phase = "live", *process_phase = "process";  // as in db/README.md
+
+json by_category(const std::array<int64_t, num_memory_categories>& bytes) {
+  json categories;
+  for (int i = 0; i < num_memory_categories; ++i) categories[to_string(MemoryCategory(i))] = bytes[size_t(i)];
+  return categories;
+}
+
+/// This rank's bytes: {phase: {category: bytes}}.
+json memory_report() {
+  const MemoryUsage usage = memory_usage();
+  json report;
+  for (const auto& [phase, moment] : usage.phases) {
+    report[phase] = by_category(moment.bytes);
+    report[phase]["allocated"] = moment.total;
+  }
+  report[live_phase] = by_category(usage.live);
+  report[peak_phase] = by_category(usage.peak);
+  report[peak_phase]["allocated"] = usage.peak_total;
+  report[peak_phase]["largest_block"] = usage.largest_block;
+  report[peak_phase]["resident"] = peak_resident_bytes();
+  report[process_phase]["resident"] = resident_bytes_without_tensors();
+  return report;
+}
+
+/// Tells the launcher which row to close should this rank die.
+void announce_run(int64_t run_id) {
+  if (const char* file = std::getenv(run_id_file_variable)) std::ofstream(file) << run_id << "\n";
+}
+
+}  // namespace
+
+Recorder::Recorder(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run)
+    : session_(session), experiment_(experiment) {
+  reset_memory_peak();  // this process may have run a stage before
+  forget_time_used();
+  if (session.is_rank0()) {
+    const RunStart start = run_start(session, experiment, identity, parent_run);
+    SinkMaker sink;
+    if (!experiment.log.tensorboard.empty())
+      sink = [&](int64_t id) { return tensorboard_sink(experiment.log.tensorboard, id, start); };
+    log_ = std::make_unique<RunLog>(session.job().database, start, sink);
+    lock_ = std::make_unique<RunLock>(log_->run_folder());
+    announce_run(log_->run_id());
+  }
+  run_folder_ = session.peers().publish("opening the log", log_ ? log_->run_folder().string() : "");
+  session.channels().record().set_folder(run_folder_);
+}
+
+Recorder::~Recorder() = default;
+
+void Recorder::start_training(int64_t first_step, int64_t num_steps) {
+  const TimeLeft::Plan plan{first_step, num_steps, experiment_.validation.every_steps};
+  if (log_) progress_ = std::make_unique<Progress>(experiment_.name, plan, !session_.job().quiet);
+}
+
+void Recorder::say(const std::string& text) {
+  if (log_) log_info(experiment_.name + ": " + text);
+}
+
+void Recorder::step(const StepReport& report) {
+  if (!log_) return;
+  const TimeScope time("log");
+  if (report.step % experiment_.log.every_steps == 0 || report.step == 1) log_->metrics(report.step, report.metrics);
+  if (progress_) progress_->step(report);
+}
+
+void Recorder::validation(int64_t step, const std::map<std::string, double>& metrics, double seconds) {
+  if (!log_ || metrics.empty()) return;
+  log_->metrics(step, metrics);
+  if (progress_) progress_->validation(step, metrics.at("valid/loss"), seconds);
+}
+
+void Recorder::samples(int64_t step, const std::vector<TokenSample>& samples, const Tokenizer* tokenizer) {
+  if (!log_ || samples.empty()) return;
+  std::vector<SampleRecord> records;
+  for (const TokenSample& one : samples)
+    records.push_back({one.sequence, one.position, one.head, one.token, token_text(tokenizer, one.token), one.weight,
+                       one.loss, one.reference_loss});
+  log_->samples(step, std::move(records));
+}
+
+void Recorder::saved(const SaveOutcome& outcome) {
+  if (!log_) return;
+  if (!outcome.failure.empty()) {
+    event("warning", "checkpoint_failed", outcome.step, "checkpoint not written: " + outcome.failure);
+    return;
+  }
+  log_->checkpoint(outcome.step, outcome.folder, bytes_in(outcome.folder), "kept");
+  for (const auto& gone : outcome.deleted) log_->checkpoint(step_of_name(gone.filename().string()), gone, 0, "deleted");
+  for (const auto& [kind, message] : outcome.warnings) event("warning", kind, outcome.step, message);
+  log_->metrics(outcome.step, {{"perf/checkpoint_stall_seconds", outcome.stall_seconds},
+                               {"perf/checkpoint_seconds", outcome.seconds}});
+  if (progress_) progress_->save(outcome.seconds);
+}
+
+void Recorder::event(const std::string& level, const std::string& kind, int64_t step, const std::string& message) {
+  if (!log_) return;
+  log_->event(session_.rank(), level, kind, step, message);
+  if (level == "warning") say(message);  // an error is told where the rank ends
+}
+
+void Recorder::resources(int64_t step) {
+  const std::string mine = json{{"memory", memory_report()}, {"seconds", time_used()}}.dump();
+  const auto reports = session_.peers().collect("reporting memory and time", mine);
+  if (!log_) return;
+  std::vector<MemoryRecord> records;
+  std::map<std::string, double> seconds;
+  for (int rank = 0; rank < session_.size(); ++rank) {
+    const json report = json::parse(reports[size_t(rank)]);
+    for (const auto& [phase, used] : report["seconds"].items())
+      seconds["time/" + phase] += used.get<double>() / session_.size();
+    for (const auto& [phase, bytes] : report["memory"].items()) {
+      if (bytes.contains("allocated") && phase != peak_phase) {
+        int64_t& told = told_[{rank, phase}];
+        if (bytes["allocated"] == told) continue;
+        told = bytes["allocated"];
+      }
+      for (const auto& [category, count] : bytes.items())
+        records.push_back({rank, step, phase, category, count.get<int64_t>()});
+    }
+  }
+  log_->memory(records);
+  log_->metrics(step, seconds);
+}
+
+void Recorder::end(ExitStatus status) {
+  if (!log_) return;
+  progress_.reset();
+  const int64_t id = log_->run_id();
+  log_->end(status);
+  if (log_->incomplete())
+    log_warning(experiment_.name + ": the log of run " + std::to_string(id) +
+                " is incomplete; see the .spool file beside it");
+  if (session_.job().quiet || (status != ExitStatus::done && status != ExitStatus::interrupted)) return;
+  run_summary(std::cout, LogReader(log_->database()), id);
+  std::cout.flush();
+}
+
+}  // namespace wmtp

@@ -1,0 +1,83 @@
+#include "engine/run/session.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "core/job/device_choice.hpp"
+#include "engine/comm/cuda_backend.hpp"
+#include "engine/comm/memory_backend.hpp"
+#include "engine/comm/same_collective.hpp"
+#include "engine/memory/allocator.hpp"
+#include "engine/memory/caught_error.hpp"
+
+namespace wmtp {
+namespace {
+
+at::Device choose_device(const std::string& wanted, const Peers& peers) {
+  if (wanted == "cpu" || (wanted == "auto" && !has_cuda_device())) return at::kCPU;
+  const DeviceQuestion question{wanted, cuda_backend().num_devices(), peers.rank(), peers.placement().local_rank,
+                                peers.placement().local_world_size};
+  const auto device = choose_device(question);
+  if (!device) {
+    if (const std::string text = about_unused_devices(question); peers.rank() == 0 && !text.empty()) log_info(text);
+    return at::kCPU;
+  }
+  cuda_backend().use_device(*device);
+  count_device_memory();
+  return {at::kCUDA, c10::DeviceIndex(*device)};
+}
+
+MakeBackend channels_for(const at::Device& device, const std::string& address) {
+  if (device.is_cpu()) return through_memory(gloo(address));
+  return [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
+    return cuda_backend().nccl(store, rank, size, timeout);
+  };
+}
+
+/// Left alone, every rank takes all cores and they fight for them. What the user or a launcher has said stands.
+void share_cores(int local_world_size) {
+  if (std::getenv("OMP_NUM_THREADS")) return;
+  const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
+  at::set_num_threads(std::max(1, cores / std::max(1, local_world_size)));
+}
+
+/// The ranks hear of a failure of one of them, and of what they were given differently, before they wait for each other
+/// in a channel.
+at::Device prepare_device(const Job& job, Peers& peers) {
+  share_cores(peers.placement().local_world_size);
+  at::Device device = at::kCPU;
+  std::optional<Error> failure;
+  try {
+    device = choose_device(job.experiment.parallel.device, peers);
+  } catch (...) {
+    failure = caught_error();
+  }
+  const auto yes_or_no = [](bool yes) { return std::string(yes ? "yes" : "no"); };
+  peers.start_alike({{"--resume", yes_or_no(job.resume)},
+                     {"WMTP_CHECK_COLLECTIVES (or its default)", yes_or_no(collectives_are_checked())}},
+                    failure);
+  return device;
+}
+
+}  // namespace
+
+std::chrono::milliseconds timeout_of(const Experiment& experiment) {
+  return std::chrono::milliseconds(int64_t(experiment.parallel.timeout_seconds * 1000));
+}
+
+Session::Session(const Job& job, const RankEnvironment& environment, Peers& peers)
+    : job_(job),
+      environment_(environment),
+      peers_(peers),
+      device_(prepare_device(job, peers_)),
+      catalog_(job.plugin_folders),
+      channels_(peers_, gloo(peers_.placement().address), channels_for(device_, peers_.placement().address),
+                timeout_of(job.experiment)) {}
+
+}  // namespace wmtp

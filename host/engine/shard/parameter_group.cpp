@@ -1,0 +1,263 @@
+#include "engine/shard/parameter_group.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "core/model/alignment.hpp"
+#include "engine/memory/allocator.hpp"
+#include "engine/model/kernels/tensors.hpp"
+#include "engine/model/matrix_product.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+/// sum (fp32, contiguous) = value, or += value.
+void accumulate(Tensor& sum, const Tensor& value, bool first) {
+  if (!kernels::takes(value) || !value.is_contiguous()) {
+    if (first)
+      sum.copy_(value);
+    else
+      sum.add_(value);
+    return;
+  }
+  kernels::by_type(value, [&]<class T>() {
+    at::parallel_for(0, value.numel(), 1 << 15, [&](int64_t begin, int64_t end) {
+      kernels::rows<T>().accumulate(kernels::out<float>(sum) + begin, kernels::in<T>(value) + begin, first,
+                                    end - begin);
+    });
+  });
+}
+
+/// The sum in fp32 of what the ranks of an axis sent, in their order; where they sent fp32 in the first part's memory.
+Tensor sum_of(const Tensor& arrived, const Axis& axis) {
+  const Tensor parts = arrived.view({axis.size, -1});
+  Tensor sum = parts[0].to(at::kFloat);
+  for (int64_t rank = 1; rank < axis.size; ++rank) accumulate(sum, parts[rank], /*first=*/false);
+  return sum;
+}
+
+}  // namespace
+
+ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options,
+                               Channels& channels)
+    : name_(std::move(name)),
+      options_(options),
+      mesh_(channels.mesh(int(ranks_in_row(options.strategy, options.shard_group_size, channels.size())))),
+      trains_(parameters.front().trains) {
+  std::stable_sort(parameters.begin(), parameters.end(), [](const ParameterSpec& a, const ParameterSpec& b) {
+    return a.decays != b.decays ? a.decays : a.lr_scale < b.lr_scale;
+  });
+  for (ParameterSpec& spec : parameters) {
+    TORCH_CHECK(spec.trains == trains_, "group ", name_, " mixes trained and frozen parameters");
+    const int64_t count = spec.count();
+    parameters_.push_back({std::move(spec), total_, count});
+    total_ += round_up(count, alignment);
+  }
+  total_ = round_up(total_, alignment * channels.size());
+  shard_size_ = total_ / mesh_.row.size;
+  shard_begin_ = shard_size_ * mesh_.row.rank;
+  written_.assign(parameters_.size(), false);
+
+  const MemoryScope scope(MemoryCategory::parameters);
+  options_.offload = options_.offload && trains_;
+  const at::ScalarType dtype = trains_ ? at::kFloat : options_.compute;
+  if (!options_.offload) {
+    master_ = at::zeros({shard_size_}, at::TensorOptions(dtype).device(options_.device));
+    return;
+  }
+  const at::TensorOptions host = at::TensorOptions(at::kCPU).pinned_memory(options_.device.is_cuda());
+  master_ = at::zeros({shard_size_}, host.dtype(dtype));
+  if (options_.compute != dtype) staged_ = at::empty({shard_size_}, host.dtype(options_.compute));
+}
+
+/// This rank's part in the compute dtype, where it computes; the master itself where that is what it is.
+Tensor ParameterGroup::shard_on_device() {
+  if (!staged_.defined()) return master_.to(options_.device, options_.compute, /*non_blocking=*/options_.offload);
+  if (!staged_holds_) staged_.copy_(master_);
+  staged_holds_ = true;
+  return staged_.to(options_.device, /*non_blocking=*/true);
+}
+
+void ParameterGroup::start_gather() {
+  if (weights_.defined() || gather_) return;
+  const MemoryScope scope(MemoryCategory::gathered);
+  Tensor shard = shard_on_device();
+  if (!shards()) {
+    weights_ = std::move(shard);
+    return;
+  }
+  gathering_ = at::empty({total_}, shard.options());
+  gather_ = mesh_.row.gather->all_gather(gathering_, std::move(shard), "gathering " + name_);
+}
+
+void ParameterGroup::ready() {
+  if (weights_.defined()) return;
+  start_gather();
+  if (!gather_) return;
+  gather_.wait();
+  weights_ = std::move(gathering_);
+}
+
+void ParameterGroup::release() {
+  if (options_.strategy != Strategy::shard_grad_op && shards()) weights_.reset();
+}
+
+void ParameterGroup::master_changed() {
+  TORCH_CHECK(!gather_, "group ", name_, ": its master changed under a gather");
+  weights_.reset();
+  staged_holds_ = false;
+}
+
+Tensor ParameterGroup::weight(int index) {
+  TORCH_CHECK(weights_.defined(), "group ", name_, " is used while it is not gathered");
+  const Placed& placed = parameters_[size_t(index)];
+  return weights_.narrow(0, placed.offset, placed.count).view(placed.spec.shape);
+}
+
+Tensor& ParameterGroup::gradient_buffer() {
+  if (!whole_gradient_.defined()) {
+    const MemoryScope scope(MemoryCategory::gradients);
+    whole_gradient_ = at::empty({total_}, at::TensorOptions(at::kFloat).device(options_.device));
+    std::fill(written_.begin(), written_.end(), false);
+  }
+  return whole_gradient_;
+}
+
+Tensor ParameterGroup::gradient_of(int index, bool& first) {
+  const Placed& placed = parameters_[size_t(index)];
+  Tensor view = gradient_buffer().narrow(0, placed.offset, placed.count).view(placed.spec.shape);
+  first = !written_[size_t(index)];
+  written_[size_t(index)] = true;
+  return view;
+}
+
+void ParameterGroup::add_product(int index, const Tensor& left, const Tensor& right) {
+  bool first = false;
+  Tensor gradient = gradient_of(index, first);
+  if (left.scalar_type() == at::kFloat || is_widened(left))
+    product_into(gradient, left.t(), right, !first);
+  else
+    accumulate(gradient, product(left.t(), right), first);
+}
+
+void ParameterGroup::add_gradient(int index, const Tensor& value) {
+  bool first = false;
+  Tensor gradient = gradient_of(index, first);
+  accumulate(gradient, value, first);
+}
+
+void ParameterGroup::add_rows(int index, const Tensor& rows, const Tensor& values) {
+  bool first = false;
+  Tensor gradient = gradient_of(index, first);
+  if (first) gradient.zero_();
+  gradient.index_add_(0, rows, values.to(at::kFloat));
+}
+
+/// What nothing was written to, and the padding.
+void ParameterGroup::zero_what_was_not_written() {
+  gradient_buffer();  // a rank to which nothing was written takes part all the same
+  int64_t end = 0;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Placed& placed = parameters_[i];
+    whole_gradient_.narrow(0, end, placed.offset - end).zero_();
+    if (!written_[i]) whole_gradient_.narrow(0, placed.offset, placed.count).zero_();
+    end = placed.offset + placed.count;
+  }
+  whole_gradient_.narrow(0, end, total_ - end).zero_();
+}
+
+void ParameterGroup::start_reduce(bool last) {
+  TORCH_CHECK(!reduce_ && !column_reduce_, "group ", name_, ": a reduce is under way");
+  if (!trains_) return;
+  if (!shards() && !is_alone() && !last) return;
+  last_ = last;
+  zero_what_was_not_written();
+  if (is_alone()) return;
+  const MemoryScope scope(MemoryCategory::communication);
+  const Tensor mine = whole_gradient_.to(options_.wire);  // itself when it travels as it is
+  arriving_ = at::empty_like(mine);
+  const Axis& axis = shards() ? mesh_.row : mesh_.column;
+  reduce_ = axis.reduce->all_to_all(arriving_, mine, "reducing the gradient of " + name_);
+  if (shards()) whole_gradient_.reset();
+}
+
+void ParameterGroup::finish_reduce() {
+  if (is_alone() && whole_gradient_.defined()) add_to_gradient(std::move(whole_gradient_));
+  if (!reduce_) return;
+  reduce_.wait();
+  const MemoryScope scope(MemoryCategory::gradients);
+  if (shards()) {
+    const Tensor sum = sum_of(arriving_, mesh_.row);
+    add_to_gradient(sum.is_alias_of(arriving_) && !gradient_.defined() ? sum.clone() : sum);
+  } else {
+    sum_over_column(arriving_, whole_gradient_);
+    gradient_ = std::move(whole_gradient_);
+  }
+  arriving_.reset();
+  if (shards() && last_) start_column();
+}
+
+void ParameterGroup::start_column() {
+  if (mesh_.column.size == 1) return;
+  const MemoryScope scope(MemoryCategory::communication);
+  const Tensor mine = gradient_.to(options_.wire);
+  arriving_in_column_ = at::empty_like(mine);
+  column_reduce_ = mesh_.column.reduce->all_to_all(arriving_in_column_, mine, "adding up the gradient of " + name_);
+}
+
+void ParameterGroup::finish_column() {
+  if (!column_reduce_) return;
+  column_reduce_.wait();
+  sum_over_column(arriving_in_column_, gradient_);
+  arriving_in_column_.reset();
+}
+
+/// What the ranks of a column sent, added up, whole in `to` on each of them.
+void ParameterGroup::sum_over_column(const Tensor& arrived, Tensor to) {
+  const MemoryScope scope(MemoryCategory::communication);
+  const Tensor mine = sum_of(arrived, mesh_.column).to(options_.wire);
+  Tensor all = options_.wire == at::kFloat ? to : at::empty(to.sizes(), mine.options());
+  mesh_.column.reduce->all_gather(all, mine, "adding up the gradient of " + name_).wait();
+  if (!all.is_same(to)) to.copy_(all);
+}
+
+void ParameterGroup::add_to_gradient(Tensor sum) {
+  if (gradient_.defined())
+    gradient_.add_(sum);
+  else
+    gradient_ = std::move(sum);
+}
+
+void ParameterGroup::drop_gradient() {
+  gradient_.reset();
+  whole_gradient_.reset();
+}
+
+std::vector<Segment> ParameterGroup::segments() const {
+  std::vector<Segment> segments;
+  for (size_t i = 0; i < parameters_.size(); ++i) {  // padding belongs to the parameter before it
+    const int64_t next = i + 1 < parameters_.size() ? parameters_[i + 1].offset : total_;
+    const int64_t begin = std::max(parameters_[i].offset - shard_begin_, int64_t{0});
+    const int64_t end = std::min(next - shard_begin_, shard_size_);
+    if (begin >= end) continue;
+    const ParameterSpec& spec = parameters_[i].spec;
+    if (!segments.empty() && segments.back().decays == spec.decays && segments.back().lr_scale == spec.lr_scale)
+      segments.back().end = end;
+    else
+      segments.push_back({begin, end, spec.decays, spec.lr_scale});
+  }
+  return segments;
+}
+
+Tensor ParameterGroup::gather_master() {
+  if (!shards()) return master_;
+  const Tensor shard = master_.to(options_.device);
+  Tensor whole = at::empty({total_}, shard.options());
+  mesh_.row.gather->all_gather(whole, shard, "gathering " + name_).wait();
+  return whole;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,111 @@
+// ShardedModel: a multi-token-prediction Llama whose parameters live in sharded groups. Built empty; filled from the
+// seed or from files, each rank its own part: no rank ever holds the model whole.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/model/block.hpp"
+#include "engine/model/layout.hpp"
+#include "engine/model/value_head.hpp"
+#include "engine/shard/parameter_group.hpp"
+
+namespace wmtp {
+
+/// The groups of one unit: trained and frozen parameters apart. All calls go to each group in order.
+class ShardUnit {
+ public:
+  ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels);
+  const std::string& name() const { return name_; }
+  const std::vector<std::unique_ptr<ParameterGroup>>& groups() const { return groups_; }
+  bool holds(const std::string& parameter) const;
+  void start_gather();
+  void ready();
+  void release();
+  void start_reduce(bool last);
+  void finish_reduce();
+  void finish_column();
+
+ private:
+  std::string name_;
+  std::vector<std::unique_ptr<ParameterGroup>> groups_;
+};
+
+struct ShardedModelRequest {
+  LayoutRequest layout;
+  GroupOptions options;
+  int64_t positions = 0;  ///< longest sequence
+};
+
+class ShardedModel {
+ public:
+  ShardedModel(const ShardedModelRequest& request, Channels& channels);
+
+  const ModelConfig& config() const { return config_; }
+  /// Dtype and device in which it computes.
+  const at::TensorOptions& compute() const { return compute_; }
+  const std::vector<std::unique_ptr<ShardUnit>>& units() const { return units_; }
+  /// "output" is the unit tok_embeddings where embeddings are tied, and "output.weight" the parameter
+  /// tok_embeddings.weight: to be gathered for each use, and reduced once, after the last of a micro-batch.
+  ShardUnit& unit(const std::string& name) const;
+  /// The parameters that the adapter declared; null when it declared none.
+  ShardUnit* adapter_unit() const { return adapter_; }
+  WeightHandle weight(const std::string& parameter) const;
+  const Block& trunk_block(int64_t i) const { return trunk_[size_t(i)]; }
+  const Block& head_block(int64_t head) const { return heads_[size_t(head - 1)]; }  ///< 1-based
+  int64_t num_trunk_blocks() const { return int64_t(trunk_.size()); }
+  int64_t num_heads() const { return int64_t(heads_.size()); }
+  const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }
+  const at::Tensor& rotary() const { return rotary_; }
+
+  /// Every parameter's first value, keyed by (seed, name, element). [all ranks, collective]
+  void initialize(int64_t seed);
+  /// Fills this rank's parts: read(spec, begin, count, out) writes `count` fp32 values of the flattened parameter from
+  /// element `begin`, or returns false to leave it as it is. Row norms that are not read are then those of the weights
+  /// as they stand now. `what` is shown where it takes long. [all ranks; collective where the adapter declares row
+  /// norms]
+  using ReadPart = std::function<bool(const ParameterSpec&, int64_t begin, int64_t count, float* out)>;
+  void fill(const ReadPart& read, const std::string& what = "filling the model");
+
+  /// Of the model that an adapter stands beside: a sum over every element of every parameter but the adapter's and the
+  /// value heads' of a hash of (name, element, bits of the fp32 value it was last filled with), mod 2^64; so it depends
+  /// neither on the layout nor on the compute dtype. 0 where the adapter declared nothing. [all ranks, collective]
+  uint64_t base_fingerprint() const;
+
+  std::vector<ParameterGroup*> trained_groups() const;
+
+ private:
+  /// Those of the weights beside `names`, into the parts that this rank holds.
+  void fill_row_norms(const std::set<std::string>& names);
+
+  Channels& channels_;
+  ModelConfig config_;
+  at::TensorOptions compute_;
+  std::vector<std::unique_ptr<ShardUnit>> units_;
+  std::map<std::string, WeightHandle> handles_;
+  ShardUnit* adapter_ = nullptr;
+  std::map<std::string, uint64_t> fingerprints_;  ///< of this rank's parts of the base, by parameter
+  std::vector<Block> trunk_, heads_;
+  std::vector<ValueHeadModule> value_heads_;
+  at::Tensor rotary_;
+};
+
+/// A unit's weights while this lives; starts the gather of the unit that is used next.
+class Gathered {
+ public:
+  explicit Gathered(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit) {
+    unit_.ready();
+    if (next) next->start_gather();
+  }
+  ~Gathered() { unit_.release(); }
+  Gathered(const Gathered&) = delete;
+
+ private:
+  ShardUnit& unit_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,62 @@
+#include "engine/train/across_ranks.hpp"
+
+#include <limits>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+enum Operation : int64_t { sum_operation = 1, quantile_operation = 2 };
+
+/// torch.quantile with linear interpolation, over the valid elements. The rank q * (n - 1) is computed in fp32, as
+/// torch does, so that an element on the threshold falls on the same side.
+Tensor quantile_of(const Tensor& values, const Tensor& valid, double q) {
+  const Tensor flat = at::where(valid, values, std::numeric_limits<float>::infinity()).flatten();
+  const Tensor sorted = std::get<0>(flat.sort());
+  const Tensor count = valid.sum();
+  const Tensor rank = (count - 1).clamp_min(0).to(at::kFloat) * float(q);
+  const Tensor below = rank.floor(), above = rank.ceil();
+  const auto at_index = [&](const Tensor& index) { return sorted.index_select(0, index.to(at::kLong).view({1}))[0]; };
+  const Tensor value = at::lerp(at_index(below), at_index(above), rank - below);
+  return at::where(count > 0, value, std::numeric_limits<float>::quiet_NaN());
+}
+
+}  // namespace
+
+void AcrossRanks::agree(int64_t operation, const Tensor& values) {
+  const Tensor mine = at::tensor({operation, values.numel()}, at::kLong);
+  const Tensor all = channels_.all(mine, "a plugin's question to all ranks");
+  for (int rank = 0; rank < channels_.size(); ++rank)
+    if (!all[rank].equal(mine)) {
+      const int64_t* theirs = all[rank].const_data_ptr<int64_t>();
+      const auto text = [](int64_t what, int64_t size) {
+        return std::string(what == sum_operation ? "a sum" : "a quantile") + " of " + std::to_string(size) + " numbers";
+      };
+      throw Error(ExitStatus::plugin, "plugin: ranks ask different questions: rank " +
+                                          std::to_string(channels_.rank()) + " " + text(operation, values.numel()) +
+                                          ", rank " + std::to_string(rank) + " " + text(theirs[0], theirs[1]) +
+                                          "; every rank must ask the same, in the same order");
+    }
+}
+
+Tensor AcrossRanks::sum(const Tensor& values) {
+  if (channels_.size() == 1) return values.clone();
+  agree(sum_operation, values);
+  return channels_.sum(values.detach().cpu(), "a plugin's sum over ranks").to(values.device());
+}
+
+Tensor AcrossRanks::quantile(const Tensor& values, const Tensor& valid, double q) {
+  if (channels_.size() == 1) return quantile_of(values, valid, q);
+  agree(quantile_operation, values);
+  const Tensor mine = at::stack({values.detach().flatten(), valid.to(at::kFloat).flatten()}).cpu();
+  const Tensor all = channels_.all(mine, "a plugin's quantile over ranks").to(values.device());
+  return quantile_of(all.select(1, 0), all.select(1, 1) > 0.5, q);
+}
+
+Tensor AcrossRanks::quantile_here(const Tensor& values, const Tensor& valid, double q) {
+  return quantile_of(values, valid, q);
+}
+
+}  // namespace wmtp

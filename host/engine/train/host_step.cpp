@@ -1,0 +1,147 @@
+#include "engine/train/host_step.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "base/philox.hpp"
+#include "base/printable.hpp"
+
+namespace wmtp {
+
+void HostStep::begin_step(int64_t number, const StepCounts& counts, StepTotals& totals) {
+  number_ = number;
+  counts_ = counts;
+  totals_ = &totals;
+}
+
+void HostStep::begin_micro_batch(const MicroBatch& micro, std::map<std::string, Tensor> frozen) {
+  micro_ = &micro;
+  frozen_ = std::move(frozen);
+  leaves_.clear();
+}
+
+namespace {
+/// A frozen model predicts one token ahead: what it says of the target of head k at source s stands at source s+k-1.
+Tensor for_head(const Tensor& next_token, int64_t head) {
+  const int64_t S = next_token.size(1);
+  Tensor aligned = at::zeros_like(next_token);
+  if (head < S) aligned.narrow(1, 0, S - head).copy_(next_token.narrow(1, head - 1, S - head));
+  return aligned;
+}
+}  // namespace
+
+Tensor HostStep::at_this_moment(const Tensor& next_token) const {
+  if (moment_.when == When::head) return for_head(next_token, moment_.head) * moment_.valid;
+  if (moment_.when == When::token) {
+    Tensor rows = for_head(next_token, moment_.head).narrow(1, 0, next_token.size(1) - moment_.head).reshape({-1});
+    if (moment_.rows.defined()) rows = rows.index_select(0, moment_.rows);
+    return rows.narrow(0, moment_.chunk_begin, moment_.valid.size(0)) * moment_.valid;
+  }
+  std::vector<Tensor> heads;
+  for (int64_t head = 1; head <= config_.heads; ++head) heads.push_back(for_head(next_token, head));
+  return at::stack(heads, -1) * moment_.valid;
+}
+
+Tensor HostStep::policy_value(const Read& read) const {
+  if (read.model != "policy" || !read.what.starts_with("value:")) return {};
+  const auto leaf = leaves_.find(read.what.substr(6));
+  return leaf == leaves_.end() ? Tensor() : leaf->second;
+}
+
+/// Ranks have different numbers of tokens, so of chunks: their questions would not meet.
+Across& HostStep::across() {
+  if (moment_.when == When::token)
+    throw Error(ExitStatus::plugin, "plugin asks for across() at When::token; use When::head");
+  return across_;
+}
+
+Tensor HostStep::get(const Read& read) {
+  const std::string name = read.model + "." + read.what;
+  if (name == "policy.loss" && moment_.policy_loss.defined()) return moment_.policy_loss;
+  if (name == "policy.entropy" && moment_.policy_entropy.defined()) return moment_.policy_entropy;
+  if (const Tensor value = policy_value(read); value.defined()) return value.detach();
+  const bool over_values = moment_.when == When::before && moment_.valid.dim() == 2;
+  if (over_values && read.model == "reference")
+    throw Error(ExitStatus::plugin, "plugin reads " + name + " in a loss over value heads; there are values alone");
+  if (const auto frozen = frozen_.find(name); frozen != frozen_.end())
+    return read.model == "value" ? frozen->second : at_this_moment(frozen->second);
+  throw Error(
+      ExitStatus::plugin,
+      "plugin reads " + name + ", which is not there at this moment; declare it in needs() and ask for the right When");
+}
+
+Tensor HostStep::leaf(const Read& read) {
+  if (const Tensor value = policy_value(read); value.defined()) return value;
+  throw Error(ExitStatus::plugin, "plugin asks for the leaf " + read.model + "." + read.what +
+                                      "; only value heads that it declares are leaves");
+}
+
+Tensor HostStep::counts() {
+  return at::tensor(std::vector<double>(counts_.targets.begin(), counts_.targets.end()), at::kDouble);
+}
+
+Tensor HostStep::uniform(int64_t stream) {
+  if (moment_.when == When::token)
+    throw Error(ExitStatus::plugin, "plugin asks for uniform() at When::token; use When::before");
+  Tensor numbers = at::empty(moment_.valid.sizes(), at::kFloat);
+  float* out = numbers.mutable_data_ptr<float>();
+  const int64_t B = numbers.size(0), S = numbers.size(1), H = numbers.dim() == 3 ? numbers.size(2) : 1;
+  const uint64_t key = name_key("uniform " + std::to_string(stream), uint64_t(config_.seed));
+  for (int64_t b = 0; b < B; ++b) {
+    const uint64_t draw = uint64_t(number_) << 40 ^ uint64_t(micro_->positions[size_t(b)]);
+    for (int64_t s = 0; s < S; ++s)
+      for (int64_t h = 0; h < H; ++h) {
+        const int64_t head = H == 1 && moment_.head ? moment_.head - 1 : h;
+        *out++ = unit_float(philox(key, draw, uint64_t(s * config_.heads + head))[0]);
+      }
+  }
+  return numbers.to(moment_.valid.device());
+}
+
+Tensor& HostStep::state(const std::string& name, const Tensor& first) {
+  Tensor& kept = states_.try_emplace(name, first.detach().clone()).first->second;
+  if (kept.device() != first.device()) kept = kept.to(first.device());  // read from a checkpoint
+  return kept;
+}
+
+void HostStep::check_states() const {
+  for (const auto& [name, kept] : states_) check_holds_values(kept, "state " + printable(name));
+}
+
+void HostStep::check_holds_values(const Tensor& tensor, const std::string& what) const {
+  const auto refuse = [&](const std::string& found) {
+    throw Error(ExitStatus::plugin, what + " is " + found + "; wanted a dense tensor on the CPU or on " +
+                                        micro_->batch.tokens.device().str() + ", the batch's device");
+  };
+  if (!tensor.defined()) refuse("undefined");
+  if (!tensor.is_cpu() && tensor.device() != micro_->batch.tokens.device()) refuse("on " + tensor.device().str());
+  if (tensor.layout() != at::kStrided) refuse("sparse");
+}
+
+namespace {
+/// As names of files, pages and other programs take it: parts between '/', none of them empty, "." or "..".
+bool is_metric_name(const std::string& name) {
+  static const std::string allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  if (name.size() > 120) return false;
+  for (size_t at = 0; at <= name.size();) {
+    const size_t end = std::min(name.find('/', at), name.size());
+    const std::string part = name.substr(at, end - at);
+    if (part.empty() || part == "." || part == ".." || part.find_first_not_of(allowed) != std::string::npos)
+      return false;
+    at = end + 1;
+  }
+  return true;
+}
+}  // namespace
+
+void HostStep::metric(const std::string& name, const Tensor& sum, const Tensor& count) {
+  if (!is_metric_name(name))  // not an Error: the boundary adds whose it is
+    throw std::invalid_argument("a metric cannot be named " + printable(name) +
+                                "; a name is up to 120 letters, digits, '_', '-', '.' and '/', as rho1/excess_mean");
+  check_holds_values(sum, "the sum of metric " + name);
+  check_holds_values(count, "the count of metric " + name);
+  totals_->add_plugin_metric(name, sum, count);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,89 @@
+#include "engine/train/step_totals.hpp"
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/philox.hpp"
+
+namespace wmtp {
+namespace {
+
+/// Scalars [n] on the CPU, wherever each of them lies: the host waits for the device once.
+at::Tensor on_cpu(const std::vector<at::Tensor>& values) {
+  at::Tensor all = at::empty({int64_t(values.size())}, at::kDouble);
+  std::vector<at::Tensor> elsewhere;
+  std::vector<int64_t> columns;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].is_cpu()) {
+      all.mutable_data_ptr<double>()[i] = *values[i].const_data_ptr<double>();
+    } else {
+      elsewhere.push_back(values[i]);
+      columns.push_back(int64_t(i));
+    }
+  }
+  if (!elsewhere.empty()) all.index_copy_(0, at::tensor(columns), at::stack(elsewhere).cpu());
+  return all;
+}
+
+}  // namespace
+
+void StepTotals::add(const std::string& name, const at::Tensor& value) {
+  const at::Tensor wide = value.detach().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).reshape({});
+  const auto [place, fresh] = values_.try_emplace(name, wide);
+  if (!fresh) place->second = place->second + wide;
+}
+
+void StepTotals::add(const std::string& name, double value) { add(name, at::scalar_tensor(value, at::kDouble)); }
+
+void StepTotals::exchange(Channels& channels) {
+  std::vector<at::Tensor> values;
+  std::string names;
+  for (const auto& [name, value] : values_) {
+    column_[name] = int64_t(values.size());
+    values.push_back(value);
+    names += name + "\n";
+  }
+  if (channels.size() > 1) {  // a rank with other names would send another size, and Gloo would abort
+    const at::Tensor mine = at::tensor({int64_t(values.size()), int64_t(name_key(names, 0))}, at::kLong);
+    const at::Tensor all = channels.all(mine, "agreeing on the step's metrics");
+    for (int rank = 0; rank < channels.size(); ++rank)
+      if (!all[rank].equal(mine))
+        throw Error(ExitStatus::plugin, "plugin: rank " + std::to_string(rank) + " reports other metrics than rank " +
+                                            std::to_string(channels.rank()) +
+                                            "; every rank must report the same names in every step");
+  }
+  all_ = channels.all(on_cpu(values), "adding up the step").contiguous();
+}
+
+double StepTotals::of_rank(const std::string& name, int rank) const {
+  return all_.const_data_ptr<double>()[int64_t(rank) * all_.size(1) + column_.at(name)];
+}
+
+double StepTotals::sum(const std::string& name) const {
+  double sum = 0;
+  for (int rank = 0; rank < all_.size(0); ++rank) sum += of_rank(name, rank);
+  return sum;
+}
+
+void StepTotals::add_plugin_metric(const std::string& name, const at::Tensor& sum, const at::Tensor& count) {
+  add("plugin_sum/" + name, sum);
+  add("plugin_count/" + name, count);
+}
+
+std::map<std::string, double> StepTotals::plugin_metrics() const {
+  std::map<std::string, double> metrics;
+  for (const std::string& name : names_with("plugin_sum/")) {
+    const double count = sum("plugin_count/" + name);
+    metrics[name] = count == 0 ? std::nan("") : sum("plugin_sum/" + name) / count;
+  }
+  return metrics;
+}
+
+std::vector<std::string> StepTotals::names_with(const std::string& prefix) const {
+  std::vector<std::string> names;
+  for (auto place = values_.lower_bound(prefix); place != values_.end() && place->first.starts_with(prefix); ++place)
+    names.push_back(place->first.substr(prefix.size()));
+  return names;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,252 @@
+#include "engine/train/trainer.hpp"
+
+#include <chrono>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "core/corpus/step_count.hpp"
+#include "engine/memory/phase.hpp"
+#include "engine/train/schedule.hpp"
+#include "engine/train/signals.hpp"
+
+namespace wmtp {
+namespace {
+
+MicroStepConfig micro_step_config(const Experiment& e, When when) {
+  MicroStepConfig config;
+  config.activation_checkpointing = e.parallel.activation_checkpointing;
+  config.seed = e.seed;
+  config.token_loss.normalize_by_weights = e.train.normalize == "weights";
+  config.token_loss.gradient_accumulation = e.train.gradient_accumulation;
+  config.token_loss.chunk_tokens = chunk_tokens(e.model.vocab_size, /*losses_first=*/when == When::head);
+  return config;
+}
+
+double seconds_of(const std::function<void()>& call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, PipelineInUse& pipeline,
+                 FrozenOf frozen, const TrainerData& data, Channels& channels)
+    : experiment_(experiment),
+      num_steps_(num_steps),
+      model_(model),
+      pipeline_(pipeline),
+      frozen_(std::move(frozen.training)),
+      training_(*data.training),
+      channels_(channels),
+      state_{0, 0, 0, Guard(experiment.guard)},
+      optimizer_(experiment.optimizer, model.trained_groups()),
+      across_(channels),
+      host_step_({model.num_heads(), experiment.model.vocab_size, experiment.seed}, across_, state_.pipeline),
+      micro_step_(model, pipeline, host_step_, channels, micro_step_config(experiment, pipeline.needs.when)),
+      utilization_(operations_per_token(model, micro_step_.lowest_block(), experiment.train.sequence_length),
+                   channels.size(), [this] {
+                     const Phase phase("start");
+                     const TrainConfig& train = experiment_.train;
+                     return multiplication_rate(model_, train.batch_size * train.sequence_length);
+                   }) {
+  if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
+  if (optimizer_.states().empty())
+    throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
+  if (data.validation)
+    validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
+                                          experiment.train.sequence_length, experiment.data.kind == "records"},
+                        micro_step_, host_step_, pipeline, channels);
+  if (data.validation && pipeline.weighting && experiment.log.samples > 0)
+    samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences},
+                     std::move(frozen.validation), micro_step_, host_step_, channels);
+}
+
+std::vector<MicroBatch> Trainer::fetch() const {
+  std::vector<MicroBatch> micros;
+  const int64_t accumulation = experiment_.train.gradient_accumulation;
+  for (int64_t a = 0; a < accumulation; ++a)
+    micros.push_back(training_.training(state_.drawn + a * experiment_.train.batch_size * channels_.size(),
+                                        channels_.rank(), channels_.size()));
+  return micros;
+}
+
+/// The names that every step adds to: there even when a step adds nothing.
+StepTotals Trainer::empty_totals() const {
+  StepTotals totals;
+  for (const char* name : {"loss", "weight/sum", "weight/square", "fault/not_finite", "fault/negative"})
+    totals.add(name, 0.0);
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) totals.add("ce/" + std::to_string(k), 0.0);
+  return totals;
+}
+
+StepReport Trainer::step() {
+  const auto start = std::chrono::steady_clock::now();
+  const double waited = waited_seconds();
+  const int64_t number = state_.step + 1;
+  channels_.record().set_step(number);
+  std::optional<TimeScope> time(std::in_place, "data");
+  const std::vector<MicroBatch> micros = fetch();
+  KeptSignals kept = kept_signals(micros);
+  const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &kept.lacks);
+  time.reset();
+
+  const double scale = loss_scale();
+  micro_step_.scale_gradients(scale);
+  StepTotals totals = empty_totals();
+  host_step_.begin_step(number, counts, totals);
+  run_micro_batches(micros, std::move(kept), counts, totals);
+  exchange(totals, waited);
+  refuse_faults(totals);
+  micro_step_.forget_weights();
+
+  StepReport report;
+  report.step = number;
+  report.loss = totals.sum("loss");
+  report.stop = totals.sum("stop") > 0;
+  report.save = totals.sum("save") > 0;
+  report.memory_grew = totals.sum("memory/grew") > 0;
+  const double norm = norm_of_gradients(totals) / scale;
+  judge(norm, report);
+  const double stood_still = save_.before_update && report.skipped.empty() ? seconds_of(save_.before_update) : 0;
+  const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
+  update(report, lr, norm, scale);
+  state_.step = number;
+  state_.drawn += sequences_per_step(experiment_.train, channels_.size());
+  state_.tokens += counts.tokens;
+
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - stood_still;
+  report_metrics(totals, counts.targets, norm, report);
+  report.metrics["train/lr"] = lr;
+  if (state_.loss_scale) report.metrics["train/loss_scale"] = scale;
+  report.metrics["train/tokens"] = double(state_.tokens);
+  report.metrics["perf/step_seconds"] = seconds;
+  report.metrics["perf/tokens_per_second"] = double(counts.tokens) / seconds;
+  report.metrics["perf/run_tokens"] = double(tokens_trained_ += counts.tokens);
+  report.metrics["perf/run_seconds"] = seconds_trained_ += seconds;
+  // All ranks come here after the same exchange, so they measure at the same time.
+  if (totals.sum("multiplication_rate/doubted") > 0) utilization_.measure();
+  report.metrics["perf/mfu"] = utilization_.share(counts.tokens, seconds);
+  report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
+  for (const MicroBatch& micro : micros)
+    report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
+  return report;
+}
+
+Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros) const {
+  KeptSignals kept;
+  for (const MicroBatch& micro : micros)
+    for (const auto& frozen : frozen_) {
+      kept.signals.push_back(frozen->kept(micro));
+      kept.lacks.push_back(kept.signals.back() ? 0 : 1);
+    }
+  return kept;
+}
+
+void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepCounts& counts,
+                                StepTotals& totals) {
+  for (size_t i = 0; i < micros.size(); ++i) {
+    FrozenSignals::Signals signals;
+    for (size_t f = 0; f < frozen_.size(); ++f) {
+      const size_t place = i * frozen_.size() + f;
+      const Phase phase("frozen_models");
+      signals.merge(kept.lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : std::move(*kept.signals[place]));
+    }
+    host_step_.begin_micro_batch(micros[i], std::move(signals));
+    micro_step_.run(micros[i], state_.step + 1, counts, i + 1 == micros.size(), totals);
+  }
+}
+
+/// The step's one exchange of sums and wishes.
+void Trainer::exchange(StepTotals& totals, double waited_at_start) {
+  const Phase phase("optimizer");
+  totals.add("norm/part", optimizer_.part_of_norm(experiment_.train.norm));
+  totals.add("stop", stop_requested() ? 1.0 : 0.0);
+  totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
+  totals.add("memory/grew", memory_watch_.grew() ? 1.0 : 0.0);
+  totals.add("multiplication_rate/doubted", utilization_.doubted() ? 1.0 : 0.0);
+  const double waited = waited_seconds();
+  totals.add("waited", waited - waited_at_start + waited_after_);
+  totals.exchange(channels_);
+  waited_after_ = waited_seconds() - waited;
+}
+
+double Trainer::norm_of_gradients(const StepTotals& totals) const {
+  std::vector<double> parts;
+  for (int rank = 0; rank < channels_.size(); ++rank) parts.push_back(totals.of_rank("norm/part", rank));
+  return norm_of_parts(experiment_.train.norm, parts);
+}
+
+/// Clips as torch's clip_grad_norm_, and steps; or drops the gradients of a step that is skipped.
+void Trainer::update(const StepReport& report, double lr, double norm, double scale) {
+  if (!report.skipped.empty()) return optimizer_.drop_gradients();
+  const Phase phase("optimizer");
+  const double clip = experiment_.train.clip_norm;
+  const double clipped = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
+  optimizer_.step(lr, clipped / scale);
+}
+
+/// A loss that is not finite is the guard's: it was computed before anything was scaled.
+void Trainer::judge(double norm, StepReport& report) {
+  if (state_.loss_scale && std::isfinite(report.loss)) {
+    const double scale = state_.loss_scale->value();
+    const bool overflowed = !std::isfinite(norm);
+    state_.loss_scale->update(overflowed);
+    report.overflowed = overflowed && scale > LossScale::minimum;
+    if (report.overflowed)
+      report.skipped = printed("its gradients overflow fp16 at a loss scale of %.0f; the next step's is %.0f", scale,
+                               state_.loss_scale->value());
+  }
+  if (!report.overflowed) report.skipped = state_.guard.judge(report.loss, norm);
+}
+
+void Trainer::refuse_faults(const StepTotals& totals) {
+  for (int rank = 0; rank < channels_.size(); ++rank) {
+    const double not_finite = totals.of_rank("fault/not_finite", rank),
+                 negative = totals.of_rank("fault/negative", rank);
+    if (not_finite + negative == 0) continue;
+    if (rank == channels_.rank()) micro_step_.refuse_faulty_weights();
+    // That rank knows which weight of which sequence it was: its words are everybody's.
+    throw channels_.peers().explain("judging the weights of pipeline '" + pipeline_.name + "'",
+                                    "rank " + std::to_string(rank) + " returned faulty ones");
+  }
+}
+
+void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
+                             StepReport& report) const {
+  auto& metrics = report.metrics;
+  metrics["train/loss"] = report.loss;
+  metrics["train/grad_norm"] = norm;
+  metrics["guard/skipped"] = report.skipped.empty() || report.overflowed ? 0 : 1;
+  metrics.merge(totals.plugin_metrics());
+  if (pipeline_.objective) return;
+  double ce = 0, targets = 0;
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) {
+    const double count = double(counts[size_t(k - 1)]);
+    const double of_head = count == 0 ? 0.0 : totals.sum("ce/" + std::to_string(k)) / count;
+    metrics["train/ce_head_" + std::to_string(k)] = of_head;
+    ce += of_head / double(model_.num_heads());
+    targets += count;
+  }
+  metrics["train/ce"] = ce;
+  const double among = std::max(1.0, targets);
+  const double mean = totals.sum("weight/sum") / among, square = totals.sum("weight/square") / among;
+  metrics["weights/mean"] = mean;
+  metrics["weights/std"] = std::sqrt(std::max(0.0, square - mean * mean));
+  metrics["weights/ess"] = square == 0 ? 0.0 : mean * mean / square;
+}
+
+std::vector<TokenSample> Trainer::sample() {
+  if (!samples_) return {};
+  const Phase phase("validation");
+  return samples_->take(state_.step, state_.pipeline);
+}
+
+std::map<std::string, double> Trainer::validate() {
+  if (!validation_) return {};
+  const Phase phase("validation");
+  return validation_->run(state_.step, state_.pipeline);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,100 @@
+#include "engine/train/utilization.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/model/matrix_product.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr double most_on_cpu = 2e9;      // operations of one multiplication: 20 ms at 100 GFLOP/s
+constexpr double most_on_device = 2e12;  // 3 ms at 700 TFLOP/s
+constexpr std::chrono::milliseconds measured_for{40};
+constexpr double shortest_round = 2e-3;  // seconds; to wait for a device takes up to a hundredth of it
+constexpr int at_least = 3;
+
+struct Matrices {
+  double elements = 0, trained = 0;
+};
+
+Matrices matrices_of(const ShardUnit& unit) {
+  Matrices all;
+  for (const auto& group : unit.groups())
+    for (const Placed& placed : group->parameters())
+      if (placed.spec.shape.size() == 2 && placed.spec.shape[0] > 1) {
+        all.elements += double(placed.count);
+        if (group->trains()) all.trained += double(placed.count);
+      }
+  return all;
+}
+
+}  // namespace
+
+double operations_per_token(const ShardedModel& model, int64_t lowest_block, int64_t positions) {
+  double operations = 0;
+  const auto add = [&](const Matrices& matrices, bool differentiated, double uses) {
+    operations += uses * ((differentiated ? 4 : 2) * matrices.elements + 2 * matrices.trained);
+  };
+  const auto add_attention = [&](bool differentiated) {
+    operations += (differentiated ? 12.0 : 4.0) * double(model.config().dim * positions);
+  };
+  for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) {
+    add(matrices_of(model.unit(trunk_block_name(i))), i >= lowest_block, 1);
+    add_attention(i >= lowest_block);
+  }
+  for (int64_t k = 1; k <= model.num_heads(); ++k) {
+    add(matrices_of(model.unit(head_block_name(model.config(), k))), true, 1);
+    add_attention(true);
+  }
+  if (model.num_heads() > 0) add(matrices_of(model.unit("output")), true, double(model.num_heads()));
+  if (!model.value_heads().empty()) add(matrices_of(model.unit("value_heads")), true, 1);
+  if (const ShardUnit* adapter = model.adapter_unit()) add(matrices_of(*adapter), true, 1);
+  return operations;
+}
+
+double best_rate(double operations, const std::function<void()>& launch, const std::function<void()>& wait) {
+  using Clock = std::chrono::steady_clock;
+  double best = 0;
+  const auto end = Clock::now() + measured_for;
+  int64_t launches = 1;
+  for (int rounds = 0; rounds < at_least || Clock::now() < end;) {
+    const auto start = Clock::now();
+    for (int64_t i = 0; i < launches; ++i) launch();
+    wait();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (seconds < shortest_round) {
+      launches *= 2;
+      continue;
+    }
+    best = std::max(best, double(launches) * operations / seconds);
+    ++rounds;
+  }
+  return best;
+}
+
+double multiplication_rate(const ShardedModel& model, int64_t rows) {
+  const int64_t in = model.config().dim, out = model.config().ffn_dim;
+  const double per_row = 2.0 * double(in) * double(out);
+  const double most = model.compute().device().is_cpu() ? most_on_cpu : most_on_device;
+  rows = std::clamp<int64_t>(int64_t(most / per_row), 1, rows);
+  const at::Tensor x = at::ones({rows, in}, model.compute()), weight = at::ones({out, in}, model.compute());
+  at::Tensor last;
+  return best_rate(
+      double(rows) * per_row, [&] { last = product_with_rows(x, weight); },
+      [&] { last.select(0, 0).select(0, 0).item<float>(); });  // reading a value waits for the device
+}
+
+double Utilization::share(int64_t tokens, double seconds) {
+  if (measured_ == 0) measure();
+  const double share = double(tokens) * operations_per_token_ / (seconds * best_ * ranks_);
+  doubted_ = share > 1 && measured_ < most_measurements;
+  return share;
+}
+
+void Utilization::measure() {
+  best_ = std::max(best_, rate_());
+  ++measured_;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,140 @@
+#include "engine/train/validation.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/work_progress.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+constexpr const char* first_losses = "validation/first_losses";
+constexpr double unchanged_within = 0.2;                    // nats
+constexpr int64_t most_tokens_compared = int64_t{1} << 22;  // 16 MB, in every checkpoint
+
+}  // namespace
+
+std::vector<MicroBatch> Validation::fetch() const {
+  const int64_t per_round = request_.batch_size * channels_.size();
+  std::vector<MicroBatch> micros;
+  for (int64_t first = 0; first < request_.sequences; first += per_round)
+    micros.push_back(request_.source->held_out(first, request_.sequences, channels_.rank(), channels_.size()));
+  return micros;
+}
+
+std::map<std::string, double> Validation::run(int64_t number, std::map<std::string, Tensor>& states) {
+  const std::vector<MicroBatch> micros = fetch();
+  const StepCounts counts = count_over_ranks(micros, channels_, "counting the validation's tokens");
+  const int64_t compared = std::min(request_.sequences, most_tokens_compared / request_.sequence_length);
+  Tensor losses = at::zeros({compared, request_.sequence_length}, at::kDouble);
+  StepTotals totals;
+  std::map<std::string, Tensor> before;
+  for (const auto& [name, state] : states) before[name] = pipeline_.objective ? state.clone() : state;
+  step_.begin_step(number, counts, totals);
+  WorkProgress progress("validating", int64_t(micros.size()));
+  for (const MicroBatch& micro : micros) {
+    progress.done(1);
+    step_.begin_micro_batch(micro, {});
+    const std::vector<Scores> scores = micro_step_.evaluate(micro, totals);
+    for (size_t k = 0; k < scores.size(); ++k)
+      totals.add("valid/" + std::to_string(k + 1), scores[k].losses.sum(at::kDouble));
+    if (scores.empty()) continue;
+    add_losses_of_bins(micro, scores[0].losses, totals);
+    if (request_.exact_match) add_exact_matches(micro, scores[0].hits, totals);
+    place_losses(micro, scores[0].losses, losses);
+  }
+  states = before;
+  totals.exchange(channels_);
+  if (pipeline_.objective) return objective_metrics(totals);
+  auto metrics = token_metrics(totals, counts);
+  metrics.merge(token_classes(losses, states));
+  return metrics;
+}
+
+void Validation::add_losses_of_bins(const MicroBatch& micro, const Tensor& losses, StepTotals& totals) const {
+  const std::vector<std::string> names = request_.source->bins();
+  if (names.empty()) return;
+  const Tensor bins = at::tensor(micro.bins).to(losses.device());
+  const Tensor of_row = losses.sum(1, /*keepdim=*/false, at::kDouble);
+  const Tensor targets = valid_sources(micro.targets, 1).sum(1);
+  for (size_t i = 0; i < names.size(); ++i) {
+    totals.add("bin_loss/" + names[i], (of_row * bins.eq(int64_t(i))).sum());
+    totals.add("bin_targets/" + names[i], (targets * bins.eq(int64_t(i))).sum());
+  }
+}
+
+/// A sequence matches when every token of its answer that has one before it is a hit, whatever else is a target.
+void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, StepTotals& totals) const {
+  const Tensor answers = valid_sources(micro.batch.kind.eq(2), 1), targets = answers.sum(1);
+  const Tensor asked = targets.gt(0).logical_and(micro.batch.correct.ne(0));
+  const Tensor matched = asked.logical_and((hits * answers).sum(1).eq(targets));
+  const Tensor bins = at::tensor(micro.bins).to(asked.device());
+  const auto add = [&](const std::string& name, const Tensor& among) {
+    totals.add("matched" + name, matched.logical_and(among).sum());
+    totals.add("asked" + name, asked.logical_and(among).sum());
+  };
+  add("", at::ones_like(asked));
+  const std::vector<std::string> names = request_.source->bins();
+  for (size_t i = 0; i < names.size(); ++i) add("/" + names[i], bins.eq(int64_t(i)));
+}
+
+/// Rows of `all` by position: NaN where a sequence has no target, zero where another rank has the sequence.
+void Validation::place_losses(const MicroBatch& micro, const Tensor& losses, Tensor& all) const {
+  const Tensor rows = at::where(valid_sources(micro.targets, 1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
+  for (int64_t b = 0; b < rows.size(0); ++b) {
+    const int64_t position = micro.positions[size_t(b)];
+    if (position < 0 || position >= all.size(0)) continue;
+    all[position].fill_(std::numeric_limits<double>::quiet_NaN()).narrow(0, 0, rows.size(1)).copy_(rows[b]);
+  }
+}
+
+std::map<std::string, double> Validation::objective_metrics(const StepTotals& totals) const {
+  std::map<std::string, double> metrics{{"valid/loss", totals.sum("loss")}};
+  for (const auto& [name, value] : totals.plugin_metrics()) metrics["valid/" + name] = value;
+  return metrics;
+}
+
+std::map<std::string, double> Validation::token_metrics(const StepTotals& totals, const StepCounts& counts) const {
+  std::map<std::string, double> metrics;
+  const size_t heads = counts.targets.size();
+  double mean = 0;
+  for (size_t k = 0; k < heads; ++k) {
+    const std::string head = std::to_string(k + 1);
+    const double loss = totals.sum("valid/" + head) / std::max(1.0, double(counts.targets[k]));
+    metrics["valid/ce_head_" + head] = loss;
+    mean += loss / double(heads);
+  }
+  metrics["valid/loss"] = mean;
+  for (const std::string& bin : request_.source->bins())
+    if (const double targets = totals.sum("bin_targets/" + bin); targets > 0)
+      metrics["valid/ce_head_1/" + bin] = totals.sum("bin_loss/" + bin) / targets;
+  for (const std::string& name : totals.names_with("asked"))
+    if (totals.sum("asked" + name) > 0)
+      metrics["valid/exact_match" + name] = totals.sum("matched" + name) / totals.sum("asked" + name);
+  return metrics;
+}
+
+std::map<std::string, double> Validation::token_classes(const Tensor& mine,
+                                                        std::map<std::string, Tensor>& states) const {
+  const Tensor whole = channels_.sum(mine, "comparing the validation's tokens");
+  const auto [place, is_first] = states.try_emplace(first_losses, whole.to(at::kFloat));
+  if (is_first) return {};
+  // Another number of ranks may have taken more sequences, or fewer, from the same beginning.
+  const int64_t both = std::min(whole.size(0), place->second.size(0));
+  const Tensor now = whole.narrow(0, 0, both), then = place->second.narrow(0, 0, both);
+  const Tensor valid = now.isnan().logical_not(), change = now - then.to(at::kDouble);
+  const Tensor up = change.gt(unchanged_within), down = change.lt(-unchanged_within);
+  const Tensor same = up.logical_or(down).logical_not(), high = now.gt(now.nanmean());
+  const double tokens = valid.sum().item<double>();
+  const auto share = [&](const Tensor& which) {
+    return tokens == 0 ? 0.0 : which.logical_and(valid).sum().item<double>() / tokens;
+  };
+  return {{"valid/tokens_lh", share(up)},
+          {"valid/tokens_hl", share(down)},
+          {"valid/tokens_hh", share(same.logical_and(high))},
+          {"valid/tokens_ll", share(same.logical_and(high.logical_not()))}};
+}
+
+}  // namespace wmtp

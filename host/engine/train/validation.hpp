@@ -1,0 +1,56 @@
+// Validation: the unweighted loss on data that is not trained on, and what else it tells.
+//
+//   valid/loss, valid/ce_head_k       mean loss of the valid targets; for an objective its own loss, and its metrics as
+//                                     valid/NAME
+//   valid/ce_head_1/BIN               records drawn by difficulty: the next-token head's, in one bin
+//   valid/exact_match[/BIN]           records: share of the right answers whose every token the next-token head finds
+//                                     most likely, given the tokens before it: exactly those that greedy decoding gives
+//   valid/tokens_hh, _lh, _hl, _ll    shares of the tokens by how the next-token head's loss went from the first
+//                                     validation to this one: up by over 0.2 (lh), down by over 0.2 (hl), else above
+//                                     (hh) or not above (ll) this one's mean; after "Rho-1", arXiv 2404.07965,
+//                                     section 2.1
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "engine/batches/batches.hpp"
+#include "engine/train/micro_step.hpp"
+
+namespace wmtp {
+
+struct ValidationRequest {
+  const BatchSource* source = nullptr;
+  int64_t sequences = 0;   ///< how many of the source are taken, from its beginning
+  int64_t batch_size = 0;  ///< of one rank
+  int64_t sequence_length = 0;
+  bool exact_match = false;
+};
+
+class Validation {
+ public:
+  Validation(const ValidationRequest& request, MicroStep& micro_step, HostStep& step, PipelineInUse& pipeline,
+             Channels& channels)
+      : request_(request), micro_step_(micro_step), step_(step), pipeline_(pipeline), channels_(channels) {}
+
+  /// [all ranks, collective] `states`: the run's named tensors; the first validation's losses are kept among them. What
+  /// a pipeline changes in them here is undone.
+  std::map<std::string, double> run(int64_t number, std::map<std::string, at::Tensor>& states);
+
+ private:
+  std::vector<MicroBatch> fetch() const;
+  void add_losses_of_bins(const MicroBatch& micro, const at::Tensor& losses, StepTotals& totals) const;
+  void add_exact_matches(const MicroBatch& micro, const at::Tensor& hits, StepTotals& totals) const;
+  void place_losses(const MicroBatch& micro, const at::Tensor& losses, at::Tensor& all) const;
+  std::map<std::string, double> objective_metrics(const StepTotals& totals) const;
+  std::map<std::string, double> token_metrics(const StepTotals& totals, const StepCounts& counts) const;
+  std::map<std::string, double> token_classes(const at::Tensor& mine, std::map<std::string, at::Tensor>& states) const;
+
+  ValidationRequest request_;
+  MicroStep& micro_step_;
+  HostStep& step_;
+  PipelineInUse& pipeline_;
+  Channels& channels_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,70 @@
+#include "engine/train/value_loss.hpp"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include "engine/model/ops.hpp"
+#include "engine/plugin_runtime/boundary.hpp"
+
+namespace wmtp {
+
+using at::Tensor;
+
+std::vector<Tensor> ValueLoss::outputs(const Tensor& trunk) const {
+  const Tensor normed = rms_norm(trunk, model_.weight("norm.weight"), model_.config().norm_eps).to(at::kFloat);
+  std::vector<Tensor> outputs;
+  for (const ValueHeadModule& head : model_.value_heads()) outputs.push_back(head.forward(normed));
+  return outputs;
+}
+
+Tensor ValueLoss::loss(const MicroBatch& micro, const std::vector<Tensor>& leaves) {
+  std::map<std::string, Tensor> by_name;
+  for (size_t i = 0; i < leaves.size(); ++i) by_name[model_.value_heads()[i].name()] = leaves[i];
+  step_.set_values(std::move(by_name));
+  step_.enter({When::before, 0, micro.targets, {}, {}, 0, {}});
+  const char* call = pipeline_.objective ? "loss" : "value_loss";
+  const Tensor loss = guarded(pipeline_.name, call, [&] {
+    Tensor returned = pipeline_.objective ? pipeline_.objective->loss(step_) : pipeline_.weighting->value_loss(step_);
+    step_.check_states();
+    return returned;
+  });
+  const bool is_scalar =
+      loss.defined() && loss.layout() == at::kStrided && loss.is_floating_point() && loss.numel() == 1;
+  if (!is_scalar || (at::GradMode::is_enabled() && !loss.requires_grad()))
+    throw Error(ExitStatus::plugin, "pipeline '" + pipeline_.name + "': " + call +
+                                        "() must return a scalar that depends on one of its leaves");
+  if (loss.device() != micro.batch.tokens.device())
+    throw Error(ExitStatus::plugin, "pipeline '" + pipeline_.name + "': " + call + "() returned a scalar on " +
+                                        loss.device().str() + ", wanted " + micro.batch.tokens.device().str() +
+                                        ", the batch's device");
+  return loss;
+}
+
+void ValueLoss::differentiate(const MicroBatch& micro, const Tensor& trunk, Tensor& d_trunk, StepTotals& totals) {
+  const Gathered heads(model_.unit("value_heads"));
+  const Tensor input = trunk.detach().requires_grad_(true);
+  const at::AutoGradMode grad(true);
+  const std::vector<Tensor> values = outputs(input);
+  std::vector<Tensor> leaves;
+  for (const Tensor& value : values) leaves.push_back(value.detach().requires_grad_(true));
+  const Tensor total = loss(micro, leaves);
+  totals.add("loss", total);
+  const auto d_leaves = guarded(pipeline_.name, "loss", [&] {  // the plugin's own operations, backward
+    return torch::autograd::grad({total}, leaves, {}, /*retain_graph=*/std::nullopt, /*create_graph=*/false,
+                                 /*allow_unused=*/true);
+  });
+  std::vector<Tensor> used, d_used;
+  for (size_t i = 0; i < leaves.size(); ++i)
+    if (d_leaves[i].defined()) {
+      used.push_back(values[i]);
+      d_used.push_back(d_leaves[i] * factor_);
+    }
+  d_trunk.add_(torch::autograd::grad(used, {input}, d_used)[0]);
+}
+
+void ValueLoss::evaluate(const MicroBatch& micro, const Tensor& trunk, StepTotals& totals) {
+  const Gathered heads(model_.unit("value_heads"));
+  const at::AutoGradMode grad(false);
+  totals.add("loss", loss(micro, outputs(trunk)));
+}
+
+}  // namespace wmtp

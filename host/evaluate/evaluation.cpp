@@ -1,0 +1,129 @@
+#include "evaluate/evaluation.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "base/work_progress.hpp"
+#include "evaluate/pass_at_k.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr size_t names_told = 5;
+constexpr size_t shown_of_a_difference = 24;
+
+std::vector<int64_t> samples_of_problems(const std::vector<Problem>& suite, const std::vector<Sample>& samples) {
+  std::vector<int64_t> counts(suite.size(), 0);
+  for (const Sample& sample : samples) ++counts[sample.problem];
+  return counts;
+}
+
+void refuse_problems_without(const std::vector<Problem>& suite, const std::vector<int64_t>& counts) {
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < suite.size(); ++i)
+    if (counts[i] == 0) missing.push_back(suite[i].task_id);
+  if (missing.empty()) return;
+  const size_t all = missing.size();
+  if (all > names_told) missing.resize(names_told);
+  throw Error(ExitStatus::data, with_thousands(int64_t(all)) + " of " + with_thousands(int64_t(suite.size())) +
+                                    " problems have no sample, and a score over the others would be another suite's: " +
+                                    join_names(missing) + (all > names_told ? " and others" : ""));
+}
+
+/// Exact match, and where it ends.
+Judged compared(const std::string& completion, const std::string& answer) {
+  if (completion == answer) return {Verdict::passed, "", 0};
+  const size_t at =
+      std::mismatch(completion.begin(), completion.end(), answer.begin(), answer.end()).first - completion.begin();
+  const auto rest = [at](const std::string& text) {
+    const std::string part = text.substr(std::min(at, text.size()), shown_of_a_difference);
+    return part.empty() ? std::string("the end") : "\"" + part + "\"";
+  };
+  return {Verdict::failed,
+          "at byte " + std::to_string(at + 1) + ": found " + rest(completion) + ", wanted " + rest(answer), 0};
+}
+
+Judged compared_numbers(const std::string& completion, const std::string& answer, Extraction extraction) {
+  const std::string found = normalized_number(extracted_number(completion, extraction)),
+                    wanted = normalized_number(answer);
+  if (found == wanted) return {Verdict::passed, "", 0};
+  return {Verdict::failed, "found " + found + ", wanted " + wanted, 0};
+}
+
+}  // namespace
+
+std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
+                          int jobs, std::optional<Extraction> extraction) {
+  std::vector<Judged> judged(samples.size());
+  std::atomic<size_t> next{0};
+  std::mutex failing;
+  std::exception_ptr fault;
+  WorkProgress progress("judging samples", int64_t(samples.size()));
+  const auto work = [&] {
+    for (size_t i = next++; i < samples.size(); i = next++) {
+      try {
+        const Problem& problem = suite[samples[i].problem];
+        judged[i] = problem.answer && extraction ? compared_numbers(samples[i].completion, *problem.answer, *extraction)
+                    : problem.answer             ? compared(samples[i].completion, *problem.answer)
+                                                 : sandbox->run({problem.before + samples[i].completion, problem.tests,
+                                                                 problem.before, problem.entry_point});
+        progress.done(1);
+      } catch (...) {
+        const std::lock_guard lock(failing);
+        if (!fault) fault = std::current_exception();
+        next = samples.size();  // for every thread
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 1; i < jobs; ++i) threads.emplace_back(work);
+    work();
+  }
+  if (fault) std::rethrow_exception(fault);
+  return judged;
+}
+
+void check_samples(const std::vector<Problem>& suite, const std::vector<Sample>& samples,
+                   const std::vector<int64_t>& ks) {
+  const std::vector<int64_t> counts = samples_of_problems(suite, samples);
+  refuse_problems_without(suite, counts);
+  for (const int64_t k : ks)
+    for (size_t i = 0; i < suite.size(); ++i)
+      if (counts[i] < k)
+        throw Error(ExitStatus::usage, "-k " + std::to_string(k) + " wants " + std::to_string(k) +
+                                           " samples of every problem, " + suite[i].task_id + " has " +
+                                           std::to_string(counts[i]));
+}
+
+Score score_of(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const std::vector<Judged>& judged,
+               const std::vector<int64_t>& ks) {
+  check_samples(suite, samples, ks);
+  const std::vector<int64_t> counts = samples_of_problems(suite, samples);
+  std::vector<int64_t> passed(suite.size(), 0);
+  Score score;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    ++score.samples;
+    score.passed += judged[i].verdict == Verdict::passed;
+    score.timed_out += judged[i].verdict == Verdict::timed_out;
+    passed[samples[i].problem] += judged[i].verdict == Verdict::passed;
+  }
+  std::vector<int64_t> wanted = ks;
+  const int64_t fewest = *std::min_element(counts.begin(), counts.end());
+  if (wanted.empty())
+    for (const int64_t k : {1, 10, 100})
+      if (k <= fewest) wanted.push_back(k);
+  for (const int64_t k : wanted) {
+    double sum = 0;
+    for (size_t i = 0; i < suite.size(); ++i) sum += pass_at_k(counts[i], passed[i], k);
+    score.pass_at[k] = sum / double(suite.size());
+  }
+  return score;
+}
+
+}  // namespace wmtp

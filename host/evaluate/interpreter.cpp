@@ -1,0 +1,61 @@
+#include "evaluate/interpreter.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// As it is given: the Python of a virtual environment is a link to another one, and finds its packages by its own
+/// path.
+fs::path find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? fs::absolute(name) : fs::path();
+  const char* path = std::getenv("PATH");
+  std::string folders = path ? path : "/usr/local/bin:/usr/bin:/bin";
+  for (size_t begin = 0; begin <= folders.size();) {
+    const size_t end = std::min(folders.find(':', begin), folders.size());
+    const fs::path file = fs::path(folders.substr(begin, end - begin)) / name;
+    std::error_code ignored;
+    if (fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0) return file;
+    begin = end + 1;
+  }
+  return {};
+}
+
+/// What `program` itself says is its path: one found in PATH may be a script that looks for an interpreter, and it
+/// would need processes of its own for that. "" when it is no Python.
+fs::path interpreter_of(const fs::path& program) {
+  std::string quoted;
+  for (const char c : program.string()) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  const std::string command = "'" + quoted + "' -I -c 'import sys; print(sys.executable)' 2>/dev/null </dev/null";
+  std::string told;
+  if (std::FILE* answer = popen(command.c_str(), "r")) {
+    std::array<char, 4096> line{};
+    if (std::fgets(line.data(), int(line.size()), answer)) told = line.data();
+    if (pclose(answer) != 0) told.clear();
+  }
+  while (!told.empty() && told.back() == '\n') told.pop_back();
+  return told;
+}
+
+}  // namespace
+
+fs::path find_interpreter(const std::string& python) {
+  const fs::path program = find_program(python);
+  if (program.empty())
+    throw Error(ExitStatus::usage, "found no program '" + python + "' to run tests with; name one with --python");
+  const fs::path interpreter = interpreter_of(program);
+  if (access(interpreter.c_str(), X_OK) != 0)
+    throw Error(ExitStatus::usage,
+                program.string() + " is no Python, which is to run the tests; name one with --python");
+  return interpreter;
+}
+
+}  // namespace wmtp

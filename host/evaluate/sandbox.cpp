@@ -1,0 +1,185 @@
+#include "evaluate/sandbox.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "evaluate/confined_process.hpp"
+#include "evaluate/confinement.hpp"
+#include "evaluate/embedded_programs.hpp"
+#include "evaluate/interpreter.hpp"
+#include "io/scratch_folder.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds between_looks(10);  ///< at what the program uses
+
+Error failed(const std::string& what) { return {ExitStatus::storage, what + ": " + std::strerror(errno)}; }
+
+fs::path write_program(const fs::path& folder, const std::string& program) {
+  const fs::path file = folder / "program.py";
+  std::ofstream out(file, std::ios::binary);
+  if (!(out << program).flush()) throw failed(file.string());
+  return file;
+}
+
+/// In memory, where the program under test has no path to it.
+void write_tests(const Descriptor& file, const Submission& submission) {
+  const nlohmann::json given{
+      {"prompt", submission.prompt}, {"tests", submission.tests}, {"entry_point", submission.entry_point}};
+  const std::string text = given.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t count = write(file.get(), text.data() + at, text.size() - at);
+    if (count < 0) throw failed("the tests of a program");
+    at += size_t(count);
+  }
+  if (lseek(file.get(), 0, SEEK_SET) != 0) throw failed("the tests of a program");
+}
+
+std::vector<std::string> python_with(const fs::path& python, const char* program) {
+  const auto& programs = embedded_programs();
+  return {python.string(), "-I", "-B", "-c", programs.at("codec.py") + programs.at(program)};
+}
+
+/// The two processes, and how they end.
+class Pair {
+ public:
+  Pair(const fs::path& python, const SandboxLimits& limits, const Submission& submission)
+      : limits_(limits),
+        null_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+        tests_(memfd_create("tests", MFD_CLOEXEC)),
+        program_(of_program(python, submission)),
+        usage_(program_, folder_.path(), limits.usage),
+        checker_(of_checker(python, submission)) {
+    for (Pipe* pipe : {&requests_, &replies_}) {
+      pipe->reading.reset();
+      pipe->writing.reset();
+    }
+    verdict_.writing.reset();
+  }
+
+  Judged judged_by(Clock::time_point begun) {
+    const auto allowed = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits_.seconds));
+    const bool in_time = wait_until(begun + allowed);
+    const int of_checker = checker_.end(), of_program = program_.end();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+    if (!exceeded_.empty()) return {Verdict::failed, exceeded_, seconds};
+    if (!in_time || is_end_of_time(of_checker) || is_end_of_time(of_program))
+      return {Verdict::timed_out, printed("not at its end after %g s", limits_.seconds), seconds};
+    if (of_checker == 0 && reached_the_end()) return {Verdict::passed, "", seconds};
+    const bool by_itself = !(WIFSIGNALED(of_program) && WTERMSIG(of_program) == SIGKILL);
+    return {Verdict::failed, (by_itself ? program_ : checker_).told(), seconds};
+  }
+
+ private:
+  ProcessStart with_limits(ProcessStart start) const {
+    start.memory_bytes = limits_.memory_bytes;
+    start.file_bytes = limits_.file_bytes;
+    start.cpu_seconds = int64_t(std::ceil(limits_.seconds)) + 1;
+    return start;
+  }
+
+  ProcessStart of_program(const fs::path& python, const Submission& submission) const {
+    ProcessStart start{.arguments = python_with(python, "candidate.py"),
+                       .folder = folder_.path(),
+                       .input = null_.get(),
+                       .descriptors = {requests_.reading.get(), replies_.writing.get()}};
+    start.arguments.push_back(write_program(folder_.path(), submission.program).string());
+    return with_limits(start);
+  }
+
+  ProcessStart of_checker(const fs::path& python, const Submission& submission) const {
+    write_tests(tests_, submission);
+    return with_limits({.arguments = python_with(python, "checker.py"),
+                        .input = tests_.get(),
+                        .descriptors = {requests_.writing.get(), replies_.reading.get(), verdict_.writing.get()}});
+  }
+
+  /// False when the tests' process has not ended by then.
+  bool wait_until(Clock::time_point deadline) {
+    while (exceeded_.empty()) {
+      // A process that closed its output, and runs on, would have poll return at once.
+      pollfd open[] = {{checker_.exit(), POLLIN, 0},
+                       {checker_closed_ ? -1 : checker_.output(), POLLIN, 0},
+                       {program_closed_ ? -1 : program_.output(), POLLIN, 0}};
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+      if (left.count() < 0) return false;
+      poll(open, 3, int(std::min(left + std::chrono::milliseconds(1), between_looks).count()));
+      checker_.take_output();
+      program_.take_output();
+      checker_closed_ |= (open[1].revents & POLLHUP) != 0;
+      program_closed_ |= (open[2].revents & POLLHUP) != 0;
+      if (checker_.has_ended()) return true;
+      watch();
+    }
+    return true;
+  }
+
+  void watch() {
+    if (Clock::now() < next_look_) return;
+    next_look_ = Clock::now() + between_looks;
+    exceeded_ = usage_.exceeded();
+  }
+
+  bool reached_the_end() const {
+    std::array<char, 16> word{};
+    return read(verdict_.reading.get(), word.data(), word.size()) > 0;
+  }
+
+  static bool is_end_of_time(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU; }
+
+  const SandboxLimits& limits_;
+  const ScratchFolder folder_;
+  const Descriptor null_, tests_;
+  Pipe requests_, replies_, verdict_;
+  ConfinedProcess program_;
+  const UsageWatch usage_;
+  ConfinedProcess checker_;
+  Clock::time_point next_look_ = Clock::now() + between_looks;
+  bool checker_closed_ = false, program_closed_ = false;
+  std::string exceeded_;
+};
+
+}  // namespace
+
+const char* to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::passed:
+      return "passed";
+    case Verdict::failed:
+      return "failed";
+    case Verdict::timed_out:
+      return "timed_out";
+  }
+  return "";
+}
+
+Sandbox::Sandbox(const std::string& python, const SandboxLimits& limits)
+    : python_(find_interpreter(python)), limits_(limits) {
+  close(rules_for_writing_below({}));
+  check_usage_is_told();
+}
+
+Judged Sandbox::run(const Submission& submission) const {
+  const auto begun = Clock::now();
+  return Pair(python_, limits_, submission).judged_by(begun);
+}
+
+}  // namespace wmtp

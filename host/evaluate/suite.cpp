@@ -1,0 +1,208 @@
+#include "evaluate/suite.hpp"
+
+#include <map>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "core/documents/jsonl_reader.hpp"
+#include "core/records/record_file.hpp"
+
+namespace wmtp {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The fields of one line; what is missing or of another type is added to the mistakes.
+class Fields {
+ public:
+  Fields(int64_t line, const Json& object, JsonlMistakes& mistakes)
+      : line_(line), object_(object), mistakes_(mistakes) {}
+
+  std::string text(const char* name) {
+    const Json* value = find(name, "a text");
+    if (!value) return "";
+    if (value->is_string()) return value->get<std::string>();
+    wrong(name, *value, "a text");
+    return "";
+  }
+
+  /// A number is MBPP's.
+  std::string task_id() {
+    const Json* value = find("task_id", "a text or a whole number");
+    if (!value) return "";
+    if (value->is_string()) return value->get<std::string>();
+    if (value->is_number_integer()) return "mbpp/" + value->dump();
+    wrong("task_id", *value, "a text or a whole number");
+    return "";
+  }
+
+  std::string text_or_nothing(const char* name) { return has(name) ? text(name) : ""; }
+
+  bool flag_or(const char* name, bool otherwise) {
+    if (!has(name)) return otherwise;
+    if (object_[name].is_boolean()) return object_[name].get<bool>();
+    wrong(name, object_[name], "true or false");
+    return otherwise;
+  }
+
+  std::vector<std::string> texts(const char* name) {
+    std::vector<std::string> all;
+    const Json* value = find(name, "a list of texts");
+    if (!value) return all;
+    if (!value->is_array() || value->empty()) {
+      wrong(name, *value, "a list of texts, at least one");
+      return all;
+    }
+    for (const Json& one : *value) {
+      if (one.is_string())
+        all.push_back(one.get<std::string>());
+      else
+        wrong(name, one, "texts in it");
+    }
+    return all;
+  }
+
+  bool has(const char* name) const { return object_.contains(name); }
+
+ private:
+  const Json* find(const char* name, const std::string& wanted) {
+    const auto found = object_.find(name);
+    if (found != object_.end()) return &*found;
+    mistakes_.add(line_, name, "missing, wanted " + wanted);
+    return nullptr;
+  }
+  void wrong(const char* name, const Json& value, const std::string& wanted) {
+    mistakes_.add(line_, name, "found " + found_text(value) + ", wanted " + wanted);
+  }
+
+  int64_t line_;
+  const Json& object_;
+  JsonlMistakes& mistakes_;
+};
+
+Problem human_eval(Fields& fields) {
+  Problem problem;
+  problem.prompt = problem.before = fields.text("prompt");
+  problem.entry_point = fields.text("entry_point");
+  problem.tests = fields.text("test") + "\ncheck(" + problem.entry_point + ")\n";
+  return problem;
+}
+
+/// The task and its tests, which name the function, as a docstring: after InCoder (Fried et al. 2022, arXiv 2204.05999;
+/// bigcode's harness gives the first test alone). Austin et al. give solved tasks first, each behind "You are an expert
+/// Python programmer, …".
+Problem mbpp(Fields& fields) {
+  Problem problem;
+  problem.prompt = "\"\"\"\n" + fields.text("text") + "\n";
+  if (fields.has("test_setup_code")) problem.tests = fields.text("test_setup_code") + "\n";
+  for (const std::string& test : fields.texts("test_list")) {
+    problem.prompt += test + "\n";
+    problem.tests += test + "\n";
+  }
+  problem.prompt += "\"\"\"\n";
+  return problem;
+}
+
+Problem record(Fields& fields, const std::string& prompt_template) {
+  Record record;
+  record.instruction = fields.text("instruction");
+  record.input = fields.text_or_nothing("input");
+  Problem problem;
+  problem.prompt = prompt_of(record, prompt_template);
+  problem.answer = fields.text("output");
+  return problem;
+}
+
+enum class Shape { human_eval, mbpp, records };
+
+const char* name_of(Shape shape) {
+  return shape == Shape::human_eval ? "HumanEval" : shape == Shape::mbpp ? "MBPP" : "records";
+}
+
+std::optional<Shape> shape_of(const Fields& fields) {
+  if (fields.has("entry_point")) return Shape::human_eval;
+  if (fields.has("test_list")) return Shape::mbpp;
+  if (fields.has("instruction")) return Shape::records;
+  return std::nullopt;
+}
+
+std::vector<std::string> stops_of(Shape shape) {
+  switch (shape) {
+    case Shape::human_eval:
+      return {"\nclass", "\ndef", "\n#", "\nif", "\nprint"};
+    case Shape::mbpp:
+      return {"\nclass", "\nassert", "\n\"\"\"", "\nprint", "\nif"};
+    case Shape::records:
+      return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+Suite read_suite(const std::filesystem::path& file, const std::string& prompt_template) {
+  Suite suite;
+  std::map<std::string, int64_t> lines;
+  std::optional<Shape> shape;
+  JsonlMistakes mistakes(file);
+  const std::vector<std::string> wanted{"task_id", "prompt",    "entry_point",     "test",
+                                        "text",    "test_list", "test_setup_code", "instruction",
+                                        "input",   "output",    "is_correct"};
+  for_each_json_line(file, wanted, mistakes, [&](int64_t line, const Json& object) {
+    Fields fields(line, object, mistakes);
+    const std::optional<Shape> here = shape_of(fields);
+    if (!here)
+      return mistakes.add(line, "",
+                          "neither entry_point (HumanEval), test_list (MBPP) nor instruction (records) is there: "
+                          "nothing to judge by");
+    if (shape.value_or(*here) != *here)
+      return mistakes.add(
+          line, "",
+          std::string("it has the shape of ") + name_of(*here) + ", those before it another; a suite has one");
+    shape = here;
+    const bool is_record = *here == Shape::records;
+    if (is_record && !fields.flag_or("is_correct", true)) return;
+    Problem problem = is_record                    ? record(fields, prompt_template)
+                      : *here == Shape::human_eval ? human_eval(fields)
+                                                   : mbpp(fields);
+    problem.task_id = is_record && !fields.has("task_id") ? "line " + std::to_string(line) : fields.task_id();
+    const auto [place, is_new] = lines.emplace(problem.task_id, line);
+    if (!is_new && is_record) return;
+    if (!is_new && !problem.task_id.empty())
+      mistakes.add(line, "task_id",
+                   "\"" + problem.task_id + "\" stands on line " + std::to_string(place->second) + " too");
+    suite.problems.push_back(std::move(problem));
+  });
+  mistakes.raise();
+  if (suite.problems.empty()) throw Error(ExitStatus::data, file.string() + ": no problem in it");
+  suite.runs_programs = *shape != Shape::records;
+  suite.stops = stops_of(*shape);
+  return suite;
+}
+
+std::vector<Sample> read_samples(const std::filesystem::path& file, const std::vector<Problem>& problems) {
+  std::map<std::string, size_t> places;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    places[problems[i].task_id] = i;
+    names.push_back(problems[i].task_id);
+  }
+  std::vector<Sample> samples;
+  JsonlMistakes mistakes(file);
+  for_each_json_line(file, {"task_id", "completion"}, mistakes, [&](int64_t line, const Json& object) {
+    Fields fields(line, object, mistakes);
+    const std::string task_id = fields.task_id(), completion = fields.text("completion");
+    const auto found = places.find(task_id);
+    if (found != places.end()) return samples.push_back({found->second, completion});
+    if (task_id.empty()) return;  // told already
+    const std::string near = nearest_name(task_id, names);
+    mistakes.add(line, "task_id",
+                 "\"" + task_id + "\" is not in the suite" + (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
+  });
+  mistakes.raise();
+  if (samples.empty()) throw Error(ExitStatus::data, file.string() + ": no sample in it");
+  return samples;
+}
+
+}  // namespace wmtp

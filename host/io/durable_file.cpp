@@ -1,0 +1,196 @@
+#include "io/durable_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include "base/storage_error.hpp"
+#include "io/save_points.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+FileHook& file_hook() {
+  static FileHook hook;
+  return hook;
+}
+
+void announce(FileOperation operation, const fs::path& path, const char* action) {
+  if (!file_hook()) return;
+  try {
+    file_hook()(operation, path);
+  } catch (const std::system_error& failure) {
+    throw storage_error(action, path, failure.code().value());
+  }
+}
+
+template <typename Call>
+auto retry_interrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+fs::path parent_of(const fs::path& path) {
+  const fs::path parent = path.parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
+void sync_folder(const fs::path& folder) {
+  constexpr auto action = "make durable the folder";
+  announce(FileOperation::sync_folder, folder, action);
+  const int fd = retry_interrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (fd < 0) throw storage_error(action, folder, errno);
+  const int code = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  if (code != 0) throw storage_error(action, folder, code);
+}
+
+/// renameat2 refuses an existing target in one step with the rename; some network file systems know only rename.
+int rename_to_new(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  struct stat status;
+  if (::lstat(to.c_str(), &status) == 0) return EEXIST;
+  return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+template <typename Between>
+void rename_then_sync(const fs::path& from, const fs::path& to, Between between) {
+  announce(FileOperation::rename, from, "rename");
+  if (const int code = rename_to_new(from, to); code != 0) {
+    throw storage_error("rename " + from.string() + " to", to, code);
+  }
+  between();
+  try {
+    sync_folder(parent_of(to));
+  } catch (...) {
+    rename_to_new(to, from);
+    throw;
+  }
+}
+
+void close_checked(int& fd, const fs::path& path) {
+  announce(FileOperation::close, path, "close");
+  const int closing = fd;
+  fd = -1;  // Linux frees the number even when close fails
+  if (::close(closing) != 0 && errno != EINTR) throw storage_error("close", path, errno);
+}
+
+}  // namespace
+
+void set_file_hook(FileHook hook) { file_hook() = std::move(hook); }
+
+DurableFile::DurableFile(const fs::path& path) : path_(path) {
+  announce(FileOperation::open, path_, "create");
+  fd_ = retry_interrupted([&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
+  if (fd_ < 0) throw storage_error("create", path_, errno);
+}
+
+DurableFile::~DurableFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void DurableFile::write(const void* bytes, size_t count) {
+  write_at(position_, bytes, count);
+  position_ += static_cast<int64_t>(count);
+}
+
+void DurableFile::write_at(int64_t offset, const void* bytes, size_t count) {
+  if (fd_ < 0) throw Error(ExitStatus::bug, "write to the finished file " + path_.string());
+  announce(FileOperation::write, path_, "write");
+  const auto* next = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const ssize_t written = retry_interrupted([&] { return ::pwrite(fd_, next, count, offset); });
+    if (written < 0) throw storage_error("write", path_, errno);
+    if (written == 0) throw storage_error("write", path_, ENOSPC);
+    next += written;
+    offset += written;
+    count -= static_cast<size_t>(written);
+  }
+}
+
+void DurableFile::finish() {
+  if (fd_ < 0) throw Error(ExitStatus::bug, path_.string() + " was finished before");
+  announce(FileOperation::fsync, path_, "make durable");
+  if (::fsync(fd_) != 0) throw storage_error("make durable", path_, errno);
+  close_checked(fd_, path_);
+}
+
+FolderDraft::FolderDraft(fs::path target) : target_(std::move(target)), path_(draft_path(target_)) {
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(path_, ignored))) remove_folder(path_);
+  make_folder_durably(parent_of(path_));
+  announce(FileOperation::create_folder, path_, "create the folder");
+  if (::mkdir(path_.c_str(), 0755) != 0) throw storage_error("create the folder", path_, errno);
+}
+
+FolderDraft::~FolderDraft() {
+  std::error_code ignored;
+  if (!published_) fs::remove_all(path_, ignored);
+}
+
+void FolderDraft::publish() {
+  publish_folder(path_, target_);
+  published_ = true;
+}
+
+fs::path draft_path(const fs::path& target) { return fs::path(target.string() + ".tmp-" + std::to_string(::getpid())); }
+
+void publish_folder(const fs::path& temporary, const fs::path& target) {
+  sync_folder(temporary);
+  reached(SavePoint::folder_synced);
+  rename_then_sync(temporary, target, [] { reached(SavePoint::renamed); });
+}
+
+void rename_durably(const fs::path& from, const fs::path& to) {
+  rename_then_sync(from, to, [] {});
+}
+
+void make_folder_durably(const fs::path& folder) {
+  std::error_code ignored;
+  if (folder.empty() || fs::is_directory(folder, ignored)) return;
+  make_folder_durably(folder.parent_path());
+  announce(FileOperation::create_folder, folder, "create the folder");
+  if (::mkdir(folder.c_str(), 0755) != 0) {
+    if (errno == EEXIST && fs::is_directory(folder, ignored)) return;
+    throw storage_error("create the folder", folder, errno);
+  }
+  sync_folder(parent_of(folder));
+}
+
+void remove_folder(const fs::path& folder) {
+  announce(FileOperation::remove, folder, "remove");
+  std::error_code failure;
+  fs::remove_all(folder, failure);
+  if (failure) throw storage_error("remove", folder, failure.value());
+}
+
+void write_new_file(const fs::path& path, std::string_view text) {
+  DurableFile file(path);
+  file.write(text.data(), text.size());
+  file.finish();
+}
+
+void write_file_durably(const fs::path& path, std::string_view text) {
+  const fs::path draft = draft_path(path);
+  std::error_code ignored;
+  fs::remove(draft, ignored);
+  try {
+    write_new_file(draft, text);
+    announce(FileOperation::rename, draft, "rename");
+    if (::rename(draft.c_str(), path.c_str()) != 0) throw storage_error("rename", draft, errno);
+  } catch (...) {
+    fs::remove(draft, ignored);
+    throw;
+  }
+  sync_folder(parent_of(path));
+}
+
+}  // namespace wmtp

@@ -1,0 +1,58 @@
+#include "io/input_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/files.hpp"
+#include "base/storage_error.hpp"
+
+namespace wmtp {
+
+InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
+  check_is_file(path_);
+  do {
+    fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  } while (fd_ < 0 && errno == EINTR);
+  if (fd_ < 0) throw storage_error("open", path_, errno);
+  struct stat status;
+  if (::fstat(fd_, &status) != 0) {
+    const int code = errno;
+    ::close(fd_);
+    throw storage_error("examine", path_, code);
+  }
+  size_ = status.st_size;
+}
+
+InputFile::~InputFile() { ::close(fd_); }
+
+void InputFile::read_at(int64_t offset, void* bytes, size_t count) const {
+  auto* next = static_cast<char*>(bytes);
+  while (count > 0) {
+    const ssize_t got = ::pread(fd_, next, count, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw storage_error("read", path_, errno);
+    if (got == 0) {
+      throw Error(ExitStatus::data, path_.string() + " ends at byte " + std::to_string(offset) + ", where " +
+                                        std::to_string(count) + " more were wanted; it was cut short");
+    }
+    next += got;
+    offset += got;
+    count -= static_cast<size_t>(got);
+  }
+}
+
+std::string read_small_file(const std::filesystem::path& path, int64_t limit) {
+  const InputFile file(path);
+  if (file.size() > limit) {
+    throw Error(ExitStatus::data, path.string() + " has " + std::to_string(file.size()) + " bytes; at most " +
+                                      std::to_string(limit) + " are read");
+  }
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  file.read_at(0, text.data(), text.size());
+  return text;
+}
+
+}  // namespace wmtp

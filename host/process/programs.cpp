@@ -1,0 +1,116 @@
+#include "process/programs.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <initializer_list>
+#include <list>
+
+#include "base/error.hpp"
+#include "process/child_process.hpp"
+#include "process/line_forwarder.hpp"
+#include "process/signal_stream.hpp"
+
+namespace wmtp {
+namespace {
+
+struct Running {
+  Running(const Program& program, const ChildRequest& request, LineSink& out, LineSink& err)
+      : number(program.number),
+        process(request),
+        sources{LineSource(process.stdout_pipe(), program.prefix, out),
+                LineSource(process.stderr_pipe(), program.prefix, err)} {}
+  size_t number;
+  ChildProcess process;
+  LineSource sources[2];
+};
+
+class Programs {
+ public:
+  Programs(const ProgramQueue& queue, LineSink& out, LineSink& err) : queue_(queue), out_(out), err_(err) {}
+
+  void run() {
+    for (start_more(); !running_.empty(); start_more()) {
+      wait_for_something();
+      while (const int signal = signals_.next())
+        if (signal != SIGCHLD) pass_on(signal);
+      reap();
+    }
+  }
+
+ private:
+  void start_more() {
+    while (more_ && running_.size() < queue_.at_once) {
+      err_.flush();  // `next` may say something
+      const std::optional<Program> program = queue_.next();
+      if (!program) more_ = false;
+      if (program) start(*program);
+    }
+  }
+
+  void start(const Program& program) {
+    ChildRequest request;
+    request.program = own_program();
+    request.arguments = program.arguments;
+    std::map<std::string, std::string> variables = own_environment();
+    for (const auto& [name, value] : program.environment) variables[name] = value;
+    request.environment = environment_entries(variables);
+    request.inherit_stdout = queue_.at_once == 1 && out_.terminal();
+    request.inherit_stderr = queue_.at_once == 1 && err_.terminal();
+    request.signal_mask = signals_.mask_before();
+    running_.emplace_back(program, request, out_, err_);
+  }
+
+  void wait_for_something() {
+    std::vector<LineSource*> sources;
+    for (Running& one : running_)
+      for (LineSource& source : one.sources) sources.push_back(&source);
+    forward_some(signals_.fd(), out_, err_, sources, -1);
+  }
+
+  void pass_on(int signal) {
+    more_ = false;
+    passed_signal_ = signal == SIGHUP ? SIGTERM : signal;
+    for (Running& one : running_) one.process.send(passed_signal_);
+  }
+
+  void reap() {
+    for (auto one = running_.begin(); one != running_.end();) {
+      const auto status = one->process.wait_status();
+      if (!status) {
+        ++one;
+        continue;
+      }
+      for (LineSource& source : one->sources) source.drain();
+      err_.flush();  // `ended` may say something
+      more_ = queue_.ended(one->number, exit_code_of(*status)) && more_;
+      one = running_.erase(one);
+    }
+  }
+
+  int exit_code_of(int status) const {
+    if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+    return static_cast<int>(WTERMSIG(status) == passed_signal_ ? ExitStatus::interrupted : ExitStatus::peer);
+  }
+
+  const ProgramQueue& queue_;
+  LineSink& out_;
+  LineSink& err_;
+  SignalStream signals_;
+  std::list<Running> running_;
+  bool more_ = true;
+  int passed_signal_ = 0;
+};
+
+}  // namespace
+
+void run_programs(const ProgramQueue& queue) {
+  const IgnoredPipeSignal ignored;
+  LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
+  Programs(queue, out, err).run();
+  out.flush();
+  err.flush();
+}
+
+}  // namespace wmtp

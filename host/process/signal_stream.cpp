@@ -1,0 +1,32 @@
+#include "process/signal_stream.hpp"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <initializer_list>
+
+namespace wmtp {
+
+SignalStream::SignalStream() {
+  std::signal(SIGCHLD, SIG_DFL);  // inherited as ignored, children would vanish without a status
+  struct sigaction hang_up;
+  sigaction(SIGHUP, nullptr, &hang_up);
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  for (int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&wanted, signal);
+  if (hang_up.sa_handler != SIG_IGN) sigaddset(&wanted, SIGHUP);  // nohup means it
+  sigprocmask(SIG_BLOCK, &wanted, &before_);
+  fd_ = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+SignalStream::~SignalStream() {
+  close(fd_);
+  sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+int SignalStream::next() const {
+  signalfd_siginfo info;
+  return read(fd_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+}  // namespace wmtp

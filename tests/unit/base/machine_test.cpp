@@ -1,0 +1,64 @@
+// What is available, from files as Linux writes them.
+#include "base/machine.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace wmtp {
+namespace {
+
+class AvailableMemory : public testing::Test {
+ protected:
+  AvailableMemory() {
+    std::filesystem::create_directories(root_);
+    put("proc/meminfo", "MemTotal:       16000 kB\nMemFree:          100 kB\nMemAvailable:    8000 kB\n");
+  }
+  ~AvailableMemory() override { std::filesystem::remove_all(root_); }
+  void put(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << text;
+  }
+  std::optional<int64_t> available() const { return available_memory(root_); }
+
+  const std::filesystem::path root_ =
+      std::filesystem::temp_directory_path() / ("wmtp-memory-" + std::to_string(getpid()));
+  static constexpr int64_t of_system = 8000 * 1024;
+};
+
+TEST_F(AvailableMemory, IsTheSystemsWithoutALimit) {
+  EXPECT_EQ(available(), of_system);
+  put("proc/self/cgroup", "0::/user.slice/shell\n");
+  put("sys/fs/cgroup/user.slice/memory.max", "max\n");
+  put("sys/fs/cgroup/user.slice/memory.current", "5000\n");
+  EXPECT_EQ(available(), of_system);
+}
+
+TEST_F(AvailableMemory, IsWhatTheTightestGroupAboveLeaves) {
+  put("proc/self/cgroup", "0::/a/b\n");
+  put("sys/fs/cgroup/a/b/memory.max", "1000000\n");
+  put("sys/fs/cgroup/a/b/memory.current", "100000\n");
+  EXPECT_EQ(available(), 900000);
+  put("sys/fs/cgroup/a/memory.max", "800000\n");
+  put("sys/fs/cgroup/a/memory.current", "700000\n");
+  EXPECT_EQ(available(), 100000);
+  put("sys/fs/cgroup/a/memory.stat", "anon 100\nactive_file 20000\ninactive_file 30000\n");
+  EXPECT_EQ(available(), 150000) << "a file's cache gives way";
+}
+
+TEST_F(AvailableMemory, HeedsTheLimitOfAContainerWhoseGroupIsNotToBeSeen) {
+  put("proc/self/cgroup", "12:cpu,cpuacct:/docker/4f\n9:memory:/docker/4f\n");
+  put("sys/fs/cgroup/memory/memory.limit_in_bytes", "500000\n");
+  put("sys/fs/cgroup/memory/memory.usage_in_bytes", "200000\n");
+  put("sys/fs/cgroup/memory/memory.stat", "total_inactive_file 50000\n");
+  EXPECT_EQ(available(), 350000);
+}
+
+TEST_F(AvailableMemory, IsNotKnownWhereTheSystemDoesNotSayIt) {
+  std::filesystem::remove_all(root_);
+  EXPECT_EQ(available(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace wmtp

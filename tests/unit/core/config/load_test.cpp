@@ -1,0 +1,286 @@
+// What an experiment says becomes one value; what it says wrongly is told all at once, at its place.
+#include <chrono>
+
+#include "support/experiment_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+using Load = ExperimentFolder;
+
+TEST_F(Load, FillsInTheDefaultsOfTheContract) {
+  const Experiment e = load(small);
+  EXPECT_EQ(e.seed, 0);
+  EXPECT_EQ(e.adapter.plugin, "full");
+  EXPECT_EQ(e.model.kv_heads, 4);
+  EXPECT_EQ(e.model.ffn_dim, 256);
+  EXPECT_EQ(e.model.future_tokens, 4);
+  EXPECT_EQ(e.model.max_sequence_length, 32);
+  EXPECT_EQ(e.train.clip_norm, 1.0);
+  EXPECT_EQ(e.optimizer.lr, 3e-4);
+  EXPECT_EQ(e.optimizer.beta2, 0.95);
+  EXPECT_EQ(e.parallel.strategy, Strategy::full_shard);
+  EXPECT_EQ(e.log.database, "runs/wmtp.db");
+  EXPECT_FALSE(e.validation.given);
+  EXPECT_FALSE(e.reference.given);
+  EXPECT_EQ(e.source, small);
+  EXPECT_EQ(e.file, folder_ / "a.toml");
+}
+
+TEST_F(Load, TakesTheFeedForwardWidthFromLlamasRule) {
+  EXPECT_EQ(load(small, {"model.dim=4096"}).model.ffn_dim, 11008);
+  EXPECT_EQ(load(small, {"model.dim=768"}).model.ffn_dim, 2048);
+  EXPECT_EQ(load(small, {"model.ffn_dim=100"}).model.ffn_dim, 100);
+}
+
+TEST_F(Load, ReadsEveryTableOfTheContract) {
+  const Experiment e = load(
+      "name = \"all\"\nseed = 42\n[pipeline]\nplugin = \"baseline\"\n[adapter]\nplugin = \"lora\"\nrank = 16\n"
+      "[model]\ndim = 64\nlayers = 6\nheads = 4\nkv_heads = 2\nffn_dim = 128\nvocab_size = 100\nfuture_tokens = 2\n"
+      "rope_theta = 500000\nnorm_eps = 1e-6\nweights = \"run:base\"\nmax_sequence_length = 64\n"
+      "[data]\nkind = \"tokens\"\nfile = \"ids.bin\"\ndtype = \"uint32\"\norder = \"sequential\"\n"
+      "[train]\nepochs = 2\nbatch_size = 4\nsequence_length = 32\ngradient_accumulation = 2\nclip_norm = 0\n"
+      "normalize = \"weights\"\n[optimizer]\nname = \"adamw\"\nlr = 1\nbetas = [0.5, 0.75]\neps = 1e-6\n"
+      "weight_decay = 0\ndecay_norms = true\n[schedule]\nname = \"cosine\"\nwarmup_steps = 3\nmin_lr_ratio = 0\n"
+      "[parallel]\nprocesses = 2\nstrategy = \"no_shard\"\nprecision = \"bf16\"\nactivation_checkpointing = \"full\"\n"
+      "cpu_offload = false\ndevice = \"cpu\"\n[checkpoint]\nevery_steps = 5\nevery_minutes = 1.5\nkeep = 1\n"
+      "[guard]\nloss_spike = 0\nwindow = 10\ngrad_norm = 9.5\nmax_in_a_row = 3\n[log]\nevery_steps = 2\n"
+      "database = \"x.db\"\ntensorboard = \"board\"\n");
+  EXPECT_EQ(e.seed, 42);
+  EXPECT_EQ(std::get<int64_t>(e.adapter.options.at("rank")), 16);
+  EXPECT_EQ(e.model.kv_heads, 2);
+  EXPECT_EQ(e.model.rope_theta, 500000.0);
+  EXPECT_EQ(e.model.weights, "run:base");
+  EXPECT_EQ(e.data.file, "ids.bin");
+  EXPECT_EQ(e.data.order, "sequential");
+  EXPECT_EQ(e.train.steps, 0);
+  EXPECT_EQ(e.train.epochs, 2.0);
+  EXPECT_EQ(e.optimizer.lr, 1.0);
+  EXPECT_EQ(e.optimizer.beta1, 0.5);
+  EXPECT_EQ(e.optimizer.beta2, 0.75);
+  EXPECT_TRUE(e.optimizer.decay_norms);
+  EXPECT_EQ(e.schedule.warmup_steps, 3);
+  EXPECT_EQ(e.parallel.strategy, Strategy::no_shard);
+  EXPECT_EQ(e.parallel.precision, Precision::bf16);
+  EXPECT_EQ(e.parallel.activation_checkpointing, 1);
+  EXPECT_EQ(e.checkpoint.keep, 1);
+  EXPECT_EQ(e.checkpoint.every_minutes, 1.5);
+  EXPECT_EQ(e.guard.grad_norm, 9.5);
+  EXPECT_EQ(e.log.database, "x.db");
+  EXPECT_EQ(e.log.tensorboard, "board");
+}
+
+TEST_F(Load, TellsAllMistakesAtOnceInTheOrderOfTheirLines) {
+  const std::string told = refused(
+      "name = \"x\"\n[pipeline]\nplugin = \"baseline\"\n[model]\ndim = \"wide\"\nlayres = 6\nheads = 4\nvocab_size = "
+      "9\n"
+      "[data]\nkind = \"random\"\n[train]\nsteps = 0\nbatch_size = 2\nsequence_length = 32\n[optimiser]\nlr = 1\n");
+  expect_in_order(told,
+                  {"a.toml:4:2: [model] lacks layers",
+                   "a.toml:5:7: [model] dim: found the text \"wide\", wanted an integer from 2 to 65536\n"
+                   "    dim = \"wide\"\n"
+                   "          ^\n",
+                   "a.toml:6:1: unknown key \"layres\" in [model]\n    layres = 6\n    ^\n  did you mean \"layers\"?",
+                   "a.toml:12:9: [train] steps: found the integer 0, wanted an integer from 1",
+                   "a.toml:15:2: unknown table [optimiser]\n    [optimiser]\n     ^\n  did you mean [optimizer]?"});
+}
+
+TEST_F(Load, SaysInWhichTableAMisplacedKeyBelongs) {
+  expect_in_order(refused(with(small, "batch_size", "lr = 0.1\nbatch_size")),
+                  {"unknown key \"lr\" in [train]", "\"lr\" is a key of [optimizer]"});
+}
+
+TEST_F(Load, NamesMissingTablesAndTheirKeys) {
+  const std::string told = refused("name = \"x\"\n");
+  expect_in_order(told, {"a.toml:1:1: [pipeline] is missing: it needs plugin",
+                         "a.toml:1:1: [model] is missing: it needs dim, layers and heads",
+                         "a.toml:1:1: [data] is missing: it needs kind",
+                         "a.toml:1:1: [train] is missing: it needs batch_size and sequence_length"});
+  expect_in_order(refused(""), {"a.toml:1:1: name is missing"});
+}
+
+TEST_F(Load, RefusesNanAndInfinityEverywhere) {
+  for (const std::string value : {"nan", "inf", "-inf", "+nan"}) {
+    expect_in_order(refused(small + "[optimizer]\nlr = " + value + "\n"),
+                    {"a.toml:16:6: [optimizer] lr: found the number", "wanted a number above 0"});
+    refused(small + "[optimizer]\nbetas = [0.9, " + value + "]\n");
+    refused(small + "[guard]\nloss_spike = " + value + "\n");
+    refused(small + "[guard]\nwindow = " + value + "\n");
+  }
+}
+
+TEST_F(Load, SaysFoundAndWantedForAWrongType) {
+  EXPECT_NE(refused(with(small, "steps = 10", "steps = 1e3")).find("found the number 1000.0, wanted an integer"),
+            std::string::npos);
+  EXPECT_NE(refused(with(small, "steps = 10", "steps = true")).find("found true, wanted an integer"),
+            std::string::npos);
+  EXPECT_NE(refused(with(small, "steps = 10", "steps = [1]")).find("found a list of 1"), std::string::npos);
+  EXPECT_NE(refused(with(small, "steps = 10", "steps = 2026-01-31")).find("found a date or time"), std::string::npos);
+  EXPECT_NE(refused(with(small, "\"small\"", "{a = 1}")).find("found a table, wanted a text"), std::string::npos);
+  EXPECT_NE(refused(with(text_experiment, "[\"corpus/**.py\"]", "[\"a\", 3]")).find("found the integer 3"),
+            std::string::npos);
+  EXPECT_NE(refused(small + "[optimizer]\nbetas = [0.9]\n").find("found a list of 1, wanted a list of two numbers"),
+            std::string::npos);
+  EXPECT_NE(refused(with(small, "[train]", "[[train]]")).find("wanted [train] and its keys below, once"),
+            std::string::npos);
+  EXPECT_NE(refused("model = 3\n" + with(small, "[model]", "[modle]")).find("\"model\" is a table: wanted [model]"),
+            std::string::npos);
+}
+
+TEST_F(Load, TakesAnIntegerForANumber) { EXPECT_EQ(load(small + "[guard]\nloss_spike = 3\n").guard.loss_spike, 3.0); }
+
+TEST_F(Load, HoldsTheRangesOfTheSchema) {
+  for (const std::string line :
+       {"[optimizer]\nbetas = [0.9, 1.0]", "[optimizer]\nbetas = [-0.1, 0.9]", "[optimizer]\nlr = 0",
+        "[optimizer]\neps = 0.0", "[schedule]\nmin_lr_ratio = 1.5", "[checkpoint]\nkeep = 0",
+        "[checkpoint]\nevery_minutes = -1", "[guard]\nwindow = 0", "[log]\nevery_steps = 0",
+        "[parallel]\nprocesses = 0", "[parallel]\ntimeout_seconds = 0", "[log]\ndatabase = \"\""}) {
+    EXPECT_NE(refused(small + line + "\n").find("wanted"), std::string::npos) << line;
+  }
+  refused(with(small, "dim = 64", "dim = 9223372036854775807"));
+  refused("seed = -1\n" + small);
+}
+
+TEST_F(Load, SuggestsTheNearestChoice) {
+  expect_in_order(refused(small + "[parallel]\nstrategy = \"ful_shard\"\n"),
+                  {"found the text \"ful_shard\", wanted one of", "did you mean \"full_shard\"?"});
+  expect_in_order(refused(small + "[parallel]\ndevice = \"gpu\"\n"), {"did you mean \"cuda\"?"});
+}
+
+TEST_F(Load, TakesANameOrAShareOfTheBlocksToRunAgain) {
+  const auto share_of = [&](const std::string& value) {
+    return load(small + "[parallel]\nactivation_checkpointing = " + value + "\n").parallel.activation_checkpointing;
+  };
+  EXPECT_EQ(share_of("\"none\""), 0);
+  EXPECT_EQ(share_of("\"full\""), 1);
+  EXPECT_EQ(share_of("0.25"), 0.25);
+  EXPECT_EQ(share_of("1"), 1);
+  for (const std::string value : {"1.5", "-0.1", "\"half\"", "true"})
+    expect_in_order(refused(small + "[parallel]\nactivation_checkpointing = " + value + "\n"),
+                    {"wanted \"none\", \"full\", or a number from 0 to 1"});
+}
+
+TEST_F(Load, RefusesWhatIsNotSupportedYetAsSuch) {
+  EXPECT_NE(refused(small + "[optimizer]\nname = \"sgd\"\n").find("not supported yet"), std::string::npos);
+}
+
+TEST_F(Load, RefusesToOffloadFromACpu) {
+  expect_in_order(
+      refused(small + "[parallel]\ncpu_offload = true\ndevice = \"cpu\"\n"),
+      {"a.toml:16:15: found cpu_offload = true", "in whose memory the state lies anyway", "device = \"cuda\""});
+  EXPECT_TRUE(load(small + "[parallel]\ncpu_offload = true\n").parallel.cpu_offload);
+}
+
+TEST_F(Load, TellsADuplicateKeyAndBrokenTomlAtTheirPlace) {
+  expect_in_order(refused(small + "steps = 11\n"), {"a.toml:15:9:", "cannot redefine", "    steps = 11\n", "^"});
+  expect_in_order(refused("name = \"x"), {"a.toml:1:", "no valid TOML"});
+  expect_in_order(refused(small.substr(0, small.size() - 20)), {"a.toml:"});
+}
+
+TEST_F(Load, RefusesEveryByteThatCannotBeginAKey) {
+  for (char byte = 1; byte < 127; ++byte) {
+    for (const std::string start : {"", "[", "[[", "a.", "[a.", "x = {"}) refused(start + byte + "\n");
+  }
+}
+
+TEST_F(Load, RefusesAFileThatIsMissingOrNoFile) {
+  for (const auto& file : {folder_ / "none.toml", folder_}) {
+    try {
+      load_experiment({file, {}, known_plugin, {}});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::usage);
+      EXPECT_NE(std::string(error.what()).find(file.string() + (file == folder_ ? " is a folder" : ": no such file")),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST_F(Load, RefusesAFileOverTheLimitBySize) {
+  EXPECT_NE(refused(std::string(1 << 20, '#')).find("found 1048576 bytes, wanted at most 16384"), std::string::npos);
+  EXPECT_NO_THROW(load(small + std::string(16384 - small.size(), '\n')));
+  refused(small + std::string(16385 - small.size(), '\n'));
+}
+
+TEST_F(Load, RefusesBytesThatAreNoUtf8WithTheirOffset) {
+  for (const std::string bytes : {"\xff", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) {
+    EXPECT_NE(refused("# caf\xc3\xa9\n# " + bytes + "\n" + small).find("a.toml:2:3: byte 10 is no valid UTF-8"),
+              std::string::npos);
+  }
+  EXPECT_NE(refused(std::string("name = \"a\0b\"\n", 13)).find("byte 9 is a NUL"), std::string::npos);
+  EXPECT_NE(refused(with(text_experiment, "corpus", "a\\u0000b")).find("no NUL"), std::string::npos);
+  EXPECT_NO_THROW(load("# caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\x89\n" + small));
+}
+
+std::string repeated(const std::string& part, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += part;
+  return text;
+}
+
+TEST_F(Load, RefusesDeepKeysBeforeTheyReachTheParser) {
+  const std::string deep = repeated("a.", 7000) + "a = 1\n";
+  for (const std::string& text :
+       {deep, "x = {" + deep + "}", "[" + repeated("a.", 100) + "a]\n", "s = \"\"\"x\"\"\"\"\nx = 1\n" + deep,
+        "x = " + repeated("[", 1000), "x = " + repeated("{a.a.a=", 100), repeated("\"a\" . ", 100) + "a = 1"}) {
+    EXPECT_NE(refused(text).find("nested more than 64 deep"), std::string::npos) << text.substr(0, 60);
+  }
+  EXPECT_NE(refused(small, {"x=\"\"\"y\"\"\"\"", deep.substr(0, 15000) + "=1"}).find("nested more than 64 deep"),
+            std::string::npos);
+  EXPECT_NE(refused(repeated("a.", 40) + "a = 1\n" + small).find("unknown table [a]"), std::string::npos);
+  EXPECT_NO_THROW(load("# " + deep + small));
+  EXPECT_NE(refused(with(small, "\"small\"", "\"" + repeated("a.", 100) + "\"")).find("name: found"),
+            std::string::npos);
+}
+
+TEST_F(Load, KeepsATerminalSafeFromWhatAFileSays) {
+  const std::string told = refused(with(small, "\"small\"",
+                                        "'a\xc2\x9b"
+                                        "2J\xe2\x80\xae'"));
+  EXPECT_EQ(told.find("\xc2\x9b"), std::string::npos);
+  EXPECT_EQ(told.find("\xe2\x80\xae"), std::string::npos);
+  EXPECT_EQ(refused("# \x1b[2J\n" + small).find('\x1b'), std::string::npos);
+}
+
+TEST_F(Load, PutsTheCaretUnderTheCharacterInALongLine) {
+  const std::string told = refused(with(small, "[data]", "[data] # " + repeated("\xc3\xa9", 300)) + "lr = {x = '" +
+                                   repeated("y", 300) + "', z = nan}\n");
+  expect_in_order(told, {"a.toml:15:1: unknown table [train.lr]", "\n    lr = ", "\n    ^"});
+  const std::string far =
+      refused(small + "[pipeline2]\n" + repeated(" ", 200) + "x = 1\n[optimizer]\n" + repeated(" ", 200) + "lr = -1\n");
+  for (size_t at = 0, end; at < far.size(); at = end + 1) {
+    end = std::min(far.find('\n', at), far.size());
+    EXPECT_LE(end - at, 120u);
+  }
+}
+
+TEST_F(Load, NamesAStatusThreeOnlyWhenNothingButAPluginFails) {
+  const std::string absent = with(small, "baseline", "bseline");
+  expect_in_order(refused(absent, {}, ExitStatus::plugin),
+                  {"a.toml:3:10: no pipeline \"bseline\"", "^", "  searched: somewhere"});
+  expect_in_order(refused(absent + "x = 1\n", {}, ExitStatus::usage), {"no pipeline", "unknown key \"x\""});
+  expect_in_order(refused(with(small, "baseline", "../x"), {}, ExitStatus::usage), {"\"../x\" is no name of a plugin"});
+}
+
+TEST_F(Load, LetsOtherFailuresOfAPluginThrough) {
+  const auto broken = [](const std::string&, const std::string&) -> PluginDescription {
+    throw Error(ExitStatus::storage, "disk full");
+  };
+  try {
+    load_experiment({write("a.toml", small), {}, broken, {}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::storage);
+  }
+}
+
+TEST_F(Load, TellsAMistakeInUnderATenthOfASecond) {
+  write("a.toml", small + "[optimiser]\nlr = 1\n" + repeated("# filler\n", 1600));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THROW(load_experiment({folder_ / "a.toml", {}, known_plugin, {}}), Error);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100));
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,336 @@
+// Rules that span several keys, and the plugins' own keys.
+#include "support/experiment_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+using Rules = ExperimentFolder;
+using PluginOptions = ExperimentFolder;
+
+TEST_F(Rules, HoldTheShapeOfTheModel) {
+  expect_in_order(refused(small, {"model.heads=5"}),
+                  {"--set model.heads=5: found 5 heads for dim 64, wanted a divisor"});
+  expect_in_order(refused(small, {"model.heads=64"}), {"dim / heads is 1, wanted an even number"});
+  expect_in_order(refused(small, {"model.kv_heads=3"}), {"found 3 kv_heads for 4 heads"});
+  expect_in_order(refused(small, {"model.layers=3"}), {"found 3 layers for 4 future_tokens"});
+  EXPECT_EQ(num_trunk_blocks(load(small, {"model.layers=4"}).model), 0);
+  refused(small, {"model.future_tokens=0"});
+}
+
+TEST_F(Rules, GiveEachRopeScalingItsOwnKeys) {
+  const std::string scaled = small + "[model.rope_scaling]\n";
+  const std::string llama3 =
+      "rope_type = \"llama3\"\nfactor = 8\nlow_freq_factor = 1\noriginal_max_position_embeddings = 8192\n";
+  EXPECT_EQ(load(scaled + llama3 + "high_freq_factor = 4\n").model.rope_scaling,
+            (RopeScaling{"llama3", 8, 1, 4, 8192}));
+  EXPECT_EQ(load(scaled + "rope_type = \"linear\"\nfactor = 2.5\n").model.rope_scaling, (RopeScaling{"linear", 2.5}));
+  EXPECT_FALSE(load(scaled + "rope_type = \"default\"\n").model.rope_scaling);
+  EXPECT_FALSE(load(small).model.rope_scaling);
+  expect_in_order(refused(scaled), {"[model.rope_scaling] lacks rope_type"});
+  expect_in_order(refused(scaled + "rope_type = \"yarn\"\n"), {"yarn", "\"llama3\""});
+  expect_in_order(refused(scaled + "rope_type = \"linear\"\n"), {"rope_type \"linear\" lacks factor"});
+  expect_in_order(refused(scaled + llama3),
+                  {"a.toml:16:13: [model.rope_scaling] rope_type \"llama3\" lacks high_freq"});
+  expect_in_order(refused(scaled + llama3 + "high_freq_factor = 1\n"),
+                  {"found high_freq_factor 1.0, wanted more than low_freq_factor = 1.0"});
+  expect_in_order(refused(scaled + "rope_type = \"linear\"\nfactor = 2\nlow_freq_factor = 1\n"),
+                  {"low_freq_factor is no key of rope_type \"linear\""});
+  expect_in_order(refused(scaled + "rope_type = \"default\"\nfactor = 2\n"),
+                  {"factor is no key of rope_type \"default\""});
+}
+
+TEST_F(Rules, LetAReferenceDifferInWhatIsNoNumber) {
+  const std::string rho1 = with(with(small, "baseline", "rho1"), "dim = 64", "dim = 64\nqkv_bias = true") +
+                           "[model.rope_scaling]\nrope_type = \"linear\"\nfactor = 2\n" +
+                           "[reference]\nweights = \"run:base\"\n[reference.model]\n";
+  const Experiment as_here = load(rho1);
+  EXPECT_EQ(as_here.reference.model->rope_scaling, as_here.model.rope_scaling);
+  EXPECT_TRUE(as_here.reference.model->qkv_bias);
+  const Experiment other = load(
+      rho1 + "qkv_bias = false\ntie_word_embeddings = true\n[reference.model.rope_scaling]\nrope_type = \"default\"\n");
+  EXPECT_FALSE(other.reference.model->rope_scaling);
+  EXPECT_FALSE(other.reference.model->qkv_bias);
+  EXPECT_TRUE(other.reference.model->tie_word_embeddings);
+  EXPECT_FALSE(other.model.tie_word_embeddings);
+}
+
+TEST_F(Rules, HoldTheLengthOfTheSequences) {
+  expect_in_order(refused(small, {"train.sequence_length=4"}), {"found a sequence of 4 tokens for 4 future_tokens"});
+  expect_in_order(refused(small, {"model.max_sequence_length=31"}),
+                  {"a.toml:14:19: a sequence longer than the model: found 32 tokens, wanted at most"});
+  EXPECT_NO_THROW(load(small, {"model.max_sequence_length=32"}));
+}
+
+TEST_F(Rules, WantExactlyOneOfStepsAndEpochs) {
+  expect_in_order(refused(with(small, "steps = 10\n", "")), {"a.toml:11:2: [train] lacks steps or epochs"});
+  expect_in_order(refused(text_experiment, {"train.epochs=1"}), {"found both steps and epochs"});
+  EXPECT_EQ(load(with(text_experiment, "steps = 10", "epochs = 1.5")).train.epochs, 1.5);
+  expect_in_order(refused(with(small, "steps = 10", "epochs = 1")), {"random data has no end"});
+}
+
+TEST_F(Rules, WantTheWarmUpToEndBeforeTheRun) {
+  expect_in_order(refused(small, {"schedule.warmup_steps=10"}),
+                  {"found 10 warmup_steps, wanted less than [train] steps = 10"});
+  EXPECT_NO_THROW(load(small, {"schedule.warmup_steps=9"}));
+}
+
+TEST_F(Rules, WantAStableTimeOfWsdAlone) {
+  const std::string wsd = small + "[schedule]\nname = \"wsd\"\nwarmup_steps = 2\nstable_steps = 7\n";
+  EXPECT_EQ(load(wsd).schedule.stable_steps, 7);
+  expect_in_order(refused(wsd, {"schedule.stable_steps=8"}), {"leaves no step to decay in", "[train] steps = 10"});
+  expect_in_order(refused(with(wsd, "stable_steps = 7\n", "")), {"a.toml:", "\"wsd\" lacks stable_steps"});
+  expect_in_order(refused(wsd, {"schedule.name=cosine"}), {"stable_steps goes with the schedule \"wsd\""});
+}
+
+TEST_F(Rules, WantGroupsOfRanksThatFit) {
+  const std::string hybrid = small + "[parallel]\nprocesses = 4\nstrategy = \"hybrid_shard\"\nshard_group_size = 2\n";
+  EXPECT_EQ(load(hybrid).parallel.shard_group_size, 2);
+  EXPECT_NO_THROW(load(hybrid, {"parallel.shard_group_size=1"}));
+  EXPECT_NO_THROW(load(hybrid, {"parallel.shard_group_size=4"}));
+  expect_in_order(refused(with(hybrid, "group_size = 2", "group_size = 3")),
+                  {"a.toml:18:20: found groups of 3 ranks (shard_group_size) for 4 processes, wanted a divisor",
+                   "shard_group_size = 3"});
+  expect_in_order(refused(hybrid, {"parallel.processes=6", "parallel.shard_group_size=4"}), {"for 6 processes"});
+  expect_in_order(refused(with(hybrid, "shard_group_size = 2\n", "")),
+                  {"a.toml:17:12: \"hybrid_shard\" lacks [parallel] shard_group_size"});
+  expect_in_order(refused(with(hybrid, "hybrid_shard", "full_shard")),
+                  {"a.toml:18:1: shard_group_size goes with the strategy \"hybrid_shard\"", "remove it"});
+  refused(hybrid, {"parallel.shard_group_size=0"});
+  // Ranks that a launcher starts are counted where it is known; the default is none of the user's words.
+  const Experiment launched = load(with(hybrid, "processes = 4\n", ""));
+  EXPECT_EQ(misfit_of_groups(launched, 6), "");
+  EXPECT_THROW(check_groups(launched, 5), Error);
+}
+
+TEST_F(Rules, WantGroupsOfRanksForAFrozenModelToo) {
+  const std::string rho1 = with(small, "baseline", "rho1") +
+                           "[reference]\nweights = \"run:b\"\n"
+                           "strategy = \"hybrid_shard\"\n[parallel]\nprocesses = 4\n";
+  expect_in_order(refused(rho1), {"\"hybrid_shard\" lacks [parallel] shard_group_size"});
+  EXPECT_EQ(load(rho1 + "shard_group_size = 2\n").reference.strategy, Strategy::hybrid_shard);
+}
+
+TEST_F(Rules, WantGradientsToTravelInHalfPrecisionOnlyWhereTheyAreComputedInIt) {
+  const std::string rounded = small + "[parallel]\nprecision = \"bf16\"\nreduce = \"bf16\"\n";
+  EXPECT_EQ(load(small).parallel.reduce, Precision::fp32);
+  EXPECT_EQ(load(rounded).parallel.reduce, Precision::bf16);
+  expect_in_order(refused(with(rounded, "precision = \"bf16\"", "precision = \"fp32\"")),
+                  {"a.toml:17:10: found reduce \"bf16\" for precision \"fp32\"", "set precision = \"bf16\""});
+  expect_in_order(refused(rounded, {"parallel.reduce=fp16"}), {"wanted one of \"fp32\" and \"bf16\""});
+}
+
+TEST_F(Rules, WantOneWayToHoldTextOut) {
+  const std::string text = text_experiment + "[validation]\nshare = 0.1\n";
+  EXPECT_EQ(load(text).validation.share, 0.1);
+  expect_in_order(refused(text + "files = [\"a.py\"]\n"),
+                  {"a.toml:20:1: found both files and share, wanted one of them"});
+  for (const char* share : {"0", "0.6", "-0.1", "nan"})
+    expect_in_order(refused(text, {std::string("validation.share=") + share}), {"validation.share", "0.5"});
+  expect_in_order(refused(with(text, "\"text\"", "\"records\"")), {"[validation] share does not go with kind"});
+  expect_in_order(refused(small, {"data.separator=\"--\""}), {"[data] separator does not go with kind"});
+  expect_in_order(refused(text_experiment, {"data.separator=\"\""}), {"separator"});
+}
+
+TEST_F(Rules, GiveEachKindOfDataItsOwnKeys) {
+  expect_in_order(refused(small, {"data.files=[\"a\"]"}),
+                  {"[data] files does not go with kind \"random\"", "kind text"});
+  expect_in_order(refused(text_experiment, {"data.file=ids.bin"}), {"[data] file does not go with kind \"text\""});
+  expect_in_order(refused(small, {"data.dtype=uint32"}), {"[data] dtype does not go with"});
+  expect_in_order(refused(small + "[validation]\nbatches = 2\n"),
+                  {"[validation] does not go with data of kind \"random\""});
+  expect_in_order(refused(small + "[data.tokenizer]\nkind = \"byte\"\n"), {"[data.tokenizer] does not go with"});
+  expect_in_order(refused(small + "[data.arithmetic]\nproblems = 5\n"), {"[data.arithmetic] does not go with"});
+  expect_in_order(refused(with(text_experiment, "files = [\"corpus/**.py\"]\n[", "[")),
+                  {"[data] lacks files, which kind \"text\""});
+  expect_in_order(refused(small, {"data.kind=tokens"}), {"[data] lacks file, which kind \"tokens\""});
+  refused(text_experiment, {"data.files=[]"});
+  refused(text_experiment, {"data.files=[\"\"]"});
+  refused(small, {"data.kind=tokens", "data.file=\"\""});
+}
+
+TEST_F(Rules, TakeTheVocabularyFromTheTokenizer) {
+  EXPECT_EQ(load(text_experiment).model.vocab_size, 512);
+  EXPECT_EQ(load(text_experiment, {"model.vocab_size=512"}).model.vocab_size, 512);
+  expect_in_order(refused(text_experiment, {"model.vocab_size=100"}),
+                  {"found vocab_size 100, but the tokenizer has 512"});
+  expect_in_order(refused(with(text_experiment, "vocab_size = 512\n", "")), {"[data.tokenizer] lacks vocab_size"});
+  expect_in_order(refused(with(small, "vocab_size = 100\n", "")), {"a.toml:4:2: [model] lacks vocab_size"});
+}
+
+TEST_F(Rules, ReadTextBytewiseWithoutATokenizer) {
+  const std::string bytes =
+      with(text_experiment, "[data.tokenizer]\nkind = \"bpe\"\nfiles = [\"corpus/**.py\"]\nvocab_size = 512\n", "");
+  EXPECT_EQ(load(bytes).model.vocab_size, 258);
+  EXPECT_EQ(load(bytes).data.tokenizer.kind, "byte");
+  expect_in_order(refused(bytes + "[data.tokenizer]\nvocab_size = 300\n"),
+                  {"found vocab_size 300, but the byte tokenizer has 258"});
+  expect_in_order(refused(bytes + "[data.tokenizer]\nfiles = [\"a\"]\n"), {"the byte tokenizer is not trained"});
+}
+
+TEST_F(Rules, WantANameThatCanBeAFolder) {
+  for (const std::string& name : std::vector<std::string>{"", "a/b", "..", "-x", "a b", std::string(65, 'a')}) {
+    expect_in_order(refused(small, {"name=\"" + name + "\""}), {"name: found"});
+  }
+}
+
+TEST_F(Rules, WantAReferenceWhereThePipelineReadsOne) {
+  expect_in_order(refused(with(small, "baseline", "rho1")),
+                  {"a.toml:3:10: pipeline \"rho1\" reads reference.loss, but there is no [reference]"});
+  const std::string rho1 = with(small, "baseline", "rho1");
+  EXPECT_EQ(load(rho1 + "[reference]\nweights = \"run:base\"\n").reference.weights, "run:base");
+  expect_in_order(refused(rho1 + "[reference]\n"), {"a.toml:15:2: [reference] lacks experiment or weights"});
+  expect_in_order(refused(small + "[reference]\nweights = \"run:base\"\n"), {"reads nothing of a reference"});
+  write("b.toml", small);
+  expect_in_order(refused(rho1 + "[reference]\nweights = \"run:base\"\nexperiment = \"b.toml\"\n"),
+                  {"found both experiment and weights"});
+}
+
+TEST_F(Rules, GiveTheReferenceItsOwnShape) {
+  const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:base\"\n[reference.model]\n";
+  const Experiment e = load(rho1 + "dim = 128\nheads = 2\n");
+  ASSERT_TRUE(e.reference.model);
+  EXPECT_EQ(e.reference.model->dim, 128);
+  EXPECT_EQ(e.reference.model->kv_heads, 2);
+  EXPECT_EQ(e.reference.model->ffn_dim, 512);
+  EXPECT_EQ(e.reference.model->layers, 6);
+  EXPECT_EQ(e.reference.model->future_tokens, 4);
+  EXPECT_EQ(e.reference.model->rope_theta, 10000.0);
+  EXPECT_EQ(e.reference.model->max_sequence_length, 32);
+  expect_in_order(refused(rho1 + "dim = 66\n"), {"found 4 heads for dim 66"});
+  expect_in_order(refused(rho1 + "vocab_size = 7\n"), {"wanted the same vocabulary"});
+  expect_in_order(refused(rho1 + "max_sequence_length = 8\n"), {"a sequence longer than the model"});
+  expect_in_order(refused(rho1 + "weights = \"x\"\n"), {"unknown key \"weights\" in [reference.model]"});
+}
+
+TEST_F(Rules, SayNothingThatFollowsFromAMistakeAlreadyTold) {
+  const std::string told = refused(small, {"model.heads=\"x\"", "train.sequence_length=1.5", "data.kind=txet"});
+  size_t lines = 0;
+  for (size_t at = 0; (at = told.find("^", at)) != std::string::npos; ++at) ++lines;
+  EXPECT_EQ(lines, 3u) << told;
+}
+
+TEST_F(Rules, WantAValueModelWhereThePipelineReadsOne) {
+  const std::string by_value = with(small, "\"baseline\"", "\"formula\"\nweight = \"value\"");
+  expect_in_order(refused(by_value), {"a.toml:3:10: pipeline \"formula\" reads value.value, but there is no [value]",
+                                      "add [value] with experiment = \"critic.toml\""});
+  const Experiment e = load(by_value + "[value]\nweights = \"run:c\"\n[value.model]\ndim = 128\nheads = 2\n");
+  EXPECT_EQ(e.value.model->dim, 128);
+  EXPECT_EQ(e.value.model->layers, 6);
+  expect_in_order(refused(by_value + "[value]\n"), {"a.toml:16:2: [value] lacks experiment or weights"});
+  expect_in_order(refused(by_value + "[value]\nweights = \"run:c\"\n[value.model]\nvocab_size = 7\n"),
+                  {"a.toml:19:14: [value.model] has 7 tokens", "wanted the same vocabulary"});
+  expect_in_order(refused(small + "[value]\nweights = \"run:c\"\n"),
+                  {"a.toml:15:2: pipeline \"baseline\" reads nothing of a value model"});
+}
+
+TEST_F(Rules, GoByWhatThePipelineNeedsWithItsOptions) {
+  const std::string formula = with(small, "\"baseline\"", "\"formula\"\nweight = \"ce\"");
+  const std::string reference = "[reference]\nweights = \"run:b\"\n";
+  EXPECT_NO_THROW(load(formula));
+  expect_in_order(refused(formula + reference), {"\"formula\" reads nothing of a reference with these options"});
+  EXPECT_NO_THROW(load(formula + reference, {"pipeline.weight=ref"}));
+  expect_in_order(refused(formula, {"pipeline.weight=ref"}), {"reads reference.loss, but there is no [reference]"});
+  expect_in_order(
+      refused(with(small, "baseline", "shuffled"), {"pipeline.inner.plugin=formula", "pipeline.inner.weight=ref"}),
+      {"pipeline \"shuffled\" over \"formula\" reads reference.loss, but there is no [reference]"});
+}
+
+TEST_F(Rules, WantRecordsAndAnEvenBatchForPairs) {
+  const std::string critic = with(small, "baseline", "critic");
+  expect_in_order(refused(critic), {"a.toml:10:8: pipeline \"critic\" needs pairs of a right and a wrong answer",
+                                    "wanted kind \"records\""});
+  expect_in_order(refused(critic, {"train.batch_size=3"}),
+                  {"found batch_size 3, but pipeline \"critic\" needs pairs", "wanted an even number"});
+  EXPECT_NO_THROW(load(critic, {"train.batch_size=3", "pipeline.loss=lambda_return"}));
+}
+
+TEST_F(Rules, TakeTheFirstWeightsFromOnePlace) {
+  write("b.toml", small);
+  const std::string both = with(small, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\nweights = \"run:b\"\n");
+  expect_in_order(refused(both), {"a.toml:7:1: found both experiment and weights"});
+  EXPECT_TRUE(load(with(both, "run:b", "")).stage("model"));
+}
+
+TEST_F(Rules, GiveValueHeadsTheModelsLearningRate) {
+  EXPECT_EQ(load(small, {"optimizer.lr=0.25"}).optimizer.value_head_lr, 0.25);
+  EXPECT_EQ(load(small, {"optimizer.value_head_lr=0.5"}).optimizer.value_head_lr, 0.5);
+  expect_in_order(refused(small, {"optimizer.value_head_lr=0"}), {"value_head_lr: found", "above 0"});
+}
+
+TEST_F(PluginOptions, MayBeRefusedByThePluginAtTheirPlace) {
+  const std::string formula = with(small, "\"baseline\"", "\"formula\"\nweight = \"ce\"\nlow = 0.5");
+  expect_in_order(refused(formula, {"pipeline.low=2"}), {"--set pipeline.low=2: [pipeline] low: above 1"});
+  expect_in_order(refused(with(small, "baseline", "formula")), {"a.toml:2:2: [pipeline] weight: it must be given"});
+  expect_in_order(refused(formula, {"pipeline.weight=\"\""}), {"[pipeline] weight: it must be given"});
+  refused(formula, {"pipeline.weight=broken"}, ExitStatus::plugin);
+}
+
+TEST_F(PluginOptions, MayBeRefusedDownToTheLetter) {
+  const auto told = [&](const std::string& value) {
+    return refused(with(small, "\"baseline\"", "\"formula\"\nweight = " + value));
+  };
+  expect_in_order(told("\"1 - ?\""), {"a.toml:4:15: [pipeline] weight: unknown name \"??\"", "    weight = \"1 - ?\"\n",
+                                      "    " + std::string(14, ' ') + "^"});
+  expect_in_order(told("'1 - ?'"), {"a.toml:4:15:"});
+  expect_in_order(told("\"\\u00e9\\t\\\"é ?\""), {"a.toml:4:23:"});
+  expect_in_order(told("\"\"\"\n  1\n  - ?\"\"\""), {"a.toml:6:5:", "      - ?"});
+  expect_in_order(told("\"\"\"1 \\\n    - ?\"\"\""), {"a.toml:5:7:"});
+  expect_in_order(told("'''a\r\n?'''"), {"a.toml:5:1:"});
+  expect_in_order(refused(with(small, "baseline", "formula"), {"pipeline.weight=1-?"}),
+                  {"--set pipeline.weight=1-?: [pipeline] weight:", "    --set pipeline.weight=1-?\n",
+                   "    " + std::string(24, ' ') + "^"});
+  expect_in_order(
+      refused(with(small, "baseline", "shuffled") + "[pipeline.inner]\nplugin = \"formula\"\nweight = \"?\"\n"),
+      {"a.toml:17:11: [pipeline.inner] weight: unknown name"});
+}
+
+TEST_F(PluginOptions, OfAWrapperComeWithTheInnerOnes) {
+  const std::string wrapper = with(small, "baseline", "shuffled");
+  expect_in_order(refused(wrapper),
+                  {"a.toml:3:10: \"shuffled\" is laid over another weighting", "add [pipeline.inner] with plugin"});
+  const Experiment e = load(wrapper, {"pipeline.inner.plugin=formula", "pipeline.inner.weight=ce"});
+  ASSERT_TRUE(e.inner);
+  EXPECT_EQ(e.inner->plugin, "formula");
+  EXPECT_EQ(std::get<double>(e.inner->options.at("low")), 0.0);
+  expect_in_order(refused(small + "[pipeline.inner]\nplugin = \"formula\"\nweight = \"ce\"\n"),
+                  {"a.toml:15:11: pipeline \"baseline\" is laid over no other one", "remove [pipeline.inner]"});
+  expect_in_order(refused(wrapper, {"pipeline.inner.plugin=shuffled"}),
+                  {"found the wrapper \"shuffled\", wanted a weighting"});
+  expect_in_order(refused(wrapper, {"pipeline.inner.plugin=critic"}), {"found the objective \"critic\""});
+  expect_in_order(refused(wrapper + "[pipeline.inner]\nlow = 1\n"), {"a.toml:15:11: [pipeline.inner] lacks plugin"});
+  expect_in_order(refused(wrapper, {"pipeline.inner.plugin=formula", "pipeline.inner.wieght=ce"}),
+                  {"unknown option \"wieght\" of pipeline \"formula\"", "did you mean \"weight\"?"});
+  expect_in_order(refused(wrapper, {"pipeline.inner=3"}), {"\"pipeline.inner\" is a table"});
+  refused(wrapper, {"pipeline.inner.plugin=absent"}, ExitStatus::plugin);
+}
+
+TEST_F(PluginOptions, LeaveTheTablesOwnKeysToTheTable) {
+  const Experiment e = load(small, {"adapter.plugin=lora", "adapter.weights=\"run:l\""});
+  EXPECT_EQ(e.adapter_weights, "run:l");
+  EXPECT_EQ(e.adapter.options.count("weights"), 0u);
+  expect_in_order(refused(small, {"adapter.weights=\"\""}), {"[adapter] weights"});
+}
+
+TEST_F(PluginOptions, AreCheckedByThePluginsOwnSchema) {
+  const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:base\"\n";
+  const Experiment e = load(rho1, {"pipeline.keep=1", "adapter.plugin=lora", "adapter.targets=[\"wv\"]"});
+  EXPECT_EQ(std::get<double>(e.pipeline.options.at("keep")), 1.0);
+  EXPECT_EQ(std::get<std::string>(e.pipeline.options.at("mode")), "signed");
+  EXPECT_EQ(std::get<int64_t>(e.adapter.options.at("rank")), 8);
+  EXPECT_EQ(std::get<std::vector<std::string>>(e.adapter.options.at("targets")), std::vector<std::string>{"wv"});
+  expect_in_order(refused(rho1, {"pipeline.kep=0.5"}),
+                  {"unknown option \"kep\" of pipeline \"rho1\"", "did you mean \"keep\"?"});
+  expect_in_order(refused(rho1, {"pipeline.keep=1.5"}),
+                  {"[pipeline] keep: found the number 1.5, wanted a number from 0 to 1"});
+  expect_in_order(refused(rho1, {"pipeline.keep=nan"}), {"[pipeline] keep: found the number nan"});
+  expect_in_order(refused(rho1, {"pipeline.limit=nan"}), {"[pipeline] limit: found the number nan"});
+  expect_in_order(refused(rho1, {"pipeline.mode=singed"}), {"did you mean \"signed\"?"});
+  expect_in_order(refused(rho1, {"pipeline.per_rank=1"}), {"wanted true or false"});
+  expect_in_order(refused(small, {"adapter.plugin=lora", "adapter.targets=[\"wx\"]"}),
+                  {"found the text \"wx\", wanted a list out of"});
+  expect_in_order(refused(small, {"pipeline.keep=0.5"}),
+                  {"unknown option \"keep\" of pipeline \"baseline\"", "it has no options"});
+}
+
+}  // namespace
+}  // namespace wmtp

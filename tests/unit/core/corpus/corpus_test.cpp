@@ -1,0 +1,190 @@
+#include "core/corpus/corpus.hpp"
+
+#include <algorithm>
+
+#include "support/data_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Corpus : public DataTest {
+ protected:
+  /// Names relative to the test's folder, in the order given.
+  std::vector<std::string> names(const std::vector<fs::path>& files) const {
+    std::vector<std::string> result;
+    for (const auto& file : files) result.push_back(file.lexically_relative(folder_).string());
+    return result;
+  }
+  std::vector<std::string> listed(const std::vector<std::string>& patterns,
+                                  const std::vector<std::string>& exclude = {}) {
+    std::vector<std::string> absolute, without;
+    for (const auto& pattern : patterns) absolute.push_back(at(pattern));
+    for (const auto& pattern : exclude) without.push_back(at(pattern));
+    return names(list_files(absolute, without));
+  }
+  void make_files(int count, const std::string& prefix = "text/") {
+    for (int i = 0; i < count; ++i) write(prefix + std::to_string(i) + ".txt", "text " + std::to_string(i));
+  }
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(Corpus, MatchesStarsWithinANameAndTwoStarsOverFolders) {
+  for (const auto* name : {"a.py", "ab.py", "b.txt", "sub/a.py", "sub/deep/a.py", "sub/deep/c.txt"}) write(name, "x");
+  EXPECT_EQ(listed({"*.py"}), (Names{"a.py", "ab.py"}));
+  EXPECT_EQ(listed({"?.*"}), (Names{"a.py", "b.txt"}));
+  EXPECT_EQ(listed({"**/*.py"}), (Names{"a.py", "ab.py", "sub/a.py", "sub/deep/a.py"}));
+  EXPECT_EQ(listed({"sub/**"}), (Names{"sub/a.py", "sub/deep/a.py", "sub/deep/c.txt"}));
+  EXPECT_EQ(listed({"**/deep/*"}), (Names{"sub/deep/a.py", "sub/deep/c.txt"}));
+  EXPECT_EQ(listed({"*/a.py"}), (Names{"sub/a.py"}));
+  EXPECT_EQ(listed({"s*/**/c.t?t"}), (Names{"sub/deep/c.txt"}));
+  EXPECT_EQ(listed({"sub/../b.txt"}), (Names{"b.txt"}));
+}
+
+TEST_F(Corpus, ListsEachFileOnceSortedByPath) {
+  for (const auto* name : {"b.py", "a/z.py", "a.py"}) write(name, "x");
+  EXPECT_EQ(listed({"b.py", "**/*.py", "*.py"}), (Names{"a/z.py", "a.py", "b.py"}));
+}
+
+TEST_F(Corpus, LeavesOutExcludedFilesAndFolders) {
+  for (const auto* name : {"a.py", "test/a.py", "test/deep/b.py", "lib/test/c.py", "lib/d.py"}) write(name, "x");
+  EXPECT_EQ(listed({"**/*.py"}, {"test/**", "**/d.py"}), (Names{"a.py", "lib/test/c.py"}));
+  EXPECT_EQ(listed({"**/*.py"}, {"**/test"}), (Names{"a.py", "lib/d.py"}));
+  EXPECT_EQ(listed({"*.py"}, {"nothing/*"}), (Names{"a.py"}));
+}
+
+TEST_F(Corpus, DoesNotFollowLinksToFolders) {
+  write("real/a.txt", "x");
+  fs::create_directory_symlink(folder_ / "real", folder_ / "link");
+  fs::create_directory_symlink(folder_, folder_ / "real/loop");
+  EXPECT_EQ(listed({"**/*.txt"}), (Names{"real/a.txt"}));
+  EXPECT_EQ(listed({"*/a.txt"}), (Names{"real/a.txt"}));
+}
+
+TEST_F(Corpus, NamesThePatternThatMatchesNothing) {
+  write("a.txt", "x");
+  const auto text = error_of(ExitStatus::data, [&] { listed({"*.txt", "*.none"}); });
+  EXPECT_TRUE(has(text, at("*.none"))) << text;
+}
+
+TEST_F(Corpus, SaysHowToNameAllFilesOfAFolder) {
+  write("text/a.txt", "x");
+  const auto text = error_of(ExitStatus::data, [&] { listed({"text"}); });
+  EXPECT_TRUE(has(text, "folder") && has(text, at("text/**"))) << text;
+}
+
+TEST_F(Corpus, HoldsOutTheNamedValidationFiles) {
+  make_files(5);
+  auto experiment = text_experiment();
+  experiment.validation.given = true;
+  experiment.validation.files = {"text/3.txt"};
+  const auto split = split_text(experiment);
+  EXPECT_EQ(names(split.validation), (Names{"text/3.txt"}));
+  EXPECT_EQ(names(split.train), (Names{"text/0.txt", "text/1.txt", "text/2.txt", "text/4.txt"}));
+}
+
+TEST_F(Corpus, HoldsOutOneFileInTwentyWhenNoneIsNamed) {
+  make_files(100);
+  auto experiment = text_experiment();
+  EXPECT_TRUE(split_text(experiment).validation.empty());
+  experiment.validation.given = true;
+  const auto split = split_text(experiment);
+  EXPECT_EQ(split.validation.size(), 5u);
+  EXPECT_EQ(split.train.size(), 95u);
+  std::vector<fs::path> both;
+  std::set_intersection(split.train.begin(), split.train.end(), split.validation.begin(), split.validation.end(),
+                        std::back_inserter(both));
+  EXPECT_TRUE(both.empty());
+}
+
+TEST_F(Corpus, SplitsTheSameWhereverTheFolderLies) {
+  make_files(60, "text/");
+  make_files(60, "elsewhere/deeper/");
+  auto experiment = text_experiment();
+  experiment.validation.given = true;
+  auto moved = experiment;
+  moved.data.files = {at("elsewhere/deeper/**")};
+  const auto file_names = [](const TextSplit& split) {
+    std::vector<std::string> result;
+    for (const auto& file : split.validation) result.push_back(file.filename());
+    return result;
+  };
+  EXPECT_EQ(file_names(split_text(experiment)), file_names(split_text(moved)));
+  EXPECT_EQ(data_content_hash(experiment), data_content_hash(moved));
+}
+
+TEST_F(Corpus, RefusesASplitWithNothingToTrainOn) {
+  make_files(1);
+  auto experiment = text_experiment();
+  experiment.data.exclude = {"text/*"};
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { split_text(experiment); }), "no file is left"));
+  experiment.data.exclude = {};
+  experiment.validation.given = true;
+  const auto text = error_of(ExitStatus::data, [&] { split_text(experiment); });
+  EXPECT_TRUE(has(text, "validation takes 1") && has(text, "validation.share")) << text;
+  experiment.validation.share = 0.1;
+  EXPECT_EQ(split_text(experiment).train, split_text(experiment).validation) << "parts of the same file";
+}
+
+TEST_F(Corpus, TrainsTheTokenizerOnItsOwnFilesOrOnTheTrainingPart) {
+  make_files(4);
+  write("other.txt", "x");
+  auto experiment = text_experiment();
+  experiment.data.exclude = {"text/0.txt"};
+  EXPECT_EQ(names(tokenizer_files(experiment, split_text(experiment))),
+            (Names{"text/1.txt", "text/2.txt", "text/3.txt"}));
+  experiment.data.tokenizer.files = {"other.txt", "text/0.txt"};
+  EXPECT_EQ(names(tokenizer_files(experiment, split_text(experiment))), (Names{"other.txt", "text/0.txt"}));
+}
+
+TEST_F(Corpus, HashesContentNamesSplitAndTokenizerFiles) {
+  make_files(4);
+  write("other.txt", "x");
+  auto experiment = text_experiment();
+  const auto before = data_content_hash(experiment);
+  EXPECT_EQ(data_content_hash(experiment), before);
+
+  write("text/2.txt", "text 3");
+  const auto changed = data_content_hash(experiment);
+  EXPECT_NE(changed, before);
+  write("text/2.txt", "text 2");
+  EXPECT_EQ(data_content_hash(experiment), before);
+
+  fs::rename(at("text/2.txt"), at("text/9.txt"));
+  EXPECT_NE(data_content_hash(experiment), before);
+  fs::rename(at("text/9.txt"), at("text/2.txt"));
+
+  auto split = experiment;
+  split.validation.files = {"text/1.txt"};
+  EXPECT_NE(data_content_hash(split), before);
+
+  auto bpe = experiment;
+  bpe.data.tokenizer.kind = "bpe";
+  bpe.data.tokenizer.files = {"other.txt"};
+  const auto tokenized = data_content_hash(bpe);
+  write("other.txt", "y");
+  EXPECT_NE(data_content_hash(bpe), tokenized);
+  EXPECT_EQ(data_content_hash(experiment), before);
+}
+
+TEST_F(Corpus, HashesATokenFileByItsBytesAndRandomByItsKind) {
+  auto tokens = text_experiment();
+  tokens.data.kind = "tokens";
+  tokens.data.file = write("a.bin", "1234").filename();
+  const auto before = data_content_hash(tokens);
+  tokens.data.file = write("b.bin", "1234").filename();
+  EXPECT_EQ(data_content_hash(tokens), before);
+  write("b.bin", "1235");
+  EXPECT_NE(data_content_hash(tokens), before);
+
+  auto random = text_experiment();
+  random.data.kind = "random";
+  const auto kind = data_content_hash(random);
+  random.seed = 7;
+  EXPECT_EQ(data_content_hash(random), kind);
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,184 @@
+// An experiment as text, as a hash and as flat values.
+#include "core/experiment/reference_doc.hpp"
+#include "support/experiment_fixture.hpp"
+#include "support/source_tree.hpp"
+
+namespace wmtp {
+namespace {
+
+class Canonical : public ExperimentFolder {
+ protected:
+  Experiment reload(const Experiment& e) const {
+    return load_experiment({write("again.toml", to_toml(e)), {}, known_plugin, {}, asked_plugin});
+  }
+  std::string hash(const std::vector<std::string>& overrides, const IdentityParts& parts = {}) const {
+    return config_hash(load(text_experiment, overrides), parts);
+  }
+};
+
+void expect_equal(const Experiment& a, const Experiment& b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.seed, b.seed);
+  EXPECT_EQ(a.pipeline, b.pipeline);
+  EXPECT_EQ(a.inner, b.inner);
+  EXPECT_EQ(a.adapter, b.adapter);
+  EXPECT_EQ(a.adapter_weights, b.adapter_weights);
+  EXPECT_EQ(a.model, b.model);
+  EXPECT_EQ(a.reference, b.reference);
+  EXPECT_EQ(a.value, b.value);
+  EXPECT_EQ(a.data, b.data);
+  EXPECT_EQ(a.train, b.train);
+  EXPECT_EQ(a.optimizer, b.optimizer);
+  EXPECT_EQ(a.schedule, b.schedule);
+  EXPECT_EQ(a.parallel, b.parallel);
+  EXPECT_EQ(a.checkpoint, b.checkpoint);
+  EXPECT_EQ(a.validation, b.validation);
+  EXPECT_EQ(a.guard, b.guard);
+  EXPECT_EQ(a.log, b.log);
+}
+
+TEST_F(Canonical, IsReadBackToAnEqualValue) {
+  const std::string rho1 = with(small, "baseline", "rho1");
+  for (const Experiment& e :
+       {load(small),
+        load(small, {"optimizer.lr=0.1", "optimizer.betas=[0, 0.999]", "schedule.name=cosine",
+                     "parallel.activation_checkpointing=full", "adapter.plugin=lora", "guard.loss_spike=1e300"}),
+        load(small, {"parallel.processes=6", "parallel.strategy=hybrid_shard", "parallel.shard_group_size=3"}),
+        load(small, {"data.kind=tokens", "data.file=\"/data/a \\\"b\\\\\\u0007.bin\"", "data.dtype=uint32"}),
+        load(with(text_experiment, "steps = 10", "epochs = 1.5"),
+             {"data.files=[\"/c/**.py\"]", "data.tokenizer.files=[\"/c/*\"]", "data.exclude=[\"/d\"]",
+              "validation.files=[\"/v\"]", "validation.every_steps=3"}),
+        load(rho1 + "[reference]\nweights = \"run:b\"\nstrategy = \"no_shard\"\nprecision = \"bf16\"\n"
+                    "[reference.model]\ndim = 128\n"),
+        load(with(small, "baseline", "formula") +
+                 "[value]\nweights = \"run:c\"\ncache = false\n[value.model]\nlayers = 2\n"
+                 "future_tokens = 1\n[adapter]\nplugin = \"lora\"\nweights = \"run:l\"\n",
+             {"pipeline.weight=\"value * 2\"", "optimizer.value_head_lr=0.5"}),
+        load(with(small, "baseline", "shuffled"), {"pipeline.inner.plugin=formula", "pipeline.inner.weight=ce"})}) {
+    SCOPED_TRACE(to_toml(e));
+    expect_equal(reload(e), e);
+    EXPECT_EQ(to_toml(reload(e)), to_toml(e));
+  }
+}
+
+TEST_F(Canonical, MakesPathsAbsoluteAndKeepsTheStage) {
+  write("b.toml", text_experiment);
+  const Experiment e = load(with(text_experiment, "baseline", "rho1") +
+                                "[reference]\nexperiment = \"b.toml\"\n"
+                                "[validation]\nfiles = [\"held/*\"]\n",
+                            {"model.weights=w/x.safetensors"});
+  const std::string text = to_toml(e);
+  expect_in_order(text, {"weights = \"" + folder_.string() + "/w/x.safetensors\"",
+                         "experiment = \"" + folder_.string() + "/b.toml\"",
+                         "files = [\"" + folder_.string() + "/corpus/**.py\"]", "database = \"runs/wmtp.db\""});
+  const Experiment again = reload(e);
+  EXPECT_EQ(to_toml(again), text);
+  EXPECT_EQ(to_toml(*again.stage("reference")), to_toml(*e.stage("reference")));
+}
+
+TEST_F(Canonical, HasEveryKeyWithItsDefault) {
+  const std::string text = to_toml(load(small));
+  expect_in_order(
+      text, {"name = \"small\"\nseed = 0\n", "[pipeline]\nplugin = \"baseline\"\n", "[adapter]\nplugin = \"full\"\n",
+             "kv_heads = 4\n", "rope_theta = 10000.0\n", "lr = 0.0003\nbetas = [0.9, 0.95]\n",
+             "strategy = \"full_shard\"\n", "cpu_offload = false\n", "[log]\nevery_steps = 1\n"});
+}
+
+TEST_F(Canonical, ShowsAPluginsOptionThatNobodyGaveAsACommentAndKnowsItApart) {
+  const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:b\"\n";
+  const Experiment e = load(rho1, {"pipeline.keep=0.6"});
+  EXPECT_EQ(e.pipeline.given, std::set<std::string>{"keep"});
+  expect_in_order(to_toml(e), {"\nplugin = \"rho1\"\nkeep = 0.6\n# limit = inf\n# mode = \"signed\"\n"});
+  EXPECT_EQ(reload(e).pipeline, e.pipeline);
+  EXPECT_EQ(config_hash(e, {}), config_hash(load(rho1), {})) << "to give the default changes no number";
+}
+
+TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
+  const std::string base = hash({});
+  EXPECT_EQ(base.size(), 64u);
+  for (const std::string same :
+       {"name=other", "log.every_steps=7", "log.database=x.db", "log.tensorboard=board", "checkpoint.every_steps=3",
+        "checkpoint.keep=9", "parallel.processes=2", "parallel.strategy=no_shard", "parallel.device=cpu",
+        "data.files=[\"elsewhere/*\"]", "data.exclude=[\"x\"]", "train.clip_norm=1.0", "adapter.plugin=full"}) {
+    EXPECT_EQ(hash({same}), base) << same;
+  }
+}
+
+TEST_F(Canonical, HashIgnoresHowRanksAreGrouped) {
+  const auto of_two = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"parallel.processes=4", "parallel.strategy=hybrid_shard"};
+    all.insert(all.end(), more.begin(), more.end());
+    return hash(all);
+  };
+  EXPECT_EQ(of_two({"parallel.shard_group_size=2"}), hash({}));
+  EXPECT_EQ(of_two({"parallel.shard_group_size=4"}), hash({}));
+}
+
+TEST_F(Canonical, HashTellsWhatChangesTheResult) {
+  const std::string base = hash({});
+  for (const std::string other :
+       {"seed=1", "train.steps=11", "optimizer.lr=0.1", "parallel.precision=bf16", "train.batch_size=3",
+        "adapter.plugin=lora", "data.order=sequential", "model.dim=128", "validation.every_steps=3"}) {
+    EXPECT_NE(hash({other}), base) << other;
+  }
+  EXPECT_NE(hash({"parallel.precision=bf16", "parallel.reduce=bf16"}), hash({"parallel.precision=bf16"}));
+  EXPECT_NE(hash({}, {{"data", "1"}}), base);
+  EXPECT_NE(hash({}, {{"data", "1"}}), hash({}, {{"data", "2"}}));
+  EXPECT_NE(hash({}, {{"a", "b\" = \"c"}}), hash({}, {{"a\" = \"b", "c"}}));
+}
+
+TEST_F(Canonical, HashKnowsTheInnerPluginAndItsOptions) {
+  const std::string wrapper = with(small, "baseline", "shuffled");
+  const auto hash_of = [&](const std::string& plugin, const std::string& option) {
+    return config_hash(load(wrapper, {"pipeline.inner.plugin=" + plugin, "pipeline.inner." + option}), {});
+  };
+  const std::string base = hash_of("formula", "weight=ce");
+  EXPECT_EQ(base, hash_of("formula", "weight=\"ce\""));
+  EXPECT_NE(base, hash_of("formula", "weight=\"2*ce\""));
+  const auto flat = flat_values(load(wrapper, {"pipeline.inner.plugin=formula", "pipeline.inner.weight=ce"}));
+  EXPECT_EQ(std::get<std::string>(flat.at("pipeline.inner.plugin")), "formula");
+  EXPECT_EQ(std::get<std::string>(flat.at("pipeline.inner.weight")), "ce");
+}
+
+TEST_F(Canonical, HashIgnoresCachesAndTakesWeightsByContent) {
+  const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:b\"\n";
+  EXPECT_EQ(config_hash(load(rho1), {}), config_hash(load(rho1, {"reference.cache=false"}), {}));
+  EXPECT_EQ(hash({}), hash({"adapter.weights=\"run:x\""}));
+  EXPECT_NE(hash({}), hash({"optimizer.value_head_lr=1"}));
+}
+
+TEST_F(Canonical, GivesFlatValuesOfTheirTypes) {
+  const auto flat = flat_values(load(small, {"adapter.plugin=lora"}));
+  EXPECT_EQ(std::get<int64_t>(flat.at("train.batch_size")), 2);
+  EXPECT_EQ(std::get<double>(flat.at("optimizer.lr")), 3e-4);
+  EXPECT_EQ(std::get<std::string>(flat.at("parallel.strategy")), "full_shard");
+  EXPECT_EQ(std::get<std::string>(flat.at("optimizer.betas")), "[0.9, 0.95]");
+  EXPECT_EQ(std::get<int64_t>(flat.at("adapter.rank")), 8);
+  EXPECT_EQ(std::get<std::string>(flat.at("name")), "small");
+  EXPECT_EQ(flat.count("train.epochs"), 0u);
+  EXPECT_EQ(flat.count("reference.weights"), 0u);
+}
+
+TEST_F(Canonical, CountsTheParametersOfTheModel) {
+  ModelConfig m;
+  m.dim = 4;
+  m.layers = 3;
+  m.heads = 2;
+  m.kv_heads = 1;
+  m.ffn_dim = 8;
+  m.vocab_size = 10;
+  // A block: wq, wo 16 each, wk, wv 8 each, w1..w3 32 each, two norms of 4; then embedding, output and the last norm.
+  EXPECT_EQ(num_parameters(m), 3 * (2 * 16 + 2 * 8 + 3 * 32 + 2 * 4) + 2 * 40 + 4);
+}
+
+TEST_F(Canonical, ReferencePageIsTheOneInDocs) {
+  const auto page = source_tree() / "docs/experiment.md";
+  // The way to write the page anew: WMTP_WRITE_DOCS=1 in the environment of this test.
+  if (std::getenv("WMTP_WRITE_DOCS")) std::ofstream(page) << experiment_reference_markdown();
+  std::ifstream stream(page);
+  const std::string text((std::istreambuf_iterator<char>(stream)), {});
+  EXPECT_EQ(text, experiment_reference_markdown()) << "run this test with WMTP_WRITE_DOCS=1 and look at the change";
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,187 @@
+#include "core/formats/hf/hf_config.hpp"
+
+#include "core/formats/hf/foreign_keys.hpp"
+#include "core/formats/hf/params_file.hpp"
+#include "support/test_folder.hpp"
+
+namespace wmtp::test {
+namespace {
+
+using nlohmann::json;
+
+const json llama_2{{"model_type", "llama"},
+                   {"architectures", {"LlamaForCausalLM"}},
+                   {"hidden_size", 4096},
+                   {"num_hidden_layers", 32},
+                   {"num_attention_heads", 32},
+                   {"intermediate_size", 11008},
+                   {"vocab_size", 32000},
+                   {"rms_norm_eps", 1e-5},
+                   {"max_position_embeddings", 4096},
+                   {"rope_scaling", nullptr},
+                   {"pretraining_tp", 1},
+                   {"transformers_version", "4.31.0"}};
+
+ModelConfig read(const json& config) {
+  TestFolder folder;
+  put(folder / "config.json", config.dump());
+  return read_hf_config(folder.path());
+}
+
+std::string refused(json changes) {
+  json config = llama_2;
+  for (const auto& [key, value] : changes.items()) config[key] = value;
+  return refusal(ExitStatus::data, [&] { read(config); });
+}
+
+}  // namespace
+
+TEST(HfConfig, ReadsTheFilesOfLlama2And3AndOfNewerTransformers) {
+  const ModelConfig model = read(llama_2);
+  EXPECT_EQ(model.dim, 4096);
+  EXPECT_EQ(model.kv_heads, 32) << "not given: as many as heads";
+  EXPECT_EQ(model.rope_theta, 10000.0) << "not given: the first Llama's";
+  EXPECT_EQ(model.norm_eps, 1e-5);
+  EXPECT_EQ(model.future_tokens, 1);
+  EXPECT_EQ(model.max_sequence_length, 4096);
+  json llama_3 = llama_2;
+  llama_3["num_key_value_heads"] = 8;
+  llama_3["rope_theta"] = 500000.0;
+  EXPECT_EQ(read(llama_3).rope_theta, 500000.0);
+  EXPECT_EQ(read(llama_3).kv_heads, 8);
+  json newer = llama_2;
+  newer["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 250000}};
+  EXPECT_EQ(read(newer).rope_theta, 250000.0);
+}
+
+TEST(HfConfig, WhatIsWrittenIsReadBack) {
+  ModelConfig model;
+  model.dim = 64;
+  model.layers = 6;
+  model.heads = 4;
+  model.kv_heads = 2;
+  model.ffn_dim = 160;
+  model.vocab_size = 512;
+  model.future_tokens = 3;
+  model.rope_theta = 5000.25;
+  model.norm_eps = 1e-6;
+  model.max_sequence_length = 96;
+  const auto expect_back = [&] {
+    ModelConfig back = read(hf_config_json(model, "BF16"));
+    EXPECT_EQ(back.layers, 4) << "the trunk and head 1";
+    back.layers = model.layers;
+    back.future_tokens = model.future_tokens;
+    EXPECT_EQ(back, model);
+  };
+  expect_back();
+  model.rope_scaling = RopeScaling{"llama3", 8, 1, 4, 8192};
+  model.tie_word_embeddings = true;
+  expect_back();
+  model.rope_scaling = RopeScaling{"linear", 2.5};
+  model.qkv_bias = true;
+  expect_back();
+}
+
+TEST(HfConfig, ReadsTheFileOfLlama31AndOfQwen2) {
+  json llama = llama_2;
+  llama["rope_scaling"] = {{"factor", 8.0},
+                           {"low_freq_factor", 1.0},
+                           {"high_freq_factor", 4.0},
+                           {"original_max_position_embeddings", 8192},
+                           {"rope_type", "llama3"}};
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"llama3", 8, 1, 4, 8192}));
+  llama["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  llama["tie_word_embeddings"] = true;
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"linear", 2}));
+  EXPECT_TRUE(read(llama).tie_word_embeddings);
+  json qwen = llama_2;
+  qwen["model_type"] = "qwen2";
+  qwen["architectures"] = {"Qwen2ForCausalLM"};
+  qwen["num_key_value_heads"] = 8;
+  qwen["sliding_window"] = 32768;
+  qwen["max_window_layers"] = 21;
+  qwen["use_sliding_window"] = false;
+  EXPECT_TRUE(read(qwen).qkv_bias);
+  EXPECT_EQ(read(qwen).kv_heads, 8);
+  qwen.erase("num_key_value_heads");
+  qwen["use_sliding_window"] = true;
+  const std::string text = refusal(ExitStatus::data, [&] { read(qwen); });
+  EXPECT_SAYS(text, "num_key_value_heads is missing; wanted a whole number");
+  EXPECT_SAYS(text, "use_sliding_window is true; wanted false");
+}
+
+TEST(HfConfig, EveryKeyThatAsksForMoreIsNamedWithItsValue) {
+  EXPECT_SAYS(refused({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
+              R"(rope_scaling is {"factor":2.0,"type":"dynamic"}; wanted positions that are not scaled, or scaled by)");
+  EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 0.5}}}}), "a factor of at least 1");
+  EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}, {"beta_fast", 1}}}}), "and nothing else");
+  EXPECT_SAYS(refused({{"rope_scaling",
+                        {{"rope_type", "llama3"},
+                         {"factor", 8},
+                         {"low_freq_factor", 4},
+                         {"high_freq_factor", 1},
+                         {"original_max_position_embeddings", 8192}}}}),
+              "high_freq_factor (the larger one)");
+  EXPECT_SAYS(refused({{"rope_scaling", "yarn"}}), "rope_scaling is \"yarn\"");
+  EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
+                       {"rope_parameters", {{"rope_type", "linear"}, {"factor", 3}, {"rope_theta", 1e4}}}}),
+              "wanted the same as in rope_scaling");
+  EXPECT_SAYS(refused({{"model_type", "gemma"}}), "wanted \"llama\" or \"qwen2\"");
+  EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", -1}}}}), "rope_parameters is ");
+  EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}}}),
+              "rope_parameters is ");
+  EXPECT_SAYS(refused({{"model_type", nullptr}}), "model_type is null; wanted \"llama\"");
+  EXPECT_SAYS(refused({{"head_dim", 64}}), "head_dim is 64; wanted 128");
+  EXPECT_SAYS(refused({{"hidden_size", 4097}}), "wanted a divisor of the width 4097");
+  EXPECT_SAYS(refused({{"hidden_size", -8}}), "hidden_size is -8; wanted a whole number from 2 to 65536");
+  EXPECT_SAYS(refused({{"hidden_size", 4096.0}}), "hidden_size is 4096.0");
+  EXPECT_SAYS(refused({{"num_hidden_layers", uint64_t{1} << 63}}), "num_hidden_layers is 9223372036854775808");
+  EXPECT_SAYS(refused({{"rms_norm_eps", 0}}), "rms_norm_eps is 0; wanted a number above 0");
+  const std::string both = refused({{"attention_bias", true}, {"tie_word_embeddings", 1}});
+  EXPECT_SAYS(both, "\n  tie_word_embeddings is 1; wanted true or false");
+  EXPECT_SAYS(both, "\n  attention_bias is true; wanted false");
+  EXPECT_EQ(refused({{"rope_scaling", {{"type", "default"}}}, {"attention_bias", true}}).find("rope_scaling"),
+            std::string::npos)
+      << "the default scaling is none";
+}
+
+TEST(HfConfig, AFileThatIsNoConfigIsRefused) {
+  TestFolder folder;
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read_hf_config(folder.path()); }), "config.json does not exist");
+  for (const char* text : {"", "[]", "3", "{\"a\":1,\"a\":2}", "{"}) {
+    put(folder / "config.json", text);
+    EXPECT_SAYS(refusal(ExitStatus::data, [&] { read_hf_config(folder.path()); }), "config.json") << text;
+  }
+  put(folder / "config.json", std::string(2 << 20, ' '));
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read_hf_config(folder.path()); }), "at most 1048576 are read");
+}
+
+TEST(ParamsFile, ReadsMetasKeysAndTakesTheRestFromTheTensors) {
+  TestFolder folder;
+  SafetensorsWriter writer(
+      folder / "w.safetensors",
+      {{"tok_embeddings.weight", "F32", {20, 0}}, {"layers.0.feed_forward.w1.weight", "F32", {12, 0}}}, {});
+  writer.finish();
+  const auto read = [&](const json& params) {
+    put(folder / "params.json", params.dump());
+    return read_params(folder.path(), SafetensorsFolder(folder.path()));
+  };
+  json params{{"dim", 8}, {"n_layers", 4}, {"n_heads", 4}, {"vocab_size", -1}, {"multiple_of", 256}};
+  const ModelConfig model = read(params).model;
+  EXPECT_EQ(model.vocab_size, 20);
+  EXPECT_EQ(model.ffn_dim, 12);
+  EXPECT_EQ(model.kv_heads, 4);
+  EXPECT_EQ(model.future_tokens, 1);
+  params["use_scaled_rope"] = true;
+  params["n_future_tokens"] = 5;
+  params["value_heads"] = {{{"name", "v"}}};
+  const std::string text = refusal(ExitStatus::data, [&] { read(params); });
+  EXPECT_SAYS(text, "use_scaled_rope is true; wanted false");
+  EXPECT_SAYS(text, "n_layers is 4; wanted one for each of the 5 future tokens");
+  EXPECT_SAYS(text, "value_heads is [{\"name\":\"v\"}]");
+
+  params["value_heads"] = {{{"name", "v"}, {"kind", "mlp"}, {"meaning", "rank"}}};
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(params); }), "\"meaning\": \"value\" or \"score\"");
+}
+
+}  // namespace wmtp::test

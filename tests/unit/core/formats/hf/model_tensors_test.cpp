@@ -1,0 +1,72 @@
+#include "core/formats/hf/model_tensors.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "support/test_folder.hpp"
+
+namespace wmtp::test {
+namespace {
+
+ModelConfig grouped() {
+  ModelConfig model;
+  model.dim = 8;
+  model.layers = 4;
+  model.heads = 4;
+  model.kv_heads = 2;
+  model.ffn_dim = 12;
+  model.vocab_size = 20;
+  model.future_tokens = 3;
+  return model;
+}
+
+}  // namespace
+
+TEST(ModelTensors, TheTrunkAndHeadOneHaveNamesOfHuggingFaceTheOtherHeadsHaveNone) {
+  std::set<std::string> names;
+  int of_other_heads = 0;
+  for (const ModelTensor& tensor : model_tensors(grouped())) {
+    EXPECT_EQ(tensor.hf_name.empty(), tensor.name.starts_with("extra_heads.")) << tensor.name;
+    if (tensor.hf_name.empty()) {
+      ++of_other_heads;
+    } else {
+      EXPECT_TRUE(names.insert(tensor.hf_name).second) << tensor.hf_name;
+    }
+  }
+  EXPECT_EQ(of_other_heads, 2 * 9);
+  EXPECT_EQ(names.size(), 2u * 9 + 3);
+  for (const char* name : {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight",
+                           "model.layers.1.input_layernorm.weight", "model.layers.1.post_attention_layernorm.weight",
+                           "model.layers.0.self_attn.o_proj.weight", "model.layers.0.mlp.gate_proj.weight"})
+    EXPECT_TRUE(names.contains(name)) << name;
+}
+
+TEST(ModelTensors, OnlyQueriesAndKeysAreTurnedEachWithItsOwnHeads) {
+  for (const ModelTensor& tensor : model_tensors(grouped())) {
+    const int64_t wanted = tensor.name.ends_with(".wq.weight") ? 4 : tensor.name.ends_with(".wk.weight") ? 2 : 0;
+    EXPECT_EQ(tensor.rotary_heads, wanted) << tensor.name;
+    if (tensor.name == "layers.0.attention.wk.weight") {
+      EXPECT_EQ(tensor.shape, (std::vector<int64_t>{4, 8}));
+      EXPECT_EQ(tensor.hf_name, "model.layers.0.self_attn.k_proj.weight");
+    }
+    if (tensor.name == "layers.0.feed_forward.w2.weight") {
+      EXPECT_EQ(tensor.shape, (std::vector<int64_t>{8, 12}));
+    }
+  }
+}
+
+TEST(ModelTensors, BiasesOfQueriesAndKeysAreTurnedToo) {
+  ModelConfig model = grouped();
+  model.qkv_bias = true;
+  std::set<std::string> turned, others;
+  for (const ModelTensor& tensor : model_tensors(model)) {
+    if (!tensor.name.starts_with("layers.1.") || !tensor.name.ends_with(".bias")) continue;
+    (tensor.rotary_heads > 0 ? turned : others).insert(tensor.hf_name);
+    EXPECT_EQ(tensor.shape.size(), 1u) << tensor.name;
+  }
+  EXPECT_EQ(turned,
+            (std::set<std::string>{"model.layers.1.self_attn.q_proj.bias", "model.layers.1.self_attn.k_proj.bias"}));
+  EXPECT_EQ(others, std::set<std::string>{"model.layers.1.self_attn.v_proj.bias"});
+}
+
+}  // namespace wmtp::test

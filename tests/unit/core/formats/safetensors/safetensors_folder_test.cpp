@@ -1,0 +1,58 @@
+#include "core/formats/safetensors/safetensors_folder.hpp"
+
+#include "support/test_folder.hpp"
+
+namespace wmtp::test {
+
+void write_one(const fs::path& path, const std::string& tensor, uint8_t value) {
+  SafetensorsWriter writer(path, {{tensor, "U8", {1}}}, {});
+  writer.write(tensor, 0, &value, 1);
+  writer.finish();
+}
+
+TEST(SafetensorsFolder, IsAFileOrAFolderOrAnIndexedFolder) {
+  TestFolder folder;
+  write_one(folder / "model-00001-of-00002.safetensors", "a", 1);
+  write_one(folder / "model-00002-of-00002.safetensors", "b", 2);
+  EXPECT_EQ(SafetensorsFolder(folder / "model-00001-of-00002.safetensors").names(), std::vector<std::string>{"a"});
+  EXPECT_EQ(SafetensorsFolder(folder.path()).names(), (std::vector<std::string>{"a", "b"}));
+
+  write_one(folder / "consolidated.safetensors", "a", 3);
+  const std::string text = refusal(ExitStatus::data, [&] { SafetensorsFolder all(folder.path()); });
+  EXPECT_SAYS(text, "stands in");
+  put(folder / "model.safetensors.index.json",
+      R"({"metadata":{"total_size":2},"weight_map":{"a":"model-00001-of-00002.safetensors",)"
+      R"("b":"model-00002-of-00002.safetensors"}})");
+  const SafetensorsFolder indexed(folder.path());
+  EXPECT_EQ(*indexed.find("a")->bytes(), 1);
+  EXPECT_EQ(*indexed.find("b")->bytes(), 2);
+  EXPECT_EQ(indexed.find("b")->file->path().filename(), "model-00002-of-00002.safetensors");
+  EXPECT_FALSE(indexed.find("c").has_value());
+}
+
+TEST(SafetensorsFolder, RefusesAnIndexThatIsNotTrue) {
+  TestFolder folder;
+  write_one(folder / "one.safetensors", "a", 1);
+  const auto refused = [&](const std::string& index) {
+    put(folder / "model.safetensors.index.json", index);
+    return refusal(ExitStatus::data, [&] { SafetensorsFolder all(folder.path()); });
+  };
+  EXPECT_SAYS(refused("[]"), "no weight_map");
+  EXPECT_SAYS(refused(R"({"weight_map":[]})"), "no weight_map");
+  EXPECT_SAYS(refused(R"({"weight_map":{"a":"../one.safetensors"}})"), "the name of a file beside the index");
+  EXPECT_SAYS(refused(R"({"weight_map":{"a":7}})"), "the name of a file beside the index");
+  EXPECT_SAYS(refused(R"({"weight_map":{"a":"two.safetensors"}})"), "does not exist");
+  EXPECT_SAYS(refused(R"({"weight_map":{"b":"one.safetensors"}})"), "where the index says it is");
+  EXPECT_SAYS(refused(R"({"weight_map":{"a":"one.safetensors","a":"one.safetensors"}})"), "stands twice");
+  EXPECT_SAYS(refused(R"({"weight_map":1e999})"), "out of range");
+  EXPECT_SAYS(refused(std::string(100'000, '[')), "nested more than 32 deep");
+}
+
+TEST(SafetensorsFolder, SaysWhatToDoWithAFolderOfPicklesOrOfNothing) {
+  TestFolder folder;
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SafetensorsFolder all(folder.path()); }), "holds no *.safetensors");
+  put(folder / "pytorch_model.bin", "PK\x03\x04" + std::string(100, '\0'));
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SafetensorsFolder all(folder.path()); }), "save_file(");
+}
+
+}  // namespace wmtp::test

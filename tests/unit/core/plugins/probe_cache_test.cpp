@@ -1,0 +1,156 @@
+#include "core/plugins/probe_cache.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <thread>
+
+#include "core/plugins/description_json.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace wmtp {
+namespace {
+
+using test::TemporaryFolder;
+
+PluginDescription rho1() {
+  PluginDescription description;
+  description.kind = "pipeline";
+  description.role = "weighting";
+  description.name = "rho1";
+  description.version = "1.0";
+  description.summary = "keeps some tokens";
+  description.needs =
+      PluginNeeds{{"policy.loss", "reference.loss"}, {"return (mlp, score)"}, true, false, "head", true};
+  description.path = "/plugins/rho1.so";
+  description.sha256 = "00ff";
+  description.options = {
+      {"keep", OptionSpec::Type::number, 1.0, 0.0, 1.0, {}, "share"},
+      {"top", OptionSpec::Type::integer, int64_t{3}, 1.0, std::nullopt, {}, "how many"},
+      {"per_rank", OptionSpec::Type::flag, false, std::nullopt, std::nullopt, {}, "here"},
+      {"mode", OptionSpec::Type::text, std::string("signed"), std::nullopt, std::nullopt, {"signed", "other"}, "score"},
+      {"targets", OptionSpec::Type::texts, std::vector<std::string>{"wq"}, std::nullopt, std::nullopt, {}, "where"}};
+  return description;
+}
+
+TEST(DescriptionJson, GoesThereAndBackWithEveryType) {
+  const PluginDescription before = rho1();
+  const PluginDescription after = description_from_json(nlohmann::json::parse(to_json(before).dump()));
+  EXPECT_EQ(to_json(after), to_json(before));
+  EXPECT_EQ(after.needs, before.needs);
+  PluginDescription wrapper = rho1();
+  wrapper.needs.reset();
+  EXPECT_FALSE(description_from_json(to_json(wrapper)).needs);
+  ASSERT_EQ(after.options.size(), 5U);
+  EXPECT_EQ(after.options[0].default_value, OptionValue(1.0)) << "a whole number must stay a double";
+  EXPECT_EQ(after.options[1].default_value, OptionValue(int64_t{3}));
+  EXPECT_FALSE(after.options[1].max.has_value());
+  EXPECT_EQ(after.options[4].default_value, before.options[4].default_value);
+}
+
+TEST(ProbeCache, KnowsAFileUntilItChanges) {
+  const TemporaryFolder folder;
+  const ProbeCache cache(folder.path() / "deep" / "plugins.json", "0.1");
+  const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
+  EXPECT_FALSE(cache.find(stamp).has_value());
+  cache.keep(stamp, rho1());
+  ASSERT_TRUE(cache.find(stamp).has_value());
+  EXPECT_EQ(to_json(*cache.find(stamp)), to_json(rho1()));
+
+  EXPECT_FALSE(cache.find({stamp.path, 2, 42}).has_value()) << "another size";
+  EXPECT_FALSE(cache.find({stamp.path, 1, 43}).has_value()) << "another time";
+  EXPECT_FALSE(cache.find({folder.path() / "other.so", 1, 42}).has_value()) << "another path";
+  EXPECT_FALSE(ProbeCache(folder.path() / "deep" / "plugins.json", "0.2").find(stamp).has_value()) << "another version";
+}
+
+TEST(DescriptionJson, CarriesSettingsAndAnswersWithTheTypesOfTheirValues) {
+  const PluginSetting before{rho1(),
+                             {{"keep", 1.0},
+                              {"top", int64_t{3}},
+                              {"per_rank", true},
+                              {"mode", std::string("a \"b\"\n")},
+                              {"targets", std::vector<std::string>{}}}};
+  const PluginSetting after = setting_from_json(nlohmann::json::parse(to_json(before).dump()));
+  EXPECT_EQ(after.options, before.options);
+  EXPECT_EQ(after.description.path, before.description.path);
+  EXPECT_EQ(after.description.sha256, before.description.sha256);
+  const PluginAnswer mistake = answer_from_json(to_json(PluginAnswer{{}, OptionMistake{true, "mode", "no", 3}}));
+  ASSERT_TRUE(mistake.mistake);
+  EXPECT_TRUE(mistake.mistake->of_inner);
+  EXPECT_EQ(mistake.mistake->at, 3);
+  EXPECT_EQ(answer_from_json(to_json(PluginAnswer{*rho1().needs, {}})).needs, rho1().needs);
+}
+
+TEST(ProbeCache, KnowsNeedsUntilTheFileOrTheQuestionChanges) {
+  const TemporaryFolder folder;
+  const ProbeCache cache(folder.path() / "plugins.json", "0.1");
+  const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
+  cache.keep_needs(stamp, "keep 0.5", *rho1().needs);
+  EXPECT_FALSE(cache.find_needs(stamp, "keep 0.5")) << "the file was not described";
+  cache.keep(stamp, rho1());
+  cache.keep_needs(stamp, "keep 0.5", *rho1().needs);
+  EXPECT_EQ(cache.find_needs(stamp, "keep 0.5"), rho1().needs);
+  EXPECT_FALSE(cache.find_needs(stamp, "keep 0.6"));
+  EXPECT_FALSE(cache.find_needs({stamp.path, 2, 42}, "keep 0.5"));
+  for (int i = 0; i < 100; ++i) cache.keep_needs(stamp, std::to_string(i), *rho1().needs);
+  EXPECT_TRUE(cache.find_needs(stamp, "99"));
+  EXPECT_FALSE(cache.find_needs(stamp, "keep 0.5")) << "there is no end to what is kept";
+  cache.keep({stamp.path, 2, 42}, rho1());
+  EXPECT_FALSE(cache.find_needs({stamp.path, 2, 42}, "99")) << "needs of another state of the file";
+}
+
+TEST(ProbeCache, IsRebuiltWhenItIsDamaged) {
+  const TemporaryFolder folder;
+  const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
+  const std::filesystem::path file = folder.path() / "plugins.json";
+  const ProbeCache cache(file, "0.1");
+  for (const std::string text : {"", "{", "[]", "null", "\xff\xfe", "{\"KEY\": 3}", "{\"KEY\": {\"key\": 1}}"}) {
+    std::string damaged = text;
+    if (const size_t at = damaged.find("KEY"); at != std::string::npos) damaged.replace(at, 3, stamp.path.string());
+    folder.write("plugins.json", damaged);
+    EXPECT_FALSE(cache.find(stamp).has_value()) << damaged;
+    cache.keep(stamp, rho1());
+    EXPECT_TRUE(cache.find(stamp).has_value()) << damaged;
+  }
+}
+
+TEST(ProbeCache, ForgetsFilesThatAreGone) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "plugins.json";
+  const ProbeCache cache(file, "0.1");
+  const FileStamp gone{folder.write("gone.so", "x"), 1, 42};
+  cache.keep(gone, rho1());
+  std::filesystem::remove(gone.path);
+  cache.keep({folder.write("here.so", "x"), 1, 42}, rho1());
+  EXPECT_EQ(test::bytes_of(file).find("gone.so"), std::string::npos);
+}
+
+TEST(ProbeCache, SaysNothingWhenItCannotWrite) {
+  const TemporaryFolder folder;
+  const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
+  // A file where a folder should be: refused for every user, root too.
+  const ProbeCache cache(folder.path() / "rho1.so" / "plugins.json", "0.1");
+  EXPECT_NO_THROW(cache.keep(stamp, rho1()));
+  EXPECT_FALSE(cache.find(stamp).has_value());
+  EXPECT_NO_THROW(ProbeCache("", "0.1").keep(stamp, rho1()));
+}
+
+TEST(ProbeCache, StaysWholeWithManyWriters) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "plugins.json";
+  const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 4; ++i) {
+    writers.emplace_back([&] {
+      for (int n = 0; n < 50; ++n) ProbeCache(file, "0.1").keep(stamp, rho1());
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_TRUE(ProbeCache(file, "0.1").find(stamp).has_value());
+  size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++files;
+  EXPECT_EQ(files, 2U) << "temporary files were left";
+}
+
+}  // namespace
+}  // namespace wmtp

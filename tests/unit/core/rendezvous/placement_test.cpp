@@ -1,0 +1,99 @@
+#include "core/rendezvous/placement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "core/rendezvous/network.hpp"
+
+namespace wmtp {
+namespace {
+
+RankEnvironment rank_of(int rank, int world_size) {
+  RankEnvironment environment;
+  environment.rank = rank;
+  environment.world_size = world_size;
+  return environment;
+}
+
+std::string refusal(const RankEnvironment& environment, const std::vector<Place>& places) {
+  try {
+    placement_of(environment, places);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::usage);
+    return error.what();
+  }
+  return "";
+}
+
+// 192.0.2.0/24 is for documentation: no host has such an address.
+const std::vector<Place> two_hosts{
+    {"a", "192.0.2.1"}, {"b", "192.0.2.2"}, {"a", "192.0.2.1"}, {"b", "192.0.2.2"}, {"b", "192.0.2.2"}};
+
+TEST(Placement, CountsLocalRanksByHostWhereTheLauncherDoesNotSayThem) {
+  const int local_ranks[] = {0, 0, 1, 1, 2}, local_sizes[] = {2, 3, 2, 3, 3};
+  for (int rank = 0; rank < 5; ++rank) {
+    const Placement placement = placement_of(rank_of(rank, 5), two_hosts);
+    EXPECT_EQ(placement.local_rank, local_ranks[rank]) << rank;
+    EXPECT_EQ(placement.local_world_size, local_sizes[rank]) << rank;
+  }
+}
+
+TEST(Placement, BelievesTheLauncher) {
+  RankEnvironment environment = rank_of(2, 5);
+  environment.local_rank = 3;
+  environment.local_world_size = 4;
+  EXPECT_EQ(placement_of(environment, two_hosts).local_rank, 3);
+  EXPECT_EQ(placement_of(environment, two_hosts).local_world_size, 4);
+}
+
+TEST(Placement, ExchangesFromTheAddressThatReachedRank0) {
+  EXPECT_EQ(placement_of(rank_of(1, 5), two_hosts).address, "192.0.2.2");
+  EXPECT_EQ(placement_of(rank_of(1, 2), {{"a", "127.0.0.1"}, {"a", "127.0.0.1"}}).address, "127.0.0.1");
+}
+
+TEST(Placement, LeavesTheLoopbackWhereARankOfAnotherHostDoes) {
+  const std::vector<Place> places{{"a", "127.0.0.1"}, {"b", "127.1.2.3"}};
+  EXPECT_EQ(placement_of(rank_of(0, 2), places).address, "127.0.0.1") << "nobody is elsewhere";
+  const std::vector<Place> elsewhere{{"a", "127.0.0.1"}, {"b", "192.0.2.2"}};
+  const std::string route = own_address_on_route_to("192.0.2.2");  // empty where this machine has no network
+  EXPECT_EQ(placement_of(rank_of(0, 2), elsewhere).address, route.empty() ? "127.0.0.1" : route);
+}
+
+TEST(Placement, RefusesAChosenInterfaceThatOtherHostsCannotReach) {
+  const std::vector<Place> places{{"a", "192.0.2.1"}, {"b", "127.0.0.1", true}};
+  const std::string told = refusal(rank_of(1, 2), places);
+  for (const char* word : {"GLOO_SOCKET_IFNAME", "rank 1", "127.0.0.1", "192.0.2.1"})
+    EXPECT_NE(told.find(word), std::string::npos) << word << ": " << told;
+}
+
+TEST(Placement, APlaceSurvivesItsText) {
+  for (const bool chosen : {false, true}) {
+    const Place place = Place::from_text(Place{"boot/host", "fe80::1%eth0", chosen}.to_text());
+    EXPECT_EQ(place.host, "boot/host");
+    EXPECT_EQ(place.address, "fe80::1%eth0");
+    EXPECT_EQ(place.chosen, chosen);
+  }
+}
+
+TEST(Placement, TakesTheInterfaceThatIsNamed) {
+  setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  EXPECT_EQ(this_place("192.0.2.1").address, "127.0.0.1");
+  EXPECT_TRUE(this_place("192.0.2.1").chosen);
+  setenv("GLOO_SOCKET_IFNAME", "eth99", 1);
+  try {
+    this_place("192.0.2.1");
+    ADD_FAILURE() << "an interface that is not there was taken";
+  } catch (const Error& error) {
+    const std::string told = error.what();
+    EXPECT_EQ(error.status(), ExitStatus::usage);
+    for (const char* word : {"GLOO_SOCKET_IFNAME", "eth99", "lo"})
+      EXPECT_NE(told.find(word), std::string::npos) << word << ": " << told;
+  }
+  unsetenv("GLOO_SOCKET_IFNAME");
+  EXPECT_EQ(this_place("192.0.2.1").address, "192.0.2.1");
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,207 @@
+// What may go wrong after the start: killed, full, locked for good, many writers.
+#include <sys/resource.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "core/runlog/spool.hpp"
+#include "support/log_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+class LogFaultsTest : public LogTest {
+ protected:
+  /// A child that logs one number at each step, until it is killed.
+  pid_t endless_writer(useconds_t between_steps) {
+    return in_child([&] {
+      RunLog log(file_, start());
+      for (int64_t step = 1;; ++step) {
+        log.metrics(step, {{"train/loss", 1.0 / static_cast<double>(step)}});
+        usleep(between_steps);
+      }
+      return 0;
+    });
+  }
+};
+
+TEST_F(LogFaultsTest, KeepsTheCommittedRowsOfAKilledRunAndShowsItAsLost) {
+  const pid_t writer = endless_writer(1000);
+  ASSERT_TRUE(eventually([&] {
+    return std::filesystem::exists(file_) && LogReader(file_).query("SELECT 1 FROM metrics", {}, 500).capped;
+  }));
+  const int64_t seen = integer("SELECT count(*) FROM metrics");
+  kill(writer, SIGKILL);
+  EXPECT_EQ(wait_for(writer), 128 + SIGKILL);
+  EXPECT_GE(integer("SELECT count(*) FROM metrics"), seen);
+  EXPECT_EQ(integer("SELECT count(*) = max(step) FROM metrics"), 1) << "a gap";
+  EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
+  EXPECT_EQ(text("SELECT status FROM v_runs"), "running");
+  execute("UPDATE runs SET heartbeat_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-61 seconds')");
+  EXPECT_EQ(text("SELECT status FROM v_runs"), "lost");
+  EXPECT_EQ(LogReader(file_).unfinished_with_hash("c0ffee").size(), 1u);
+}
+
+TEST_F(LogFaultsTest, LosesNoRowThatWasSeenInTwoHundredKillsAtRandomMoments) {
+  std::minstd_rand chance(5);
+  int64_t seen_in_all = 0;
+  for (int trial = 1; trial <= 200; ++trial) {
+    const pid_t writer = endless_writer(100);
+    const std::string rows = " FROM metrics WHERE run_id = " + std::to_string(trial);
+    ASSERT_TRUE(eventually([&] {
+      return std::filesystem::exists(file_) && !LogReader(file_).query("SELECT 1" + rows, {}, 1).rows.empty();
+    }));
+    usleep(chance() % 250'000);  // a writer commits every 100 ms
+    const int64_t seen = integer("SELECT count(*)" + rows);
+    kill(writer, SIGKILL);
+    ASSERT_EQ(wait_for(writer), 128 + SIGKILL);
+    ASSERT_GE(integer("SELECT count(*)" + rows), seen) << "kill " << trial;
+    ASSERT_EQ(integer("SELECT count(*) = max(step)" + rows), 1) << "a gap after kill " << trial;
+    ASSERT_EQ(text("PRAGMA quick_check"), "ok") << "kill " << trial;
+    seen_in_all += seen;
+  }
+  EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
+  EXPECT_GT(seen_in_all, 200 * 100) << "too few for a kill to hit anything";
+}
+
+TEST_F(LogFaultsTest, LetsTheLauncherCloseALostRunOnce) {
+  const pid_t writer = in_child([&] {
+    RunLog log(file_, start());
+    raise(SIGKILL);
+    return 0;
+  });
+  wait_for(writer);
+  close_lost_run(file_, 1, ExitStatus::peer, "rank 0 was killed by signal 9");
+  close_lost_run(file_, 1, ExitStatus::bug, "again");
+  EXPECT_EQ(text("SELECT status || exit_code || (ended_at IS NOT NULL) FROM runs"), "failed61");
+  EXPECT_EQ(text("SELECT group_concat(level || ' ' || message) FROM events"), "error rank 0 was killed by signal 9");
+}
+
+TEST_F(LogFaultsTest, LeavesAnEndedRunAloneWhenTheLauncherClosesIt) {
+  RunLog(file_, start()).end(ExitStatus::interrupted);
+  close_lost_run(file_, 1, ExitStatus::bug, "late");
+  EXPECT_EQ(text("SELECT status FROM runs"), "interrupted");
+  EXPECT_EQ(integer("SELECT count(*) FROM events"), 0);
+}
+
+TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
+  const pid_t child = in_child([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    RunLog log(file_, start());
+    log.metrics(1, {{"train/loss", 1.0}});
+    if (!eventually([&] { return integer("SELECT count(*) FROM metrics") == 1; })) return 1;
+    rlimit before, full;
+    getrlimit(RLIMIT_FSIZE, &before);
+    full = before;
+    full.rlim_cur = std::filesystem::file_size(file_.string() + "-wal");  // not a byte more
+    setrlimit(RLIMIT_FSIZE, &full);
+    for (int64_t step = 2; step <= 200; ++step) log.metrics(step, {{"train/loss", 1.0}, {"train/odd", 0.0 / 0.0}});
+    log.event(0, "info", "note", 3, "line one\nline two \"quoted\"");
+    if (!eventually([&] { return log.incomplete(); })) return 2;
+    setrlimit(RLIMIT_FSIZE, &before);  // there is room again
+    log.metrics(201, {{"train/loss", 1.0}, {"train/odd", 2.0}});
+    log.end(ExitStatus::done);
+    return 0;
+  });
+  ASSERT_EQ(wait_for(child), 0);
+  EXPECT_EQ(text("SELECT status || log_incomplete FROM runs"), "finished1");
+  EXPECT_EQ(text("SELECT group_concat(step || name) FROM metrics"), "1train/loss,201train/loss,201train/odd")
+      << "names of a transaction that was rolled back must be added again";
+  std::ifstream spool(file_.string() + ".run-1.spool");
+  std::string line;
+  int metrics = 0, events = 0, nans = 0;
+  while (std::getline(spool, line)) {
+    const auto row = nlohmann::json::parse(line);
+    EXPECT_EQ(row["run_id"], 1);
+    metrics += row["table"] == "metrics";
+    nans += row["table"] == "metrics" && row["kind"] == "nan" && row["value"].is_null();
+    events += row["table"] == "events" && row["message"] == "line one\nline two \"quoted\"";
+  }
+  EXPECT_EQ(metrics, 2 * 199);
+  EXPECT_EQ(nans, 199);
+  EXPECT_EQ(events, 1);
+  EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
+}
+
+TEST_F(LogFaultsTest, GoesOnBesideALogThatWasDeletedOrReplaced) {
+  for (const bool replaced : {false, true}) {
+    RunLog log(file_, start());
+    log.metrics(1, {{"train/loss", 3.0}});
+    ASSERT_TRUE(eventually([&] { return integer("SELECT count(*) FROM metrics") == 1; }));
+    for (const char* part : {"", "-wal", "-shm"}) std::filesystem::remove(file_.string() + part);
+    if (replaced) RunLog(file_, start("other")).end(ExitStatus::done);
+    const auto kept = file_.string() + ".run-" + std::to_string(log.run_id()) + "-" + std::to_string(getpid()) + ".db";
+    log.metrics(2, {{"train/loss", 2.0}});
+    ASSERT_TRUE(eventually([&] { return std::filesystem::exists(kept + "-wal"); })) << "not only at the end";
+    log.metrics(3, {{"train/loss", 1.0}});
+    log.end(ExitStatus::done);
+    EXPECT_FALSE(log.incomplete());
+    Database database(kept, Database::Mode::read);
+    const std::string of_run = " WHERE run_id = " + std::to_string(log.run_id());
+    EXPECT_EQ(database.text("SELECT group_concat(step || ':' || value) FROM metrics" + of_run), "1:3.0,2:2.0,3:1.0");
+    EXPECT_EQ(database.text("SELECT group_concat(kind) FROM events" + of_run), "log_moved");
+    EXPECT_EQ(database.text("SELECT group_concat(status) FROM runs"), "finished");
+    EXPECT_EQ(database.text("PRAGMA integrity_check"), "ok");
+    EXPECT_EQ(std::filesystem::exists(file_), replaced);
+    EXPECT_EQ(replaced ? text("SELECT group_concat(name || status) FROM runs") : "otherfinished", "otherfinished");
+  }
+}
+
+TEST_F(LogFaultsTest, KeepsTheLastRowsOfALogThatIsDeletedBeforeTheEnd) {
+  RunLog log(file_, start());
+  std::filesystem::remove_all(folder_);
+  log.end(ExitStatus::done);
+  EXPECT_FALSE(log.incomplete());
+  const auto kept = file_.string() + ".run-1-" + std::to_string(getpid()) + ".db";
+  EXPECT_EQ(Database(kept, Database::Mode::read).text("SELECT status FROM runs"), "finished");
+}
+
+TEST_F(LogFaultsTest, FollowsNoLinkThatStandsWhereItSpills) {
+  Spool spool(file_, 1);
+  std::filesystem::create_symlink(folder_ / "theirs", spool.path());
+  EXPECT_FALSE(spool.write({EventRecord{}}));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "theirs"));
+  std::filesystem::remove(spool.path());
+  EXPECT_TRUE(spool.write({EventRecord{}}));
+}
+
+TEST_F(LogFaultsTest, EndsInBoundedTimeUnderALockThatStays) {
+  RunLog log(file_, start());
+  Database other(file_, Database::Mode::write);
+  other.set_busy_timeout(std::chrono::seconds(5));
+  Transaction transaction(other);
+  log.metrics(1, {{"train/loss", 1.0}});
+  const auto begin = std::chrono::steady_clock::now();
+  log.end(ExitStatus::done);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_TRUE(log.incomplete());
+  std::ifstream spool(file_.string() + ".run-1.spool");
+  std::string first, second;
+  ASSERT_TRUE(std::getline(spool, first) && std::getline(spool, second));
+  EXPECT_EQ(nlohmann::json::parse(first)["name"], "train/loss");
+  EXPECT_EQ(nlohmann::json::parse(second)["status"], "finished");
+}
+
+TEST_F(LogFaultsTest, TakesEightWritersAtOnceIntoOneFile) {
+  constexpr int64_t kSteps = 300;
+  std::vector<pid_t> children;
+  for (int i = 0; i < 8; ++i) {
+    children.push_back(in_child([&] {
+      RunLog log(file_, start());
+      for (int64_t step = 1; step <= kSteps; ++step) {
+        log.metrics(step, {{"train/loss", 1.0}, {"train/lr", 2.0}, {"rank/" + std::to_string(getpid()), 3.0}});
+        usleep(5000);
+      }
+      log.end(ExitStatus::done);
+      return log.incomplete() ? 1 : 0;
+    }));
+  }
+  for (pid_t child : children) EXPECT_EQ(wait_for(child), 0);
+  EXPECT_EQ(integer("SELECT count(*) FROM runs WHERE status = 'finished' AND log_incomplete = 0"), 8);
+  EXPECT_EQ(integer("SELECT count(*) FROM metrics"), 8 * kSteps * 3);
+  EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,160 @@
+// The questions in db/queries, asked to a small log whose answers are known; and the plans they run by.
+#include <sstream>
+
+#include "support/log_fixture.hpp"
+#include "support/source_tree.hpp"
+
+namespace wmtp {
+namespace {
+
+const std::filesystem::path kQueries = source_tree() / "db/queries";
+
+class QueriesTest : public LogTest {
+ protected:
+  QueriesTest() {
+    one("a", "full_shard", 0.6, 2.0, 100, ExitStatus::done);
+    one("b", "full_shard", 0.6, 1.0, 300, ExitStatus::done);
+    one("c", "no_shard", 1.0, 3.0, 900, ExitStatus::done);
+    one("d", "no_shard", 1.0, 0.5, 900, ExitStatus::guard);
+  }
+
+  void one(const std::string& name, const std::string& strategy, double keep, double loss, int64_t mib,
+           ExitStatus status) {
+    RunStart begin = start(name);
+    begin.strategy = strategy;
+    begin.params = {{"pipeline.keep", keep}};
+    begin.plugins = {{"pipeline", "rho1", "1.0", "0123456789abcdef", "/p/rho1.so"}};
+    RunLog log(file_, begin);
+    log.metrics(0, {{"valid/loss", 9.0}});
+    for (int64_t step = 1; step <= 100; ++step) {
+      log.metrics(step, {{"train/loss", loss + 1},
+                         {"perf/step_seconds", step == 42 ? 5.0 : 1.0},
+                         {"rho1/selection_ratio", keep},
+                         {"rho1/ce_selected", 1.0},
+                         {"rho1/ce_unselected", 2.0},
+                         {"train/tokens", 1000.0 * static_cast<double>(step)}});
+    }
+    log.metrics(100, {{"valid/loss", loss}, {"train/grad_norm", 0.0 / 0.0}});
+    log.metrics(100, {{"time/head_1", 2.0}, {"time/head_2", 3.0}, {"time/forward", 5.0}, {"time/data", 10.0}});
+    log.samples(
+        100,
+        {{0, 0, 1, 7, "def", {}, {}, {}}, {0, 1, 1, 8, " main", 1.0, 4.0, 3.0}, {0, 2, 1, 9, "(", 0.0, 0.5, 0.75}});
+    log.memory({{0, 100, "peak", "resident", mib << 20}, {1, 100, "peak", "resident", mib << 19}});
+    if (status != ExitStatus::done) log.event(0, "error", "guard", 100, "ten spikes in a row");
+    log.end(status);
+  }
+
+  static std::string content(const std::filesystem::path& path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  Table ask(const std::string& name) const {
+    return LogReader(file_).query(content(kQueries / (name + ".sql")), {}, 1000);
+  }
+};
+
+TEST_F(QueriesTest, EveryFileIsAQuestionThatIsAnswered) {
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(kQueries)) {
+    EXPECT_FALSE(ask(file.path().stem()).rows.empty()) << file.path();
+    ++files;
+  }
+  EXPECT_EQ(files, 10);
+}
+
+TEST_F(QueriesTest, TheQuestionsOfTheSchemaPageAreAnswered) {
+  const std::string page = content(kQueries / "../README.md");
+  const size_t begin = page.find("```sql\n") + 7;
+  std::stringstream block(page.substr(begin, page.find("```", begin) - begin));
+  int asked = 0;
+  for (std::string sql; std::getline(block, sql, ';') && sql != "\n"; ++asked) {
+    EXPECT_NO_THROW(LogReader(file_).query(sql, {}, 1000)) << sql;
+  }
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_F(QueriesTest, BestByValidationLeavesOutWhatDidNotFinish) {
+  const Table best = ask("best_by_validation");
+  ASSERT_EQ(best.rows.size(), 3u);
+  EXPECT_EQ(best.rows[0][1], "b");
+  EXPECT_EQ(best.rows[0][3], 1.0);
+  EXPECT_EQ(best.rows[0][4], 100);
+  EXPECT_EQ(best.rows[0][5], 100000);
+}
+
+TEST_F(QueriesTest, EffectOfAnOptionAveragesOverRuns) {
+  const Table effect = ask("effect_of_an_option");
+  ASSERT_EQ(effect.rows.size(), 2u);
+  EXPECT_EQ(effect.rows[0], (std::vector<nlohmann::json>{0.6, 2, 1.5, 1.0, 2.0}));
+}
+
+TEST_F(QueriesTest, MemoryByStrategyTakesTheLargestRank) {
+  const Table memory = ask("memory_by_strategy");
+  ASSERT_EQ(memory.rows.size(), 2u);
+  EXPECT_EQ(memory.rows[0][0], "full_shard");
+  EXPECT_EQ(memory.rows[0][4], 300.0);
+}
+
+TEST_F(QueriesTest, InterruptionsTellTheLastWords) {
+  const Table stopped = ask("interruptions");
+  ASSERT_EQ(stopped.rows.size(), 1u);
+  EXPECT_EQ(stopped.rows[0][1], "d");
+  EXPECT_EQ(stopped.rows[0][3], 5);
+  EXPECT_EQ(stopped.rows[0][6], "ten spikes in a row");
+}
+
+TEST_F(QueriesTest, SlowestStepsStandAgainstTheMean) {
+  const Table slow = ask("slowest_steps");
+  EXPECT_EQ(slow.rows[0][0], 42);
+  EXPECT_NEAR(slow.rows[0][2].get<double>(), 5.0 / 1.04, 1e-9);
+}
+
+TEST_F(QueriesTest, WhereTimeGoesTakesTheHeadsTogether) {
+  const Table time = ask("where_time_goes");
+  ASSERT_EQ(time.rows.size(), 3u);
+  EXPECT_EQ(time.rows[0], (std::vector<nlohmann::json>{"data", 10.0, 0.5}));
+  EXPECT_EQ(time.rows[1][1], 5.0);
+  EXPECT_EQ(time.rows[2][1], 5.0);
+}
+
+TEST_F(QueriesTest, TokensLeftOutAreThoseOfTheLeastWeight) {
+  const Table tokens = ask("tokens_left_out");
+  ASSERT_EQ(tokens.rows.size(), 2u) << "the first token is nobody's target";
+  EXPECT_EQ(tokens.rows[0], (std::vector<nlohmann::json>{0, 2, "(", 0.0, 0.5, 0.75, -0.25}));
+}
+
+TEST_F(QueriesTest, NotFiniteFindsTheNaN) { EXPECT_EQ(ask("not_finite").rows[0][2], "nan"); }
+
+TEST_F(QueriesTest, LatestHoldsTheLastPointOfEachMetric) {
+  EXPECT_EQ(text("SELECT value FROM v_latest WHERE run_id = 2 AND name = 'valid/loss'"), "1.0");
+  EXPECT_EQ(integer("SELECT step FROM v_latest WHERE run_id = 2 AND name = 'train/loss'"), 100);
+  EXPECT_EQ(integer("SELECT count(*) FROM v_latest WHERE run_id = 2"), 12);
+}
+
+TEST_F(QueriesTest, ViewsOfOneRunReadNoWholeTable) {
+  for (const char* sql : {"SELECT step, value FROM metrics WHERE run_id = 1 AND name = 'train/loss'",
+                          "SELECT * FROM v_latest WHERE run_id = 1", "SELECT * FROM v_runs WHERE id = 1",
+                          "SELECT * FROM v_memory_peak WHERE run_id = 1",
+                          "SELECT * FROM v_metrics WHERE run_id = 1 AND name = 'valid/loss'",
+                          "SELECT * FROM events WHERE run_id = 1 ORDER BY time_ns"}) {
+    for (const auto& row : LogReader(file_).query(std::string("EXPLAIN QUERY PLAN ") + sql, {}, 100).rows) {
+      const std::string step = row[3];
+      for (const char* table : {"SCAN v", "SCAN m", "SCAN r", "SCAN metric_values", "SCAN memory", "SCAN events"}) {
+        EXPECT_NE(step, table) << sql;
+      }
+    }
+  }
+}
+
+TEST_F(QueriesTest, DeletingARunTakesItsRowsAlong) {
+  execute("DELETE FROM runs WHERE id = 1");
+  for (const char* table : {"metrics", "run_params", "run_plugins", "memory", "samples"}) {
+    EXPECT_EQ(integer(std::string("SELECT count(*) FROM ") + table + " WHERE run_id = 1"), 0) << table;
+  }
+}
+
+}  // namespace
+}  // namespace wmtp

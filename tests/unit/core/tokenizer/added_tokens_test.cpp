@@ -1,0 +1,44 @@
+#include "core/tokenizer/added_tokens.hpp"
+
+#include <gtest/gtest.h>
+
+namespace wmtp {
+namespace {
+
+AddedTokens made() {
+  AddedTokens tokens;
+  tokens.add("<a>", 1);
+  tokens.add("<a><b>", 2);
+  tokens.add("b>", 3);
+  tokens.add("\xe2\x96\x81", 4);
+  return tokens;
+}
+
+void expect_found(const AddedTokens& tokens, const std::string& text, size_t from, size_t begin, size_t end,
+                  int32_t id) {
+  const auto found = tokens.find(text, from);
+  ASSERT_TRUE(found) << text;
+  EXPECT_EQ(found->begin, begin) << text;
+  EXPECT_EQ(found->end, end) << text;
+  EXPECT_EQ(found->id, id) << text;
+}
+
+TEST(AddedTokens, FindsTheLeftmostAndOfThoseThatBeginThereTheLongest) {
+  const AddedTokens tokens = made();
+  expect_found(tokens, "x<a><b>", 0, 1, 7, 2);
+  expect_found(tokens, "x<a><b", 0, 1, 4, 1);
+  expect_found(tokens, "<<a>", 0, 1, 4, 1);
+  expect_found(tokens, "x<a>b>", 2, 4, 6, 3);
+  expect_found(tokens, "x\xe2\x96\x81", 0, 1, 4, 4);
+  EXPECT_EQ(tokens.longest(), 6u);
+}
+
+TEST(AddedTokens, FindsNothingWhereNoneIsWhole) {
+  EXPECT_FALSE(made().find("<a <b \xe2\x96", 0));
+  EXPECT_FALSE(made().find("<a>", 1));
+  EXPECT_FALSE(AddedTokens().find("<a>", 0));
+  EXPECT_EQ(AddedTokens().longest(), 0u);
+}
+
+}  // namespace
+}  // namespace wmtp

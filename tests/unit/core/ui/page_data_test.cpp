@@ -1,0 +1,219 @@
+#include "core/ui/page_data.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/ui/routes.hpp"
+#include "support/log_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+class PageDataTest : public LogTest {
+ protected:
+  /// Steps 1..n with value 1/step, by the log's own writer.
+  int64_t run(const std::string& name, int64_t steps) {
+    RunStart given = start(name);
+    given.params = {{"pipeline.keep", 0.5}, {"data.files", name}};
+    RunLog log(file_, given);
+    for (int64_t step = 1; step <= steps; ++step) log.metrics(step, {{"train/loss", 1.0 / static_cast<double>(step)}});
+    const int64_t id = log.run_id();
+    log.end(ExitStatus::done);
+    return id;
+  }
+  void value(int64_t run, int64_t step, const std::string& value, const std::string& kind) {
+    execute("INSERT INTO metric_values VALUES (" + std::to_string(run) +
+            ", (SELECT id FROM metric_names WHERE name = 'train/loss'), " + std::to_string(step) + ", " + value + ", " +
+            kind + ", 0)");
+  }
+  static CurvesRequest losses(const std::vector<int64_t>& runs) {
+    CurvesRequest request;
+    request.runs = runs;
+    request.names = {"train/loss"};
+    return request;
+  }
+  static RefreshRequest after(const PageJson& answer, const std::vector<int64_t>& runs) {
+    return {answer["epoch"], answer["version"], answer["cursor"], answer["event_cursor"], losses(runs)};
+  }
+};
+
+TEST_F(PageDataTest, ListsRunsNewestFirstWithTheirLastValues) {
+  run("a", 4), run("b", 2);
+  PageData data(file_);
+  const PageJson answer = data.runs();
+  ASSERT_EQ(answer["runs"].size(), 2u);
+  EXPECT_EQ(answer["runs"][0]["name"], "b");
+  EXPECT_EQ(answer["runs"][1]["steps"], 4);
+  EXPECT_EQ(answer["runs"][1]["train_loss"], 0.25);
+  EXPECT_EQ(answer["names"], PageJson({"train/loss"}));
+}
+
+TEST_F(PageDataTest, ShowsAnEmptyPageBeforeThereIsALogAndTheRunsOnceThereAre) {
+  PageData data(file_);
+  const PageJson before = data.runs();
+  EXPECT_TRUE(before["runs"].empty());
+  run("a", 3);
+  const PageJson refreshed = data.refresh(after(before, {}));
+  EXPECT_TRUE(refreshed.contains("reset") || refreshed["runs"].size() == 1) << refreshed;
+  EXPECT_EQ(data.runs()["runs"].size(), 1u);
+}
+
+TEST_F(PageDataTest, GivesCurvesWithSmoothingOverAllPoints) {
+  const int64_t id = run("a", 1000);
+  PageData data(file_);
+  CurvesRequest request = losses({id});
+  request.smoothing = 0.9;
+  request.cells = 10;
+  const PageJson curve = data.curves(request)["curves"].at(0);
+  EXPECT_EQ(curve["points"], 1000);
+  EXPECT_LE(curve["raw"]["step"].size(), 22u);
+  std::vector<double> steps, all;
+  for (int step = 1; step <= 1000; ++step) steps.push_back(step), all.push_back(1.0 / step);
+  const std::vector<double> means = debiased_mean(steps, all, 0.9);
+  for (size_t i = 0; i < curve["smooth"]["step"].size(); ++i) {
+    const auto step = curve["smooth"]["step"][i].get<size_t>();
+    EXPECT_NEAR(curve["smooth"]["value"][i].get<double>(), means[step - 1], 1e-8);
+  }
+}
+
+TEST_F(PageDataTest, KeepsWhatIsNotFiniteApartAndNamed) {
+  const int64_t id = run("a", 3);
+  value(id, 4, "NULL", "'nan'");
+  value(id, 5, "NULL", "'inf'");
+  value(id, 6, "NULL", "'-inf'");
+  PageData data(file_);
+  const PageJson curve = data.curves(losses({id}))["curves"].at(0);
+  EXPECT_EQ(curve["raw"]["step"], PageJson({1, 2, 3}));
+  EXPECT_EQ(curve["not_finite"]["step"], PageJson({4, 5, 6}));
+  EXPECT_EQ(curve["not_finite"]["value"], PageJson({"nan", "inf", "-inf"}));
+}
+
+TEST_F(PageDataTest, SendsOnlyNewRowsAfterTheCursor) {
+  const int64_t a = run("a", 3), b = run("b", 3);
+  PageData data(file_);
+  const PageJson first = data.runs();
+  data.curves(losses({a, b}));
+  EXPECT_TRUE(data.refresh(after(first, {a, b}))["new"].empty());
+  EXPECT_TRUE(data.refresh(after(first, {a, b}))["runs"].empty());
+
+  value(b, 4, "0.125", "NULL");
+  value(b, 5, "NULL", "'nan'");
+  RefreshRequest request = after(first, {a, b});
+  request.shown.smoothing = 0.5;
+  const PageJson answer = data.refresh(request);
+  ASSERT_EQ(answer["new"].size(), 1u) << answer;
+  EXPECT_EQ(answer["new"][0]["run"], b);
+  EXPECT_EQ(answer["new"][0]["step"], PageJson({4, 5}));
+  EXPECT_EQ(answer["new"][0]["value"], PageJson({0.125, "nan"}));
+  EXPECT_NEAR(answer["new"][0]["smooth"][0].get<double>(), 0.125, 1e-8) << "too few points";
+  ASSERT_EQ(answer["runs"].size(), 1u);
+  EXPECT_EQ(answer["runs"][0]["steps"], 5);
+  EXPECT_TRUE(data.refresh(after(answer, {a, b}))["new"].empty());
+}
+
+TEST_F(PageDataTest, TellsAPageToBeginAnewWhenARunIsDeletedSinceItsRowNumbersComeAgain) {
+  const int64_t a = run("a", 3), b = run("b", 3);
+  PageData data(file_);
+  const PageJson first = data.runs();
+  execute("PRAGMA foreign_keys = ON; DELETE FROM runs WHERE id = " + std::to_string(b));
+  const int64_t c = run("c", 4);
+  EXPECT_EQ(data.refresh(after(first, {a, b})), PageJson({{"reset", true}}));
+  const PageJson curves = data.curves(losses({a, b, c}))["curves"];
+  ASSERT_EQ(curves.size(), 2u);
+  EXPECT_EQ(curves[1]["raw"]["step"], PageJson({1, 2, 3, 4}));
+}
+
+TEST_F(PageDataTest, ZoomsToFullDetail) {
+  const int64_t id = run("a", 1000);
+  PageData data(file_);
+  CurvesRequest request = losses({id});
+  request.cells = 20;
+  request.from = 500, request.to = 510;
+  EXPECT_EQ(data.curves(request)["curves"].at(0)["raw"]["step"],
+            PageJson({499, 500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511}));
+}
+
+TEST_F(PageDataTest, ShowsWhatRunsWereGivenDifferentlyAndOfOneAll) {
+  const int64_t a = run("a", 1), b = run("b", 1);
+  PageData data(file_);
+  const PageJson differing = data.params({a, b});
+  ASSERT_EQ(differing["rows"].size(), 1u);
+  EXPECT_EQ(differing["rows"][0], PageJson({{"key", "data.files"}, {"values", {"a", "b"}}}));
+  EXPECT_EQ(data.params({a})["rows"].size(), 2u);
+}
+
+TEST_F(PageDataTest, GivesSamplesByHeadWithTheirTextAsItIs) {
+  const int64_t id = run("a", 1);
+  const std::string text = "\n\t </script> \xe2\x80\xa8";
+  Database database(file_, Database::Mode::write);
+  Statement insert(database, "INSERT INTO samples VALUES (?1, 10, 0, 0, ?2, 65, ?3, ?4, 2.5, ?5)");
+  insert.run(id, 1, text, 0.5, 1.5);
+  insert.run(id, 2, text, std::nullopt, std::nullopt);
+  PageData data(file_);
+  EXPECT_EQ(data.sampled(id), PageJson({{"run", id}, {"steps", {10}}, {"sequences", {0}}, {"heads", {1, 2}}}));
+  const PageJson columns = data.tokens(id, 10, 0)["columns"];
+  EXPECT_EQ(columns["text"], PageJson({text, text}));
+  EXPECT_EQ(columns["weight"], PageJson({0.5, nullptr}));
+  EXPECT_EQ(columns["reference_loss"], PageJson({1.5, nullptr}));
+}
+
+TEST_F(PageDataTest, GivesMemoryAndEventsAsTheLogHasThem) {
+  RunLog log(file_, start());
+  log.memory({{0, 1, "forward", "activations", 1024}, {1, 1, "forward", "activations", 2048}});
+  log.event(0, "warning", "guard", 3, "loss <b>rose</b>");
+  const int64_t id = log.run_id();
+  log.end(ExitStatus::done);
+  PageData data(file_);
+  EXPECT_EQ(data.memory(id)["rows"][1], PageJson({1, 1, "forward", "activations", 2048}));
+  const PageJson events = data.events({id});
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0]["message"], "loss <b>rose</b>");
+  EXPECT_EQ(events[0]["step"], 3);
+}
+
+TEST_F(PageDataTest, AnswersRequestsByPathAndRefusesWhatSaysNothing) {
+  run("a", 3);
+  PageData data(file_);
+  EXPECT_EQ(answer_page(data, "/", {}).type, "text/html; charset=utf-8");
+  EXPECT_EQ(answer_page(data, "/curves.js", {}).type, "text/javascript; charset=utf-8");
+  const PageAnswer curves =
+      answer_page(data, "/api/curves", {{"runs", "1"}, {"name", "train/loss"}, {"smoothing", "0.9"}});
+  ASSERT_EQ(curves.status, 200) << curves.body;
+  EXPECT_EQ(PageJson::parse(curves.body)["curves"][0]["raw"]["step"], PageJson({1, 2, 3}));
+  EXPECT_EQ(answer_page(data, "/absent", {}).status, 404);
+  EXPECT_EQ(answer_page(data, "/../../etc/passwd", {}).status, 404);
+  for (const PageParameters& wrong : std::vector<PageParameters>{{{"runs", "x"}},
+                                                                 {{"runs", "1,"}, {"smoothing", "1"}},
+                                                                 {{"runs", "1"}, {"cells", "0"}},
+                                                                 {{"runs", "1"}, {"from", "nan"}}}) {
+    const PageAnswer refused = answer_page(data, "/api/curves", wrong);
+    EXPECT_EQ(refused.status, 400) << refused.body;
+    EXPECT_TRUE(PageJson::parse(refused.body).contains("error"));
+  }
+}
+
+TEST_F(PageDataTest, PutsAReplacementWhereTextIsNotUtf8) {
+  const int64_t id = run("a", 1);
+  execute("INSERT INTO events VALUES (" + std::to_string(id) + ", 0, 0, 'info', 'k', 1, CAST(x'41ff42' AS TEXT))");
+  PageData data(file_);
+  const PageAnswer events = answer_page(data, "/api/events", {{"runs", std::to_string(id)}});
+  ASSERT_EQ(events.status, 200) << events.body;
+  EXPECT_EQ(PageJson::parse(events.body)[0]["message"],
+            "A\xef\xbf\xbd"
+            "B");
+}
+
+TEST(OwnPage, IsAskedForByThisMachinesNamesOnly) {
+  EXPECT_TRUE(is_own_page("127.0.0.1:8317", "", 8317));
+  EXPECT_TRUE(is_own_page("localhost:8317", "http://127.0.0.1:8317", 8317));
+  EXPECT_TRUE(is_own_page("localhost", "http://localhost", 80));
+  for (const char* host : {"", "evil.example:8317", "127.0.0.1", "127.0.0.1:80", "127.0.0.1.evil.example:8317"})
+    EXPECT_FALSE(is_own_page(host, "", 8317)) << host;
+  for (const char* origin : {"null", "http://evil.example", "https://127.0.0.1:8317", "http://127.0.0.1:80"})
+    EXPECT_FALSE(is_own_page("127.0.0.1:8317", origin, 8317)) << origin;
+}
+
+}  // namespace
+}  // namespace wmtp

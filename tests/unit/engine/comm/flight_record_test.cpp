@@ -1,0 +1,55 @@
+#include "engine/comm/flight_record.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+namespace wmtp {
+namespace {
+
+TEST(FlightRecord, NamesStepPurposeOperationAndSize) {
+  FlightRecord record;
+  const int64_t early = record.begin("agreeing", "all-gather", 16);
+  record.set_step(3);
+  const int64_t late = record.begin("reducing the gradient of layers.1", "all-to-all", 3 << 20);
+  EXPECT_EQ(record.describe(early), "agreeing (all-gather, 16 B)");
+  EXPECT_EQ(record.describe(late), "step 3: reducing the gradient of layers.1 (all-to-all, 3.0 MiB)");
+}
+
+TEST(FlightRecord, KeepsTheLastOnesAndMarksThoseThatDidNotEnd) {
+  FlightRecord record;
+  for (int i = 0; i < 100; ++i) {
+    record.begin("number " + std::to_string(i), "all-gather", 8);
+    if (i != 70) record.end(i);
+  }
+  record.end(2);  // forgotten: no other may be taken for it
+  const std::string text = record.text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), FlightRecord::capacity);
+  EXPECT_EQ(text.find("number 35 "), std::string::npos);
+  EXPECT_NE(text.find("number 36 "), std::string::npos);
+  EXPECT_EQ(text.find("did not end"), text.rfind("did not end"));
+  const size_t line = text.rfind('\n', text.find("number 70 "));
+  EXPECT_NE(text.substr(line, text.find("number 70 ") - line).find("did not end"), std::string::npos) << text;
+}
+
+TEST(FlightRecord, IsWrittenWhereThereIsAFolderAndNeverThrows) {
+  FlightRecord record;
+  record.begin("waiting", "all-gather", 8);
+  EXPECT_FALSE(record.write(1));
+  record.set_folder("/proc/none");
+  EXPECT_FALSE(record.write(1));
+  const auto folder = std::filesystem::temp_directory_path() / ("wmtp-flight-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  record.set_folder(folder);
+  EXPECT_TRUE(record.write(1));
+  std::ifstream file(folder / "flight-0001.txt");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::filesystem::remove_all(folder);
+  EXPECT_NE(text.find(record.text()), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,55 @@
+// What the ranks of a job hear of one that is gone. Two of them are threads here.
+#include "engine/comm/peers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "support/rank_of.hpp"
+#include "support/ranks.hpp"
+
+namespace wmtp::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Peers, NameARankThatIsGoneWithoutAWordInsteadOfWaitingForWhatItWouldSay) {
+  const int port = free_port();
+  auto other = std::async(std::launch::async, [&] {
+    Peers peers(rank_of(1, port), 5s);
+    peers.collect("the first", "of rank 1");
+  });
+  Peers peers(rank_of(0, port), 5s);
+  other.get();
+  EXPECT_EQ(peers.collect("the first", "of rank 0"), (std::vector<std::string>{"of rank 0", "of rank 1"}))
+      << "what it said before it left counts";
+  try {
+    peers.collect("the second", "of rank 0");
+    ADD_FAILURE() << "it came from nowhere";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::peer);
+    EXPECT_STREQ(error.what(), "rank 0: the second failed: rank 1 did not answer");
+  }
+}
+
+TEST(Peers, NameRank0AsGoneWhereTheyBringATextToAStoreThatIsGone) {
+  const int port = free_port();
+  std::promise<void> met;
+  auto rank0 = std::async(std::launch::async, [&] {
+    Peers peers(rank_of(0, port), 5s);
+    met.get_future().wait();
+  });
+  Peers peers(rank_of(1, port), 5s);
+  met.set_value();
+  rank0.get();
+  try {
+    peers.collect("the end", "of rank 1");
+    ADD_FAILURE() << "nobody took it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::peer);
+    EXPECT_STREQ(error.what(), "rank 1: the end failed: rank 0, which holds the rendezvous, is gone");
+  }
+}
+
+}  // namespace
+}  // namespace wmtp::test

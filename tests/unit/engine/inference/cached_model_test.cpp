@@ -1,0 +1,171 @@
+// A model that is given a text in portions, against the training's forward pass over the whole text, and against itself
+// in other portions.
+#include "engine/inference/cached_model.hpp"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.hpp"
+#include "engine/inference/row_math.hpp"
+#include "support/made_model.hpp"
+#include "support/plain_store.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+using test::distance;
+using test::MadeModel;
+using Logits = CachedModel::Logits;
+
+constexpr int64_t S = 40;
+
+Tensor fed_in_portions(CachedModel& model, const std::vector<int64_t>& ids, const std::vector<int64_t>& portions) {
+  std::vector<Tensor> logits;
+  size_t begin = 0;
+  for (size_t i = 0; begin < ids.size(); ++i) {
+    const size_t end = std::min(ids.size(), begin + size_t(portions[i % portions.size()]));
+    logits.push_back(model.feed({ids.begin() + int64_t(begin), ids.begin() + int64_t(end)}, Logits::of_all));
+    begin = end;
+  }
+  return at::cat(logits);
+}
+
+/// Of those positions where the best is ahead by more than rounding; they must be nearly all.
+void expect_same_choices(const Tensor& logits, const Tensor& wanted) {
+  const Tensor best = std::get<0>(wanted.topk(2, 1));
+  const Tensor clear = (best.select(1, 0) - best.select(1, 1)).gt(1e-3);
+  EXPECT_GT(clear.sum().item<int64_t>(), wanted.size(0) * 9 / 10);
+  for (int64_t s = 0; s < wanted.size(0); ++s) {
+    if (!clear[s].item<bool>()) continue;
+    EXPECT_EQ(most_likely(logits[s]), wanted[s].argmax().item<int64_t>()) << "position " << s;
+  }
+}
+
+TEST(CachedModel, SaysOfEveryPositionWhatAWholeForwardPassSays) {
+  MadeModel made(3, S, 1);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 2);
+  const Tensor wanted = test::whole_forward(*made, ids)[0];
+  CachedModel model(*made, S);
+  const Tensor logits = fed_in_portions(model, ids, {1});
+  for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
+  expect_same_choices(logits, wanted);
+}
+
+TEST(CachedModel, KnowsBiasesTiedEmbeddingsAndStretchedPositions) {
+  ModelConfig shape = test::odd_shape(2);
+  shape.qkv_bias = shape.tie_word_embeddings = true;
+  shape.rope_scaling = RopeScaling{"llama3", 4, 1, 4, 16};
+  MadeModel made(shape, S, 1);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 2);
+  const Tensor wanted = test::whole_forward(*made, ids)[0];
+  CachedModel model(*made, S), portions(*made, S);
+  const Tensor logits = fed_in_portions(model, ids, {1});
+  for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
+  EXPECT_TRUE(at::equal(logits, fed_in_portions(portions, ids, {5, 2, 11})));
+}
+
+TEST(CachedModel, SaysTheSameBitsInWhateverPortions) {
+  MadeModel made(2, S, 3);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 4);
+  CachedModel one(*made, S), other(*made, S), whole(*made, S);
+  const Tensor singly = fed_in_portions(one, ids, {1});
+  EXPECT_TRUE(at::equal(singly, fed_in_portions(other, ids, {3, 1, 7, 2, 16})));
+  EXPECT_TRUE(at::equal(singly, whole.feed(ids, Logits::of_all)));
+}
+
+TEST(RowProducts, HaveTheSameBitsOnOneThreadAndOnSeveral) {
+  at::manual_seed(3);
+  const Tensor x = at::randn({9, 300}), w = at::randn({1003, 300});  // enough for several tasks, and a block cut short
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const Tensor alone = row_products(x, w);
+  at::set_num_threads(3);
+  EXPECT_TRUE(at::equal(row_products(x, w), alone));
+  at::set_num_threads(threads);
+  EXPECT_LT(distance(alone, at::mm(x, w.t())), 1e-6);
+}
+
+TEST(CachedModel, TheLastLogitsAreThoseOfAll) {
+  MadeModel made(1, S, 5);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 6);
+  CachedModel one(*made, S), other(*made, S);
+  const Tensor last = one.feed(ids, Logits::of_last);
+  ASSERT_EQ(last.size(0), 1);
+  EXPECT_TRUE(at::equal(last[0], other.feed(ids, Logits::of_all)[S - 1]));
+}
+
+TEST(CachedModel, ForgetsWhatItIsToldToForget) {
+  MadeModel made(3, S, 7);
+  const auto ids = test::random_ids(20, made.config.vocab_size, 8), wrong = test::random_ids(9, 43, 9);
+  CachedModel straight(*made, S), astray(*made, S);
+  const std::vector<int64_t> first{ids.begin(), ids.begin() + 12}, rest{ids.begin() + 12, ids.end()};
+  straight.feed(first, Logits::of_all);
+  const Tensor wanted = straight.feed(rest, Logits::of_all);
+  astray.feed(first, Logits::of_all);
+  astray.feed(wrong, Logits::of_all);
+  astray.shorten(12);
+  EXPECT_EQ(astray.length(), 12);
+  EXPECT_TRUE(at::equal(astray.feed(rest, Logits::of_all), wanted));
+}
+
+TEST(CachedModel, ProposesWhatTheOtherHeadsHoldMostLikely) {
+  MadeModel made(4, S, 10);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 11);
+  const auto wanted = test::whole_forward(*made, ids);
+  CachedModel model(*made, S);
+  int64_t clear = 0;
+  for (int64_t begin = 0; begin < S; begin += 5) {
+    model.feed({ids.begin() + begin, ids.begin() + begin + 5}, Logits::of_last);
+    model.shorten(begin + 3);  // as after a draft whose end was wrong
+    const auto proposed = model.propose();
+    ASSERT_EQ(proposed.size(), 3u);
+    for (size_t k = 0; k < 3; ++k) {
+      const Tensor row = wanted[k + 1][begin + 2], best = std::get<0>(row.topk(2));
+      if ((best[0] - best[1]).item<float>() < 1e-3) continue;
+      ++clear;
+      EXPECT_EQ(proposed[k], row.argmax().item<int64_t>()) << "head " << k + 2 << " at position " << begin + 2;
+    }
+    model.feed({ids.begin() + begin + 3, ids.begin() + begin + 5}, Logits::of_last);
+    model.propose();
+  }
+  EXPECT_GT(clear, 20);
+}
+
+TEST(CachedModel, ProposesNothingWithOneHeadAndNeverAcrossAGap) {
+  MadeModel made(1, S, 12), more(2, S, 12);
+  CachedModel one(*made, S), two(*more, S);
+  one.feed({1, 2}, Logits::of_last);
+  EXPECT_TRUE(one.propose().empty());
+  two.feed({1, 2}, Logits::of_last);
+  two.feed({3}, Logits::of_last);
+  EXPECT_THROW(two.propose(), Error);
+}
+
+TEST(CachedModel, TakesNoMoreTokensThanItHasPositions) {
+  MadeModel made(1, 4, 13);
+  CachedModel model(*made, 4);
+  model.feed({1, 2, 3}, Logits::of_last);
+  EXPECT_THROW(model.feed({4, 5}, Logits::of_last), Error);
+  EXPECT_THROW(model.feed({}, Logits::of_last), Error);
+  model.feed({4}, Logits::of_last);
+}
+
+TEST(MostLikely, IsTheLowestOfEqualOnesAndRefusesWhatIsNotFinite) {
+  EXPECT_EQ(most_likely(at::tensor({1.0f, 3.0f, 3.0f, 2.0f})), 1);
+  EXPECT_EQ(most_likely(at::tensor({-5.0f})), 0);
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    try {
+      most_likely(at::tensor({1.0f, bad}));
+      ADD_FAILURE() << bad << " was taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::data);
+      EXPECT_NE(std::string(error.what()).find("logit of id 1"), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace wmtp

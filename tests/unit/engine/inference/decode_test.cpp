@@ -1,0 +1,158 @@
+// Text with drafts is the text without them, token for token, from models that know nothing and from trained ones.
+#include "engine/inference/decode.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "support/made_model.hpp"
+#include "support/tiny_training.hpp"
+
+namespace wmtp {
+namespace {
+
+using test::MadeModel;
+using End = Decoded::End;
+
+constexpr int64_t positions = 64;
+
+Decoded decoded(ShardedModel& model, DecodeRequest request, int64_t places = positions) {
+  CachedModel cached(model, places);
+  return decode(cached, request);
+}
+
+DecodeRequest greedy(const std::vector<int64_t>& prompt, int64_t max_tokens, bool drafts) {
+  DecodeRequest request;
+  request.prompt = prompt;
+  request.max_tokens = max_tokens;
+  request.drafts = drafts;
+  return request;
+}
+
+/// Rows of a cycle of 17 tokens with a twist, from different beginnings: easily learnt, by every head.
+class Cycle : public TokenWindows {
+ public:
+  static int64_t id_at(int64_t i) { return 3 + (i % 17) * 2; }
+  int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
+  void read(int64_t index, int64_t* ids) const override {
+    for (int64_t i = 0; i < 12; ++i) ids[i] = id_at(index * 5 + i);
+  }
+};
+
+class Decode : public testing::TestWithParam<int64_t> {};
+
+TEST_P(Decode, DraftsChangeNothingOfARandomModelsText) {
+  MadeModel made(GetParam(), positions, 20);
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const auto prompt = test::random_ids(1 + int64_t(seed) % 7, made.config.vocab_size, seed);
+    const Decoded plain = decoded(*made, greedy(prompt, 25, false)), fast = decoded(*made, greedy(prompt, 25, true));
+    EXPECT_EQ(fast.ids, plain.ids) << "seed " << seed;
+    EXPECT_EQ(plain.forwards, 25);
+    EXPECT_LE(fast.forwards, 25);
+  }
+}
+
+TEST_P(Decode, DraftsChangeNothingOfATrainedModelsTextAndSavePasses) {
+  const int64_t heads = GetParam();
+  Experiment experiment = test::tiny_experiment();
+  experiment.model.future_tokens = heads;
+  experiment.model.layers = 1 + heads;
+  experiment.model.heads = experiment.model.kv_heads = 2;
+  experiment.train.steps = 80;
+  experiment.train.batch_size = 4;
+  const Cycle windows;
+  BatchRequest batches;
+  batches.heads = heads;
+  const auto source = window_batches(windows, WindowOrder(1, windows.count(), "sequential"),
+                                     experiment.train.batch_size, experiment.train.sequence_length, batches);
+  test::OneRank rank;
+  test::TinyTraining training(experiment, test::baseline(), rank.channels, {.training = source.get()});
+  while (training->state().step < experiment.train.steps) training->step();
+
+  int64_t tokens = 0, forwards = 0;
+  for (int64_t begin = 0; begin < 17; ++begin) {
+    const std::vector<int64_t> prompt{Cycle::id_at(begin), Cycle::id_at(begin + 1)};
+    const Decoded plain = decoded(training.model(), greedy(prompt, 10, false), 12);
+    const Decoded fast = decoded(training.model(), greedy(prompt, 10, true), 12);
+    EXPECT_EQ(fast.ids, plain.ids) << "from " << begin;
+    tokens += int64_t(plain.ids.size());
+    forwards += fast.forwards;
+    EXPECT_EQ(plain.ids[0], Cycle::id_at(begin + 2)) << "the model has not learnt the cycle";
+  }
+  EXPECT_EQ(tokens, 170);
+  // Ten tokens: one of the prompt's pass, then as many as there are heads.
+  const double fewest = 17 * (1 + std::ceil(9.0 / double(heads)));
+  EXPECT_LE(double(forwards), 1.2 * fewest) << heads << " heads";
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, Decode, testing::Range(int64_t{1}, int64_t{5}));
+
+TEST(Decoding, EndsAtTheEndOfTheTextAlsoWithinADraft) {
+  MadeModel made(4, positions, 21);
+  const Decoded whole = decoded(*made, greedy({5, 6}, 30, false));
+  for (const int64_t end : {0, 3, 4, 7, 12}) {
+    const int64_t id = whole.ids[size_t(end)];
+    const auto first = std::find(whole.ids.begin(), whole.ids.end(), id);
+    for (const bool drafts : {false, true}) {
+      DecodeRequest request = greedy({5, 6}, 30, drafts);
+      request.end_of_text = id;
+      const Decoded cut = decoded(*made, request);
+      EXPECT_EQ(cut.ids, std::vector<int64_t>(whole.ids.begin(), first + 1));
+      EXPECT_EQ(cut.end, End::end_of_text);
+    }
+  }
+}
+
+TEST(Decoding, EndsWhereNoMoreTokensAreWantedOrNoPositionIsLeft) {
+  MadeModel made(3, positions, 22);
+  for (const bool drafts : {false, true}) {
+    const Decoded few = decoded(*made, greedy({1, 2, 3}, 5, drafts));
+    EXPECT_EQ(few.ids.size(), 5u);
+    EXPECT_EQ(few.end, End::max_tokens);
+    // Three and four more have places; the one after them follows from the last.
+    const Decoded full = decoded(*made, greedy({1, 2, 3}, 50, drafts), 7);
+    EXPECT_EQ(full.ids.size(), 5u);
+    EXPECT_EQ(full.end, End::positions);
+    EXPECT_EQ(full.ids, few.ids);
+  }
+}
+
+TEST(Decoding, GivesEachTokenAsSoonAsItIsKnown) {
+  MadeModel made(2, positions, 23);
+  std::vector<int64_t> taken;
+  DecodeRequest request = greedy({9}, 12, true);
+  request.take = [&](int64_t id) {
+    taken.push_back(id);
+    return true;
+  };
+  EXPECT_EQ(decoded(*made, request).ids, taken);
+
+  for (const bool drafts : {false, true}) {
+    request.drafts = drafts;
+    std::vector<int64_t> first;
+    request.take = [&](int64_t id) {
+      first.push_back(id);
+      return first.size() < 3;
+    };
+    const Decoded stopped = decoded(*made, request);
+    EXPECT_EQ(stopped.end, End::stopped);
+    EXPECT_EQ(stopped.ids, first);
+    EXPECT_EQ(first, std::vector<int64_t>(taken.begin(), taken.begin() + 3)) << "drafts: " << drafts;
+  }
+}
+
+TEST(Decoding, ASeedGivesTheSameTextAgainAndAnotherSeedAnother) {
+  MadeModel made(2, positions, 24);
+  const auto drawn = [&](uint64_t seed) {
+    DecodeRequest request = greedy({1, 2, 3}, 30, false);
+    request.sampling = {1.0, 1.0, seed};
+    return decoded(*made, request).ids;
+  };
+  EXPECT_EQ(drawn(1), drawn(1));
+  EXPECT_NE(drawn(1), drawn(2));
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,141 @@
+// Causal attention against the formula in fp64 by autograd, and every set of its kernels against each other.
+#include "engine/model/attention.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/model/chunks.hpp"
+#include "engine/model/kernels/attention.hpp"
+#include "engine/model/kernels/tensors.hpp"
+#include "support/plain_store.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+using test::distance;
+
+struct Case {
+  int64_t B, S, heads, kv_heads, D;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.B << " x " << c.S << ", " << c.heads << " heads on " << c.kv_heads << ", " << c.D << " features";
+}
+
+Tensor plain(const Tensor& query, const Tensor& key, const Tensor& value) {
+  const int64_t S = query.size(1), shared = query.size(2) / key.size(2);
+  const Tensor future = at::ones({S, S}, at::kBool).triu(1);
+  const auto of_heads = [&](const Tensor& x) { return x.repeat_interleave(shared, 2).transpose(1, 2); };
+  const Tensor scores =
+      at::matmul(query.transpose(1, 2), of_heads(key).transpose(2, 3)) / std::sqrt(double(query.size(3)));
+  const Tensor shares = at::softmax(scores.masked_fill(future, -1e30), -1);
+  return at::matmul(shares, of_heads(value)).transpose(1, 2).flatten(2);
+}
+
+class Attention : public testing::TestWithParam<Case> {
+ protected:
+  /// Distances of the output and of the three gradients from those in fp64.
+  std::vector<double> distances(at::ScalarType type, double spread) {
+    const auto [B, S, heads, kv_heads, D] = GetParam();
+    at::manual_seed(3);
+    const Tensor query = (at::randn({B, S, heads, D}) * spread).to(type).requires_grad_(true);
+    const Tensor key = (at::randn({B, S, kv_heads, D}) * spread).to(type).requires_grad_(true);
+    const Tensor value = at::randn({B, S, kv_heads, D}).to(type).requires_grad_(true);
+    const Tensor d_out = at::randn({B, S, heads * D}).to(type);
+    std::vector<Tensor> wide;
+    for (const Tensor& x : {query, key, value}) wide.push_back(x.detach().to(at::kDouble).requires_grad_(true));
+    const Tensor expected = plain(wide[0], wide[1], wide[2]), found = causal_attention(query, key, value);
+    const auto expected_d = torch::autograd::grad({expected}, wide, {d_out.to(at::kDouble)});
+    const auto found_d = torch::autograd::grad({found}, {query, key, value}, {d_out});
+    EXPECT_EQ(found.scalar_type(), type);
+    std::vector<double> all{distance(found, expected)};
+    for (size_t i = 0; i < 3; ++i) all.push_back(distance(found_d[i], expected_d[i]));
+    return all;
+  }
+};
+
+TEST_P(Attention, InFp32IsTheFormulaAndSoAreItsGradients) {
+  // fp32 holds 6e-8; a sum of S products loses a few times that.
+  for (const double d : distances(at::kFloat, 1.0)) EXPECT_LT(d, 2e-6);
+}
+
+TEST_P(Attention, InBf16IsTheFormulaToTheRoundingOfResults) {
+  // bf16 holds 2e-3: what comes out is rounded once, and nothing on the way.
+  for (const double d : distances(at::kBFloat16, 1.0)) EXPECT_LT(d, 3e-3);
+}
+
+TEST_P(Attention, InBf16DoesNotRoundTheScores) {
+  // Scores with a deviation of 16, rounded to bf16, would put the result off by 1.3e-2.
+  EXPECT_LT(distances(at::kBFloat16, 4.0)[0], 4e-3);
+}
+
+// One position; less than a vector; a block and a panel with a tail; heads whose queries are cut in parts; heads
+// shared; features that fill one, two, three, four and six vectors.
+INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
+                         testing::Values(Case{1, 1, 1, 1, 2}, Case{2, 5, 2, 2, 4}, Case{2, 128, 2, 2, 32},
+                                         Case{1, 131, 4, 4, 16}, Case{4, 300, 4, 4, 8}, Case{3, 257, 6, 2, 8},
+                                         Case{1, 200, 2, 1, 48}, Case{1, 97, 3, 3, 64}, Case{2, 50, 2, 2, 96}));
+
+class AttentionKernels : public testing::TestWithParam<kernels::Isa> {
+ protected:
+  void SetUp() override {
+    if (!kernels::runs(GetParam())) GTEST_SKIP() << "this processor has no such instructions";
+  }
+};
+
+TEST_P(AttentionKernels, SoftmaxAndItsGradientAreTheFormulas) {
+  const float scale = 0.3F;
+  for (const int64_t width : {1, 15, 16, 40})
+    for (const int64_t count : {int64_t{1}, width / 2 + 1, width}) {
+      at::manual_seed(width);
+      Tensor products = at::randn({width}).mul_(20), d = at::randn({width});
+      const Tensor x = products.to(at::kDouble).narrow(0, 0, count) * double(scale);
+      const Tensor p = at::softmax(x, 0), wide_d = d.to(at::kDouble).narrow(0, 0, count);
+      const Tensor expected_d = double(scale) * p * (wide_d - (p * wide_d).sum());
+      Tensor again = products.clone();
+      const auto& rows = kernels::rows<float>(GetParam());
+      const float log_sum = rows.causal_softmax(kernels::out<float>(products), scale, count, width);
+      rows.causal_softmax_backward(kernels::out<float>(again), kernels::out<float>(d), scale, log_sum, count, width);
+      EXPECT_NEAR(log_sum, at::logsumexp(x, 0).item<double>(), 1e-5);
+      EXPECT_LT(distance(products.narrow(0, 0, count), p), 2e-6);
+      EXPECT_LT(distance(again, products), 2e-6) << "the shares again, from their log-sum-exp";
+      EXPECT_LT((d.narrow(0, 0, count).to(at::kDouble) - expected_d).norm().item<double>(),
+                2e-6 * wide_d.norm().item<double>());
+      for (const Tensor& one : {products, d})
+        EXPECT_EQ(one.narrow(0, count, width - count).abs().sum().item<double>(), 0) << "keys that nobody reads";
+    }
+}
+
+TEST_P(AttentionKernels, OfEverySetSayTheSame) {
+  const int64_t S = 130, R = 2, D = 40;
+  at::manual_seed(5);
+  const Tensor q = at::randn({S, R, D}), k = at::randn({S, 1, D}), v = at::randn({S, 1, D}),
+               d_out = at::randn({S, R, D});
+  const auto results = [&](kernels::Isa isa) {
+    const Tensor scratch = at::full({attention_scratch(S, D, true)}, NAN);  // nothing is read that was not written
+    std::vector<Tensor> all{at::full_like(q, NAN), at::full({R, S}, NAN), at::full_like(q, NAN), at::full_like(k, NAN),
+                            at::full_like(v, NAN)};
+    const auto in = [](const Tensor& x) { return kernels::in<float>(x); };
+    const auto out = [](const Tensor& x) { return kernels::out<float>(x); };
+    const auto& set = kernels::attention<float>(isa);
+    for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 96}, {96, S}}) {
+      const kernels::AttentionHead head{R, D, R * D, D, begin, end, S};
+      set.forward(head, in(q), in(k), in(v), out(all[0]), out(all[1]), out(scratch));
+      set.backward(head, in(q), in(k), in(v), in(d_out), in(all[1]), out(all[2]), out(all[3]), out(all[4]),
+                   out(scratch));
+    }
+    return all;
+  };
+  const auto wanted = results(kernels::Isa::generic), found = results(GetParam());
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_LT(distance(found[i], wanted[i]), 2e-6) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Sets, AttentionKernels,
+                         testing::Values(kernels::Isa::generic, kernels::Isa::avx2, kernels::Isa::avx512));
+
+}  // namespace
+}  // namespace wmtp

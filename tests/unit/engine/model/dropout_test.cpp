@@ -1,0 +1,54 @@
+// Dropout's draws: the same bits by both ways, the share that was asked for, and by nothing but the key.
+#include "engine/model/dropout.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/poisoned_memory.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+DropoutKey key_of(const std::vector<int64_t>& sequences, int64_t step = 3, uint64_t layer = 0x0123456789ABCDEFu) {
+  return {layer, step, at::tensor(sequences)};
+}
+
+TEST(Dropout, ThreadsAndTensorOperationsDrawTheSameBits) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const Tensor x = at::empty({3, 7, 5}, type);  // 35 elements a sequence: the last block is cut
+    const DropoutKey key = key_of({0, 5, (int64_t{1} << 40) - 1}, (1 << 24) - 1);
+    for (const double p : {0.01, 0.5, 0.9}) {
+      const Tensor by_threads = detail::dropout_factors_by_threads(x, p, key);
+      EXPECT_TRUE(at::equal(by_threads, detail::dropout_factors_by_tensors(x, p, key))) << p;
+      EXPECT_EQ(by_threads.scalar_type(), type);
+    }
+  }
+}
+
+TEST(Dropout, LeavesOutTheShareThatWasAskedForAndKeepsTheMean) {
+  const Tensor x = at::empty({4, 256, 256});
+  for (const double p : {0.05, 0.3}) {
+    const Tensor factors = dropout_factors(x, p, key_of({0, 1, 2, 3}));
+    const double deviation = std::sqrt(p * (1 - p) / double(x.numel()));
+    EXPECT_NEAR((factors == 0).to(at::kDouble).mean().item<double>(), p, 5 * deviation);
+    EXPECT_TRUE(((factors == 0) | (factors == float(1 / (1 - p)))).all().item<bool>());
+    const Tensor of_sequences = (factors == 0).to(at::kDouble).flatten(1).mean(1);
+    EXPECT_LT((of_sequences - p).abs().max().item<double>(), 10 * deviation);
+    const Tensor left_out = (factors == 0).to(at::kDouble).flatten() - p;
+    const double neighbours = (left_out.slice(0, 1) * left_out.slice(0, 0, -1)).mean().item<double>();
+    EXPECT_LT(std::abs(neighbours), 5 * p * (1 - p) / std::sqrt(double(x.numel()))) << "neighbours are drawn together";
+  }
+}
+
+TEST(Dropout, FollowsTheSequenceTheStepAndTheLayerAndNotThePlaceInTheBatch) {
+  const Tensor two = at::empty({2, 64}), one = at::empty({1, 64});
+  const Tensor first = dropout_factors(two, 0.5, key_of({8, 9}));
+  EXPECT_TRUE(at::equal(dropout_factors(one, 0.5, key_of({9})), first.narrow(0, 1, 1)));
+  EXPECT_FALSE(at::equal(first[0], first[1]));
+  EXPECT_FALSE(at::equal(dropout_factors(two, 0.5, key_of({8, 9}, 4)), first));
+  EXPECT_FALSE(at::equal(dropout_factors(two, 0.5, key_of({8, 9}, 3, 1)), first));
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,93 @@
+// Products whose rows do not know of one another, of every instruction set that this processor runs.
+#include "engine/model/kernels/products.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace wmtp::kernels {
+namespace {
+
+class RowProducts : public testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (!runs(GetParam())) GTEST_SKIP() << "this processor has no such instructions";
+  }
+  std::vector<float> drawn(int64_t count) {
+    std::vector<float> values(static_cast<size_t>(count));
+    for (float& value : values) value = normal_(random_);
+    return values;
+  }
+  std::mt19937 random_{5};
+  std::normal_distribution<float> normal_;
+};
+
+// Widths around a vector and whole blocks of them, columns around a block.
+constexpr int64_t widths[] = {1, 6, 15, 16, 17, 40, 64, 100}, columns[] = {1, 7, 8, 9, 33};
+
+TEST_P(RowProducts, AreTheSumsOfProducts) {
+  for (const int64_t width : widths)
+    for (const int64_t outs : columns) {
+      const int64_t rows = 3, stride = outs + 2;
+      const auto x = drawn(rows * width), w = drawn(outs * width);
+      std::vector<float> y(size_t(rows * stride), -7.0F);
+      products(GetParam()).times_transposed(x.data(), w.data(), y.data(), rows, outs, width, stride);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t o = 0; o < stride; ++o) {
+          double sum = 0, size = 0;
+          for (int64_t i = 0; o < outs && i < width; ++i) {
+            const double product = double(x[size_t(r * width + i)]) * w[size_t(o * width + i)];
+            sum += product;
+            size += std::abs(product);
+          }
+          const float found = y[size_t(r * stride + o)];
+          if (o < outs)
+            EXPECT_NEAR(found, sum, 1e-6 * size) << width << " wide, row " << r << ", column " << o;
+          else
+            EXPECT_EQ(found, -7.0F) << "written beyond the row";
+        }
+    }
+}
+
+TEST_P(RowProducts, HaveTheSameBitsAloneAndAmongOthers) {
+  for (const int64_t width : widths)
+    for (const int64_t outs : columns) {
+      const int64_t rows = 5;
+      const auto x = drawn(rows * width), w = drawn(outs * width);
+      std::vector<float> together(size_t(rows * outs)), alone(size_t(rows * outs));
+      products(GetParam()).times_transposed(x.data(), w.data(), together.data(), rows, outs, width, outs);
+      for (int64_t r = 0; r < rows; ++r)
+        products(GetParam())
+            .times_transposed(x.data() + r * width, w.data(), alone.data() + r * outs, 1, outs, width, outs);
+      EXPECT_EQ(together, alone) << width << " wide, " << outs << " columns";
+
+      // Cut at blocks of columns, as threads cut them.
+      for (int64_t begin = 0; begin < outs; begin += columns_of_block)
+        products(GetParam())
+            .times_transposed(x.data(), w.data() + begin * width, alone.data() + begin, rows,
+                              std::min(columns_of_block, outs - begin), width, outs);
+      EXPECT_EQ(together, alone) << width << " wide, " << outs << " columns, cut";
+    }
+}
+
+TEST_P(RowProducts, AMixIsTheSumOfSharesOfTheValues) {
+  for (const int64_t width : widths)
+    for (const int64_t count : {1, 2, 19}) {
+      const auto shares = drawn(count), values = drawn(count * width);
+      std::vector<float> y(size_t(width) + 1, -7.0F);
+      products(GetParam()).mix(shares.data(), values.data(), y.data(), count, width);
+      for (int64_t i = 0; i < width; ++i) {
+        double sum = 0;
+        for (int64_t j = 0; j < count; ++j) sum += double(shares[size_t(j)]) * values[size_t(j * width + i)];
+        EXPECT_NEAR(y[size_t(i)], sum, 5e-6) << width << " wide, of " << count << ", at " << i;
+      }
+      EXPECT_EQ(y.back(), -7.0F);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, RowProducts, testing::Values(Isa::generic, Isa::avx2, Isa::avx512));
+
+}  // namespace
+}  // namespace wmtp::kernels

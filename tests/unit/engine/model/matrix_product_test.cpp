@@ -1,0 +1,137 @@
+// Products against the same in fp64, and which of oneDNN's kernels they take.
+#include "engine/model/matrix_product.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <string>
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+/// [rows, columns] as it lies in memory, or as the transpose of what lies there.
+Tensor matrix(int64_t rows, int64_t columns, bool is_transposed) {
+  return is_transposed ? at::randn({columns, rows}).t() : at::randn({rows, columns});
+}
+
+/// The largest error beside the sum of the products' magnitudes. A sum in fp32 that is taken in parts of up to some
+/// hundred products stays within a few roundings of 6e-8.
+double error_of(const Tensor& found, const Tensor& a, const Tensor& b, const Tensor& before = {}) {
+  Tensor wanted = at::mm(a.to(at::kDouble), b.to(at::kDouble)), size = at::mm(a.abs(), b.abs());
+  if (before.defined()) {
+    wanted = wanted + before;
+    size = size + before.abs();
+  }
+  return ((found - wanted).abs() / size).max().item<double>();
+}
+constexpr double rounding = 1e-6;
+
+// On both sides of what oneDNN is asked, with what divides by no vector, and long sums.
+constexpr int64_t shapes[][3] = {{1, 1, 1},      {192, 256, 40},  {193, 256, 33},  {769, 65, 1},     {768, 128, 40},
+                                 {96, 700, 256}, {16, 5000, 100}, {4100, 17, 129}, {1020, 192, 4096}};
+
+TEST(MatrixProduct, IsThatOfFp64OfMatricesAsTheyLieAndTransposed) {
+  at::manual_seed(1);
+  for (const auto& [m, k, n] : shapes)
+    for (const bool a_turned : {false, true})
+      for (const bool b_turned : {false, true}) {
+        const Tensor a = matrix(m, k, a_turned), b = matrix(k, n, b_turned);
+        EXPECT_LT(error_of(product(a, b), a, b), rounding) << m << " x " << k << " x " << n;
+        Tensor to = at::randn({m, n});
+        const Tensor before = to.clone();
+        product_into(to, a, b, /*add=*/true);
+        EXPECT_LT(error_of(to, a, b, before), rounding) << "added, " << m << " x " << k << " x " << n;
+        product_into(to, a, b);
+        EXPECT_TRUE(at::equal(to, product(a, b))) << "in place of what was there";
+      }
+}
+
+TEST(MatrixProduct, HasTheSameBitsEveryTime) {
+  const Tensor a = at::randn({500, 300}), b = at::randn({300, 200});
+  EXPECT_TRUE(at::equal(product(a, b), product(a, b)));
+}
+
+TEST(MatrixProduct, TakesRowsOfAnyShape) {
+  const Tensor x = at::randn({3, 100, 256}), weight = at::randn({64, 256});
+  EXPECT_EQ(product_with_rows(x, weight).sizes(), (at::IntArrayRef{3, 100, 64}));
+  EXPECT_TRUE(at::allclose(product_with_rows(x, weight), at::linear(x, weight), 1e-4, 1e-4));
+  EXPECT_TRUE(at::allclose(product_with_rows(x.to(at::kBFloat16), weight.to(at::kBFloat16)),
+                           at::linear(x.to(at::kBFloat16), weight.to(at::kBFloat16)), 1.0 / 128, 1.0 / 16));
+}
+
+/// In bf16 and fp16 by whichever way this process takes: against fp64, no more than one rounding of the result away.
+/// Returns how many are further.
+int products_far_off() {
+  at::manual_seed(2);
+  int far_off = 0;
+  for (const auto& [dtype, roundings] : {std::pair{at::kBFloat16, 1.0 / 256}, std::pair{at::kHalf, 1.0 / 2048}})
+    for (const auto& [m, k, n] : shapes)
+      for (const bool a_turned : {false, true}) {
+        const Tensor a = matrix(m, k, a_turned).to(dtype), b = matrix(k, n, !a_turned).to(dtype);
+        const Tensor wanted = at::mm(a.to(at::kDouble), b.to(at::kDouble));
+        const double largest = wanted.abs().max().item<double>();
+        const auto is_near = [&](const Tensor& found, double allowed) {
+          return (found.to(at::kDouble) - wanted).abs().max().item<double>() <= allowed * largest;
+        };
+        far_off += !is_near(product(a, b), roundings);
+        if (!is_widened(a)) continue;
+        Tensor to = at::ones({m, n}, at::kFloat);
+        product_into(to, a, b, /*add=*/true);
+        far_off += !is_near(to - 1, rounding);
+        product_into(to, a, b);
+        far_off += !is_near(to, rounding);
+      }
+  return far_off;
+}
+
+TEST(MatrixProduct, OfHalfPrecisionRoundsOnce) { EXPECT_EQ(products_far_off(), 0); }
+
+TEST(MatrixProductDeathTest, IsWidenedBlockByBlockWhereOneDnnMayNotUseTheInstructions) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a new process, which reads the variable
+  setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+  EXPECT_EXIT(std::exit(!is_widened(at::empty({1, 1}, at::kBFloat16)) + 2 * products_far_off()),
+              testing::ExitedWithCode(0), "");
+  unsetenv("ONEDNN_MAX_CPU_ISA");
+}
+
+/// Runs products of shapes drawn at random with oneDNN's log on; ends the process with 1, and says which, where one
+/// goes to its older gemm. Shapes that MKL is given do not show in that log.
+[[noreturn]] void end_by_kernels_taken(const std::string& log) {
+  if (!std::freopen(log.c_str(), "w", stdout)) _exit(2);
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> size(3, 10.5);  // 8 to 1,450
+  const auto drawn = [&] { return int64_t(std::exp2(size(random))); };
+  for (int i = 0; i < 300; ++i) {
+    const int64_t m = drawn(), k = drawn(), n = drawn();
+    Tensor to = at::zeros({m, n});
+    product_into(to, matrix(m, k, i & 1), matrix(k, n, i & 2), i & 4);
+  }
+  std::fflush(stdout);
+  std::ifstream lines(log);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(",exec,") != std::string::npos && line.find("brg_matmul") == std::string::npos) {
+      std::fprintf(stderr, "%s\n", line.c_str());
+      _exit(1);
+    }
+  _exit(0);
+}
+
+TEST(MatrixProductDeathTest, NeverTakesTheOlderGemmOfOneDnn) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a new process, which reads the variable
+  const std::string log = testing::TempDir() + "onednn-" + std::to_string(getpid()) + ".txt";
+  setenv("ONEDNN_VERBOSE", "1", 1);
+  EXPECT_EXIT(end_by_kernels_taken(log), testing::ExitedWithCode(0), "");
+  unsetenv("ONEDNN_VERBOSE");
+  std::remove(log.c_str());
+}
+
+}  // namespace
+}  // namespace wmtp

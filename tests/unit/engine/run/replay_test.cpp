@@ -1,0 +1,139 @@
+// The replay against the engine itself: one rank, a few layouts, phase by phase.
+#include <gtest/gtest.h>
+
+#include "core/plan/memory.hpp"
+#include "engine/memory/allocator.hpp"
+#include "engine/run/describe_layout.hpp"
+#include "support/ranks.hpp"
+#include "support/tiny_training.hpp"
+
+namespace wmtp {
+namespace {
+
+using test::baseline;
+using test::Everything;
+using test::OneRank;
+using test::tiny_experiment;
+using test::TinyTraining;
+using test::Weigh;
+
+/// Trains two matrices beside the weights of attention, as LoRA does.
+class Beside : public Adapter {
+ public:
+  bool trains(const std::string&) const override { return false; }
+  std::vector<Param> declare(const Slot& slot) const override {
+    if (slot.name.find(".attention.") == std::string::npos) return {};
+    return {{"a", {8, slot.in}, Param::Init::uniform, 0.1}, {"b", {slot.out, 8}}};
+  }
+  at::Tensor forward(const Slot&, const at::Tensor& x, Call& call) const override {
+    return call.base(x) + call.linear(call.linear(x, "a"), "b");
+  }
+};
+
+/// Large enough that scalars and indices are small beside what is planned.
+Experiment small_experiment() {
+  Experiment e = tiny_experiment();
+  e.model.dim = 128;
+  e.model.layers = 6;
+  e.model.heads = e.model.kv_heads = 4;
+  e.model.ffn_dim = 352;
+  e.model.vocab_size = 2048;
+  e.train.batch_size = 4;
+  e.train.sequence_length = 128;
+  return e;
+}
+
+MemoryQuestion question_of(const Experiment& e, const Adapter& adapter, const std::string& when) {
+  LayoutRequest request;
+  request.model = &e.model;
+  request.adapter = &adapter;
+  MemoryQuestion question;
+  question.policy = {e.model, planned_layout(request), e.parallel.strategy, e.parallel.precision};
+  question.token_heads = e.model.future_tokens;
+  question.when = when;
+  question.sequences = e.train.batch_size;
+  question.positions = e.train.sequence_length;
+  question.gradient_accumulation = e.train.gradient_accumulation;
+  question.activation_checkpointing = e.parallel.activation_checkpointing;
+  return question;
+}
+
+void expect_planned(const Experiment& e, const Adapter& adapter, std::unique_ptr<Weighting> weighting,
+                    const std::string& when) {
+  install_allocator();
+  OneRank rank;
+  reset_memory_peak();
+  const int64_t before = memory_usage().live_total;
+  TinyTraining training(e, std::move(weighting), rank.channels, {.adapter = &adapter});
+  training->step();
+  training->step();
+  const auto found = memory_usage().phases;
+  const auto planned = plan_memory(question_of(e, adapter, when)).phases;
+  for (const char* phase : {"forward", "head_1", "head_3", "backward", "optimizer"}) {
+    const auto most = double(found.at(phase).total - before);
+    EXPECT_NEAR(double(planned.at(phase).total) / most, 1, 0.1) << phase << " took " << most;
+    for (int i = 0; i < num_memory_categories; ++i)
+      EXPECT_NEAR(double(planned.at(phase).bytes[size_t(i)]), double(found.at(phase).bytes[size_t(i)]), 0.12 * most)
+          << phase << ", " << to_string(MemoryCategory(i));
+  }
+}
+
+TEST(Replay, FollowsAFullTraining) { expect_planned(small_experiment(), Everything(), baseline(), "before"); }
+
+TEST(Replay, FollowsBf16) {
+  Experiment e = small_experiment();
+  e.parallel.precision = Precision::bf16;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(Replay, FollowsCheckpointing) {
+  Experiment e = small_experiment();
+  e.parallel.activation_checkpointing = 1;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(Replay, FollowsCheckpointingOfAShare) {
+  Experiment e = small_experiment();
+  e.parallel.activation_checkpointing = 0.5;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(Replay, FollowsGroupedQueriesAndWideFeedForward) {
+  Experiment e = small_experiment();
+  e.model.kv_heads = 1;
+  e.model.ffn_dim = 700;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(Replay, FollowsLongSequences) {
+  Experiment e = small_experiment();
+  e.train.batch_size = 1;
+  e.train.sequence_length = 1000;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(Replay, FollowsAccumulation) {
+  Experiment e = small_experiment();
+  e.train.gradient_accumulation = 3;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(Replay, FollowsAnAdapterBesideFrozenWeights) {
+  expect_planned(small_experiment(), Beside(), baseline(), "before");
+}
+
+TEST(Replay, FollowsAWeightingThatWantsLossesFirst) {
+  expect_planned(small_experiment(), Everything(),
+                 std::make_unique<Weigh>(Needs{.when = When::head},
+                                         [](Step& step) { return Weights::by_source(step.valid().to(at::kFloat)); }),
+                 "head");
+}
+
+TEST(Replay, FollowsLogitsInManyChunks) {
+  Experiment e = small_experiment();
+  e.model.vocab_size = 30000;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+}  // namespace
+}  // namespace wmtp

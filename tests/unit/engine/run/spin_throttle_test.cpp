@@ -1,0 +1,113 @@
+#include "engine/run/spin_throttle.hpp"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace wmtp {
+namespace {
+
+using std::chrono::milliseconds;
+
+double processor_seconds() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) { return double(time.tv_sec) + 1e-6 * double(time.tv_usec); };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// Processor time of parallel parts in which one thread sleeps and the other has nothing to do but to wait for it.
+double seconds_of_waiting() {
+  const auto parts = [] {
+    at::parallel_for(0, 2, 1, [](int64_t begin, int64_t) {
+      if (begin == 0) std::this_thread::sleep_for(milliseconds{2});
+    });
+  };
+  parts();
+  const double before = processor_seconds();
+  for (int i = 0; i < 50; ++i) parts();
+  return processor_seconds() - before;
+}
+
+/// 0 where waiting takes at least four times the processor time without the sleeping team.
+[[noreturn]] void end_by_time_of_waiting() {
+  at::set_num_threads(2);
+  const double spinning = seconds_of_waiting();
+  double throttled = 0;
+  {
+    const SpinThrottle::SleepingTeam team;
+    std::this_thread::sleep_for(milliseconds{200});  // until it is there
+    throttled = seconds_of_waiting();
+  }
+  const double spinning_again = seconds_of_waiting();
+  std::fprintf(stderr, "%g s, throttled %g s, then %g s\n", spinning, throttled, spinning_again);
+  std::exit(4 * throttled < spinning && 4 * throttled < spinning_again ? 0 : 1);
+}
+
+TEST(SpinThrottleDeathTest, ThreadsWaitWithoutSpinningWhileTheTeamLives) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a new process: libgomp reads its variables as it is loaded
+  const char* policy = std::getenv("OMP_WAIT_POLICY");
+  const std::string kept = policy ? policy : "";
+  unsetenv("OMP_WAIT_POLICY");
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "threads spin on two cores or more only";
+  EXPECT_EXIT(end_by_time_of_waiting(), testing::ExitedWithCode(0), "");
+  if (!kept.empty()) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
+}
+
+TEST(SpinThrottle, IsHeldOnceThreadsWaitForCoresAndLetGoOnceTheyDoNot) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  std::atomic<double> waited = 0;
+  std::atomic<int> looks = 0;
+  const auto read = [&] {
+    ++looks;
+    return waited.load();
+  };
+  {
+    SpinThrottle throttle(read);
+    const auto after_looks = [&](int count) {
+      for (const int until = looks + count; looks < until;) std::this_thread::sleep_for(milliseconds{5});
+      return throttle.is_held();
+    };
+    EXPECT_FALSE(after_looks(2));
+    waited = 5;
+    EXPECT_TRUE(after_looks(2)) << "the second look begins when the first has decided";
+    EXPECT_TRUE(after_looks(18)) << "it may be a pause";
+    EXPECT_FALSE(after_looks(4));
+  }
+  at::set_num_threads(1);
+  waited = 0;
+  SpinThrottle alone(read);
+  waited = 5;
+  const int looked = looks;
+  std::this_thread::sleep_for(milliseconds{250});
+  EXPECT_FALSE(alone.is_held()) << "one thread waits for no other";
+  EXPECT_EQ(looks, looked);
+  at::set_num_threads(before);
+}
+
+TEST(SpinThrottle, SeesThatMoreBusyThreadsThanCoresWait) {
+  const double before = seconds_without_core();
+  std::atomic<bool> end = false;
+  std::vector<std::thread> crowd;
+  for (unsigned i = 0; i < 2 * std::thread::hardware_concurrency(); ++i)
+    crowd.emplace_back([&] {
+      while (!end) {
+      }
+    });
+  std::this_thread::sleep_for(milliseconds{200});
+  const double waited = seconds_without_core() - before;
+  end = true;
+  for (std::thread& thread : crowd) thread.join();
+  EXPECT_GT(waited, 0.05);
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,173 @@
+// The fused, flat, sharded AdamW against the formulas of Loshchilov & Hutter (2019), written out in fp64.
+#include "engine/shard/sharded_optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "support/plain_store.hpp"
+#include "support/ranks.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+using test::distance;
+using test::on_ranks;
+using test::OneRank;
+
+std::vector<ParameterSpec> some_parameters() {
+  return {{"norm", {50}, {}, false, true},
+          {"matrix", {9, 30}, {}, true, true},
+          {"fast", {4, 30}, {}, true, true, 8},
+          {"bias", {1, 1}, {}, false, true}};
+}
+
+struct ByHand {
+  Tensor value, m, v;
+  bool decays;
+  void step(const OptimizerConfig& c, double lr, int t, const Tensor& gradient) {
+    if (decays) value = value * (1 - lr * c.weight_decay);
+    m = c.beta1 * m + (1 - c.beta1) * gradient;
+    v = c.beta2 * v + (1 - c.beta2) * gradient.square();
+    const Tensor m_hat = m / (1 - std::pow(c.beta1, t)), v_hat = v / (1 - std::pow(c.beta2, t));
+    value = value - lr * m_hat / (v_hat.sqrt() + c.eps);
+  }
+};
+
+constexpr int num_steps = 5;
+double lr_of(int step) { return 0.01 * step; }
+double scale_of(int step) { return step % 2 ? 1.0 : 0.3; }
+
+/// Gradient of a parameter in a step, and its first value: the same for every layout.
+Tensor gradient_of(const ParameterSpec& spec, int step) {
+  return (at::arange(spec.count(), at::kDouble) * (0.7 + step) + double(spec.count())).sin() * 0.5;
+}
+Tensor first_of(const ParameterSpec& spec) { return (at::arange(spec.count(), at::kDouble) * 1.3).cos(); }
+
+std::map<std::string, Tensor> expected(const OptimizerConfig& config) {
+  std::map<std::string, Tensor> values;
+  for (const ParameterSpec& spec : some_parameters()) {
+    const Tensor zero = at::zeros({spec.count()}, at::kDouble);
+    ByHand parameter{first_of(spec), zero, zero, spec.decays};
+    for (int t = 1; t <= num_steps; ++t)
+      parameter.step(config, lr_of(t) * spec.lr_scale, t, gradient_of(spec, t) * scale_of(t));
+    values[spec.name] = parameter.value;
+  }
+  return values;
+}
+
+/// What the optimizer makes of it on `ranks` ranks, each of which gives an equal share of the gradient.
+std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, Strategy strategy,
+                                      bool offload = false) {
+  std::mutex mutex;
+  std::map<std::string, Tensor> values;
+  on_ranks(ranks, [&](Channels& channels) {
+    GroupOptions options{strategy, at::kFloat, at::kCPU, /*shard_group_size=*/2};
+    options.offload = offload;
+    ParameterGroup group("unit", some_parameters(), options, channels);
+    group.for_each_part(group.master(), [&](const Placed& placed, int64_t begin, Tensor part) {
+      part.copy_(first_of(placed.spec).narrow(0, begin, part.numel()));
+    });
+    group.master_changed();
+    ShardedOptimizer optimizer(config, {&group});
+    for (int t = 1; t <= num_steps; ++t) {
+      double square = 0, magnitude = 0, largest = 0;
+      for (size_t i = 0; i < group.parameters().size(); ++i) {
+        const ParameterSpec& spec = group.parameters()[i].spec;
+        group.add_gradient(int(i), (gradient_of(spec, t) / ranks).to(at::kFloat).view(spec.shape));
+        const Tensor magnitudes = gradient_of(spec, t).abs();
+        square += magnitudes.square().sum().item<double>();
+        magnitude += magnitudes.sum().item<double>();
+        largest = std::max(largest, magnitudes.max().item<double>());
+      }
+      group.start_reduce(true);
+      group.finish_reduce();
+      group.finish_column();
+      for (const auto& [norm, wanted] :
+           {std::pair{Norm::l2, std::sqrt(square)}, std::pair{Norm::l1, magnitude}, std::pair{Norm::inf, largest}}) {
+        const Tensor parts = channels.all(optimizer.part_of_norm(norm), "the norm");
+        const double found =
+            norm_of_parts(norm, {parts.const_data_ptr<double>(), parts.const_data_ptr<double>() + ranks});
+        EXPECT_NEAR(found, wanted, 1e-5 * wanted) << to_string(norm) << ", " << to_string(strategy) << " on " << ranks;
+      }
+      optimizer.step(lr_of(t), scale_of(t));
+      EXPECT_FALSE(group.gradient().defined()) << "a step drops the gradient";
+    }
+    const std::lock_guard lock(mutex);
+    group.for_each_part(group.master(), [&](const Placed& placed, int64_t begin, const Tensor& part) {
+      Tensor& whole = values.try_emplace(placed.spec.name, at::full({placed.count}, NAN)).first->second;
+      whole.narrow(0, begin, part.numel()).copy_(part);
+    });
+  });
+  return values;
+}
+
+TEST(ShardedOptimizer, IsAdamWWhateverTheLayout) {
+  OptimizerConfig config;
+  config.weight_decay = 0.2;
+  const auto by_hand = expected(config);
+  for (const auto& [ranks, strategy] :
+       {std::pair{1, Strategy::no_shard}, std::pair{2, Strategy::no_shard}, std::pair{3, Strategy::no_shard},
+        std::pair{1, Strategy::full_shard}, std::pair{2, Strategy::full_shard}, std::pair{3, Strategy::full_shard},
+        std::pair{4, Strategy::hybrid_shard}})
+    for (const auto& [name, value] : trained(config, ranks, strategy))
+      EXPECT_LT(distance(value, by_hand.at(name)), 1e-6) << name << ", " << to_string(strategy) << " on " << ranks;
+}
+
+TEST(ShardedOptimizer, GivesTheSameBitsWhereMastersAreOffloaded) {
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard}) {
+    const auto here = trained({}, 2, strategy), offloaded = trained({}, 2, strategy, /*offload=*/true);
+    for (const auto& [name, value] : here) EXPECT_TRUE(at::equal(value, offloaded.at(name))) << name;
+  }
+}
+
+TEST(ShardedOptimizer, ANormIsNoNumberWhereAnyPartIsNone) {
+  for (const Norm norm : {Norm::l2, Norm::l1, Norm::inf})
+    for (const std::vector<double>& parts : {std::vector<double>{NAN, 1}, std::vector<double>{1, NAN}})
+      EXPECT_TRUE(std::isnan(norm_of_parts(norm, parts))) << to_string(norm);
+}
+
+TEST(ShardedOptimizer, DecaysOnlyWhatDecays) {
+  OptimizerConfig with, without;
+  with.weight_decay = 0.5;
+  without.weight_decay = 0.0;
+  const auto decayed = trained(with, 1, Strategy::full_shard), plain = trained(without, 1, Strategy::full_shard);
+  EXPECT_TRUE(at::equal(decayed.at("norm"), plain.at("norm")));
+  EXPECT_TRUE(at::equal(decayed.at("bias"), plain.at("bias")));
+  EXPECT_GT(distance(decayed.at("matrix"), plain.at("matrix")), 1e-2);
+}
+
+TEST(ShardedOptimizer, AGroupWithoutAGradientStaysAsItIs) {
+  OneRank rank;
+  ParameterGroup used("used", some_parameters(), {}, rank.channels), idle("idle", some_parameters(), {}, rank.channels);
+  used.master().fill_(1);
+  idle.master().fill_(1);
+  ShardedOptimizer optimizer({}, {&used, &idle});
+  used.add_gradient(0, at::ones({9, 30}));
+  used.start_reduce(true);
+  used.finish_reduce();
+  optimizer.step(0.1, 1.0);
+  EXPECT_FALSE(at::equal(used.master(), at::ones_like(used.master())));
+  EXPECT_TRUE(at::equal(idle.master(), at::ones_like(idle.master())));
+  EXPECT_EQ(optimizer.states()[0].steps.item<float>(), 1);
+  EXPECT_EQ(optimizer.states()[1].steps.item<float>(), 0);
+}
+
+TEST(ShardedOptimizer, WeightsThatWereGatheredBeforeTheStepAreNotUsedAfterIt) {
+  on_ranks(2, [](Channels& channels) {
+    ParameterGroup group("unit", some_parameters(), {Strategy::shard_grad_op}, channels);
+    ShardedOptimizer optimizer({}, {&group});
+    group.ready();
+    EXPECT_EQ(group.weight(0).abs().max().item<float>(), 0);
+    group.add_gradient(0, at::ones({9, 30}));
+    group.start_reduce(true);
+    group.finish_reduce();
+    optimizer.step(0.1, 1.0);
+    group.ready();
+    EXPECT_GT(group.weight(0).abs().min().item<float>(), 0);
+  });
+}
+
+}  // namespace
+}  // namespace wmtp

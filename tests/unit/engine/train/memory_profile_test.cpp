@@ -1,0 +1,101 @@
+// What a step takes, as the allocator tells it phase by phase. One rank, so that the phases are this step's alone.
+#include <gtest/gtest.h>
+
+#include "engine/memory/allocator.hpp"
+#include "support/ranks.hpp"
+#include "support/tiny_training.hpp"
+
+namespace wmtp {
+namespace {
+
+using test::baseline;
+using test::OneRank;
+using test::tiny_experiment;
+using test::TinyTraining;
+using test::Weigh;
+
+constexpr int64_t megabyte = 1 << 20;
+
+/// Bytes of a category at the moment of a phase's peak.
+int64_t bytes_in(const std::string& phase, MemoryCategory category) {
+  return memory_usage().phases.at(phase).bytes[size_t(category)];
+}
+
+class MemoryProfile : public testing::Test {
+ protected:
+  void SetUp() override {
+    install_allocator();
+    reset_memory_peak();
+    before_ = memory_usage();
+  }
+  int64_t added(const std::string& phase, MemoryCategory category) const {
+    return bytes_in(phase, category) - before_.live[size_t(category)];
+  }
+  MemoryUsage before_;
+};
+
+TEST_F(MemoryProfile, ATensorOfAWeightingShowsInTheHeadThatAskedForIt) {
+  OneRank rank;
+  TinyTraining training(tiny_experiment(),
+                        std::make_unique<Weigh>(Needs{.when = When::head},
+                                                [](Step& step) {
+                                                  if (step.head() == 2) at::empty({9 * megabyte}, at::kByte);
+                                                  return Weights::uniform();
+                                                }),
+                        rank.channels);
+  training->step();
+  EXPECT_GE(added("head_2", MemoryCategory::activations), 9 * megabyte);
+  for (const char* phase : {"forward", "weights", "head_1", "head_3", "backward", "optimizer"})
+    EXPECT_LT(added(phase, MemoryCategory::activations), megabyte) << phase;
+}
+
+TEST_F(MemoryProfile, TheLogitsOfAChunkShowInEveryHeadAndNowhereElse) {
+  Experiment experiment = tiny_experiment();
+  experiment.model.vocab_size = 20000;
+  experiment.train.sequence_length = 100;  // 2 x 99 tokens: one chunk
+  OneRank rank;
+  TinyTraining training(experiment, baseline(), rank.channels);
+  training->step();
+  for (int64_t head = 1; head <= 3; ++head) {
+    const int64_t logits = 2 * (100 - head) * 20000 * 4;
+    const int64_t found = added("head_" + std::to_string(head), MemoryCategory::logits);
+    EXPECT_GE(found, logits) << head;
+    EXPECT_LT(found, logits + megabyte) << head;
+  }
+  for (const char* phase : {"forward", "backward", "optimizer"}) EXPECT_EQ(added(phase, MemoryCategory::logits), 0);
+}
+
+TEST_F(MemoryProfile, TheOptimizerFindsTwoMomentsAndAGradientOfEveryParameter) {
+  OneRank rank;
+  TinyTraining training(tiny_experiment(), baseline(), rank.channels);
+  training->step();
+  int64_t elements = 0;
+  for (const ParameterGroup* group : training->model().trained_groups()) elements += group->shard_size();
+  EXPECT_EQ(added("optimizer", MemoryCategory::parameters), 4 * elements);
+  EXPECT_EQ(added("optimizer", MemoryCategory::gradients), 4 * elements);
+  const int64_t optimizer = added("optimizer", MemoryCategory::optimizer);
+  EXPECT_GE(optimizer, 8 * elements);
+  EXPECT_LT(optimizer, 8 * elements + 1024) << "beyond the moments there is one count of steps for each group";
+}
+
+TEST_F(MemoryProfile, AReportSaysWhetherMoreIsNeededThanBefore) {
+  int64_t wanted = 0;
+  OneRank rank;
+  TinyTraining training(tiny_experiment(),
+                        std::make_unique<Weigh>(Needs{},
+                                                [&](Step&) {
+                                                  at::empty({wanted}, at::kByte);
+                                                  return Weights::uniform();
+                                                }),
+                        rank.channels);
+  EXPECT_TRUE(training->step().memory_grew) << "the phases of the first step are new";
+  training->step();
+  training->step();
+  EXPECT_FALSE(training->step().memory_grew);
+  wanted = 30 * megabyte;
+  EXPECT_TRUE(training->step().memory_grew);
+  EXPECT_FALSE(training->step().memory_grew);
+}
+
+}  // namespace
+}  // namespace wmtp

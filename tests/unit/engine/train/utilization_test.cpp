@@ -1,0 +1,101 @@
+// What a step asks for, counted by hand.
+#include "engine/train/utilization.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "support/ranks.hpp"
+#include "support/tiny_training.hpp"
+
+namespace wmtp {
+namespace {
+
+// Of tiny_experiment(): one trunk block, three heads, each of these a block of dim 16 and ffn 24; 40 ids.
+constexpr double of_block = 4 * 16 * 16 + 3 * 16 * 24, of_output = 40 * 16, positions = 12,
+                 attention = 12 * 16 * positions;
+
+TEST(Utilization, CountsSixOperationsForEachElementOfAMatrixAndToken) {
+  test::OneRank rank;
+  const Experiment experiment = test::tiny_experiment();
+  test::Everything everything;
+  const auto model = test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels);
+  EXPECT_EQ(operations_per_token(*model, 0, 12), 4 * (6 * of_block + attention) + 3 * 6 * of_output);
+}
+
+TEST(Utilization, CountsNoGradientOfAMatrixThatIsFrozenAndNoneBelowTheLowestBlock) {
+  class Heads234 : public Adapter {
+   public:
+    bool trains(const std::string& name) const override { return name.starts_with("extra_heads."); }
+  } heads;
+  test::OneRank rank;
+  const Experiment experiment = test::tiny_experiment();
+  const auto model = test::tiny_model(experiment, Heads::all, &heads, 1, rank.channels);
+  const double trunk = 2 * of_block + attention / 3, first_head = 4 * of_block + attention;
+  const double other_heads = 2 * (6 * of_block + attention);
+  EXPECT_EQ(operations_per_token(*model, 1, 12), trunk + first_head + other_heads + 3 * 4 * of_output);
+}
+
+TEST(Utilization, IsAShareOfWhatBareMultiplicationReaches) {
+  test::OneRank rank;
+  test::TinyTraining tiny(test::tiny_experiment(), test::baseline(), rank.channels);
+  const auto metrics = tiny->step().metrics;
+  EXPECT_GT(metrics.at("perf/mfu"), 0);
+  EXPECT_LT(metrics.at("perf/mfu"), 1.5) << "a bare multiplication is measured at its best";
+}
+
+TEST(Utilization, IsMeasuredAgainWhileStepsAreFasterThanWhatWasMeasured) {
+  const std::vector<double> rates{100, 300, 200, 1000};  // the machine is busy at first
+  size_t measured = 0;
+  Utilization utilization(/*operations_per_token=*/50, /*ranks=*/2, [&] { return rates.at(measured++); });
+  EXPECT_DOUBLE_EQ(utilization.share(10, 1), 2.5);
+  EXPECT_TRUE(utilization.doubted());
+  utilization.measure();
+  EXPECT_DOUBLE_EQ(utilization.share(10, 1), 500.0 / 600);
+  EXPECT_FALSE(utilization.doubted()) << "a share of less than 1 is possible";
+  EXPECT_EQ(measured, 2u);
+  utilization.measure();
+  EXPECT_DOUBLE_EQ(utilization.share(10, 1), 500.0 / 600) << "the best of all measurements counts";
+}
+
+TEST(Utilization, IsNotMeasuredForEver) {
+  Utilization utilization(50, 1, [] { return 1.0; });
+  int measured = 1;
+  for (utilization.share(10, 1); utilization.doubted(); utilization.share(10, 1), ++measured) utilization.measure();
+  EXPECT_EQ(measured, Utilization::most_measurements);
+}
+
+TEST(Utilization, OfARunComesFromItsTokensAndItsSeconds) {
+  test::OneRank rank;
+  test::TinyTraining tiny(test::tiny_experiment(), test::baseline(), rank.channels);
+  double tokens = 0, seconds = 0;
+  for (int step = 0; step < 3; ++step) {
+    const auto metrics = tiny->step().metrics;
+    seconds += metrics.at("perf/step_seconds");
+    tokens += metrics.at("perf/step_seconds") * metrics.at("perf/tokens_per_second");
+    EXPECT_DOUBLE_EQ(metrics.at("perf/run_seconds"), seconds);
+    EXPECT_NEAR(metrics.at("perf/run_tokens"), tokens, 1e-6);
+    EXPECT_EQ(metrics.at("perf/run_tokens"), metrics.at("train/tokens"));
+  }
+}
+
+TEST(Utilization, OfADeviceIsMeasuredByWhatItComputesAndNotByHowLongAWaitForItTakes) {
+  using Clock = std::chrono::steady_clock;
+  using std::chrono::microseconds;
+  const auto until = [](Clock::time_point end) {
+    while (Clock::now() < end) {
+    }
+  };
+  Clock::time_point busy_until = Clock::now();
+  const auto launch = [&] { busy_until = std::max(busy_until, Clock::now()) + microseconds(20); };
+  const auto wait = [&] {
+    until(busy_until);
+    until(Clock::now() + microseconds(100));
+  };
+  const double rate = best_rate(1e6, launch, wait);  // one launch and one wait: 8.3e9
+  EXPECT_GT(rate, 3e10);
+  EXPECT_LT(rate, 5.01e10) << "a product takes 20 us";
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,73 @@
+#include "evaluate/evaluation.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "evaluate/pass_at_k.hpp"
+#include "support/landlock.hpp"
+
+namespace wmtp {
+namespace {
+
+TEST(PassAtK, IsTheChanceThatOneOfKHasPassed) {
+  EXPECT_NEAR(pass_at_k(200, 50, 1), 0.25, 1e-12);
+  EXPECT_NEAR(pass_at_k(200, 50, 10), 0.947906, 1e-6);
+  EXPECT_NEAR(pass_at_k(20, 1, 5), 0.25, 1e-12);
+  EXPECT_EQ(pass_at_k(5, 0, 5), 0);
+  EXPECT_EQ(pass_at_k(5, 5, 1), 1);
+  EXPECT_EQ(pass_at_k(5, 1, 5), 1);
+}
+
+const std::vector<Problem> two{{"a", "", "", "assert f() == 1\n"}, {"b", "", "", "assert f() == 2\n"}};
+const std::string one = "def f(): return 1", forever = "def f():\n  while True: pass";
+
+std::string refused(const std::vector<Sample>& samples, const std::vector<int64_t>& ks) {
+  try {
+    check_samples(two, samples, ks);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "was taken";
+}
+
+TEST(Evaluation, JudgesInOrderHoweverManyRunAtOnce) {
+  if (!landlock()) GTEST_SKIP() << "this kernel has no Landlock";
+  SandboxLimits limits;
+  limits.seconds = 1;
+  const Sandbox sandbox("python3", limits);
+  const std::vector<Sample> samples{{0, one}, {1, one}, {0, forever}, {1, "def f(): return 2"}};
+  for (const int jobs : {1, 3}) {
+    const auto judged = judge(two, samples, &sandbox, jobs);
+    ASSERT_EQ(judged.size(), 4u);
+    EXPECT_EQ(judged[0].verdict, Verdict::passed) << judged[0].told;
+    EXPECT_EQ(judged[1].verdict, Verdict::failed);
+    EXPECT_EQ(judged[2].verdict, Verdict::timed_out);
+    EXPECT_EQ(judged[3].verdict, Verdict::passed);
+    const Score score = score_of(two, samples, judged, {1, 2});
+    EXPECT_EQ(score.samples, 4);
+    EXPECT_EQ(score.passed, 2);
+    EXPECT_EQ(score.timed_out, 1);
+    EXPECT_EQ(score.pass_at, (std::map<int64_t, double>{{1, 0.5}, {2, 1.0}}));
+    EXPECT_EQ(score_of(two, samples, judged, {}).pass_at.size(), 1u) << "there are no ten of each";
+  }
+}
+
+TEST(Evaluation, ComparesTextsWhereAProblemHasItsAnswer) {
+  std::vector<Problem> records{{"a", "", "", "", "12=21\n#21"}};
+  const std::vector<Sample> samples{{0, "12=21\n#21"}, {0, "12=22\n#22"}, {0, "12=21"}, {0, "12=21\n#21 "}};
+  const auto judged = judge(records, samples, nullptr, 2);
+  EXPECT_EQ(judged[0].verdict, Verdict::passed);
+  EXPECT_EQ(judged[1].verdict, Verdict::failed);
+  EXPECT_EQ(judged[1].told, "at byte 5: found \"2\n#22\", wanted \"1\n#21\"");
+  EXPECT_EQ(judged[2].told, "at byte 6: found the end, wanted \"\n#21\"");
+  EXPECT_EQ(judged[3].told, "at byte 10: found \" \", wanted the end");
+}
+
+TEST(Evaluation, WantsSamplesOfEveryProblemAndEnoughForK) {
+  EXPECT_NE(refused({{0, one}}, {}).find("1 of 2 problems have no sample"), std::string::npos);
+  EXPECT_NE(refused({{0, one}, {0, one}, {1, one}}, {2}).find("b has 1"), std::string::npos);
+  EXPECT_EQ(refused({{0, one}, {1, one}}, {1}), "was taken");
+}
+
+}  // namespace
+}  // namespace wmtp

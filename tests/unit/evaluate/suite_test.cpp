@@ -1,0 +1,125 @@
+#include "evaluate/suite.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+class SuiteTest : public testing::Test {
+ protected:
+  SuiteTest() {
+    char name[] = "/tmp/wmtp-suite-XXXXXX";
+    folder_ = mkdtemp(name);
+  }
+  ~SuiteTest() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path put(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+  static std::string refused(const std::function<void()>& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::data);
+      return error.what();
+    }
+    return "was taken";
+  }
+  static void expect_has(const std::string& text, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  }
+  std::filesystem::path folder_;
+};
+
+const std::string human_eval =
+    R"({"task_id": "HumanEval/0", "prompt": "def f(x):\n", "entry_point": "f", "test": "def check(g):\n    assert g(1) == 2"})"
+    "\n";
+const std::string mbpp =
+    R"({"task_id": 11, "text": "Add one.", "code": "", "test_setup_code": "y = 1", "test_list": ["assert f(1) == 2", "assert f(y) == 2"]})"
+    "\n";
+
+TEST_F(SuiteTest, AProblemIsAPromptAndTests) {
+  const auto both = {read_suite(put("one.jsonl", human_eval)), read_suite(put("other.jsonl", mbpp))};
+  std::vector<Problem> suite;
+  for (const Suite& one : both) {
+    ASSERT_EQ(one.problems.size(), 1u);
+    suite.push_back(one.problems[0]);
+  }
+  EXPECT_EQ(both.begin()->stops[1], "\ndef");
+  EXPECT_EQ(std::count(both.begin()[1].stops.begin(), both.begin()[1].stops.end(), "\ndef"), 0) << "it begins there";
+  EXPECT_EQ(suite[0].task_id, "HumanEval/0");
+  EXPECT_EQ(suite[0].prompt, "def f(x):\n");
+  EXPECT_EQ(suite[0].before, suite[0].prompt);
+  EXPECT_EQ(suite[0].tests, "def check(g):\n    assert g(1) == 2\ncheck(f)\n");
+  EXPECT_EQ(suite[0].entry_point, "f");
+  EXPECT_EQ(suite[1].task_id, "mbpp/11");
+  EXPECT_EQ(suite[1].prompt, "\"\"\"\nAdd one.\nassert f(1) == 2\nassert f(y) == 2\n\"\"\"\n");
+  EXPECT_EQ(suite[1].before, "");
+  EXPECT_EQ(suite[1].tests, "y = 1\nassert f(1) == 2\nassert f(y) == 2\n");
+}
+
+TEST_F(SuiteTest, AllMistakesAreTold) {
+  const auto file =
+      put("suite.jsonl", human_eval + human_eval +
+                             "{\"task_id\": 1}\n{\"task_id\": \"a\", \"entry_point\": 3, \"prompt\": \"\"}\n"
+                             "{\"task_id\": \"b\", \"text\": \"t\", \"test_list\": [4]}\nno json\n");
+  expect_has(refused([&] { read_suite(file); }),
+             {"line 2", "\"HumanEval/0\" stands on line 1 too", "line 3", "nothing to judge by", "line 4",
+              "found the number 3, wanted a text", "test", "line 5", "it has the shape of MBPP", "line 6"});
+  expect_has(refused([&] { read_suite(put("empty.jsonl", "\n")); }), {"no problem in it"});
+  expect_has(refused([&] { read_suite(folder_ / "none.jsonl"); }), {"none.jsonl"});
+}
+
+TEST_F(SuiteTest, SamplesBelongToProblems) {
+  const std::string second = std::string(human_eval).replace(human_eval.find("/0"), 2, "/9");
+  const auto suite = read_suite(put("suite.jsonl", human_eval + second)).problems;
+  const auto samples = read_samples(put("good.jsonl",
+                                        "{\"task_id\": \"HumanEval/9\", \"completion\": \"x\"}\n"
+                                        "{\"task_id\": \"HumanEval/0\", \"completion\": \"\"}\n"),
+                                    suite);
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].problem, 1u);
+  EXPECT_EQ(samples[1].completion, "");
+  expect_has(
+      refused([&] {
+        read_samples(
+            put("bad.jsonl", "{\"task_id\": \"HumanEval/1\", \"completion\": \"x\"}\n{\"task_id\": \"HumanEval/0\"}\n"),
+            suite);
+      }),
+      {"line 1", "\"HumanEval/1\" is not in the suite; did you mean \"HumanEval/0\"?", "line 2", "completion"});
+}
+
+TEST_F(SuiteTest, OfRecordsAsksForTheFirstRightAnswerOfEachProblem) {
+  const Suite suite = read_suite(
+      put("records.jsonl", R"({"instruction": "1+1", "input": "", "output": "#3", "task_id": "x", "is_correct": false})"
+                           "\n"
+                           R"({"instruction": "1+1", "input": "", "output": "#2", "task_id": "x", "is_correct": true})"
+                           "\n"
+                           R"({"instruction": "1+1", "input": "", "output": "two", "task_id": "x", "is_correct": true})"
+                           "\n"
+                           R"({"instruction": "2+2", "output": "#4"})"
+                           "\n"),
+      "plain");
+  EXPECT_FALSE(suite.runs_programs);
+  EXPECT_TRUE(suite.stops.empty());
+  ASSERT_EQ(suite.problems.size(), 2u);
+  EXPECT_EQ(suite.problems[0].task_id, "x");
+  EXPECT_EQ(suite.problems[0].prompt, "1+1\n");
+  EXPECT_EQ(suite.problems[0].answer, "#2");
+  EXPECT_EQ(suite.problems[1].task_id, "line 4");
+}
+
+TEST_F(SuiteTest, RefusesARecordWithoutItsFields) {
+  expect_has(refused([&] {
+               read_suite(put("records.jsonl", R"({"instruction": "1+1", "is_correct": "yes"})"
+                                               "\n"));
+             }),
+             {"output", "missing", "is_correct", "true or false"});
+}
+
+}  // namespace
+}  // namespace wmtp

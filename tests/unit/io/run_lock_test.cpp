@@ -1,0 +1,67 @@
+// The lock of a run's folder: held while its process lives, and not a moment longer.
+#include "io/run_lock.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+class RunLockTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "lock-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path folder_;
+};
+
+TEST_F(RunLockTest, IsHeldWhileItLives) {
+  EXPECT_FALSE(RunLock::is_held(folder_));
+  {
+    const RunLock lock(folder_);
+    EXPECT_TRUE(RunLock::is_held(folder_));
+  }
+  EXPECT_FALSE(RunLock::is_held(folder_));
+}
+
+TEST_F(RunLockTest, RefusesAFolderThatARunOfAnotherLogHas) {
+  { const RunLock theirs(folder_); }
+  try {
+    const RunLock lock(folder_);
+    FAIL() << "took it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::storage);
+    EXPECT_NE(std::string(error.what()).find("another log's run"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(RunLockTest, IsDroppedWhenItsProcessIsKilled) {
+  int told[2];
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const RunLock lock(folder_);
+    if (write(told[1], "x", 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  char byte;
+  ASSERT_EQ(read(told[0], &byte, 1), 1);
+  EXPECT_TRUE(RunLock::is_held(folder_));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_FALSE(RunLock::is_held(folder_));
+  close(told[0]);
+  close(told[1]);
+}
+
+}  // namespace
+}  // namespace wmtp

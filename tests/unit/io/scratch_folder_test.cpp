@@ -1,0 +1,127 @@
+// Temporary folders have an owner, and go when it has gone; nothing else does.
+#include "io/scratch_folder.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ScratchFolderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "scratch-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    parent_ = name;
+    setenv("TMPDIR", name.c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("TMPDIR");
+    fs::remove_all(parent_);
+  }
+
+  /// A folder with a file in it, named as those of this user.
+  fs::path planted(const std::string& ending) const {
+    const fs::path folder = parent_ / ("wmtp-" + std::to_string(geteuid()) + "-" + ending);
+    fs::create_directory(folder);
+    fs::permissions(folder, fs::perms::owner_all);
+    std::ofstream(folder / "file") << "x";
+    return folder;
+  }
+
+  fs::path parent_;
+};
+
+TEST_F(ScratchFolderTest, IsPrivateAndGoesWithItsObject) {
+  fs::path path;
+  {
+    const ScratchFolder folder;
+    path = folder.path();
+    EXPECT_EQ(path.parent_path(), parent_);
+    EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all);
+    std::ofstream(path / "file") << "x";
+    remove_ownerless_scratch_folders(parent_);
+    EXPECT_TRUE(fs::exists(path / "file")) << "its owner lives";
+  }
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(ScratchFolderTest, OfAKilledProcessIsRemovedByTheNextOne) {
+  int told[2];
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const ScratchFolder folder;
+    std::ofstream(folder.path() / "file") << "x";
+    if (write(told[1], "x", 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  char byte;
+  ASSERT_EQ(read(told[0], &byte, 1), 1);
+  remove_ownerless_scratch_folders(parent_);
+  EXPECT_FALSE(fs::is_empty(parent_)) << "its owner lives";
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_FALSE(fs::is_empty(parent_));
+  remove_ownerless_scratch_folders(parent_);
+  EXPECT_TRUE(fs::is_empty(parent_));
+  close(told[0]);
+  close(told[1]);
+}
+
+TEST_F(ScratchFolderTest, NothingElseIsRemoved) {
+  const fs::path elsewhere = parent_ / "elsewhere", ownerless = planted("aaaaaa"), open = planted("bbbbbb");
+  fs::create_directory(elsewhere);
+  std::ofstream(elsewhere / "file") << "x";
+  fs::create_directory_symlink(elsewhere, parent_ / ("wmtp-" + std::to_string(geteuid()) + "-cccccc"));
+  fs::create_directory_symlink(elsewhere, ownerless / "link");
+  fs::permissions(open, fs::perms::all);  // this program makes none that others may enter
+  const fs::path longer = planted("ddddddd"), of_another = planted("eeeeee");
+  const bool is_root = geteuid() == 0 && chown(of_another.c_str(), 65534, 65534) == 0;
+  const std::string file = planted("ffffff") / "file";
+  fs::rename(file, parent_ / "kept");
+  remove_ownerless_scratch_folders(parent_);
+  EXPECT_FALSE(fs::exists(ownerless));
+  EXPECT_TRUE(fs::exists(elsewhere / "file")) << "links lead nowhere";
+  EXPECT_TRUE(fs::exists(open));
+  EXPECT_TRUE(fs::exists(longer));
+  EXPECT_TRUE(fs::exists(parent_ / "kept"));
+  EXPECT_EQ(fs::exists(of_another), is_root) << "only root can give a folder away here";
+}
+
+TEST_F(ScratchFolderTest, NothingIsRemovedWhereOthersCanRenameFolders) {
+  const fs::path folder = planted("aaaaaa");
+  ASSERT_EQ(chmod(parent_.c_str(), 0777), 0);
+  remove_ownerless_scratch_folders(parent_);
+  EXPECT_TRUE(fs::exists(folder));
+  ASSERT_EQ(chmod(parent_.c_str(), 01777), 0);
+  remove_ownerless_scratch_folders(parent_);
+  EXPECT_FALSE(fs::exists(folder)) << "as in /tmp";
+}
+
+TEST_F(ScratchFolderTest, ATemporaryFolderThatIsMissingOrAFileIsRefused) {
+  std::ofstream(parent_ / "file") << "x";
+  for (const char* name : {"absent", "file"}) {
+    setenv("TMPDIR", (parent_ / name).c_str(), 1);
+    try {
+      const ScratchFolder folder;
+      FAIL() << "made " << folder.path();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::storage);
+      EXPECT_NE(std::string(error.what()).find("TMPDIR"), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace wmtp

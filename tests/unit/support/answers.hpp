@@ -1,0 +1,84 @@
+// Batches as records give them, made on the spot: prompts, answers and padding behind them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/batches/batches.hpp"
+
+namespace wmtp::test {
+
+/// One sequence: its tokens, and how many of them are the prompt.
+struct Answer {
+  std::vector<int64_t> tokens;
+  int64_t prompt = 0;
+  int64_t correct = 1;
+  int64_t bin = -1;
+};
+
+/// Sequences [B,S] at positions 0 … B-1; a sequence without tokens is padding. As many windows as sequences.
+inline MicroBatch batch_of(const std::vector<Answer>& answers, int64_t S, int64_t heads, bool prompts = false) {
+  const auto B = int64_t(answers.size());
+  MicroBatch micro;
+  micro.batch = {at::zeros({B, S}, at::kLong),
+                 at::zeros({B, S}, at::kByte),
+                 {},
+                 at::full({B}, -1, at::kLong),
+                 at::full({B}, -1, at::kLong)};
+  micro.counts.assign(size_t(heads), 0);
+  for (int64_t b = 0; b < B; ++b) {
+    const Answer& answer = answers[size_t(b)];
+    const auto length = int64_t(answer.tokens.size());
+    micro.positions.push_back(length == 0 ? -1 : b);
+    micro.bins.push_back(answer.bin);
+    if (length == 0) continue;
+    micro.batch.tokens[b].narrow(0, 0, length).copy_(at::tensor(answer.tokens));
+    micro.batch.kind[b].narrow(0, 0, length).fill_(2);
+    micro.batch.kind[b].narrow(0, 0, answer.prompt).fill_(1);
+    micro.batch.correct[b] = answer.correct;
+    micro.tokens += length;
+    micro.answers += length - answer.prompt;
+  }
+  micro.windows = micro.positions;
+  micro.batch.sequence = at::tensor(micro.positions);
+  micro.targets = prompts ? micro.batch.kind.gt(0) : micro.batch.kind.eq(2);
+  for (int64_t k = 1; k <= heads; ++k)
+    micro.counts[size_t(k - 1)] = valid_sources(micro.targets, k).sum().item<int64_t>();
+  return micro;
+}
+
+/// A source that asks the test for each sequence.
+class Answers final : public BatchSource {
+ public:
+  using Sequence = std::function<Answer(int64_t position)>;
+  Answers(Sequence sequence, int64_t batch_size, int64_t S, int64_t heads, bool prompts = false,
+          std::vector<std::string> bins = {})
+      : BatchSource(batch_size),
+        sequence_(std::move(sequence)),
+        S_(S),
+        heads_(heads),
+        prompts_(prompts),
+        bins_(std::move(bins)) {}
+  int64_t count() const override { return INT64_MAX; }
+  std::vector<std::string> bins() const override { return bins_; }
+  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
+    const size_t B = positions.size() / size_t(world);
+    const std::vector<int64_t> mine(positions.begin() + int64_t(size_t(rank) * B),
+                                    positions.begin() + int64_t(size_t(rank + 1) * B));
+    std::vector<Answer> answers;
+    for (const int64_t position : mine) answers.push_back(position < 0 ? Answer{} : sequence_(position));
+    MicroBatch micro = batch_of(answers, S_, heads_, prompts_);
+    micro.positions = micro.windows = mine;
+    micro.batch.sequence = at::tensor(mine);
+    return micro;
+  }
+
+ private:
+  Sequence sequence_;
+  int64_t S_, heads_;
+  bool prompts_;
+  std::vector<std::string> bins_;
+};
+
+}  // namespace wmtp::test

@@ -1,0 +1,164 @@
+// A temporary folder with experiments in it, and plugins that exist as descriptions only.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "core/config/load.hpp"
+#include "core/experiment/canonical.hpp"
+
+namespace wmtp {
+
+inline PluginDescription known_plugin(const std::string& kind, const std::string& name) {
+  PluginDescription plugin;
+  plugin.kind = kind;
+  plugin.name = name;
+  plugin.role = kind == "adapter" ? "adapter" : "weighting";
+  plugin.needs = PluginNeeds{};
+  using Type = OptionSpec::Type;
+  if (kind == "pipeline" && name == "rho1") {
+    plugin.needs->reads = {"policy.loss", "reference.loss"};
+    plugin.options = {{"keep", Type::number, 0.6, 0.0, 1.0, {}, "part that is kept"},
+                      {"mode", Type::text, std::string("signed"), {}, {}, {"signed", "absolute"}, "of the excess"},
+                      {"per_rank", Type::flag, false, {}, {}, {}, "threshold of each rank alone"},
+                      {"limit", Type::number, std::numeric_limits<double>::infinity(), {}, {}, {}, "of a weight"}};
+    return plugin;
+  }
+  if (kind == "adapter" && name == "lora") {
+    plugin.options = {{"rank", Type::integer, int64_t{8}, 1.0, 1024.0, {}, "rank"},
+                      {"targets", Type::texts, std::vector<std::string>{"wq"}, {}, {}, {"wq", "wv"}, "slots"}};
+    return plugin;
+  }
+  if (kind == "pipeline" && name == "shuffled") {
+    plugin.role = "wrapper";
+    plugin.needs.reset();
+    plugin.options = {{"seed", Type::integer, int64_t{0}, {}, {}, {}, "of the order"}};
+    return plugin;
+  }
+  if (kind == "pipeline" && name == "critic") {
+    plugin.role = "objective";
+    plugin.needs = PluginNeeds{{"policy.value:value"}, {"value (mlp, score)"}, true, false};
+    plugin.options = {{"loss", Type::text, std::string("pairwise"), {}, {}, {"pairwise", "lambda_return"}, "which"}};
+    return plugin;
+  }
+  if (kind == "pipeline" && name == "formula") {
+    plugin.needs.reset();
+    plugin.options = {{"weight", Type::text, std::string(), {}, {}, {}, "over ce, ref and value"},
+                      {"low", Type::number, 0.0, {}, {}, {}, "smallest"}};
+    return plugin;
+  }
+  if ((kind == "pipeline" && name == "baseline") || (kind == "adapter" && name == "full")) return plugin;
+  if (name.find('/') != std::string::npos) throw Error(ExitStatus::usage, "\"" + name + "\" is no name of a plugin");
+  throw Error(ExitStatus::plugin, "no " + kind + " \"" + name + "\"\nsearched: somewhere");
+}
+
+/// What it runs with: given, or its default.
+template <class T>
+T option(const PluginSetting& plugin, const std::string& name) {
+  if (const auto given = plugin.options.find(name); given != plugin.options.end()) return std::get<T>(given->second);
+  for (const OptionSpec& stated : plugin.description.options)
+    if (stated.name == name) return std::get<T>(stated.default_value);
+  return {};
+}
+
+/// The answers of those plugins: `formula` reads what its text holds, takes scores with "score" in it, and refuses "?" in it, `shuffled` needs what its
+/// inner one does.
+inline PluginAnswer asked_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
+  if (inner) {
+    PluginAnswer answer = asked_plugin(*inner, nullptr);
+    if (answer.mistake) answer.mistake->of_inner = true;
+    return answer;
+  }
+  const std::string& name = plugin.description.name;
+  if (name == "critic") {
+    const bool pairs = option<std::string>(plugin, "loss") == "pairwise";
+    return {{{"policy.value:value"}, {pairs ? "value (mlp, score)" : "value (mlp)"}, pairs, false}, {}};
+  }
+  if (name != "formula") return {*plugin.description.needs, {}};
+  const std::string weight = option<std::string>(plugin, "weight");
+  if (option<double>(plugin, "low") > 1) return {{}, OptionMistake{false, "low", "above 1", -1}};
+  if (weight.empty()) return {{}, OptionMistake{false, "weight", "it must be given", -1}};
+  if (weight == "broken") throw Error(ExitStatus::plugin, "formula.so: it broke");
+  if (const size_t at = weight.find('?'); at != std::string::npos)
+    return {{}, OptionMistake{false, "weight", "unknown name \"\x1b?\"", static_cast<int64_t>(at)}};
+  PluginNeeds needs;
+  if (weight.find("ce") != std::string::npos) needs.reads.push_back("policy.loss");
+  if (weight.find("ref") != std::string::npos) needs.reads.push_back("reference.loss");
+  if (weight.find("value") != std::string::npos) needs.reads.push_back("value.value");
+  needs.scores = weight.find("score") != std::string::npos;
+  return {needs, {}};
+}
+
+class ExperimentFolder : public testing::Test {
+ protected:
+  ExperimentFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "experiment_test.XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~ExperimentFolder() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return folder_ / name;
+  }
+  Experiment load(const std::string& text, const std::vector<std::string>& overrides = {}) const {
+    return load_experiment({write("a.toml", text), overrides, known_plugin, {}, asked_plugin});
+  }
+  /// What is told about a text that must be refused, with the folder's name left out.
+  std::string refused(const std::string& text, const std::vector<std::string>& overrides = {},
+                      ExitStatus status = ExitStatus::usage) const {
+    try {
+      load(text, overrides);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), status) << error.what();
+      std::string told = error.what();
+      const std::string prefix = folder_.string() + "/";
+      for (size_t at; (at = told.find(prefix)) != std::string::npos;) told.erase(at, prefix.size());
+      return told;
+    }
+    ADD_FAILURE() << "accepted: " << text;
+    return "";
+  }
+
+  std::filesystem::path folder_;
+};
+
+inline void expect_in_order(const std::string& text, const std::vector<std::string>& parts) {
+  size_t at = 0;
+  for (const std::string& part : parts) {
+    const size_t found = text.find(part, at);
+    ASSERT_NE(found, std::string::npos) << "not found (in order): " << part << "\nin:\n" << text;
+    at = found + part.size();
+  }
+}
+
+/// A whole experiment in which `from` stands for `to` once.
+inline std::string with(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+inline const std::string small =
+    "name = \"small\"\n"
+    "[pipeline]\nplugin = \"baseline\"\n"
+    "[model]\ndim = 64\nlayers = 6\nheads = 4\nvocab_size = 100\n"
+    "[data]\nkind = \"random\"\n"
+    "[train]\nsteps = 10\nbatch_size = 2\nsequence_length = 32\n";
+
+inline const std::string text_experiment =
+    "name = \"words\"\n"
+    "[pipeline]\nplugin = \"baseline\"\n"
+    "[model]\ndim = 64\nlayers = 6\nheads = 4\n"
+    "[data]\nkind = \"text\"\nfiles = [\"corpus/**.py\"]\n"
+    "[data.tokenizer]\nkind = \"bpe\"\nfiles = [\"corpus/**.py\"]\nvocab_size = 512\n"
+    "[train]\nsteps = 10\nbatch_size = 2\nsequence_length = 32\n";
+
+}  // namespace wmtp

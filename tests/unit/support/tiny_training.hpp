@@ -1,0 +1,159 @@
+// A whole training in the test's own process: a small model on random ids, with a weighting made on the spot.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "engine/run/model_options.hpp"
+#include "engine/train/trainer.hpp"
+
+namespace wmtp::test {
+
+class Everything : public Adapter {
+ public:
+  bool trains(const std::string&) const override { return true; }
+};
+
+/// A weighting from a function.
+class Weigh : public Weighting {
+ public:
+  Weigh(Needs needs, std::function<Weights(Step&)> weigh) : needs_(std::move(needs)), weigh_(std::move(weigh)) {}
+  Needs needs() const override { return needs_; }
+  Weights weigh(Step& step) override { return weigh_(step); }
+
+ private:
+  Needs needs_;
+  std::function<Weights(Step&)> weigh_;
+};
+
+inline std::unique_ptr<Weighting> baseline() {
+  return std::make_unique<Weigh>(Needs{.when = When::before}, [](Step&) { return Weights::uniform(); });
+}
+
+/// Keeps 60% of a head's tokens by what they lose more than the reference.
+inline std::unique_ptr<Weighting> keeps_excess() {
+  return std::make_unique<Weigh>(
+      Needs{.when = When::head, .reads = {{"policy", "loss"}, {"reference", "loss"}}}, [](Step& step) {
+        const Tensor excess = step.get({"policy", "loss"}) - step.get({"reference", "loss"});
+        const Tensor kept = (excess >= step.across().quantile(excess, step.valid(), 0.4)).logical_and(step.valid());
+        step.metric("kept", kept.sum(), step.valid().sum());
+        return Weights::by_source(kept.to(at::kFloat));
+      });
+}
+
+inline Experiment tiny_experiment() {
+  Experiment e;
+  e.name = "tiny";
+  e.seed = 9;
+  e.model.dim = 16;
+  e.model.layers = 4;
+  e.model.heads = e.model.kv_heads = 2;
+  e.model.ffn_dim = 24;
+  e.model.vocab_size = 40;
+  e.model.future_tokens = 3;
+  e.train.steps = 10;
+  e.train.batch_size = 2;
+  e.train.sequence_length = 12;
+  e.optimizer.lr = 1e-2;
+  return e;
+}
+
+/// A policy of this experiment or, with Heads::first, a reference. `experiment` and `adapter` outlive it.
+inline std::unique_ptr<ShardedModel> tiny_model(const Experiment& experiment, Heads heads, const Adapter* adapter,
+                                                int64_t seed, Channels& channels,
+                                                const std::vector<ValueHead>& value_heads = {}) {
+  ShardedModelRequest request;
+  request.layout.model = &experiment.model;
+  request.layout.heads = heads;
+  request.layout.adapter = adapter;
+  request.layout.value_heads = value_heads;
+  request.options = group_options(experiment.parallel, at::kCPU);
+  request.positions = experiment.train.sequence_length;
+  auto model = std::make_unique<ShardedModel>(request, channels);
+  model->initialize(seed);
+  return model;
+}
+
+inline PipelineInUse pipeline_of(std::unique_ptr<Weighting> weighting) {
+  PipelineInUse pipeline;
+  pipeline.name = "made by the test";
+  pipeline.needs = weighting->needs();
+  pipeline.weighting = std::move(weighting);
+  for (const Read& read : pipeline.needs.reads) {
+    if (read.model == "reference") pipeline.reference.insert(read.what);
+    pipeline.reads_entropy |= read.model == "policy" && read.what == "entropy";
+  }
+  return pipeline;
+}
+
+inline PipelineInUse pipeline_of(std::unique_ptr<Objective> objective) {
+  PipelineInUse pipeline;
+  pipeline.name = "made by the test";
+  pipeline.needs = objective->needs();
+  pipeline.objective = std::move(objective);
+  return pipeline;
+}
+
+/// What a training is made of besides its pipeline; what is left out is as in every other one.
+struct TinyParts {
+  const Adapter* adapter = nullptr;       ///< none: everything trains
+  const BatchSource* training = nullptr;  ///< none: random windows, which are also validated with
+  const BatchSource* validation = nullptr;
+  int64_t validation_sequences = 4;
+  std::function<FrozenSignals::Stores()> stores = {};  ///< of the reference's signals; none: they are not kept
+  std::function<void()> told_of_build = [] {};         ///< the reference is built
+};
+
+/// Holds the parts; built once, never moved.
+class TinyTraining {
+ public:
+  template <class Plugin>
+  TinyTraining(const Experiment& experiment, std::unique_ptr<Plugin> plugin, Channels& channels,
+               const TinyParts& parts = {})
+      : experiment_(experiment), pipeline_(pipeline_of(std::move(plugin))) {
+    model_ =
+        tiny_model(experiment_, pipeline_.objective ? Heads::none : Heads::all,
+                   parts.adapter ? parts.adapter : &everything_, experiment_.seed, channels, pipeline_.needs.heads);
+    const TrainConfig& train = experiment_.train;
+    windows_ = random_windows(experiment_.seed, train.sequence_length, experiment_.model.vocab_size);
+    BatchRequest request;
+    request.heads = model_->num_heads();
+    source_ = window_batches(*windows_, WindowOrder(experiment_.seed, windows_->count(), "sequential"),
+                             train.batch_size, train.sequence_length, request);
+    FrozenOf frozen;
+    const auto reference = [&](FrozenSignals::Stores stores) {
+      return std::make_unique<FrozenSignals>(
+          "reference", pipeline_.reference,
+          [this, &channels, told = parts.told_of_build] {
+            told();
+            return std::make_shared<FrozenModel>(
+                tiny_model(experiment_, Heads::first, nullptr, experiment_.seed + 1, channels),
+                chunk_tokens(experiment_.model.vocab_size));
+          },
+          std::move(stores));
+    };
+    if (!pipeline_.reference.empty()) {
+      frozen.training.push_back(reference(parts.stores ? parts.stores() : FrozenSignals::Stores{}));
+      frozen.validation.push_back(reference({}));
+    }
+    const BatchSource* training = parts.training ? parts.training : source_.get();
+    trainer_ = std::make_unique<Trainer>(
+        experiment_, train.steps, *model_, pipeline_, std::move(frozen),
+        TrainerData{training, parts.validation ? parts.validation : training, parts.validation_sequences}, channels);
+  }
+  TinyTraining(const TinyTraining&) = delete;
+  Trainer& operator*() { return *trainer_; }
+  Trainer* operator->() { return trainer_.get(); }
+  ShardedModel& model() { return *model_; }
+
+ private:
+  Experiment experiment_;
+  Everything everything_;
+  PipelineInUse pipeline_;
+  std::unique_ptr<ShardedModel> model_;
+  std::unique_ptr<TokenWindows> windows_;
+  std::unique_ptr<BatchSource> source_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+}  // namespace wmtp::test
