@@ -6,7 +6,7 @@
 namespace wmtp {
 
 /// Changes about half of the 64 bits when one bit of either argument changes (the finalizer of splitmix64, twice).
-inline uint64_t mixed(uint64_t a, uint64_t b) {
+inline uint64_t hash64(uint64_t a, uint64_t b) {
   uint64_t x = a;
   for (uint64_t next : {b + 0x9e3779b97f4a7c15u, uint64_t{0x2545f4914f6cdd1du}}) {
     x += next;

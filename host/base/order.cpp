@@ -16,7 +16,7 @@ uint64_t feistel(uint64_t value, int half_bits, uint64_t key) {
   const uint64_t mask = (uint64_t{1} << half_bits) - 1;
   uint64_t left = value >> half_bits, right = value & mask;
   for (uint64_t round = 0; round < num_rounds; ++round) {
-    const uint64_t next = left ^ (mixed(key + round, right) & mask);
+    const uint64_t next = left ^ (hash64(key + round, right) & mask);
     left = right;
     right = next;
   }
@@ -31,7 +31,7 @@ WindowOrder::WindowOrder(int64_t seed, int64_t count, const std::string& order)
 int64_t WindowOrder::window(int64_t position) const {
   const int64_t within = position % count_;
   if (!shuffled_) return within;
-  const uint64_t key = mixed(static_cast<uint64_t>(seed_), static_cast<uint64_t>(position / count_));
+  const uint64_t key = hash64(static_cast<uint64_t>(seed_), static_cast<uint64_t>(position / count_));
   const uint64_t count = static_cast<uint64_t>(count_);
   int half_bits = 1;
   while (half_bits < 32 && uint64_t{1} << 2 * half_bits < count) ++half_bits;

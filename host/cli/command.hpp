@@ -73,7 +73,7 @@ void add_export(CommandLine& line);   // export RUN… --to csv, json, tensorboa
 void add_plugins(CommandLine& line);  // plugins list, plugins inspect NAME
 void add_plugin_author(CommandLine& line);  // plugins new NAME, plugins check FILE: after add_plugins
 void add_checkpoint(CommandLine& line);     // checkpoint list RUN, checkpoint verify PATH
-void add_exchange(CommandLine& line);       // checkpoint export RUN, checkpoint import DIR: after add_checkpoint
+void add_convert(CommandLine& line);        // checkpoint export RUN, checkpoint import DIR: after add_checkpoint
 void add_merge(CommandLine& line);          // checkpoint merge ADAPTER: after add_checkpoint
 void add_data(CommandLine& line);           // data prepare EXPERIMENT, data prepare FILE --from …, data inspect FILE
 void add_plan(CommandLine& line);           // plan FILE

@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
     wmtp::add_plugins(line);
     wmtp::add_plugin_author(line);
     wmtp::add_checkpoint(line);
-    wmtp::add_exchange(line);
+    wmtp::add_convert(line);
     wmtp::add_merge(line);
     wmtp::add_data(line);
     wmtp::add_generate(line);

@@ -58,9 +58,9 @@ class RunIdFile {
   std::string path_ = folder_.path() / "run";
 };
 
-class Run {
+class RunCommand {
  public:
-  Run(const RunOptions& options, const GlobalOptions& globals, SourceTexts& texts)
+  RunCommand(const RunOptions& options, const GlobalOptions& globals, SourceTexts& texts)
       : options_(options),
         globals_(globals),
         texts_(texts),
@@ -273,7 +273,7 @@ struct Member {
   }
   RunOptions options;
   std::string what;
-  std::optional<Run> run;
+  std::optional<RunCommand> run;
 };
 
 using Sweeps = std::vector<std::vector<SweepMember>>;  ///< of each file; of one without [sweep] none
@@ -305,8 +305,8 @@ int run_members(const RunOptions& options, const Sweeps& sweeps, const GlobalOpt
                     member.run->config_hash(), [&member] { return member.run->run_missing_stages(); },
                     [&member](bool resume) { return member.run->member_call(resume); }});
   }
-  return run_sweep(runs, {members.front().run->database(), size_t(std::max<int64_t>(options.at_once, 1)),
-                          options.resume, options.dry_run});
+  return run_sweep(runs, {members.front().run->database(), size_t(std::max<int64_t>(options.jobs, 1)), options.resume,
+                          options.dry_run});
 }
 
 /// Whether the line stands for more than one run. Error(usage) for what goes with many alone, or with one alone.
@@ -318,9 +318,9 @@ bool stands_for_many(const RunOptions& options, const Sweeps& sweeps, bool in_a_
                                        " ranks of its own; run it without a launcher");
   if (several && !options.name.empty())
     throw Error(ExitStatus::usage, "--name goes with one FILE; the files say their runs' names themselves");
-  if (!many && options.at_once > 0)
+  if (!many && options.jobs > 0)
     throw Error(ExitStatus::usage,
-                "--at-once goes with several files or a [sweep], and " + first + " has none: it is one run");
+                "--jobs goes with several files or a [sweep], and " + first + " has none: it is one run");
   return many;
 }
 
@@ -362,7 +362,7 @@ void add_run(CommandLine& line) {
                                "  wmtp-host run experiments/rho1.toml\n"
                                "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
                                "  wmtp-host run experiments/rho1.toml --resume\n"
-                               "  wmtp-host run experiments/sweep.toml --at-once 2\n"
+                               "  wmtp-host run experiments/sweep.toml --jobs 2\n"
                                "  wmtp-host run experiments/baseline.toml experiments/rho1.toml\n"
                                "  torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml\n",
                                [options](const GlobalOptions& globals) { return run(*options, globals); });
@@ -378,7 +378,7 @@ void add_run(CommandLine& line) {
   run_command.add_flag("--resume", options->resume, "go on with the newest unfinished run of this configuration");
   run_command
       .add_option(
-          "--at-once", options->at_once,
+          "--jobs", options->jobs,
           "members of a [sweep], or files, that run beside each other and share the cores (1); how many a machine can "
           "hold is no part of the experiment")
       ->type_name("K")

@@ -19,8 +19,8 @@ struct RunOptions {
   std::string stages;       ///< the launcher's, as text
   std::string sources;      ///< the launcher's SourceTexts
   std::vector<std::string> overrides, held_out;
-  int64_t nproc = 0;    ///< 0: not given
-  int64_t at_once = 0;  ///< members that run beside each other; 0: not given
+  int64_t nproc = 0;  ///< 0: not given
+  int64_t jobs = 0;   ///< members that run beside each other; 0: not given
   bool resume = false, dry_run = false;
   bool resume_stages = false;      ///< of a member of a sweep, which itself is resumed only if it was begun
   bool member = false;             ///< of a sweep or of several files, as the overrides have it

@@ -16,7 +16,7 @@
 #include "core/report/compare.hpp"
 #include "core/report/table.hpp"
 #include "core/runlog/log_reader.hpp"
-#include "process/programs.hpp"
+#include "process/process_pool.hpp"
 
 namespace wmtp {
 namespace {
@@ -99,14 +99,14 @@ class Sweep {
   }
 
   void run_members() {
-    ProgramQueue queue;
-    queue.at_once = options_.at_once;
+    ProcessPool queue;
+    queue.jobs = options_.jobs;
     queue.next = [this] { return next(); };
     queue.ended = [this](size_t i, int code) {
       ended(i, code);
       return !interrupted_;
     };
-    if (!interrupted_) run_programs(queue);
+    if (!interrupted_) run_pool(queue);
   }
 
   int exit_code() const {
@@ -129,7 +129,7 @@ class Sweep {
     }
   }
 
-  std::optional<Program> next() {
+  std::optional<PooledProcess> next() {
     for (; next_ < members_.size(); ++next_) {
       if (left_out_[next_]) continue;
       const auto run = reusable_run(members_[next_].config_hash, options_.database);
@@ -139,15 +139,15 @@ class Sweep {
     return std::nullopt;
   }
 
-  Program start(size_t i) const {
+  PooledProcess start(size_t i) const {
     const SweepRun& member = members_[i];
     log_info(which(i) + "runs as " + member.name);
-    Program program{i, member.call(options_.resume && was_begun(member.config_hash, options_.database)), {}, {}};
-    if (options_.at_once == 1) return program;
+    PooledProcess program{i, member.call(options_.resume && was_begun(member.config_hash, options_.database)), {}, {}};
+    if (options_.jobs == 1) return program;
     program.prefix = "[member " + std::to_string(i + 1) + "] ";
     if (!std::getenv("OMP_NUM_THREADS"))
       program.environment["OMP_NUM_THREADS"] =
-          std::to_string(int64_t(usable_cores()) / (int64_t(options_.at_once) * member.processes));
+          std::to_string(int64_t(usable_cores()) / (int64_t(options_.jobs) * member.processes));
     return program;
   }
 
@@ -165,16 +165,16 @@ class Sweep {
   bool interrupted_ = false;
 };
 
-void check_cores(const std::vector<SweepRun>& members, size_t at_once) {
-  if (at_once == 1) return;
+void check_cores(const std::vector<SweepRun>& members, size_t jobs) {
+  if (jobs == 1) return;
   if (wanted_master_port() != 0)
-    throw Error(ExitStatus::usage, "--at-once " + std::to_string(at_once) +
+    throw Error(ExitStatus::usage, "--jobs " + std::to_string(jobs) +
                                        ": runs beside each other cannot meet at one port; unset MASTER_PORT");
   int64_t most = 0;
   for (const SweepRun& member : members) most = std::max(most, member.processes);
-  const int64_t wanted = int64_t(at_once) * most, cores = usable_cores();
+  const int64_t wanted = int64_t(jobs) * most, cores = usable_cores();
   if (wanted > cores)
-    throw Error(ExitStatus::usage, "--at-once " + std::to_string(at_once) + ": members of " + std::to_string(most) +
+    throw Error(ExitStatus::usage, "--jobs " + std::to_string(jobs) + ": members of " + std::to_string(most) +
                                        (most == 1 ? " process" : " processes") + " would need " +
                                        std::to_string(wanted) + " cores, there are " + std::to_string(cores) +
                                        "; run fewer at once, or give them fewer processes (--nproc)");
@@ -183,7 +183,7 @@ void check_cores(const std::vector<SweepRun>& members, size_t at_once) {
 }  // namespace
 
 int run_sweep(const std::vector<SweepRun>& members, const SweepOptions& options) {
-  check_cores(members, options.at_once);
+  check_cores(members, options.jobs);
   Sweep sweep(members, options);
   if (options.dry_run) {
     sweep.tell();

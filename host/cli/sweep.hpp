@@ -20,7 +20,7 @@ struct SweepRun {
 
 struct SweepOptions {
   std::filesystem::path database;
-  size_t at_once = 1;
+  size_t jobs = 1;
   bool resume = false;   ///< a member that was begun goes on
   bool dry_run = false;  ///< only tell what each would do
 };

@@ -279,7 +279,7 @@ int run(bool through_sockets, int64_t steps) {
         std::printf("%ld %s %.6f %.9f\n", step, is_host ? "host" : "plain", seconds, mean.item<double>());
     }
   }
-  peers.collect("the end", "here");
+  peers.gather("the end", "here");
   return 0;
 }
 

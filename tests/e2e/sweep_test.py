@@ -99,7 +99,7 @@ class TestMembersBesideEachOther:
     def test_their_numbers_and_their_table_are_those_of_one_after_another(self, place):
         file = write(place, steps=40, parallel={"processes": 1, "device": "cpu"})
         place.host("run", file, "--db", "single/log.db", timeout=120)
-        ended = place.host("run", file, "--at-once", 2, timeout=120)
+        ended = place.host("run", file, "--jobs", 2, timeout=120)
         single = type(place.log)(place.folder / "single/log.db")
         assert losses_by_member(place.log) == losses_by_member(single) and len(place.log.runs()) == 4
         (first, last), (begun, end) = spans(place)[:2]
@@ -107,14 +107,14 @@ class TestMembersBesideEachOther:
         assert re.search(r"trial-lr-0.01 +2 +\d+ +finished", ended.out) and "means over seeds" in ended.out
         for line in ended.err.splitlines():
             assert re.match(r"\[member \d\] |member \d of 4 ", line), line
-        assert place.host("run", file, "--at-once", 2).err.count("of the log is it") == 4
+        assert place.host("run", file, "--jobs", 2).err.count("of the log is it") == 4
 
     def test_a_stage_that_all_need_is_trained_once_and_first(self, place):
         stage = experiment(train__steps=2, data={"kind": "random"}, parallel__processes=1)
         place.write({**stage, "name": "reference"}, "reference.toml")
         file = place.write({**stage, "pipeline": {"plugin": "rho1", "keep": 0.6},
                             "reference": {"experiment": "reference.toml"}, "sweep": {"seed": [1, 2, 3]}})
-        place.host("run", file, "--at-once", 2, timeout=120)
+        place.host("run", file, "--jobs", 2, timeout=120)
         assert [name for name, _, _ in names(place)] == ["reference", "trial", "trial", "trial"]
 
     def test_one_that_fails_does_not_end_the_others(self, place):
@@ -124,12 +124,12 @@ class TestMembersBesideEachOther:
                        '[[sweep.members]]\npipeline = {plugin = "baseline"}\n'
                        '[[sweep.members]]\nseed = 8\n'
                        '[[sweep.members]]\npipeline = {plugin = "faulty", fault = "exception", step = 2}\n')
-        place.host("run", file, "--at-once", 2, wanted=3, env={"WMTP_PLUGIN_PATH": TEST_PLUGINS}, timeout=120)
+        place.host("run", file, "--jobs", 2, wanted=3, env={"WMTP_PLUGIN_PATH": TEST_PLUGINS}, timeout=120)
         assert sorted(status for _, _, status in names(place)) == ["failed", "failed", "finished", "finished"]
 
     def test_a_signal_ends_all_of_them_and_resume_goes_on_with_each(self, place):
         file = write(place, steps=400, parallel={"processes": 1, "device": "cpu"})
-        running = place.start_command("run", file, "--at-once", 2)
+        running = place.start_command("run", file, "--jobs", 2)
         running.wait_for_step(1)
         while len(spans(place)) < 2:
             assert running.code is None, running
@@ -137,26 +137,26 @@ class TestMembersBesideEachOther:
         os.kill(running.process.pid, signal.SIGINT)
         assert running.wait().code == 75
         assert [status for _, _, status in names(place)] == ["interrupted"] * 2, "no other one was begun"
-        place.host("run", file, "--at-once", 2, "--resume", "--set", "log.every_steps=400", timeout=300)
+        place.host("run", file, "--jobs", 2, "--resume", "--set", "log.every_steps=400", timeout=300)
         parents = place.log.query("SELECT parent_run, status FROM runs ORDER BY id")
         assert sorted(row["parent_run"] for row in parents[2:4]) == [1, 2]
         assert [row["status"] for row in parents[2:]] == ["finished"] * 4
 
     def test_all_are_gone_when_their_parent_is_killed(self, place):
         running = place.start_command("run", write(place, steps=5000, parallel={"processes": 1, "device": "cpu"}),
-                                      "--at-once", 2)
+                                      "--jobs", 2)
         running.wait_for_step(4)
         os.kill(running.process.pid, signal.SIGKILL)
         assert running.wait().code == -signal.SIGKILL  # wait() looks for what it left behind
 
 
-def test_more_at_once_than_there_are_cores_for_is_refused(place):
+def test_more_jobs_than_there_are_cores_for_are_refused(place):
     file = write(place)
-    told = place.host("run", file, "--at-once", len(os.sched_getaffinity(0)), wanted=2).err
+    told = place.host("run", file, "--jobs", len(os.sched_getaffinity(0)), wanted=2).err
     assert "members of 2 processes" in told and "run fewer at once" in told
-    told = place.host("run", file, "--at-once", 2, "--nproc", 1, wanted=2, env={"MASTER_PORT": "29512"}).err
+    told = place.host("run", file, "--jobs", 2, "--nproc", 1, wanted=2, env={"MASTER_PORT": "29512"}).err
     assert "unset MASTER_PORT" in told
-    told = place.host("run", place.write(train__steps=1), "--at-once", 2, wanted=2).err
+    told = place.host("run", place.write(train__steps=1), "--jobs", 2, wanted=2).err
     assert "has none: it is one run" in told
     assert not (place.folder / "runs").exists()
 

@@ -31,8 +31,8 @@ constexpr std::array mistake_kinds{Mistake::digit, Mistake::digit,     Mistake::
 /// Numbers that follow from (seed, problem) and from how many were drawn before.
 class Draws {
  public:
-  Draws(int64_t seed, int64_t problem) : key_(mixed(name_key("arithmetic", uint64_t(seed)), uint64_t(problem))) {}
-  int64_t below(int64_t count) { return int64_t(mixed(key_, next_++) % uint64_t(count)); }
+  Draws(int64_t seed, int64_t problem) : key_(hash64(name_key("arithmetic", uint64_t(seed)), uint64_t(problem))) {}
+  int64_t below(int64_t count) { return int64_t(hash64(key_, next_++) % uint64_t(count)); }
 
  private:
   uint64_t key_, next_ = 0;

@@ -130,10 +130,10 @@ class RandomWindows : public TokenWindows {
   int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
 
   void read(int64_t index, int64_t* ids) const override {
-    const uint64_t key = mixed(seed_, static_cast<uint64_t>(index));
+    const uint64_t key = hash64(seed_, static_cast<uint64_t>(index));
     for (int64_t i = 0; i < sequence_length_; ++i) {
       // The upper 64 bits of the product: uniform to one part in 2^64 / vocab_size.
-      const auto wide = static_cast<unsigned __int128>(mixed(key, static_cast<uint64_t>(i)));
+      const auto wide = static_cast<unsigned __int128>(hash64(key, static_cast<uint64_t>(i)));
       ids[i] = static_cast<int64_t>(wide * static_cast<uint64_t>(vocab_size_) >> 64);
     }
   }

@@ -192,7 +192,7 @@ SchemaTable sweep_table() {
       "Makes one file stand for many runs: every key of it is a key of the experiment with a list of values "
       "(`seed = [1, 2, 3]`, `optimizer.lr = [1e-3, 3e-4]`), and the runs are all their combinations, the first "
       "key slowest. A table in the list `[[sweep.members]]` gives values of several keys that go together. "
-      "`run` trains one after another, or with `--at-once K` so many beside each other on shares of the cores "
+      "`run` trains one after another, or with `--jobs K` so many beside each other on shares of the cores "
       "(how many a machine can hold is no part of the experiment); it trains the stages that they need first, "
       "each once, leaves out what the log has finished runs of, and prints one table at the end.",
       {}};

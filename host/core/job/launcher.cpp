@@ -1,7 +1,6 @@
 #include "core/job/launcher.hpp"
 
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <csignal>
 #include <optional>
 
+#include "base/machine.hpp"
 #include "core/rendezvous/network.hpp"
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/rendezvous/store_wire.hpp"

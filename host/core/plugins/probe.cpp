@@ -6,8 +6,8 @@
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
+#include "core/plugins/build_fingerprint.hpp"
 #include "core/plugins/description_json.hpp"
-#include "core/plugins/fingerprint.hpp"
 #include "core/plugins/installation.hpp"
 #include "core/plugins/library_file.hpp"
 #include "core/plugins/probe_cache.hpp"

@@ -64,7 +64,7 @@ BinOrder::Draw BinOrder::at(int64_t position) const {
   const auto& before = drawn_before_[static_cast<size_t>(block)];
   const auto& after = drawn_before_[static_cast<size_t>(block + 1)];
   const int64_t size = std::min(block_size_, total_ - block * block_size_);
-  const auto key = mixed(static_cast<uint64_t>(seed_), static_cast<uint64_t>(block));
+  const auto key = hash64(static_cast<uint64_t>(seed_), static_cast<uint64_t>(block));
   int64_t place = WindowOrder(static_cast<int64_t>(key >> 1), size, "shuffled").window(position % block_size_);
   size_t bin = 0;
   while (place >= after[bin] - before[bin]) place -= after[bin] - before[bin], ++bin;

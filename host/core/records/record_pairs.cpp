@@ -26,7 +26,7 @@ void add_pairs(const std::map<size_t, Cell>& cells, int64_t problem, const PairR
   for (const auto& [bin, cell] : cells) all += cell.num_pairs();
   if (all == 0) return;
   const int64_t wanted = rules.max_per_problem > 0 ? std::min(all, rules.max_per_problem) : all;
-  const auto seed = mixed(static_cast<uint64_t>(rules.seed), static_cast<uint64_t>(problem));
+  const auto seed = hash64(static_cast<uint64_t>(rules.seed), static_cast<uint64_t>(problem));
   const WindowOrder order(static_cast<int64_t>(seed >> 1), all, wanted < all ? "shuffled" : "sequential");
   for (int64_t i = 0; i < wanted; ++i) {
     int64_t pair = order.window(i);

@@ -58,7 +58,7 @@ RecordOrder training_order(const Experiment& experiment, const RecordDraws& draw
   const DifficultyConfig& difficulty = experiment.data.difficulty;
   std::vector<WindowOrder> orders;
   for (size_t bin = 0; bin < sizes.size(); ++bin)
-    orders.emplace_back(static_cast<int64_t>(mixed(static_cast<uint64_t>(seed), bin) >> 1), sizes[bin], "shuffled");
+    orders.emplace_back(static_cast<int64_t>(hash64(static_cast<uint64_t>(seed), bin) >> 1), sizes[bin], "shuffled");
   const BinOrder bins(seed, difficulty.weights, difficulty.end_weights,
                       draws_in_run(experiment, count, draws.rows, world));
   return [bins, orders](int64_t draw) {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/fingerprint.hpp"
+#include "base/weight_fingerprint.hpp"
 #include "core/checkpoints/adapter_identity.hpp"
 #include "engine/comm/channels.hpp"
 #include "engine/shard/sharded_model.hpp"

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/checkpoints/retention.hpp"
-#include "engine/comm/side_texts.hpp"
+#include "engine/comm/background_store.hpp"
 #include "engine/memory/allocator.hpp"
 #include "io/durable_file.hpp"
 #include "io/save_points.hpp"
@@ -143,7 +143,7 @@ void StateSaver::copy(std::vector<StateFlat>& flats, SaveMode mode) {
 }
 
 void StateSaver::write(const Work& work, SaveOutcome& outcome) {
-  SideTexts texts(peers_, work.name);
+  BackgroundStore texts(peers_, work.name);
   const int rank = peers_.rank();
   std::optional<FolderDraft> draft;
   json opened;
@@ -156,14 +156,14 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
       opened["error"] = error.what();
     }
   }
-  opened = json::parse(texts.publish(opened.dump()));
+  opened = json::parse(texts.broadcast(opened.dump()));
   if (opened.contains("error")) throw Error(ExitStatus::storage, opened["error"].get<std::string>());
 
   std::vector<Piece> pieces = pieces_of(work.flats, work.tensors, rank);
   const std::string mine = write_rank_file(opened["path"].get<std::string>(), pieces, rank);
   json ended{{"error", ""}, {"rank_lost", false}};
   try {
-    const std::vector<std::string> reports = texts.collect(mine);
+    const std::vector<std::string> reports = texts.gather(mine);
     if (rank == 0) {
       gather_and_publish(*draft, work, reports);
       clear_older(outcome);
@@ -175,7 +175,7 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
   } catch (const std::exception& error) {
     ended["error"] = error.what();
   }
-  ended = json::parse(texts.publish(ended.dump()));
+  ended = json::parse(texts.broadcast(ended.dump()));
   outcome.failure = ended["error"];
   outcome.rank_lost = ended["rank_lost"];
 }

@@ -8,7 +8,7 @@
 // 3. rank 0 makes a draft of the folder; every rank writes its file there and fsyncs it
 // 4. when rank 0 knows of every file it writes the manifest and publishes the folder (durable_file.hpp), then deletes
 //    those beyond `keep` (retention.hpp), and tells the others
-// Whatever fails is the outcome on every rank; the draft is then removed. The ranks speak through SideTexts: with no
+// Whatever fails is the outcome on every rank; the draft is then removed. The ranks speak through BackgroundStore: with no
 // connection of the training's, and never for longer than the others live. What a crash leaves: save_points.hpp.
 #pragma once
 

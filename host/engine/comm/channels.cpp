@@ -4,7 +4,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/time_use.hpp"
-#include "engine/comm/same_collective.hpp"
+#include "engine/comm/collective_checker.hpp"
 #include "engine/memory/allocator.hpp"
 
 namespace wmtp {
@@ -129,25 +129,27 @@ Channel* Channels::connect(const std::string& name, const MakeBackend& make, con
   return channels_.emplace_back(std::make_unique<Channel>(*peers_, record_, backend)).get();
 }
 
-const Mesh& Channels::mesh(int row_size) {
-  const auto [place, is_new] = meshes_.try_emplace(row_size);
-  Mesh& mesh = place->second;
+const Mesh& Channels::mesh(int shard_group_size) {
+  const auto [found, is_new] = meshes_.try_emplace(shard_group_size);
+  Mesh& mesh = found->second;
   if (!is_new) return mesh;
-  TORCH_CHECK(row_size > 0 && size() % row_size == 0, "rows of ", row_size, " of ", size(), " ranks");
-  if (row_size == size()) {
-    mesh.row = world_;
-  } else if (row_size == 1) {
-    mesh.column = {rank(), size(), nullptr, world_.reduce};
+  TORCH_CHECK(shard_group_size > 0 && size() % shard_group_size == 0, "shard groups of ", shard_group_size, " of ",
+              size(), " ranks");
+  if (shard_group_size == size()) {
+    mesh.shard = world_;
+  } else if (shard_group_size == 1) {
+    mesh.replicate = {rank(), size(), nullptr, world_.reduce};
   } else {
-    const int row = rank() / row_size, column = rank() % row_size;
-    const std::string of_row = "row " + std::to_string(row) + " of " + std::to_string(row_size) + " ranks";
-    mesh.row = {column, row_size};
-    mesh.row.gather = connect("gather in " + of_row, make_, mesh.row);
-    mesh.row.reduce = connect("reduce in " + of_row, make_, mesh.row);
-    mesh.column = {row, size() / row_size};
-    mesh.column.reduce =
-        connect("reduce in column " + std::to_string(column) + " of " + std::to_string(mesh.column.size) + " ranks",
-                make_, mesh.column);
+    const int group = rank() / shard_group_size, place = rank() % shard_group_size;
+    const std::string of_group =
+        "shard group " + std::to_string(group) + " of " + std::to_string(shard_group_size) + " ranks";
+    mesh.shard = {place, shard_group_size};
+    mesh.shard.gather = connect("gather in " + of_group, make_, mesh.shard);
+    mesh.shard.reduce = connect("reduce in " + of_group, make_, mesh.shard);
+    mesh.replicate = {group, size() / shard_group_size};
+    mesh.replicate.reduce = connect(
+        "reduce in replicate group " + std::to_string(place) + " of " + std::to_string(mesh.replicate.size) + " ranks",
+        make_, mesh.replicate);
   }
   return mesh;
 }

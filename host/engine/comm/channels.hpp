@@ -1,11 +1,12 @@
 // Channels: the communicators of a job. Gathers, reduces and control talk on connections of their own, so that one
 // never waits behind another; within a channel every rank of it issues the same operations in the same order, which
-// debug builds check (same_collective.hpp). With one rank nothing is sent, and every operation is a copy.
+// debug builds check (collective_checker.hpp). With one rank nothing is sent, and every operation is a copy.
 //
-// A Mesh cuts the ranks into rows of neighbours that hold a model's shards between them. Ranks that stand at the same
-// place of their rows, a column, hold the same shard. With rows of two of six ranks:
+// A Mesh divides the ranks into shard groups: consecutive ranks that together hold one copy of the sharded state. The
+// ranks at the same position of their shard groups form a replicate group and hold the same shard. With shard groups of
+// two out of six ranks:
 //
-//   rows      0 1 | 2 3 | 4 5      columns   0 2 4 | 1 3 5
+//   shard groups   0 1 | 2 3 | 4 5      replicate groups   0 2 4 | 1 3 5
 #pragma once
 
 #include <ATen/ATen.h>
@@ -64,14 +65,14 @@ class Channel {
   int64_t checked_ = 0;                        ///< collectives compared so far
 };
 
-/// Ranks that talk among themselves, and which of them this one is.
+/// A group of ranks along one axis of the mesh, and this rank's place in it.
 struct Axis {
   int rank = 0, size = 1;
-  Channel* gather = nullptr;  ///< of rows; null in columns, which hold the same already
+  Channel* gather = nullptr;  ///< of shard groups; null in replicate groups, whose ranks hold the same shard
   Channel* reduce = nullptr;
 };
 struct Mesh {
-  Axis row, column;
+  Axis shard, replicate;
 };
 
 /// Makes a communicator for the tensors of a run's device. Only called with two ranks or more.
@@ -91,9 +92,9 @@ class Channels {
   int rank() const { return peers_->rank(); }
   int size() const { return peers_->size(); }
   Channel& control() { return *control_; }
-  /// Rows of `row_size` ranks, which divides size(). Connects them when it is asked for this size the first time.
+  /// Shard groups of `shard_group_size` ranks, which divides size(). Connects them on the first call with this size.
   /// [all ranks, collective]
-  const Mesh& mesh(int row_size);
+  const Mesh& mesh(int shard_group_size);
   FlightRecord& record() { return record_; }
 
   /// Sum over ranks in rank order: the same bits everywhere. `values` fp64 on the CPU.
@@ -113,7 +114,7 @@ class Channels {
   std::vector<std::unique_ptr<Channel>> channels_;
   Axis world_;
   Channel* control_;
-  std::map<int, Mesh> meshes_;  ///< by the size of a row
+  std::map<int, Mesh> meshes_;  ///< by shard group size
 };
 
 /// Seconds this rank's thread has spent blocked in Pending::wait.

@@ -150,7 +150,7 @@ void Peers::start_alike(const Given& given, const std::optional<Error>& refusal)
   if (!store_ && refusal) throw *refusal;
   std::string mine;
   for (const auto& [name, value] : given) mine += name + "\t" + value + "\n";
-  const std::vector<std::string> all = collect("starting", refusal ? refusal_text(rank_, *refusal) : mine);
+  const std::vector<std::string> all = gather("starting", refusal ? refusal_text(rank_, *refusal) : mine);
   std::string verdict;
   for (size_t rank = 0; rank < all.size() && verdict.empty(); ++rank) {
     if (refusal_in(all[rank])) {
@@ -159,7 +159,7 @@ void Peers::start_alike(const Given& given, const std::optional<Error>& refusal)
       verdict = refusal_text(int(rank), Error(ExitStatus::usage, difference(all[rank], all[0])));
     }
   }
-  verdict = publish("starting", verdict);
+  verdict = broadcast("starting", verdict);
   if (const auto error = refusal_in(verdict)) throw *error;
 }
 
@@ -242,7 +242,7 @@ void Peers::give(const std::string& key, const std::string& text, const std::str
   }
 }
 
-std::string Peers::publish(const std::string& what, const std::string& text_of_rank0) {
+std::string Peers::broadcast(const std::string& what, const std::string& text_of_rank0) {
   if (!store_) return text_of_rank0;
   const std::string key = "publish/" + std::to_string(exchanges_++);
   if (rank_ != 0) return wait_for(key, 0, what);
@@ -250,7 +250,7 @@ std::string Peers::publish(const std::string& what, const std::string& text_of_r
   return text_of_rank0;
 }
 
-std::vector<std::string> Peers::collect(const std::string& what, const std::string& mine) {
+std::vector<std::string> Peers::gather(const std::string& what, const std::string& mine) {
   if (!store_) return {mine};
   const std::string key = "collect/" + std::to_string(exchanges_++) + "/";
   if (rank_ != 0) {
@@ -262,8 +262,8 @@ std::vector<std::string> Peers::collect(const std::string& what, const std::stri
   return texts;
 }
 
-void Peers::agree(const std::string& what, const std::string& mine, ExitStatus status) {
-  const std::string of_rank0 = publish("agree/" + what, mine);
+void Peers::check_equal(const std::string& what, const std::string& mine, ExitStatus status) {
+  const std::string of_rank0 = broadcast("agree/" + what, mine);
   if (mine == of_rank0) return;
   throw Error(status, "rank " + std::to_string(rank_) + ": " + what + " differs between ranks: rank 0 has " + of_rank0 +
                           ", rank " + std::to_string(rank_) + " has " + mine + "; start all ranks from the same files");

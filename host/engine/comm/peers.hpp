@@ -54,11 +54,11 @@ class Peers {
   // [all ranks, in the same order] Texts through the store; they wait as long as the others live, whatever the timeout
   // of collectives, so rank 0 may take minutes over what it publishes. `what` names the exchange in errors.
   /// Rank 0's text, on every rank.
-  std::string publish(const std::string& what, const std::string& text_of_rank0);
+  std::string broadcast(const std::string& what, const std::string& text_of_rank0);
   /// Every rank's text, by rank, on rank 0; nothing on the others.
-  std::vector<std::string> collect(const std::string& what, const std::string& mine);
+  std::vector<std::string> gather(const std::string& what, const std::string& mine);
   /// Every rank's text; all must be equal to rank 0's, else Error(status) naming the rank and both values.
-  void agree(const std::string& what, const std::string& mine, ExitStatus status);
+  void check_equal(const std::string& what, const std::string& mine, ExitStatus status);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -75,10 +75,10 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
   const std::vector<int64_t> ids = ids_of(request.texts, model);
   model.load(/*drafts=*/true, int64_t(S));
 
-  PipelineInUse nothing;  // is weighed
+  ActivePipeline nothing;  // is weighed
   std::map<std::string, at::Tensor> states;
   AcrossRanks across(model.channels());
-  HostStep step({model.num_heads(), model.config().vocab_size, 0}, across, states);
+  StepContext step({model.num_heads(), model.config().vocab_size, 0}, across, states);
   MicroStepConfig config;
   config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size);
   MicroStep micro_step(model.model(), nothing, step, model.channels(), config);

@@ -54,8 +54,8 @@ static_assert(sizeof(Header) <= header_bytes);
 
 thread_local MemoryCategory current_category = MemoryCategory::other;
 
-MemoryAccount& account() {
-  static auto* account = new MemoryAccount;  // outlives every tensor, static ones too
+MemoryStats& account() {
+  static auto* account = new MemoryStats;  // outlives every tensor, static ones too
   return *account;
 }
 

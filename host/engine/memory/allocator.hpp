@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/memory/account.hpp"
+#include "engine/memory/memory_stats.hpp"
 
 namespace wmtp {
 

@@ -94,11 +94,11 @@ SmallTraining::~SmallTraining() = default;
 FrozenOf SmallTraining::frozen_models() {
   FrozenOf frozen;
   if (!pipeline_.reference.empty())
-    frozen.training.push_back(std::make_unique<FrozenSignals>(
-        "reference", pipeline_.reference, [this] { return frozen_model(false); }, FrozenSignals::Stores{}));
+    frozen.training.push_back(std::make_unique<FrozenCache>(
+        "reference", pipeline_.reference, [this] { return frozen_model(false); }, FrozenCache::Stores{}));
   if (!pipeline_.value.empty())
-    frozen.training.push_back(std::make_unique<FrozenSignals>(
-        "value", pipeline_.value, [this] { return frozen_model(true); }, FrozenSignals::Stores{}));
+    frozen.training.push_back(std::make_unique<FrozenCache>(
+        "value", pipeline_.value, [this] { return frozen_model(true); }, FrozenCache::Stores{}));
   return frozen;
 }
 

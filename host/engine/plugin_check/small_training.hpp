@@ -45,7 +45,7 @@ class SmallTraining {
   Experiment experiment_;
   Peers peers_{RankEnvironment{}, std::chrono::seconds(1)};
   Channels channels_{peers_, nullptr, nullptr, std::chrono::seconds(1)};
-  PipelineInUse pipeline_;
+  ActivePipeline pipeline_;
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<BatchSource> source_;
   std::unique_ptr<Trainer> trainer_;

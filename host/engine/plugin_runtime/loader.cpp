@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
-#include "core/plugins/fingerprint.hpp"
+#include "core/plugins/build_fingerprint.hpp"
 #include "core/plugins/library_file.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
 #include "engine/plugin_runtime/guarded_adapter.hpp"

@@ -53,7 +53,7 @@ fs::path write_texts(const RecordPlan& plan, const std::string& prompt_template,
   SyncedFile texts(file);
   uint64_t number = 0;
   const auto take = [&](const Record& record) {
-    if (static_cast<double>(mixed(0, number++) >> 11) * 0x1p-53 >= share) return;
+    if (static_cast<double>(hash64(0, number++) >> 11) * 0x1p-53 >= share) return;
     texts.add(prompt_of(record, prompt_template));
     texts.add(record.output + "\n");
   };

@@ -21,11 +21,11 @@ namespace {
 
 Prepared open_data(Session& session, const Experiment& experiment, const std::function<void(const std::string&)>& say) {
   if (session.is_rank0()) prepare_data(experiment, session.cache_folder(), say);
-  session.peers().publish("preparing the data", "prepared");
+  session.peers().broadcast("preparing the data", "prepared");
   return open_prepared(experiment, session.cache_folder(), session.size());
 }
 
-PipelineInUse open_pipeline(const Identity& identity, const Experiment& experiment) {
+ActivePipeline open_pipeline(const Identity& identity, const Experiment& experiment) {
   std::optional<PluginSetting> inner;
   if (identity.inner) inner = PluginSetting{*identity.inner, given_options(*experiment.inner)};
   return open_pipeline({identity.pipeline, given_options(experiment.pipeline)}, inner ? &*inner : nullptr, experiment);
@@ -64,9 +64,9 @@ Identity agree_on_identity(Session& session, const Experiment& experiment, const
   identity.adapter = session.catalog().describe("adapter", experiment.adapter.plugin);
   identity.config_hash = experiment_hash(experiment, stages, session.catalog(), session.job().database);
   Peers& peers = session.peers();
-  peers.agree("the experiment's hash", identity.config_hash, ExitStatus::usage);
+  peers.check_equal("the experiment's hash", identity.config_hash, ExitStatus::usage);
   for (const auto& [part, plugin] : identity.plugins())
-    peers.agree("the sha256 of " + plugin->kind + " '" + plugin->name + "'", plugin->sha256, ExitStatus::plugin);
+    peers.check_equal("the sha256 of " + plugin->kind + " '" + plugin->name + "'", plugin->sha256, ExitStatus::plugin);
   return identity;
 }
 

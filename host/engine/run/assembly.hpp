@@ -56,7 +56,7 @@ class Assembly {
   std::filesystem::path started_from_;
   std::unique_ptr<ShardedModel> build_policy(Session& session, const Experiment& experiment, const Stages& stages);
 
-  PipelineInUse pipeline_;
+  ActivePipeline pipeline_;
   std::unique_ptr<Adapter> adapter_;
   Prepared data_;
   std::unique_ptr<ShardedModel> model_;

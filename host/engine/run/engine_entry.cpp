@@ -21,7 +21,7 @@
 #include "engine/run/about_engine.hpp"
 #include "engine/run/describe_layout.hpp"
 #include "engine/run/run_experiment.hpp"
-#include "engine/train/signals.hpp"
+#include "engine/train/stop_signal.hpp"
 
 namespace wmtp {
 namespace {

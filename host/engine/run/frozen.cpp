@@ -57,8 +57,8 @@ class Frozen {
   }
 
   /// What the numbers follow from: weights, shape, data and which part of it, window length, precision and device.
-  FrozenSignals::Stores stores(const Prepared& data, const std::string& part) const {
-    FrozenSignals::Stores stores;
+  FrozenCache::Stores stores(const Prepared& data, const std::string& part) const {
+    FrozenCache::Stores stores;
     if (!source_.config.cache || data.identity.empty()) return stores;
     const std::string model = weights_content_hash(weights_, session_.job().database);
     for (const std::string& signal : source_.wanted) {
@@ -107,14 +107,14 @@ class Frozen {
 }  // namespace
 
 FrozenOf open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
-                     const PipelineInUse& pipeline, const Prepared& data) {
+                     const ActivePipeline& pipeline, const Prepared& data) {
   FrozenOf opened;
   for (const Source& source : {Source{"reference", experiment.reference, pipeline.reference, false},
                                Source{"value", experiment.value, pipeline.value, pipeline.needs.scores}}) {
     if (source.wanted.empty()) continue;
     const auto frozen = std::make_shared<Frozen>(session, experiment, stages, source);
     const auto signals = [&](const std::string& part) {
-      return std::make_unique<FrozenSignals>(
+      return std::make_unique<FrozenCache>(
           source.table, source.wanted, [frozen] { return frozen->model(); }, frozen->stores(data, part));
     };
     opened.training.push_back(signals(""));

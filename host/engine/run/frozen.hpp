@@ -4,7 +4,7 @@
 
 #include "engine/prepare/prepare.hpp"
 #include "engine/run/session.hpp"
-#include "engine/train/pipeline_in_use.hpp"
+#include "engine/train/active_pipeline.hpp"
 #include "engine/train/trainer.hpp"
 
 namespace wmtp {
@@ -12,6 +12,6 @@ namespace wmtp {
 /// Those that the pipeline reads. [all ranks] Error(data) when one is missing, has another vocabulary, or lacks what is
 /// read of it. Its weights are loaded when the first window wants them.
 FrozenOf open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
-                     const PipelineInUse& pipeline, const Prepared& data);
+                     const ActivePipeline& pipeline, const Prepared& data);
 
 }  // namespace wmtp

@@ -106,7 +106,7 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
     lock_ = std::make_unique<RunLock>(log_->run_folder());
     announce_run(log_->run_id());
   }
-  run_folder_ = session.peers().publish("opening the log", log_ ? log_->run_folder().string() : "");
+  run_folder_ = session.peers().broadcast("opening the log", log_ ? log_->run_folder().string() : "");
   session.channels().record().set_folder(run_folder_);
 }
 
@@ -165,7 +165,7 @@ void Recorder::event(const std::string& level, const std::string& kind, int64_t 
 
 void Recorder::resources(int64_t step) {
   const std::string mine = json{{"memory", memory_report()}, {"seconds", time_used()}}.dump();
-  const auto reports = session_.peers().collect("reporting memory and time", mine);
+  const auto reports = session_.peers().gather("reporting memory and time", mine);
   if (!log_) return;
   std::vector<MemoryRecord> records;
   std::map<std::string, double> seconds;

@@ -20,7 +20,7 @@
 #include "engine/run/assembly.hpp"
 #include "engine/run/recorder.hpp"
 #include "engine/run/spin_throttle.hpp"
-#include "engine/train/signals.hpp"
+#include "engine/train/stop_signal.hpp"
 
 namespace wmtp {
 namespace {
@@ -31,9 +31,10 @@ static_assert(LossScale::hysteresis == most_overflows_left, "a checkpoint is hel
 
 /// The moves of one run that are made at more than one place of its way. Before it is gone, and so however the run
 /// ends, a save in flight comes to its end and into the log.
-class Run {
+class TrainingRun {
  public:
-  Run(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly, Recorder& recorder)
+  TrainingRun(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly,
+              Recorder& recorder)
       : session_(session),
         experiment_(experiment),
         identity_(identity),
@@ -43,11 +44,11 @@ class Run {
     if (assembly.model().adapter_unit()) base_ = fingerprint_text(assembly.model().base_fingerprint());
     trainer().on_save({[this] { return is_time_to_save(); }, [this] { saver_.settle(); }});
   }
-  ~Run() {
+  ~TrainingRun() {
     trainer().on_save({});
     end_save();
   }
-  Run(const Run&) = delete;
+  TrainingRun(const TrainingRun&) = delete;
 
   void load(const std::filesystem::path& folder) {
     const WorkProgress progress("reading the checkpoint");
@@ -208,7 +209,7 @@ class Run {
   std::chrono::steady_clock::time_point last_save_;
 };
 
-ExitStatus train(Run& run, Assembly& assembly) {
+ExitStatus train(TrainingRun& run, Assembly& assembly) {
   Trainer& trainer = assembly.trainer();
   run.start_training();
   if (trainer.state().step == 0) run.validate();
@@ -240,7 +241,7 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
   ResumePoint from;
   if (resume) {
     if (session.is_rank0()) from = find_resume_point(identity.config_hash, session.job().database, tell);
-    from.folder = session.peers().publish("finding the checkpoint", from.folder.string());
+    from.folder = session.peers().broadcast("finding the checkpoint", from.folder.string());
   }
   Recorder recorder(session, experiment, identity, from.run_id);
   ExitStatus status = ExitStatus::bug;
@@ -248,7 +249,7 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
     std::optional<Phase> phase(std::in_place, "start");
     Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.say(text); });
     // After this line no rank may change the plugins, the data or the shape of the model.
-    Run run(session, experiment, identity, assembly, recorder);
+    TrainingRun run(session, experiment, identity, assembly, recorder);
     if (resume) run.load(from.folder);
     if (session.device().is_cpu()) tell_of_widened_products(assembly.model(), recorder);
     phase.reset();
@@ -266,7 +267,7 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
 
 /// Rank 0's answer, on every rank.
 bool agreed(Session& session, const std::string& question, const std::function<bool()>& ask_log) {
-  return session.peers().publish(question, session.is_rank0() && ask_log() ? "yes" : "no") == "yes";
+  return session.peers().broadcast(question, session.is_rank0() && ask_log() ? "yes" : "no") == "yes";
 }
 
 /// Rank 0 asks the log, all do the same.
@@ -277,7 +278,7 @@ Stage find_stage(Session& session, ExperimentHashes& hashes, const Experiment& s
     const auto run = reusable_run(hash, session.job().database);
     found["stage"] = {hash, run ? model_in(run->folder) : std::filesystem::path()};
   }
-  return stages_from_text(session.peers().publish("looking for a finished stage", to_text(found))).at("stage");
+  return stages_from_text(session.peers().broadcast("looking for a finished stage", to_text(found))).at("stage");
 }
 
 /// Runs what the log lacks, deepest first; with --resume an unfinished stage goes on, which `resumed` then says.

@@ -10,9 +10,9 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "core/job/device_choice.hpp"
+#include "engine/comm/collective_checker.hpp"
 #include "engine/comm/cuda_backend.hpp"
 #include "engine/comm/memory_backend.hpp"
-#include "engine/comm/same_collective.hpp"
 #include "engine/memory/allocator.hpp"
 #include "engine/memory/caught_error.hpp"
 

@@ -57,25 +57,25 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
     total_ += round_up(count, alignment);
   }
   total_ = round_up(total_, alignment * channels.size());
-  shard_size_ = total_ / mesh_.row.size;
-  shard_begin_ = shard_size_ * mesh_.row.rank;
+  shard_size_ = total_ / mesh_.shard.size;
+  shard_begin_ = shard_size_ * mesh_.shard.rank;
   written_.assign(parameters_.size(), false);
 
   const MemoryScope scope(MemoryCategory::parameters);
   options_.offload = options_.offload && trains_;
-  const at::ScalarType dtype = trains_ ? at::kFloat : options_.compute;
+  const at::ScalarType dtype = trains_ ? at::kFloat : options_.param_dtype;
   if (!options_.offload) {
     master_ = at::zeros({shard_size_}, at::TensorOptions(dtype).device(options_.device));
     return;
   }
   const at::TensorOptions host = at::TensorOptions(at::kCPU).pinned_memory(options_.device.is_cuda());
   master_ = at::zeros({shard_size_}, host.dtype(dtype));
-  if (options_.compute != dtype) staged_ = at::empty({shard_size_}, host.dtype(options_.compute));
+  if (options_.param_dtype != dtype) staged_ = at::empty({shard_size_}, host.dtype(options_.param_dtype));
 }
 
 /// This rank's part in the compute dtype, where it computes; the master itself where that is what it is.
 Tensor ParameterGroup::shard_on_device() {
-  if (!staged_.defined()) return master_.to(options_.device, options_.compute, /*non_blocking=*/options_.offload);
+  if (!staged_.defined()) return master_.to(options_.device, options_.param_dtype, /*non_blocking=*/options_.offload);
   if (!staged_holds_) staged_.copy_(master_);
   staged_holds_ = true;
   return staged_.to(options_.device, /*non_blocking=*/true);
@@ -90,7 +90,7 @@ void ParameterGroup::start_gather() {
     return;
   }
   gathering_ = at::empty({total_}, shard.options());
-  gather_ = mesh_.row.gather->all_gather(gathering_, std::move(shard), "gathering " + name_);
+  gather_ = mesh_.shard.gather->all_gather(gathering_, std::move(shard), "gathering " + name_);
 }
 
 void ParameterGroup::ready() {
@@ -177,9 +177,9 @@ void ParameterGroup::start_reduce(bool last) {
   zero_what_was_not_written();
   if (is_alone()) return;
   const MemoryScope scope(MemoryCategory::communication);
-  const Tensor mine = whole_gradient_.to(options_.wire);  // itself when it travels as it is
+  const Tensor mine = whole_gradient_.to(options_.reduce_dtype);  // itself when it travels as it is
   arriving_ = at::empty_like(mine);
-  const Axis& axis = shards() ? mesh_.row : mesh_.column;
+  const Axis& axis = shards() ? mesh_.shard : mesh_.replicate;
   reduce_ = axis.reduce->all_to_all(arriving_, mine, "reducing the gradient of " + name_);
   if (shards()) whole_gradient_.reset();
 }
@@ -190,7 +190,7 @@ void ParameterGroup::finish_reduce() {
   reduce_.wait();
   const MemoryScope scope(MemoryCategory::gradients);
   if (shards()) {
-    const Tensor sum = sum_of(arriving_, mesh_.row);
+    const Tensor sum = sum_of(arriving_, mesh_.shard);
     add_to_gradient(sum.is_alias_of(arriving_) && !gradient_.defined() ? sum.clone() : sum);
   } else {
     sum_over_column(arriving_, whole_gradient_);
@@ -201,11 +201,11 @@ void ParameterGroup::finish_reduce() {
 }
 
 void ParameterGroup::start_column() {
-  if (mesh_.column.size == 1) return;
+  if (mesh_.replicate.size == 1) return;
   const MemoryScope scope(MemoryCategory::communication);
-  const Tensor mine = gradient_.to(options_.wire);
+  const Tensor mine = gradient_.to(options_.reduce_dtype);
   arriving_in_column_ = at::empty_like(mine);
-  column_reduce_ = mesh_.column.reduce->all_to_all(arriving_in_column_, mine, "adding up the gradient of " + name_);
+  column_reduce_ = mesh_.replicate.reduce->all_to_all(arriving_in_column_, mine, "adding up the gradient of " + name_);
 }
 
 void ParameterGroup::finish_column() {
@@ -218,9 +218,9 @@ void ParameterGroup::finish_column() {
 /// What the ranks of a column sent, added up, whole in `to` on each of them.
 void ParameterGroup::sum_over_column(const Tensor& arrived, Tensor to) {
   const MemoryScope scope(MemoryCategory::communication);
-  const Tensor mine = sum_of(arrived, mesh_.column).to(options_.wire);
-  Tensor all = options_.wire == at::kFloat ? to : at::empty(to.sizes(), mine.options());
-  mesh_.column.reduce->all_gather(all, mine, "adding up the gradient of " + name_).wait();
+  const Tensor mine = sum_of(arrived, mesh_.replicate).to(options_.reduce_dtype);
+  Tensor all = options_.reduce_dtype == at::kFloat ? to : at::empty(to.sizes(), mine.options());
+  mesh_.replicate.reduce->all_gather(all, mine, "adding up the gradient of " + name_).wait();
   if (!all.is_same(to)) to.copy_(all);
 }
 
@@ -256,7 +256,7 @@ Tensor ParameterGroup::gather_master() {
   if (!shards()) return master_;
   const Tensor shard = master_.to(options_.device);
   Tensor whole = at::empty({total_}, shard.options());
-  mesh_.row.gather->all_gather(whole, shard, "gathering " + name_).wait();
+  mesh_.shard.gather->all_gather(whole, shard, "gathering " + name_).wait();
   return whole;
 }
 

@@ -37,12 +37,12 @@ namespace wmtp {
 
 struct GroupOptions {
   Strategy strategy = Strategy::full_shard;
-  at::ScalarType compute = at::kFloat;
+  at::ScalarType param_dtype = at::kFloat;  ///< in which weights are gathered and computed with
   at::Device device = at::kCPU;
-  int shard_group_size = 0;          ///< hybrid_shard: ranks in a row
-  at::ScalarType wire = at::kFloat;  ///< in which gradients travel
-  bool replicate_frozen = false;     ///< ShardUnit: frozen groups are not sharded, whatever the strategy
-  bool offload = false;              ///< master shards of what trains lie in the host's memory
+  int shard_group_size = 0;                  ///< hybrid_shard: ranks in a row
+  at::ScalarType reduce_dtype = at::kFloat;  ///< in which gradients are sent
+  bool replicate_frozen = false;             ///< ShardUnit: frozen groups are not sharded, whatever the strategy
+  bool offload = false;                      ///< master shards of what trains lie in the host's memory
 };
 
 /// Where a parameter lies in its group's flat storage, in elements.
@@ -99,7 +99,7 @@ class ParameterGroup final : public WeightStore {
   /// What of this rank's shard is stepped alike, in order; together they are the shard.
   std::vector<Segment> segments() const;
   /// Whether this rank's shard counts in a sum over ranks: of a column, the first one's does.
-  bool counts_in_norm() const { return mesh_.column.rank == 0; }
+  bool counts_in_norm() const { return mesh_.replicate.rank == 0; }
   /// To be called after the master changed: gathered copies are stale.
   void master_changed();
 
@@ -126,8 +126,8 @@ class ParameterGroup final : public WeightStore {
   void start_column();
   void sum_over_column(const at::Tensor& arrived, at::Tensor to);
   at::Tensor shard_on_device();
-  bool shards() const { return mesh_.row.size > 1; }
-  bool is_alone() const { return mesh_.row.size == 1 && mesh_.column.size == 1; }
+  bool shards() const { return mesh_.shard.size > 1; }
+  bool is_alone() const { return mesh_.shard.size == 1 && mesh_.replicate.size == 1; }
 
   std::string name_;
   std::vector<Placed> parameters_;

@@ -6,7 +6,7 @@
 #include "base/philox.hpp"
 #include "base/work_progress.hpp"
 #include "engine/model/ops.hpp"
-#include "engine/shard/fingerprint.hpp"
+#include "engine/shard/parallel_fingerprint.hpp"
 
 namespace wmtp {
 namespace {
@@ -42,7 +42,7 @@ void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count,
 
 ShardUnit::ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels) : name_(spec.name) {
   GroupOptions group_options = options;
-  if (spec.always_fp32) group_options.compute = group_options.wire = at::kFloat;
+  if (spec.always_fp32) group_options.param_dtype = group_options.reduce_dtype = at::kFloat;
   std::vector<ParameterSpec> trained, frozen;
   for (const ParameterSpec& parameter : spec.parameters) (parameter.trains ? trained : frozen).push_back(parameter);
   if (!trained.empty())
@@ -80,7 +80,7 @@ void ShardUnit::finish_column() {
 ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
     : channels_(channels),
       config_(*request.layout.model),
-      compute_(at::TensorOptions(request.options.compute).device(request.options.device)) {
+      compute_(at::TensorOptions(request.options.param_dtype).device(request.options.device)) {
   for (const UnitSpec& spec : model_units(request.layout)) {
     units_.push_back(std::make_unique<ShardUnit>(spec, request.options, channels));
     if (spec.name == "adapter") adapter_ = units_.back().get();

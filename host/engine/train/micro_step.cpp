@@ -28,7 +28,7 @@ bool block_trains(const ShardedModel& model, const std::string& block) {
 
 }  // namespace
 
-MicroStep::MicroStep(ShardedModel& model, PipelineInUse& pipeline, HostStep& step, Channels& channels,
+MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, StepContext& step, Channels& channels,
                      const MicroStepConfig& config)
     : model_(model), pipeline_(pipeline), config_(config), value_loss_(model, pipeline, step) {
   if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, step, channels, config.token_loss);

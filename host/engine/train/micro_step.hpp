@@ -30,7 +30,7 @@ struct MicroStepConfig {
 
 class MicroStep {
  public:
-  MicroStep(ShardedModel& model, PipelineInUse& pipeline, HostStep& step, Channels& channels,
+  MicroStep(ShardedModel& model, ActivePipeline& pipeline, StepContext& step, Channels& channels,
             const MicroStepConfig& config);
 
   /// Gradients from now on are these times what they would be; losses stay.
@@ -73,7 +73,7 @@ class MicroStep {
   ShardUnit* unit_after_trunk_block(int64_t block) const;
 
   ShardedModel& model_;
-  PipelineInUse& pipeline_;
+  ActivePipeline& pipeline_;
   MicroStepConfig config_;
   std::optional<TokenLoss> token_loss_;  ///< nothing when the model has no token heads
   ValueLoss value_loss_;

@@ -7,8 +7,8 @@ namespace wmtp {
 using at::Tensor;
 
 /// A model is asked where some rank lacks what it said.
-FrozenSignals::Signals Samples::signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const {
-  FrozenSignals::Signals signals;
+FrozenCache::Signals Samples::signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const {
+  FrozenCache::Signals signals;
   for (size_t i = 0; i < frozen_.size(); ++i)
     signals.merge(lacks[i] > 0 ? frozen_[i]->computed(micro) : *frozen_[i]->kept(micro));
   return signals;
@@ -19,7 +19,7 @@ std::vector<TokenSample> Samples::take(int64_t number, std::map<std::string, Ten
   std::vector<double> lacks;
   for (const auto& frozen : frozen_) lacks.push_back(frozen->kept(micro) ? 0 : 1);
   const StepCounts counts = count_over_ranks({micro}, channels_, "counting the sampled tokens", &lacks);
-  const FrozenSignals::Signals signals = signals_of(micro, lacks);
+  const FrozenCache::Signals signals = signals_of(micro, lacks);
   const auto reference = signals.find("reference.loss");
   const Tensor reference_loss = reference == signals.end() ? Tensor() : reference->second.cpu();
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/frozen/frozen_signals.hpp"
+#include "engine/frozen/frozen_cache.hpp"
 #include "engine/train/micro_step.hpp"
 
 namespace wmtp {
@@ -37,8 +37,8 @@ struct SampleRequest {
 class Samples {
  public:
   /// `frozen`: the models that the pipeline reads, for this data.
-  Samples(const SampleRequest& request, std::vector<std::unique_ptr<FrozenSignals>> frozen, MicroStep& micro_step,
-          HostStep& step, Channels& channels)
+  Samples(const SampleRequest& request, std::vector<std::unique_ptr<FrozenCache>> frozen, MicroStep& micro_step,
+          StepContext& step, Channels& channels)
       : request_(request), frozen_(std::move(frozen)), micro_step_(micro_step), step_(step), channels_(channels) {}
 
   /// Rows by sequence, position and head, all positions but padding; on rank 0, nothing elsewhere. `states`: the run's
@@ -46,14 +46,14 @@ class Samples {
   std::vector<TokenSample> take(int64_t number, std::map<std::string, at::Tensor>& states);
 
  private:
-  FrozenSignals::Signals signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const;
+  FrozenCache::Signals signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const;
   std::vector<TokenSample> rows(const MicroBatch& micro, const std::vector<WeighedLosses>& heads,
                                 const at::Tensor& reference_loss) const;
 
   SampleRequest request_;
-  std::vector<std::unique_ptr<FrozenSignals>> frozen_;
+  std::vector<std::unique_ptr<FrozenCache>> frozen_;
   MicroStep& micro_step_;
-  HostStep& step_;
+  StepContext& step_;
   Channels& channels_;
 };
 

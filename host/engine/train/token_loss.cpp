@@ -4,7 +4,7 @@ namespace wmtp {
 
 using at::Tensor;
 
-TokenLoss::TokenLoss(ShardedModel& model, PipelineInUse& pipeline, HostStep& step, Channels& channels,
+TokenLoss::TokenLoss(ShardedModel& model, ActivePipeline& pipeline, StepContext& step, Channels& channels,
                      const TokenLossConfig& config)
     : model_(model),
       pipeline_(pipeline),
@@ -76,8 +76,8 @@ WeighedLosses TokenLoss::weighed(int64_t head, const Tensor& hidden) {
   return {by_source(scores.losses, rows), by_source(weights, rows)};
 }
 
-Moment TokenLoss::moment_after(const Scores& scores, const Rows& rows) const {
-  Moment moment{pipeline_.needs.when, rows.head, {}, scores.losses, scores.entropies, 0, rows.index};
+WeighContext TokenLoss::moment_after(const Scores& scores, const Rows& rows) const {
+  WeighContext moment{pipeline_.needs.when, rows.head, {}, scores.losses, scores.entropies, 0, rows.index};
   if (moment.when == When::head) {
     moment.valid = valid_sources(micro_->targets, rows.head);
     moment.policy_loss = by_source(scores.losses, rows);
@@ -164,7 +164,7 @@ Tensor TokenLoss::coefficients(int64_t head, const Tensor& weights) {
   return at::where(sum > 0, weights / (sum * parts), 0.0).to(at::kFloat);
 }
 
-Weights TokenLoss::weigh(Moment moment) {
+Weights TokenLoss::weigh(WeighContext moment) {
   WeightsCall call{pipeline_.name,
                    step_.number(),
                    moment.head,

@@ -12,8 +12,8 @@
 #include "engine/model/linear_cross_entropy.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
 #include "engine/shard/sharded_model.hpp"
-#include "engine/train/host_step.hpp"
-#include "engine/train/pipeline_in_use.hpp"
+#include "engine/train/active_pipeline.hpp"
+#include "engine/train/step_context.hpp"
 #include "engine/train/step_totals.hpp"
 
 namespace wmtp {
@@ -32,7 +32,7 @@ struct WeighedLosses {
 class TokenLoss {
  public:
   /// `model` has token heads. All outlive this.
-  TokenLoss(ShardedModel& model, PipelineInUse& pipeline, HostStep& step, Channels& channels,
+  TokenLoss(ShardedModel& model, ActivePipeline& pipeline, StepContext& step, Channels& channels,
             const TokenLossConfig& config);
 
   /// `counts` [H]: valid targets of each head in the whole optimizer step, over all ranks.
@@ -71,17 +71,17 @@ class TokenLoss {
   at::Tensor by_source(const at::Tensor& values, const Rows& rows) const;
   at::Tensor valid_of_all_heads() const;
   ScoreRequest request() const { return {.entropies = pipeline_.reads_entropy}; }
-  Moment moment_after(const Scores& scores, const Rows& rows) const;
+  WeighContext moment_after(const Scores& scores, const Rows& rows) const;
   Gradient after_a_pass_for_losses(const Rows& rows);
   Gradient inside_the_pass(const Rows& rows);
   Gradient with_known_weights(const Rows& rows);
-  Weights weigh(Moment moment);
+  Weights weigh(WeighContext moment);
   at::Tensor weights_of(const Rows& rows, const Weights& weights) const;
   at::Tensor coefficients(int64_t head, const at::Tensor& weights);
 
   ShardedModel& model_;
-  PipelineInUse& pipeline_;
-  HostStep& step_;
+  ActivePipeline& pipeline_;
+  StepContext& step_;
   Channels& channels_;
   TokenLossConfig config_;
   LinearCrossEntropy loss_;

@@ -8,7 +8,7 @@
 #include "core/corpus/step_count.hpp"
 #include "engine/memory/phase.hpp"
 #include "engine/train/schedule.hpp"
-#include "engine/train/signals.hpp"
+#include "engine/train/stop_signal.hpp"
 
 namespace wmtp {
 namespace {
@@ -31,7 +31,7 @@ double seconds_of(const std::function<void()>& call) {
 
 }  // namespace
 
-Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, PipelineInUse& pipeline,
+Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, ActivePipeline& pipeline,
                  FrozenOf frozen, const TrainerData& data, Channels& channels)
     : experiment_(experiment),
       num_steps_(num_steps),
@@ -147,7 +147,7 @@ Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros
 void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepCounts& counts,
                                 StepTotals& totals) {
   for (size_t i = 0; i < micros.size(); ++i) {
-    FrozenSignals::Signals signals;
+    FrozenCache::Signals signals;
     for (size_t f = 0; f < frozen_.size(); ++f) {
       const size_t place = i * frozen_.size() + f;
       const Phase phase("frozen_models");

@@ -15,14 +15,14 @@
 
 #include "core/experiment/experiment.hpp"
 #include "engine/batches/batches.hpp"
-#include "engine/frozen/frozen_signals.hpp"
+#include "engine/frozen/frozen_cache.hpp"
 #include "engine/memory/watch.hpp"
 #include "engine/shard/sharded_model.hpp"
 #include "engine/shard/sharded_optimizer.hpp"
+#include "engine/train/active_pipeline.hpp"
 #include "engine/train/guard.hpp"
 #include "engine/train/loss_scale.hpp"
 #include "engine/train/micro_step.hpp"
-#include "engine/train/pipeline_in_use.hpp"
 #include "engine/train/samples.hpp"
 #include "engine/train/utilization.hpp"
 #include "engine/train/validation.hpp"
@@ -61,8 +61,8 @@ struct TrainerData {
 
 /// What the models that a pipeline reads say of the data.
 struct FrozenOf {
-  std::vector<std::unique_ptr<FrozenSignals>> training;
-  std::vector<std::unique_ptr<FrozenSignals>> validation = {};
+  std::vector<std::unique_ptr<FrozenCache>> training;
+  std::vector<std::unique_ptr<FrozenCache>> validation = {};
 };
 
 /// What saving has to do with a step. Both are called on every rank.
@@ -73,7 +73,7 @@ struct SaveHooks {
 
 class Trainer {
  public:
-  Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, PipelineInUse& pipeline,
+  Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, ActivePipeline& pipeline,
           FrozenOf frozen, const TrainerData& data, Channels& channels);
 
   int64_t num_steps() const { return num_steps_; }
@@ -93,7 +93,7 @@ class Trainer {
  private:
   /// What is kept of the frozen models' signals for a step's micro-batches: micro-batch by micro-batch, model by model.
   struct KeptSignals {
-    std::vector<std::optional<FrozenSignals::Signals>> signals;
+    std::vector<std::optional<FrozenCache::Signals>> signals;
     std::vector<double>
         lacks;  ///< 1 where it is not kept; summed over ranks: whether that model is asked, on every rank
   };
@@ -116,15 +116,15 @@ class Trainer {
   const Experiment& experiment_;
   int64_t num_steps_;
   ShardedModel& model_;
-  PipelineInUse& pipeline_;
-  std::vector<std::unique_ptr<FrozenSignals>> frozen_;
+  ActivePipeline& pipeline_;
+  std::vector<std::unique_ptr<FrozenCache>> frozen_;
   const BatchSource& training_;
   Channels& channels_;
   TrainerState state_;
   ShardedOptimizer optimizer_;
   AcrossRanks across_;
   SaveHooks save_;
-  HostStep host_step_;
+  StepContext host_step_;
   MicroStep micro_step_;
   double waited_after_ = 0;  ///< seconds in the last step's exchange
   Utilization utilization_;

@@ -29,7 +29,7 @@ struct ValidationRequest {
 
 class Validation {
  public:
-  Validation(const ValidationRequest& request, MicroStep& micro_step, HostStep& step, PipelineInUse& pipeline,
+  Validation(const ValidationRequest& request, MicroStep& micro_step, StepContext& step, ActivePipeline& pipeline,
              Channels& channels)
       : request_(request), micro_step_(micro_step), step_(step), pipeline_(pipeline), channels_(channels) {}
 
@@ -48,8 +48,8 @@ class Validation {
 
   ValidationRequest request_;
   MicroStep& micro_step_;
-  HostStep& step_;
-  PipelineInUse& pipeline_;
+  StepContext& step_;
+  ActivePipeline& pipeline_;
   Channels& channels_;
 };
 

@@ -4,15 +4,15 @@
 
 #include "engine/batches/batches.hpp"
 #include "engine/shard/sharded_model.hpp"
-#include "engine/train/host_step.hpp"
-#include "engine/train/pipeline_in_use.hpp"
+#include "engine/train/active_pipeline.hpp"
+#include "engine/train/step_context.hpp"
 #include "engine/train/step_totals.hpp"
 
 namespace wmtp {
 
 class ValueLoss {
  public:
-  ValueLoss(ShardedModel& model, PipelineInUse& pipeline, HostStep& step)
+  ValueLoss(ShardedModel& model, ActivePipeline& pipeline, StepContext& step)
       : model_(model), pipeline_(pipeline), step_(step) {}
 
   /// Gradients from now on are these times what they would be; the loss stays.
@@ -28,8 +28,8 @@ class ValueLoss {
   std::vector<at::Tensor> outputs(const at::Tensor& trunk) const;
   at::Tensor loss(const MicroBatch& micro, const std::vector<at::Tensor>& leaves);
   ShardedModel& model_;
-  PipelineInUse& pipeline_;
-  HostStep& step_;
+  ActivePipeline& pipeline_;
+  StepContext& step_;
   double factor_ = 1;
 };
 

@@ -59,8 +59,8 @@ inline void on_ranks(int size, const std::function<void(Channels&)>& body,
         Peers peers(environment, std::chrono::seconds(20));
         Channels channels(peers, gloo("127.0.0.1"), device, std::chrono::seconds(20));
         body(channels);
-        peers.agree("the end", "here", ExitStatus::bug);  // rank 0 holds the store: it leaves last
-        peers.collect("the end", "here");
+        peers.check_equal("the end", "here", ExitStatus::bug);  // rank 0 holds the store: it leaves last
+        peers.gather("the end", "here");
       } catch (...) {
         faults[size_t(rank)] = std::current_exception();
       }

@@ -74,8 +74,8 @@ inline std::unique_ptr<ShardedModel> tiny_model(const Experiment& experiment, He
   return model;
 }
 
-inline PipelineInUse pipeline_of(std::unique_ptr<Weighting> weighting) {
-  PipelineInUse pipeline;
+inline ActivePipeline pipeline_of(std::unique_ptr<Weighting> weighting) {
+  ActivePipeline pipeline;
   pipeline.name = "made by the test";
   pipeline.needs = weighting->needs();
   pipeline.weighting = std::move(weighting);
@@ -86,8 +86,8 @@ inline PipelineInUse pipeline_of(std::unique_ptr<Weighting> weighting) {
   return pipeline;
 }
 
-inline PipelineInUse pipeline_of(std::unique_ptr<Objective> objective) {
-  PipelineInUse pipeline;
+inline ActivePipeline pipeline_of(std::unique_ptr<Objective> objective) {
+  ActivePipeline pipeline;
   pipeline.name = "made by the test";
   pipeline.needs = objective->needs();
   pipeline.objective = std::move(objective);
@@ -100,8 +100,8 @@ struct TinyParts {
   const BatchSource* training = nullptr;  ///< none: random windows, which are also validated with
   const BatchSource* validation = nullptr;
   int64_t validation_sequences = 4;
-  std::function<FrozenSignals::Stores()> stores = {};  ///< of the reference's signals; none: they are not kept
-  std::function<void()> told_of_build = [] {};         ///< the reference is built
+  std::function<FrozenCache::Stores()> stores = {};  ///< of the reference's signals; none: they are not kept
+  std::function<void()> told_of_build = [] {};       ///< the reference is built
 };
 
 /// Holds the parts; built once, never moved.
@@ -121,8 +121,8 @@ class TinyTraining {
     source_ = window_batches(*windows_, WindowOrder(experiment_.seed, windows_->count(), "sequential"),
                              train.batch_size, train.sequence_length, request);
     FrozenOf frozen;
-    const auto reference = [&](FrozenSignals::Stores stores) {
-      return std::make_unique<FrozenSignals>(
+    const auto reference = [&](FrozenCache::Stores stores) {
+      return std::make_unique<FrozenCache>(
           "reference", pipeline_.reference,
           [this, &channels, told = parts.told_of_build] {
             told();
@@ -133,7 +133,7 @@ class TinyTraining {
           std::move(stores));
     };
     if (!pipeline_.reference.empty()) {
-      frozen.training.push_back(reference(parts.stores ? parts.stores() : FrozenSignals::Stores{}));
+      frozen.training.push_back(reference(parts.stores ? parts.stores() : FrozenCache::Stores{}));
       frozen.validation.push_back(reference({}));
     }
     const BatchSource* training = parts.training ? parts.training : source_.get();
@@ -149,7 +149,7 @@ class TinyTraining {
  private:
   Experiment experiment_;
   Everything everything_;
-  PipelineInUse pipeline_;
+  ActivePipeline pipeline_;
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<TokenWindows> windows_;
   std::unique_ptr<BatchSource> source_;

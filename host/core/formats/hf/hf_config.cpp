@@ -1,7 +1,7 @@
 // See hf_config.hpp.
 #include "core/formats/hf/hf_config.hpp"
 
-#include "core/formats/hf/foreign_keys.hpp"
+#include "core/formats/hf/external_json.hpp"
 #include "core/formats/hf/rope_json.hpp"
 #include "core/model/model_limits.hpp"
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/checkpoints/adapter_identity.hpp"
-#include "core/formats/hf/foreign_keys.hpp"
+#include "core/formats/hf/external_json.hpp"
 
 namespace wmtp {
 namespace {

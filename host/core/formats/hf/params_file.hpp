@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/experiment/experiment.hpp"
-#include "core/formats/hf/foreign_keys.hpp"
+#include "core/formats/hf/external_json.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"
 
 namespace wmtp {

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "base/files.hpp"
-#include "base/fingerprint.hpp"
+#include "base/weight_fingerprint.hpp"
 #include "core/checkpoints/adapter_identity.hpp"
-#include "core/formats/hf/foreign_keys.hpp"
+#include "core/formats/hf/external_json.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/tensor_stream.hpp"
 #include "core/formats/safetensors/number_formats.hpp"

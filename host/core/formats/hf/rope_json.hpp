@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/experiment/experiment.hpp"
-#include "core/formats/hf/foreign_keys.hpp"
+#include "core/formats/hf/external_json.hpp"
 
 namespace wmtp {
 

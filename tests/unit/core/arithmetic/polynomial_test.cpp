@@ -11,7 +11,7 @@ class Polynomials : public testing::Test {
  protected:
   Polynomial any() {
     Polynomial a;
-    for (int& coefficient : a) coefficient = int(mixed(1, next_++) % 7);
+    for (int& coefficient : a) coefficient = int(hash64(1, next_++) % 7);
     return a;
   }
   /// With X as a factor: composing with it loses nothing.

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/error.hpp"
-#include "core/plugins/fingerprint.hpp"
+#include "core/plugins/build_fingerprint.hpp"
 #include "core/plugins/installation.hpp"
 #include "support/temporary_folder.hpp"
 

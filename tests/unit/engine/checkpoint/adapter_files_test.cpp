@@ -62,7 +62,7 @@ void on_a_model(const Layout& layout, const Adapter& adapter,
     request.layout.model = &config;
     request.layout.adapter = &adapter;
     request.options.strategy = layout.strategy;
-    request.options.compute = layout.compute;
+    request.options.param_dtype = layout.compute;
     request.positions = 4;
     ShardedModel model(request, channels);
     model.initialize(layout.seed);

@@ -153,7 +153,7 @@ TEST(StateSaver, SavesWhatWasThereAtTheBeginWhateverTheTrainingDoesAfterTheCopy)
       state.fill(100 + step);
       EXPECT_EQ(saver.finish()->failure, "");
     }
-    channels.peers().agree("saved", "saved", ExitStatus::bug);
+    channels.peers().check_equal("saved", "saved", ExitStatus::bug);
     for (const int64_t step : {1, 2}) {
       std::map<std::string, Tensor> tensors;
       load_training_state(folder / checkpoint_name(step), state.optimizer(), tensors);
@@ -204,23 +204,23 @@ TEST(StateSaver, AFailureAnywhereIsTheOutcomeOnEveryRankAndLeavesTheOlderCheckpo
         return *saver.finish();
       };
       EXPECT_EQ(save(1).failure, "");
-      channels.peers().agree("the first save", "ended", ExitStatus::bug);
+      channels.peers().check_equal("the first save", "ended", ExitStatus::bug);
       if (channels.rank() == 0)
         set_file_hook([&](FileOperation operation, const fs::path& path) {
           if (operation == fault.operation && path.filename().string().starts_with(fault.file))
             throw std::system_error(ENOSPC, std::generic_category());
         });
-      channels.peers().agree("the fault", "set", ExitStatus::bug);
+      channels.peers().check_equal("the fault", "set", ExitStatus::bug);
       const SaveOutcome failed = save(2);
       EXPECT_SAYS(failed.failure, "No space left");
       EXPECT_FALSE(failed.rank_lost);
-      channels.peers().collect("the failure", "seen");
+      channels.peers().gather("the failure", "seen");
       if (channels.rank() == 0) {
         EXPECT_EQ(newest_good(folder.path(), {})->manifest.step, 1);
         EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator{}), 1) << fault.file;
         set_file_hook({});
       }
-      channels.peers().agree("the fault", "gone", ExitStatus::bug);
+      channels.peers().check_equal("the fault", "gone", ExitStatus::bug);
       EXPECT_EQ(save(3).failure, "") << "the next save is as any other";
     });
     EXPECT_EQ(newest_good(folder.path(), {})->manifest.step, 3);

@@ -46,7 +46,7 @@ TEST_P(MemoryBackend, GivesEveryRankWhatAllHave) {
       for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kByte}) {
         std::vector<Tensor> wanted;
         for (int rank = 0; rank < channels.size(); ++rank) wanted.push_back(words_of(rank, count, type));
-        const Tensor all = gathered(*channels.mesh(channels.size()).row.gather, channels.size(),
+        const Tensor all = gathered(*channels.mesh(channels.size()).shard.gather, channels.size(),
                                     words_of(channels.rank(), count, type));
         EXPECT_TRUE(at::equal(all, at::cat(wanted))) << count << " of rank " << channels.rank();
       }
@@ -61,7 +61,7 @@ TEST_P(MemoryBackend, GivesEveryRankItsPartOfWhatEachHas) {
       std::vector<Tensor> wanted;
       for (int source = 0; source < size; ++source)
         wanted.push_back(words_of(source, size * count).narrow(0, rank * count, count));
-      const Tensor all = told_by_all(*channels.mesh(size).row.reduce, words_of(rank, size * count));
+      const Tensor all = told_by_all(*channels.mesh(size).shard.reduce, words_of(rank, size * count));
       EXPECT_TRUE(at::equal(all, at::cat(wanted))) << count << " of rank " << rank;
     }
   };
@@ -71,7 +71,7 @@ TEST_P(MemoryBackend, GivesEveryRankItsPartOfWhatEachHas) {
 TEST_P(MemoryBackend, CarriesSeveralAtOnceWhateverOneIsWaitedForFirst) {
   const auto body = [](Channels& channels) {
     const int size = channels.size(), rank = channels.rank();
-    Channel& channel = *channels.mesh(size).row.reduce;
+    Channel& channel = *channels.mesh(size).shard.reduce;
     constexpr int64_t large = 1 << 20;
     std::vector<Tensor> all;
     std::vector<Pending> under_way;
@@ -97,7 +97,7 @@ TEST_P(MemoryBackend, GivesRanksThatAreSometimesLateTheSameAsGloo) {
     for (int i = 0; i < 30; ++i) {
       std::this_thread::sleep_for(std::chrono::microseconds((channels.rank() * 7919 + i * 104729) % 3000));
       const Tensor mine = words_of(channels.rank() + i, 4096 * (i % 5));
-      EXPECT_TRUE(at::equal(gathered(*mesh.row.gather, channels.size(), mine),
+      EXPECT_TRUE(at::equal(gathered(*mesh.shard.gather, channels.size(), mine),
                             gathered(channels.control(), channels.size(), mine)));
     }
   };
@@ -109,7 +109,7 @@ TEST(MemoryBackendFaults, ARankThatDoesNotComeIsNamedAfterTheTimeout) {
     channels.set_timeout(std::chrono::milliseconds(300));
     if (channels.rank() == 1) return std::this_thread::sleep_for(std::chrono::seconds(3));
     try {
-      gathered(*channels.mesh(2).row.gather, 2, at::zeros({10}));
+      gathered(*channels.mesh(2).shard.gather, 2, at::zeros({10}));
       ADD_FAILURE() << "nobody else took part";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::peer);
@@ -127,7 +127,7 @@ TEST(MemoryBackendFaults, ARankThatHangsUpEndsTheWaitOfTheOthers) {
       throw fault;
     }
     try {
-      gathered(*channels.mesh(2).row.gather, 2, at::zeros({10}));
+      gathered(*channels.mesh(2).shard.gather, 2, at::zeros({10}));
       ADD_FAILURE() << "nobody else took part";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::guard) << error.what();

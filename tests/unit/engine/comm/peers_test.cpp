@@ -17,14 +17,14 @@ TEST(Peers, NameARankThatIsGoneWithoutAWordInsteadOfWaitingForWhatItWouldSay) {
   const int port = free_port();
   auto other = std::async(std::launch::async, [&] {
     Peers peers(rank_of(1, port), 5s);
-    peers.collect("the first", "of rank 1");
+    peers.gather("the first", "of rank 1");
   });
   Peers peers(rank_of(0, port), 5s);
   other.get();
-  EXPECT_EQ(peers.collect("the first", "of rank 0"), (std::vector<std::string>{"of rank 0", "of rank 1"}))
+  EXPECT_EQ(peers.gather("the first", "of rank 0"), (std::vector<std::string>{"of rank 0", "of rank 1"}))
       << "what it said before it left counts";
   try {
-    peers.collect("the second", "of rank 0");
+    peers.gather("the second", "of rank 0");
     ADD_FAILURE() << "it came from nowhere";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::peer);
@@ -43,7 +43,7 @@ TEST(Peers, NameRank0AsGoneWhereTheyBringATextToAStoreThatIsGone) {
   met.set_value();
   rank0.get();
   try {
-    peers.collect("the end", "of rank 1");
+    peers.gather("the end", "of rank 1");
     ADD_FAILURE() << "nobody took it";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::peer);

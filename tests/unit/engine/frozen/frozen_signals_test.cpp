@@ -1,6 +1,4 @@
 // What a frozen model says of each window, kept on disk: computed once, read back bit for bit.
-#include "engine/frozen/frozen_signals.hpp"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/frozen/frozen_cache.hpp"
 #include "support/answers.hpp"
 #include "support/ranks.hpp"
 #include "support/tiny_training.hpp"
@@ -24,7 +23,7 @@ using test::TinyTraining;
 constexpr int64_t S = 12;
 const std::vector<Answer> some_answers{{{3, 1, 4, 1, 5, 9, 2}, 3}, {{6, 5, 3, 5}, 2}, {}};
 
-FrozenSignals::Stores only_loss(FrozenSignals::Stores stores) {
+FrozenCache::Stores only_loss(FrozenCache::Stores stores) {
   stores.erase("entropy");
   return stores;
 }
@@ -37,14 +36,14 @@ class FrozenSignalsTest : public testing::Test {
   }
   ~FrozenSignalsTest() override { fs::remove_all(folder_); }
 
-  FrozenSignals::Stores stores(const std::string& name = "one") const {
-    FrozenSignals::Stores stores;
+  FrozenCache::Stores stores(const std::string& name = "one") const {
+    FrozenCache::Stores stores;
     for (const char* signal : {"loss", "entropy"})
       stores[signal] = std::make_unique<SignalStore>(folder_ / name, signal, S,
                                                      [](const std::string& why) { ADD_FAILURE() << why; });
     return stores;
   }
-  FrozenSignals opened(const std::string& name = "one") {
+  FrozenCache opened(const std::string& name = "one") {
     return {"reference",
             {"loss", "entropy"},
             [this] {
@@ -63,7 +62,7 @@ class FrozenSignalsTest : public testing::Test {
 
 TEST_F(FrozenSignalsTest, AreComputedOnceAndReadBackBitForBitWithoutTheModel) {
   const MicroBatch micro = batch_of(some_answers, S, 3);
-  FrozenSignals first = opened();
+  FrozenCache first = opened();
   EXPECT_FALSE(first.kept(micro));
   const auto computed = first.computed(micro);
   ASSERT_EQ(computed.size(), 2U);
@@ -103,12 +102,12 @@ TEST_F(FrozenSignalsTest, ThatAreDamagedOrOfAnotherWindowAreNotTaken) {
 }
 
 TEST_F(FrozenSignalsTest, WithoutStoresAreComputedEachTime) {
-  FrozenSignals signals("reference", {"loss"},
-                        [this] {
-                          return std::make_unique<FrozenModel>(
-                              test::tiny_model(experiment_, Heads::first, nullptr, 3, rank_.channels), 16);
-                        },
-                        {});
+  FrozenCache signals("reference", {"loss"},
+                      [this] {
+                        return std::make_unique<FrozenModel>(
+                            test::tiny_model(experiment_, Heads::first, nullptr, 3, rank_.channels), 16);
+                      },
+                      {});
   const MicroBatch micro = batch_of(some_answers, S, 3);
   signals.computed(micro);
   EXPECT_FALSE(signals.kept(micro));
@@ -117,7 +116,7 @@ TEST_F(FrozenSignalsTest, WithoutStoresAreComputedEachTime) {
 TEST_F(FrozenSignalsTest, LeaveATrainingsNumbersAsTheyAreAndASecondOneBuildsNoModel) {
   const auto losses_of = [&](const std::string& store) {
     TinyTraining training(experiment_, test::keeps_excess(), rank_.channels,
-                          {.stores = [&] { return store.empty() ? FrozenSignals::Stores{} : only_loss(stores(store)); },
+                          {.stores = [&] { return store.empty() ? FrozenCache::Stores{} : only_loss(stores(store)); },
                            .told_of_build = [&] { ++builds_; }});
     std::vector<double> losses;
     for (int i = 0; i < 4; ++i) losses.push_back(training->step().loss);

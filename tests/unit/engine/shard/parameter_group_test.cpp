@@ -366,7 +366,7 @@ TEST_P(ParameterGroupOnRanks, GradientsThatTravelInHalfPrecisionAreRoundedOnceAW
   };
   on_ranks(size, [&](Channels& channels) {
     GroupOptions options = GetParam().options();
-    options.compute = options.wire = at::kBFloat16;
+    options.param_dtype = options.reduce_dtype = at::kBFloat16;
     ParameterGroup group("unit", some_parameters(), options, channels);
     for (size_t i = 0; i < group.parameters().size(); ++i) {
       const Placed& placed = group.parameters()[i];
@@ -394,7 +394,7 @@ TEST(ParameterGroup, WhatTravelsInHalfPrecisionIsAddedUpInSingle) {
   Collected gradient;
   on_ranks(3, [&](Channels& channels) {
     GroupOptions options;
-    options.compute = options.wire = at::kBFloat16;
+    options.param_dtype = options.reduce_dtype = at::kBFloat16;
     ParameterGroup group("unit", some_parameters(), options, channels);
     group.add_gradient(index_of(group, "norm"), at::full({10}, channels.rank() == 0 ? 256.0 : 1.0));
     reduce(group, true);

@@ -158,7 +158,7 @@ class BesideWeights : public testing::TestWithParam<std::tuple<int, Strategy, at
       const ModelConfig model = small();
       const Lengths lengths;
       ShardedModelRequest request = request_for(model, lengths, strategy);
-      request.options.compute = compute;
+      request.options.param_dtype = compute;
       ShardedModel sharded(request, channels);
       sharded.initialize(9);
       check(sharded);

@@ -43,10 +43,10 @@ class TokenLossTest : public testing::Test {
   /// All heads of one micro-batch. Hidden states that predict no target of their head are NaN.
   Found ask(std::unique_ptr<Weighting> weighting, const MicroBatch& micro, bool normalize = false, double factor = 1) {
     const auto model = test::tiny_model(experiment_, Heads::all, &everything_, 9, rank_.channels);
-    PipelineInUse pipeline = test::pipeline_of(std::move(weighting));
+    ActivePipeline pipeline = test::pipeline_of(std::move(weighting));
     std::map<std::string, Tensor> states;
     AcrossRanks across(rank_.channels);
-    HostStep step({heads, experiment_.model.vocab_size, 9}, across, states);
+    StepContext step({heads, experiment_.model.vocab_size, 9}, across, states);
     TokenLoss loss(*model, pipeline, step, rank_.channels, {normalize, 1, 8});
     loss.scale_gradients(factor);
     Found found;

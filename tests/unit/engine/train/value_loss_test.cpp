@@ -102,10 +102,10 @@ TEST(ValueLoss, AndItsGradientsAreThoseOfAutogradByHand) {
     test::Everything everything;
     const auto model = test::tiny_model(experiment, Heads::none, &everything, 9, rank.channels, {{"v", kind}});
     fill_heads(*model);
-    PipelineInUse pipeline = test::pipeline_of(std::make_unique<Squares>(kind));
+    ActivePipeline pipeline = test::pipeline_of(std::make_unique<Squares>(kind));
     std::map<std::string, Tensor> states;
     AcrossRanks across(rank.channels);
-    HostStep step({0, experiment.model.vocab_size, 9}, across, states);
+    StepContext step({0, experiment.model.vocab_size, 9}, across, states);
     ValueLoss loss(*model, pipeline, step);
     loss.scale_gradients(factor);
     const MicroBatch micro = batch_of(two_answers, 8, 0);

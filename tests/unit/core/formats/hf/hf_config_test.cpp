@@ -1,6 +1,6 @@
 #include "core/formats/hf/hf_config.hpp"
 
-#include "core/formats/hf/foreign_keys.hpp"
+#include "core/formats/hf/external_json.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "support/test_folder.hpp"
 

@@ -1,7 +1,7 @@
 #include "core/formats/hf/lora_options.hpp"
 
 #include "core/checkpoints/adapter_identity.hpp"
-#include "core/formats/hf/foreign_keys.hpp"
+#include "core/formats/hf/external_json.hpp"
 #include "support/test_folder.hpp"
 
 namespace wmtp::test {

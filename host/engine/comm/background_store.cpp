@@ -1,4 +1,4 @@
-#include "engine/comm/side_texts.hpp"
+#include "engine/comm/background_store.hpp"
 
 #include <thread>
 
@@ -11,7 +11,7 @@ Error lost(const std::string& name, const std::string& why) { return Error(ExitS
 
 }  // namespace
 
-void SideTexts::give(const std::string& key, const std::string& text) {
+void BackgroundStore::give(const std::string& key, const std::string& text) {
   try {
     peers_.store()->set(key, std::vector<uint8_t>(text.begin(), text.end()));
   } catch (const std::exception& error) {
@@ -19,7 +19,7 @@ void SideTexts::give(const std::string& key, const std::string& text) {
   }
 }
 
-std::string SideTexts::take(const std::string& key, int from) {
+std::string BackgroundStore::take(const std::string& key, int from) {
   try {
     while (!peers_.store()->check({key})) {
       // What a rank says before it leaves is there by the time that it has left.
@@ -37,7 +37,7 @@ std::string SideTexts::take(const std::string& key, int from) {
   }
 }
 
-std::string SideTexts::publish(const std::string& text_of_rank0) {
+std::string BackgroundStore::broadcast(const std::string& text_of_rank0) {
   if (peers_.size() == 1) return text_of_rank0;
   const std::string place = key("publish");
   if (peers_.rank() != 0) return take(place, 0);
@@ -45,7 +45,7 @@ std::string SideTexts::publish(const std::string& text_of_rank0) {
   return text_of_rank0;
 }
 
-std::vector<std::string> SideTexts::collect(const std::string& mine) {
+std::vector<std::string> BackgroundStore::gather(const std::string& mine) {
   if (peers_.size() == 1) return {mine};
   const std::string place = key("collect") + "/";
   if (peers_.rank() != 0) {

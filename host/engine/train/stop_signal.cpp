@@ -1,4 +1,4 @@
-#include "engine/train/signals.hpp"
+#include "engine/train/stop_signal.hpp"
 
 #include <unistd.h>
 

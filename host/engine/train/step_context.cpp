@@ -1,4 +1,4 @@
-#include "engine/train/host_step.hpp"
+#include "engine/train/step_context.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -9,13 +9,13 @@
 
 namespace wmtp {
 
-void HostStep::begin_step(int64_t number, const StepCounts& counts, StepTotals& totals) {
+void StepContext::begin_step(int64_t number, const StepCounts& counts, StepTotals& totals) {
   number_ = number;
   counts_ = counts;
   totals_ = &totals;
 }
 
-void HostStep::begin_micro_batch(const MicroBatch& micro, std::map<std::string, Tensor> frozen) {
+void StepContext::begin_micro_batch(const MicroBatch& micro, std::map<std::string, Tensor> frozen) {
   micro_ = &micro;
   frozen_ = std::move(frozen);
   leaves_.clear();
@@ -31,7 +31,7 @@ Tensor for_head(const Tensor& next_token, int64_t head) {
 }
 }  // namespace
 
-Tensor HostStep::at_this_moment(const Tensor& next_token) const {
+Tensor StepContext::at_this_moment(const Tensor& next_token) const {
   if (moment_.when == When::head) return for_head(next_token, moment_.head) * moment_.valid;
   if (moment_.when == When::token) {
     Tensor rows = for_head(next_token, moment_.head).narrow(1, 0, next_token.size(1) - moment_.head).reshape({-1});
@@ -43,20 +43,20 @@ Tensor HostStep::at_this_moment(const Tensor& next_token) const {
   return at::stack(heads, -1) * moment_.valid;
 }
 
-Tensor HostStep::policy_value(const Read& read) const {
+Tensor StepContext::policy_value(const Read& read) const {
   if (read.model != "policy" || !read.what.starts_with("value:")) return {};
   const auto leaf = leaves_.find(read.what.substr(6));
   return leaf == leaves_.end() ? Tensor() : leaf->second;
 }
 
 /// Ranks have different numbers of tokens, so of chunks: their questions would not meet.
-Across& HostStep::across() {
+Across& StepContext::across() {
   if (moment_.when == When::token)
     throw Error(ExitStatus::plugin, "plugin asks for across() at When::token; use When::head");
   return across_;
 }
 
-Tensor HostStep::get(const Read& read) {
+Tensor StepContext::get(const Read& read) {
   const std::string name = read.model + "." + read.what;
   if (name == "policy.loss" && moment_.policy_loss.defined()) return moment_.policy_loss;
   if (name == "policy.entropy" && moment_.policy_entropy.defined()) return moment_.policy_entropy;
@@ -71,17 +71,17 @@ Tensor HostStep::get(const Read& read) {
       "plugin reads " + name + ", which is not there at this moment; declare it in needs() and ask for the right When");
 }
 
-Tensor HostStep::leaf(const Read& read) {
+Tensor StepContext::leaf(const Read& read) {
   if (const Tensor value = policy_value(read); value.defined()) return value;
   throw Error(ExitStatus::plugin, "plugin asks for the leaf " + read.model + "." + read.what +
                                       "; only value heads that it declares are leaves");
 }
 
-Tensor HostStep::counts() {
+Tensor StepContext::counts() {
   return at::tensor(std::vector<double>(counts_.targets.begin(), counts_.targets.end()), at::kDouble);
 }
 
-Tensor HostStep::uniform(int64_t stream) {
+Tensor StepContext::uniform(int64_t stream) {
   if (moment_.when == When::token)
     throw Error(ExitStatus::plugin, "plugin asks for uniform() at When::token; use When::before");
   Tensor numbers = at::empty(moment_.valid.sizes(), at::kFloat);
@@ -99,17 +99,17 @@ Tensor HostStep::uniform(int64_t stream) {
   return numbers.to(moment_.valid.device());
 }
 
-Tensor& HostStep::state(const std::string& name, const Tensor& first) {
+Tensor& StepContext::state(const std::string& name, const Tensor& first) {
   Tensor& kept = states_.try_emplace(name, first.detach().clone()).first->second;
   if (kept.device() != first.device()) kept = kept.to(first.device());  // read from a checkpoint
   return kept;
 }
 
-void HostStep::check_states() const {
+void StepContext::check_states() const {
   for (const auto& [name, kept] : states_) check_holds_values(kept, "state " + printable(name));
 }
 
-void HostStep::check_holds_values(const Tensor& tensor, const std::string& what) const {
+void StepContext::check_holds_values(const Tensor& tensor, const std::string& what) const {
   const auto refuse = [&](const std::string& found) {
     throw Error(ExitStatus::plugin, what + " is " + found + "; wanted a dense tensor on the CPU or on " +
                                         micro_->batch.tokens.device().str() + ", the batch's device");
@@ -135,7 +135,7 @@ bool is_metric_name(const std::string& name) {
 }
 }  // namespace
 
-void HostStep::metric(const std::string& name, const Tensor& sum, const Tensor& count) {
+void StepContext::metric(const std::string& name, const Tensor& sum, const Tensor& count) {
   if (!is_metric_name(name))  // not an Error: the boundary adds whose it is
     throw std::invalid_argument("a metric cannot be named " + printable(name) +
                                 "; a name is up to 120 letters, digits, '_', '-', '.' and '/', as rho1/excess_mean");

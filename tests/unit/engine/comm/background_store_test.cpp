@@ -1,4 +1,4 @@
-#include "engine/comm/side_texts.hpp"
+#include "engine/comm/background_store.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,15 +10,15 @@
 namespace wmtp::test {
 namespace {
 
-TEST(SideTexts, PassBetweenThreadsWhileTheRanksExchangeOtherThings) {
+TEST(BackgroundStore, PassBetweenThreadsWhileTheRanksExchangeOtherThings) {
   on_ranks(3, [](Channels& channels) {
     const int rank = channels.rank();
     auto beside = std::async(std::launch::async, [&] {
-      SideTexts texts(channels.peers(), "beside");
+      BackgroundStore texts(channels.peers(), "beside");
       for (int i = 0; i < 20; ++i) {
         const std::string round = std::to_string(i);
-        EXPECT_EQ(texts.publish(rank == 0 ? "go " + round : ""), "go " + round);
-        const auto all = texts.collect(round + " of " + std::to_string(rank));
+        EXPECT_EQ(texts.broadcast(rank == 0 ? "go " + round : ""), "go " + round);
+        const auto all = texts.gather(round + " of " + std::to_string(rank));
         if (rank == 0)
           EXPECT_EQ(all, (std::vector<std::string>{round + " of 0", round + " of 1", round + " of 2"}));
         else
@@ -27,32 +27,32 @@ TEST(SideTexts, PassBetweenThreadsWhileTheRanksExchangeOtherThings) {
     });
     for (int i = 0; i < 20; ++i) {
       EXPECT_EQ(channels.sum(at::full({4}, 1.0, at::kDouble), "a sum").sum().item<double>(), 12.0);
-      EXPECT_EQ(channels.peers().publish("a text", std::to_string(i)), std::to_string(i));
+      EXPECT_EQ(channels.peers().broadcast("a text", std::to_string(i)), std::to_string(i));
     }
     beside.get();
   });
 }
 
-TEST(SideTexts, OfARankThatHasPostedAFaultAreNotWaitedFor) {
+TEST(BackgroundStore, OfARankThatHasPostedAFaultAreNotWaitedFor) {
   on_ranks(2, [](Channels& channels) {
-    SideTexts texts(channels.peers(), "beside");
+    BackgroundStore texts(channels.peers(), "beside");
     if (channels.rank() == 0) {  // its fault is no wish to end this test: only rank 1 waits for it
-      texts.publish("said before");
+      texts.broadcast("said before");
       channels.peers().store()->set("fault/0", "5 x");
-      channels.peers().collect("the fault", "met");
+      channels.peers().gather("the fault", "met");
       channels.peers().store()->deleteKey("fault/0");
       return;
     }
-    EXPECT_EQ(texts.publish(""), "said before");
+    EXPECT_EQ(texts.broadcast(""), "said before");
     while (!channels.peers().has_left(0)) std::this_thread::yield();
     try {
-      texts.publish("");
+      texts.broadcast("");
       ADD_FAILURE() << "it came from nowhere";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::peer);
       EXPECT_NE(std::string(error.what()).find("rank 0"), std::string::npos) << error.what();
     }
-    channels.peers().collect("the fault", "met");
+    channels.peers().gather("the fault", "met");
     while (channels.peers().has_left(0)) std::this_thread::yield();
   });
 }

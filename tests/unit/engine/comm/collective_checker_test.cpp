@@ -1,4 +1,4 @@
-#include "engine/comm/same_collective.hpp"
+#include "engine/comm/collective_checker.hpp"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ std::string told_when_gathering(Channels& channels, const std::string& what, int
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST(SameCollective, LetsRanksThatAgreeGoOn) {
+TEST(CollectiveChecker, LetsRanksThatAgreeGoOn) {
   const Wish checked("1");
   on_ranks(3, [](Channels& channels) {
     EXPECT_EQ(told_when_gathering(channels, "gathering a", 5), "");
@@ -41,7 +41,7 @@ TEST(SameCollective, LetsRanksThatAgreeGoOn) {
   });
 }
 
-TEST(SameCollective, TellsEveryRankWhoDoesWhatWhereTheyDoNot) {
+TEST(CollectiveChecker, TellsEveryRankWhoDoesWhatWhereTheyDoNot) {
   const Wish checked("1");
   on_ranks(2, [](Channels& channels) {
     const bool first = channels.rank() == 0;
@@ -55,7 +55,7 @@ TEST(SameCollective, TellsEveryRankWhoDoesWhatWhereTheyDoNot) {
   });
 }
 
-TEST(SameCollective, IsComparedWhereItIsAskedFor) {
+TEST(CollectiveChecker, IsComparedWhereItIsAskedFor) {
   {
     const Wish no("0");
     EXPECT_FALSE(collectives_are_checked());

@@ -1,4 +1,4 @@
-#include "engine/train/pipeline_in_use.hpp"
+#include "engine/train/active_pipeline.hpp"
 
 #include "base/error.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
@@ -17,7 +17,7 @@ bool declares(const Needs& needs, const std::string& value) {
   return false;
 }
 
-void take_read(PipelineInUse& pipeline, const Read& read, const Experiment& experiment) {
+void take_read(ActivePipeline& pipeline, const Read& read, const Experiment& experiment) {
   const std::string what = read.model + "." + read.what;
   const bool of_policy = what == "policy.loss" || what == "policy.entropy";
   const bool of_frozen = what == "reference.loss" || what == "reference.entropy" || what == "value.value";
@@ -44,9 +44,9 @@ void take_read(PipelineInUse& pipeline, const Read& read, const Experiment& expe
 
 }  // namespace
 
-PipelineInUse in_use(const std::string& name, std::unique_ptr<Weighting> weighting,
-                     std::unique_ptr<Objective> objective, const Experiment& experiment) {
-  PipelineInUse pipeline;
+ActivePipeline in_use(const std::string& name, std::unique_ptr<Weighting> weighting,
+                      std::unique_ptr<Objective> objective, const Experiment& experiment) {
+  ActivePipeline pipeline;
   pipeline.name = name;
   pipeline.weighting = std::move(weighting);
   pipeline.objective = std::move(objective);
@@ -58,7 +58,7 @@ PipelineInUse in_use(const std::string& name, std::unique_ptr<Weighting> weighti
   return pipeline;
 }
 
-PipelineInUse open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment) {
+ActivePipeline open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment) {
   const PluginDescription& description = plugin.description;
   if (description.role == "objective")
     return in_use(description.name, nullptr, create_objective(description, plugin.options), experiment);

@@ -1,5 +1,5 @@
-// See foreign_keys.hpp.
-#include "core/formats/hf/foreign_keys.hpp"
+// See external_json.hpp.
+#include "core/formats/hf/external_json.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "core/plugins/fingerprint.hpp"
+#include "core/plugins/build_fingerprint.hpp"
 
 #include <algorithm>
 #include <regex>

@@ -1,4 +1,4 @@
-// SideTexts: texts between the same threads of all ranks beside the training, through the rendezvous store under keys
+// BackgroundStore: texts between the same threads of all ranks beside the training, through the rendezvous store under keys
 // of their own, so that they never mix with the training's exchanges and use none of its connections.
 //
 // They wait as long as the others live. A wait ends with Error(peer) when the rank waited for has posted a fault, when
@@ -13,16 +13,16 @@
 
 namespace wmtp {
 
-class SideTexts {
+class BackgroundStore {
  public:
-  /// `name` is the same on every rank, and no other SideTexts of the job has it.
-  SideTexts(Peers& peers, std::string name) : peers_(peers), name_(std::move(name)) {}
+  /// `name` is the same on every rank, and no other BackgroundStore of the job has it.
+  BackgroundStore(Peers& peers, std::string name) : peers_(peers), name_(std::move(name)) {}
 
   // [that thread of all ranks, in the same order]
   /// Rank 0's text, on every rank.
-  std::string publish(const std::string& text_of_rank0);
+  std::string broadcast(const std::string& text_of_rank0);
   /// Every rank's text, by rank, on rank 0; nothing on the others. Rank 0 takes them out of the store.
-  std::vector<std::string> collect(const std::string& mine);
+  std::vector<std::string> gather(const std::string& mine);
 
  private:
   std::string key(const char* kind) { return name_ + "/" + kind + "/" + std::to_string(exchanges_++); }

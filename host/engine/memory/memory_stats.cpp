@@ -1,10 +1,10 @@
-#include "engine/memory/account.hpp"
+#include "engine/memory/memory_stats.hpp"
 
 #include <algorithm>
 
 namespace wmtp {
 
-void MemoryAccount::allocated(MemoryCategory category, int64_t bytes) {
+void MemoryStats::allocated(MemoryCategory category, int64_t bytes) {
   const std::lock_guard lock(mutex_);
   int64_t& live = usage_.live[size_t(category)];
   live += bytes;
@@ -16,18 +16,18 @@ void MemoryAccount::allocated(MemoryCategory category, int64_t bytes) {
   if (usage_.live_total > moment_->total) *moment_ = {usage_.live, usage_.live_total};
 }
 
-void MemoryAccount::freed(MemoryCategory category, int64_t bytes) {
+void MemoryStats::freed(MemoryCategory category, int64_t bytes) {
   const std::lock_guard lock(mutex_);
   usage_.live[size_t(category)] -= bytes;
   usage_.live_total -= bytes;
 }
 
-MemoryUsage MemoryAccount::usage() {
+MemoryUsage MemoryStats::usage() {
   const std::lock_guard lock(mutex_);
   return usage_;
 }
 
-void MemoryAccount::reset_peak() {
+void MemoryStats::reset_peak() {
   const std::lock_guard lock(mutex_);
   usage_.peak = usage_.live;
   usage_.peak_total = usage_.live_total;
@@ -36,7 +36,7 @@ void MemoryAccount::reset_peak() {
   begin(std::string(phase_));
 }
 
-std::string MemoryAccount::enter(const std::string& phase) {
+std::string MemoryStats::enter(const std::string& phase) {
   const std::lock_guard lock(mutex_);
   std::string previous = phase_;
   begin(phase);
@@ -44,7 +44,7 @@ std::string MemoryAccount::enter(const std::string& phase) {
 }
 
 /// What is live as a phase begins or goes on is live in it.
-void MemoryAccount::begin(const std::string& phase) {
+void MemoryStats::begin(const std::string& phase) {
   const auto place = usage_.phases.try_emplace(phase).first;
   phase_ = place->first;
   moment_ = &place->second;

@@ -1,4 +1,4 @@
-#include "engine/train/host_step.hpp"
+#include "engine/train/step_context.hpp"
 
 #include <gtest/gtest.h>
 
@@ -32,8 +32,8 @@ class HostStepTest : public testing::Test {
       for (int64_t s = 0; s + head < positions; ++s) expected[b][s] = float(100 * b + s + head - 1);
     return expected;
   }
-  static Moment moment(When when, int64_t head, const Tensor& valid, const Tensor& loss = {}) {
-    Moment moment;
+  static WeighContext moment(When when, int64_t head, const Tensor& valid, const Tensor& loss = {}) {
+    WeighContext moment;
     moment.when = when;
     moment.head = head;
     moment.valid = valid;
@@ -45,7 +45,7 @@ class HostStepTest : public testing::Test {
   AcrossRanks across_{rank_.channels};
   std::map<std::string, Tensor> states_;
   StepTotals totals_;
-  HostStep step_{{num_heads, 50, 42}, across_, states_};
+  StepContext step_{{num_heads, 50, 42}, across_, states_};
   std::unique_ptr<TokenWindows> windows_;
 };
 
@@ -73,7 +73,7 @@ TEST_F(HostStepTest, TheReferenceOfAChunkIsThatOfItsRows) {
   step_.begin_micro_batch(micro, {{"reference.loss", reference()}});
   const int64_t head = 2;
   const Tensor rows = aligned(head).narrow(1, 0, positions - head).reshape({-1});
-  Moment chunk = moment(When::token, head, at::ones({3}, at::kBool));
+  WeighContext chunk = moment(When::token, head, at::ones({3}, at::kBool));
   chunk.chunk_begin = 4;
   step_.enter(chunk);
   EXPECT_TRUE(at::equal(step_.get({"reference", "loss"}), rows.narrow(0, 4, 3)));
@@ -81,7 +81,7 @@ TEST_F(HostStepTest, TheReferenceOfAChunkIsThatOfItsRows) {
 
 TEST_F(HostStepTest, AHeadWithoutATargetHasAReferenceOfZeros) {
   std::map<std::string, Tensor> states;
-  HostStep step({positions + 1, 50, 42}, across_, states);
+  StepContext step({positions + 1, 50, 42}, across_, states);
   const MicroBatch micro = micro_of({0, 1});
   step.begin_micro_batch(micro, {{"reference.loss", reference()}});
   step.enter(moment(When::head, positions + 1, at::zeros({num_sequences, positions}, at::kBool)));

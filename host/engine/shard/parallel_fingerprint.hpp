@@ -1,4 +1,4 @@
-// The fingerprint of weights (base/fingerprint.hpp) by all threads of a rank.
+// The fingerprint of weights (base/weight_fingerprint.hpp) by all threads of a rank.
 #pragma once
 
 #include <cstdint>

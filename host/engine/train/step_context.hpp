@@ -13,7 +13,7 @@
 namespace wmtp {
 
 /// What is there when the pipeline is called.
-struct Moment {
+struct WeighContext {
   When when = When::before;
   int64_t head = 0;           ///< 1-based at token and head
   at::Tensor valid;           ///< [n] at token, [B,S] at head, [B,S,H] otherwise
@@ -29,9 +29,9 @@ struct HostStepConfig {
   int64_t seed = 0;
 };
 
-class HostStep final : public Step {
+class StepContext final : public Step {
  public:
-  HostStep(const HostStepConfig& config, Across& across, std::map<std::string, at::Tensor>& states)
+  StepContext(const HostStepConfig& config, Across& across, std::map<std::string, at::Tensor>& states)
       : config_(config), across_(across), states_(states) {}
 
   void begin_step(int64_t number, const StepCounts& counts, StepTotals& totals);
@@ -39,7 +39,7 @@ class HostStep final : public Step {
   void begin_micro_batch(const MicroBatch& micro, std::map<std::string, at::Tensor> frozen);
   /// The policy's value heads in this micro-batch: name -> [B,S] leaf.
   void set_values(std::map<std::string, at::Tensor> leaves) { leaves_ = std::move(leaves); }
-  void enter(Moment moment) { moment_ = std::move(moment); }
+  void enter(WeighContext moment) { moment_ = std::move(moment); }
   /// After a call of the plugin, which may put anything into its state: Error(plugin) for what holds no values that
   /// could be saved.
   void check_states() const;
@@ -75,7 +75,7 @@ class HostStep final : public Step {
   std::map<std::string, at::Tensor> frozen_, leaves_;
   StepTotals* totals_ = nullptr;
   const MicroBatch* micro_ = nullptr;
-  Moment moment_;
+  WeighContext moment_;
 };
 
 }  // namespace wmtp

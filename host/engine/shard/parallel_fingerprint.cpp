@@ -1,10 +1,10 @@
-#include "engine/shard/fingerprint.hpp"
+#include "engine/shard/parallel_fingerprint.hpp"
 
 #include <ATen/Parallel.h>
 
 #include <atomic>
 
-#include "base/fingerprint.hpp"
+#include "base/weight_fingerprint.hpp"
 
 namespace wmtp {
 

@@ -1,13 +1,13 @@
-#include "engine/frozen/frozen_signals.hpp"
+#include "engine/frozen/frozen_cache.hpp"
 
 namespace wmtp {
 
 using at::Tensor;
 
-FrozenSignals::FrozenSignals(std::string model, std::set<std::string> wanted, Build build, Stores stores)
+FrozenCache::FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores)
     : model_(std::move(model)), wanted_(std::move(wanted)), build_(std::move(build)), stores_(std::move(stores)) {}
 
-std::optional<FrozenSignals::Signals> FrozenSignals::kept(const MicroBatch& micro) const {
+std::optional<FrozenCache::Signals> FrozenCache::kept(const MicroBatch& micro) const {
   if (stores_.empty()) return std::nullopt;
   Signals signals;
   for (const auto& [name, store] : stores_) {
@@ -18,7 +18,7 @@ std::optional<FrozenSignals::Signals> FrozenSignals::kept(const MicroBatch& micr
   return signals;
 }
 
-FrozenSignals::Signals FrozenSignals::computed(const MicroBatch& micro) {
+FrozenCache::Signals FrozenCache::computed(const MicroBatch& micro) {
   if (!frozen_) frozen_ = build_();
   Signals signals;
   for (const auto& [name, signal] : frozen_->signals(micro.batch, wanted_)) {
@@ -29,7 +29,7 @@ FrozenSignals::Signals FrozenSignals::computed(const MicroBatch& micro) {
   return signals;
 }
 
-std::optional<Tensor> FrozenSignals::read(const SignalStore& store, const MicroBatch& micro) const {
+std::optional<Tensor> FrozenCache::read(const SignalStore& store, const MicroBatch& micro) const {
   const int64_t B = micro.batch.tokens.size(0), S = micro.batch.tokens.size(1);
   Tensor signal = at::zeros({B, S}, at::kFloat);
   std::vector<float> values(size_t(store.values_per_window()));
@@ -43,7 +43,7 @@ std::optional<Tensor> FrozenSignals::read(const SignalStore& store, const MicroB
 }
 
 /// A shorter batch leaves out padding only, which nobody reads.
-void FrozenSignals::keep(SignalStore& store, const MicroBatch& micro, const Tensor& signal) const {
+void FrozenCache::keep(SignalStore& store, const MicroBatch& micro, const Tensor& signal) const {
   const Tensor rows = signal.to(at::kCPU).contiguous();
   std::vector<float> values(size_t(store.values_per_window()));
   for (int64_t b = 0; b < rows.size(0); ++b) {

@@ -191,7 +191,7 @@ int import_files(const Options& options) {
 
 }  // namespace
 
-void add_exchange(CommandLine& line) {
+void add_convert(CommandLine& line) {
   const auto options = std::make_shared<Options>();
   const auto app = std::make_shared<const CLI::App*>();
   auto& out = line.add("checkpoint export", export_help,

@@ -1,4 +1,4 @@
-// FrozenSignals: what a pipeline reads of one frozen model, window by window. What such a model says of a window never
+// FrozenCache: what a pipeline reads of one frozen model, window by window. What such a model says of a window never
 // changes, so it is kept on disk (engine/frozen/signal_store.hpp): a second epoch, and the next run with the same model and
 // data, compute none of it, and the model is not even loaded until a window is missing.
 #pragma once
@@ -16,14 +16,14 @@
 
 namespace wmtp {
 
-class FrozenSignals {
+class FrozenCache {
  public:
   using Build = std::function<std::shared_ptr<FrozenModel>()>;
   using Stores = std::map<std::string, std::unique_ptr<SignalStore>>;
 
   /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each of them, or none
   /// when nothing is to be kept. `build` is called at most once, on all ranks together; what it gives may serve other data too.
-  FrozenSignals(std::string model, std::set<std::string> wanted, Build build, Stores stores);
+  FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores);
 
   /// "reference.loss" and so on, [B,S] each.
   using Signals = std::map<std::string, at::Tensor>;

@@ -1,4 +1,4 @@
-#include "engine/comm/same_collective.hpp"
+#include "engine/comm/collective_checker.hpp"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "process/programs.hpp"
+#include "process/process_pool.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace wmtp {
 namespace {
 
 struct Running {
-  Running(const Program& program, const ChildRequest& request, LineSink& out, LineSink& err)
+  Running(const PooledProcess& program, const ChildRequest& request, LineSink& out, LineSink& err)
       : number(program.number),
         process(request),
         sources{LineSource(process.stdout_pipe(), program.prefix, out),
@@ -28,7 +28,7 @@ struct Running {
 
 class Programs {
  public:
-  Programs(const ProgramQueue& queue, LineSink& out, LineSink& err) : queue_(queue), out_(out), err_(err) {}
+  Programs(const ProcessPool& queue, LineSink& out, LineSink& err) : queue_(queue), out_(out), err_(err) {}
 
   void run() {
     for (start_more(); !running_.empty(); start_more()) {
@@ -41,23 +41,23 @@ class Programs {
 
  private:
   void start_more() {
-    while (more_ && running_.size() < queue_.at_once) {
+    while (more_ && running_.size() < queue_.jobs) {
       err_.flush();  // `next` may say something
-      const std::optional<Program> program = queue_.next();
+      const std::optional<PooledProcess> program = queue_.next();
       if (!program) more_ = false;
       if (program) start(*program);
     }
   }
 
-  void start(const Program& program) {
+  void start(const PooledProcess& program) {
     ChildRequest request;
     request.program = own_program();
     request.arguments = program.arguments;
     std::map<std::string, std::string> variables = own_environment();
     for (const auto& [name, value] : program.environment) variables[name] = value;
     request.environment = environment_entries(variables);
-    request.inherit_stdout = queue_.at_once == 1 && out_.terminal();
-    request.inherit_stderr = queue_.at_once == 1 && err_.terminal();
+    request.inherit_stdout = queue_.jobs == 1 && out_.terminal();
+    request.inherit_stderr = queue_.jobs == 1 && err_.terminal();
     request.signal_mask = signals_.mask_before();
     running_.emplace_back(program, request, out_, err_);
   }
@@ -94,7 +94,7 @@ class Programs {
     return static_cast<int>(WTERMSIG(status) == passed_signal_ ? ExitStatus::interrupted : ExitStatus::peer);
   }
 
-  const ProgramQueue& queue_;
+  const ProcessPool& queue_;
   LineSink& out_;
   LineSink& err_;
   SignalStream signals_;
@@ -105,7 +105,7 @@ class Programs {
 
 }  // namespace
 
-void run_programs(const ProgramQueue& queue) {
+void run_pool(const ProcessPool& queue) {
   const IgnoredPipeSignal ignored;
   LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
   Programs(queue, out, err).run();

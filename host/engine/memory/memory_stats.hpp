@@ -1,4 +1,4 @@
-// MemoryAccount: the bytes of live tensors by category, and the moment of each phase at which most were.
+// MemoryStats: the bytes of live tensors by category, and the moment of each phase at which most were.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct MemoryUsage {
 };
 
 /// [any thread]
-class MemoryAccount {
+class MemoryStats {
  public:
   void allocated(MemoryCategory category, int64_t bytes);
   void freed(MemoryCategory category, int64_t bytes);

@@ -11,7 +11,7 @@
 
 namespace wmtp {
 
-struct PipelineInUse {
+struct ActivePipeline {
   std::string name;
   std::unique_ptr<Weighting> weighting;  ///< one of the two
   std::unique_ptr<Objective> objective;
@@ -21,9 +21,9 @@ struct PipelineInUse {
 };
 
 /// Asks one of the two, the other is null, for its needs. Error(plugin) names the plugin, what it needs and what there is.
-PipelineInUse in_use(const std::string& name, std::unique_ptr<Weighting> weighting,
-                     std::unique_ptr<Objective> objective, const Experiment& experiment);
+ActivePipeline in_use(const std::string& name, std::unique_ptr<Weighting> weighting,
+                      std::unique_ptr<Objective> objective, const Experiment& experiment);
 /// The same of a plugin that is loaded first.
-PipelineInUse open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment);
+ActivePipeline open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment);
 
 }  // namespace wmtp
