@@ -335,7 +335,7 @@ int run_as(const std::optional<RankEnvironment>& environment, const RunOptions& 
   }
   RunOptions options = given;
   options.file = given.files.front();
-  Run run(options, globals, texts);
+  RunCommand run(options, globals, texts);
   // After this line the experiment is a value: neither the file nor the line is read again, here and in what this
   // starts.
   if (options.dry_run) return run.dry();
