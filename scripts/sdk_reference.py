@@ -12,8 +12,8 @@ ORDER = ["plugin", "pipeline", "step", "adapter", "options"]  # the others are d
 NAME = re.compile(r"^(?:class|struct|enum class)\s+(?:WMTP_SDK_API\s+)?(\w+)|^#define\s+(\w+)", re.MULTILINE)
 START = """# The sdk
 
-Generated from the headers in `sdk/include/wmtp` by `scripts/sdk_reference.py`; a test checks that it is up to date. For an
-introduction see [first_plugin.md](first_plugin.md).
+`scripts/sdk_reference.py` generates this page from the headers in `sdk/include/wmtp`; a test checks that it is up to
+date. For an introduction see [first_plugin.md](first_plugin.md).
 """
 
 

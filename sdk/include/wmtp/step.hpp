@@ -38,7 +38,7 @@ struct Read {
 /// The tokens of one micro-batch on this rank.
 struct Batch {
   Tensor tokens;    ///< [B,S] int64
-  Tensor kind;      ///< [B,S] uint8: 0 padding, 1 prompt, 2 answer; answers are targets, with Needs::prompts prompts too
+  Tensor kind;      ///< [B,S] uint8: 0 padding, 1 prompt, 2 answer; answers are targets, prompts with Needs::prompts
   Tensor sequence;  ///< [B] int64: index of the sequence in the run's order, the same in every layout; -1 for padding
   Tensor correct;   ///< [B] int64: whether the answer is right: 1 yes, 0 no, -1 unknown (no records, or padding)
   Tensor partner;   ///< [B] int64: row of the other answer to the same problem, -1 for none; only with Needs::pairs
@@ -81,13 +81,13 @@ class WMTP_SDK_API Step {
   virtual int64_t vocab_size() const = 0;
 
   /// A signal declared in `needs().reads`, detached, fp32, zero where not valid.
-  /// Losses and entropies: [N], the tokens of the current chunk, with When::token; [B,S], for `head()`, with When::head;
+  /// Losses and entropies: with When::token [N], the tokens of the current chunk; with When::head [B,S], of `head()`;
   /// otherwise [B,S,H]. Values are always [B,S].
   virtual Tensor get(const Read& read) = 0;
   /// The same signal as a leaf that requires grad; the host differentiates what an objective computes from it.
   virtual Tensor leaf(const Read& read) = 0;
-  /// Where a loss counts: bool, shaped like `get({"policy","loss"})` in this call. In a loss over value heads [B,S]: the
-  /// tokens that are targets.
+  /// Where a loss counts: bool, shaped like `get({"policy","loss"})` in this call. In a loss over value heads [B,S],
+  /// true for the tokens that are targets.
   virtual Tensor valid() = 0;
   /// Valid tokens of each head over all ranks and micro-batches of the optimizer step: [H] fp64.
   virtual Tensor counts() = 0;
