@@ -1,4 +1,4 @@
-# The commands of this project. Each can be repeated: what is done already is not done again.
+# The commands of this project. Each can be repeated; completed work is not done again.
 PREFIX ?= /usr/local
 PYTHON := .venv/bin/python
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
@@ -9,12 +9,12 @@ help:
 	@echo "make build    setup, then build/bin/wmtp-host"
 	@echo "make run      build, then run experiments/rho1.toml on two ranks"
 	@echo "make test     build, then all tests"
-	@echo "make bench    build, then speed and memory beside PyTorch, rho-1 beside the baseline, saves, imports, the page, the log"
+	@echo "make bench    build, then measure speed and memory against PyTorch, rho-1, saves, imports, the page, the log"
 	@echo "make study    build, then train the studies of docs/studies.md and print their tables (an hour)"
-	@echo "make soak     build, then the long forms of the tests"
+	@echo "make soak     build, then the long forms of the random tests"
 	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
-	@echo "make wheel    build, then dist/wmtp_host-….whl, for \`pip install\` beside torch, without root"
-	@echo "make clean    remove the build; .venv and runs/ stay"
+	@echo "make wheel    build, then dist/wmtp_host-….whl, for \`pip install\` without root, next to torch"
+	@echo "make clean    remove the build; keep .venv and runs/"
 
 setup:
 	@bash scripts/setup.sh

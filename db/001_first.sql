@@ -1,11 +1,11 @@
 -- Schema version 1. STRICT rowid tables only (SQLite 3.37 or newer reads them; some readers need rowids).
--- Views stand in views.sql. Times are ISO-8601 UTC text, or integers of nanoseconds since 1970 where named _ns.
+-- Views are in views.sql. Times are ISO-8601 UTC text, or integer nanoseconds since 1970 if the name ends in _ns.
 
 PRAGMA application_id = 2003661936;  -- "wmtp"
 
--- One row for each run, from its first moment. The long texts come last, so that lists do not read past them.
+-- One row per run, from its start. The long texts come last so that listing runs does not read them.
 CREATE TABLE runs (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given out twice: run folders are named by it
+  id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused, because run folders contain it
   name TEXT NOT NULL,
   pipeline TEXT NOT NULL,
   adapter TEXT NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE runs (
   exit_code INTEGER,
   started_at TEXT NOT NULL,
   ended_at TEXT,
-  heartbeat_at TEXT NOT NULL,            -- every 10 s; the views call a running run lost after 60 s without one
+  heartbeat_at TEXT NOT NULL,            -- every 10 s; the views show a running run as lost after 60 s without one
   config_hash TEXT NOT NULL,
   seed INTEGER NOT NULL,
   world_size INTEGER NOT NULL,
@@ -51,7 +51,7 @@ CREATE TABLE run_plugins (
   PRIMARY KEY (run_id, kind, name)
 ) STRICT;
 
--- Read these two through the view `metrics`: a name costs one byte here instead of twenty.
+-- Read these two through the view `metrics`. A name takes one byte here instead of twenty.
 CREATE TABLE metric_names (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE
@@ -61,7 +61,7 @@ CREATE TABLE metric_values (
   name_id INTEGER NOT NULL REFERENCES metric_names (id),
   step INTEGER NOT NULL,
   value REAL,
-  kind TEXT CHECK (kind IN ('nan', 'inf', '-inf')),  -- set, and value NULL, when the number is not finite
+  kind TEXT CHECK (kind IN ('nan', 'inf', '-inf')),  -- set, with value NULL, if the number is not finite
   time_ns INTEGER NOT NULL,
   CHECK ((value IS NULL) = (kind IS NOT NULL))
 ) STRICT;
@@ -71,7 +71,7 @@ CREATE TABLE memory (
   run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
   rank INTEGER NOT NULL,
   step INTEGER NOT NULL,
-  phase TEXT NOT NULL,      -- 'peak', or the part of a step
+  phase TEXT NOT NULL,      -- 'peak', or a phase of a step
   category TEXT NOT NULL,   -- 'resident' is the whole process; the others are parts of it
   bytes INTEGER NOT NULL
 ) STRICT;
@@ -90,7 +90,7 @@ CREATE TABLE checkpoints (
 CREATE TABLE events (
   run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
   time_ns INTEGER NOT NULL,
-  rank INTEGER,             -- NULL: told by the launcher
+  rank INTEGER,             -- NULL: reported by the launcher
   level TEXT NOT NULL,      -- 'info', 'warning', 'error'
   kind TEXT NOT NULL,
   step INTEGER,
@@ -98,7 +98,7 @@ CREATE TABLE events (
 ) STRICT;
 CREATE INDEX events_by_run ON events (run_id, time_ns);
 
--- One row for each token and head of the few sequences that are looked at: a heat map is a plain SELECT.
+-- One row per token and head of the few sampled sequences, so a heat map is a plain SELECT.
 CREATE TABLE samples (
   run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
   step INTEGER NOT NULL,

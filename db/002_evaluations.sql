@@ -1,4 +1,4 @@
--- Schema version 2: answers to suites of programming problems, scored by running their tests (`wmtp-host eval RUN`).
+-- Schema version 2: answers to suites of programming problems, judged by running their tests (`wmtp-host eval RUN`).
 
 CREATE TABLE evaluations (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -16,10 +16,10 @@ CREATE INDEX evaluations_by_run ON evaluations (run_id);
 CREATE TABLE evaluation_answers (
   evaluation_id INTEGER NOT NULL REFERENCES evaluations (id) ON DELETE CASCADE,
   task_id TEXT NOT NULL,
-  sample INTEGER NOT NULL,    -- 1 … for each problem
+  sample INTEGER NOT NULL,    -- 1, 2, … for each problem
   verdict TEXT NOT NULL CHECK (verdict IN ('passed', 'failed', 'timed_out')),
-  seconds REAL NOT NULL,      -- that its program took
-  told TEXT NOT NULL,         -- what a program that did not pass said last
+  seconds REAL NOT NULL,      -- run time of its program
+  told TEXT NOT NULL,         -- last output of a program that did not pass
   answer TEXT NOT NULL,
   PRIMARY KEY (evaluation_id, task_id, sample)
 ) STRICT;

@@ -1,6 +1,6 @@
--- An MLflow tracking database as of MLflow's schema revision acf3f17fdcc7, with every table that its migrations from there
--- on know; MLflow 2.8 and later open such a file and bring it to their own version. Views do not belong in it: they stop
--- those migrations half-way.
+-- An MLflow tracking database at MLflow's schema revision acf3f17fdcc7, with every table that its later migrations
+-- refer to. MLflow 2.8 and later open such a file and migrate it to their own version. It must not contain views, which
+-- make those migrations fail half-way.
 
 CREATE TABLE alembic_version (
   version_num VARCHAR(32) NOT NULL,
@@ -89,7 +89,7 @@ CREATE TABLE latest_metrics (
 );
 CREATE INDEX index_latest_metrics_run_uuid ON latest_metrics (run_uuid);
 
--- Empty here, and wanted by the migrations.
+-- Empty here, but required by the migrations.
 CREATE TABLE datasets (
   dataset_uuid VARCHAR(36) NOT NULL,
   experiment_id INTEGER NOT NULL,

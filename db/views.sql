@@ -1,13 +1,13 @@
--- What people read. The writer creates these anew when their text here differs from the file's, so they may change
--- without a new schema version; a reader whose text differs uses its own for the time of its connection.
+-- The views for users. The writer replaces those whose text here differs from that in the log, so they can change
+-- without a new schema version. A reader whose text differs uses temporary views for its connection.
 
 CREATE VIEW metrics AS
 SELECT v.run_id, v.step, n.name, v.value, v.kind, v.time_ns
 FROM metric_values AS v JOIN metric_names AS n ON n.id = v.name_id;
 
--- The steps of a run itself, without those of the runs that it resumed: their tokens, their seconds, and the seconds
--- that the operations of a token would take as bare matrix multiplication (last: the rate that this is measured by only
--- improves). Runs of older versions have no perf/run_tokens and perf/run_seconds: their logged steps are added up.
+-- The steps of a run itself, without those of the runs that it resumed: tokens, seconds, and the seconds that the
+-- operations of a token would take as bare matrix multiplication (by the last measured rate, since that rate only
+-- improves). Runs of older versions have no perf/run_tokens and perf/run_seconds: their logged steps are summed.
 CREATE VIEW v_segments AS
 WITH names AS (
   SELECT max(iif(name = 'perf/run_tokens', id, NULL)) AS run_tokens,
@@ -32,8 +32,8 @@ SELECT r.id AS run_id,
    WHERE share.run_id = r.id AND share.name_id = names.mfu ORDER BY share.step DESC LIMIT 1) AS bare_seconds_per_token
 FROM runs AS r CROSS JOIN names;
 
--- Speed is tokens over summed seconds of training steps, and mfu summed operations over those of bare multiplication in
--- the same seconds, both over the run and the runs that it resumed.
+-- Speed is tokens divided by the summed seconds of training steps; mfu is the summed operations divided by those of
+-- bare matrix multiplication in the same seconds. Both cover the run and the runs that it resumed.
 CREATE VIEW v_runs AS
 WITH names AS (
   SELECT max(iif(name = 'train/loss', id, NULL)) AS train_loss,
@@ -79,14 +79,14 @@ FROM runs AS r CROSS JOIN metric_names AS n
 JOIN metric_values AS v ON v.run_id = r.id AND v.name_id = n.id
   AND v.step = (SELECT max(step) FROM metric_values WHERE run_id = r.id AND name_id = n.id);
 
--- A row of a phase counts before one of the same bytes in 'peak' or 'live', which says less of when it was.
+-- At equal bytes, a row of a phase is preferred to one of 'peak' or 'live', which does not show when it occurred.
 CREATE VIEW v_memory_peak AS
 SELECT m.run_id, r.name AS run, m.rank, m.category,
   max(2 * m.bytes + (m.phase NOT IN ('peak', 'live'))) / 2 AS bytes, m.step, m.phase
 FROM memory AS m JOIN runs AS r ON r.id = m.run_id
 GROUP BY m.run_id, m.rank, m.category;
 
--- pass@1 by every answer that there is: the mean over problems of the share that passed.
+-- pass@1 over all answers: the mean over problems of the share that passed.
 CREATE VIEW v_evaluations AS
 SELECT e.id, e.run_id, r.name AS run, e.suite, e.temperature, count(*) AS problems, sum(p.answers) AS answers,
   sum(p.passed) AS passed, avg(1.0 * p.passed / p.answers) AS pass_at_1,

@@ -1,1 +1,1 @@
-// A library needs a source, though only its precompiled header is wanted.
+// CMake requires a source file; only the precompiled header of this library is used.

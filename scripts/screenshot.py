@@ -1,6 +1,6 @@
-"""Makes docs/ui.png, the picture of the live page in README.md: `python scripts/screenshot.py DATABASE RUN,RUN,…`.
+"""Makes docs/ui.png, a picture of the live page: `python scripts/screenshot.py DATABASE RUN,RUN,…`.
 
-Runs of that log as `wmtp-host ui` shows them in headless Chromium. Needs a build and Debian's chromium."""
+It shows runs of that log in `wmtp-host ui`, in headless Chromium. Needs a build and Debian's chromium."""
 import shutil
 import sys
 import tempfile
@@ -34,8 +34,9 @@ def main(database, runs):
     finally:
         running.kill()
         shutil.rmtree(place)
-    assert picture.stat().st_size <= MOST_BYTES, f"{picture} is {picture.stat().st_size} bytes, wanted {MOST_BYTES} at most"
-    print(f"wrote {picture} ({picture.stat().st_size} bytes)")
+    size = picture.stat().st_size
+    assert size <= MOST_BYTES, f"{picture} has {size} bytes, wanted at most {MOST_BYTES}"
+    print(f"wrote {picture} ({size} bytes)")
 
 
 if __name__ == "__main__":

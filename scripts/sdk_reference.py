@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""docs/sdk.md from the sdk's headers: what each one begins with as prose, and every declaration with its own comment.
+"""Generates docs/sdk.md from the sdk's headers: each header's first comment as prose, then every declaration with its
+comment.
 
     scripts/sdk_reference.py > docs/sdk.md
 """
@@ -7,23 +8,23 @@ import re
 from pathlib import Path
 
 HEADERS = Path(__file__).resolve().parents[1] / "sdk/include/wmtp"
-ORDER = ["plugin", "pipeline", "step", "adapter", "options"]  # the others are parts of plugin.hpp
+ORDER = ["plugin", "pipeline", "step", "adapter", "options"]  # the others are details of plugin.hpp
 NAME = re.compile(r"^(?:class|struct|enum class)\s+(?:WMTP_SDK_API\s+)?(\w+)|^#define\s+(\w+)", re.MULTILINE)
 START = """# The sdk
 
-Made from the headers in `sdk/include/wmtp` by `scripts/sdk_reference.py`; a test holds the two together. How to begin
-stands in [first_plugin.md](first_plugin.md).
+`scripts/sdk_reference.py` generates this page from the headers in `sdk/include/wmtp`; a test checks that it is up to
+date. For an introduction see [first_plugin.md](first_plugin.md).
 """
 
 
 def prose(lines):
-    """Comment lines as text; what is indented stays as it is."""
+    """Comment lines as text; indented lines stay indented."""
     text = [re.sub(r"^///? ?", "", line) for line in lines]
     return "\n".join("    " + line.strip() if line.startswith(("  ", "\t")) else line for line in text).strip()
 
 
 def blocks(lines):
-    """Runs of lines between blank ones, outside of braces."""
+    """Groups of lines separated by blank lines outside of braces."""
     block, depth = [], 0
     for line in lines:
         if not line.strip() and depth == 0:

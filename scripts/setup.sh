@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes a Debian 12 machine ready to build and test; run by `make setup`, and free to run again at any time.
+# Prepares a Debian 12 machine for building and testing. `make setup` runs it; it can be repeated at any time.
 #
-# 1. Debian packages: asks dpkg what is missing, and calls apt only for that (as root, or through sudo)
-# 2. .venv: a virtual environment of the system's python3 with the pinned packages of scripts/requirements.txt, LibTorch
-#    among them (about 5 GB). Its stamp is a copy of that file, written last: an interrupted call starts this step again
-# With LIBTORCH set (a folder with include/ and lib/) that one is used, and .venv goes without torch; the tests that
-# compare with PyTorch in Python are then skipped, and say so.
+# 1. Debian packages: dpkg lists the missing ones, and apt installs only those (as root, or through sudo)
+# 2. .venv: a virtual environment of the system's python3 with the packages of scripts/requirements.txt, among
+#    them LibTorch (about 5 GB). A copy of that file is written last as a stamp, so an interrupted call repeats this step
+# If LIBTORCH is set (a folder with include/ and lib/), that LibTorch is used and .venv contains no torch. The tests
+# that compare with PyTorch in Python are then skipped and report this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,12 +13,12 @@ packages=(
   make g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   libtomlplusplus-dev libspdlog-dev libfmt-dev libboost-dev libboost-filesystem-dev libsqlite3-dev libcli11-dev
   nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libutf8proc-dev libssl-dev libgloo-dev libgtest-dev libgmock-dev
-  libcpp-httplib-dev libjs-dygraphs  # the page of `wmtp-host ui`
-  chromium                           # its tests open it there: 122 MB to fetch, 415 MB on the disk
-  zsh fish                           # what `wmtp-host completion` prints is read by them in its tests
-  iproute2                           # tests of several hosts join network namespaces with it
+  libcpp-httplib-dev libjs-dygraphs  # for the page of `wmtp-host ui`
+  chromium                           # for the tests of that page: 122 MB download, 415 MB installed
+  zsh fish                           # for the tests of `wmtp-host completion`
+  iproute2                           # for tests of several hosts, which use network namespaces
   sqlite3 python3 python3-venv
-  python3.11 libpython3.11-testsuite  # the default experiments train on these sources
+  python3.11 libpython3.11-testsuite  # the default experiments train on their sources
 )
 torch_version=$(sed -n 's/^torch==//p' scripts/requirements.txt)
 
@@ -26,8 +26,8 @@ say() { echo "setup: $*" >&2; }
 fail() { say "$*"; exit 1; }
 
 install_packages() {
-  command -v dpkg-query >/dev/null || fail "no dpkg-query here: this script knows Debian 12 only." \
-    "Install what corresponds to: ${packages[*]}"
+  command -v dpkg-query >/dev/null || fail "dpkg-query not found: this script supports only Debian 12." \
+    "Install the equivalents of: ${packages[*]}"
   local missing=() package
   for package in "${packages[@]}"; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
@@ -36,7 +36,7 @@ install_packages() {
 
   local as_root=()
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || fail "missing packages, and neither root nor sudo. Run as root:" \
+    command -v sudo >/dev/null || fail "packages are missing, and installing them needs root or sudo. Run as root:" \
       "apt-get install --no-install-recommends ${missing[*]}"
     as_root=(sudo)
   fi
@@ -47,8 +47,8 @@ install_packages() {
 
 check_libtorch() {
   local header="$LIBTORCH/include/torch/headeronly/version.h"
-  [ -f "$header" ] || fail "LIBTORCH=$LIBTORCH holds no include/torch/headeronly/version.h: wanted the folder of a" \
-    "LibTorch $torch_version with include/ and lib/; unset LIBTORCH to have it installed into .venv"
+  [ -f "$header" ] || fail "LIBTORCH=$LIBTORCH has no include/torch/headeronly/version.h: wanted the folder of" \
+    "LibTorch $torch_version with include/ and lib/; unset LIBTORCH to install it into .venv"
   local found
   found=$(sed -n 's/^#define TORCH_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' "$header" | paste -sd.)
   [ "$found" = "$torch_version" ] || fail "LIBTORCH=$LIBTORCH is LibTorch $found, wanted $torch_version"
@@ -59,19 +59,19 @@ install_python_packages() {
   wanted=$(grep -v '^#' scripts/requirements.txt)
   if [ -n "${LIBTORCH:-}" ]; then
     check_libtorch
-    say "LibTorch from LIBTORCH=$LIBTORCH; .venv goes without torch, and without peft, which would bring it"
+    say "using LibTorch from LIBTORCH=$LIBTORCH; .venv gets no torch, and no peft, which would install it"
     wanted=$(grep -v -e '^torch==' -e '^peft==' <<<"$wanted")
   fi
   if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && .venv/bin/python -c '' 2>/dev/null; then
     return 0
   fi
   .venv/bin/python -c 'import pip' 2>/dev/null || {
-    say "making the virtual environment .venv"
+    say "creating the virtual environment .venv"
     /usr/bin/python3 -m venv --clear .venv
   }
   say "installing into .venv:" $wanted
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin <<<"$wanted" ||
-    fail "pip could not install these; its own words stand above. Call \`make setup\` again once the cause is gone"
+    fail "pip could not install these packages; see its message above. Repeat \`make setup\` once the cause is fixed"
   printf '%s\n' "$wanted" > "$stamp"
 }
 

@@ -1,9 +1,9 @@
-"""Trains the experiments of a study, each from several seeds, and prints what came out as a table.
+"""Trains the experiments of a study, each with several seeds, and prints the results as a table.
 
-A run that the log holds already, finished and of the very same resolved experiment and program, is not trained again,
-so a study that was stopped goes on where it was. Figures are means over the seeds with their 95% confidence intervals
-(Student's t); beside them stands the difference from the first member, taken seed by seed, with the interval of its
-own: where that holds 0, the two are not distinguishable. Whatever comes out is printed.
+If the log already has a finished run of the same resolved experiment and program version, it is not trained again, so a
+study that was stopped continues where it stopped. Figures are means over the seeds with 95% confidence intervals
+(Student's t). The table also shows the per-seed difference from the first member, with its own interval; if that
+interval contains 0, the two are not distinguishable. All results are printed, whatever they are.
 """
 import argparse
 import math
@@ -23,16 +23,16 @@ HOST = Path(os.environ.get("WMTP_BUILD", ROOT / "build")) / "bin/wmtp-host"
 @dataclass
 class Study:
     about: str
-    settings: dict   # of every member, in place of what its file says
-    members: dict    # name: file; the first is what the others are compared with
-    metrics: dict    # title: name of a metric, of which the last value counts
-    lower_is_better: str = ""  # a metric to compare after equal time as well
+    settings: dict   # of every member, overriding its file
+    members: dict    # name: file; the others are compared with the first
+    metrics: dict    # title: name of a metric, whose last value is used
+    lower_is_better: str = ""  # a metric that is also compared after equal time
 
 
 STUDIES = {
     "arithmetic": Study(
         "arithmetic on polynomials: the share of problems solved to the last digit, and the loss, on problems as "
-        "long as those trained on (1-3 operations) and on longer ones (4-5)",
+        "long as the training problems (1-3 operations) and on longer ones (4-5)",
         {"validation.every_steps": 100, "validation.batches": 16},
         {"baseline": "arithmetic.toml", "rho-1": "study/arithmetic_rho1.toml",
          "random 60%": "study/arithmetic_random.toml", "verifiable": "verifiable.toml",
@@ -40,7 +40,7 @@ STUDIES = {
         {"solved, 1-3": "valid/exact_match/1-3", "solved, 4-5": "valid/exact_match/4-5",
          "loss, 1-3": "valid/ce_head_1/1-3", "loss, 4-5": "valid/ce_head_1/4-5"}),
     "text": Study(
-        "the standard library's text: the loss on clean modules that nothing trains on",
+        "the standard library's text: the loss on clean modules that no member trains on",
         {"train.steps": 500, "validation.every_steps": 50},
         {"baseline": "baseline.toml", "rho-1": "rho1.toml", "random 60%": "study/text_random.toml"},
         {"mean of the heads": "valid/loss", "head 1": "valid/ce_head_1"},
@@ -62,7 +62,7 @@ class Log:
             connection.close()
 
     def finished(self, resolved, version):
-        """The newest finished run of this resolved experiment, or None."""
+        """The id of the newest finished run of this resolved experiment, or None."""
         rows = self.query("SELECT id FROM runs WHERE status = 'finished' AND resolved_toml = ? AND version = ? "
                           "ORDER BY id DESC LIMIT 1", resolved, version)
         return rows[0][0] if rows else None
@@ -74,11 +74,11 @@ class Log:
 
 def host(*arguments):
     if subprocess.run([HOST, *arguments]).returncode:
-        sys.exit("study: stopped, since a run did not finish")
+        sys.exit("study: stopped because a run did not finish")
 
 
 def answer(*arguments):
-    """What the program prints on standard output."""
+    """The standard output of the program."""
     ended = subprocess.run([HOST, *arguments], text=True, capture_output=True)
     if ended.returncode:
         sys.exit(ended.stderr.rstrip())
@@ -86,7 +86,7 @@ def answer(*arguments):
 
 
 def train(log, study, title, member, seed, version):
-    """The run of this member and seed, trained now if the log has none."""
+    """The id of the run of this member and seed, which is trained first if the log has none."""
     settings = {**study.settings, "seed": seed}
     arguments = ["run", EXPERIMENTS / study.members[member], "--db", log.database,
                  "--name", f"{title}-{member}-{seed}".replace(" ", "-").replace("%", "")]
@@ -98,12 +98,12 @@ def train(log, study, title, member, seed, version):
         host(*arguments)
         run = log.finished(resolved, version)
     if run is None:
-        sys.exit(f"study: {log.database} does not hold the run of {member}, seed {seed}, that has just finished")
+        sys.exit(f"study: the run of {member}, seed {seed}, finished but is not in {log.database}")
     return run
 
 
 def central_share(t, freedom):
-    """How much of Student's t distribution lies within -t and t: Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    """The probability of Student's t distribution between -t and t: Abramowitz and Stegun, 26.7.3 and 26.7.4."""
     angle, odd = math.atan(t / math.sqrt(freedom)), freedom % 2
     term, total = math.cos(angle) if odd else 1.0, 0.0
     for power in range(odd, freedom - 1, 2):
@@ -114,7 +114,7 @@ def central_share(t, freedom):
 
 
 def t_of(share, freedom):
-    """The t that has so much of the distribution between -t and t."""
+    """The t for which the interval from -t to t has this probability."""
     low, high = 0.0, 1.0
     while central_share(high, freedom) < share:
         high *= 2
@@ -125,7 +125,7 @@ def t_of(share, freedom):
 
 
 def with_interval(values, digits):
-    """Mean and half the width of its 95% confidence interval; of a single value there is none."""
+    """Mean and half the width of its 95% confidence interval; a single value has no interval."""
     mean = f"{statistics.mean(values):.{digits}f}"
     if len(values) == 1:
         return mean
@@ -140,7 +140,7 @@ def against(values, base, digits=3):
 
 
 def seconds_until(steps):
-    """{step: seconds of training until its end}, from [(step, seconds)]."""
+    """{step: seconds of training until the end of the step}, from [(step, seconds)]."""
     passed, until = 0.0, {0: 0.0}
     for step, seconds in steps:
         passed += seconds
@@ -149,7 +149,7 @@ def seconds_until(steps):
 
 
 def value_at(curve, until, seconds):
-    """What a metric was when a run had trained for so long, along a straight line between two validations."""
+    """A metric after this training time, interpolated linearly between two validations."""
     points = [(until[step], value) for step, value in curve]
     for (begin, first), (end, second) in zip(points, points[1:]):
         if begin <= seconds <= end:
@@ -158,7 +158,7 @@ def value_at(curve, until, seconds):
 
 
 def columns_of(log, study, runs):
-    """[(title, {member: [a value for each seed]})]"""
+    """[(title, {member: [a value per seed]})]"""
     members = list(study.members)
     columns = [(title, {member: [log.curve(run, metric)[-1][1] for run in runs[member]] for member in members})
                for title, metric in study.metrics.items()]
@@ -174,7 +174,7 @@ def columns_of(log, study, runs):
 
 
 def table(study, columns):
-    """Markdown: one line for each member."""
+    """Markdown, one line per member."""
     members = list(study.members)
     first = members[0]
     head, lines = ["member"], {member: [member] for member in members}
@@ -192,20 +192,21 @@ def table(study, columns):
 
 
 def outcome(log, title, study, seeds):
-    """What there is to print of a study, whose missing runs are trained."""
+    """Trains the missing runs of a study and returns its report."""
     version = answer("--version").split()[-1]
     runs = {member: [] for member in study.members}
-    for seed in seeds:  # all members of a seed one after another: a machine drifts
+    for seed in seeds:  # all members of a seed in succession, because a machine drifts
         for member in study.members:
             runs[member].append(train(log, study, title, member, seed, version))
     figures = table(study, columns_of(log, study, runs))
-    return f"\n{title}: {study.about}.\nSeeds {seeds[0]} to {seeds[-1]}, mean and 95% confidence interval (Student's t)\n\n{figures}"
+    interval = "mean and 95% confidence interval (Student's t)"
+    return f"\n{title}: {study.about}.\nSeeds {seeds[0]} to {seeds[-1]}, {interval}\n\n{figures}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", nargs="*", choices=[[], *STUDIES], help="which; all of them when none is named")
-    parser.add_argument("--seeds", type=int, default=3, help="how many (3)")
+    parser.add_argument("study", nargs="*", choices=[[], *STUDIES], help="studies to run (all)")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds (3)")
     parser.add_argument("--first-seed", type=int, default=11)
     parser.add_argument("--db", type=Path, default=Path("runs/study/wmtp.db"))
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
--- Which runs did not finish, how, and what did they say last?
+-- Which runs did not finish, how did they end, and what was their last message?
 SELECT r.id, r.name, r.status, r.exit_code, r.steps, r.heartbeat_at,
   (SELECT message FROM events WHERE run_id = r.id AND level IN ('warning', 'error') ORDER BY time_ns DESC LIMIT 1)
     AS last_words

@@ -1,4 +1,4 @@
--- Which tokens did the newest run give the least weight, at its last look at them? (the next-token head)
+-- Which tokens had the lowest weights in the last samples of the newest run? (the next-token head)
 WITH newest AS (SELECT run_id, max(step) AS step FROM samples WHERE run_id = (SELECT max(run_id) FROM samples))
 SELECT s.sequence, s.position, s.text, s.weight, s.loss, s.reference_loss, s.loss - s.reference_loss AS excess
 FROM samples AS s JOIN newest ON s.run_id = newest.run_id AND s.step = newest.step

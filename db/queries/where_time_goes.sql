@@ -1,4 +1,4 @@
--- What did the newest run spend its time on? Seconds and shares, mean over ranks, the token heads together.
+-- How did the newest run spend its time? Seconds and shares, mean over ranks, all token heads together.
 WITH phases AS (
   SELECT iif(name GLOB 'time/head_*', 'heads', substr(name, 6)) AS phase, sum(value) AS seconds
   FROM v_latest

@@ -1,6 +1,6 @@
-"""wmtp-host as a Python package: a program beside torch's libraries. Nothing of it is Python but this door.
+"""wmtp-host as a Python package: a program that uses torch's libraries. Only this launcher is Python.
 
-prefix: the folder with bin/, lib/, include/ and share/, for CMAKE_PREFIX_PATH of a plugin of one's own:
+prefix: the folder with bin/, lib/, include/ and share/; use it as CMAKE_PREFIX_PATH to build a plugin:
     cmake -S mine -B mine/build -DCMAKE_PREFIX_PATH="$(python -c 'import wmtp_host; print(wmtp_host.prefix)')"
 """
 import importlib.util
@@ -11,7 +11,7 @@ prefix = os.path.dirname(os.path.abspath(__file__))
 
 
 def _environment():
-    """The libraries look for torch beside this package. Where it lies elsewhere (a venv over another one), they are told."""
+    """The libraries search for torch next to this package. If it is elsewhere (nested venvs), adds its path."""
     environment = dict(os.environ)
     if os.path.isdir(os.path.join(os.path.dirname(prefix), "torch", "lib")):
         return environment

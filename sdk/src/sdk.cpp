@@ -1,5 +1,5 @@
-// The key functions of the sdk's classes: each type's vtable and type information stand in this library alone, so that
-// the host and every plugin mean the same type (dynamic_cast and catch work across libraries).
+// The key functions of the sdk's classes: this library alone contains each type's vtable and type information, so the
+// host and every plugin share one type (dynamic_cast and catch work across libraries).
 #include <wmtp/plugin.hpp>
 
 namespace wmtp {

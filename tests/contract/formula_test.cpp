@@ -199,7 +199,7 @@ void expect_refused(const std::string& text, size_t at, const std::string& words
 TEST(Formula, SaysWhereItIsWrong) {
   expect_refused("", 0, "found the end");
   expect_refused("1 +", 3, "found the end");
-  expect_refused("ce + cee", 5, "unknown name 'cee'; did you mean 'ce'? There are ce, ref");
+  expect_refused("ce + cee", 5, "unknown name 'cee'; did you mean 'ce'? Known names: ce, ref");
   expect_refused("entropie * 2", 0, "did you mean 'entropy'?");
   expect_refused("1 - foo(ce)", 4, "unknown name 'foo'.");
   expect_refused("(1 - ce", 7, "wanted ')' for the '(' at byte 0, found the end");
@@ -216,12 +216,12 @@ TEST(Formula, SaysWhichFunctionIsUsedWrongly) {
   expect_refused("2 * min(ce)", 4, "min(a, b) takes 2, found 1");
   expect_refused("exp()", 0, "takes 1, found 0");
   expect_refused("exp * 2", 0, "exp is a function: exp(x)");
-  expect_refused("ce(2)", 2, "ce is no function");
+  expect_refused("ce(2)", 2, "ce is not a function");
   expect_refused("quantile(2, 0.5) * ce", 9, "differs from token to token");
   expect_refused("quantile(head, 0.5) * ce", 9, "differs from token to token");
-  expect_refused("quantile(ce, ce)", 13, "q is a constant");
+  expect_refused("quantile(ce, ce)", 13, "q must be a constant");
   expect_refused("quantile(ce, 1.5)", 13, "between 0 and 1");
-  expect_refused("clamp(ce, ref, 2)", 10, "clamp wants constants");
+  expect_refused("clamp(ce, ref, 2)", 10, "limits must be constants");
   expect_refused("clamp(ce, 3, 2)", 10, "smallest is larger");
 }
 

@@ -1,5 +1,5 @@
 // Guards: whether a step may change the parameters. Every rank feeds the same numbers, so every rank decides the same.
-// By default only what is not finite is skipped (docs/decisions/0030-no-step-is-skipped-unasked.md).
+// By default only what is not finite is skipped (docs/decisions/0030-loss-spike-guard-off-by-default.md).
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// frozen: the model stays as it is. For a pipeline that trains heads of its own on it, as the critic does.
+// frozen: no parameter of the model trains. For pipelines that train their own heads on it, such as critic.
 #include <wmtp/plugin.hpp>
 
 namespace {
@@ -10,4 +10,4 @@ class Frozen : public wmtp::Adapter {
 
 }  // namespace
 
-WMTP_ADAPTER(Frozen, "frozen", "1.0", "trains nothing of the model: only heads that the pipeline declares")
+WMTP_ADAPTER(Frozen, "frozen", "1.0", "trains no parameter of the model, only heads that the pipeline declares")

@@ -1,4 +1,4 @@
-// full: every parameter of the model is trained as it is; nothing stands beside it.
+// full: every parameter of the model trains, and none are added.
 #include <wmtp/plugin.hpp>
 
 namespace {

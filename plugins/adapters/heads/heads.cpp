@@ -1,6 +1,5 @@
-// heads: the heads of further tokens are trained, and all that a next-token model has of its own stays as it is: trunk,
-// head 1, final norm, embedding and output layer. For a pretrained model that is given heads, as
-// Medusa-1 gives them (Cai et al., arXiv 2401.10774).
+// heads: the heads of the second and later tokens train; trunk, head 1, final norm, embedding and output layer do not.
+// For adding heads to a pretrained model, as in Medusa-1 (Cai et al., arXiv 2401.10774).
 #include <wmtp/plugin.hpp>
 
 namespace {
@@ -12,4 +11,4 @@ class Heads : public wmtp::Adapter {
 
 }  // namespace
 
-WMTP_ADAPTER(Heads, "heads", "1.0", "trains the heads of the second and later tokens, on a frozen model")
+WMTP_ADAPTER(Heads, "heads", "1.0", "trains the heads of the second and later tokens on a frozen model")

@@ -1,16 +1,16 @@
-// lora: a low-rank update beside the weights of the chosen linear layers; the model itself stays as it is.
+// lora: adds a low-rank update to the weights of the selected linear layers; the model itself is frozen.
 //
-//   LoRA    y = W x + s B A dropout(x), s = alpha / r; A [r,in] drawn from U(+-1/sqrt(in)), B [out,r] zero, so that
-//           training starts from the model as it is. Hu et al., arXiv 2106.09685.
-//   rsLoRA  s = alpha / sqrt(r), so that the update's size does not fall with the rank. Kalajdzievski,
+//   LoRA    y = W x + s B A dropout(x), s = alpha / r; A [r,in] is drawn from U(+-1/sqrt(in)), B [out,r] is zero, so
+//           training starts from the unchanged model. Hu et al., arXiv 2106.09685.
+//   rsLoRA  s = alpha / sqrt(r), so that the size of the update does not shrink with the rank. Kalajdzievski,
 //           arXiv 2312.03732.
-//   DoRA    y = g (W x + s B A dropout(x)), row by row, g = m / ||W + s B A||; m [out] starts as the norms of W's rows
-//           and is trained without decay, the norm counts as a constant in backward. Liu et al., arXiv 2402.09353, 4.3.
-//           PEFT has W x + (g - 1) W dropout(x) + g s B A dropout(x), with dropout at the input of the rescaled W too;
-//           without dropout it is the same.
+//   DoRA    y = g (W x + s B A dropout(x)), row by row, g = m / ||W + s B A||; m [out] is initialized with the norms of
+//           W's rows and trains without decay; the norm is a constant in backward. Liu et al., arXiv 2402.09353, 4.3.
+//           PEFT computes W x + (g - 1) W dropout(x) + g s B A dropout(x), with dropout also on the input of the
+//           rescaled W; without dropout the two are the same.
 //   LoRA+   the learning rate of B is plus_ratio times that of A. Hayou et al., arXiv 2402.12354.
 //
-// A and B have optimizer.weight_decay, each by itself: that pulls B A towards zero, not W + s B A.
+// optimizer.weight_decay applies to A and B separately: it pulls B A towards zero, not W + s B A.
 #include <algorithm>
 #include <cmath>
 #include <wmtp/plugin.hpp>
@@ -25,13 +25,13 @@ using wmtp::Tensor;
 class Lora : public wmtp::Adapter {
  public:
   void options(wmtp::Options& o) override {
-    o.integer("rank", rank_, "inner dimension of the update", 1, 65536);
-    o.number("alpha", alpha_, "the update counts alpha / rank", 0, 1e6);
-    o.number("dropout", dropout_, "share of the update's input that is left out in training", 0, 0.99);
+    o.integer("rank", rank_, "rank of the update", 1, 65536);
+    o.number("alpha", alpha_, "the update is scaled by alpha / rank", 0, 1e6);
+    o.number("dropout", dropout_, "dropout probability of the update's input in training", 0, 0.99);
     o.texts("targets", targets_, "linear layers that get an update", {"wq", "wk", "wv", "wo", "w1", "w2", "w3"});
-    o.flag("rslora", rslora_, "the update counts alpha / sqrt(rank) instead");
-    o.flag("dora", dora_, "trains the length of each row of a weight apart from its direction");
-    o.number("plus_ratio", plus_ratio_, "learning rate of B, in parts of that of A", 1e-3, 1e3);
+    o.flag("rslora", rslora_, "scale the update by alpha / sqrt(rank) instead");
+    o.flag("dora", dora_, "train the length of each row of a weight separately from its direction");
+    o.number("plus_ratio", plus_ratio_, "learning rate of B relative to that of A", 1e-3, 1e3);
   }
 
   bool trains(const std::string&) const override { return false; }
@@ -65,11 +65,11 @@ class Lora : public wmtp::Adapter {
   double scale() const {
     return alpha_ / (rslora_ ? std::sqrt(static_cast<double>(rank_)) : static_cast<double>(rank_));
   }
-  /// W + s B A in fp32: bf16 would round small updates away.
+  /// W + s B A in fp32, because bf16 would round small updates to zero.
   Tensor updated(const Tensor& weight, const Tensor& a, const Tensor& b) const {
     return weight.to(at::kFloat) + at::mm(b.to(at::kFloat), a.to(at::kFloat)) * scale();
   }
-  /// [1,out]; above 0, so that a row of zeros stays one.
+  /// [1,out]; above 0, so that a zero row stays zero.
   static Tensor row_norms(const Tensor& weight) {
     return at::linalg_vector_norm(weight, 2, at::IntArrayRef{1}).clamp_min(1e-30).unsqueeze(0);
   }
@@ -85,4 +85,4 @@ class Lora : public wmtp::Adapter {
 
 }  // namespace
 
-WMTP_ADAPTER(Lora, "lora", "1.0", "low-rank updates beside frozen weights: LoRA, rsLoRA, DoRA, LoRA+")
+WMTP_ADAPTER(Lora, "lora", "1.0", "low-rank updates of frozen weights: LoRA, rsLoRA, DoRA, LoRA+")

@@ -1,8 +1,8 @@
-// baseline: w = 1. Every token counts the same: the multi-token loss as it is, and the control of every comparison.
+// baseline: w = 1 for every token: the plain multi-token loss, and the baseline of every comparison.
 //
-// The step's loss is the mean of the heads' losses, for every pipeline; Gloeckle et al. 2024 (arXiv 2404.19737) add
-// them up. Gradients are those of the paper divided by the number of heads, so a train.clip_norm of the paper's is to
-// be divided by it as well; AdamW itself does not see a constant factor.
+// With every pipeline, the step's loss is the mean of the heads' losses; Gloeckle et al. 2024 (arXiv 2404.19737) sum
+// them. Gradients are those of the paper divided by the number of heads, so divide the paper's clip norm by that number
+// too (train.clip_norm). AdamW itself is invariant to a constant factor.
 #include <wmtp/plugin.hpp>
 
 namespace {
@@ -15,4 +15,4 @@ class Baseline : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Baseline, "baseline", "1.0", "every token counts the same")
+WMTP_PIPELINE(Baseline, "baseline", "1.0", "every token has the same weight")

@@ -1,15 +1,15 @@
-// critic: trains a value head on answers that are known to be right or wrong; prompts are left out.
+// critic: trains a value head on answers labelled right or wrong; prompts are excluded.
 //
-//   pairwise       -log sigmoid(mean V of the right answer - mean V of the wrong one - margin), over pairs of answers to
-//                  the same problem, divided by the step's pairs (Bradley and Terry 1952; Ouyang et al. 2022, arXiv
-//                  2203.02155). V is a score: the loss is the same whatever is added to V of both answers, so that
-//                  sigmoid(V) is no probability. `center` adds center * (mean V of the right answer + mean V of the
-//                  wrong one)^2, which holds the scores around 0 (Eisenstein et al. 2023, arXiv 2312.09244, equation
-//                  2); off by default and recommended as 0.01, both as in TRL
-//   lambda_return  V_t against a return that leans on later values (Peng et al. 2019, arXiv 1910.00177)
+//   pairwise       -log sigmoid(mean V of the right answer - mean V of the wrong one - margin), over pairs of answers
+//                  to the same problem, divided by the step's pairs (Bradley and Terry 1952; Ouyang et al. 2022, arXiv
+//                  2203.02155). V is a score: adding a constant to V of both answers does not change the loss, so
+//                  sigmoid(V) is not a probability. `center` adds center * (mean V of the right answer + mean V of the
+//                  wrong one)^2, which keeps the scores around 0 (Eisenstein et al. 2023, arXiv 2312.09244, equation
+//                  2); off by default, recommended 0.01, both as in TRL
+//   lambda_return  V_t against a return that includes later values (Peng et al. 2019, arXiv 1910.00177)
 //   monte_carlo    V_t against gamma^(T - t) if the answer is right, else 0
 //
-// V_t stands after token t. The returns, and how they are divided, stand in ../shared/values.hpp.
+// V_t is defined after token t. ../shared/values.hpp defines the returns and their normalization.
 #include "../shared/values.hpp"
 
 namespace {
@@ -20,13 +20,13 @@ class Critic : public wmtp::Objective {
  public:
   void options(wmtp::Options& o) override {
     o.text("head", head_, "linear: d -> 1; mlp: d -> d/4 -> d/8 -> 1", {"linear", "mlp"});
-    o.text("loss", loss_, "pairwise ranks a right answer over a wrong one; the others predict the outcome",
+    o.text("loss", loss_, "pairwise ranks a right answer above a wrong one; the others predict the outcome",
            {"pairwise", "lambda_return", "monte_carlo"});
-    o.number("margin", margin_, "pairwise: by how much a right answer should lead", 0, 100);
-    o.number("center", center_, "pairwise: coefficient of the penalty on scores that are not around 0, 0.01 for instance",
-             0, 100);
-    o.number("gamma", regression_.gamma, "discount a token", 0, 1);
-    o.number("lambda", regression_.lambda, "lambda_return: 1 trusts the outcome alone, 0 the next value", 0, 1);
+    o.number("margin", margin_, "pairwise: margin by which a right answer should score higher", 0, 100);
+    o.number("center", center_, "pairwise: coefficient of the penalty that keeps scores around 0; for example 0.01", 0,
+             100);
+    o.number("gamma", regression_.gamma, "discount per token", 0, 1);
+    o.number("lambda", regression_.lambda, "lambda_return: 1 uses only the outcome, 0 only the next value", 0, 1);
     regression_.error_options(o);
     refuse_unused(o);
   }
@@ -45,7 +45,7 @@ class Critic : public wmtp::Objective {
 
  private:
   void refuse_unused(const wmtp::Options& o) const {
-    const std::string reason = "it means nothing with loss = \"" + loss_ + "\"";
+    const std::string reason = "it has no effect with loss = \"" + loss_ + "\"";
     if (loss_ == "pairwise")
       for (const char* name : {"gamma", "lambda", "error", "huber_delta"}) o.refuse(name, reason);
     if (loss_ != "pairwise")
@@ -82,4 +82,4 @@ class Critic : public wmtp::Objective {
 
 }  // namespace
 
-WMTP_PIPELINE(Critic, "critic", "1.1", "trains a value head on answers that are right or wrong")
+WMTP_PIPELINE(Critic, "critic", "1.1", "trains a value head on right and wrong answers")

@@ -1,5 +1,5 @@
 // dft: w = p = exp(-loss), the policy's probability of the token, not differentiated ("dynamic fine-tuning", Wu et al.
-// 2025, arXiv 2508.05629): a token counts the more, the better the policy knows it already.
+// 2025, arXiv 2508.05629): the better the policy already predicts a token, the higher its weight.
 #include <wmtp/plugin.hpp>
 
 namespace {
@@ -14,4 +14,4 @@ class Dft : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Dft, "dft", "1.0", "a token counts by the policy's probability of it")
+WMTP_PIPELINE(Dft, "dft", "1.0", "weights each token by its probability under the policy")

@@ -1,11 +1,11 @@
-// entropy: w = 1 where H >= quantile(H, 1 - share), else 0, with H the entropy of the policy's distribution: only the
-// tokens at which the policy is least decided are trained (Wang et al. 2025, "Beyond the 80/20 Rule", arXiv 2506.01939;
-// share = 0.2 as there). The quantile is over the valid tokens of the head's micro-batch on all ranks; ties are kept,
-// also where rounding tells them apart (Across::reaches).
+// entropy: w = 1 where H >= quantile(H, 1 - share), else 0, with H the entropy of the policy's distribution: trains
+// only on the tokens with the highest entropy (Wang et al. 2025, "Beyond the 80/20 Rule", arXiv 2506.01939; share = 0.2
+// as there). The quantile is over the valid tokens of the head's micro-batch on all ranks; ties are kept, including
+// those that differ by rounding (Across::reaches).
 //
-// That paper is about reinforcement learning: it masks policy gradients of answers that the policy itself has drawn and
-// a verifier has judged. Here the same selection is made of the next-token loss on given text, in pre-training or
-// fine-tuning, for which it shows nothing.
+// That paper is about reinforcement learning: it masks policy gradients of answers that the policy has sampled and a
+// verifier has judged. Here the same selection is applied to the next-token loss on given text, in pre-training or
+// fine-tuning, for which the paper shows nothing.
 #include <wmtp/plugin.hpp>
 
 namespace {
@@ -15,7 +15,7 @@ using wmtp::Tensor;
 class Entropy : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.number("share", share_, "share of the tokens that is kept: those of the highest entropy", 1e-6, 1);
+    o.number("share", share_, "share of the tokens that is kept: those with the highest entropy", 1e-6, 1);
   }
   wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {{"policy", "entropy"}}}; }
 
@@ -37,4 +37,4 @@ class Entropy : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Entropy, "entropy", "1.1", "keeps the tokens at which the policy is least decided")
+WMTP_PIPELINE(Entropy, "entropy", "1.1", "keeps the tokens with the highest entropy")

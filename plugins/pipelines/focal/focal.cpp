@@ -1,9 +1,9 @@
 // focal: w = (1 - p)^gamma with p = exp(-loss), the policy's probability of the token (Lin et al. 2017, "Focal Loss for
-// Dense Object Detection", arXiv 1708.02002): tokens that are easy already count less. gamma = 0 is the baseline.
+// Dense Object Detection", arXiv 1708.02002): easy tokens have lower weights. gamma = 0 is the baseline.
 //
-// A weight is not differentiated, whereas Lin et al. differentiate (1 - p)^gamma too: their gradient is
-// 1 + gamma p (-ln p) / (1 - p) times that of this weight. For gamma = 2 that is 1 where p is near 0, 1.5 at p = 0.1,
-// 2.95 at 0.95 and 3 at 1. Their gradient is that of plugin = "formula" with
+// Weights are not differentiated, whereas Lin et al. also differentiate (1 - p)^gamma: their gradient is
+// 1 + gamma p (-ln p) / (1 - p) times that of this weight. For gamma = 2 this factor is 1 for p near 0, 1.5 at p = 0.1,
+// 2.95 at 0.95 and 3 at 1. plugin = "formula" has their gradient with
 // weight = "(1 - exp(-ce))^2 + 2 * (1 - exp(-ce)) * exp(-ce) * ce" (its logged loss is weight times loss, not theirs).
 #include <wmtp/plugin.hpp>
 

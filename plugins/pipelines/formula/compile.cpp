@@ -13,7 +13,7 @@ namespace {
   throw wmtp::BadOption("weight", message, static_cast<int64_t>(at));
 }
 
-/// What an operand is known to be before anything runs. What is constant is not on the stack.
+/// What is known about an operand at compile time. A constant is not on the stack.
 struct Operand {
   enum class Kind { constant, of_head, of_token } kind = Kind::constant;
   double number = 0;
@@ -61,7 +61,7 @@ double folded(Op op, double a, double b) {
   }
 }
 
-/// Levenshtein's distance.
+/// Levenshtein distance.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -84,7 +84,7 @@ size_t distance(std::string_view a, std::string_view b) {
   for (const std::string& one : known) all += (all.empty() ? "" : ", ") + one;
   const bool near = distance(*nearest, name) <= std::max<size_t>(1, name.size() / 3);
   const std::string hint = near ? "; did you mean '" + *nearest + "'?" : ".";
-  refuse(at, "unknown name '" + name + "'" + hint + " There are " + all);
+  refuse(at, "unknown name '" + name + "'" + hint + " Known names: " + all);
 }
 
 class Compiler {
@@ -107,14 +107,14 @@ class Compiler {
   void skip_spaces() {
     while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
   }
-  /// The next character, whole where it is one of UTF-8 of several bytes.
+  /// The next character, with all bytes of its UTF-8 sequence.
   std::string found() const {
     if (at_ == text_.size()) return "the end";
     size_t end = at_ + 1;
     while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0) == 0x80) ++end;
     return std::string("'").append(text_, at_, end - at_).append("'");
   }
-  /// Takes `symbol` and the spaces behind it, if it is next.
+  /// Consumes `symbol` and the spaces after it, if it is next.
   bool take(std::string_view symbol) {
     if (text_.compare(at_, symbol.size(), symbol) != 0) return false;
     at_ += symbol.size();
@@ -125,7 +125,7 @@ class Compiler {
     if (!take(")")) refuse(at_, "wanted ')' for the '(' at byte " + std::to_string(opened) + ", found " + found());
   }
 
-  // ---- grammar, from what binds last to what binds first
+  // ---- grammar, from the lowest to the highest precedence
   Operand comparison() {
     const Nesting nesting(*this);
     skip_spaces();
@@ -133,7 +133,7 @@ class Compiler {
     const size_t at = at_;
     if (const auto op = comparing()) left = emit(*op, left, sum(), at);
     const size_t second = at_;
-    if (comparing()) refuse(second, "a second comparison; put the first one in '(' and ')'");
+    if (comparing()) refuse(second, "a second comparison; put the first one in parentheses");
     return left;
   }
   std::optional<Op> comparing() {
@@ -200,7 +200,7 @@ class Compiler {
     const size_t at = at_;
     double number = 0;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), number);
-    if (error != std::errc()) refuse(at, "not a number of 64-bit floating point");
+    if (error != std::errc()) refuse(at, "not a number in the range of 64-bit floating point");
     at_ = static_cast<size_t>(end - text_.data());
     skip_spaces();
     return constant(number, at);
@@ -235,16 +235,17 @@ class Compiler {
   }
   Operand clamp(const Operand& x, const Operand& smallest, const Operand& largest, size_t at) {
     if (!smallest.constant() || !largest.constant())
-      refuse(smallest.constant() ? largest.at : smallest.at, "clamp wants constants here; min and max take anything");
+      refuse(smallest.constant() ? largest.at : smallest.at,
+             "clamp's limits must be constants; min and max take any argument");
     if (smallest.number > largest.number) refuse(smallest.at, "clamp's smallest is larger than its largest");
     if (x.constant()) return constant(std::clamp(x.number, smallest.number, largest.number), at);
     program_.code.push_back({.op = Op::clamp, .number = smallest.number, .number2 = largest.number});
     return {x.kind, 0, at};
   }
   Operand quantile(const Operand& x, const Operand& q, size_t at) {
-    if (x.kind != Operand::Kind::of_token) refuse(x.at, "a quantile wants what differs from token to token");
-    if (!q.constant()) refuse(q.at, "a quantile's q is a constant");
-    if (q.number < 0 || q.number > 1) refuse(q.at, "a quantile's q lies between 0 and 1");
+    if (x.kind != Operand::Kind::of_token) refuse(x.at, "quantile needs an argument that differs from token to token");
+    if (!q.constant()) refuse(q.at, "a quantile's q must be a constant");
+    if (q.number < 0 || q.number > 1) refuse(q.at, "a quantile's q must be between 0 and 1");
     program_.code.push_back({.op = Op::quantile, .number = q.number});
     program_.has_quantile = true;
     return {Operand::Kind::of_head, 0, at};
@@ -256,7 +257,7 @@ class Compiler {
     return {Operand::Kind::constant, number, at};
   }
   Operand load(Signal signal, size_t at) {
-    if (at_ < text_.size() && text_[at_] == '(') refuse(at_, std::string(signal_names[signal]) + " is no function");
+    if (at_ < text_.size() && text_[at_] == '(') refuse(at_, std::string(signal_names[signal]) + " is not a function");
     program_.code.push_back({.op = Op::load, .signal = signal});
     program_.reads[signal] = true;
     return {signal == head ? Operand::Kind::of_head : Operand::Kind::of_token, 0, at};
@@ -281,7 +282,7 @@ class Compiler {
     return {std::max(a.kind, b.kind), 0, a.at};
   }
 
-  /// Text from outside must not end the process by a stack that is full.
+  /// Limits recursion, so that a formula cannot overflow the stack and end the process.
   struct Nesting {
     explicit Nesting(Compiler& compiler) : depth(compiler.depth_) {
       if (++depth > max_nesting) refuse(compiler.at_, "nested too deeply");

@@ -1,10 +1,10 @@
-// From the text of a formula to a program, in one pass: no tree is kept.
+// Compiles the text of a formula to a program in one pass, without a syntax tree.
 //
-//   comparison = sum [("<" | ">" | "<=" | ">=") sum]         1 where it holds, else 0
+//   comparison = sum [("<" | ">" | "<=" | ">=") sum]         1 where it is true, else 0
 //   sum        = product {("+" | "-") product}
 //   product    = unary {("*" | "/") unary}
 //   unary      = "-" unary | power
-//   power      = primary ["^" unary]                         binds from the right, and before a sign on its left
+//   power      = primary ["^" unary]                         right-associative; binds tighter than a sign on its left
 //   primary    = number | name | function "(" comparison {"," comparison} ")" | "(" comparison ")"
 #pragma once
 
@@ -14,9 +14,10 @@
 
 namespace formula {
 
-/// BadOption("weight", message, byte) where the text is wrong: no formula, an unknown name (with the nearest ones), a
-/// function with another number of arguments, a quantile of what does not differ from token to token or at what is no
-/// constant, a constant that is not finite, a division by a constant zero, a weight that is a negative constant.
+/// Throws BadOption("weight", message, byte) if the text is wrong: a syntax error, an unknown name (with the nearest
+/// one), a function with a wrong number of arguments, a quantile whose argument does not differ from token to token or
+/// whose q is not a constant, a constant that is not finite, a division by a constant zero, or a negative constant
+/// weight.
 Program compile(const std::string& text);
 
 }  // namespace formula

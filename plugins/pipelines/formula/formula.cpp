@@ -1,16 +1,16 @@
-// formula: a weight written down in the experiment, weight = "(1 - exp(-ce))^2", in place of a plugin of one's own.
+// formula: a weight given as text in the experiment, weight = "(1 - exp(-ce))^2", instead of a plugin.
 //
 //   ce        the policy's loss of the token             value     the model of [value] before the token is read
-//   ref       the reference's loss of it                 position  the source's place in its sequence, from 0
-//   excess    ce - ref                                   head      1, 2 …: how many tokens ahead
-//   entropy   of the policy's prediction                 uniform   a number in [0,1), the same wherever it is named
-//   + - * / ^ < > <= >= (1 or 0)  min max clamp exp log  quantile(x, q) over the head's valid tokens of all ranks
+//   ref       the reference's loss of the token          position  the source's position in its sequence, from 0
+//   excess    ce - ref                                   head      1, 2 …: number of tokens ahead
+//   entropy   of the policy's prediction                 uniform   a number in [0,1), the same at every mention
+//   + - * / ^ < > <= >= (1 or 0)  min max clamp exp log  quantile(x, q) over the head's valid tokens on all ranks
 //
-// All are aligned by source position: the weight is of the loss AT a source, so `value` has seen the tokens up to it.
-// The host is asked as early as the names allow: inside the loss where each token's weight follows from its own loss,
-// once a head where a quantile, a place, a value or chance comes in, before the heads where no signal of the policy
-// does. Tokens that are not valid are masked where the formula says nothing sensible of them; what is not finite or
-// negative elsewhere is found by the host.
+// All are aligned by source position: the weight is that of the loss AT a source, so `value` has seen the tokens up to
+// it. The weight is computed as early as the names allow: inside the loss if each token's weight depends only on its
+// own loss, once per head if it also depends on a quantile, a position, a value or `uniform`, before the heads if it
+// uses no signal of the policy. Invalid tokens are masked unless the formula is finite and not negative for them; the
+// host detects weights of valid tokens that are not finite or negative.
 #include <wmtp/plugin.hpp>
 
 #include "compile.hpp"
@@ -97,10 +97,10 @@ class Formula : public wmtp::Weighting {
   }
 
   std::string weight_ = "1";
-  mutable std::optional<formula::Program> program_;  // of weight_, made on first use
+  mutable std::optional<formula::Program> program_;  // of weight_, compiled on first use
   mutable bool harmless_ = false;                    // no mask is needed
 };
 
 }  // namespace
 
-WMTP_PIPELINE(Formula, "formula", "1.0", "a weight written down in the experiment")
+WMTP_PIPELINE(Formula, "formula", "1.0", "a weight given as a formula in the experiment")

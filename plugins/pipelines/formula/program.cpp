@@ -5,7 +5,7 @@
 namespace formula {
 namespace {
 
-/// A tensor on the stack, and whether it is a result of this program, which may be overwritten.
+/// A tensor on the stack, and whether it is a result of this program and may be overwritten.
 struct Value {
   Tensor tensor;
   bool own = false;
@@ -40,7 +40,7 @@ Tensor& two_operands(Op op, Tensor& out, const Tensor& a, const Tensor& b) {
 
 Tensor fresh_like(const Tensor& like) { return at::empty(like.sizes(), like.options()); }
 
-/// Powers with a constant have kernels of their own (squares, roots), chosen by the number.
+/// ATen has special kernels for powers with a constant (squares, roots), selected by the number.
 Value with_constant(const Instruction& it, const Value& x) {
   Value out{x.own ? x.tensor : fresh_like(x.tensor), true};
   const bool left = it.constant == Instruction::Constant::left;

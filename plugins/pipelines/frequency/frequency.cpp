@@ -1,10 +1,10 @@
 // frequency: w = ((f + smoothing) / f_max)^-power for a target token that has been a target f times so far in the run,
-// on all ranks and with this micro-batch, and f_max of the token that has been it most often: rare tokens count more
-// (common practice in machine translation, power 0.3 to 0.5). The weights are not normalised: the commonest token has
-// about 1.
+// on all ranks and including this micro-batch; f_max is the largest such count: rare tokens have higher weights (common
+// practice in machine translation, power 0.3 to 0.5). The weights are not normalized: the most common token has about
+// 1.
 //
-// Early on all counts are small, so the weights lie near 1 and apart by little (after n targets none exceeds n^power);
-// they spread as the counts grow, and settle where the ratios of the counts do.
+// At first all counts are small, so the weights are close to 1 and to each other (after n targets none exceeds
+// n^power); they spread as the counts grow, and converge with the ratios of the counts.
 #include <wmtp/plugin.hpp>
 
 namespace {
@@ -27,13 +27,13 @@ class Frequency : public wmtp::Weighting {
   }
 
  private:
-  /// [B,S] bool: whether the first head predicts the token at a position, which each token is once at most.
+  /// [B,S] bool: whether the first head predicts the token at a position, so that each token is counted at most once.
   static Tensor is_target(wmtp::Step& step) {
     const Tensor valid = step.valid().select(-1, 0);
     return at::cat({at::zeros_like(valid.narrow(1, 0, 1)), valid.narrow(1, 0, valid.size(1) - 1)}, 1);
   }
 
-  /// [vocab_size] fp64, whole numbers: exact in any order of adding.
+  /// [vocab_size] fp64, integers: exact in any order of addition.
   static Tensor counted(wmtp::Step& step, const Tensor& tokens) {
     const Tensor none = at::zeros({step.vocab_size()}, tokens.options().dtype(at::kDouble));
     const Tensor here = none.scatter_add(0, tokens.flatten(), is_target(step).flatten().to(at::kDouble));
@@ -45,4 +45,4 @@ class Frequency : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Frequency, "frequency", "1.0", "rare tokens count more")
+WMTP_PIPELINE(Frequency, "frequency", "1.0", "rare tokens have higher weights")

@@ -11,7 +11,7 @@ class Mile : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
     o.number("gamma", gamma_, "how fast the weight grows with the entropy", 0, 10);
-    o.number("sigma", sigma_, "added to the entropy: what a token that is certain still counts", 1e-3, 100);
+    o.number("sigma", sigma_, "added to the entropy, so that a certain token still has a weight", 1e-3, 100);
   }
   wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {{"policy", "entropy"}}}; }
 
@@ -21,7 +21,7 @@ class Mile : public wmtp::Weighting {
     const Tensor total = step.across().sum(at::stack({scale.sum(at::kDouble), valid.sum().to(at::kDouble)}));
     const Tensor mean = total[0] / total[1].clamp_min(1);
     step.metric("mile/entropy", entropy.sum(), valid.sum());
-    // Without a valid token anywhere the mean is zero, and so is every weight.
+    // If no rank has a valid token, the mean is zero, and so is every weight.
     return wmtp::Weights::by_source((scale / mean.clamp_min(1e-30)).to(at::kFloat));
   }
 
@@ -31,4 +31,4 @@ class Mile : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Mile, "mile", "1.0", "tokens at which the policy is undecided count more; the mean weight is 1")
+WMTP_PIPELINE(Mile, "mile", "1.0", "tokens with high entropy have higher weights; the mean weight is 1")

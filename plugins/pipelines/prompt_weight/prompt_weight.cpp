@@ -1,13 +1,13 @@
-// prompt_weight: w = weight for a token of the prompt, 1 for a token of the answer: the prompt is learned too, but less
-// (a common option of fine-tuning services; studied by Huerta-Enochian and Ko 2024, arXiv 2401.13586). weight = 0
-// leaves prompts out and still divides by their number; weight = 1 makes no difference between the two.
+// prompt_weight: w = weight for a token of the prompt, 1 for a token of the answer: trains on the prompt too, with a
+// lower weight (a common option of fine-tuning services; studied by Huerta-Enochian and Ko 2024, arXiv 2401.13586).
+// weight = 0 ignores prompts but still divides by their number of tokens; weight = 1 treats both equally.
 #include <wmtp/plugin.hpp>
 
 namespace {
 
 class PromptWeight : public wmtp::Weighting {
  public:
-  void options(wmtp::Options& o) override { o.number("weight", weight_, "what a token of the prompt counts", 0, 10); }
+  void options(wmtp::Options& o) override { o.number("weight", weight_, "weight of a prompt token", 0, 10); }
   wmtp::Needs needs() const override { return {.when = wmtp::When::before, .prompts = true}; }
 
   wmtp::Weights weigh(wmtp::Step& step) override {
@@ -21,4 +21,4 @@ class PromptWeight : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(PromptWeight, "prompt_weight", "1.0", "trains on prompts too, with a weight of their own")
+WMTP_PIPELINE(PromptWeight, "prompt_weight", "1.0", "also trains on prompts, with a separate weight")

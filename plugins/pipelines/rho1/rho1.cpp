@@ -1,24 +1,25 @@
 // rho1: selective language modelling (Lin et al. 2024, "Rho-1: Not All Tokens Are What You Need", arXiv 2404.07965,
-// equations 3 to 5; self-reference: section 3.4 and appendix H), applied to each head of a multi-token model on its
-// own.
+// equations 3 to 5; self-reference: section 3.4 and appendix H), applied to each head of a multi-token model
+// separately.
 //
 //   score = policy loss - reference loss          "signed": what the reference has learned and the policy has not
 //           |policy loss - reference loss|        "absolute"
 //           reference loss                        "difficult"
-//           -(reference loss)                     "self_loss": what a reference trained on the same text finds easy
-//           -(reference entropy)                  "self_entropy": where it is sure
-//   hard    w = 1 where score >= quantile(score, 1 - keep), else 0; ties are kept, also where rounding tells them apart
-//           (Across::reaches). "self_both" keeps what both self_loss and self_entropy keep, each with its own share
-//           `keep`
-//   soft    w = N * softmax(score / temperature) over the N tokens: mean 1, every token counts (an extension that the
-//           paper's appendix C names as future work)
+//           -(reference loss)                     "self_loss": easy for a reference trained on the same text
+//           -(reference entropy)                  "self_entropy": that reference is certain
+//   hard    w = 1 where score >= quantile(score, 1 - keep), else 0; ties are kept, including those that differ by
+//           rounding (Across::reaches). "self_both" keeps the tokens that both self_loss and self_entropy keep, each
+//           with its own share `keep`
+//   soft    w = N * softmax(score / temperature) over the N tokens: mean 1, every token has a weight (an extension that
+//           the paper's appendix C names as future work)
 //
-// Equation 4 divides by the tokens that are selected, N k%. So does train.normalize = "weights"; by default a step's
-// loss is divided by all valid tokens, as for every pipeline, so that its gradient is `keep` times that of the paper
-// and fewer steps are clipped at the same train.clip_norm. AdamW itself does not see a constant factor.
+// Equation 4 divides by the number of selected tokens, N k%, as train.normalize = "weights" does. By default a step's
+// loss is divided by all valid tokens, as for every pipeline, so the gradient is `keep` times that of the paper and
+// fewer steps are clipped at the same train.clip_norm. AdamW itself is invariant to a constant factor.
 //
 // The quantile is torch.quantile (linear interpolation). It and the softmax are over the valid tokens of the head's
-// micro-batch: of all ranks, or with per_rank of this rank alone, which needs no exchange and depends on the layout.
+// micro-batch: on all ranks, or with per_rank on this rank only, which needs no communication but depends on the
+// layout.
 #include <wmtp/plugin.hpp>
 
 namespace {
@@ -35,17 +36,19 @@ class Rho1 : public wmtp::Weighting {
         "score: signed = policy - reference, absolute = |policy - reference|, difficult = reference; self-reference: "
         "self_loss = low reference loss, self_entropy = low reference entropy, self_both = both",
         {"signed", "absolute", "difficult", "self_loss", "self_entropy", "self_both"});
-    o.flag("per_rank", per_rank_, "threshold over this rank's tokens alone instead of all ranks'");
-    o.text("selection", selection_, "hard keeps a share of the tokens, soft weighs all of them by a softmax",
+    o.flag("per_rank", per_rank_, "compute the threshold over this rank's tokens instead of all ranks'");
+    o.text("selection", selection_, "hard keeps a share of the tokens, soft weights all of them by a softmax",
            {"hard", "soft"});
-    o.number("temperature", temperature_, "soft: the smaller, the more uneven the weights, in nats", 1e-6, 1e6);
+    o.number("temperature", temperature_, "soft: temperature in nats; smaller values make the weights more uneven",
+             1e-6, 1e6);
     if (selection_ == "soft") o.refuse("keep", "selection = \"soft\" keeps every token");
-    if (selection_ == "hard") o.refuse("temperature", "it belongs to selection = \"soft\"");
+    if (selection_ == "hard") o.refuse("temperature", "it has no effect with selection = \"hard\"");
   }
 
   wmtp::Needs needs() const override {
     if (selection_ == "soft" && mode_ == "self_both")
-      throw BadOption("selection", "mode = \"self_both\" has two scores and no softmax over them; take \"hard\"");
+      throw BadOption("selection",
+                      "mode = \"self_both\" has two scores, so there is no softmax over them; use \"hard\"");
     wmtp::Needs needs{.when = wmtp::When::head, .reads = {{"policy", "loss"}, {"reference", "loss"}}};
     if (reads_entropy()) needs.reads.push_back({"reference", "entropy"});
     return needs;
@@ -68,7 +71,7 @@ class Rho1 : public wmtp::Weighting {
  private:
   bool reads_entropy() const { return mode_ == "self_entropy" || mode_ == "self_both"; }
 
-  /// Of "self_both" that by entropy.
+  /// The score of the mode; for "self_both" the one by entropy.
   Tensor score(wmtp::Step& step, const Tensor& excess, const Tensor& reference) const {
     if (reads_entropy()) return -step.get({"reference", "entropy"});
     if (mode_ == "self_loss") return -reference;
@@ -84,7 +87,7 @@ class Rho1 : public wmtp::Weighting {
     return wmtp::Across::reaches(score, quantile(step, score, valid, 1 - keep_));
   }
 
-  /// The largest score, quantile 1, is taken off first: no exponential is above 1, and their sum not below.
+  /// Subtracts the largest score (quantile 1) first, so that no exponential exceeds 1 and their sum is at least 1.
   Tensor softmax(wmtp::Step& step, const Tensor& score, const Tensor& valid) const {
     const Tensor away = (score - quantile(step, score, valid, 1)) / temperature_;
     const Tensor share = at::where(valid, away.exp(), 0.0);
@@ -107,4 +110,4 @@ class Rho1 : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Rho1, "rho1", "1.2", "keeps the tokens whose loss exceeds a reference model's the most")
+WMTP_PIPELINE(Rho1, "rho1", "1.2", "keeps the tokens whose loss most exceeds a reference model's")

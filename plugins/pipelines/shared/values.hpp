@@ -1,7 +1,7 @@
-// What critic and verifiable share about values of answers, so that both mean the same.
+// Functions on values of answers, shared by critic and verifiable so that both use the same definitions.
 //
-// Convention: V_t stands AFTER token t. Only answer tokens (kind 2) count; the answer of a row is one run of tokens,
-// t = first … T. All tensors are [B,S], a row's answer marked by `answers` (1.0 and 0.0).
+// Convention: V_t is defined AFTER token t. Only answer tokens (kind 2) count; the answer of a row is one contiguous
+// run of tokens, t = first … T. All tensors are [B,S]; `answers` marks a row's answer (1.0 and 0.0).
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@ namespace values {
 
 using wmtp::Tensor;
 
-/// x_{t+1} and x_{t-1}; 0 where there is none.
+/// x_{t+1} and x_{t-1}; 0 beyond the ends.
 inline Tensor next(const Tensor& x) { return at::constant_pad_nd(x.narrow(1, 1, x.size(1) - 1), {0, 1}); }
 inline Tensor previous(const Tensor& x) { return at::constant_pad_nd(x.narrow(1, 0, x.size(1) - 1), {1, 0}); }
 
 inline Tensor answers_of(const wmtp::Batch& batch) { return batch.kind.eq(2).to(at::kFloat); }
 /// The last token of each answer.
 inline Tensor ends_of(const Tensor& answers) { return answers * (1 - next(answers)); }
-/// [B,1]: 1 where the row's answer is right, 0 where it is wrong or not known; and whether it is known.
+/// [B,1]: 1 if the row's answer is right, 0 if it is wrong or unknown; and whether that is known.
 inline Tensor right_rows(const wmtp::Batch& batch) { return batch.correct.eq(1).to(at::kFloat).unsqueeze(1); }
 inline Tensor known_rows(const wmtp::Batch& batch) { return batch.correct.ge(0).to(at::kFloat).unsqueeze(1); }
 
-/// y_t = x_t + c * y_{t+1}, 0 <= c <= 1, by doubling: after pass k, y_t holds the terms t … t + 2^k - 1. That is
-/// log2(S) operations on whole tensors in place of S. Only powers of c that are at most 1 appear, so nothing
-/// overflows, where a cumulative sum divided by c^t would for any long row.
+/// y_t = x_t + c * y_{t+1}, 0 <= c <= 1, by doubling: after pass k, y_t contains the terms t … t + 2^k - 1. That takes
+/// log2(S) operations on whole tensors instead of S. All powers of c are at most 1, so nothing overflows; a cumulative
+/// sum divided by c^t would overflow for long rows.
 inline Tensor discounted_sums(Tensor x, double c) {
   const int64_t S = x.size(1);
   for (int64_t reach = 1; reach < S && c > 0; reach *= 2, c *= c) {
@@ -33,8 +33,8 @@ inline Tensor discounted_sums(Tensor x, double c) {
   return x;
 }
 
-/// [3] fp64: how many are counted, their sum and their sum of squares; and the variance that follows from it (0 of
-/// none).
+/// [3] fp64: the count, sum and sum of squares of the counted elements; mean and variance from these (0 for no
+/// element).
 inline Tensor moments(const Tensor& x, const Tensor& counted) {
   const Tensor x64 = x.to(at::kDouble) * counted;
   return at::stack({counted.sum(at::kDouble), x64.sum(), x64.square().sum()});
@@ -44,11 +44,11 @@ inline Tensor variance_of(const Tensor& moments) {
   return (moments[2] / moments[0].clamp_min(1) - mean_of(moments).square()).clamp_min(0);
 }
 
-/// value/mean over answers, and three signs that a value follows the length of an answer and not what it says. Each is
-/// a mean over the answers of three tokens and more whose value moves:
-///   value/token_variance        variance of V inside the answer
-///   value/spikiness             max |d| / mean |d| with d_t = V_t - V_{t-1}: above 3 where single tokens decide
-///   value/position_correlation  Pearson's correlation of V_t with t: above 0.7 is suspect
+/// value/mean over answers, and three indications that a value depends on the position in an answer instead of its
+/// content. Each is a mean over the answers of at least three tokens, the last two only over those whose value varies:
+///   value/token_variance        variance of V within the answer
+///   value/spikiness             max |d| / mean |d| with d_t = V_t - V_{t-1}: above 3 if single tokens dominate
+///   value/position_correlation  Pearson correlation of V_t with t: above 0.7 is suspicious
 inline void report_values(wmtp::Step& step, const Tensor& values, const Tensor& answers) {
   step.metric("value/mean", (values * answers).sum(), answers.sum());
   const auto within = [&](const Tensor& x) {
@@ -71,15 +71,15 @@ inline void report_values(wmtp::Step& step, const Tensor& values, const Tensor& 
 ///                  1910.00177), V inside G detached
 ///   monte_carlo    G_t = gamma^(T - t) * reward: the same with lambda = 1
 ///   error          mse = (V - G)^2; huber = (V - G)^2 / 2 up to |V - G| = delta, then delta * (|V - G| - delta / 2)
-/// Summed over the answers whose correctness is known, divided by the step's answer tokens.
+/// Summed over the answers whose correctness is known, divided by the step's number of answer tokens.
 struct Regression {
   double gamma = 1, lambda = 0.95, huber_delta = 0.5;
   std::string error = "mse";
 
   void error_options(wmtp::Options& o) {
-    o.text("error", error, "how far a value is from its return", {"mse", "huber"});
-    o.number("huber_delta", huber_delta, "where huber goes over from squared to linear", 1e-6, 1e6);
-    if (error != "huber") o.refuse("huber_delta", "it belongs to error = \"huber\"; error is \"" + error + "\"");
+    o.text("error", error, "measure of the distance between a value and its return", {"mse", "huber"});
+    o.number("huber_delta", huber_delta, "distance at which huber changes from squared to linear", 1e-6, 1e6);
+    if (error != "huber") o.refuse("huber_delta", "it has no effect with error = \"" + error + "\"");
   }
 
   Tensor returns(const Tensor& values, const Tensor& answers, const Tensor& right, bool monte_carlo) const {
@@ -88,7 +88,7 @@ struct Regression {
     return discounted_sums((ends_of(answers) * right + bootstrap) * answers, gamma * l) * answers;
   }
 
-  /// Reports value/loss, value/mse, value/explained_variance and what report_values does.
+  /// Also reports value/loss, value/mse, value/explained_variance and the metrics of report_values.
   Tensor loss(wmtp::Step& step, const Tensor& values, bool monte_carlo) const {
     const Tensor answers = answers_of(step.batch()), counted = answers * known_rows(step.batch());
     const Tensor now = values.detach(), target = returns(now, answers, right_rows(step.batch()), monte_carlo);
@@ -103,8 +103,8 @@ struct Regression {
   }
 
  private:
-  /// 1 - Var(G - V) / (Var(G) + 1e-5), both over the micro-batch of all ranks: a ratio of sums over ranks is no sum
-  /// over ranks, so the moments are exchanged, and each rank reports the same ratio weighted by the micro-batch's
+  /// 1 - Var(G - V) / (Var(G) + 1e-5), both over the micro-batch of all ranks. A ratio of sums over ranks is not a sum
+  /// over ranks, so the ranks exchange the moments, and each reports the same ratio weighted by the micro-batch's
   /// tokens.
   static void report_explained_variance(wmtp::Step& step, const Tensor& target, const Tensor& residual,
                                         const Tensor& counted) {

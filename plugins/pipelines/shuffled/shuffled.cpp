@@ -1,9 +1,9 @@
-// shuffled: the weights of the inner weighting, permuted inside each sequence among the valid tokens, for each head on
-// its own where they are the head's own: the control that keeps how uneven the weights are and loses which token has
-// which (as in wooshikwon/weighted_mtp). Every sequence keeps its weights and so their sum.
+// shuffled: the weights of the inner weighting, permuted among the valid tokens of each sequence, separately for each
+// head if the weights are per head: a control with the same distribution of weights, but assigned to random tokens (as
+// in wooshikwon/weighted_mtp). Every sequence keeps its weights and so their sum.
 //
-// The i-th valid place gets the weight of the valid place with the i-th smallest of uniform numbers, so the permutation
-// is the same in every layout, and nothing is read on the host.
+// The i-th valid position gets the weight of the valid position with the i-th smallest of uniform numbers, so the
+// permutation is the same in every layout, and no tensor value is read on the host.
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -16,7 +16,7 @@ using wmtp::Weights;
 
 class Shuffled : public wmtp::Wrapper {
  public:
-  /// A permutation needs whole sequences, so inside the loss is too early.
+  /// A permutation needs whole sequences, which are not available inside the loss.
   wmtp::Needs needs() const override {
     wmtp::Needs needs = inner().needs();
     if (needs.when == wmtp::When::token) needs.when = wmtp::When::head;
@@ -26,7 +26,7 @@ class Shuffled : public wmtp::Wrapper {
   Weights weigh(wmtp::Step& step) override {
     Weights weights = inner().weigh(step);
     if (weights.meaning == Weights::Meaning::uniform) return weights;
-    // A stream that no inner weighting draws from: sorted by its own numbers, its weights would come out in order.
+    // A stream that no inner weighting uses: sorting by the numbers that produced the weights would sort the weights.
     Tensor valid = step.valid(), numbers = step.uniform(0x73687566);
     if (weights.meaning == Weights::Meaning::by_target) {
       if (step.head() == 0) {
@@ -40,13 +40,13 @@ class Shuffled : public wmtp::Wrapper {
   }
 
  private:
-  /// From the sources that a head predicts from to the tokens that it predicts, both [B,S].
+  /// Maps a mask of a head's source positions to its target positions, both [B,S].
   static Tensor at_targets(const Tensor& valid, int64_t head) {
     const int64_t S = valid.size(1), k = std::min(head, S);
     return at::cat({at::zeros_like(valid.narrow(1, 0, k)), valid.narrow(1, 0, S - k)}, 1);
   }
 
-  /// All [B,S] or [B,S,H]; sequences lie along dimension 1. What is not valid stays where it is.
+  /// All [B,S] or [B,S,H]; dimension 1 is the sequence. Invalid elements stay in place.
   static Tensor permuted(const Tensor& values, const Tensor& valid, const Tensor& numbers) {
     const Tensor by_chance = order(at::where(valid, numbers, 2));  // the numbers are below 1
     return values.scatter(1, order(valid.logical_not().to(at::kFloat)), values.gather(1, by_chance));
@@ -57,4 +57,4 @@ class Shuffled : public wmtp::Wrapper {
 
 }  // namespace
 
-WMTP_PIPELINE(Shuffled, "shuffled", "1.0", "another weighting's weights in random places: a control")
+WMTP_PIPELINE(Shuffled, "shuffled", "1.0", "another weighting's weights, assigned to random tokens: a control")

@@ -1,10 +1,10 @@
-// truncation: w = 1 where loss < t, else 0: the tokens of the highest loss, which noise is among, are dropped (Kang and
+// truncation: w = 1 where loss < t, else 0: drops the tokens with the highest loss, which include noise (Kang and
 // Hashimoto 2020, "Improved Natural Language Generation via Loss Truncation", arXiv 2004.14589; there whole sequences).
 //
-// t is a running quantile, one a head: the first micro-batch's quantile(loss, 1 - drop) over the valid tokens of all
-// ranks, then t <- t + momentum (quantile - t). A micro-batch is judged by what stood before it, so that one that is
-// all noise does not raise its own limit; the first `warmup_steps` optimizer steps keep everything. A loss that
-// misses t by rounding alone is dropped too (Across::reaches), so that equal contexts stay together.
+// t is a running quantile per head: the first micro-batch's quantile(loss, 1 - drop) over the valid tokens of all
+// ranks, then t <- t + momentum (quantile - t). A micro-batch is compared with t before its own update, so that a
+// micro-batch of noise does not raise its own threshold; the first `warmup_steps` optimizer steps keep every token. A
+// loss that is below t only by rounding is also dropped (Across::reaches), so that equal contexts stay together.
 #include <limits>
 #include <wmtp/plugin.hpp>
 
@@ -15,9 +15,9 @@ using wmtp::Tensor;
 class Truncation : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.number("drop", drop_, "share of the tokens that is dropped: those of the highest loss", 0, 0.999999);
-    o.number("momentum", momentum_, "how much of a micro-batch's quantile goes into the running one", 1e-6, 1);
-    o.integer("warmup_steps", warmup_steps_, "optimizer steps at the start that keep every token", 1);
+    o.number("drop", drop_, "share of the tokens that is dropped: those with the highest loss", 0, 0.999999);
+    o.number("momentum", momentum_, "weight of a micro-batch's quantile in the running quantile", 1e-6, 1);
+    o.integer("warmup_steps", warmup_steps_, "initial optimizer steps that keep every token", 1);
   }
   wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {{"policy", "loss"}}}; }
 
@@ -33,7 +33,7 @@ class Truncation : public wmtp::Weighting {
  private:
   Tensor keep(wmtp::Step& step, const Tensor& loss, const Tensor& valid) const {
     if (drop_ == 0) return valid;
-    // Infinite until the head has had a valid token: that keeps everything.
+    // Infinite until the head has had a valid token, which keeps every token.
     constexpr float none = std::numeric_limits<float>::infinity();
     Tensor& thresholds = step.state("threshold", at::full({step.heads()}, none, loss.options()));
     const Tensor before = thresholds[step.head() - 1].clone();

@@ -1,55 +1,60 @@
-// verifiable: an answer's token counts by its advantage, what it did to the chance that the answer turns out right
+// verifiable: weights an answer's tokens by their advantage, the change in the probability that the answer is right
 // (advantage-weighted regression: Peng et al. 2019, arXiv 1910.00177; GAE: Schulman et al. 2016, arXiv 1506.02438).
 //
-//   V_t stands after token t: of the frozen model of [value] or, with joint, of a head on the policy, trained beside
-//   it. Before the first token of an answer V is 0.5, since no critic here learns anything about prompts.
-//   critic = score   the frozen model was taught by pairs: V is fixed up to what is added to all values of a problem,
-//                so differences alone count. Before the first token V is the critic's at the last one of the prompt
+//   V_t is the value after token t: of the frozen model of [value] or, with joint, of a value head on the policy that
+//   trains with it. Before the first token of an answer V is 0.5, since no critic here is trained on prompts.
+//   critic = score   the frozen model was trained on pairs: V is determined up to a constant per problem, so only
+//                differences are meaningful. Before the first token V is the critic's at the prompt's last token
 //   mode = gae   d_t = gamma * V_t - V_{t-1}, A_t = d_t + gamma * lambda * A_{t+1}, over the answer; the outcome is not
-//                used, so this is what each token changed in the critic's eyes ("marginal values")
-//   mode = td    A_t = r_t + gamma * V_t - V_{t-1}, the textbook error of one step: r is 1 at the last token of a right
-//                answer, else 0, and V after the last token is 0, so its error is r - V_{T-1}. Where it is not known
-//                whether an answer is right, its tokens have weight 1
-//   w_t = clamp(exp((A_t - mean) / deviation / beta), min, max); prompts 1, padding 0; for the token AT t, by each head
+//                used, so A_t is the change that each token makes to the critic's value ("marginal values")
+//   mode = td    A_t = r_t + gamma * V_t - V_{t-1}, the standard one-step TD error: r is 1 at the last token of a right
+//                answer, else 0, and V after the last token is 0, so its error is r - V_{T-1}. If it is unknown whether
+//                an answer is right, its tokens have weight 1
+//   w_t = clamp(exp((A_t - mean) / deviation / beta), min, max); prompts 1, padding 0; for the token AT t, in each head
 //
-// Mean and deviation run over the answer tokens of all ranks, from micro-batch to micro-batch: the average of the first
-// ten (each with the share 1/n), from then on each new one with a share of 0.1. The one in hand is included.
-// mean_one divides by the mean over the micro-batch of all ranks or over the answer, after min and max.
+// Mean and deviation are running statistics over the answer tokens of all ranks, updated by each micro-batch: the
+// average of the first ten (each with the share 1/n), from then on each new one with a share of 0.1, including the
+// current one. mean_one divides by the mean over the micro-batch of all ranks or over the answer, after min and max.
 #include "../shared/values.hpp"
 
 namespace {
 
 using wmtp::Tensor;
 
-constexpr double ema_share = 0.1;  // and its inverse, ten, the micro-batches of the warm-up
+constexpr double ema_share = 0.1;  // its inverse, ten, is the number of warm-up micro-batches
 constexpr double least_deviation = 1e-6;
 
 class Verifiable : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.text("mode", mode_, "advantage: gae over the values alone, or td, one step with the outcome at the end",
+    o.text("mode", mode_, "advantage: gae over the values only, or td, the one-step error with the outcome at the end",
            {"gae", "td"});
-    o.number("gamma", regression_.gamma, "discount a token", 0, 1);
-    o.number("lambda", regression_.lambda, "how far an advantage looks ahead: 0 one token, 1 to the end", 0, 1);
-    o.number("beta", beta_, "temperature: the smaller, the more uneven the weights", 1e-6, 1e6);
+    o.number("gamma", regression_.gamma, "discount per token", 0, 1);
+    o.number("lambda", regression_.lambda, "how far an advantage looks ahead: 0 = one token, 1 = to the end", 0, 1);
+    o.number("beta", beta_, "temperature; smaller values make the weights more uneven", 1e-6, 1e6);
     o.number("min", min_, "smallest weight", 0, 1e6);
     o.number("max", max_, "largest weight", 0, 1e6);
-    o.flag("whiten", whiten_, "advantages less their running mean, in parts of their running deviation");
-    o.text("mean_one", mean_one_, "what has the mean weight 1", {"none", "batch", "sequence"});
-    o.text("critic", critic_, "what the model of [value] learned: value = the outcome, score = pairs", {"value", "score"});
-    o.text("squash", squash_, "what makes a probability of a value that is a logit", {"none", "sigmoid"});
-    o.flag("joint", joint_, "a value head of the policy, trained beside it, in place of the model of [value]");
+    o.flag("whiten", whiten_, "subtract the running mean of the advantages and divide by their running deviation");
+    o.text("mean_one", mean_one_, "scale weights to mean 1 over the batch or each sequence",
+           {"none", "batch", "sequence"});
+    o.text("critic", critic_, "what the model of [value] was trained on: value = the outcome, score = pairs",
+           {"value", "score"});
+    o.text("squash", squash_, "conversion of values that are logits to probabilities", {"none", "sigmoid"});
+    o.flag("joint", joint_, "use a value head that trains with the policy instead of the model of [value]");
     o.text("head", head_, "joint: linear: d -> 1; mlp: d -> d/4 -> d/8 -> 1", {"linear", "mlp"});
-    o.text("value_loss", value_loss_, "joint: what the value head learns", {"lambda_return", "monte_carlo"});
-    o.number("value_coefficient", coefficient_, "joint: how much its loss counts beside the tokens'", 0, 1e6);
+    o.text("value_loss", value_loss_, "joint: returns that the value head learns", {"lambda_return", "monte_carlo"});
+    o.number("value_coefficient", coefficient_, "joint: coefficient of the value loss relative to the token loss", 0,
+             1e6);
     refuse_unused(o);
     regression_.error_options(o);
   }
 
   wmtp::Needs needs() const override {
-    if (min_ > max_) throw wmtp::BadOption("min", "it is larger than max");
-    if (of_scores() && mode_ == "td") throw wmtp::BadOption("mode", "an outcome is no score; take \"gae\"");
-    if (of_scores() && squash_ == "sigmoid") throw wmtp::BadOption("squash", "a score is no logit of a probability");
+    if (min_ > max_) throw wmtp::BadOption("min", "min is larger than max");
+    if (of_scores() && mode_ == "td")
+      throw wmtp::BadOption("mode", "scores are not comparable with the outcome; use \"gae\"");
+    if (of_scores() && squash_ == "sigmoid")
+      throw wmtp::BadOption("squash", "a score is not the logit of a probability");
     wmtp::Needs needs{.when = wmtp::When::before, .reads = {value_read()}, .scores = of_scores()};
     if (joint_) needs.heads = {{"value", head_}};
     return needs;
@@ -83,12 +88,12 @@ class Verifiable : public wmtp::Weighting {
 
   void refuse_unused(const wmtp::Options& o) const {
     if (joint_) o.refuse("critic", "joint = true has no model of [value]");
-    if (of_scores()) o.refuse("gamma", "of discounted scores, what is added to all of them does not cancel");
+    if (of_scores()) o.refuse("gamma", "with discounted scores, their arbitrary offset would not cancel");
     if (!joint_)
       for (const char* name : {"head", "value_loss", "value_coefficient", "error", "huber_delta"})
-        o.refuse(name, "it belongs to joint = true");
+        o.refuse(name, "it has no effect with joint = false");
     if (mode_ == "td" && !(joint_ && value_loss_ == "lambda_return"))
-      o.refuse("lambda", "nothing uses it here: mode = \"td\" looks one token ahead");
+      o.refuse("lambda", "it has no effect: mode = \"td\" looks one token ahead");
   }
 
   Tensor advantages(const wmtp::Batch& batch, const Tensor& values, const Tensor& answers) const {
@@ -101,12 +106,13 @@ class Verifiable : public wmtp::Weighting {
     return (ends * values::right_rows(batch) + gamma * values * (1 - ends) - before) * answers;
   }
 
-  /// The value at the token before; without one, the token's own, as if it had changed nothing.
+  /// The value at the previous token; for the first position its own value, which gives a difference of zero.
   static Tensor before_answer(const Tensor& values) {
     return at::cat({values.narrow(1, 0, 1), values.narrow(1, 0, values.size(1) - 1)}, 1);
   }
 
-  /// Reports td/mean and td/std of the micro-batch (the latter the same on every rank), with whiten the running ones.
+  /// Reports td/mean and td/std of the micro-batch (the latter the same on every rank), and with whiten the running
+  /// ones.
   Tensor in_deviations(wmtp::Step& step, const Tensor& advantages, const Tensor& counted) const {
     const Tensor here = values::moments(advantages, counted), all = step.across().sum(here);
     const Tensor any = all[0] > 0, mean = values::mean_of(all), deviation = values::variance_of(all).sqrt();
@@ -141,4 +147,4 @@ class Verifiable : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Verifiable, "verifiable", "1.1", "an answer's tokens count by their advantage under a value model")
+WMTP_PIPELINE(Verifiable, "verifiable", "1.1", "weights an answer's tokens by their advantage under a value model")

@@ -1,4 +1,4 @@
-// Visibility: the sdk's types have one identity in the process; a plugin exports its entry and nothing else.
+// Visibility: the sdk's types have a single identity in the process; a plugin exports only its entry symbol.
 #pragma once
 
 #define WMTP_SDK_API __attribute__((visibility("default")))

@@ -1,7 +1,7 @@
-// The tool chain's fingerprint, as one C identifier:
+// The toolchain's fingerprint, as one C identifier:
 // wmtp_plugin__sdk_0_2__headers_3f2a90c1d4e5__torch_2_11_0__gcc_12__abi_1.
-// All that must agree for a C++ object to cross from a plugin to the host is in it. Any change of the sdk's headers makes
-// another one.
+// It contains everything that must match for a C++ object to be passed from a plugin to the host. Any change to the
+// sdk's headers changes it.
 #pragma once
 
 #include <torch/headeronly/version.h>

@@ -1,5 +1,5 @@
-// Options: a plugin states each of its keys once (name, variable, help, range), and from that one line the host lists
-// it, checks an experiment against it and sets it. The variable's value before the call is the default.
+// Options: a plugin declares each of its keys once (name, variable, help, range). From that one line the host lists the
+// key, checks an experiment against it and sets it. The variable's value before the call is the default.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace wmtp {
 
-/// An option's value that its range lets through and the plugin cannot take: thrown from `options()` or `needs()`, which
-/// the host calls while it checks the experiment, so that the user sees it with line and column, before anything is
-/// started.
+/// A value of an option that is within its range but that the plugin cannot accept. Thrown from `options()` or
+/// `needs()`, which the host calls while it checks the experiment, so that the user sees the error with line and column
+/// before anything is started.
 class WMTP_SDK_API BadOption : public std::exception {
  public:
-  /// `option`: its name. `at`: the byte of a text option where it is wrong, or -1.
+  /// `option`: its name. `at`: the byte of a text option at which the error is, or -1.
   BadOption(std::string option, std::string message, int64_t at = -1);
   ~BadOption() override;
   const char* what() const noexcept override { return message_.c_str(); }
@@ -29,7 +29,7 @@ class WMTP_SDK_API BadOption : public std::exception {
   int64_t at_;
 };
 
-/// The visitor that the host hands to `options()`. [host only implements it; one thread]
+/// The visitor that the host passes to `options()`. [implemented by the host only; one thread]
 /// Names are lower case words joined by '_'. A range is closed; NaN is always refused.
 class WMTP_SDK_API Options {
  public:
@@ -48,9 +48,9 @@ class WMTP_SDK_API Options {
   /// A list of texts, each one of `choices` unless that is empty.
   virtual void texts(const char* name, std::vector<std::string>& value, const char* help,
                      const std::vector<std::string>& choices = {}) = 0;
-  /// Whether the experiment gives this key, be it with the default's value. False while the host lists the options.
+  /// Whether the experiment gives this key, even with the default value. False while the host lists the options.
   virtual bool given(const char* name) const = 0;
-  /// For a key that has no effect with the values of the others: BadOption with the reason where it is given.
+  /// For a key that has no effect with the values of the others: throws BadOption with the reason if it is given.
   void refuse(const char* name, const std::string& reason) const {
     if (given(name)) throw BadOption(name, reason);
   }

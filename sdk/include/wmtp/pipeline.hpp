@@ -1,5 +1,5 @@
-// Pipelines: a weighting says how much each token counts; an objective is a loss over leaves such as value heads.
-// Both declare what they read and when they can be called, and the host computes that and no more.
+// Pipelines: a weighting computes a weight for each token; an objective is a loss over leaves such as value heads.
+// Both declare the signals they read and when they can be called; the host computes those signals and no others.
 #pragma once
 
 #include <string>
@@ -11,69 +11,69 @@
 
 namespace wmtp {
 
-/// The earliest moment at which a weighting can answer. The later, the more the host must compute for it.
+/// The earliest moment at which a weighting can be computed. The later it is, the more the host must compute first.
 enum class When {
-  token,   ///< elementwise in the token's own loss: called inside the loss, chunk by chunk, in one pass
-  before,  ///< without the policy's losses: called once, before the heads; one pass
-  head,    ///< needs the losses of one head: called once a head, after a pass for losses only
-  all,     ///< needs the losses of all heads at once: called once, after a pass for losses over all heads
+  token,   ///< depends only on the token's own signals: called inside the loss, chunk by chunk, in one pass
+  before,  ///< does not need the policy's losses: called once, before the heads; one pass
+  head,    ///< needs the losses of one head: called once per head, after a loss-only pass
+  all,     ///< needs the losses of all heads at once: called once, after a loss-only pass over all heads
 };
 
-/// A value head on the policy's normed trunk output: one number a position, fp32, named `value:NAME` in reads. With
-/// d the model's width, "linear" is d -> 1, "mlp" d -> d/4 -> d/8 -> 1 with GELU between; both with biases, the last
-/// layer zero at the start.
+/// A value head on the policy's normalized trunk output: one number per position, fp32, named `value:NAME` in reads.
+/// With d the model's width, "linear" is d -> 1, "mlp" is d -> d/4 -> d/8 -> 1 with GELU between the layers; both have
+/// biases, and the last layer is initially zero.
 struct ValueHead {
   std::string name;
   std::string kind = "linear";
-  /// What it learns, kept with the saved model: "value", an expected outcome; or "score", which ranks answers to the same
-  /// problem and is fixed only up to what is added to all of them, as by a loss over pairs.
+  /// What it learns, stored with the saved model: "value", an expected outcome; or "score", which ranks answers to the
+  /// same problem and is determined only up to a constant added to all of them, as with a loss over pairs.
   std::string meaning = "value";
 };
 
-/// What a pipeline needs of the host; asked once, after `options()`. [before start]
+/// What a pipeline needs from the host; queried once, after `options()`. [before start]
 struct Needs {
   When when = When::before;
   std::vector<Read> reads = {};
   std::vector<ValueHead> heads = {};
-  bool signed_weights = false;  ///< without it a negative weight is an error
+  bool signed_weights = false;  ///< if false, a negative weight is an error
   bool pairs = false;           ///< a right and a wrong answer to the same problem, in neighbouring rows; records only
   bool prompts = false;         ///< prompt tokens are targets too
-  bool scores = false;          ///< of value.value differences alone count, so a head that learned scores will do too
+  bool scores = false;          ///< only differences of value.value are used, so a head that learned scores is accepted
 };
 
-/// Weights with their meaning; the shape alone never decides. fp32 on the batch's device, finite.
+/// Weights with their meaning, which is never inferred from the shape. fp32 on the batch's device, finite.
 struct Weights {
   enum class Meaning { uniform, by_target, by_source };
   Meaning meaning = Meaning::uniform;
   Tensor values;
 
   static Weights uniform() { return {}; }
-  /// [B,S]: the weight of the token AT a position, whichever head predicts it.
+  /// [B,S]: the weight of the token AT a position, for every head that predicts it.
   static Weights by_target(Tensor values) { return {Meaning::by_target, std::move(values)}; }
   /// The weight of the loss AT a source position, shaped like `Step::valid()` of the same call.
   static Weights by_source(Tensor values) { return {Meaning::by_source, std::move(values)}; }
 };
 
-/// A weight on every token. [all ranks; one instance a rank; calls come from the training thread, with grad off]
+/// A weight for every token. [all ranks; one instance per rank; called from the training thread, with grad off]
 class WMTP_SDK_API Weighting {
  public:
   virtual ~Weighting();
   virtual void options(Options&) {}
   virtual Needs needs() const = 0;
   virtual Weights weigh(Step& step) = 0;
-  /// A loss of the value heads that `needs()` declares, trained beside the weighted token loss and added to it; called
-  /// before `weigh` of the same micro-batch, with grad on. As Objective::loss.
+  /// A loss of the value heads that `needs()` declares, added to the weighted token loss; called before `weigh` of the
+  /// same micro-batch, with grad on. Same contract as Objective::loss.
   virtual Tensor value_loss(Step&) { return {}; }
 };
 
-/// A weighting over another one, that of the experiment's [pipeline.inner]: shuffled, clipped, mean-one. What the inner
-/// one needs is in the outer one's `needs()`; the host calls the outer one only.
+/// A weighting that modifies another one, that of the experiment's [pipeline.inner]: shuffled, clipped, mean-one. Its
+/// `needs()` includes the inner one's needs; the host calls only the wrapper.
 class WMTP_SDK_API Wrapper : public Weighting {
  public:
   ~Wrapper() override;
-  /// [host only, after both have their options, before `needs()`]
+  /// [called by the host only, after both have their options and before `needs()`]
   void wrap(Weighting& inner) { inner_ = &inner; }
-  /// That of the inner one, whose value heads are trained under a wrapper too.
+  /// The loss of the inner weighting, whose value heads also train under a wrapper.
   Tensor value_loss(Step& step) override { return inner_->value_loss(step); }
 
  protected:
@@ -83,10 +83,10 @@ class WMTP_SDK_API Wrapper : public Weighting {
   Weighting* inner_ = nullptr;
 };
 
-/// A loss over leaves, in place of the weighted token loss. [all ranks, as above; called with grad on]
-/// Returns a scalar: this micro-batch's sum divided by a count over all ranks and micro-batches of the step
-/// (`Step::answers()` or `Step::pairs()`; an objective has no token heads, so `counts()` is empty), so that the sum of
-/// what it returned is the step's loss. The scalar is on the batch's device.
+/// A loss over leaves, instead of the weighted token loss. [all ranks, as above; called with grad on]
+/// Returns a scalar on the batch's device: this micro-batch's sum divided by a count over all ranks and micro-batches
+/// of the step (`Step::answers()` or `Step::pairs()`; an objective has no token heads, so `counts()` is empty). The sum
+/// of these scalars is the step's loss.
 class WMTP_SDK_API Objective {
  public:
   virtual ~Objective();

@@ -1,9 +1,9 @@
-// The one header that a plugin includes, and the one macro that it ends with:
+// The only header that a plugin includes, and the macro at the end of its source:
 //
 //   WMTP_PIPELINE(Focal, "focal", "1.0", "down-weights tokens that are already easy")
 //
-// The macro exports one symbol of plain data. Its NAME carries the fingerprint of the tool chain (sdk, LibTorch,
-// compiler, C++ ABI), so the host can refuse a plugin that was built for another one before any of its code runs.
+// The macro exports one symbol of plain data. Its NAME contains the fingerprint of the toolchain (sdk, LibTorch,
+// compiler, C++ ABI), so the host can refuse a plugin built with another one before any of its code runs.
 #pragma once
 
 #include <type_traits>
@@ -14,8 +14,8 @@
 
 namespace wmtp {
 
-/// Plain data behind the exported symbol. `create` gives a new instance, owned by the caller, as a pointer to the base
-/// class that `kind` and `role` name; the library is never closed, so the instance may live as long as the process.
+/// Plain data of the exported symbol. `create` returns a new instance, owned by the caller, as a pointer to the base
+/// class that `kind` and `role` name. The library is never closed, so the instance may live as long as the process.
 struct PluginEntry {
   const char* kind;  ///< "pipeline" or "adapter"
   const char* role;  ///< "weighting", "wrapper", "objective" or "adapter"
@@ -41,7 +41,7 @@ template <class Plugin> void* create() {
   else return static_cast<Adapter*>(new Plugin);
 }
 
-/// Plugins that are linked into the host (the static build) stand in this list instead of in files.
+/// Plugins linked into the host (the static build), which are registered in this list instead of loaded from files.
 struct WMTP_SDK_API BuiltIn {
   explicit BuiltIn(const PluginEntry& entry);
   static const std::vector<const PluginEntry*>& all();

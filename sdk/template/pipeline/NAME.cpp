@@ -1,15 +1,15 @@
-// @NAME@: w = min(loss / width, 1): a token whose loss has fallen below `width` nats counts less, the nearer to zero the
-// less. An example to change.
+// @NAME@: w = min(loss / width, 1): a token whose loss is below `width` nats has a lower weight, down to 0 at loss 0.
+// Change this example.
 #include <wmtp/plugin.hpp>
 
 class @CLASS@ : public wmtp::Weighting {
  public:
-  // Each key of the [pipeline] table once: name, variable (its value is the default), help, range.
+  // Declares each key of the [pipeline] table once: name, variable (its value is the default), help, range.
   void options(wmtp::Options& o) override {
-    o.number("width", width_, "loss from which on a token counts fully", 0.01, 100);
+    o.number("width", width_, "loss, in nats, at which the weight reaches 1", 0.01, 100);
   }
 
-  // The weight of a token follows from its own loss, so the host asks inside the loss and needs one pass only.
+  // A token's weight depends only on its own loss, so the host calls `weigh` inside the loss and needs only one pass.
   wmtp::Needs needs() const override { return {.when = wmtp::When::token, .reads = {{"policy", "loss"}}}; }
 
   wmtp::Weights weigh(wmtp::Step& step) override {
@@ -21,4 +21,4 @@ class @CLASS@ : public wmtp::Weighting {
   double width_ = 5;
 };
 
-WMTP_PIPELINE(@CLASS@, "@NAME@", "1.0", "tokens that are nearly known count less")
+WMTP_PIPELINE(@CLASS@, "@NAME@", "1.0", "tokens with a low loss have lower weights")
