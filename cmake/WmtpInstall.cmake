@@ -1,6 +1,6 @@
 # Installation: PREFIX/bin, PREFIX/lib (our libraries, plugins, the CMake package), PREFIX/include/wmtp, the
-# experiments under PREFIX/share/wmtp. Our libraries find each other by $ORIGIN: PREFIX can be moved. The build folder is
-# such a prefix too: find_package(wmtp) finds it there.
+# experiments and the licence under PREFIX/share/wmtp. Our libraries find each other by $ORIGIN: PREFIX can be moved.
+# The build folder is such a prefix too: find_package(wmtp) finds it there.
 include(CMakePackageConfigHelpers)
 
 foreach(target wmtp_core wmtp_engine wmtp_cuda)
@@ -13,6 +13,7 @@ foreach(target wmtp-host wmtp-engine)
     install(TARGETS ${target} RUNTIME DESTINATION bin)
   endif()
 endforeach()
+install(FILES LICENSE DESTINATION share/wmtp)
 if(EXISTS ${PROJECT_SOURCE_DIR}/experiments)
   install(DIRECTORY experiments DESTINATION share/wmtp)
 endif()

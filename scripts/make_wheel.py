@@ -94,6 +94,8 @@ def metadata(version, torch_version):
 Name: wmtp-host
 Version: {version}
 Summary: Weighted multi-token-prediction training: experiments as files, methods as plugins, runs in SQLite
+License: Apache-2.0
+License-File: LICENSE
 Requires-Python: >=3.10
 Requires-Dist: torch=={torch_version}
 Description-Content-Type: text/markdown
@@ -141,6 +143,7 @@ def main():
         info.mkdir()
         (info / "METADATA").write_text(metadata(version, torch_version))
         (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: make_wheel\nRoot-Is-Purelib: false\nTag: {tag}\n")
+        shutil.copy(ROOT / "LICENSE", info)
         (info / "entry_points.txt").write_text(f"[console_scripts]\nwmtp-host = {PACKAGE}:main\n")
         arguments.dist.mkdir(parents=True, exist_ok=True)
         wheel = arguments.dist / f"{PACKAGE}-{version}-{tag}.whl"

@@ -56,6 +56,11 @@ def test_the_name_says_what_it_runs_on(wheel):
     assert minor <= here[1]
 
 
+def test_the_licence_comes_with_it(installed):
+    found, = installed.glob("lib/python3*/site-packages/wmtp_host-*.dist-info/LICENSE")
+    assert found.read_text() == (ROOT / "LICENSE").read_text()
+
+
 def test_every_library_is_found_in_the_wheel_beside_torch_or_on_every_linux(installed):
     import torch
     torch_lib = {file.name for file in (Path(torch.__file__).parent / "lib").iterdir()}
