@@ -19,6 +19,7 @@ class Guard {
   std::string judge(double loss, double gradient_norm);
   bool gave_up() const { return in_a_row_ >= config_.max_in_a_row; }
   int64_t in_a_row() const { return in_a_row_; }
+  const GuardConfig& config() const { return config_; }
 
   // State, for checkpoints.
   const std::deque<double>& window() const { return window_; }

@@ -38,12 +38,16 @@ class Samples {
  public:
   /// `frozen`: the models that the pipeline reads, for this data.
   Samples(const SampleRequest& request, std::vector<std::unique_ptr<FrozenCache>> frozen, MicroStep& micro_step,
-          StepContext& step, Channels& channels)
-      : request_(request), frozen_(std::move(frozen)), micro_step_(micro_step), step_(step), channels_(channels) {}
+          const StepEnvironment& environment, Channels& channels)
+      : request_(request),
+        frozen_(std::move(frozen)),
+        micro_step_(micro_step),
+        environment_(environment),
+        channels_(channels) {}
 
-  /// Rows by sequence, position and head, all positions but padding; on rank 0, nothing elsewhere. `states`: the run's
-  /// named tensors, left as they are. [all ranks, collective]
-  std::vector<TokenSample> take(int64_t number, std::map<std::string, at::Tensor>& states);
+  /// Rows by sequence, position and head, all positions but padding; on rank 0, nothing elsewhere. The run's named
+  /// tensors stay as they are. [all ranks, collective]
+  std::vector<TokenSample> take(int64_t number);
 
  private:
   FrozenCache::Signals signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const;
@@ -53,7 +57,7 @@ class Samples {
   SampleRequest request_;
   std::vector<std::unique_ptr<FrozenCache>> frozen_;
   MicroStep& micro_step_;
-  StepContext& step_;
+  const StepEnvironment& environment_;
   Channels& channels_;
 };
 

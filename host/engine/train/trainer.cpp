@@ -43,8 +43,8 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       state_{0, 0, 0, Guard(experiment.guard)},
       optimizer_(experiment.optimizer, model.trained_groups()),
       across_(channels),
-      host_step_({model.num_heads(), experiment.model.vocab_size, experiment.seed}, across_, state_.pipeline),
-      micro_step_(model, pipeline, host_step_, channels, micro_step_config(experiment, pipeline.needs.when)),
+      environment_{model.num_heads(), experiment.model.vocab_size, experiment.seed, across_, state_.pipeline},
+      micro_step_(model, pipeline, channels, micro_step_config(experiment, pipeline.needs.when)),
       utilization_(operations_per_token(model, micro_step_.lowest_block(), experiment.train.sequence_length),
                    channels.size(), [this] {
                      const Phase phase("start");
@@ -57,10 +57,10 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
   if (data.validation)
     validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
                                           experiment.train.sequence_length, experiment.data.kind == "records"},
-                        micro_step_, host_step_, pipeline, channels);
+                        micro_step_, environment_, pipeline, channels);
   if (data.validation && pipeline.weighting && experiment.log.samples > 0)
     samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences},
-                     std::move(frozen.validation), micro_step_, host_step_, channels);
+                     std::move(frozen.validation), micro_step_, environment_, channels);
 }
 
 std::vector<MicroBatch> Trainer::fetch() const {
@@ -95,8 +95,7 @@ StepReport Trainer::step() {
   const double scale = loss_scale();
   micro_step_.scale_gradients(scale);
   StepTotals totals = empty_totals();
-  host_step_.begin_step(number, counts, totals);
-  run_micro_batches(micros, std::move(kept), counts, totals);
+  run_micro_batches(micros, std::move(kept), {number, counts, totals});
   exchange(totals, waited);
   refuse_faults(totals);
   micro_step_.forget_weights();
@@ -144,8 +143,7 @@ Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros
   return kept;
 }
 
-void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepCounts& counts,
-                                StepTotals& totals) {
+void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepScope& scope) {
   for (size_t i = 0; i < micros.size(); ++i) {
     FrozenCache::Signals signals;
     for (size_t f = 0; f < frozen_.size(); ++f) {
@@ -153,8 +151,8 @@ void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSigna
       const Phase phase("frozen_models");
       signals.merge(kept.lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : std::move(*kept.signals[place]));
     }
-    host_step_.begin_micro_batch(micros[i], std::move(signals));
-    micro_step_.run(micros[i], state_.step + 1, counts, i + 1 == micros.size(), totals);
+    StepContext step(environment_, scope, micros[i], std::move(signals));
+    micro_step_.run(step, i + 1 == micros.size());
   }
 }
 
@@ -240,13 +238,13 @@ void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t
 std::vector<TokenSample> Trainer::sample() {
   if (!samples_) return {};
   const Phase phase("validation");
-  return samples_->take(state_.step, state_.pipeline);
+  return samples_->take(state_.step);
 }
 
 std::map<std::string, double> Trainer::validate() {
   if (!validation_) return {};
   const Phase phase("validation");
-  return validation_->run(state_.step, state_.pipeline);
+  return validation_->run(state_.step);
 }
 
 }  // namespace wmtp

@@ -20,10 +20,9 @@
 #include "engine/shard/sharded_model.hpp"
 #include "engine/shard/sharded_optimizer.hpp"
 #include "engine/train/active_pipeline.hpp"
-#include "engine/train/guard.hpp"
-#include "engine/train/loss_scale.hpp"
 #include "engine/train/micro_step.hpp"
 #include "engine/train/samples.hpp"
+#include "engine/train/trainer_state.hpp"
 #include "engine/train/utilization.hpp"
 #include "engine/train/validation.hpp"
 
@@ -41,16 +40,6 @@ struct StepReport {
   bool stop = false;               ///< some rank was asked to stop
   bool save = false;               ///< some rank wants a save after this step
   bool memory_grew = false;        ///< some rank needs more than before: worth a row in the log
-};
-
-/// All that changes from step to step and is not a parameter.
-struct TrainerState {
-  int64_t step = 0;    ///< optimizer steps made
-  int64_t drawn = 0;   ///< sequences over all ranks: the position where the data goes on, however many ranks there are
-  int64_t tokens = 0;  ///< tokens seen over all ranks, without padding
-  Guard guard;
-  std::map<std::string, at::Tensor> pipeline = {};     ///< the plugin's named state, equal on all ranks
-  std::optional<LossScale> loss_scale = std::nullopt;  ///< with fp16
 };
 
 struct TrainerData {
@@ -100,8 +89,7 @@ class Trainer {
 
   std::vector<MicroBatch> fetch() const;
   KeptSignals kept_signals(const std::vector<MicroBatch>& micros) const;
-  void run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepCounts& counts,
-                         StepTotals& totals);
+  void run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepScope& scope);
   StepTotals empty_totals() const;
   void exchange(StepTotals& totals, double waited_at_start);
   double norm_of_gradients(const StepTotals& totals) const;
@@ -124,7 +112,7 @@ class Trainer {
   ShardedOptimizer optimizer_;
   AcrossRanks across_;
   SaveHooks save_;
-  StepContext host_step_;
+  StepEnvironment environment_;
   MicroStep micro_step_;
   double waited_after_ = 0;  ///< seconds in the last step's exchange
   Utilization utilization_;

@@ -29,13 +29,17 @@ struct ValidationRequest {
 
 class Validation {
  public:
-  Validation(const ValidationRequest& request, MicroStep& micro_step, StepContext& step, ActivePipeline& pipeline,
-             Channels& channels)
-      : request_(request), micro_step_(micro_step), step_(step), pipeline_(pipeline), channels_(channels) {}
+  Validation(const ValidationRequest& request, MicroStep& micro_step, const StepEnvironment& environment,
+             ActivePipeline& pipeline, Channels& channels)
+      : request_(request),
+        micro_step_(micro_step),
+        environment_(environment),
+        pipeline_(pipeline),
+        channels_(channels) {}
 
-  /// [all ranks, collective] `states`: the run's named tensors; the first validation's losses are kept among them. What
-  /// a pipeline changes in them here is undone.
-  std::map<std::string, double> run(int64_t number, std::map<std::string, at::Tensor>& states);
+  /// After optimizer step `number`. Keeps the first validation's losses in the run's named tensors; what the pipeline
+  /// changes in them meanwhile is undone. [all ranks, collective]
+  std::map<std::string, double> run(int64_t number);
 
  private:
   std::vector<MicroBatch> fetch() const;
@@ -44,11 +48,11 @@ class Validation {
   void place_losses(const MicroBatch& micro, const at::Tensor& losses, at::Tensor& all) const;
   std::map<std::string, double> objective_metrics(const StepTotals& totals) const;
   std::map<std::string, double> token_metrics(const StepTotals& totals, const StepCounts& counts) const;
-  std::map<std::string, double> token_classes(const at::Tensor& mine, std::map<std::string, at::Tensor>& states) const;
+  std::map<std::string, double> token_classes(const at::Tensor& mine) const;
 
   ValidationRequest request_;
   MicroStep& micro_step_;
-  StepContext& step_;
+  const StepEnvironment& environment_;
   ActivePipeline& pipeline_;
   Channels& channels_;
 };

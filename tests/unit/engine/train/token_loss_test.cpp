@@ -46,14 +46,13 @@ class TokenLossTest : public testing::Test {
     ActivePipeline pipeline = test::pipeline_of(std::move(weighting));
     std::map<std::string, Tensor> states;
     AcrossRanks across(rank_.channels);
-    StepContext step({heads, experiment_.model.vocab_size, 9}, across, states);
-    TokenLoss loss(*model, pipeline, step, rank_.channels, {normalize, 1, 8});
+    const StepEnvironment environment{heads, experiment_.model.vocab_size, 9, across, states};
+    TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 1, 8});
     loss.scale_gradients(factor);
     Found found;
-    step.begin_step(1, {micro.counts, micro.tokens, micro.answers, 0}, found.totals);
-    step.begin_micro_batch(micro, {});
-    loss.begin_micro_batch(micro, micro.counts, found.totals);
-    loss.weigh_before_the_heads();
+    const StepCounts counts{micro.counts, micro.tokens, micro.answers, 0};
+    StepContext step(environment, {1, counts, found.totals}, micro);
+    loss.weigh_before_the_heads(step);
     ShardUnit& output = model->unit("output");
     {
       const Gathered gathered(output);
@@ -62,8 +61,8 @@ class TokenLossTest : public testing::Test {
         const Tensor valid = valid_sources(micro.targets, head).unsqueeze(-1);
         return at::where(valid, hidden_[head], std::numeric_limits<float>::quiet_NaN());
       };
-      loss.weigh_all(seen);
-      for (int64_t k = 1; k <= heads; ++k) found.d_hidden[k] = loss.gradient(k, seen(k));
+      loss.weigh_all(step, seen);
+      for (int64_t k = 1; k <= heads; ++k) found.d_hidden[k] = loss.gradient(step, k, seen(k));
     }
     output.start_reduce(true);
     output.finish_reduce();

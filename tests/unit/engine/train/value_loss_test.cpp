@@ -105,20 +105,20 @@ TEST(ValueLoss, AndItsGradientsAreThoseOfAutogradByHand) {
     ActivePipeline pipeline = test::pipeline_of(std::make_unique<Squares>(kind));
     std::map<std::string, Tensor> states;
     AcrossRanks across(rank.channels);
-    StepContext step({0, experiment.model.vocab_size, 9}, across, states);
-    ValueLoss loss(*model, pipeline, step);
+    const StepEnvironment environment{0, experiment.model.vocab_size, 9, across, states};
+    ValueLoss loss(*model, pipeline);
     loss.scale_gradients(factor);
     const MicroBatch micro = batch_of(two_answers, 8, 0);
     StepTotals totals;
-    step.begin_step(1, {{}, micro.tokens, 7, 0}, totals);
-    step.begin_micro_batch(micro, {});
+    const StepCounts counts{{}, micro.tokens, 7, 0};
+    StepContext step(environment, {1, counts, totals}, micro);
     at::manual_seed(5);
     const Tensor trunk = at::randn({2, 8, experiment.model.dim});
     Tensor d_trunk = at::ones_like(trunk);
     {
       const Gathered norm(model->unit("norm"));
-      loss.differentiate(micro, trunk, d_trunk, totals);
-      loss.evaluate(micro, trunk, totals);
+      loss.differentiate(step, trunk, d_trunk);
+      loss.evaluate(step, trunk);
     }
     for (const char* unit : {"norm", "value_heads"}) {
       model->unit(unit).start_reduce(true);
