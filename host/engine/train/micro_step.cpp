@@ -18,7 +18,7 @@ Tensor differentiate(const Tensor& output, const Tensor& input, const Tensor& d_
 
 Tensor as_leaf(const Tensor& x) { return x.detach().requires_grad_(true); }
 
-/// Whether a block has a parameter of its own, or of the adapter, that trains.
+/// Whether a parameter of the block, or of its adapter, trains.
 bool block_trains(const ShardedModel& model, const std::string& block) {
   for (const ParameterGroup* group : model.trained_groups())
     for (const Placed& placed : group->parameters())
@@ -36,7 +36,7 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
   for (int64_t i = model_.num_trunk_blocks() - 1; i >= 0; --i)
     if (block_trains(model_, trunk_block_name(i))) lowest_block_ = i;
   if (embedding_trains_) lowest_block_ = 0;
-  // The graphs of the last blocks are the first to go in the backward pass, so it is these that are kept.
+  // The last blocks' graphs are kept: the backward pass frees them first.
   lowest_kept_ = lowest_block_ +
                  std::llround(config_.activation_checkpointing * double(model_.num_trunk_blocks() - lowest_block_));
 }
@@ -78,7 +78,7 @@ void MicroStep::run(StepContext& step, bool last) {
 }
 
 Tensor MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept) {
-  if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // used by every block: gathered once for all
+  if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // every block uses it: gathered once
   Tensor h;
   {
     const Gathered embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
@@ -141,7 +141,7 @@ void MicroStep::run_heads(StepContext& step, const Tensor& trunk, Tensor& d_trun
     }
     reduce(unit, last);
   }
-  if (!model_.config().tie_word_embeddings) reduce(model_.unit("output"), last);  // else it goes with the embedding's
+  if (!model_.config().tie_word_embeddings) reduce(model_.unit("output"), last);  // else with the embedding
 }
 
 Tensor MicroStep::normed(const Tensor& hidden) const {
@@ -199,7 +199,7 @@ void MicroStep::reduce(ShardUnit& unit, bool last) {
   finish_reduces(2);
 }
 
-/// All but the newest `most`, in rows and then in columns, so that the buffers of reduces under way do not pile up.
+/// All but the newest `most`, in shard groups and then in replicate groups, to bound the buffers of pending reduces.
 void MicroStep::finish_reduces(size_t most) {
   const auto finish = [most](std::vector<ShardUnit*>& units, auto one) {
     while (units.size() > most) {

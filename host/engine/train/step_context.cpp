@@ -10,7 +10,7 @@
 namespace wmtp {
 
 namespace {
-/// A frozen model predicts one token ahead: what it says of the target of head k at source s stands at source s+k-1.
+/// A frozen model predicts the next token: its signal for the target of head k at source s is at source s+k-1.
 Tensor for_head(const Tensor& next_token, int64_t head) {
   const int64_t S = next_token.size(1);
   Tensor aligned = at::zeros_like(next_token);
@@ -37,10 +37,10 @@ Tensor StepContext::policy_value(const Read& read) const {
   return leaf == leaves_.end() ? Tensor() : leaf->second;
 }
 
-/// Ranks have different numbers of tokens, so of chunks: their questions would not meet.
+/// Ranks have different numbers of tokens, so of chunks: their collectives would not match.
 Across& StepContext::across() {
   if (moment_.when == When::token)
-    throw Error(ExitStatus::plugin, "plugin asks for across() at When::token; use When::head");
+    throw Error(ExitStatus::plugin, "plugin calls across() at When::token; use When::head");
   return environment_.across;
 }
 
@@ -51,17 +51,16 @@ Tensor StepContext::get(const Read& read) {
   if (const Tensor value = policy_value(read); value.defined()) return value.detach();
   const bool over_values = moment_.when == When::before && moment_.valid.dim() == 2;
   if (over_values && read.model == "reference")
-    throw Error(ExitStatus::plugin, "plugin reads " + name + " in a loss over value heads; there are values alone");
+    throw Error(ExitStatus::plugin, "plugin reads " + name + " in a loss over value heads, which can only read values");
   if (const auto frozen = frozen_.find(name); frozen != frozen_.end())
     return read.model == "value" ? frozen->second : at_this_moment(frozen->second);
-  throw Error(
-      ExitStatus::plugin,
-      "plugin reads " + name + ", which is not there at this moment; declare it in needs() and ask for the right When");
+  throw Error(ExitStatus::plugin, "plugin reads " + name +
+                                      ", which is not available here; declare it in needs() and choose the right When");
 }
 
 Tensor StepContext::leaf(const Read& read) {
   if (const Tensor value = policy_value(read); value.defined()) return value;
-  throw Error(ExitStatus::plugin, "plugin asks for the leaf " + read.model + "." + read.what +
+  throw Error(ExitStatus::plugin, "plugin requests the leaf " + read.model + "." + read.what +
                                       "; only value heads that it declares are leaves");
 }
 
@@ -71,7 +70,7 @@ Tensor StepContext::counts() {
 
 Tensor StepContext::uniform(int64_t stream) {
   if (moment_.when == When::token)
-    throw Error(ExitStatus::plugin, "plugin asks for uniform() at When::token; use When::before");
+    throw Error(ExitStatus::plugin, "plugin calls uniform() at When::token; use When::before");
   Tensor numbers = at::empty(moment_.valid.sizes(), at::kFloat);
   float* out = numbers.mutable_data_ptr<float>();
   const int64_t B = numbers.size(0), S = numbers.size(1), H = numbers.dim() == 3 ? numbers.size(2) : 1;
@@ -89,7 +88,7 @@ Tensor StepContext::uniform(int64_t stream) {
 
 Tensor& StepContext::state(const std::string& name, const Tensor& first) {
   Tensor& kept = environment_.states.try_emplace(name, first.detach().clone()).first->second;
-  if (kept.device() != first.device()) kept = kept.to(first.device());  // read from a checkpoint
+  if (kept.device() != first.device()) kept = kept.to(first.device());  // loaded from a checkpoint
   return kept;
 }
 
@@ -108,7 +107,7 @@ void StepContext::check_holds_values(const Tensor& tensor, const std::string& wh
 }
 
 namespace {
-/// As names of files, pages and other programs take it: parts between '/', none of them empty, "." or "..".
+/// Valid in file names, pages and other programs: parts between '/', none of them empty, "." or "..".
 bool is_metric_name(const std::string& name) {
   static const std::string allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
   if (name.size() > 120) return false;
@@ -124,7 +123,7 @@ bool is_metric_name(const std::string& name) {
 }  // namespace
 
 void StepContext::metric(const std::string& name, const Tensor& sum, const Tensor& count) {
-  if (!is_metric_name(name))  // not an Error: the boundary adds whose it is
+  if (!is_metric_name(name))  // not an Error: the boundary adds the plugin's name
     throw std::invalid_argument("a metric cannot be named " + printable(name) +
                                 "; a name is up to 120 letters, digits, '_', '-', '.' and '/', as rho1/excess_mean");
   check_holds_values(sum, "the sum of metric " + name);

@@ -8,9 +8,7 @@
 #include <utility>
 #include <wmtp/pipeline.hpp>
 
-#include "engine/batches/batches.hpp"
 #include "engine/train/across_ranks.hpp"
-#include "engine/train/step_counts.hpp"
 #include "engine/train/step_totals.hpp"
 
 namespace wmtp {

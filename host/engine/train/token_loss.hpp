@@ -1,8 +1,8 @@
-// TokenLoss: the weighted token loss of one head, from the normed hidden states to their gradient: asks the weighting
-// when what it needs is there, turns weights into coefficients, and adds up what is logged.
+// TokenLoss: the weighted token loss of one head, from the normed hidden states to their gradient. Calls the weighting
+// as soon as its inputs exist, turns weights into coefficients, and sums what is logged.
 //
 // A weighting that answers before the heads, or inside the loss, costs one pass over the output layer; one that needs a
-// head's losses first costs a pass for losses, and then gradients for the tokens with a weight alone.
+// head's losses first costs a pass for losses, then gradients only for the tokens with a weight.
 #pragma once
 
 #include <utility>
@@ -32,21 +32,21 @@ class TokenLoss {
   /// `model` has token heads. All outlive this.
   TokenLoss(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const TokenLossConfig& config);
 
-  /// Gradients from now on are these times what they would be; losses stay.
+  /// Multiplies all later gradients by this; losses stay as they are.
   void scale_gradients(double factor) { factor_ = factor; }
 
-  /// When::before: asks the weighting once.
+  /// When::before: calls the weighting once.
   void weigh_before_the_heads(StepContext& step);
-  /// When::all: the same, given hidden states [B,S,D] of one head after another.
+  /// When::all: calls the weighting once, with the losses of all heads. `hidden_of` gives a head's hidden states [B,S,D].
   void weigh_all(StepContext& step, const std::function<at::Tensor(int64_t head)>& hidden_of);
   /// hidden [B,S,D], normed -> its gradient. Needs the output layer gathered.
   at::Tensor gradient(StepContext& step, int64_t head, const at::Tensor& hidden);
-  /// A head's losses and the weights that they get, without gradient. Needs what gradient() needs.
+  /// A head's losses and their weights, without gradient. Needs the output layer gathered.
   WeighedLosses weighed(StepContext& step, int64_t head, const at::Tensor& hidden);
-  /// What a head says of its targets, without gradient, 0 where there is none: [B,S] each.
+  /// A head's scores of its targets, without gradient, 0 without a target: [B,S] each.
   Scores scores(StepContext& step, int64_t head, const at::Tensor& hidden, const ScoreRequest& request) const;
 
-  /// Throws the full story of faulty weights that the step returned. [after the totals showed a fault]
+  /// Error(plugin) with the position of the faulty weights of the step. [after the totals showed a fault]
   void refuse_faulty_weights() const;
   void forget_weights() { judged_.clear(); }
 
@@ -55,7 +55,7 @@ class TokenLoss {
   struct Rows {
     StepContext& step;
     int64_t head;
-    at::Tensor index;            ///< [N] which of the B * (S - head) sources with a place to predict; undefined: all
+    at::Tensor index;            ///< [N] into the B * (S - head) sources that have a target position; undefined: all
     at::Tensor hidden, targets;  ///< [N,D], [N]
   };
   struct Gradient {

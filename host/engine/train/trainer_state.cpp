@@ -23,11 +23,10 @@ void TrainerState::restore(const Manifest& manifest, const SavedState& saved, in
                            const std::string& where) {
   const auto refuse = [&](const std::string& why) { throw Error(ExitStatus::data, where + ": " + why); };
   if (saved.base_fingerprint != base_fingerprint)
-    refuse("its adapter stands beside a model of fingerprint " + saved.base_fingerprint + ", this model's is " +
+    refuse("its adapter was trained on a base model with fingerprint " + saved.base_fingerprint + ", this model's is " +
            base_fingerprint + "; the base weights have changed");
   if (saved.loss_scale.has_value() != loss_scale.has_value())
-    refuse(std::string("state has ") + (saved.loss_scale ? "a" : "no") +
-           " loss_scale; wanted one in an fp16 run alone");
+    refuse(std::string("state has ") + (saved.loss_scale ? "a" : "no") + " loss_scale; wanted one only in an fp16 run");
   if (int64_t(saved.guard_window.size()) > guard.config().window)
     refuse("state: guard_window holds " + counted(int64_t(saved.guard_window.size()), "loss", "es") +
            "; wanted at most " + std::to_string(guard.config().window));

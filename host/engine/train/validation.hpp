@@ -1,13 +1,13 @@
-// Validation: the unweighted loss on data that is not trained on, and what else it tells.
+// Validation: the unweighted loss on held-out data, and related metrics.
 //
 //   valid/loss, valid/ce_head_k       mean loss of the valid targets; for an objective its own loss, and its metrics as
 //                                     valid/NAME
-//   valid/ce_head_1/BIN               records drawn by difficulty: the next-token head's, in one bin
-//   valid/exact_match[/BIN]           records: share of the right answers whose every token the next-token head finds
-//                                     most likely, given the tokens before it: exactly those that greedy decoding gives
-//   valid/tokens_hh, _lh, _hl, _ll    shares of the tokens by how the next-token head's loss went from the first
+//   valid/ce_head_1/BIN               records with difficulties: the next-token head's loss in one bin
+//   valid/exact_match[/BIN]           records: share of the right answers whose every token is the next-token head's
+//                                     most likely one, given the tokens before it, as greedy decoding would produce
+//   valid/tokens_hh, _lh, _hl, _ll    shares of tokens by the change of the next-token head's loss from the first
 //                                     validation to this one: up by over 0.2 (lh), down by over 0.2 (hl), else above
-//                                     (hh) or not above (ll) this one's mean; after "Rho-1", arXiv 2404.07965,
+//                                     (hh) or not above (ll) this validation's mean; after "Rho-1", arXiv 2404.07965,
 //                                     section 2.1
 #pragma once
 
@@ -21,8 +21,8 @@ namespace wmtp {
 
 struct ValidationRequest {
   const BatchSource* source = nullptr;
-  int64_t sequences = 0;   ///< how many of the source are taken, from its beginning
-  int64_t batch_size = 0;  ///< of one rank
+  int64_t sequences = 0;   ///< used, from the source's beginning
+  int64_t batch_size = 0;  ///< per rank
   int64_t sequence_length = 0;
   bool exact_match = false;
 };

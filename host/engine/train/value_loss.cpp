@@ -48,7 +48,7 @@ void ValueLoss::differentiate(StepContext& step, const Tensor& trunk, Tensor& d_
   for (const Tensor& value : values) leaves.push_back(value.detach().requires_grad_(true));
   const Tensor total = loss(step, leaves);
   step.totals().add("loss", total);
-  const auto d_leaves = guarded(pipeline_.name, "loss", [&] {  // the plugin's own operations, backward
+  const auto d_leaves = guarded(pipeline_.name, "loss", [&] {  // backward through the plugin's operations
     return torch::autograd::grad({total}, leaves, {}, /*retain_graph=*/std::nullopt, /*create_graph=*/false,
                                  /*allow_unused=*/true);
   });

@@ -28,7 +28,7 @@ class StepContextTest : public testing::Test {
   static Tensor reference() {
     return at::arange(positions, at::kFloat) + 100 * at::arange(num_sequences, at::kFloat).unsqueeze(1);
   }
-  /// [B,S] for head k: what the reference says of the target s + k, which its source s + k - 1 predicts.
+  /// [B,S] for head k: the reference's loss of target s + k, which is at its source s + k - 1.
   static Tensor aligned(int64_t head) {
     Tensor expected = at::zeros({num_sequences, positions});
     for (int64_t b = 0; b < num_sequences; ++b)
@@ -53,7 +53,7 @@ class StepContextTest : public testing::Test {
   std::unique_ptr<TokenWindows> windows_;
 };
 
-TEST_F(StepContextTest, TheReferenceOfHeadKStandsWhereTheHeadPredictsTheSameTarget) {
+TEST_F(StepContextTest, TheReferenceIsAlignedWithTheTargetOfEachHead) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro, {{"reference.loss", reference()}});
   for (int64_t head = 1; head <= num_heads; ++head) {
@@ -72,7 +72,7 @@ TEST_F(StepContextTest, TheReferenceOfAllHeadsIsStackedByHead) {
   for (int64_t head = 1; head <= num_heads; ++head) EXPECT_TRUE(at::equal(all.select(2, head - 1), aligned(head)));
 }
 
-TEST_F(StepContextTest, TheReferenceOfAChunkIsThatOfItsRows) {
+TEST_F(StepContextTest, TheReferenceOfAChunkCoversItsRows) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro, {{"reference.loss", reference()}});
   const int64_t head = 2;
@@ -91,14 +91,14 @@ TEST_F(StepContextTest, AHeadWithoutATargetHasAReferenceOfZeros) {
   EXPECT_TRUE(at::equal(step.get({"reference", "loss"}), at::zeros({num_sequences, positions})));
 }
 
-TEST_F(StepContextTest, WhatIsNotThereIsRefusedByName) {
+TEST_F(StepContextTest, AnUnavailableSignalIsRefusedByName) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro);
   step.enter(moment(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
   for (const Read& read : {Read{"policy", "loss"}, Read{"reference", "loss"}, Read{"policy", "value:x"}}) {
     try {
       step.get(read);
-      ADD_FAILURE() << read.model << "." << read.what << " was given";
+      ADD_FAILURE() << read.model << "." << read.what << " was returned";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::plugin);
       EXPECT_NE(std::string(error.what()).find(read.model + "." + read.what), std::string::npos) << error.what();
@@ -107,7 +107,7 @@ TEST_F(StepContextTest, WhatIsNotThereIsRefusedByName) {
   }
 }
 
-TEST_F(StepContextTest, UniformNumbersDoNotDependOnHowTheBatchIsCut) {
+TEST_F(StepContextTest, UniformNumbersDoNotDependOnTheSplitOfTheBatch) {
   const auto draw = [&](const std::vector<int64_t>& at_positions) {
     const MicroBatch micro = micro_of(at_positions);
     StepContext step = step_with(micro);
@@ -120,7 +120,7 @@ TEST_F(StepContextTest, UniformNumbersDoNotDependOnHowTheBatchIsCut) {
   EXPECT_TRUE(at::equal(draw({7, 4}), at::stack({whole[3], whole[0]})));
 }
 
-TEST_F(StepContextTest, UniformNumbersOfAHeadAreTheSameAskedAloneOrTogether) {
+TEST_F(StepContextTest, UniformNumbersOfAHeadAreTheSameForOneHeadOrAll) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro);
   step.enter(moment(When::all, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
@@ -159,7 +159,7 @@ TEST_F(StepContextTest, UniformNumbersAreRefusedWithinTheLoss) {
   EXPECT_THROW(step.uniform(0), Error);
 }
 
-TEST_F(StepContextTest, QuestionsToAllRanksAreRefusedWithinTheLossWhereTheirChunksDiffer) {
+TEST_F(StepContextTest, CollectivesAreRefusedWithinTheLoss) {
   const MicroBatch micro = micro_of({0});
   StepContext step = step_with(micro);
   step.enter(moment(When::token, 1, at::ones({3}, at::kBool)));
@@ -168,7 +168,7 @@ TEST_F(StepContextTest, QuestionsToAllRanksAreRefusedWithinTheLossWhereTheirChun
   EXPECT_EQ(&step.across(), &across_);
 }
 
-TEST_F(StepContextTest, ALossOverValueHeadsReadsValuesAlone) {
+TEST_F(StepContextTest, ALossOverValueHeadsReadsOnlyValues) {
   const MicroBatch micro = micro_of({0, 1});
   const Tensor values = at::randn({2, positions});
   StepContext step = step_with(micro, {{"reference.loss", reference()}, {"value.value", values}});
@@ -177,11 +177,11 @@ TEST_F(StepContextTest, ALossOverValueHeadsReadsValuesAlone) {
   EXPECT_THROW(step.get({"reference", "loss"}), Error);
 }
 
-TEST_F(StepContextTest, StateLivesOnAndBeginsAsItWasFirstGiven) {
+TEST_F(StepContextTest, StatePersistsAndStartsAsTheFirstValueGiven) {
   const MicroBatch micro = micro_of({0});
   const Tensor first = at::zeros({2});
   step_with(micro).state("mean", first).add_(1.5);
-  EXPECT_TRUE(at::equal(first, at::zeros({2}))) << "the plugin's own tensor is left alone";
+  EXPECT_TRUE(at::equal(first, at::zeros({2}))) << "the plugin's tensor is not modified";
   EXPECT_TRUE(at::equal(step_with(micro, {}, 2).state("mean", at::zeros({2})), at::full({2}, 1.5)));
   EXPECT_TRUE(at::equal(states_.at("mean"), at::full({2}, 1.5)));
 }
@@ -194,7 +194,7 @@ TEST_F(StepContextTest, MetricsAddUpAsSumAndCount) {
   EXPECT_EQ(totals_.sum("plugin_sum/ratio") / totals_.sum("plugin_count/ratio"), 0.5);
 }
 
-TEST_F(StepContextTest, MetricsHaveNamesThatAreSafeEverywhere) {
+TEST_F(StepContextTest, MetricNamesAreSafeInFilesAndPages) {
   const Tensor one = at::ones({});
   const MicroBatch micro = micro_of({0});
   StepContext step = step_with(micro);

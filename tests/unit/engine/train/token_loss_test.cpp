@@ -1,4 +1,4 @@
-// The token loss among prompts and padding: hidden states that nobody may look at are NaN.
+// The token loss with prompts and padding: hidden states that must not be read are NaN.
 #include "engine/train/token_loss.hpp"
 
 #include <gtest/gtest.h>
@@ -105,11 +105,11 @@ class TokenLossTest : public testing::Test {
   Tensor weight_;
 };
 
-TEST_F(TokenLossTest, OfAnswersAmongPromptsAndPaddingIsThatOfTheAnswersAlone) {
+TEST_F(TokenLossTest, IgnoresPromptsAndPadding) {
   const MicroBatch micro = batch_of(with_padding, S, heads);
   const auto ones = [](const Tensor& ce, const Tensor&) { return at::ones_like(ce); };
   expect_as_by_hand(ask(test::baseline(), micro), micro, ones, false, "uniform");
-  const auto even = [&](const Tensor& ce, const Tensor&) {  // by the target's token, whichever head
+  const auto even = [&](const Tensor& ce, const Tensor&) {  // by the target token, for every head
     const int64_t k = S - ce.size(1);
     return micro.batch.tokens.narrow(1, k, S - k).remainder(2).to(at::kFloat);
   };
@@ -122,7 +122,7 @@ TEST_F(TokenLossTest, OfAnswersAmongPromptsAndPaddingIsThatOfTheAnswersAlone) {
         micro, even, normalize, "by target");
 }
 
-TEST_F(TokenLossTest, ScaledGradientsAreExactlyAsManyTimesWhatTheyWereAndLossesStay) {
+TEST_F(TokenLossTest, ScalingMultipliesGradientsExactlyAndKeepsLosses) {
   const MicroBatch micro = batch_of(with_padding, S, heads);
   for (const When when : {When::before, When::token, When::head, When::all})
     for (const bool normalize : {false, true}) {
@@ -139,7 +139,7 @@ TEST_F(TokenLossTest, ScaledGradientsAreExactlyAsManyTimesWhatTheyWereAndLossesS
     }
 }
 
-TEST_F(TokenLossTest, LossesReachAWeightingAtEveryMomentAmongPromptsAndPadding) {
+TEST_F(TokenLossTest, AWeightingReadsLossesAtEveryWhen) {
   const MicroBatch micro = batch_of(with_padding, S, heads);
   const auto focal = [](const Tensor& ce) { return (1 - ce.neg().exp()).square(); };
   for (const When when : after_losses)
@@ -153,7 +153,7 @@ TEST_F(TokenLossTest, LossesReachAWeightingAtEveryMomentAmongPromptsAndPadding) 
           micro, [&](const Tensor& ce, const Tensor&) { return focal(ce); }, normalize, name_of(when));
 }
 
-TEST_F(TokenLossTest, EntropiesReachAWeightingAtEveryMoment) {
+TEST_F(TokenLossTest, AWeightingReadsEntropiesAtEveryWhen) {
   for (const auto& answers : {with_padding, std::vector<Answer>(4, {{3, 1, 4, 1, 5, 9, 2, 6, 5, 3}, 0})}) {
     const MicroBatch micro = batch_of(answers, S, heads);
     for (const When when : after_losses)
@@ -170,7 +170,7 @@ TEST_F(TokenLossTest, EntropiesReachAWeightingAtEveryMoment) {
   }
 }
 
-TEST_F(TokenLossTest, WithoutAValidTokenIsZeroAndReportsWhatOtherRanksDo) {
+TEST_F(TokenLossTest, WithoutAValidTokenIsZeroAndStillReportsMetrics) {
   const MicroBatch micro = batch_of({{}, {{1, 2}, 2}, {}, {}}, S, heads);
   for (const When when : {When::before, When::token, When::head, When::all})
     for (const bool normalize : {false, true}) {
