@@ -78,18 +78,20 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
   ActivePipeline nothing;  // is weighed
   std::map<std::string, at::Tensor> states;
   AcrossRanks across(model.channels());
-  StepContext step({model.num_heads(), model.config().vocab_size, 0}, across, states);
+  const StepEnvironment environment{model.num_heads(), model.config().vocab_size, 0, across, states};
   MicroStepConfig config;
   config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size);
-  MicroStep micro_step(model.model(), nothing, step, model.channels(), config);
+  MicroStep micro_step(model.model(), nothing, model.channels(), config);
 
   std::vector<HeadLoss> heads(size_t(model.num_heads()));
   WorkProgress progress("reading tokens", int64_t(ids.size()));
   for (const TextWindow& window : windows_of_text(ids.size(), S, stride)) {
     if (window.end - window.begin <= heads.size()) break;  // too short for the last head
     const MicroBatch micro = micro_batch_of(window, ids, model.num_heads());
+    const StepCounts counts;
     StepTotals totals;
-    const std::vector<Scores> scores = micro_step.evaluate(micro, totals);
+    StepContext step(environment, {0, counts, totals}, micro);
+    const std::vector<Scores> scores = micro_step.evaluate(step);
     for (size_t k = 0; k < heads.size(); ++k) {
       heads[k].tokens += micro.counts[k];
       heads[k].loss += scores[k].losses.sum(at::kDouble).item<double>();

@@ -27,8 +27,6 @@ namespace {
 
 using nlohmann::json;
 
-static_assert(LossScale::hysteresis == most_overflows_left, "a checkpoint is held to what a run can save");
-
 /// The moves of one run that are made at more than one place of its way. Before it is gone, and so however the run
 /// ends, a save in flight comes to its end and into the log.
 class TrainingRun {
@@ -41,7 +39,8 @@ class TrainingRun {
         assembly_(assembly),
         recorder_(recorder),
         saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(), experiment.checkpoint.keep) {
-    if (assembly.model().adapter_unit()) base_ = fingerprint_text(assembly.model().base_fingerprint());
+    if (assembly.model().adapter_unit())
+      trainer().state().base_fingerprint = fingerprint_text(assembly.model().base_fingerprint());
     trainer().on_save({[this] { return is_time_to_save(); }, [this] { saver_.settle(); }});
   }
   ~TrainingRun() {
@@ -57,15 +56,7 @@ class TrainingRun {
     if (manifest.config_hash != identity_.config_hash)
       throw Error(ExitStatus::data, folder.string() + ": it is of another experiment: its hash is " +
                                         manifest.config_hash + ", this one's " + identity_.config_hash);
-    check_fits(saved, folder);
-    state.step = manifest.step;
-    state.tokens = saved.tokens;
-    // A run of an earlier version never had other ranks than those that saved.
-    state.drawn = saved.drawn.value_or(state.step * sequences_per_step(experiment_.train, manifest.world_size));
-    state.guard.restore(saved.guard_window, saved.skipped_in_a_row);
-    if (state.loss_scale)
-      state.loss_scale->restore(
-          {saved.loss_scale->scale, saved.loss_scale->finite_steps, saved.loss_scale->overflows_left});
+    state.restore(manifest, saved, sequences_per_step(experiment_.train, manifest.world_size), folder.string());
     if (manifest.world_size != session_.size()) assembly_.go_on_with_other_ranks(manifest.world_size);
     if (state.step > trainer().num_steps())
       throw Error(ExitStatus::data, folder.string() + ": it is of step " + std::to_string(state.step) +
@@ -151,34 +142,10 @@ class TrainingRun {
  private:
   Trainer& trainer() { return assembly_.trainer(); }
 
-  /// What a sound state must share with this run. The experiment's hash is the same already.
-  void check_fits(const SavedState& saved, const std::filesystem::path& folder) {
-    const auto refuse = [&](const std::string& why) { throw Error(ExitStatus::data, folder.string() + ": " + why); };
-    if (saved.base_fingerprint != base_)
-      refuse("its adapter stands beside a model of fingerprint " + saved.base_fingerprint + ", this model's is " +
-             base_ + "; the base weights have changed");
-    if (saved.loss_scale.has_value() != trainer().state().loss_scale.has_value())
-      refuse(std::string("state has ") + (saved.loss_scale ? "a" : "no") +
-             " loss_scale; wanted one in an fp16 run alone");
-    if (int64_t(saved.guard_window.size()) > experiment_.guard.window)
-      refuse("state: guard_window holds " + counted(int64_t(saved.guard_window.size()), "loss", "es") +
-             "; wanted at most " + std::to_string(experiment_.guard.window));
-  }
-
   SaveRequest save_request() {
     const TrainerState& state = trainer().state();
-    SaveRequest request{state.step, identity_.config_hash, {}, {}, &state.pipeline};
+    SaveRequest request{state.step, identity_.config_hash, {}, state.to_json(), &state.pipeline};
     for (const auto& [part, plugin] : identity_.plugins()) request.plugins[part + " " + plugin->name] = plugin->sha256;
-    request.state = {{"tokens", state.tokens},
-                     {"drawn", state.drawn},
-                     {"guard_window", state.guard.window()},
-                     {"skipped_in_a_row", state.guard.in_a_row()}};
-    if (!base_.empty()) request.state["base_fingerprint"] = base_;
-    if (state.loss_scale) {
-      const LossScale::State& scale = state.loss_scale->state();
-      request.state["loss_scale"] = {
-          {"scale", scale.scale}, {"finite_steps", scale.finite_steps}, {"overflows_left", scale.overflows_left}};
-    }
     return request;
   }
 
@@ -202,7 +169,6 @@ class TrainingRun {
   const Identity& identity_;
   Assembly& assembly_;
   Recorder& recorder_;
-  std::string base_;  ///< fingerprint of what the adapter stands beside; empty without one
   StateSaver saver_;
   SpinThrottle throttle_;
   int64_t saved_at_ = -1;

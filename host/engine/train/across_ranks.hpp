@@ -1,6 +1,6 @@
-// The host's answer to a plugin's questions that need every rank (wmtp::Across).
-// Each exchange begins with a word that says what is asked and how large it is: a rank that asks something else is
-// found by name, where Gloo would abort the process.
+// wmtp::Across, the collectives that a plugin may call.
+// Ranks first compare which operation they are in, and its size: a rank that calls another one is reported by its
+// number, where Gloo would abort the process.
 #pragma once
 
 #include <wmtp/step.hpp>
@@ -17,7 +17,7 @@ class AcrossRanks final : public Across {
   at::Tensor quantile_here(const at::Tensor& values, const at::Tensor& valid, double q) override;
 
  private:
-  void agree(int64_t operation, const at::Tensor& values);
+  void check_same_call(int64_t operation, const at::Tensor& values);
   Channels& channels_;
 };
 

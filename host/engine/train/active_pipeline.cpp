@@ -22,8 +22,7 @@ void take_read(ActivePipeline& pipeline, const Read& read, const Experiment& exp
   const bool of_policy = what == "policy.loss" || what == "policy.entropy";
   const bool of_frozen = what == "reference.loss" || what == "reference.entropy" || what == "value.value";
   if (pipeline.objective && (of_policy || of_frozen))
-    refuse(pipeline.name,
-           "it reads " + what + "; an objective reads the value heads that it declares, and no more yet");
+    refuse(pipeline.name, "it reads " + what + "; an objective can only read the value heads that it declares");
   if (what == "reference.loss" || what == "reference.entropy") {
     if (!experiment.reference.given)
       refuse(pipeline.name, "it reads " + what + "; give [reference] experiment or weights");
@@ -33,11 +32,11 @@ void take_read(ActivePipeline& pipeline, const Read& read, const Experiment& exp
     pipeline.value.insert(read.what);
   } else if (of_policy) {
     if (pipeline.needs.when == When::before)
-      refuse(pipeline.name, "it reads " + what + ", which is not there at When::before");
+      refuse(pipeline.name, "it reads " + what + ", which is not available at When::before");
     pipeline.reads_entropy |= read.what == "entropy";
   } else if (read.model != "policy" || !declares(pipeline.needs, read.what)) {
     refuse(pipeline.name, "it reads " + what +
-                              "; there are policy.loss, policy.entropy, reference.loss, reference.entropy, "
+                              "; available are policy.loss, policy.entropy, reference.loss, reference.entropy, "
                               "value.value, and policy.value:NAME of a head that it declares");
   }
 }
@@ -53,7 +52,7 @@ ActivePipeline in_use(const std::string& name, std::unique_ptr<Weighting> weight
   pipeline.needs = guarded(
       name, "needs", [&] { return pipeline.objective ? pipeline.objective->needs() : pipeline.weighting->needs(); });
   if (pipeline.objective && pipeline.needs.heads.empty())
-    refuse(name, "an objective declares no value head, so there is nothing to train");
+    refuse(name, "the objective declares no value head, so there is nothing to train");
   for (const Read& read : pipeline.needs.reads) take_read(pipeline, read, experiment);
   return pipeline;
 }

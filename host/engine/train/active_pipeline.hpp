@@ -1,4 +1,5 @@
-// The pipeline of a run: its plugin, and what it declared; refused here when it asks for what this version has not.
+// The pipeline of a run: its plugin and what it declared. A plugin that needs a signal which does not exist is refused
+// here.
 #pragma once
 
 #include <memory>
@@ -13,17 +14,17 @@ namespace wmtp {
 
 struct ActivePipeline {
   std::string name;
-  std::unique_ptr<Weighting> weighting;  ///< one of the two
+  std::unique_ptr<Weighting> weighting;  ///< this or the objective, the other is null
   std::unique_ptr<Objective> objective;
   Needs needs;
-  bool reads_entropy = false;              ///< of the policy
-  std::set<std::string> reference, value;  ///< what it reads of the frozen models: "loss", "entropy", "value"
+  bool reads_entropy = false;              ///< the policy's
+  std::set<std::string> reference, value;  ///< signals that it reads from the frozen models: "loss", "entropy", "value"
 };
 
-/// Asks one of the two, the other is null, for its needs. Error(plugin) names the plugin, what it needs and what there is.
+/// Asks the plugin for its needs. Error(plugin) states the plugin, the signal that it needs and those that exist.
 ActivePipeline in_use(const std::string& name, std::unique_ptr<Weighting> weighting,
                       std::unique_ptr<Objective> objective, const Experiment& experiment);
-/// The same of a plugin that is loaded first.
+/// The same, after loading the plugin.
 ActivePipeline open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment);
 
 }  // namespace wmtp

@@ -1,10 +1,10 @@
-// LossScale: what gradients of an fp16 run are multiplied by while they are computed, so that small ones do not fall
-// below 2^-24, where fp16 ends (Micikevicius et al. 2018). It follows the gradients:
+// LossScale: the factor of an fp16 run's gradients while they are computed, so that small ones do not underflow below
+// 2^-24, the smallest fp16 number (Micikevicius et al. 2018). Dynamic:
 //
-//   begins at 2^16; doubles after 1000 steps in a row whose gradients were finite
-//   halves, down to 1, at the second step whose gradients overflowed since it last doubled, and at every one after that
+//   begins at 2^16; doubles after 1000 consecutive steps with finite gradients
+//   halves, down to 1, at the second overflow since it last doubled, and at each one after that
 //
-// A power of two, so that dividing by it loses nothing. Every rank feeds the same numbers, so every rank has the same.
+// A power of two, so that dividing by it is exact. All ranks feed it the same numbers, so their scales are equal.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ class LossScale {
   static constexpr double first = 65536, minimum = 1;
   static constexpr int64_t window = 1000, hysteresis = 2;
 
-  /// What a checkpoint holds.
+  /// In checkpoints.
   struct State {
     double scale = first;
-    int64_t finite_steps = 0;             ///< in a row
-    int64_t overflows_left = hysteresis;  ///< until it halves
+    int64_t finite_steps = 0;             ///< consecutive
+    int64_t overflows_left = hysteresis;  ///< until the scale halves
     bool operator==(const State&) const = default;
   };
 
   double value() const { return state_.scale; }
-  /// After each step: whether its gradients, times value(), overflowed.
+  /// After each step. `overflowed`: its gradients, multiplied by value(), did.
   void update(bool overflowed);
 
   const State& state() const { return state_; }

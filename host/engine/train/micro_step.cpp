@@ -18,7 +18,7 @@ Tensor differentiate(const Tensor& output, const Tensor& input, const Tensor& d_
 
 Tensor as_leaf(const Tensor& x) { return x.detach().requires_grad_(true); }
 
-/// Whether a block has a parameter of its own, or of the adapter, that trains.
+/// Whether a parameter of the block, or of its adapter, trains.
 bool block_trains(const ShardedModel& model, const std::string& block) {
   for (const ParameterGroup* group : model.trained_groups())
     for (const Placed& placed : group->parameters())
@@ -28,16 +28,15 @@ bool block_trains(const ShardedModel& model, const std::string& block) {
 
 }  // namespace
 
-MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, StepContext& step, Channels& channels,
-                     const MicroStepConfig& config)
-    : model_(model), pipeline_(pipeline), config_(config), value_loss_(model, pipeline, step) {
-  if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, step, channels, config.token_loss);
+MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const MicroStepConfig& config)
+    : model_(model), pipeline_(pipeline), config_(config), value_loss_(model, pipeline) {
+  if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, channels, config.token_loss);
   embedding_trains_ = model.weight("tok_embeddings.weight").trains();
   lowest_block_ = model_.num_trunk_blocks();
   for (int64_t i = model_.num_trunk_blocks() - 1; i >= 0; --i)
     if (block_trains(model_, trunk_block_name(i))) lowest_block_ = i;
   if (embedding_trains_) lowest_block_ = 0;
-  // The graphs of the last blocks are the first to go in the backward pass, so it is these that are kept.
+  // The last blocks' graphs are kept: the backward pass frees them first.
   lowest_kept_ = lowest_block_ +
                  std::llround(config_.activation_checkpointing * double(model_.num_trunk_blocks() - lowest_block_));
 }
@@ -51,30 +50,26 @@ void MicroStep::scale_gradients(double factor) {
   value_loss_.scale_gradients(factor);
 }
 
-void MicroStep::run(const MicroBatch& micro, int64_t number, const StepCounts& counts, bool last, StepTotals& totals) {
+void MicroStep::run(StepContext& step, bool last) {
   const MemoryScope scope(MemoryCategory::activations);
-  micro_ = &micro;
-  const Pass pass{true, config_.seed, number, micro.batch.sequence};
-  std::vector<Kept> frame;
+  const Pass pass{true, config_.seed, step.number(), step.batch().sequence};
+  std::vector<Kept> kept;
   std::optional<Phase> phase(std::in_place, "forward");
-  const Tensor trunk = forward_trunk(pass, &frame);
+  const Tensor trunk = forward_trunk(step.batch(), pass, &kept);
   Tensor d_trunk = at::zeros_like(trunk);
   {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     phase.reset();
     if (!model_.value_heads().empty()) {
       const Phase value_heads("value_heads");
-      value_loss_.differentiate(micro, trunk, d_trunk, totals);
+      value_loss_.differentiate(step, trunk, d_trunk);
       reduce(model_.unit("value_heads"), last);
     }
-    if (token_loss_) {
-      token_loss_->begin_micro_batch(micro, counts.targets, totals);
-      run_heads(trunk, d_trunk, pass, last);
-    }
+    if (token_loss_) run_heads(step, trunk, d_trunk, pass, last);
   }
   phase.emplace("backward");
   reduce(model_.unit("norm"), last);
-  backward_trunk(frame, std::move(d_trunk), pass, last);
+  backward_trunk(step.batch(), std::move(kept), std::move(d_trunk), pass, last);
   if (ShardUnit* adapter = model_.adapter_unit()) {
     reduce(*adapter, last);
     adapter->release();
@@ -82,53 +77,54 @@ void MicroStep::run(const MicroBatch& micro, int64_t number, const StepCounts& c
   finish_reduces(0);
 }
 
-Tensor MicroStep::forward_trunk(const Pass& pass, std::vector<Kept>* frame) {
-  if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // used by every block: gathered once for all
+Tensor MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept) {
+  if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // every block uses it: gathered once
   Tensor h;
   {
     const Gathered embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
-    h = model_.weight("tok_embeddings.weight").weight().index_select(0, micro_->batch.tokens.flatten());
-    h = h.view({micro_->batch.tokens.size(0), micro_->batch.tokens.size(1), -1});
+    h = model_.weight("tok_embeddings.weight").weight().index_select(0, batch.tokens.flatten());
+    h = h.view({batch.tokens.size(0), batch.tokens.size(1), -1});
   }
   for (int64_t i = 0; i < model_.num_trunk_blocks(); ++i) {
     const Gathered block(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
-    const bool keeps_graph = frame && i >= lowest_kept_;
+    const bool keeps_graph = kept && i >= lowest_kept_;
     const Tensor input = keeps_graph ? as_leaf(h) : h;
     const at::AutoGradMode grad(keeps_graph);
     const Tensor output = model_.trunk_block(i).forward(input, model_.rotary(), pass);
-    if (frame && i >= lowest_block_) frame->push_back({input, keeps_graph ? output : Tensor()});
+    if (kept && i >= lowest_block_) kept->push_back({input, keeps_graph ? output : Tensor()});
     h = output.detach();
   }
   return h;
 }
 
-void MicroStep::backward_trunk(std::vector<Kept>& frame, Tensor d_output, const Pass& pass, bool last) {
+void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, Tensor d_output, const Pass& pass,
+                               bool last) {
   for (int64_t i = model_.num_trunk_blocks() - 1; i >= lowest_block_; --i) {
     ShardUnit& unit = model_.unit(trunk_block_name(i));
     {
       const Gathered block(unit, i > lowest_block_ ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
-      Kept kept = std::move(frame.back());
-      frame.pop_back();
-      if (!kept.output.defined()) {
+      Kept of_block = std::move(kept.back());
+      kept.pop_back();
+      if (!of_block.output.defined()) {
         const at::AutoGradMode grad(true);
-        kept.input = as_leaf(kept.input);
-        kept.output = model_.trunk_block(i).forward(kept.input, model_.rotary(), pass);
+        of_block.input = as_leaf(of_block.input);
+        of_block.output = model_.trunk_block(i).forward(of_block.input, model_.rotary(), pass);
       }
-      d_output = differentiate(kept.output, kept.input, d_output);
+      d_output = differentiate(of_block.output, of_block.input, d_output);
     }
     reduce(unit, last);
   }
   if (!embedding_trains_) return;
   const WeightHandle embedding = model_.weight("tok_embeddings.weight");
-  embedding.store->add_rows(embedding.index, micro_->batch.tokens.flatten(), d_output.flatten(0, 1));
+  embedding.store->add_rows(embedding.index, batch.tokens.flatten(), d_output.flatten(0, 1));
   reduce(model_.unit("tok_embeddings"), last);
 }
 
-void MicroStep::run_heads(const Tensor& trunk, Tensor& d_trunk, const Pass& pass, bool last) {
+void MicroStep::run_heads(StepContext& step, const Tensor& trunk, Tensor& d_trunk, const Pass& pass, bool last) {
   const Phase weights("weights");
-  token_loss_->weigh_before_the_heads();
+  token_loss_->weigh_before_the_heads(step);
   const Gathered output(model_.unit("output"), &model_.unit(head_block_name(model_.config(), 1)));
-  token_loss_->weigh_all([&](int64_t head) { return hidden_of(head, trunk, pass); });
+  token_loss_->weigh_all(step, [&](int64_t head) { return hidden_of(head, trunk, pass); });
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const Phase phase("head_" + std::to_string(k));
     ShardUnit& unit = model_.unit(head_block_name(model_.config(), k));
@@ -141,11 +137,11 @@ void MicroStep::run_heads(const Tensor& trunk, Tensor& d_trunk, const Pass& pass
         const at::AutoGradMode grad(true);
         hidden = normed(model_.head_block(k).forward(input, model_.rotary(), pass));
       }
-      d_trunk.add_(differentiate(hidden, input, token_loss_->gradient(k, hidden.detach())));
+      d_trunk.add_(differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach())));
     }
     reduce(unit, last);
   }
-  if (!model_.config().tie_word_embeddings) reduce(model_.unit("output"), last);  // else it goes with the embedding's
+  if (!model_.config().tie_word_embeddings) reduce(model_.unit("output"), last);  // else with the embedding
 }
 
 Tensor MicroStep::normed(const Tensor& hidden) const {
@@ -157,44 +153,41 @@ Tensor MicroStep::hidden_of(int64_t head, const Tensor& trunk, const Pass& pass)
   return normed(model_.head_block(head).forward(trunk, model_.rotary(), pass));
 }
 
-/// ask(trunk, pass), with the final norm gathered, after a forward pass that keeps nothing.
-template <class Ask>
-void MicroStep::without_gradient(const MicroBatch& micro, Ask ask) {
+/// Calls evaluate(trunk, pass), with the final norm gathered, after a forward pass that keeps nothing.
+template <class Evaluate>
+void MicroStep::without_gradient(const Batch& batch, Evaluate evaluate) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
-  micro_ = &micro;
-  const Pass pass{false, config_.seed, 0, micro.batch.sequence};
-  const Tensor trunk = forward_trunk(pass, nullptr);
+  const Pass pass{false, config_.seed, 0, batch.sequence};
+  const Tensor trunk = forward_trunk(batch, pass, nullptr);
   {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
-    ask(trunk, pass);
+    evaluate(trunk, pass);
   }
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
 }
 
-std::vector<Scores> MicroStep::evaluate(const MicroBatch& micro, StepTotals& totals) {
+std::vector<Scores> MicroStep::evaluate(StepContext& step) {
   std::vector<Scores> scores;
-  without_gradient(micro, [&](const Tensor& trunk, const Pass& pass) {
-    if (pipeline_.objective) value_loss_.evaluate(micro, trunk, totals);
+  without_gradient(step.batch(), [&](const Tensor& trunk, const Pass& pass) {
+    if (pipeline_.objective) value_loss_.evaluate(step, trunk);
     if (!token_loss_) return;
     const Gathered output(model_.unit("output"));
-    token_loss_->begin_micro_batch(micro, {}, totals);
     for (int64_t k = 1; k <= model_.num_heads(); ++k)
-      scores.push_back(token_loss_->scores(k, hidden_of(k, trunk, pass), {.hits = k == 1}));
+      scores.push_back(token_loss_->scores(step, k, hidden_of(k, trunk, pass), {.hits = k == 1}));
   });
   return scores;
 }
 
-std::vector<WeighedLosses> MicroStep::weigh(const MicroBatch& micro, StepTotals& totals) {
+std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
   std::vector<WeighedLosses> heads;
-  without_gradient(micro, [&](const Tensor& trunk, const Pass& pass) {
-    if (!model_.value_heads().empty()) value_loss_.evaluate(micro, trunk, totals);
+  without_gradient(step.batch(), [&](const Tensor& trunk, const Pass& pass) {
+    if (!model_.value_heads().empty()) value_loss_.evaluate(step, trunk);
     const Gathered output(model_.unit("output"));
-    token_loss_->begin_micro_batch(micro, {}, totals);
-    token_loss_->weigh_before_the_heads();
-    token_loss_->weigh_all([&](int64_t head) { return hidden_of(head, trunk, pass); });
+    token_loss_->weigh_before_the_heads(step);
+    token_loss_->weigh_all(step, [&](int64_t head) { return hidden_of(head, trunk, pass); });
     for (int64_t k = 1; k <= model_.num_heads(); ++k)
-      heads.push_back(token_loss_->weighed(k, hidden_of(k, trunk, pass)));
+      heads.push_back(token_loss_->weighed(step, k, hidden_of(k, trunk, pass)));
   });
   token_loss_->forget_weights();
   return heads;
@@ -206,7 +199,7 @@ void MicroStep::reduce(ShardUnit& unit, bool last) {
   finish_reduces(2);
 }
 
-/// All but the newest `most`, in rows and then in columns, so that the buffers of reduces under way do not pile up.
+/// All but the newest `most`, in shard groups and then in replicate groups, to bound the buffers of pending reduces.
 void MicroStep::finish_reduces(size_t most) {
   const auto finish = [most](std::vector<ShardUnit*>& units, auto one) {
     while (units.size() > most) {

@@ -1,21 +1,19 @@
-// One micro-batch, forward and backward, as a plain loop with the same order of collectives on every rank:
+// MicroStep: one micro-batch, forward and backward, as a plain loop with the same order of collectives on every rank:
 //
-//   forward    each trunk block: weights ready, the next one's gather started, run, the input (and without activation
-//              checkpointing the small graph) kept in the frame, weights released
-//   heads      value heads, then token heads one after another on the trunk's output, cut from its graph: run, loss,
-//              differentiate, release; only one head's activations live at a time; their gradients add up at the
-//              trunk's output
-//   backward   each trunk block in reverse, down to the lowest that trains: ready, run again where it was not kept,
-//              differentiate, start the reduce, release; the embedding at the end, where tied ones hold the gradient of
-//              the output layer since the heads
+//   forward    each trunk block: wait for its weights, start the next gather, run, keep the input (without activation
+//              checkpointing also the block's graph), release the weights
+//   heads      value heads, then token heads in order, on the detached trunk output: run, loss, differentiate, release;
+//              only one head's activations are live at a time; the heads' gradients are summed at the trunk output
+//   backward   each trunk block in reverse, down to the lowest that trains: wait for its weights, recompute if its
+//              graph was not kept, differentiate, start the reduce, release; last the embedding, which, if tied, has
+//              held the output layer's gradient since the heads
 //
-// No hooks, no retained graph, never all logits.
+// No hooks, no retained graph, never all logits at once.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "engine/batches/batches.hpp"
 #include "engine/shard/sharded_model.hpp"
 #include "engine/train/token_loss.hpp"
 #include "engine/train/value_loss.hpp"
@@ -30,27 +28,26 @@ struct MicroStepConfig {
 
 class MicroStep {
  public:
-  MicroStep(ShardedModel& model, ActivePipeline& pipeline, StepContext& step, Channels& channels,
-            const MicroStepConfig& config);
+  MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const MicroStepConfig& config);
 
-  /// Gradients from now on are these times what they would be; losses stay.
+  /// Multiplies all later gradients by this; losses stay as they are.
   void scale_gradients(double factor);
 
-  /// `counts`: of the whole optimizer step, over all ranks. `last`: of the step. [all ranks, collective]
-  void run(const MicroBatch& micro, int64_t number, const StepCounts& counts, bool last, StepTotals& totals);
+  /// `last`: the step's last micro-batch. [all ranks, collective]
+  void run(StepContext& step, bool last);
 
-  /// Unweighted losses of each head, [B,S] by source, 0 where there is no target, and the first head's hits; no
-  /// gradients. An objective adds its loss and metrics to the totals. [all ranks, collective]
-  std::vector<Scores> evaluate(const MicroBatch& micro, StepTotals& totals);
+  /// Unweighted losses of each head, [B,S] by source, 0 without a target, and the first head's hits; no gradients. An
+  /// objective adds its loss and metrics to the totals. [all ranks, collective]
+  std::vector<Scores> evaluate(StepContext& step);
 
-  /// The first trunk block below which nothing trains; num_trunk_blocks when none does.
+  /// The lowest trunk block that trains; num_trunk_blocks when none does.
   int64_t lowest_block() const { return lowest_block_; }
 
-  /// Each head's losses and the weights that training would give them, without gradient; the pipeline is asked as in a
-  /// step. The model has token heads. [all ranks, collective]
-  std::vector<WeighedLosses> weigh(const MicroBatch& micro, StepTotals& totals);
+  /// Each head's losses and the weights that training would give them, without gradient; the pipeline is called as in
+  /// a step. The model has token heads. [all ranks, collective]
+  std::vector<WeighedLosses> weigh(StepContext& step);
 
-  /// Throws the full story of faulty weights that the last step returned. [after the totals showed a fault]
+  /// Error(plugin) with the position of the faulty weights of the last step. [after the totals showed a fault]
   void refuse_faulty_weights() const { token_loss_->refuse_faulty_weights(); }
   void forget_weights() {
     if (token_loss_) token_loss_->forget_weights();
@@ -61,11 +58,11 @@ class MicroStep {
     at::Tensor input, output;  ///< output only when its graph was kept
   };
 
-  at::Tensor forward_trunk(const Pass& pass, std::vector<Kept>* frame);
-  void backward_trunk(std::vector<Kept>& frame, at::Tensor d_output, const Pass& pass, bool last);
-  void run_heads(const at::Tensor& trunk, at::Tensor& d_trunk, const Pass& pass, bool last);
-  template <class Ask>
-  void without_gradient(const MicroBatch& micro, Ask ask);
+  at::Tensor forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept);
+  void backward_trunk(const Batch& batch, std::vector<Kept> kept, at::Tensor d_output, const Pass& pass, bool last);
+  void run_heads(StepContext& step, const at::Tensor& trunk, at::Tensor& d_trunk, const Pass& pass, bool last);
+  template <class Evaluate>
+  void without_gradient(const Batch& batch, Evaluate evaluate);
   at::Tensor normed(const at::Tensor& hidden) const;
   at::Tensor hidden_of(int64_t head, const at::Tensor& trunk, const Pass& pass) const;
   void reduce(ShardUnit& unit, bool last);
@@ -75,12 +72,11 @@ class MicroStep {
   ShardedModel& model_;
   ActivePipeline& pipeline_;
   MicroStepConfig config_;
-  std::optional<TokenLoss> token_loss_;  ///< nothing when the model has no token heads
+  std::optional<TokenLoss> token_loss_;  ///< none when the model has no token heads
   ValueLoss value_loss_;
   int64_t lowest_block_;
-  int64_t lowest_kept_;  ///< first trunk block whose graph is kept for the backward pass; those below run again
+  int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for the backward pass; those below are recomputed
   bool embedding_trains_;
-  const MicroBatch* micro_ = nullptr;
   std::vector<ShardUnit*> reducing_, reducing_in_columns_;  ///< oldest first
 };
 

@@ -6,7 +6,7 @@ namespace wmtp {
 
 using at::Tensor;
 
-/// A model is asked where some rank lacks what it said.
+/// All ranks run a frozen model when any rank lacks its cached signals.
 FrozenCache::Signals Samples::signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const {
   FrozenCache::Signals signals;
   for (size_t i = 0; i < frozen_.size(); ++i)
@@ -14,7 +14,7 @@ FrozenCache::Signals Samples::signals_of(const MicroBatch& micro, const std::vec
   return signals;
 }
 
-std::vector<TokenSample> Samples::take(int64_t number, std::map<std::string, Tensor>& states) {
+std::vector<TokenSample> Samples::take(int64_t number) {
   const MicroBatch micro = request_.source->held_out(0, request_.available, channels_.rank(), channels_.size());
   std::vector<double> lacks;
   for (const auto& frozen : frozen_) lacks.push_back(frozen->kept(micro) ? 0 : 1);
@@ -24,12 +24,11 @@ std::vector<TokenSample> Samples::take(int64_t number, std::map<std::string, Ten
   const Tensor reference_loss = reference == signals.end() ? Tensor() : reference->second.cpu();
 
   std::map<std::string, Tensor> before;
-  for (const auto& [name, state] : states) before[name] = state.clone();
+  for (const auto& [name, state] : environment_.states) before[name] = state.clone();
   StepTotals dropped;
-  step_.begin_step(number, counts, dropped);
-  step_.begin_micro_batch(micro, signals);
-  const std::vector<WeighedLosses> heads = micro_step_.weigh(micro, dropped);
-  states = std::move(before);
+  StepContext step(environment_, {number, counts, dropped}, micro, signals);
+  const std::vector<WeighedLosses> heads = micro_step_.weigh(step);
+  environment_.states = std::move(before);
   return channels_.rank() == 0 ? rows(micro, heads, reference_loss) : std::vector<TokenSample>{};
 }
 

@@ -1,10 +1,9 @@
-// Samples: what a run thinks, token by token, of a few sequences that stay the same from step to step: the first of
-// the validation data. Their losses, the weights that the pipeline would give them, and the reference's losses where it
-// reads these.
+// Samples: loss, weight and, if the pipeline reads it, reference loss of every token of the first sequences of the
+// validation data; always the same sequences, so that they can be followed from step to step.
 //
-// The weights are those of a micro-batch of training that consisted of the first sequences of the validation data, as
-// many as a micro-batch has on all ranks; a threshold over ranks is one over these. What the pipeline remembers of it
-// is undone, what it reports is dropped.
+// The weights are those of a training micro-batch that consists of the first validation sequences, one micro-batch over
+// all ranks; thresholds over ranks are computed over these. Changes to the pipeline's state are undone, its metrics are
+// dropped.
 #pragma once
 
 #include <map>
@@ -18,32 +17,35 @@
 
 namespace wmtp {
 
-/// What head `head` (1: next token) says of the token at `position` of a sequence.
+/// Head `head` (1: next token) predicting the token at `position` of a sequence.
 struct TokenSample {
   int64_t sequence = 0;  ///< its place in the validation data
   int64_t position = 0;
   int64_t head = 1;
   int64_t token = 0;
-  std::optional<double> weight, loss;    ///< nothing where the head has no such target
-  std::optional<double> reference_loss;  ///< nothing either where no reference is read
+  std::optional<double> weight, loss;    ///< none where the head has no such target
+  std::optional<double> reference_loss;  ///< none also when the pipeline reads no reference
 };
 
 struct SampleRequest {
-  const BatchSource* source = nullptr;  ///< of validation
-  int64_t sequences = 0;                ///< that are looked at; at most those of one rank's micro-batch
-  int64_t available = 0;                ///< sequences of validation
+  const BatchSource* source = nullptr;  ///< validation data
+  int64_t sequences = 0;                ///< to sample; at most those of one rank's micro-batch
+  int64_t available = 0;                ///< validation sequences
 };
 
 class Samples {
  public:
-  /// `frozen`: the models that the pipeline reads, for this data.
+  /// `frozen`: answers of the models that the pipeline reads, for this data.
   Samples(const SampleRequest& request, std::vector<std::unique_ptr<FrozenCache>> frozen, MicroStep& micro_step,
-          StepContext& step, Channels& channels)
-      : request_(request), frozen_(std::move(frozen)), micro_step_(micro_step), step_(step), channels_(channels) {}
+          const StepEnvironment& environment, Channels& channels)
+      : request_(request),
+        frozen_(std::move(frozen)),
+        micro_step_(micro_step),
+        environment_(environment),
+        channels_(channels) {}
 
-  /// Rows by sequence, position and head, all positions but padding; on rank 0, nothing elsewhere. `states`: the run's
-  /// named tensors, left as they are. [all ranks, collective]
-  std::vector<TokenSample> take(int64_t number, std::map<std::string, at::Tensor>& states);
+  /// By sequence, position and head, without padding; empty on ranks other than 0. [all ranks, collective]
+  std::vector<TokenSample> take(int64_t number);
 
  private:
   FrozenCache::Signals signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const;
@@ -53,7 +55,7 @@ class Samples {
   SampleRequest request_;
   std::vector<std::unique_ptr<FrozenCache>> frozen_;
   MicroStep& micro_step_;
-  StepContext& step_;
+  const StepEnvironment& environment_;
   Channels& channels_;
 };
 

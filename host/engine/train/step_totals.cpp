@@ -8,7 +8,7 @@
 namespace wmtp {
 namespace {
 
-/// Scalars [n] on the CPU, wherever each of them lies: the host waits for the device once.
+/// Scalars [n] copied to the CPU from any device; the host waits for the device once.
 at::Tensor on_cpu(const std::vector<at::Tensor>& values) {
   at::Tensor all = at::empty({int64_t(values.size())}, at::kDouble);
   std::vector<at::Tensor> elsewhere;
@@ -27,6 +27,23 @@ at::Tensor on_cpu(const std::vector<at::Tensor>& values) {
 
 }  // namespace
 
+StepCounts count_over_ranks(const std::vector<MicroBatch>& micros, Channels& channels, const std::string& what,
+                            std::vector<double>* also) {
+  const size_t heads = micros.front().counts.size();
+  std::vector<double> mine(heads + 3, 0.0);
+  for (const MicroBatch& micro : micros) {
+    for (size_t k = 0; k < heads; ++k) mine[k] += double(micro.counts[k]);
+    mine[heads] += double(micro.tokens);
+    mine[heads + 1] += double(micro.answers);
+    mine[heads + 2] += double(micro.pairs);
+  }
+  if (also) mine.insert(mine.end(), also->begin(), also->end());
+  const at::Tensor all = channels.sum(at::tensor(mine, at::kDouble), what).contiguous();
+  const double* sums = all.const_data_ptr<double>();
+  if (also) also->assign(sums + heads + 3, sums + mine.size());
+  return {{sums, sums + heads}, int64_t(sums[heads]), int64_t(sums[heads + 1]), int64_t(sums[heads + 2])};
+}
+
 void StepTotals::add(const std::string& name, const at::Tensor& value) {
   const at::Tensor wide = value.detach().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).reshape({});
   const auto [place, fresh] = values_.try_emplace(name, wide);
@@ -43,13 +60,13 @@ void StepTotals::exchange(Channels& channels) {
     values.push_back(value);
     names += name + "\n";
   }
-  if (channels.size() > 1) {  // a rank with other names would send another size, and Gloo would abort
+  if (channels.size() > 1) {  // a rank with different names would send a different size, and Gloo would abort
     const at::Tensor mine = at::tensor({int64_t(values.size()), int64_t(name_key(names, 0))}, at::kLong);
     const at::Tensor all = channels.all(mine, "agreeing on the step's metrics");
     for (int rank = 0; rank < channels.size(); ++rank)
       if (!all[rank].equal(mine))
-        throw Error(ExitStatus::plugin, "plugin: rank " + std::to_string(rank) + " reports other metrics than rank " +
-                                            std::to_string(channels.rank()) +
+        throw Error(ExitStatus::plugin, "plugin: rank " + std::to_string(rank) +
+                                            " reports different metrics than rank " + std::to_string(channels.rank()) +
                                             "; every rank must report the same names in every step");
   }
   all_ = channels.all(on_cpu(values), "adding up the step").contiguous();

@@ -1,16 +1,31 @@
-// Totals of one optimizer step: sums that are kept as tensors while micro-batches run, added over all ranks in one
-// exchange, and read by the host once.
+// The numbers of one optimizer step, or of one validation, over all ranks and micro-batches.
+// StepCounts: the denominators of every loss, counted before the first micro-batch.
+// StepTotals: sums that stay tensors while micro-batches run, are added over ranks in one exchange, and are read once.
 #pragma once
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "engine/batches/batches.hpp"
 #include "engine/comm/channels.hpp"
 
 namespace wmtp {
+
+struct StepCounts {
+  std::vector<int64_t> targets;  ///< [H] valid targets of each head
+  int64_t tokens = 0;            ///< without padding
+  int64_t answers = 0;           ///< tokens of kind "answer"
+  int64_t pairs = 0;
+};
+
+/// Sums over ranks. `also` is summed in the same exchange: in, this rank's numbers; out, the sums.
+/// [all ranks, collective]
+StepCounts count_over_ranks(const std::vector<MicroBatch>& micros, Channels& channels, const std::string& what,
+                            std::vector<double>* also = nullptr);
 
 class StepTotals {
  public:
@@ -18,14 +33,14 @@ class StepTotals {
   void add(const std::string& name, const at::Tensor& value);
   void add(const std::string& name, double value);
 
-  /// [all ranks, collective] Afterwards sum() and of_rank() answer. The ranks must hold the same names.
+  /// Before sum() and of_rank(). Error(plugin) when ranks hold different names. [all ranks, collective]
   void exchange(Channels& channels);
   double sum(const std::string& name) const;
   double of_rank(const std::string& name, int rank) const;
   bool has(const std::string& name) const { return values_.count(name) != 0; }
   std::vector<std::string> names_with(const std::string& prefix) const;
 
-  /// What a plugin reports: a metric is sum over count, over all ranks and micro-batches; NaN when nothing was counted.
+  /// A plugin's metric: sum over count, over all ranks and micro-batches; NaN when the count is 0.
   void add_plugin_metric(const std::string& name, const at::Tensor& sum, const at::Tensor& count);
   std::map<std::string, double> plugin_metrics() const;
 

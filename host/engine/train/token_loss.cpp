@@ -4,60 +4,47 @@ namespace wmtp {
 
 using at::Tensor;
 
-TokenLoss::TokenLoss(ShardedModel& model, ActivePipeline& pipeline, StepContext& step, Channels& channels,
-                     const TokenLossConfig& config)
+TokenLoss::TokenLoss(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const TokenLossConfig& config)
     : model_(model),
       pipeline_(pipeline),
-      step_(step),
       channels_(channels),
       config_(config),
       loss_(model.weight("output.weight"), config.chunk_tokens) {}
 
-void TokenLoss::begin_micro_batch(const MicroBatch& micro, const std::vector<int64_t>& counts, StepTotals& totals) {
-  micro_ = &micro;
-  counts_ = counts;
-  totals_ = &totals;
-  known_ = {};
+void TokenLoss::weigh_before_the_heads(StepContext& step) {
+  if (pipeline_.needs.when == When::before)
+    step.set_weights(weigh(step, {When::before, 0, valid_of_all_heads(step), {}, {}, 0, {}}));
 }
 
-void TokenLoss::weigh_before_the_heads() {
-  if (pipeline_.needs.when == When::before) known_ = weigh({When::before, 0, valid_of_all_heads(), {}, {}, 0, {}});
-}
-
-void TokenLoss::weigh_all(const std::function<Tensor(int64_t)>& hidden_of) {
+void TokenLoss::weigh_all(StepContext& step, const std::function<Tensor(int64_t)>& hidden_of) {
   if (pipeline_.needs.when != When::all) return;
   std::vector<Tensor> losses, entropies;
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
-    const Scores of_head = scores(k, hidden_of(k), request());
+    const Scores of_head = scores(step, k, hidden_of(k), request());
     losses.push_back(of_head.losses);
     if (of_head.entropies.defined()) entropies.push_back(of_head.entropies);
   }
-  known_ = weigh({When::all,
-                  0,
-                  valid_of_all_heads(),
-                  at::stack(losses, -1),
-                  entropies.empty() ? Tensor() : at::stack(entropies, -1),
-                  0,
-                  {}});
+  const Tensor entropy = entropies.empty() ? Tensor() : at::stack(entropies, -1);
+  step.set_weights(weigh(step, {When::all, 0, valid_of_all_heads(step), at::stack(losses, -1), entropy, 0, {}}));
 }
 
-Scores TokenLoss::scores(int64_t head, const Tensor& hidden, const ScoreRequest& request) const {
-  const Rows rows = rows_of_head(head, hidden);
+Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, const ScoreRequest& request) const {
+  const Rows rows = rows_of_head(step, head, hidden);
   Scores scores = loss_.scores(rows.hidden, rows.targets, request);
   for (Tensor* one : {&scores.losses, &scores.entropies, &scores.hits})
     if (one->defined()) *one = by_source(*one, rows);
   return scores;
 }
 
-Tensor TokenLoss::gradient(int64_t head, const Tensor& hidden) {
-  const Rows rows = rows_of_head(head, hidden);
+Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden) {
+  const Rows rows = rows_of_head(step, head, hidden);
   const When when = pipeline_.needs.when;
   const bool losses_first = when == When::head || (when == When::token && config_.normalize_by_weights);
   const Gradient gradient = losses_first          ? after_a_pass_for_losses(rows)
                             : when == When::token ? inside_the_pass(rows)
                                                   : with_known_weights(rows);
-  totals_->add("loss", gradient.weighted.sum(at::kDouble));
-  totals_->add("ce/" + std::to_string(head), gradient.losses.sum(at::kDouble));
+  step.totals().add("loss", gradient.weighted.sum(at::kDouble));
+  step.totals().add("ce/" + std::to_string(head), gradient.losses.sum(at::kDouble));
   const int64_t B = hidden.size(0), S = hidden.size(1), D = hidden.size(2);
   Tensor d_hidden = at::zeros_like(hidden);
   Tensor d_rows = gradient.d_hidden;
@@ -67,19 +54,19 @@ Tensor TokenLoss::gradient(int64_t head, const Tensor& hidden) {
   return d_hidden;
 }
 
-WeighedLosses TokenLoss::weighed(int64_t head, const Tensor& hidden) {
-  const Rows rows = rows_of_head(head, hidden);
+WeighedLosses TokenLoss::weighed(StepContext& step, int64_t head, const Tensor& hidden) {
+  const Rows rows = rows_of_head(step, head, hidden);
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request());
   const When when = pipeline_.needs.when;
   const bool known = when == When::before || when == When::all;
-  const Tensor weights = weights_of(rows, known ? known_ : weigh(moment_after(scores, rows)));
+  const Tensor weights = weights_of(rows, known ? step.weights() : weigh(step, moment_after(scores, rows)));
   return {by_source(scores.losses, rows), by_source(weights, rows)};
 }
 
 WeighContext TokenLoss::moment_after(const Scores& scores, const Rows& rows) const {
   WeighContext moment{pipeline_.needs.when, rows.head, {}, scores.losses, scores.entropies, 0, rows.index};
   if (moment.when == When::head) {
-    moment.valid = valid_sources(micro_->targets, rows.head);
+    moment.valid = valid_sources(rows.step.micro_batch().targets, rows.head);
     moment.policy_loss = by_source(scores.losses, rows);
     if (scores.entropies.defined()) moment.policy_entropy = by_source(scores.entropies, rows);
   } else {
@@ -91,19 +78,20 @@ WeighContext TokenLoss::moment_after(const Scores& scores, const Rows& rows) con
 TokenLoss::Gradient TokenLoss::after_a_pass_for_losses(const Rows& rows) {
   ScoredChunk kept;
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), kept);
-  const Tensor scale = coefficients(rows.head, weights_of(rows, weigh(moment_after(scores, rows))));
+  const Tensor scale = coefficients(rows, weights_of(rows, weigh(rows.step, moment_after(scores, rows))));
   return {scores.losses, scale * scores.losses,
           loss_.gradients(rows.hidden, rows.targets, scale * factor_, std::move(kept))};
 }
 
-/// A rank without a valid token asks too, for no token: every rank must report the same metrics.
+/// A rank without a valid token calls the weighting too, for no token: every rank must report the same metrics.
 TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
   std::vector<Tensor> parts;
   const auto coefficients_of = [&](const Scores& chunk, int64_t begin) {
     const Tensor valid = at::ones_like(chunk.losses, at::kBool);
-    const Weights weights = weigh({When::token, rows.head, valid, chunk.losses, chunk.entropies, begin, rows.index});
+    const Weights weights =
+        weigh(rows.step, {When::token, rows.head, valid, chunk.losses, chunk.entropies, begin, rows.index});
     parts.push_back(coefficients(
-        rows.head, weights.meaning == Weights::Meaning::uniform ? at::ones_like(chunk.losses) : weights.values));
+        rows, weights.meaning == Weights::Meaning::uniform ? at::ones_like(chunk.losses) : weights.values));
     return parts.back() * factor_;
   };
   const auto result = loss_.one_pass(rows.hidden, rows.targets, coefficients_of, /*sparse=*/false, request());
@@ -112,30 +100,34 @@ TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
 }
 
 TokenLoss::Gradient TokenLoss::with_known_weights(const Rows& rows) {
-  const Tensor scale = coefficients(rows.head, weights_of(rows, known_)), scaled = scale * factor_;
+  const Weights& weights = rows.step.weights();
+  const Tensor scale = coefficients(rows, weights_of(rows, weights)), scaled = scale * factor_;
   const auto result =
       loss_.one_pass(rows.hidden, rows.targets,
                      [&](const Scores& chunk, int64_t begin) { return scaled.narrow(0, begin, chunk.losses.size(0)); },
-                     /*sparse=*/known_.meaning != Weights::Meaning::uniform, {});
+                     /*sparse=*/weights.meaning != Weights::Meaning::uniform, {});
   return {result.scores.losses, scale * result.scores.losses, result.d_hidden};
 }
 
-TokenLoss::Rows TokenLoss::rows_of_head(int64_t head, const Tensor& hidden) const {
+TokenLoss::Rows TokenLoss::rows_of_head(StepContext& step, int64_t head, const Tensor& hidden) {
+  const MicroBatch& micro = step.micro_batch();
   const int64_t B = hidden.size(0), S = hidden.size(1);
-  Rows rows{head,
+  Rows rows{step,
+            head,
             {},
             hidden.narrow(1, 0, S - head).reshape({-1, hidden.size(2)}),
-            micro_->batch.tokens.narrow(1, head, S - head).reshape({-1})};
-  if (micro_->counts[size_t(head - 1)] == B * (S - head)) return rows;
-  rows.index = micro_->targets.narrow(1, head, S - head).reshape({-1}).nonzero().squeeze(1);
+            micro.batch.tokens.narrow(1, head, S - head).reshape({-1})};
+  if (micro.counts[size_t(head - 1)] == B * (S - head)) return rows;
+  rows.index = micro.targets.narrow(1, head, S - head).reshape({-1}).nonzero().squeeze(1);
   rows.hidden = rows.hidden.index_select(0, rows.index);
   rows.targets = rows.targets.index_select(0, rows.index);
   return rows;
 }
 
 /// Values [N] of rows as [B,S] by source, 0 elsewhere.
-Tensor TokenLoss::by_source(const Tensor& values, const Rows& rows) const {
-  const int64_t B = micro_->batch.tokens.size(0), S = micro_->batch.tokens.size(1);
+Tensor TokenLoss::by_source(const Tensor& values, const Rows& rows) {
+  const Tensor& tokens = rows.step.batch().tokens;
+  const int64_t B = tokens.size(0), S = tokens.size(1);
   Tensor places = values;
   if (rows.index.defined())
     places = at::zeros({B * (S - rows.head)}, values.options()).index_copy_(0, rows.index, values);
@@ -144,19 +136,20 @@ Tensor TokenLoss::by_source(const Tensor& values, const Rows& rows) const {
   return whole;
 }
 
-Tensor TokenLoss::valid_of_all_heads() const {
+Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
   std::vector<Tensor> heads;
-  for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(valid_sources(micro_->targets, k));
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(valid_sources(step.micro_batch().targets, k));
   return at::stack(heads, -1);
 }
 
-/// contract: "tokens" divides by the head's valid tokens in the whole step, "weights" by the weights' sum over all
-/// ranks in this micro-batch, then by the number of micro-batches; both by the number of heads.
-Tensor TokenLoss::coefficients(int64_t head, const Tensor& weights) {
-  totals_->add("weight/sum", weights.sum(at::kDouble));
-  totals_->add("weight/square", weights.square().sum(at::kDouble));
+/// train.normalize: "tokens" divides by the head's valid tokens in the whole step, "weights" by the weights' sum over
+/// all ranks in this micro-batch, then by the number of micro-batches; both by the number of heads.
+Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
+  StepTotals& totals = rows.step.totals();
+  totals.add("weight/sum", weights.sum(at::kDouble));
+  totals.add("weight/square", weights.square().sum(at::kDouble));
   if (!config_.normalize_by_weights) {
-    const int64_t count = counts_[size_t(head - 1)];
+    const int64_t count = rows.step.step_counts().targets[size_t(rows.head - 1)];
     return count == 0 ? at::zeros_like(weights) : weights / double(count * model_.num_heads());
   }
   const Tensor sum = channels_.sum(weights.sum(at::kDouble).cpu(), "adding up the weights").to(weights.device());
@@ -164,28 +157,28 @@ Tensor TokenLoss::coefficients(int64_t head, const Tensor& weights) {
   return at::where(sum > 0, weights / (sum * parts), 0.0).to(at::kFloat);
 }
 
-Weights TokenLoss::weigh(WeighContext moment) {
+Weights TokenLoss::weigh(StepContext& step, WeighContext moment) {
   WeightsCall call{pipeline_.name,
-                   step_.number(),
+                   step.number(),
                    moment.head,
-                   micro_->batch.tokens.sizes().vec(),
+                   step.batch().tokens.sizes().vec(),
                    moment.valid.sizes().vec(),
                    pipeline_.needs.signed_weights,
                    moment.valid.device()};
   if (moment.when == When::token) call.by_target.clear();
-  step_.enter(std::move(moment));
+  step.enter(std::move(moment));
   const at::AutoGradMode grad(false);
   Weights weights = guarded(pipeline_.name, "weigh", [&] {
-    Weights returned = pipeline_.weighting->weigh(step_);
-    step_.check_states();
+    Weights returned = pipeline_.weighting->weigh(step);
+    step.check_states();
     return returned;
   });
   check_weights_form(call, weights);
   if (weights.meaning == Weights::Meaning::uniform) return weights;
   weights.values = weights.values.detach();
   const Tensor faults = weight_faults(call, weights);
-  totals_->add("fault/not_finite", faults[0]);
-  totals_->add("fault/negative", faults[1]);
+  step.totals().add("fault/not_finite", faults[0]);
+  step.totals().add("fault/negative", faults[1]);
   judged_.emplace_back(std::move(call), weights);
   return weights;
 }
@@ -197,13 +190,13 @@ void TokenLoss::refuse_faulty_weights() const {
   }
 }
 
-/// Weights [N] of a head's rows, from whatever they mean.
-Tensor TokenLoss::weights_of(const Rows& rows, const Weights& weights) const {
-  const int64_t S = micro_->batch.tokens.size(1), head = rows.head;
+/// Weights [N] of a head's rows, converted from their meaning.
+Tensor TokenLoss::weights_of(const Rows& rows, const Weights& weights) {
+  const int64_t S = rows.step.batch().tokens.size(1), head = rows.head;
   const Tensor& values = weights.values;
   if (weights.meaning == Weights::Meaning::uniform)
     return at::ones(rows.targets.sizes(), at::TensorOptions(at::kFloat).device(rows.targets.device()));
-  if (values.dim() == 1) return values;  // of these rows already
+  if (values.dim() == 1) return values;  // already of these rows
   const bool by_target = weights.meaning == Weights::Meaning::by_target;
   const Tensor of_head = values.dim() == 3 ? values.select(2, head - 1) : values;
   const Tensor places = of_head.narrow(1, by_target ? head : 0, S - head).reshape({-1});

@@ -1,20 +1,18 @@
-// TokenLoss: the weighted token loss of one head, from the normed hidden states to their gradient: asks the weighting
-// when what it needs is there, turns weights into coefficients, and adds up what is logged.
+// TokenLoss: the weighted token loss of one head, from the normed hidden states to their gradient. Calls the weighting
+// as soon as its inputs exist, turns weights into coefficients, and sums what is logged.
 //
 // A weighting that answers before the heads, or inside the loss, costs one pass over the output layer; one that needs a
-// head's losses first costs a pass for losses, and then gradients for the tokens with a weight alone.
+// head's losses first costs a pass for losses, then gradients only for the tokens with a weight.
 #pragma once
 
 #include <utility>
 #include <vector>
 
-#include "engine/batches/batches.hpp"
 #include "engine/model/linear_cross_entropy.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
 #include "engine/shard/sharded_model.hpp"
 #include "engine/train/active_pipeline.hpp"
 #include "engine/train/step_context.hpp"
-#include "engine/train/step_totals.hpp"
 
 namespace wmtp {
 
@@ -32,65 +30,57 @@ struct WeighedLosses {
 class TokenLoss {
  public:
   /// `model` has token heads. All outlive this.
-  TokenLoss(ShardedModel& model, ActivePipeline& pipeline, StepContext& step, Channels& channels,
-            const TokenLossConfig& config);
+  TokenLoss(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const TokenLossConfig& config);
 
-  /// `counts` [H]: valid targets of each head in the whole optimizer step, over all ranks.
-  void begin_micro_batch(const MicroBatch& micro, const std::vector<int64_t>& counts, StepTotals& totals);
-
-  /// Gradients from now on are these times what they would be; losses stay.
+  /// Multiplies all later gradients by this; losses stay as they are.
   void scale_gradients(double factor) { factor_ = factor; }
 
-  /// When::before: asks the weighting once.
-  void weigh_before_the_heads();
-  /// When::all: the same, given hidden states [B,S,D] of one head after another.
-  void weigh_all(const std::function<at::Tensor(int64_t head)>& hidden_of);
+  /// When::before: calls the weighting once.
+  void weigh_before_the_heads(StepContext& step);
+  /// When::all: calls the weighting once, with the losses of all heads. `hidden_of` gives a head's hidden states [B,S,D].
+  void weigh_all(StepContext& step, const std::function<at::Tensor(int64_t head)>& hidden_of);
   /// hidden [B,S,D], normed -> its gradient. Needs the output layer gathered.
-  at::Tensor gradient(int64_t head, const at::Tensor& hidden);
-  /// A head's losses and the weights that they get, without gradient. Needs what gradient() needs.
-  WeighedLosses weighed(int64_t head, const at::Tensor& hidden);
-  /// What a head says of its targets, without gradient, 0 where there is none: [B,S] each.
-  Scores scores(int64_t head, const at::Tensor& hidden, const ScoreRequest& request) const;
+  at::Tensor gradient(StepContext& step, int64_t head, const at::Tensor& hidden);
+  /// A head's losses and their weights, without gradient. Needs the output layer gathered.
+  WeighedLosses weighed(StepContext& step, int64_t head, const at::Tensor& hidden);
+  /// A head's scores of its targets, without gradient, 0 without a target: [B,S] each.
+  Scores scores(StepContext& step, int64_t head, const at::Tensor& hidden, const ScoreRequest& request) const;
 
-  /// Throws the full story of faulty weights that the step returned. [after the totals showed a fault]
+  /// Error(plugin) with the position of the faulty weights of the step. [after the totals showed a fault]
   void refuse_faulty_weights() const;
   void forget_weights() { judged_.clear(); }
 
  private:
-  /// One head's valid sources: prompts and padding never reach the output layer.
+  /// One head's valid sources in a micro-batch: prompts and padding never reach the output layer.
   struct Rows {
+    StepContext& step;
     int64_t head;
-    at::Tensor index;            ///< [N] which of the B * (S - head) sources with a place to predict; undefined: all
+    at::Tensor index;            ///< [N] into the B * (S - head) sources that have a target position; undefined: all
     at::Tensor hidden, targets;  ///< [N,D], [N]
   };
   struct Gradient {
     at::Tensor losses, weighted, d_hidden;  ///< [N], [N], [N,D]
   };
 
-  Rows rows_of_head(int64_t head, const at::Tensor& hidden) const;
-  at::Tensor by_source(const at::Tensor& values, const Rows& rows) const;
-  at::Tensor valid_of_all_heads() const;
+  static Rows rows_of_head(StepContext& step, int64_t head, const at::Tensor& hidden);
+  static at::Tensor by_source(const at::Tensor& values, const Rows& rows);
+  at::Tensor valid_of_all_heads(const StepContext& step) const;
   ScoreRequest request() const { return {.entropies = pipeline_.reads_entropy}; }
   WeighContext moment_after(const Scores& scores, const Rows& rows) const;
   Gradient after_a_pass_for_losses(const Rows& rows);
   Gradient inside_the_pass(const Rows& rows);
   Gradient with_known_weights(const Rows& rows);
-  Weights weigh(WeighContext moment);
-  at::Tensor weights_of(const Rows& rows, const Weights& weights) const;
-  at::Tensor coefficients(int64_t head, const at::Tensor& weights);
+  Weights weigh(StepContext& step, WeighContext moment);
+  static at::Tensor weights_of(const Rows& rows, const Weights& weights);
+  at::Tensor coefficients(const Rows& rows, const at::Tensor& weights);
 
   ShardedModel& model_;
   ActivePipeline& pipeline_;
-  StepContext& step_;
   Channels& channels_;
   TokenLossConfig config_;
   LinearCrossEntropy loss_;
-  const MicroBatch* micro_ = nullptr;
-  std::vector<int64_t> counts_;
-  StepTotals* totals_ = nullptr;
-  Weights known_;
   double factor_ = 1;
-  std::vector<std::pair<WeightsCall, Weights>> judged_;
+  std::vector<std::pair<WeightsCall, Weights>> judged_;  ///< of the whole step
 };
 
 }  // namespace wmtp

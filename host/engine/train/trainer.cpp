@@ -43,8 +43,8 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       state_{0, 0, 0, Guard(experiment.guard)},
       optimizer_(experiment.optimizer, model.trained_groups()),
       across_(channels),
-      host_step_({model.num_heads(), experiment.model.vocab_size, experiment.seed}, across_, state_.pipeline),
-      micro_step_(model, pipeline, host_step_, channels, micro_step_config(experiment, pipeline.needs.when)),
+      environment_{model.num_heads(), experiment.model.vocab_size, experiment.seed, across_, state_.pipeline},
+      micro_step_(model, pipeline, channels, micro_step_config(experiment, pipeline.needs.when)),
       utilization_(operations_per_token(model, micro_step_.lowest_block(), experiment.train.sequence_length),
                    channels.size(), [this] {
                      const Phase phase("start");
@@ -57,10 +57,10 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
   if (data.validation)
     validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
                                           experiment.train.sequence_length, experiment.data.kind == "records"},
-                        micro_step_, host_step_, pipeline, channels);
+                        micro_step_, environment_, pipeline, channels);
   if (data.validation && pipeline.weighting && experiment.log.samples > 0)
     samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences},
-                     std::move(frozen.validation), micro_step_, host_step_, channels);
+                     std::move(frozen.validation), micro_step_, environment_, channels);
 }
 
 std::vector<MicroBatch> Trainer::fetch() const {
@@ -72,7 +72,7 @@ std::vector<MicroBatch> Trainer::fetch() const {
   return micros;
 }
 
-/// The names that every step adds to: there even when a step adds nothing.
+/// Zero for every name that a step may add to: all ranks must exchange the same names.
 StepTotals Trainer::empty_totals() const {
   StepTotals totals;
   for (const char* name : {"loss", "weight/sum", "weight/square", "fault/not_finite", "fault/negative"})
@@ -95,8 +95,7 @@ StepReport Trainer::step() {
   const double scale = loss_scale();
   micro_step_.scale_gradients(scale);
   StepTotals totals = empty_totals();
-  host_step_.begin_step(number, counts, totals);
-  run_micro_batches(micros, std::move(kept), counts, totals);
+  run_micro_batches(micros, std::move(kept), {number, counts, totals});
   exchange(totals, waited);
   refuse_faults(totals);
   micro_step_.forget_weights();
@@ -109,14 +108,14 @@ StepReport Trainer::step() {
   report.memory_grew = totals.sum("memory/grew") > 0;
   const double norm = norm_of_gradients(totals) / scale;
   judge(norm, report);
-  const double stood_still = save_.before_update && report.skipped.empty() ? seconds_of(save_.before_update) : 0;
+  const double stalled = save_.before_update && report.skipped.empty() ? seconds_of(save_.before_update) : 0;
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
   update(report, lr, norm, scale);
   state_.step = number;
   state_.drawn += sequences_per_step(experiment_.train, channels_.size());
   state_.tokens += counts.tokens;
 
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - stood_still;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - stalled;
   report_metrics(totals, counts.targets, norm, report);
   report.metrics["train/lr"] = lr;
   if (state_.loss_scale) report.metrics["train/loss_scale"] = scale;
@@ -125,7 +124,7 @@ StepReport Trainer::step() {
   report.metrics["perf/tokens_per_second"] = double(counts.tokens) / seconds;
   report.metrics["perf/run_tokens"] = double(tokens_trained_ += counts.tokens);
   report.metrics["perf/run_seconds"] = seconds_trained_ += seconds;
-  // All ranks come here after the same exchange, so they measure at the same time.
+  // All ranks reach this right after the exchange, so they measure at the same time.
   if (totals.sum("multiplication_rate/doubted") > 0) utilization_.measure();
   report.metrics["perf/mfu"] = utilization_.share(counts.tokens, seconds);
   report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
@@ -144,8 +143,7 @@ Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros
   return kept;
 }
 
-void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepCounts& counts,
-                                StepTotals& totals) {
+void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepScope& scope) {
   for (size_t i = 0; i < micros.size(); ++i) {
     FrozenCache::Signals signals;
     for (size_t f = 0; f < frozen_.size(); ++f) {
@@ -153,12 +151,12 @@ void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSigna
       const Phase phase("frozen_models");
       signals.merge(kept.lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : std::move(*kept.signals[place]));
     }
-    host_step_.begin_micro_batch(micros[i], std::move(signals));
-    micro_step_.run(micros[i], state_.step + 1, counts, i + 1 == micros.size(), totals);
+    StepContext step(environment_, scope, micros[i], std::move(signals));
+    micro_step_.run(step, i + 1 == micros.size());
   }
 }
 
-/// The step's one exchange of sums and wishes.
+/// The step's one exchange of sums and requests.
 void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   const Phase phase("optimizer");
   totals.add("norm/part", optimizer_.part_of_norm(experiment_.train.norm));
@@ -178,7 +176,7 @@ double Trainer::norm_of_gradients(const StepTotals& totals) const {
   return norm_of_parts(experiment_.train.norm, parts);
 }
 
-/// Clips as torch's clip_grad_norm_, and steps; or drops the gradients of a step that is skipped.
+/// Clips like torch's clip_grad_norm_ and steps the optimizer, or drops the gradients of a skipped step.
 void Trainer::update(const StepReport& report, double lr, double norm, double scale) {
   if (!report.skipped.empty()) return optimizer_.drop_gradients();
   const Phase phase("optimizer");
@@ -187,7 +185,7 @@ void Trainer::update(const StepReport& report, double lr, double norm, double sc
   optimizer_.step(lr, clipped / scale);
 }
 
-/// A loss that is not finite is the guard's: it was computed before anything was scaled.
+/// A non-finite loss goes to the guard: the loss is not scaled, so the scale did not cause it.
 void Trainer::judge(double norm, StepReport& report) {
   if (state_.loss_scale && std::isfinite(report.loss)) {
     const double scale = state_.loss_scale->value();
@@ -207,7 +205,7 @@ void Trainer::refuse_faults(const StepTotals& totals) {
                  negative = totals.of_rank("fault/negative", rank);
     if (not_finite + negative == 0) continue;
     if (rank == channels_.rank()) micro_step_.refuse_faulty_weights();
-    // That rank knows which weight of which sequence it was: its words are everybody's.
+    // The faulty weights are on that rank: rethrow its error on every rank.
     throw channels_.peers().explain("judging the weights of pipeline '" + pipeline_.name + "'",
                                     "rank " + std::to_string(rank) + " returned faulty ones");
   }
@@ -240,13 +238,13 @@ void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t
 std::vector<TokenSample> Trainer::sample() {
   if (!samples_) return {};
   const Phase phase("validation");
-  return samples_->take(state_.step, state_.pipeline);
+  return samples_->take(state_.step);
 }
 
 std::map<std::string, double> Trainer::validate() {
   if (!validation_) return {};
   const Phase phase("validation");
-  return validation_->run(state_.step, state_.pipeline);
+  return validation_->run(state_.step);
 }
 
 }  // namespace wmtp

@@ -1,9 +1,9 @@
-// Trainer: optimizer steps, one after another.
+// Trainer: runs optimizer steps.
 //
 // step(): 1. fetch the step's micro-batches and count their targets over all ranks  2. forward and backward of each
-// 3. one exchange of everything that was summed: losses, metrics, the squared norm, wishes to stop  4. the same verdict
-// on every rank: refuse faulty weights, skip, or clip and step the optimizer  5. the report. The host reads values of
-// the device once a step, plus one read a head where a pipeline drops tokens.
+// 3. one exchange of all sums: losses, metrics, the gradient norm, stop requests  4. the same verdict on every rank:
+// refuse faulty weights, skip, or clip and step the optimizer  5. the report. The host reads device values once per
+// step, plus once per head when a pipeline drops tokens.
 #pragma once
 
 #include <functional>
@@ -20,10 +20,9 @@
 #include "engine/shard/sharded_model.hpp"
 #include "engine/shard/sharded_optimizer.hpp"
 #include "engine/train/active_pipeline.hpp"
-#include "engine/train/guard.hpp"
-#include "engine/train/loss_scale.hpp"
 #include "engine/train/micro_step.hpp"
 #include "engine/train/samples.hpp"
+#include "engine/train/trainer_state.hpp"
 #include "engine/train/utilization.hpp"
 #include "engine/train/validation.hpp"
 
@@ -32,43 +31,33 @@ namespace wmtp {
 struct StepReport {
   int64_t step = 0;
   double loss = 0;
-  /// Names of contract.md. perf/communication_exposed: seconds in which a rank waited for others, mean over ranks; they
-  /// are added up in the step's own exchange, so that the wait for that one counts in the next step.
+  /// perf/communication_exposed: seconds in which a rank waited for others, mean over ranks. They are summed in the
+  /// step's exchange, so the wait for that exchange counts in the next step.
   std::map<std::string, double> metrics;
   std::string skipped;             ///< why, or empty
-  bool overflowed = false;         ///< skipped for the loss scale's sake: no fault, it has been lowered
-  std::vector<int64_t> sequences;  ///< of the step, on this rank: for the event of a skip
-  bool stop = false;               ///< some rank was asked to stop
-  bool save = false;               ///< some rank wants a save after this step
-  bool memory_grew = false;        ///< some rank needs more than before: worth a row in the log
-};
-
-/// All that changes from step to step and is not a parameter.
-struct TrainerState {
-  int64_t step = 0;    ///< optimizer steps made
-  int64_t drawn = 0;   ///< sequences over all ranks: the position where the data goes on, however many ranks there are
-  int64_t tokens = 0;  ///< tokens seen over all ranks, without padding
-  Guard guard;
-  std::map<std::string, at::Tensor> pipeline = {};     ///< the plugin's named state, equal on all ranks
-  std::optional<LossScale> loss_scale = std::nullopt;  ///< with fp16
+  bool overflowed = false;         ///< skipped because of an fp16 overflow; the loss scale has been lowered
+  std::vector<int64_t> sequences;  ///< of the step on this rank, for the event of a skip
+  bool stop = false;               ///< some rank received a stop signal
+  bool save = false;               ///< some rank requests a save after this step
+  bool memory_grew = false;        ///< some rank needs more memory than before: log it
 };
 
 struct TrainerData {
   const BatchSource* training = nullptr;
   const BatchSource* validation = nullptr;  ///< null: none
-  int64_t validation_sequences = 0;         ///< how many of it are taken
+  int64_t validation_sequences = 0;         ///< used, from the beginning
 };
 
-/// What the models that a pipeline reads say of the data.
+/// Answers of the frozen models that a pipeline reads, for each data set.
 struct FrozenOf {
   std::vector<std::unique_ptr<FrozenCache>> training;
   std::vector<std::unique_ptr<FrozenCache>> validation = {};
 };
 
-/// What saving has to do with a step. Both are called on every rank.
+/// Called in each step, on every rank.
 struct SaveHooks {
-  std::function<bool()> wanted;         ///< after this step; told to all ranks in the step's own exchange
-  std::function<void()> before_update;  ///< parameters and moments change next; what it waits is no part of the step
+  std::function<bool()> wanted;         ///< whether to save after this step; combined over ranks in the step's exchange
+  std::function<void()> before_update;  ///< before parameters and moments change; its time does not count as the step's
 };
 
 class Trainer {
@@ -84,31 +73,29 @@ class Trainer {
   ShardedModel& model() { return model_; }
 
   StepReport step();
-  /// Metrics by name (engine/train/validation.hpp); empty when there is no validation data. [all ranks, collective]
+  /// Metrics by name (engine/train/validation.hpp); empty without validation data. [all ranks, collective]
   std::map<std::string, double> validate();
-  /// Of the sequences that [log] samples asks for, on rank 0; nothing where there is no validation data, or the
-  /// pipeline weighs no tokens. [all ranks, collective]
+  /// Samples of the first [log] samples sequences, on rank 0; empty without validation data or without a weighting.
+  /// [all ranks, collective]
   std::vector<TokenSample> sample();
 
  private:
-  /// What is kept of the frozen models' signals for a step's micro-batches: micro-batch by micro-batch, model by model.
+  /// Cached signals of the frozen models for a step's micro-batches, by micro-batch and model.
   struct KeptSignals {
     std::vector<std::optional<FrozenCache::Signals>> signals;
-    std::vector<double>
-        lacks;  ///< 1 where it is not kept; summed over ranks: whether that model is asked, on every rank
+    std::vector<double> lacks;  ///< 1 where not cached; where the sum over ranks is not 0, all ranks run that model
   };
 
   std::vector<MicroBatch> fetch() const;
   KeptSignals kept_signals(const std::vector<MicroBatch>& micros) const;
-  void run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepCounts& counts,
-                         StepTotals& totals);
+  void run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepScope& scope);
   StepTotals empty_totals() const;
   void exchange(StepTotals& totals, double waited_at_start);
   double norm_of_gradients(const StepTotals& totals) const;
   void refuse_faults(const StepTotals& totals);
   void judge(double norm, StepReport& report);
   void update(const StepReport& report, double lr, double norm, double scale);
-  /// Of the gradients, until the optimizer takes them.
+  /// The factor of the gradients until the optimizer step.
   double loss_scale() const { return state_.loss_scale ? state_.loss_scale->value() : 1.0; }
   void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
                       StepReport& report) const;
@@ -124,11 +111,11 @@ class Trainer {
   ShardedOptimizer optimizer_;
   AcrossRanks across_;
   SaveHooks save_;
-  StepContext host_step_;
+  StepEnvironment environment_;
   MicroStep micro_step_;
-  double waited_after_ = 0;  ///< seconds in the last step's exchange
+  double waited_after_ = 0;  ///< seconds waited in the last step's exchange
   Utilization utilization_;
-  int64_t tokens_trained_ = 0;  ///< since this trainer was made, as seconds_trained_
+  int64_t tokens_trained_ = 0;  ///< by this trainer; likewise seconds_trained_
   double seconds_trained_ = 0;
   std::optional<Validation> validation_;
   std::optional<Samples> samples_;

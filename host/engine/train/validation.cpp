@@ -24,20 +24,19 @@ std::vector<MicroBatch> Validation::fetch() const {
   return micros;
 }
 
-std::map<std::string, double> Validation::run(int64_t number, std::map<std::string, Tensor>& states) {
+std::map<std::string, double> Validation::run(int64_t number) {
   const std::vector<MicroBatch> micros = fetch();
   const StepCounts counts = count_over_ranks(micros, channels_, "counting the validation's tokens");
   const int64_t compared = std::min(request_.sequences, most_tokens_compared / request_.sequence_length);
   Tensor losses = at::zeros({compared, request_.sequence_length}, at::kDouble);
   StepTotals totals;
   std::map<std::string, Tensor> before;
-  for (const auto& [name, state] : states) before[name] = pipeline_.objective ? state.clone() : state;
-  step_.begin_step(number, counts, totals);
+  for (const auto& [name, state] : environment_.states) before[name] = pipeline_.objective ? state.clone() : state;
   WorkProgress progress("validating", int64_t(micros.size()));
   for (const MicroBatch& micro : micros) {
     progress.done(1);
-    step_.begin_micro_batch(micro, {});
-    const std::vector<Scores> scores = micro_step_.evaluate(micro, totals);
+    StepContext step(environment_, {number, counts, totals}, micro);
+    const std::vector<Scores> scores = micro_step_.evaluate(step);
     for (size_t k = 0; k < scores.size(); ++k)
       totals.add("valid/" + std::to_string(k + 1), scores[k].losses.sum(at::kDouble));
     if (scores.empty()) continue;
@@ -45,11 +44,11 @@ std::map<std::string, double> Validation::run(int64_t number, std::map<std::stri
     if (request_.exact_match) add_exact_matches(micro, scores[0].hits, totals);
     place_losses(micro, scores[0].losses, losses);
   }
-  states = before;
+  environment_.states = std::move(before);
   totals.exchange(channels_);
   if (pipeline_.objective) return objective_metrics(totals);
   auto metrics = token_metrics(totals, counts);
-  metrics.merge(token_classes(losses, states));
+  metrics.merge(token_classes(losses));
   return metrics;
 }
 
@@ -65,7 +64,7 @@ void Validation::add_losses_of_bins(const MicroBatch& micro, const Tensor& losse
   }
 }
 
-/// A sequence matches when every token of its answer that has one before it is a hit, whatever else is a target.
+/// A sequence matches when every token of its answer, except one without a predecessor, is a hit.
 void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, StepTotals& totals) const {
   const Tensor answers = valid_sources(micro.batch.kind.eq(2), 1), targets = answers.sum(1);
   const Tensor asked = targets.gt(0).logical_and(micro.batch.correct.ne(0));
@@ -80,7 +79,7 @@ void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, 
   for (size_t i = 0; i < names.size(); ++i) add("/" + names[i], bins.eq(int64_t(i)));
 }
 
-/// Rows of `all` by position: NaN where a sequence has no target, zero where another rank has the sequence.
+/// Rows of `all` by position: NaN without a target, zero where another rank has the sequence.
 void Validation::place_losses(const MicroBatch& micro, const Tensor& losses, Tensor& all) const {
   const Tensor rows = at::where(valid_sources(micro.targets, 1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
   for (int64_t b = 0; b < rows.size(0); ++b) {
@@ -116,12 +115,11 @@ std::map<std::string, double> Validation::token_metrics(const StepTotals& totals
   return metrics;
 }
 
-std::map<std::string, double> Validation::token_classes(const Tensor& mine,
-                                                        std::map<std::string, Tensor>& states) const {
+std::map<std::string, double> Validation::token_classes(const Tensor& mine) const {
   const Tensor whole = channels_.sum(mine, "comparing the validation's tokens");
-  const auto [place, is_first] = states.try_emplace(first_losses, whole.to(at::kFloat));
+  const auto [place, is_first] = environment_.states.try_emplace(first_losses, whole.to(at::kFloat));
   if (is_first) return {};
-  // Another number of ranks may have taken more sequences, or fewer, from the same beginning.
+  // A different number of ranks may have used more or fewer sequences, from the same beginning.
   const int64_t both = std::min(whole.size(0), place->second.size(0));
   const Tensor now = whole.narrow(0, 0, both), then = place->second.narrow(0, 0, both);
   const Tensor valid = now.isnan().logical_not(), change = now - then.to(at::kDouble);

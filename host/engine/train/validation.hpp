@@ -1,13 +1,13 @@
-// Validation: the unweighted loss on data that is not trained on, and what else it tells.
+// Validation: the unweighted loss on held-out data, and related metrics.
 //
 //   valid/loss, valid/ce_head_k       mean loss of the valid targets; for an objective its own loss, and its metrics as
 //                                     valid/NAME
-//   valid/ce_head_1/BIN               records drawn by difficulty: the next-token head's, in one bin
-//   valid/exact_match[/BIN]           records: share of the right answers whose every token the next-token head finds
-//                                     most likely, given the tokens before it: exactly those that greedy decoding gives
-//   valid/tokens_hh, _lh, _hl, _ll    shares of the tokens by how the next-token head's loss went from the first
+//   valid/ce_head_1/BIN               records with difficulties: the next-token head's loss in one bin
+//   valid/exact_match[/BIN]           records: share of the right answers whose every token is the next-token head's
+//                                     most likely one, given the tokens before it, as greedy decoding would produce
+//   valid/tokens_hh, _lh, _hl, _ll    shares of tokens by the change of the next-token head's loss from the first
 //                                     validation to this one: up by over 0.2 (lh), down by over 0.2 (hl), else above
-//                                     (hh) or not above (ll) this one's mean; after "Rho-1", arXiv 2404.07965,
+//                                     (hh) or not above (ll) this validation's mean; after "Rho-1", arXiv 2404.07965,
 //                                     section 2.1
 #pragma once
 
@@ -21,21 +21,25 @@ namespace wmtp {
 
 struct ValidationRequest {
   const BatchSource* source = nullptr;
-  int64_t sequences = 0;   ///< how many of the source are taken, from its beginning
-  int64_t batch_size = 0;  ///< of one rank
+  int64_t sequences = 0;   ///< used, from the source's beginning
+  int64_t batch_size = 0;  ///< per rank
   int64_t sequence_length = 0;
   bool exact_match = false;
 };
 
 class Validation {
  public:
-  Validation(const ValidationRequest& request, MicroStep& micro_step, StepContext& step, ActivePipeline& pipeline,
-             Channels& channels)
-      : request_(request), micro_step_(micro_step), step_(step), pipeline_(pipeline), channels_(channels) {}
+  Validation(const ValidationRequest& request, MicroStep& micro_step, const StepEnvironment& environment,
+             ActivePipeline& pipeline, Channels& channels)
+      : request_(request),
+        micro_step_(micro_step),
+        environment_(environment),
+        pipeline_(pipeline),
+        channels_(channels) {}
 
-  /// [all ranks, collective] `states`: the run's named tensors; the first validation's losses are kept among them. What
-  /// a pipeline changes in them here is undone.
-  std::map<std::string, double> run(int64_t number, std::map<std::string, at::Tensor>& states);
+  /// After optimizer step `number`. Keeps the first validation's losses in the run's named tensors; what the pipeline
+  /// changes in them meanwhile is undone. [all ranks, collective]
+  std::map<std::string, double> run(int64_t number);
 
  private:
   std::vector<MicroBatch> fetch() const;
@@ -44,11 +48,11 @@ class Validation {
   void place_losses(const MicroBatch& micro, const at::Tensor& losses, at::Tensor& all) const;
   std::map<std::string, double> objective_metrics(const StepTotals& totals) const;
   std::map<std::string, double> token_metrics(const StepTotals& totals, const StepCounts& counts) const;
-  std::map<std::string, double> token_classes(const at::Tensor& mine, std::map<std::string, at::Tensor>& states) const;
+  std::map<std::string, double> token_classes(const at::Tensor& mine) const;
 
   ValidationRequest request_;
   MicroStep& micro_step_;
-  StepContext& step_;
+  const StepEnvironment& environment_;
   ActivePipeline& pipeline_;
   Channels& channels_;
 };

@@ -16,15 +16,15 @@ std::vector<Tensor> ValueLoss::outputs(const Tensor& trunk) const {
   return outputs;
 }
 
-Tensor ValueLoss::loss(const MicroBatch& micro, const std::vector<Tensor>& leaves) {
+Tensor ValueLoss::loss(StepContext& step, const std::vector<Tensor>& leaves) {
   std::map<std::string, Tensor> by_name;
   for (size_t i = 0; i < leaves.size(); ++i) by_name[model_.value_heads()[i].name()] = leaves[i];
-  step_.set_values(std::move(by_name));
-  step_.enter({When::before, 0, micro.targets, {}, {}, 0, {}});
+  step.set_values(std::move(by_name));
+  step.enter({When::before, 0, step.micro_batch().targets, {}, {}, 0, {}});
   const char* call = pipeline_.objective ? "loss" : "value_loss";
   const Tensor loss = guarded(pipeline_.name, call, [&] {
-    Tensor returned = pipeline_.objective ? pipeline_.objective->loss(step_) : pipeline_.weighting->value_loss(step_);
-    step_.check_states();
+    Tensor returned = pipeline_.objective ? pipeline_.objective->loss(step) : pipeline_.weighting->value_loss(step);
+    step.check_states();
     return returned;
   });
   const bool is_scalar =
@@ -32,23 +32,23 @@ Tensor ValueLoss::loss(const MicroBatch& micro, const std::vector<Tensor>& leave
   if (!is_scalar || (at::GradMode::is_enabled() && !loss.requires_grad()))
     throw Error(ExitStatus::plugin, "pipeline '" + pipeline_.name + "': " + call +
                                         "() must return a scalar that depends on one of its leaves");
-  if (loss.device() != micro.batch.tokens.device())
+  const at::Device device = step.batch().tokens.device();
+  if (loss.device() != device)
     throw Error(ExitStatus::plugin, "pipeline '" + pipeline_.name + "': " + call + "() returned a scalar on " +
-                                        loss.device().str() + ", wanted " + micro.batch.tokens.device().str() +
-                                        ", the batch's device");
+                                        loss.device().str() + ", wanted " + device.str() + ", the batch's device");
   return loss;
 }
 
-void ValueLoss::differentiate(const MicroBatch& micro, const Tensor& trunk, Tensor& d_trunk, StepTotals& totals) {
+void ValueLoss::differentiate(StepContext& step, const Tensor& trunk, Tensor& d_trunk) {
   const Gathered heads(model_.unit("value_heads"));
   const Tensor input = trunk.detach().requires_grad_(true);
   const at::AutoGradMode grad(true);
   const std::vector<Tensor> values = outputs(input);
   std::vector<Tensor> leaves;
   for (const Tensor& value : values) leaves.push_back(value.detach().requires_grad_(true));
-  const Tensor total = loss(micro, leaves);
-  totals.add("loss", total);
-  const auto d_leaves = guarded(pipeline_.name, "loss", [&] {  // the plugin's own operations, backward
+  const Tensor total = loss(step, leaves);
+  step.totals().add("loss", total);
+  const auto d_leaves = guarded(pipeline_.name, "loss", [&] {  // backward through the plugin's operations
     return torch::autograd::grad({total}, leaves, {}, /*retain_graph=*/std::nullopt, /*create_graph=*/false,
                                  /*allow_unused=*/true);
   });
@@ -61,10 +61,10 @@ void ValueLoss::differentiate(const MicroBatch& micro, const Tensor& trunk, Tens
   d_trunk.add_(torch::autograd::grad(used, {input}, d_used)[0]);
 }
 
-void ValueLoss::evaluate(const MicroBatch& micro, const Tensor& trunk, StepTotals& totals) {
+void ValueLoss::evaluate(StepContext& step, const Tensor& trunk) {
   const Gathered heads(model_.unit("value_heads"));
   const at::AutoGradMode grad(false);
-  totals.add("loss", loss(micro, outputs(trunk)));
+  step.totals().add("loss", loss(step, outputs(trunk)));
 }
 
 }  // namespace wmtp

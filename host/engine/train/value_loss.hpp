@@ -1,5 +1,5 @@
-// ValueLoss: the policy's value heads on the trunk's output, and the loss that an objective, or a weighting beside its
-// weights, makes of what they say.
+// ValueLoss: the policy's value heads on the trunk output, and the loss that an objective, or a weighting in addition to
+// its weights, computes from their values.
 #pragma once
 
 #include "engine/batches/batches.hpp"
@@ -12,24 +12,22 @@ namespace wmtp {
 
 class ValueLoss {
  public:
-  ValueLoss(ShardedModel& model, ActivePipeline& pipeline, StepContext& step)
-      : model_(model), pipeline_(pipeline), step_(step) {}
+  ValueLoss(ShardedModel& model, ActivePipeline& pipeline) : model_(model), pipeline_(pipeline) {}
 
-  /// Gradients from now on are these times what they would be; the loss stays.
+  /// Multiplies all later gradients by this; the loss stays as it is.
   void scale_gradients(double factor) { factor_ = factor; }
 
-  /// Runs the heads on trunk [B,S,D], cut from its graph; adds to d_trunk what the loss gives back, and to the
-  /// gradients of heads and final norm; leaves the values where the pipeline reads them. Needs the final norm gathered.
-  void differentiate(const MicroBatch& micro, const at::Tensor& trunk, at::Tensor& d_trunk, StepTotals& totals);
+  /// Runs the heads on the detached trunk output [B,S,D] and adds the loss's gradients to d_trunk, the heads and the
+  /// final norm. The pipeline can read the values afterwards. Needs the final norm gathered.
+  void differentiate(StepContext& step, const at::Tensor& trunk, at::Tensor& d_trunk);
   /// The loss and its metrics, without gradient.
-  void evaluate(const MicroBatch& micro, const at::Tensor& trunk, StepTotals& totals);
+  void evaluate(StepContext& step, const at::Tensor& trunk);
 
  private:
   std::vector<at::Tensor> outputs(const at::Tensor& trunk) const;
-  at::Tensor loss(const MicroBatch& micro, const std::vector<at::Tensor>& leaves);
+  at::Tensor loss(StepContext& step, const std::vector<at::Tensor>& leaves);
   ShardedModel& model_;
   ActivePipeline& pipeline_;
-  StepContext& step_;
   double factor_ = 1;
 };
 

@@ -1,4 +1,4 @@
-// Batches as records give them, made on the spot: prompts, answers and padding behind them.
+// Batches as from records: prompts and answers, padded at the end.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace wmtp::test {
 
-/// One sequence: its tokens, and how many of them are the prompt.
+/// One sequence: its tokens and the length of its prompt.
 struct Answer {
   std::vector<int64_t> tokens;
   int64_t prompt = 0;
@@ -48,7 +48,7 @@ inline MicroBatch batch_of(const std::vector<Answer>& answers, int64_t S, int64_
   return micro;
 }
 
-/// A source that asks the test for each sequence.
+/// A source that gets each sequence from a function.
 class Answers final : public BatchSource {
  public:
   using Sequence = std::function<Answer(int64_t position)>;

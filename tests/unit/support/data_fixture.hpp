@@ -51,7 +51,7 @@ class DataTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-/// The text of the error that `act` throws; fails when it throws none, or another status.
+/// The text of the error that `act` throws; fails when it throws none or has a different status.
 inline std::string error_of(ExitStatus status, const std::function<void()>& act) {
   try {
     act();

@@ -1,4 +1,4 @@
-// Whether this kernel can hold a program under test at all.
+// Whether this kernel can sandbox a program under test.
 #pragma once
 
 #include <linux/landlock.h>

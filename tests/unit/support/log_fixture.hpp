@@ -1,4 +1,4 @@
-// A folder of its own for each test, and small ways to look into a real database.
+// A folder for each test, and small helpers to read a real database.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ class LogTest : public ::testing::Test {
     return false;
   }
 
-  /// The exit code of `work` in a process of its own; 99 when it threw.
+  /// The exit code of `work` in a child process; 99 when it threw.
   static pid_t in_child(const std::function<int()>& work) {
     const pid_t child = fork();
     if (child != 0) return child;

@@ -1,4 +1,4 @@
-// A small model of random weights for the decoder's tests, and what a whole forward pass says of a text.
+// A small model with random weights for the decoder's tests, and the logits of a full forward pass over a text.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace wmtp::test {
 
-/// Widths that fill no vector, and two heads of queries for each of keys.
+/// Widths that are no multiple of a vector, and two query heads per key head.
 inline ModelConfig odd_shape(int64_t future_tokens) {
   ModelConfig config;
   config.dim = 24;
@@ -55,7 +55,7 @@ struct MadeModel {
   ShardedModel& operator*() { return *model; }
 };
 
-/// Logits of each head at each position, [S,V], by the training's own blocks.
+/// Logits of each head at each position, [S,V], computed by the training's blocks.
 inline std::vector<at::Tensor> whole_forward(ShardedModel& model, const std::vector<int64_t>& ids) {
   const at::AutoGradMode grad(false);
   std::vector<std::unique_ptr<Gathered>> weights;

@@ -1,4 +1,4 @@
-// A WeightStore of plain tensors, for one part of the model alone: what it is told about a gradient adds up here.
+// A WeightStore of plain tensors, for testing one part of the model; sums the gradients that it receives.
 #pragma once
 
 #include <ATen/ATen.h>

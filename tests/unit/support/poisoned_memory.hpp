@@ -1,5 +1,5 @@
-// Every new tensor of a program that includes this begins as NaN instead of whatever lay there, which is often zero: a
-// part that nobody fills is seen.
+// In a program that includes this, new tensors are filled with NaN instead of arbitrary memory, which is often zero:
+// elements that are never written are detected.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,4 +1,4 @@
-// A rank of a job of two on this host, for tests of what it does at the rendezvous.
+// A rank of a job of two on this host, for tests of the rendezvous.
 #pragma once
 
 #include "core/rendezvous/rank_environment.hpp"

@@ -1,5 +1,4 @@
-// Ranks inside the test's own process: one that needs no network, or several as threads that speak Gloo on the
-// loopback.
+// Ranks inside the test's process: one without a network, or several as threads connected by Gloo over the loopback.
 #pragma once
 
 #include <arpa/inet.h>
@@ -36,15 +35,15 @@ inline int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// Calls body(channels) on every one of `size` ranks at once, whose gathers and reduces go through what `device` makes.
-/// The first exception of a rank is thrown here.
+/// Calls body(channels) on `size` ranks in parallel; their gathers and reduces use the backends that `device` makes.
+/// Rethrows a rank's first exception.
 inline void on_ranks(int size, const std::function<void(Channels&)>& body,
                      const MakeBackend& device = gloo("127.0.0.1")) {
   if (size == 1) {
     OneRank rank;
     return body(rank.channels);
   }
-  // LibTorch's record of collectives is one for the process and not made for several groups at once.
+  // LibTorch's record of collectives is global to the process and does not support several groups at once.
   setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
   const int port = free_port();
   std::vector<std::exception_ptr> faults(static_cast<size_t>(size));
@@ -59,7 +58,7 @@ inline void on_ranks(int size, const std::function<void(Channels&)>& body,
         Peers peers(environment, std::chrono::seconds(20));
         Channels channels(peers, gloo("127.0.0.1"), device, std::chrono::seconds(20));
         body(channels);
-        peers.check_equal("the end", "here", ExitStatus::bug);  // rank 0 holds the store: it leaves last
+        peers.check_equal("the end", "here", ExitStatus::bug);  // rank 0 serves the store: it leaves last
         peers.gather("the end", "here");
       } catch (...) {
         faults[size_t(rank)] = std::current_exception();

@@ -1,4 +1,4 @@
-// A folder of a test's own, and files in it.
+// A test's temporary folder, and files in it.
 #pragma once
 
 #include <unistd.h>

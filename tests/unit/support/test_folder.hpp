@@ -21,7 +21,7 @@ namespace wmtp::test {
 
 namespace fs = std::filesystem;
 
-/// For tests of hundreds of saves, which would wait for a busy disk at every fsync.
+/// For tests with hundreds of saves, each of which would wait for the disk at fsync.
 inline fs::path memory_folder() {
   return ::access("/dev/shm", W_OK) == 0 ? fs::path("/dev/shm") : fs::temp_directory_path();
 }

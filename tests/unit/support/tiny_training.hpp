@@ -1,4 +1,4 @@
-// A whole training in the test's own process: a small model on random ids, with a weighting made on the spot.
+// A complete training in the test's process: a small model on random ids, with a weighting from a function.
 #pragma once
 
 #include <functional>
@@ -30,7 +30,7 @@ inline std::unique_ptr<Weighting> baseline() {
   return std::make_unique<Weigh>(Needs{.when = When::before}, [](Step&) { return Weights::uniform(); });
 }
 
-/// Keeps 60% of a head's tokens by what they lose more than the reference.
+/// Keeps the 60% of a head's tokens with the largest excess loss over the reference.
 inline std::unique_ptr<Weighting> keeps_excess() {
   return std::make_unique<Weigh>(
       Needs{.when = When::head, .reads = {{"policy", "loss"}, {"reference", "loss"}}}, [](Step& step) {
@@ -94,17 +94,17 @@ inline ActivePipeline pipeline_of(std::unique_ptr<Objective> objective) {
   return pipeline;
 }
 
-/// What a training is made of besides its pipeline; what is left out is as in every other one.
+/// The parts of a training besides its pipeline, with defaults.
 struct TinyParts {
   const Adapter* adapter = nullptr;       ///< none: everything trains
-  const BatchSource* training = nullptr;  ///< none: random windows, which are also validated with
+  const BatchSource* training = nullptr;  ///< none: random windows, also used for validation
   const BatchSource* validation = nullptr;
   int64_t validation_sequences = 4;
-  std::function<FrozenCache::Stores()> stores = {};  ///< of the reference's signals; none: they are not kept
-  std::function<void()> told_of_build = [] {};       ///< the reference is built
+  std::function<FrozenCache::Stores()> stores = {};  ///< caches of the reference's signals; none: not cached
+  std::function<void()> on_build = [] {};            ///< called when the reference is built
 };
 
-/// Holds the parts; built once, never moved.
+/// Owns the parts; not movable.
 class TinyTraining {
  public:
   template <class Plugin>
@@ -124,8 +124,8 @@ class TinyTraining {
     const auto reference = [&](FrozenCache::Stores stores) {
       return std::make_unique<FrozenCache>(
           "reference", pipeline_.reference,
-          [this, &channels, told = parts.told_of_build] {
-            told();
+          [this, &channels, on_build = parts.on_build] {
+            on_build();
             return std::make_shared<FrozenModel>(
                 tiny_model(experiment_, Heads::first, nullptr, experiment_.seed + 1, channels),
                 chunk_tokens(experiment_.model.vocab_size));

@@ -117,7 +117,7 @@ TEST_F(FrozenSignalsTest, LeaveATrainingsNumbersAsTheyAreAndASecondOneBuildsNoMo
   const auto losses_of = [&](const std::string& store) {
     TinyTraining training(experiment_, test::keeps_excess(), rank_.channels,
                           {.stores = [&] { return store.empty() ? FrozenCache::Stores{} : only_loss(stores(store)); },
-                           .told_of_build = [&] { ++builds_; }});
+                           .on_build = [&] { ++builds_; }});
     std::vector<double> losses;
     for (int i = 0; i < 4; ++i) losses.push_back(training->step().loss);
     return losses;
@@ -137,7 +137,7 @@ TEST_F(FrozenSignalsTest, ThatOneRankLacksAreComputedByAll) {
     test::on_ranks(2, [&](Channels& channels) {
       TinyTraining training(experiment_, test::keeps_excess(), channels,
                             {.stores = [&] { return only_loss(stores(channels.rank() == 0 ? of_rank0 : of_rank1)); },
-                             .told_of_build = [&] { ++builds_; }});
+                             .on_build = [&] { ++builds_; }});
       for (int i = 0; i < 3; ++i) losses[size_t(channels.rank())].push_back(training->step().loss);
     });
     EXPECT_EQ(losses[0], losses[1]);

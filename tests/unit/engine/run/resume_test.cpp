@@ -55,9 +55,7 @@ Seen go_on(TinyTraining& training, int64_t steps, Channels& channels) {
 void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
   const TrainerState& state = training->state();
   StateSaver saver(channels.peers(), training->optimizer(), folder, 9);
-  nlohmann::json values = sound_state();
-  values["drawn"] = state.drawn;
-  saver.begin({state.step, "hash", {}, values, &state.pipeline}, SaveMode::alone);
+  saver.begin({state.step, "hash", {}, state.to_json(), &state.pipeline}, SaveMode::alone);
   ASSERT_EQ(saver.finish()->failure, "");
 }
 
@@ -65,8 +63,7 @@ void load(TinyTraining& training, const fs::path& folder) {
   TrainerState& state = training->state();
   const LoadedState loaded =
       load_training_state(folder / checkpoint_name(before), training->optimizer(), state.pipeline);
-  state.step = loaded.manifest.step;
-  state.drawn = loaded.state.drawn.value();
+  state.restore(loaded.manifest, loaded.state, sequences, folder.string());
 }
 
 /// Two ranks: the parameters at the save, and how they go on from there.

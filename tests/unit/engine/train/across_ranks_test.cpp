@@ -23,7 +23,7 @@ class QuantileHere : public testing::Test {
   AcrossRanks across_{rank_.channels};
 };
 
-TEST_F(QuantileHere, InterpolatesBetweenNeighboursAsTorchDoes) {
+TEST_F(QuantileHere, InterpolatesLinearlyLikeTorch) {
   EXPECT_FLOAT_EQ(of({4, 1, 3, 2}, 0.5), 2.5F);
   EXPECT_FLOAT_EQ(of({4, 1, 3, 2}, 0.25), 1.75F);
   EXPECT_FLOAT_EQ(of({10, 0}, 0.4), 4.0F);
@@ -35,7 +35,7 @@ TEST_F(QuantileHere, IsTheSmallestAtZeroAndTheLargestAtOne) {
   EXPECT_EQ(of({3, -7, 5}, 1.0), 5.0F);
 }
 
-TEST_F(QuantileHere, OfTiesIsTheTiedValue) {
+TEST_F(QuantileHere, OfEqualValuesIsThatValue) {
   EXPECT_EQ(of({2, 2, 2, 2}, 0.37), 2.0F);
   EXPECT_EQ(of({1, 2, 2, 2, 3}, 0.5), 2.0F);
   EXPECT_EQ(of({1, 2, 2, 2, 3}, 0.25), 2.0F);
@@ -45,20 +45,20 @@ TEST_F(QuantileHere, OfOneElementIsThatElement) {
   for (const double q : {0.0, 0.4, 1.0}) EXPECT_EQ(of({1.25F}, q), 1.25F);
 }
 
-TEST_F(QuantileHere, LooksAtValidElementsAlone) {
+TEST_F(QuantileHere, UsesOnlyValidElements) {
   const Tensor values = numbers({100, 1, 2, -100, 3, 4}).view({2, 3});
   const Tensor valid = at::tensor(std::vector<int64_t>{0, 1, 1, 0, 1, 1}).to(at::kBool).view({2, 3});
   EXPECT_FLOAT_EQ(across_.quantile_here(values, valid, 0.5).item<float>(), 2.5F);
   EXPECT_FLOAT_EQ(across_.quantile_here(values, valid, 1.0).item<float>(), 4.0F);
 }
 
-TEST_F(QuantileHere, OfNothingValidIsNan) {
+TEST_F(QuantileHere, WithoutAValidElementIsNan) {
   const Tensor values = numbers({1, 2, 3});
   EXPECT_TRUE(std::isnan(across_.quantile_here(values, at::zeros_like(values, at::kBool), 0.5).item<float>()));
   EXPECT_TRUE(std::isnan(across_.quantile(values, at::zeros_like(values, at::kBool), 0.5).item<float>()));
 }
 
-TEST_F(QuantileHere, IsTorchsQuantileToTheLastBit) {
+TEST_F(QuantileHere, EqualsTorchsQuantileBitForBit) {
   at::manual_seed(1);
   for (const int64_t n : {1, 2, 10, 101, 1000, 4096})
     for (const double q : {0.0, 0.1, 0.4, 0.5, 0.9, 1.0}) {
@@ -70,7 +70,7 @@ TEST_F(QuantileHere, IsTorchsQuantileToTheLastBit) {
     }
 }
 
-TEST(AcrossRanks, QuantileIsOverTheElementsOfAllRanks) {
+TEST(AcrossRanks, QuantileCoversTheElementsOfAllRanks) {
   on_ranks(3, [](Channels& channels) {
     AcrossRanks across(channels);
     const Tensor mine = at::arange(4, at::kFloat) + 10 * channels.rank();
@@ -86,7 +86,7 @@ TEST(AcrossRanks, QuantileIsOverTheElementsOfAllRanks) {
   });
 }
 
-TEST(AcrossRanks, SumIsTheSameBitsEverywhereInAnyShape) {
+TEST(AcrossRanks, SumHasTheSameBitsOnAllRanksInAnyShape) {
   Tensor of_rank0;
   on_ranks(3, [&](Channels& channels) {
     AcrossRanks across(channels);
@@ -98,7 +98,7 @@ TEST(AcrossRanks, SumIsTheSameBitsEverywhereInAnyShape) {
   });
 }
 
-TEST(AcrossRanks, ADifferentQuestionIsRefusedNamingTheRank) {
+TEST(AcrossRanks, ADifferentCallIsRefusedNamingTheRank) {
   for (const bool other_kind : {false, true})
     on_ranks(2, [&](Channels& channels) {
       AcrossRanks across(channels);
@@ -108,7 +108,7 @@ TEST(AcrossRanks, ADifferentQuestionIsRefusedNamingTheRank) {
           across.sum(values);
         else
           across.quantile(values, at::ones_like(values, at::kBool), 0.5);
-        ADD_FAILURE() << "rank " << channels.rank() << " was answered";
+        ADD_FAILURE() << "rank " << channels.rank() << " got an answer";
       } catch (const Error& error) {
         EXPECT_EQ(error.status(), ExitStatus::plugin);
         EXPECT_NE(std::string(error.what()).find("rank 0"), std::string::npos) << error.what();
@@ -117,7 +117,7 @@ TEST(AcrossRanks, ADifferentQuestionIsRefusedNamingTheRank) {
     });
 }
 
-TEST(AcrossRanks, OneRankNeedsNobody) {
+TEST(AcrossRanks, OneRankNeedsNoCommunication) {
   OneRank rank;
   AcrossRanks across(rank.channels);
   const Tensor values = numbers({1, 2, 3});

@@ -1,4 +1,4 @@
-// Training in fp16: the numbers of fp32 to rounding, and what a gradient that overflows does.
+// Training in fp16: equal to fp32 up to rounding, and the handling of overflowing gradients.
 #include <gtest/gtest.h>
 
 #include "support/ranks.hpp"
@@ -40,9 +40,9 @@ std::vector<double> losses_of(const Experiment& experiment, double scale, Channe
   return losses;
 }
 
-/// fp16 has 11 bits, so that each number is off by 2^-11 of itself at most; what six steps make of that in the losses
-/// is below 1e-3 of them.
-TEST(HalfPrecision, TrainsAsSinglePrecisionDoesWhateverTheScaleAndTheLayout) {
+/// fp16 has 11 bits, so the relative error of a number is at most 2^-11; after six steps the relative error of a loss
+/// is below 1e-3.
+TEST(HalfPrecision, TrainsLikeSinglePrecisionAtAnyScaleAndLayout) {
   OneRank rank;
   const auto exact = losses_of(in(Precision::fp32), 1, rank.channels);
   const auto expect_near = [&](const std::vector<double>& found, const std::string& what) {
@@ -59,8 +59,8 @@ TEST(HalfPrecision, TrainsAsSinglePrecisionDoesWhateverTheScaleAndTheLayout) {
   }
 }
 
-TEST(HalfPrecision, AnOverflowOnOneRankIsSkippedByAllAndLowersTheScale) {
-  // Rank 1 has weights of 1e5: its gradients alone overflow.
+TEST(HalfPrecision, AnOverflowOnOneRankSkipsTheStepOnAllAndLowersTheScale) {
+  // Rank 1 has weights of 1e5: only its gradients overflow.
   const auto heavy_on_rank_1 = [](Channels& channels) {
     return std::make_unique<Weigh>(Needs{}, [&channels](Step& step) {
       return Weights::by_source(
@@ -79,7 +79,7 @@ TEST(HalfPrecision, AnOverflowOnOneRankIsSkippedByAllAndLowersTheScale) {
         EXPECT_EQ(report.metrics.at("train/loss_scale"), scales[step - 1]) << "step " << step;
         EXPECT_EQ(report.overflowed, step <= 3) << "step " << step;
         EXPECT_EQ(report.skipped.empty(), step > 3) << report.skipped;
-        EXPECT_EQ(report.metrics.at("guard/skipped"), 0) << "no guard's doing";
+        EXPECT_EQ(report.metrics.at("guard/skipped"), 0) << "not skipped by the guard";
         EXPECT_TRUE(std::isfinite(report.loss));
         EXPECT_EQ(at::equal(parameters_of(training), before), step <= 3) << "step " << step;
         EXPECT_EQ(training->state().guard.in_a_row(), 0);
@@ -89,7 +89,7 @@ TEST(HalfPrecision, AnOverflowOnOneRankIsSkippedByAllAndLowersTheScale) {
   }
 }
 
-TEST(HalfPrecision, AnOverflowAtTheSmallestScaleIsTheGuards) {
+TEST(HalfPrecision, AnOverflowAtTheMinimumScaleGoesToTheGuard) {
   OneRank rank;
   TinyTraining training(
       in(Precision::fp16),
@@ -104,17 +104,17 @@ TEST(HalfPrecision, AnOverflowAtTheSmallestScaleIsTheGuards) {
   EXPECT_EQ(training->state().guard.in_a_row(), 1);
 }
 
-TEST(HalfPrecision, ALossThatIsNotFiniteIsTheGuardsWhateverTheScale) {
+TEST(HalfPrecision, ANonFiniteLossGoesToTheGuardAtAnyScale) {
   OneRank rank;
   TinyTraining training(in(Precision::fp16), baseline(), rank.channels);
   for (ParameterGroup* group : training->model().trained_groups()) group->master().fill_(NAN);
   const StepReport report = training->step();
   EXPECT_FALSE(report.overflowed);
   EXPECT_EQ(report.skipped, "not finite");
-  EXPECT_EQ(training->state().loss_scale->state(), LossScale::State{}) << "no lower scale would have helped";
+  EXPECT_EQ(training->state().loss_scale->state(), LossScale::State{}) << "a lower scale would not have helped";
 }
 
-TEST(HalfPrecision, OtherPrecisionsHaveNoScale) {
+TEST(HalfPrecision, OtherPrecisionsHaveNoLossScale) {
   OneRank rank;
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     TinyTraining training(in(precision), baseline(), rank.channels);

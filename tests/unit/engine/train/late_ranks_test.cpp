@@ -1,5 +1,5 @@
-// Ranks that are slowed at random places train to the same bits. What an operation brings comes no sooner than it is
-// waited for, so that whoever reads it, or writes over what is sent, without having waited is seen.
+// Ranks delayed at random points train to the same bits. An operation's output only arrives when it is waited for, so
+// that code which reads it, or overwrites the input, without waiting is detected.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -19,7 +19,7 @@ using test::keeps_excess;
 using test::tiny_experiment;
 using test::TinyTraining;
 
-/// Begins as it is waited for.
+/// Starts only when it is waited for.
 class LateWork final : public c10d::Work {
  public:
   LateWork(std::function<c10::intrusive_ptr<c10d::Work>()> begin, std::chrono::microseconds late)
@@ -61,7 +61,7 @@ class LateBackend final : public c10d::Backend {
     std::this_thread::sleep_for(drawn());
     return c10::make_intrusive<LateWork>(std::move(begin), drawn());
   }
-  /// Every other time not at all, else up to 2 ms.
+  /// Half of the time none, else up to 2 ms.
   std::chrono::microseconds drawn() {
     const unsigned number = random_();
     return std::chrono::microseconds(number % 2 == 0 ? 0 : number / 2 % 2000);
@@ -77,7 +77,7 @@ MakeBackend late(MakeBackend inner) {
   };
 }
 
-/// Losses and norms of the gradient of rank 0's steps.
+/// Losses and gradient norms of rank 0's steps.
 std::vector<double> numbers_of(const Experiment& experiment, int ranks, const MakeBackend& exchange, bool selects) {
   std::vector<double> numbers;
   test::on_ranks(

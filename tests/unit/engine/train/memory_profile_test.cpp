@@ -1,4 +1,4 @@
-// What a step takes, as the allocator tells it phase by phase. One rank, so that the phases are this step's alone.
+// The memory of a step by phase, as counted by the allocator. One rank, so that the phases belong to this step only.
 #include <gtest/gtest.h>
 
 #include "engine/memory/allocator.hpp"
@@ -16,7 +16,7 @@ using test::Weigh;
 
 constexpr int64_t megabyte = 1 << 20;
 
-/// Bytes of a category at the moment of a phase's peak.
+/// Bytes of a category at a phase's peak.
 int64_t bytes_in(const std::string& phase, MemoryCategory category) {
   return memory_usage().phases.at(phase).bytes[size_t(category)];
 }
@@ -34,7 +34,7 @@ class MemoryProfile : public testing::Test {
   MemoryUsage before_;
 };
 
-TEST_F(MemoryProfile, ATensorOfAWeightingShowsInTheHeadThatAskedForIt) {
+TEST_F(MemoryProfile, ATensorOfAWeightingCountsInTheHeadThatCalledIt) {
   OneRank rank;
   TinyTraining training(tiny_experiment(),
                         std::make_unique<Weigh>(Needs{.when = When::head},
@@ -49,7 +49,7 @@ TEST_F(MemoryProfile, ATensorOfAWeightingShowsInTheHeadThatAskedForIt) {
     EXPECT_LT(added(phase, MemoryCategory::activations), megabyte) << phase;
 }
 
-TEST_F(MemoryProfile, TheLogitsOfAChunkShowInEveryHeadAndNowhereElse) {
+TEST_F(MemoryProfile, TheLogitsOfAChunkCountInEveryHeadAndNowhereElse) {
   Experiment experiment = tiny_experiment();
   experiment.model.vocab_size = 20000;
   experiment.train.sequence_length = 100;  // 2 x 99 tokens: one chunk
@@ -65,7 +65,7 @@ TEST_F(MemoryProfile, TheLogitsOfAChunkShowInEveryHeadAndNowhereElse) {
   for (const char* phase : {"forward", "backward", "optimizer"}) EXPECT_EQ(added(phase, MemoryCategory::logits), 0);
 }
 
-TEST_F(MemoryProfile, TheOptimizerFindsTwoMomentsAndAGradientOfEveryParameter) {
+TEST_F(MemoryProfile, TheOptimizerHoldsTwoMomentsAndAGradientOfEveryParameter) {
   OneRank rank;
   TinyTraining training(tiny_experiment(), baseline(), rank.channels);
   training->step();
@@ -75,10 +75,10 @@ TEST_F(MemoryProfile, TheOptimizerFindsTwoMomentsAndAGradientOfEveryParameter) {
   EXPECT_EQ(added("optimizer", MemoryCategory::gradients), 4 * elements);
   const int64_t optimizer = added("optimizer", MemoryCategory::optimizer);
   EXPECT_GE(optimizer, 8 * elements);
-  EXPECT_LT(optimizer, 8 * elements + 1024) << "beyond the moments there is one count of steps for each group";
+  EXPECT_LT(optimizer, 8 * elements + 1024) << "besides the moments only one step count per group";
 }
 
-TEST_F(MemoryProfile, AReportSaysWhetherMoreIsNeededThanBefore) {
+TEST_F(MemoryProfile, AStepReportsWhetherMemoryGrew) {
   int64_t wanted = 0;
   OneRank rank;
   TinyTraining training(tiny_experiment(),

@@ -1,5 +1,5 @@
-// What a training step may not do, counted: allocate as much as all logits, or make the host wait for a device value
-// more often than once a head and twice besides in a micro-batch.
+// Limits of a training step: no allocation as large as all logits, and the host reads at most one device value per head
+// plus two per micro-batch.
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@ std::atomic<int> num_reads{0};
 
 thread_local int inside_adamw = 0;
 
-/// Operations whose result or its shape the host must know before it can go on: each stops a device's queue. LibTorch's
-/// AdamW for the CPU reads the step count that lies beside it; the one for devices does not, so that is left out.
+/// Operations whose result or shape the host must read before it can continue: each drains a device's queue. LibTorch's
+/// AdamW for the CPU reads its step count, which the one for devices does not; so AdamW is not counted.
 std::unique_ptr<at::ObserverContext> enter(const at::RecordFunction& function) {
   static const std::set<std::string> reads{"aten::_local_scalar_dense",
                                            "aten::nonzero",
@@ -63,14 +63,14 @@ int reads_of_a_step(Experiment experiment, std::unique_ptr<Weighting> weighting)
   return num_reads;
 }
 
-TEST(ReadsByTheHost, AreCountedAtAll) {
+TEST(HostReads, AreCounted) {
   const CountedReads counted;
   at::ones({3}).sum().item<float>();
   at::ones({3}).nonzero();
   EXPECT_EQ(num_reads, 2);
 }
 
-TEST(ReadsByTheHost, AreAtMostHeadsAndTwoInAMicroBatch) {
+TEST(HostReads, AreAtMostHeadsPlusTwoPerMicroBatch) {
   for (const int64_t accumulation : {1, 3})
     for (const double checkpointing : {0.0, 0.5, 1.0}) {
       Experiment experiment = tiny_experiment();
@@ -92,7 +92,7 @@ class LargestBlock : public testing::TestWithParam<Precision> {
     experiment.model.future_tokens = 2;
     experiment.model.vocab_size = 4096;
     experiment.train.batch_size = 64;
-    experiment.train.sequence_length = 128;  // four chunks of tokens, or eight where losses do not come first
+    experiment.train.sequence_length = 128;  // four chunks of tokens, or eight without a pass for losses first
     experiment.parallel.precision = precision;
     return experiment;
   }
@@ -110,13 +110,13 @@ TEST_P(LargestBlock, OfAStepIsSmallerThanAllLogits) {
     const MemoryUsage usage = memory_usage();
     const int64_t all_logits = 2 * e.train.batch_size * e.train.sequence_length * e.model.vocab_size;  // in bf16
     EXPECT_LT(usage.largest_block, all_logits);
-    EXPECT_GT(usage.largest_block, all_logits / 64) << "the step was not counted";
-    EXPECT_LT(usage.peak_total - before, 4 * all_logits) << "many blocks that are each small";
+    EXPECT_GT(usage.largest_block, all_logits / 64) << "the step's allocations were not counted";
+    EXPECT_LT(usage.peak_total - before, 4 * all_logits) << "the sum of many small blocks";
     EXPECT_GT(usage.peak[int(MemoryCategory::logits)], 0);
   }
 }
 
-TEST(PeakOfActivations, FallsWithTheShareOfBlocksThatRunAgain) {
+TEST(PeakOfActivations, FallsWithTheShareOfRecomputedBlocks) {
   install_allocator();
   Experiment e = tiny_experiment();
   e.model.layers = e.model.future_tokens + 8;

@@ -1,5 +1,5 @@
-// What is told of single tokens: the same losses as validation's, the weights that a step would give, for every token
-// of the first sequences, and nothing changed by it.
+// Samples of single tokens: the losses of validation and the weights that a step would give, for every token of the
+// first sequences; taking them changes nothing.
 #include "engine/train/samples.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class SamplesTest : public testing::Test {
   OneRank rank_;
 };
 
-TEST_F(SamplesTest, HaveARowForEveryTokenAndHeadWithALossWhereItIsATarget) {
+TEST_F(SamplesTest, HaveARowPerTokenAndHeadWithALossForTargets) {
   TinyTraining tiny(experiment_, test::baseline(), rank_.channels);
   const auto rows = tiny->sample();
   ASSERT_EQ(rows.size(), size_t(2 * S * 3));
@@ -56,7 +56,7 @@ TEST_F(SamplesTest, HaveTheLossesOfValidation) {
   }
 }
 
-/// keeps_excess: a token whose loss exceeds the reference's more than that of 40% of its head's does has weight 1.
+/// keeps_excess: the 60% of a head's tokens with the largest excess over the reference have weight 1.
 TEST_F(SamplesTest, HaveTheWeightsThatAStepWouldGive) {
   TinyTraining tiny(experiment_, test::keeps_excess(), rank_.channels);
   const auto rows = tiny->sample();
@@ -67,11 +67,11 @@ TEST_F(SamplesTest, HaveTheWeightsThatAStepWouldGive) {
     (*row.weight == 1 ? kept : left).push_back(*row.loss - *row.reference_loss);
   }
   ASSERT_EQ(kept.size() + left.size(), size_t(2 * (S - 1)));
-  ASSERT_EQ(kept.size(), 13U) << "60% of 22 tokens, with the one at the threshold";
+  ASSERT_EQ(kept.size(), 13U) << "60% of 22 tokens, including the one at the threshold";
   EXPECT_GT(*std::min_element(kept.begin(), kept.end()), *std::max_element(left.begin(), left.end()));
 }
 
-TEST_F(SamplesTest, OfAMomentWithinTheLossOrOverAllHeadsAreWeighedToo) {
+TEST_F(SamplesTest, AreWeighedForEveryWhen) {
   for (const When when : {When::token, When::all}) {
     TinyTraining tiny(experiment_,
                       std::make_unique<test::Weigh>(Needs{.when = when, .reads = {{"policy", "loss"}}},
@@ -89,7 +89,7 @@ TEST_F(SamplesTest, OfAMomentWithinTheLossOrOverAllHeadsAreWeighedToo) {
   }
 }
 
-TEST_F(SamplesTest, OfRecordsSayWhatThePromptWasAndLeaveOutPadding) {
+TEST_F(SamplesTest, OfRecordsIncludePromptsButNotPadding) {
   const Answers source([](int64_t) { return Answer{{5, 6, 7, 8, 9}, 2}; }, experiment_.train.batch_size, S, 3);
   TinyTraining tiny(experiment_, test::baseline(), rank_.channels, {.training = &source});
   const auto rows = tiny->sample();
@@ -100,7 +100,7 @@ TEST_F(SamplesTest, OfRecordsSayWhatThePromptWasAndLeaveOutPadding) {
   }
 }
 
-TEST_F(SamplesTest, ChangeNeitherThePipelinesStateNorTheTraining) {
+TEST_F(SamplesTest, ChangeNeitherThePipelineStateNorTheTraining) {
   const auto counting = [] {
     return std::make_unique<test::Weigh>(Needs{.when = When::before}, [](Step& step) {
       Tensor& calls = step.state("calls", at::zeros({}));
@@ -118,7 +118,7 @@ TEST_F(SamplesTest, ChangeNeitherThePipelinesStateNorTheTraining) {
   }
 }
 
-TEST_F(SamplesTest, AreTheSameOnTwoRanksAndStandOnTheFirst) {
+TEST_F(SamplesTest, AreTheSameOnTwoRanksAndReturnedOnRankZero) {
   experiment_.train.batch_size = 4;
   TinyTraining alone(experiment_, test::keeps_excess(), rank_.channels, {.validation_sequences = 8});
   const auto wanted = alone->sample();
@@ -137,7 +137,7 @@ TEST_F(SamplesTest, AreTheSameOnTwoRanksAndStandOnTheFirst) {
   });
 }
 
-TEST_F(SamplesTest, AreNotTakenWhereNoneIsWanted) {
+TEST_F(SamplesTest, AreNotTakenWhenNotConfigured) {
   experiment_.log.samples = 0;
   TinyTraining tiny(experiment_, test::baseline(), rank_.channels);
   EXPECT_TRUE(tiny->sample().empty());

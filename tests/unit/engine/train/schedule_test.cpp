@@ -23,7 +23,7 @@ TEST(LearningRate, IsConstantFromTheFirstStepWithoutAWarmUp) {
   for (const int64_t step : {1, 2, 50, 100}) EXPECT_EQ(learning_rate(schedule("constant", 0), 3e-4, step, 100), 3e-4);
 }
 
-TEST(LearningRate, FallsByHalfACosineToItsShareAtTheLastStep) {
+TEST(LearningRate, DecaysByHalfACosineToItsMinimumAtTheLastStep) {
   const ScheduleConfig s = schedule("cosine", 20);
   EXPECT_DOUBLE_EQ(learning_rate(s, 1.0, 60, 100), 0.55) << "half way: the mean of both ends";
   EXPECT_NEAR(learning_rate(s, 1.0, 40, 100), 0.1 + 0.9 * (0.5 + std::sqrt(0.125)), 1e-12);
@@ -33,7 +33,7 @@ TEST(LearningRate, FallsByHalfACosineToItsShareAtTheLastStep) {
     EXPECT_LT(learning_rate(s, 1.0, step, 100), learning_rate(s, 1.0, step - 1, 100)) << step;
 }
 
-TEST(LearningRate, StaysAndThenFallsInALineToItsShareAtTheLastStep) {
+TEST(LearningRate, IsStableThenDecaysLinearlyToItsMinimumAtTheLastStep) {
   ScheduleConfig s = schedule("wsd", 10);
   s.stable_steps = 50;
   EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 5, 100), 1.0);
@@ -43,7 +43,7 @@ TEST(LearningRate, StaysAndThenFallsInALineToItsShareAtTheLastStep) {
   EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 100, 100), 0.2);
 }
 
-TEST(LearningRate, OfARunThatIsAllWarmUpEndsAtTheFullRate) {
+TEST(LearningRate, EndsAtTheFullRateInARunOfOnlyWarmUp) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule("cosine", 10), 1.0, 5, 10), 0.5);
   EXPECT_GT(learning_rate(schedule("cosine", 10), 1.0, 10, 10), 0.0);
 }

@@ -11,9 +11,9 @@ using test::OneRank;
 
 constexpr int64_t num_sequences = 2, positions = 6, num_heads = 3;
 
-class HostStepTest : public testing::Test {
+class StepContextTest : public testing::Test {
  protected:
-  HostStepTest() : windows_(random_windows(1, positions, 50)) { step_.begin_step(1, {{7, 7, 7}, 24, 20, 0}, totals_); }
+  StepContextTest() : windows_(random_windows(1, positions, 50)) {}
   MicroBatch micro_of(const std::vector<int64_t>& at_positions) const {
     BatchRequest request;
     request.heads = num_heads;
@@ -21,11 +21,14 @@ class HostStepTest : public testing::Test {
         window_batches(*windows_, WindowOrder(1, windows_->count(), "sequential"), num_sequences, positions, request);
     return source->fetch(at_positions, 0, 1);
   }
+  StepContext step_with(const MicroBatch& micro, std::map<std::string, Tensor> frozen = {}, int64_t number = 1) {
+    return {environment_, {number, counts_, totals_}, micro, std::move(frozen)};
+  }
   /// Loss at source position s of sequence b: 100 b + s.
   static Tensor reference() {
     return at::arange(positions, at::kFloat) + 100 * at::arange(num_sequences, at::kFloat).unsqueeze(1);
   }
-  /// [B,S] for head k: what the reference says of the target s + k, which its source s + k - 1 predicts.
+  /// [B,S] for head k: the reference's loss of target s + k, which is at its source s + k - 1.
   static Tensor aligned(int64_t head) {
     Tensor expected = at::zeros({num_sequences, positions});
     for (int64_t b = 0; b < num_sequences; ++b)
@@ -45,71 +48,71 @@ class HostStepTest : public testing::Test {
   AcrossRanks across_{rank_.channels};
   std::map<std::string, Tensor> states_;
   StepTotals totals_;
-  StepContext step_{{num_heads, 50, 42}, across_, states_};
+  StepCounts counts_{{7, 7, 7}, 24, 20, 0};
+  StepEnvironment environment_{num_heads, 50, 42, across_, states_};
   std::unique_ptr<TokenWindows> windows_;
 };
 
-TEST_F(HostStepTest, TheReferenceOfHeadKStandsWhereTheHeadPredictsTheSameTarget) {
+TEST_F(StepContextTest, TheReferenceIsAlignedWithTheTargetOfEachHead) {
   const MicroBatch micro = micro_of({0, 1});
-  step_.begin_micro_batch(micro, {{"reference.loss", reference()}});
+  StepContext step = step_with(micro, {{"reference.loss", reference()}});
   for (int64_t head = 1; head <= num_heads; ++head) {
-    step_.enter(moment(When::head, head, valid_sources(micro.targets, head)));
-    EXPECT_TRUE(at::equal(step_.get({"reference", "loss"}), aligned(head))) << "head " << head;
-    EXPECT_EQ(step_.head(), head);
+    step.enter(moment(When::head, head, valid_sources(micro.targets, head)));
+    EXPECT_TRUE(at::equal(step.get({"reference", "loss"}), aligned(head))) << "head " << head;
+    EXPECT_EQ(step.head(), head);
   }
 }
 
-TEST_F(HostStepTest, TheReferenceOfAllHeadsIsStackedByHead) {
+TEST_F(StepContextTest, TheReferenceOfAllHeadsIsStackedByHead) {
   const MicroBatch micro = micro_of({0, 1});
-  step_.begin_micro_batch(micro, {{"reference.loss", reference()}});
-  step_.enter(moment(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
-  const Tensor all = step_.get({"reference", "loss"});
+  StepContext step = step_with(micro, {{"reference.loss", reference()}});
+  step.enter(moment(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
+  const Tensor all = step.get({"reference", "loss"});
   ASSERT_EQ(all.sizes(), (at::IntArrayRef{num_sequences, positions, num_heads}));
   for (int64_t head = 1; head <= num_heads; ++head) EXPECT_TRUE(at::equal(all.select(2, head - 1), aligned(head)));
 }
 
-TEST_F(HostStepTest, TheReferenceOfAChunkIsThatOfItsRows) {
+TEST_F(StepContextTest, TheReferenceOfAChunkCoversItsRows) {
   const MicroBatch micro = micro_of({0, 1});
-  step_.begin_micro_batch(micro, {{"reference.loss", reference()}});
+  StepContext step = step_with(micro, {{"reference.loss", reference()}});
   const int64_t head = 2;
   const Tensor rows = aligned(head).narrow(1, 0, positions - head).reshape({-1});
   WeighContext chunk = moment(When::token, head, at::ones({3}, at::kBool));
   chunk.chunk_begin = 4;
-  step_.enter(chunk);
-  EXPECT_TRUE(at::equal(step_.get({"reference", "loss"}), rows.narrow(0, 4, 3)));
+  step.enter(chunk);
+  EXPECT_TRUE(at::equal(step.get({"reference", "loss"}), rows.narrow(0, 4, 3)));
 }
 
-TEST_F(HostStepTest, AHeadWithoutATargetHasAReferenceOfZeros) {
-  std::map<std::string, Tensor> states;
-  StepContext step({positions + 1, 50, 42}, across_, states);
+TEST_F(StepContextTest, AHeadWithoutATargetHasAReferenceOfZeros) {
+  environment_.heads = positions + 1;
   const MicroBatch micro = micro_of({0, 1});
-  step.begin_micro_batch(micro, {{"reference.loss", reference()}});
+  StepContext step = step_with(micro, {{"reference.loss", reference()}});
   step.enter(moment(When::head, positions + 1, at::zeros({num_sequences, positions}, at::kBool)));
   EXPECT_TRUE(at::equal(step.get({"reference", "loss"}), at::zeros({num_sequences, positions})));
 }
 
-TEST_F(HostStepTest, WhatIsNotThereIsRefusedByName) {
+TEST_F(StepContextTest, AnUnavailableSignalIsRefusedByName) {
   const MicroBatch micro = micro_of({0, 1});
-  step_.begin_micro_batch(micro, {});
-  step_.enter(moment(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
+  StepContext step = step_with(micro);
+  step.enter(moment(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
   for (const Read& read : {Read{"policy", "loss"}, Read{"reference", "loss"}, Read{"policy", "value:x"}}) {
     try {
-      step_.get(read);
-      ADD_FAILURE() << read.model << "." << read.what << " was given";
+      step.get(read);
+      ADD_FAILURE() << read.model << "." << read.what << " was returned";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::plugin);
       EXPECT_NE(std::string(error.what()).find(read.model + "." + read.what), std::string::npos) << error.what();
     }
-    EXPECT_THROW(step_.leaf(read), Error);
+    EXPECT_THROW(step.leaf(read), Error);
   }
 }
 
-TEST_F(HostStepTest, UniformNumbersDoNotDependOnHowTheBatchIsCut) {
+TEST_F(StepContextTest, UniformNumbersDoNotDependOnTheSplitOfTheBatch) {
   const auto draw = [&](const std::vector<int64_t>& at_positions) {
     const MicroBatch micro = micro_of(at_positions);
-    step_.begin_micro_batch(micro, {});
-    step_.enter(moment(When::before, 0, at::ones({int64_t(at_positions.size()), positions, num_heads}, at::kBool)));
-    return step_.uniform(0);
+    StepContext step = step_with(micro);
+    step.enter(moment(When::before, 0, at::ones({int64_t(at_positions.size()), positions, num_heads}, at::kBool)));
+    return step.uniform(0);
   };
   const Tensor whole = draw({4, 5, 6, 7});
   EXPECT_TRUE(at::equal(draw({6, 7}), whole.narrow(0, 2, 2)));
@@ -117,26 +120,27 @@ TEST_F(HostStepTest, UniformNumbersDoNotDependOnHowTheBatchIsCut) {
   EXPECT_TRUE(at::equal(draw({7, 4}), at::stack({whole[3], whole[0]})));
 }
 
-TEST_F(HostStepTest, UniformNumbersOfAHeadAreTheSameAskedAloneOrTogether) {
+TEST_F(StepContextTest, UniformNumbersOfAHeadAreTheSameForOneHeadOrAll) {
   const MicroBatch micro = micro_of({0, 1});
-  step_.begin_micro_batch(micro, {});
-  step_.enter(moment(When::all, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
-  const Tensor together = step_.uniform(0);
+  StepContext step = step_with(micro);
+  step.enter(moment(When::all, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
+  const Tensor together = step.uniform(0);
   for (int64_t head = 1; head <= num_heads; ++head) {
-    step_.enter(moment(When::head, head, at::ones({num_sequences, positions}, at::kBool)));
-    EXPECT_TRUE(at::equal(step_.uniform(0), together.select(2, head - 1))) << "head " << head;
+    step.enter(moment(When::head, head, at::ones({num_sequences, positions}, at::kBool)));
+    EXPECT_TRUE(at::equal(step.uniform(0), together.select(2, head - 1))) << "head " << head;
   }
 }
 
-TEST_F(HostStepTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUniform) {
+TEST_F(StepContextTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUniform) {
   std::vector<int64_t> many(400);
   for (size_t i = 0; i < many.size(); ++i) many[i] = int64_t(i);
   const MicroBatch micro = micro_of(many);
-  step_.begin_micro_batch(micro, {});
-  step_.enter(moment(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
-  const Tensor first = step_.uniform(0), other_stream = step_.uniform(1);
-  step_.begin_step(2, {{1, 1, 1}, 4, 3, 0}, totals_);
-  const Tensor next_step = step_.uniform(0);
+  StepContext step = step_with(micro);
+  step.enter(moment(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
+  const Tensor first = step.uniform(0), other_stream = step.uniform(1);
+  StepContext next = step_with(micro, {}, 2);
+  next.enter(moment(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
+  const Tensor next_step = next.uniform(0);
   EXPECT_FALSE(at::equal(first, other_stream));
   EXPECT_FALSE(at::equal(first, next_step));
   EXPECT_GE(first.min().item<float>(), 0.0F);
@@ -148,55 +152,58 @@ TEST_F(HostStepTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUnifor
   EXPECT_LT(shared(first.select(2, 0), first.select(2, 1)), 0.01F);
 }
 
-TEST_F(HostStepTest, UniformNumbersAreRefusedWithinTheLoss) {
+TEST_F(StepContextTest, UniformNumbersAreRefusedWithinTheLoss) {
   const MicroBatch micro = micro_of({0});
-  step_.begin_micro_batch(micro, {});
-  step_.enter(moment(When::token, 1, at::ones({3}, at::kBool)));
-  EXPECT_THROW(step_.uniform(0), Error);
+  StepContext step = step_with(micro);
+  step.enter(moment(When::token, 1, at::ones({3}, at::kBool)));
+  EXPECT_THROW(step.uniform(0), Error);
 }
 
-TEST_F(HostStepTest, QuestionsToAllRanksAreRefusedWithinTheLossWhereTheirChunksDiffer) {
+TEST_F(StepContextTest, CollectivesAreRefusedWithinTheLoss) {
   const MicroBatch micro = micro_of({0});
-  step_.begin_micro_batch(micro, {});
-  step_.enter(moment(When::token, 1, at::ones({3}, at::kBool)));
-  EXPECT_THROW(step_.across(), Error);
-  step_.enter(moment(When::head, 1, at::ones({1, positions}, at::kBool)));
-  EXPECT_EQ(&step_.across(), &across_);
+  StepContext step = step_with(micro);
+  step.enter(moment(When::token, 1, at::ones({3}, at::kBool)));
+  EXPECT_THROW(step.across(), Error);
+  step.enter(moment(When::head, 1, at::ones({1, positions}, at::kBool)));
+  EXPECT_EQ(&step.across(), &across_);
 }
 
-TEST_F(HostStepTest, ALossOverValueHeadsReadsValuesAlone) {
+TEST_F(StepContextTest, ALossOverValueHeadsReadsOnlyValues) {
   const MicroBatch micro = micro_of({0, 1});
   const Tensor values = at::randn({2, positions});
-  step_.begin_micro_batch(micro, {{"reference.loss", reference()}, {"value.value", values}});
-  step_.enter(moment(When::before, 0, micro.targets));
-  EXPECT_TRUE(at::equal(step_.get({"value", "value"}), values));
-  EXPECT_THROW(step_.get({"reference", "loss"}), Error);
+  StepContext step = step_with(micro, {{"reference.loss", reference()}, {"value.value", values}});
+  step.enter(moment(When::before, 0, micro.targets));
+  EXPECT_TRUE(at::equal(step.get({"value", "value"}), values));
+  EXPECT_THROW(step.get({"reference", "loss"}), Error);
 }
 
-TEST_F(HostStepTest, StateLivesOnAndBeginsAsItWasFirstGiven) {
+TEST_F(StepContextTest, StatePersistsAndStartsAsTheFirstValueGiven) {
+  const MicroBatch micro = micro_of({0});
   const Tensor first = at::zeros({2});
-  step_.state("mean", first).add_(1.5);
-  EXPECT_TRUE(at::equal(first, at::zeros({2}))) << "the plugin's own tensor is left alone";
-  step_.begin_step(2, {{1, 1, 1}, 4, 3, 0}, totals_);
-  EXPECT_TRUE(at::equal(step_.state("mean", at::zeros({2})), at::full({2}, 1.5)));
+  step_with(micro).state("mean", first).add_(1.5);
+  EXPECT_TRUE(at::equal(first, at::zeros({2}))) << "the plugin's tensor is not modified";
+  EXPECT_TRUE(at::equal(step_with(micro, {}, 2).state("mean", at::zeros({2})), at::full({2}, 1.5)));
   EXPECT_TRUE(at::equal(states_.at("mean"), at::full({2}, 1.5)));
 }
 
-TEST_F(HostStepTest, MetricsAddUpAsSumAndCount) {
-  step_.metric("ratio", at::full({}, 3.0), at::full({}, 4.0));
-  step_.metric("ratio", at::full({}, 1.0), at::full({}, 4.0));
+TEST_F(StepContextTest, MetricsAddUpAsSumAndCount) {
+  const MicroBatch micro = micro_of({0});
+  step_with(micro).metric("ratio", at::full({}, 3.0), at::full({}, 4.0));
+  step_with(micro).metric("ratio", at::full({}, 1.0), at::full({}, 4.0));
   totals_.exchange(rank_.channels);
   EXPECT_EQ(totals_.sum("plugin_sum/ratio") / totals_.sum("plugin_count/ratio"), 0.5);
 }
 
-TEST_F(HostStepTest, MetricsHaveNamesThatAreSafeEverywhere) {
+TEST_F(StepContextTest, MetricNamesAreSafeInFilesAndPages) {
   const Tensor one = at::ones({});
+  const MicroBatch micro = micro_of({0});
+  StepContext step = step_with(micro);
   for (const std::string name : {"a", "rho1/excess_mean", "A-b_c.9/d..e/f", "x.", ".x"})
-    EXPECT_NO_THROW(step_.metric(name, one, one)) << name;
+    EXPECT_NO_THROW(step.metric(name, one, one)) << name;
   for (const std::string name :
        {"", "/a", "a/", "a//b", ".", "../../x", "a/../b", "a/.", "a b", "a\nb", "\x1b[2J", "é", "a\\b"})
-    EXPECT_THROW(step_.metric(name, one, one), std::invalid_argument) << name;
-  EXPECT_THROW(step_.metric(std::string(121, 'x'), one, one), std::invalid_argument);
+    EXPECT_THROW(step.metric(name, one, one), std::invalid_argument) << name;
+  EXPECT_THROW(step.metric(std::string(121, 'x'), one, one), std::invalid_argument);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 using test::on_ranks;
 
-TEST(StepTotals, AddUpInDoubleWhateverIsGiven) {
+TEST(StepTotals, AreSummedInDoubleFromAnyDtype) {
   test::OneRank rank;
   StepTotals totals;
   totals.add("a", at::full({}, 1.0, at::kBFloat16));
@@ -23,7 +23,7 @@ TEST(StepTotals, AddUpInDoubleWhateverIsGiven) {
   EXPECT_FALSE(totals.has("c"));
 }
 
-TEST(StepTotals, HoldWhatWasGivenThoughTheTensorGoesOnToChange) {
+TEST(StepTotals, KeepTheAddedValueWhenTheTensorChangesLater) {
   test::OneRank rank;
   StepTotals totals;
   at::Tensor mean = at::full({}, 2.0, at::kDouble);
@@ -33,7 +33,7 @@ TEST(StepTotals, HoldWhatWasGivenThoughTheTensorGoesOnToChange) {
   EXPECT_EQ(totals.sum("mean"), 2.0);
 }
 
-TEST(StepTotals, AreToldByRankAndOverAllRanks) {
+TEST(StepTotals, AreAvailablePerRankAndOverAllRanks) {
   on_ranks(3, [](Channels& channels) {
     StepTotals totals;
     totals.add("loss", double(channels.rank() + 1));
@@ -45,7 +45,7 @@ TEST(StepTotals, AreToldByRankAndOverAllRanks) {
   });
 }
 
-TEST(StepTotals, FindNamesByWhatTheyBeginWith) {
+TEST(StepTotals, FindNamesByPrefix) {
   test::OneRank rank;
   StepTotals totals;
   for (const char* name : {"plugin_sum/b", "plugin_sum/a/c", "plugin_sun", "plugin", "z"}) totals.add(name, 1.0);
@@ -53,7 +53,7 @@ TEST(StepTotals, FindNamesByWhatTheyBeginWith) {
   EXPECT_TRUE(totals.names_with("nothing").empty());
 }
 
-TEST(StepTotals, RanksWithOtherNamesAreRefusedByName) {
+TEST(StepTotals, RefuseRanksWithDifferentNames) {
   on_ranks(2, [](Channels& channels) {
     StepTotals totals;
     totals.add(channels.rank() == 0 ? "plugin_sum/x" : "plugin_sum/y", 1.0);

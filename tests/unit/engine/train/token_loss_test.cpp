@@ -1,4 +1,4 @@
-// The token loss among prompts and padding: hidden states that nobody may look at are NaN.
+// The token loss with prompts and padding: hidden states that must not be read are NaN.
 #include "engine/train/token_loss.hpp"
 
 #include <gtest/gtest.h>
@@ -46,14 +46,13 @@ class TokenLossTest : public testing::Test {
     ActivePipeline pipeline = test::pipeline_of(std::move(weighting));
     std::map<std::string, Tensor> states;
     AcrossRanks across(rank_.channels);
-    StepContext step({heads, experiment_.model.vocab_size, 9}, across, states);
-    TokenLoss loss(*model, pipeline, step, rank_.channels, {normalize, 1, 8});
+    const StepEnvironment environment{heads, experiment_.model.vocab_size, 9, across, states};
+    TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 1, 8});
     loss.scale_gradients(factor);
     Found found;
-    step.begin_step(1, {micro.counts, micro.tokens, micro.answers, 0}, found.totals);
-    step.begin_micro_batch(micro, {});
-    loss.begin_micro_batch(micro, micro.counts, found.totals);
-    loss.weigh_before_the_heads();
+    const StepCounts counts{micro.counts, micro.tokens, micro.answers, 0};
+    StepContext step(environment, {1, counts, found.totals}, micro);
+    loss.weigh_before_the_heads(step);
     ShardUnit& output = model->unit("output");
     {
       const Gathered gathered(output);
@@ -62,8 +61,8 @@ class TokenLossTest : public testing::Test {
         const Tensor valid = valid_sources(micro.targets, head).unsqueeze(-1);
         return at::where(valid, hidden_[head], std::numeric_limits<float>::quiet_NaN());
       };
-      loss.weigh_all(seen);
-      for (int64_t k = 1; k <= heads; ++k) found.d_hidden[k] = loss.gradient(k, seen(k));
+      loss.weigh_all(step, seen);
+      for (int64_t k = 1; k <= heads; ++k) found.d_hidden[k] = loss.gradient(step, k, seen(k));
     }
     output.start_reduce(true);
     output.finish_reduce();
@@ -106,11 +105,11 @@ class TokenLossTest : public testing::Test {
   Tensor weight_;
 };
 
-TEST_F(TokenLossTest, OfAnswersAmongPromptsAndPaddingIsThatOfTheAnswersAlone) {
+TEST_F(TokenLossTest, IgnoresPromptsAndPadding) {
   const MicroBatch micro = batch_of(with_padding, S, heads);
   const auto ones = [](const Tensor& ce, const Tensor&) { return at::ones_like(ce); };
   expect_as_by_hand(ask(test::baseline(), micro), micro, ones, false, "uniform");
-  const auto even = [&](const Tensor& ce, const Tensor&) {  // by the target's token, whichever head
+  const auto even = [&](const Tensor& ce, const Tensor&) {  // by the target token, for every head
     const int64_t k = S - ce.size(1);
     return micro.batch.tokens.narrow(1, k, S - k).remainder(2).to(at::kFloat);
   };
@@ -123,7 +122,7 @@ TEST_F(TokenLossTest, OfAnswersAmongPromptsAndPaddingIsThatOfTheAnswersAlone) {
         micro, even, normalize, "by target");
 }
 
-TEST_F(TokenLossTest, ScaledGradientsAreExactlyAsManyTimesWhatTheyWereAndLossesStay) {
+TEST_F(TokenLossTest, ScalingMultipliesGradientsExactlyAndKeepsLosses) {
   const MicroBatch micro = batch_of(with_padding, S, heads);
   for (const When when : {When::before, When::token, When::head, When::all})
     for (const bool normalize : {false, true}) {
@@ -140,7 +139,7 @@ TEST_F(TokenLossTest, ScaledGradientsAreExactlyAsManyTimesWhatTheyWereAndLossesS
     }
 }
 
-TEST_F(TokenLossTest, LossesReachAWeightingAtEveryMomentAmongPromptsAndPadding) {
+TEST_F(TokenLossTest, AWeightingReadsLossesAtEveryWhen) {
   const MicroBatch micro = batch_of(with_padding, S, heads);
   const auto focal = [](const Tensor& ce) { return (1 - ce.neg().exp()).square(); };
   for (const When when : after_losses)
@@ -154,7 +153,7 @@ TEST_F(TokenLossTest, LossesReachAWeightingAtEveryMomentAmongPromptsAndPadding) 
           micro, [&](const Tensor& ce, const Tensor&) { return focal(ce); }, normalize, name_of(when));
 }
 
-TEST_F(TokenLossTest, EntropiesReachAWeightingAtEveryMoment) {
+TEST_F(TokenLossTest, AWeightingReadsEntropiesAtEveryWhen) {
   for (const auto& answers : {with_padding, std::vector<Answer>(4, {{3, 1, 4, 1, 5, 9, 2, 6, 5, 3}, 0})}) {
     const MicroBatch micro = batch_of(answers, S, heads);
     for (const When when : after_losses)
@@ -171,7 +170,7 @@ TEST_F(TokenLossTest, EntropiesReachAWeightingAtEveryMoment) {
   }
 }
 
-TEST_F(TokenLossTest, WithoutAValidTokenIsZeroAndReportsWhatOtherRanksDo) {
+TEST_F(TokenLossTest, WithoutAValidTokenIsZeroAndStillReportsMetrics) {
   const MicroBatch micro = batch_of({{}, {{1, 2}, 2}, {}, {}}, S, heads);
   for (const When when : {When::before, When::token, When::head, When::all})
     for (const bool normalize : {false, true}) {

@@ -33,14 +33,14 @@ void expect_near(const std::vector<double>& found, const std::vector<double>& ex
     EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]) << what << ", step " << i + 1;
 }
 
-/// Focal weights, asked for at one moment or another.
+/// Focal weights, computed at one When or another.
 std::unique_ptr<Weighting> focal(When when) {
   return std::make_unique<Weigh>(Needs{.when = when, .reads = {{"policy", "loss"}}}, [](Step& step) {
     return Weights::by_source((1 - step.get({"policy", "loss"}).neg().exp()).square());
   });
 }
 
-TEST(Trainer, BeginsNearTheLossOfGuessingAndLearnsABatchThatComesAgain) {
+TEST(Trainer, StartsNearTheUniformLossAndLearnsARepeatedBatch) {
   Experiment experiment = tiny_experiment();
   OneRank rank;
   TinyTraining training(experiment, baseline(), rank.channels);
@@ -57,7 +57,7 @@ TEST(Trainer, BeginsNearTheLossOfGuessingAndLearnsABatchThatComesAgain) {
   EXPECT_LT(training->step().loss, first.loss - 1.0);
 }
 
-TEST(Trainer, AWeightingGivesTheSameNumbersAtWhicheverMomentItIsAsked) {
+TEST(Trainer, AWeightingGivesTheSameLossesAtEveryWhen) {
   const Experiment experiment = tiny_experiment();
   const auto within_the_loss = losses_of(experiment, focal(When::token));
   expect_near(losses_of(experiment, focal(When::head)), within_the_loss, "a head at a time");
@@ -100,7 +100,7 @@ TEST(Trainer, AccumulationChangesNoNumberWhereWeightsNeedNoStatistics) {
   expect_near(losses_of(experiment, baseline()), at_once, "two micro-batches");
 }
 
-TEST(Trainer, NormalizingByWeightsDividesByWhatIsKept) {
+TEST(Trainer, NormalizingByWeightsDividesByTheirSum) {
   Experiment experiment = tiny_experiment();
   const auto constant = [](float weight) {
     return std::make_unique<Weigh>(
@@ -113,7 +113,7 @@ TEST(Trainer, NormalizingByWeightsDividesByWhatIsKept) {
   EXPECT_EQ(losses_of(experiment, constant(0.0F), 1)[0], 0.0) << "a head with a zero denominator adds 0";
 }
 
-TEST(Trainer, ReportsWhatThePipelineKept) {
+TEST(Trainer, ReportsThePipelinesMetrics) {
   OneRank rank;
   TinyTraining training(tiny_experiment(), keeps_excess(), rank.channels);
   const StepReport report = training->step();
@@ -122,7 +122,7 @@ TEST(Trainer, ReportsWhatThePipelineKept) {
   EXPECT_LT(report.loss, report.metrics.at("train/ce"));
 }
 
-TEST(Trainer, AStepThatIsNotFiniteChangesNothingAndIsReported) {
+TEST(Trainer, ASkippedStepChangesNothingAndIsReported) {
   Experiment experiment = tiny_experiment();
   experiment.guard.grad_norm = 1e-9;
   OneRank rank;
@@ -137,7 +137,7 @@ TEST(Trainer, AStepThatIsNotFiniteChangesNothingAndIsReported) {
   EXPECT_TRUE(report.skipped.starts_with("gradient norm")) << report.skipped;
   EXPECT_EQ(report.metrics.at("guard/skipped"), 1);
   EXPECT_TRUE(at::equal(parameters(), before));
-  EXPECT_EQ(training->state().step, 1) << "the data goes on";
+  EXPECT_EQ(training->state().step, 1) << "the position in the data advances";
 }
 
 TEST(Trainer, FaultyWeightsEndTheRunWithThePipelinesName) {
@@ -150,7 +150,7 @@ TEST(Trainer, FaultyWeightsEndTheRunWithThePipelinesName) {
         rank.channels);
     try {
       training->step();
-      ADD_FAILURE() << "weights of " << weight << " were taken";
+      ADD_FAILURE() << "weights of " << weight << " were accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::plugin);
       EXPECT_NE(std::string(error.what()).find("made by the test"), std::string::npos) << error.what();
@@ -161,7 +161,7 @@ TEST(Trainer, FaultyWeightsEndTheRunWithThePipelinesName) {
 TEST(Trainer, ValidationIsUnweightedAndLeavesTheModelAlone) {
   OneRank rank;
   TinyTraining training(tiny_experiment(), keeps_excess(), rank.channels);
-  training->validate();  // from then on tokens are compared with what they were
+  training->validate();  // later validations compare tokens with this one
   const auto once = training->validate(), twice = training->validate();
   EXPECT_EQ(once, twice);
   EXPECT_NEAR(once.at("valid/loss"), std::log(40.0), 0.1);
@@ -170,17 +170,18 @@ TEST(Trainer, ValidationIsUnweightedAndLeavesTheModelAlone) {
   EXPECT_NEAR(once.at("valid/loss"), mean, 1e-9);
 }
 
-TEST(Trainer, ReportsHowLongTheRanksWaitedForOneAnotherOnAverage) {
+TEST(Trainer, ReportsTheMeanTimeThatRanksWaitedForEachOther) {
   constexpr std::chrono::milliseconds late{100};
   test::on_ranks(2, [&](Channels& channels) {
-    TinyTraining training(tiny_experiment(),
-                          std::make_unique<Weigh>(Needs{},
-                                                  [&](Step&) {
-                                                    if (channels.rank() == 1)
-                                                      std::this_thread::sleep_for(late);  // as if it computed longer
-                                                    return Weights::uniform();
-                                                  }),
-                          channels);
+    TinyTraining training(
+        tiny_experiment(),
+        std::make_unique<Weigh>(Needs{},
+                                [&](Step&) {
+                                  if (channels.rank() == 1)
+                                    std::this_thread::sleep_for(late);  // simulates a longer computation
+                                  return Weights::uniform();
+                                }),
+        channels);
     const double waited = training->step().metrics.at("perf/communication_exposed");
     EXPECT_GT(waited, 0.4 * 0.1) << "rank 0 waits 0.1 s, rank 1 not at all";
     const Tensor all = channels.all(at::scalar_tensor(waited, at::kDouble), "comparing what was reported");
@@ -191,7 +192,7 @@ TEST(Trainer, ReportsHowLongTheRanksWaitedForOneAnotherOnAverage) {
             0);
 }
 
-TEST(Trainer, SeveralRanksSeeWhatOneRankSees) {
+TEST(Trainer, SeveralRanksComputeWhatOneRankComputes) {
   Experiment experiment = tiny_experiment();
   experiment.train.batch_size = 4;
   for (const bool selects : {false, true}) {
@@ -214,9 +215,9 @@ TEST(Trainer, SeveralRanksSeeWhatOneRankSees) {
   }
 }
 
-/// What a gradient's 8 bits change: 2^-8 of each element at most, in no direction. Losses follow within a hundredth of
-/// what four steps took from them, the same for every strategy.
-TEST(Trainer, GradientsThatTravelInHalfPrecisionTrainAlike) {
+/// bf16 has 8 bits, so the relative error of an element is at most 2^-8, without bias. Losses stay within a hundredth
+/// of their decrease over four steps, equal for every strategy.
+TEST(Trainer, GradientsReducedInBf16TrainAlike) {
   Experiment experiment = tiny_experiment();
   experiment.parallel.precision = Precision::bf16;
   experiment.parallel.shard_group_size = 2;
@@ -235,13 +236,13 @@ TEST(Trainer, GradientsThatTravelInHalfPrecisionTrainAlike) {
   const auto exact = losses_with(Precision::fp32, Strategy::full_shard);
   for (const Strategy strategy : {Strategy::full_shard, Strategy::no_shard, Strategy::hybrid_shard}) {
     const auto rounded = losses_with(Precision::bf16, strategy);
-    EXPECT_EQ(rounded[0], exact[0]) << "no gradient has travelled yet";
+    EXPECT_EQ(rounded[0], exact[0]) << "no gradient has been reduced yet";
     for (size_t i = 1; i < exact.size(); ++i) EXPECT_NEAR(rounded[i], exact[i], 2e-3 * exact[i]) << "step " << i + 1;
   }
 }
 
 TEST(Trainer, ARankWithoutAValidTokenOrWithoutAWeightTakesPart) {
-  // Every second sequence is a prompt alone, or has no weight.
+  // Every second sequence is only a prompt, or has no weight.
   const auto weighting = [](std::optional<When> when) -> std::unique_ptr<Weighting> {
     if (!when) return baseline();
     return std::make_unique<Weigh>(Needs{.when = *when, .reads = {{"policy", "loss"}}}, [](Step& step) {

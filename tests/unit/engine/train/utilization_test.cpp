@@ -1,4 +1,4 @@
-// What a step asks for, counted by hand.
+// The operations of a step, counted by hand.
 #include "engine/train/utilization.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(Utilization, CountsSixOperationsForEachElementOfAMatrixAndToken) {
   EXPECT_EQ(operations_per_token(*model, 0, 12), 4 * (6 * of_block + attention) + 3 * 6 * of_output);
 }
 
-TEST(Utilization, CountsNoGradientOfAMatrixThatIsFrozenAndNoneBelowTheLowestBlock) {
+TEST(Utilization, CountsNoGradientOfFrozenMatricesNorBelowTheLowestBlock) {
   class Heads234 : public Adapter {
    public:
     bool trains(const std::string& name) const override { return name.starts_with("extra_heads."); }
@@ -36,15 +36,15 @@ TEST(Utilization, CountsNoGradientOfAMatrixThatIsFrozenAndNoneBelowTheLowestBloc
   EXPECT_EQ(operations_per_token(*model, 1, 12), trunk + first_head + other_heads + 3 * 4 * of_output);
 }
 
-TEST(Utilization, IsAShareOfWhatBareMultiplicationReaches) {
+TEST(Utilization, IsAShareOfThePlainMultiplicationRate) {
   test::OneRank rank;
   test::TinyTraining tiny(test::tiny_experiment(), test::baseline(), rank.channels);
   const auto metrics = tiny->step().metrics;
   EXPECT_GT(metrics.at("perf/mfu"), 0);
-  EXPECT_LT(metrics.at("perf/mfu"), 1.5) << "a bare multiplication is measured at its best";
+  EXPECT_LT(metrics.at("perf/mfu"), 1.5) << "the plain multiplication's best rate counts";
 }
 
-TEST(Utilization, IsMeasuredAgainWhileStepsAreFasterThanWhatWasMeasured) {
+TEST(Utilization, IsMeasuredAgainWhileStepsAreFasterThanTheMeasuredRate) {
   const std::vector<double> rates{100, 300, 200, 1000};  // the machine is busy at first
   size_t measured = 0;
   Utilization utilization(/*operations_per_token=*/50, /*ranks=*/2, [&] { return rates.at(measured++); });
@@ -58,14 +58,14 @@ TEST(Utilization, IsMeasuredAgainWhileStepsAreFasterThanWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(utilization.share(10, 1), 500.0 / 600) << "the best of all measurements counts";
 }
 
-TEST(Utilization, IsNotMeasuredForEver) {
+TEST(Utilization, IsMeasuredALimitedNumberOfTimes) {
   Utilization utilization(50, 1, [] { return 1.0; });
   int measured = 1;
   for (utilization.share(10, 1); utilization.doubted(); utilization.share(10, 1), ++measured) utilization.measure();
   EXPECT_EQ(measured, Utilization::most_measurements);
 }
 
-TEST(Utilization, OfARunComesFromItsTokensAndItsSeconds) {
+TEST(Utilization, OfARunFollowsFromItsTokensAndSeconds) {
   test::OneRank rank;
   test::TinyTraining tiny(test::tiny_experiment(), test::baseline(), rank.channels);
   double tokens = 0, seconds = 0;
@@ -79,7 +79,7 @@ TEST(Utilization, OfARunComesFromItsTokensAndItsSeconds) {
   }
 }
 
-TEST(Utilization, OfADeviceIsMeasuredByWhatItComputesAndNotByHowLongAWaitForItTakes) {
+TEST(Utilization, OfADeviceDoesNotIncludeTheWaitLatency) {
   using Clock = std::chrono::steady_clock;
   using std::chrono::microseconds;
   const auto until = [](Clock::time_point end) {

@@ -1,5 +1,5 @@
-// What validation tells besides the loss: exact match by difficulty, how tokens went since the first time, an
-// objective's own metrics; and that it leaves everything as it was.
+// Validation's metrics besides the loss: exact match by difficulty, token classes since the first validation, an
+// objective's metrics; validating changes nothing else.
 #include "engine/train/validation.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ Answer learnable(int64_t seed) {
   return {tokens, 4, 1, 0};
 }
 
-/// In turn: an answer that can be learned, one that cannot, and the first kind where it is wrong.
+/// In turn: an answer that can be learned, one that cannot, and one of the first kind that is marked wrong.
 Answer mixed(int64_t position) {
   if (position % 3 == 1) return {random_tokens(5000 + position, 9), 4, 1, 1};
   Answer answer = learnable(9000 + position);
@@ -62,26 +62,26 @@ class ValidationTest : public testing::Test {
 
 TEST_F(ValidationTest, FindsTheRightAnswersThatGreedyDecodingGivesByDifficulty) {
   OneRank rank;
-  for (const bool prompts : {false, true}) {  // that prompts are targets makes no prompt a part of an answer
+  for (const bool prompts : {false, true}) {  // prompts as targets are still not part of an answer
     const auto metrics = after_training(rank.channels, prompts, 60);
     EXPECT_EQ(metrics.at("valid/exact_match/easy"), 1) << prompts;
     EXPECT_EQ(metrics.at("valid/exact_match/hard"), 0) << prompts;
-    EXPECT_EQ(metrics.at("valid/exact_match"), 0.5) << "of three right answers that can be learned and three others";
-    EXPECT_EQ(metrics.count("valid/exact_match/unheard of"), 0U) << "nothing was asked";
+    EXPECT_EQ(metrics.at("valid/exact_match"), 0.5) << "three learnable right answers of six";
+    EXPECT_EQ(metrics.count("valid/exact_match/unheard of"), 0U) << "no answer in that bin";
   }
   EXPECT_EQ(after_training(rank.channels, false, 0).at("valid/exact_match"), 0);
 }
 
-TEST_F(ValidationTest, TellsTheLossOfEachDifficultyWhoseMeanIsTheLossOfAll) {
+TEST_F(ValidationTest, ReportsALossPerBinWhoseMeanIsTheTotalLoss) {
   OneRank rank;
   const auto metrics = after_training(rank.channels, false, 60);
   const double easy = metrics.at("valid/ce_head_1/easy"), hard = metrics.at("valid/ce_head_1/hard");
   EXPECT_LT(easy, 0.5 * hard);
-  EXPECT_NEAR((6 * easy + 3 * hard) / 9, metrics.at("valid/ce_head_1"), 1e-6) << "answers of one length";
+  EXPECT_NEAR((6 * easy + 3 * hard) / 9, metrics.at("valid/ce_head_1"), 1e-6) << "answers of equal length";
   EXPECT_EQ(metrics.count("valid/ce_head_1/unheard of"), 0U);
 }
 
-TEST_F(ValidationTest, TellsTheSameOnThreeRanksThoughSequencesDoNotDivide) {
+TEST_F(ValidationTest, ReportsTheSameOnThreeRanksWithAnUnevenNumberOfSequences) {
   OneRank rank;
   const auto alone = after_training(rank.channels, false, 0);
   test::on_ranks(3, [&](Channels& channels) {
@@ -91,7 +91,7 @@ TEST_F(ValidationTest, TellsTheSameOnThreeRanksThoughSequencesDoNotDivide) {
   });
 }
 
-TEST_F(ValidationTest, TellsHowTokensWentSinceTheFirstTime) {
+TEST_F(ValidationTest, ClassifiesTokensByTheirChangeSinceTheFirstValidation) {
   OneRank rank;
   const Answers source(learnable, experiment_.train.batch_size, S, heads);
   TinyTraining tiny(experiment_, test::baseline(), rank.channels, {.training = &source, .validation_sequences = 6});
@@ -102,7 +102,7 @@ TEST_F(ValidationTest, TellsHowTokensWentSinceTheFirstTime) {
   for (int i = 0; i < 60; ++i) tiny->step();
   EXPECT_EQ(tiny->validate().at("valid/tokens_hl"), 1) << "all of the answer is learned";
   auto& first = tiny->state().pipeline.at("validation/first_losses");
-  first = first.narrow(0, 0, 2).sub(10).contiguous();  // as another number of ranks left it
+  first = first.narrow(0, 0, 2).sub(10).contiguous();  // as saved by a different number of ranks
   EXPECT_EQ(tiny->validate().at("valid/tokens_lh"), 1);
 }
 
@@ -131,7 +131,7 @@ class Counting : public Objective {
   }
 };
 
-TEST_F(ValidationTest, OfAnObjectiveGivesItsLossAndMetricsAndLeavesItsStateAlone) {
+TEST_F(ValidationTest, OfAnObjectiveReportsItsLossAndMetricsAndKeepsItsState) {
   OneRank rank;
   const Answers source(learnable, experiment_.train.batch_size, S, 0);
   TinyTraining tiny(experiment_, std::make_unique<Counting>(), rank.channels, {.training = &source});

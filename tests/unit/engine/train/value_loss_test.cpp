@@ -1,4 +1,4 @@
-// Value heads: their loss and its gradients against autograd by hand, and beside the weighted loss of the tokens.
+// Value heads: loss and gradients against plain autograd, alone and together with the weighted token loss.
 #include "engine/train/value_loss.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class Nothing : public Adapter {
   bool trains(const std::string&) const override { return false; }
 };
 
-/// Values of answers ought to be one, so that the loss is never at its smallest in the beginning.
+/// The target value is one, so that the loss is not minimal at the start.
 Tensor square_of(Step& step, const Tensor& values) {
   const Tensor answers = step.batch().kind.eq(2).to(at::kFloat);
   const Tensor sum = ((values - 1).square() * answers).sum();
@@ -53,7 +53,7 @@ class Joint : public Weighting {
   }
 };
 
-/// Values that are neither equal nor zero, as a head has after some steps.
+/// Distinct non-zero values, as after some steps.
 void fill_heads(ShardedModel& model) {
   model.fill([](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     if (!spec.name.starts_with("value_heads.")) return false;
@@ -81,7 +81,7 @@ Tensor gradient_of(const ShardUnit& unit, const std::string& name) {
   throw std::runtime_error("no parameter " + name);
 }
 
-/// The heads of engine/model/value_head.hpp, on what the final norm makes of the trunk.
+/// The heads of engine/model/value_head.hpp on the normed trunk output.
 Tensor values_by_hand(const std::map<std::string, Tensor>& leaves, const Tensor& trunk, double eps) {
   Tensor h = trunk * (trunk.square().mean(-1, true) + eps).rsqrt() * leaves.at("norm.weight");
   for (int64_t layer = 0; leaves.count("value_heads.v." + std::to_string(layer) + ".weight"); ++layer) {
@@ -94,7 +94,7 @@ Tensor values_by_hand(const std::map<std::string, Tensor>& leaves, const Tensor&
 
 const std::vector<Answer> two_answers{{{3, 1, 4, 1, 5}, 2}, {{9, 2, 6, 5, 3, 5, 8}, 3}};
 
-TEST(ValueLoss, AndItsGradientsAreThoseOfAutogradByHand) {
+TEST(ValueLoss, AndItsGradientsEqualAutograd) {
   for (const auto& [kind, factor] :
        {std::pair<std::string, double>{"linear", 1}, {"mlp", 1}, {"linear", 1024}, {"mlp", 1024}}) {
     OneRank rank;
@@ -105,20 +105,20 @@ TEST(ValueLoss, AndItsGradientsAreThoseOfAutogradByHand) {
     ActivePipeline pipeline = test::pipeline_of(std::make_unique<Squares>(kind));
     std::map<std::string, Tensor> states;
     AcrossRanks across(rank.channels);
-    StepContext step({0, experiment.model.vocab_size, 9}, across, states);
-    ValueLoss loss(*model, pipeline, step);
+    const StepEnvironment environment{0, experiment.model.vocab_size, 9, across, states};
+    ValueLoss loss(*model, pipeline);
     loss.scale_gradients(factor);
     const MicroBatch micro = batch_of(two_answers, 8, 0);
     StepTotals totals;
-    step.begin_step(1, {{}, micro.tokens, 7, 0}, totals);
-    step.begin_micro_batch(micro, {});
+    const StepCounts counts{{}, micro.tokens, 7, 0};
+    StepContext step(environment, {1, counts, totals}, micro);
     at::manual_seed(5);
     const Tensor trunk = at::randn({2, 8, experiment.model.dim});
     Tensor d_trunk = at::ones_like(trunk);
     {
       const Gathered norm(model->unit("norm"));
-      loss.differentiate(micro, trunk, d_trunk, totals);
-      loss.evaluate(micro, trunk, totals);
+      loss.differentiate(step, trunk, d_trunk);
+      loss.evaluate(step, trunk);
     }
     for (const char* unit : {"norm", "value_heads"}) {
       model->unit(unit).start_reduce(true);
@@ -139,7 +139,7 @@ TEST(ValueLoss, AndItsGradientsAreThoseOfAutogradByHand) {
     const auto difference = [scale = factor](const Tensor& found, const Tensor& wanted) {
       return (found / scale - wanted).abs().max().item<float>();
     };
-    EXPECT_LT(difference(d_trunk - 1, gradients[0]), 1e-6) << kind << ": it adds to what is there";
+    EXPECT_LT(difference(d_trunk - 1, gradients[0]), 1e-6) << kind << ": added to the existing gradient";
     size_t i = 0;
     for (const auto& [name, leaf] : leaves) {
       const ShardUnit& unit = model->unit(name == "norm.weight" ? "norm" : "value_heads");
@@ -148,7 +148,7 @@ TEST(ValueLoss, AndItsGradientsAreThoseOfAutogradByHand) {
   }
 }
 
-TEST(ValueLoss, TrainsTheHeadsAloneUnlessTheTrunkTrainsToo) {
+TEST(ValueLoss, TrainsOnlyTheHeadsWhenTheTrunkIsFrozen) {
   std::vector<double> first_losses;
   for (const bool trunk_trains : {false, true}) {
     OneRank rank;
@@ -172,7 +172,7 @@ TEST(ValueLoss, TrainsTheHeadsAloneUnlessTheTrunkTrainsToo) {
   EXPECT_EQ(first_losses, (std::vector<double>{1, 1})) << "values begin at zero";
 }
 
-TEST(ValueLoss, ThatGivesNoScalarIsRefusedWithThePipelinesName) {
+TEST(ValueLoss, ThatIsNoScalarIsRefusedWithThePipelinesName) {
   class Careless : public Squares {
    public:
     Tensor loss(Step&) override { return at::ones({}); }
@@ -182,7 +182,7 @@ TEST(ValueLoss, ThatGivesNoScalarIsRefusedWithThePipelinesName) {
                         rank.channels);
   try {
     training->step();
-    ADD_FAILURE() << "a loss that depends on nothing was taken";
+    ADD_FAILURE() << "a loss that depends on no leaf was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::plugin);
     EXPECT_NE(std::string(error.what()).find("'made by the test': loss() must return a scalar"), std::string::npos)
@@ -190,7 +190,7 @@ TEST(ValueLoss, ThatGivesNoScalarIsRefusedWithThePipelinesName) {
   }
 }
 
-/// What it returns, reports and keeps is as a test says.
+/// Returns, reports and stores what a test defines.
 class Odd : public Squares {
  public:
   using Change = std::function<Tensor(Step&, const Tensor&)>;
@@ -201,14 +201,14 @@ class Odd : public Squares {
   Change change_;
 };
 
-TEST(ValueLoss, WhatAPluginGivesWithoutValuesIsRefusedWithItsName) {
+TEST(ValueLoss, TensorsWithoutValuesAreRefusedWithThePipelinesName) {
   const auto expect_refused = [](const std::string& part, const Odd::Change& change) {
     OneRank rank;
     TinyTraining training(test::tiny_experiment(), std::unique_ptr<Objective>(std::make_unique<Odd>(change)),
                           rank.channels);
     try {
       training->step();
-      ADD_FAILURE() << "taken, where this was wanted: " << part;
+      ADD_FAILURE() << "accepted, expected: " << part;
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::plugin) << error.what();
       EXPECT_NE(std::string(error.what()).find("made by the test"), std::string::npos) << error.what();
@@ -242,7 +242,7 @@ TEST(ValueLoss, WhatAPluginGivesWithoutValuesIsRefusedWithItsName) {
   });
 }
 
-TEST(JointWeighting, AddsTheLossOfItsValueHeadToThatOfTheTokens) {
+TEST(JointWeighting, AddsItsValueLossToTheTokenLoss) {
   OneRank rank;
   const Experiment experiment = test::tiny_experiment();
   TinyTraining plain(experiment, test::baseline(), rank.channels);
@@ -258,7 +258,7 @@ TEST(JointWeighting, AddsTheLossOfItsValueHeadToThatOfTheTokens) {
   EXPECT_NEAR(joint->validate().at("valid/loss"), joint->validate().at("valid/ce_head_1"), 0.2) << "tokens alone";
 }
 
-TEST(JointWeighting, SeesTheSameOnTwoRanks) {
+TEST(JointWeighting, ComputesTheSameOnTwoRanks) {
   Experiment experiment = test::tiny_experiment();
   const auto losses_of = [&](Channels& channels) {
     TinyTraining training(experiment, std::make_unique<Joint>(), channels);

@@ -1,0 +1,42 @@
+#include "engine/train/trainer_state.hpp"
+
+#include "base/counted.hpp"
+#include "base/error.hpp"
+
+namespace wmtp {
+
+static_assert(LossScale::hysteresis == most_overflows_left, "a checkpoint may hold what a run can save, and no more");
+
+nlohmann::json TrainerState::to_json() const {
+  nlohmann::json state{
+      {"tokens", tokens}, {"drawn", drawn}, {"guard_window", guard.window()}, {"skipped_in_a_row", guard.in_a_row()}};
+  if (!base_fingerprint.empty()) state["base_fingerprint"] = base_fingerprint;
+  if (loss_scale) {
+    const LossScale::State& scale = loss_scale->state();
+    state["loss_scale"] = {
+        {"scale", scale.scale}, {"finite_steps", scale.finite_steps}, {"overflows_left", scale.overflows_left}};
+  }
+  return state;
+}
+
+void TrainerState::restore(const Manifest& manifest, const SavedState& saved, int64_t sequences_per_step,
+                           const std::string& where) {
+  const auto refuse = [&](const std::string& why) { throw Error(ExitStatus::data, where + ": " + why); };
+  if (saved.base_fingerprint != base_fingerprint)
+    refuse("its adapter was trained on a base model with fingerprint " + saved.base_fingerprint + ", this model's is " +
+           base_fingerprint + "; the base weights have changed");
+  if (saved.loss_scale.has_value() != loss_scale.has_value())
+    refuse(std::string("state has ") + (saved.loss_scale ? "a" : "no") + " loss_scale; wanted one only in an fp16 run");
+  if (int64_t(saved.guard_window.size()) > guard.config().window)
+    refuse("state: guard_window holds " + counted(int64_t(saved.guard_window.size()), "loss", "es") +
+           "; wanted at most " + std::to_string(guard.config().window));
+  step = manifest.step;
+  tokens = saved.tokens;
+  // Earlier versions did not save `drawn`; there the number of ranks never changed.
+  drawn = saved.drawn.value_or(step * sequences_per_step);
+  guard.restore(saved.guard_window, saved.skipped_in_a_row);
+  if (loss_scale)
+    loss_scale->restore({saved.loss_scale->scale, saved.loss_scale->finite_steps, saved.loss_scale->overflows_left});
+}
+
+}  // namespace wmtp

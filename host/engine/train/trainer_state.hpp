@@ -1,0 +1,33 @@
+// TrainerState: everything that changes from step to step and is not a parameter, and its JSON in a checkpoint's manifest.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "core/checkpoints/saved_state.hpp"
+#include "engine/train/guard.hpp"
+#include "engine/train/loss_scale.hpp"
+
+namespace wmtp {
+
+struct TrainerState {
+  int64_t step = 0;    ///< optimizer steps made
+  int64_t drawn = 0;   ///< sequences over all ranks: the position in the data, independent of the number of ranks
+  int64_t tokens = 0;  ///< tokens seen over all ranks, without padding
+  Guard guard;
+  std::map<std::string, at::Tensor> pipeline = {};  ///< the plugin's named state, equal on all ranks; saved as tensors
+  std::optional<LossScale> loss_scale = std::nullopt;  ///< with fp16
+  std::string base_fingerprint = {};  ///< of the model that an adapter modifies; empty without an adapter
+
+  /// `state` of a checkpoint's manifest; equal on all ranks.
+  nlohmann::json to_json() const;
+  /// From a checkpoint of the same experiment, whose ranks together drew `sequences_per_step`. Error(data), beginning
+  /// with `where`, when it was saved with another base model, precision or guard window.
+  void restore(const Manifest& manifest, const SavedState& saved, int64_t sequences_per_step, const std::string& where);
+};
+
+}  // namespace wmtp

@@ -1,0 +1,80 @@
+// TrainerState in a checkpoint: the JSON that is saved, and what is refused when it is restored.
+#include "engine/train/trainer_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+TrainerState fp16_state() {
+  TrainerState state{3, 36, 400, Guard({.window = 4})};
+  state.guard.restore({2.5, 2.25}, 1);
+  state.loss_scale.emplace();
+  state.loss_scale->restore({1024, 2, 1});
+  state.base_fingerprint = "00ff";
+  return state;
+}
+
+/// As read from a checkpoint of this state.
+SavedState read_back(const TrainerState& state) {
+  Manifest manifest;
+  manifest.step = state.step;
+  manifest.state = state.to_json();
+  manifest.state["optimizer_steps"] = nlohmann::json::object();
+  return saved_state(manifest, "checkpoint");
+}
+
+TEST(TrainerState, IsSavedUnderTheKeysOfTheCheckpointFormat) {
+  EXPECT_EQ(fp16_state().to_json().dump(),
+            R"({"base_fingerprint":"00ff","drawn":36,"guard_window":[2.5,2.25],"loss_scale":)"
+            R"({"finite_steps":2,"overflows_left":1,"scale":1024.0},"skipped_in_a_row":1,"tokens":400})");
+  EXPECT_EQ((TrainerState{0, 0, 0, Guard({})}).to_json().dump(),
+            R"({"drawn":0,"guard_window":[],"skipped_in_a_row":0,"tokens":0})");
+}
+
+TEST(TrainerState, IsRestoredAsItWasSaved) {
+  const TrainerState saved = fp16_state();
+  TrainerState restored = fp16_state();
+  restored.step = restored.drawn = restored.tokens = 0;
+  restored.guard.restore({}, 0);
+  restored.loss_scale.emplace();
+  Manifest manifest;
+  manifest.step = 3;
+  restored.restore(manifest, read_back(saved), 12, "checkpoint");
+  EXPECT_EQ(restored.step, 3);
+  EXPECT_EQ(restored.to_json(), saved.to_json());
+}
+
+TEST(TrainerState, CountsTheDrawnSequencesByStepsWhereTheyWereNotSaved) {
+  TrainerState state = fp16_state();
+  SavedState saved = read_back(state);
+  saved.drawn.reset();
+  Manifest manifest;
+  manifest.step = 5;
+  state.restore(manifest, saved, 12, "checkpoint");
+  EXPECT_EQ(state.drawn, 60);
+}
+
+TEST(TrainerState, RefusesAnotherBasePrecisionOrGuardWindow) {
+  const SavedState saved = read_back(fp16_state());
+  const auto expect_refused = [&](const std::string& part, const std::function<void(TrainerState&)>& change) {
+    TrainerState state = fp16_state();
+    change(state);
+    try {
+      state.restore({}, saved, 12, "checkpoint");
+      ADD_FAILURE() << "restored, expected: " << part;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::data);
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  expect_refused("fingerprint 00ff", [](TrainerState& state) { state.base_fingerprint = "0100"; });
+  expect_refused("state has a loss_scale", [](TrainerState& state) { state.loss_scale.reset(); });
+  expect_refused("guard_window holds 2 losses; wanted at most 1",
+                 [](TrainerState& state) { state.guard = Guard({.window = 1}); });
+}
+
+}  // namespace
+}  // namespace wmtp
