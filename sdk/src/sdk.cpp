@@ -1,17 +1,28 @@
 // The key functions of the sdk's classes: this library alone contains each type's vtable and type information, so the
 // host and every plugin share one type (dynamic_cast and catch work across libraries).
+#include <stdexcept>
+
 #include <wmtp/plugin.hpp>
 
 namespace wmtp {
 
 Options::~Options() = default;
-Across::~Across() = default;
+Collectives::~Collectives() = default;
 Step::~Step() = default;
+WholeBatch::~WholeBatch() = default;
+TokenStep::~TokenStep() = default;
+HeadStep::~HeadStep() = default;
+BatchStep::~BatchStep() = default;
+ValueStep::~ValueStep() = default;
 Weighting::~Weighting() = default;
 Wrapper::~Wrapper() = default;
 Objective::~Objective() = default;
-Call::~Call() = default;
+LinearCall::~LinearCall() = default;
 Adapter::~Adapter() = default;
+
+Weights Weighting::weigh(TokenStep&) {
+  throw std::logic_error("it has no weigh() for the moment that its needs() name");
+}
 
 BadOption::BadOption(std::string option, std::string message, int64_t at)
     : option_(std::move(option)), message_(std::move(message)), at_(at) {}

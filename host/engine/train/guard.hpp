@@ -1,5 +1,5 @@
 // Guard: whether a step may change the parameters. All ranks feed it the same numbers, so they decide the same. By
-// default only non-finite steps are skipped (docs/decisions/0030-no-step-is-skipped-unasked.md).
+// default only non-finite steps are skipped (docs/decisions/0030-loss-spike-guard-off-by-default.md).
 #pragma once
 
 #include <deque>

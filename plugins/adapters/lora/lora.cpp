@@ -17,9 +17,10 @@
 
 namespace {
 
-using wmtp::Call;
+using wmtp::Cut;
+using wmtp::Linear;
+using wmtp::LinearCall;
 using wmtp::Param;
-using wmtp::Slot;
 using wmtp::Tensor;
 
 class Lora : public wmtp::Adapter {
@@ -36,16 +37,25 @@ class Lora : public wmtp::Adapter {
 
   bool trains(const std::string&) const override { return false; }
 
-  std::vector<Param> declare(const Slot& slot) const override {
-    if (!is_target(slot.name)) return {};
+  std::vector<Param> declare(const Linear& layer) const override {
+    if (!is_target(layer.name)) return {};
     std::vector<Param> params{
-        {"lora_A", {rank_, slot.in}, Param::Init::uniform, 1 / std::sqrt(static_cast<double>(slot.in))},
-        {"lora_B", {slot.out, rank_}, Param::Init::zeros, 0, plus_ratio_}};
-    if (dora_) params.push_back({"magnitude", {1, slot.out}, Param::Init::row_norms, 0, 1, /*decays=*/false});
+        {.name = "lora_A",
+         .shape = {rank_, layer.in},
+         .init = Param::Init::uniform,
+         .bound = 1 / std::sqrt(static_cast<double>(layer.in)),
+         .columns = Cut::in},
+        {.name = "lora_B", .shape = {layer.out, rank_}, .lr_scale = plus_ratio_, .rows = Cut::out}};
+    if (dora_)
+      params.push_back({.name = "magnitude",
+                        .shape = {1, layer.out},
+                        .init = Param::Init::row_norms,
+                        .decays = false,
+                        .columns = Cut::out});
     return params;
   }
 
-  Tensor forward(const Slot&, const Tensor& x, Call& call) const override {
+  Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override {
     const Tensor update = call.linear(call.linear(call.dropout(x, dropout_), "lora_A") * scale(), "lora_B");
     const Tensor y = call.base(x) + update;
     if (!dora_) return y;
@@ -53,14 +63,14 @@ class Lora : public wmtp::Adapter {
     return call.scale(y / length.to(y.scalar_type()), "magnitude");
   }
 
-  Tensor merged(const Slot&, const Tensor& weight, const std::vector<Tensor>& params) const override {
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>& params) const override {
     const Tensor whole = updated(weight, params[0], params[1]);
     return dora_ ? whole * (params[2] / row_norms(whole)).t() : whole;
   }
 
  private:
-  bool is_target(const std::string& slot) const {
-    return std::find(targets_.begin(), targets_.end(), slot.substr(slot.rfind('.') + 1)) != targets_.end();
+  bool is_target(const std::string& layer) const {
+    return std::find(targets_.begin(), targets_.end(), layer.substr(layer.rfind('.') + 1)) != targets_.end();
   }
   double scale() const {
     return alpha_ / (rslora_ ? std::sqrt(static_cast<double>(rank_)) : static_cast<double>(rank_));

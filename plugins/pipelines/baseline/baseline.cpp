@@ -10,7 +10,7 @@ namespace {
 class Baseline : public wmtp::Weighting {
  public:
   wmtp::Needs needs() const override { return {.when = wmtp::When::before}; }
-  wmtp::Weights weigh(wmtp::Step&) override { return wmtp::Weights::uniform(); }
+  wmtp::Weights weigh(wmtp::BatchStep&) override { return wmtp::Weights::uniform(); }
 };
 
 }  // namespace

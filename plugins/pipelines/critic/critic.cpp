@@ -33,13 +33,13 @@ class Critic : public wmtp::Objective {
 
   wmtp::Needs needs() const override {
     return {.when = wmtp::When::before,
-            .reads = {{"policy", "value:value"}},
+            .values = {wmtp::ValueSignal::of_policy("value")},
             .heads = {{"value", head_, loss_ == "pairwise" ? "score" : "value"}},
             .pairs = loss_ == "pairwise"};
   }
 
-  Tensor loss(wmtp::Step& step) override {
-    const Tensor values = step.leaf({"policy", "value:value"});
+  Tensor loss(wmtp::ValueStep& step) override {
+    const Tensor values = step.leaf(wmtp::ValueSignal::of_policy("value"));
     return loss_ == "pairwise" ? pairwise(step, values) : regression_.loss(step, values, loss_ == "monte_carlo");
   }
 
@@ -53,7 +53,7 @@ class Critic : public wmtp::Objective {
     if (loss_ == "monte_carlo") o.refuse("lambda", reason);
   }
 
-  Tensor pairwise(wmtp::Step& step, const Tensor& values) const {
+  Tensor pairwise(wmtp::ValueStep& step, const Tensor& values) const {
     const wmtp::Batch& batch = step.batch();
     const Tensor answers = values::answers_of(batch);
     const Tensor mean = (values * answers).sum(1) / answers.sum(1).clamp_min(1);
@@ -67,7 +67,7 @@ class Critic : public wmtp::Objective {
     return sum / step.pairs().clamp_min(1);
   }
 
-  static void report_pairs(wmtp::Step& step, const Tensor& mean, const Tensor& gap, const Tensor& right) {
+  static void report_pairs(wmtp::ValueStep& step, const Tensor& mean, const Tensor& gap, const Tensor& right) {
     const Tensor pairs = right.sum();
     step.metric("pair/accuracy", (gap > 0).mul(right).sum(), pairs);
     step.metric("pair/margin", (gap * right).sum(), pairs);

@@ -6,9 +6,9 @@ namespace {
 
 class Dft : public wmtp::Weighting {
  public:
-  wmtp::Needs needs() const override { return {.when = wmtp::When::token, .reads = {{"policy", "loss"}}}; }
-  wmtp::Weights weigh(wmtp::Step& step) override {
-    return wmtp::Weights::by_source(step.get({"policy", "loss"}).neg().exp());
+  wmtp::Needs needs() const override { return {.when = wmtp::When::token, .reads = {wmtp::Signal::policy_loss}}; }
+  wmtp::Weights weigh(wmtp::TokenStep& step) override {
+    return wmtp::Weights::by_source(step.get(wmtp::Signal::policy_loss).neg().exp());
   }
 };
 

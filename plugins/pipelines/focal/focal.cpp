@@ -12,9 +12,9 @@ namespace {
 class Focal : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override { o.number("gamma", gamma_, "how fast easy tokens lose weight", 0, 10); }
-  wmtp::Needs needs() const override { return {.when = wmtp::When::token, .reads = {{"policy", "loss"}}}; }
-  wmtp::Weights weigh(wmtp::Step& step) override {
-    const wmtp::Tensor probability = step.get({"policy", "loss"}).neg().exp();
+  wmtp::Needs needs() const override { return {.when = wmtp::When::token, .reads = {wmtp::Signal::policy_loss}}; }
+  wmtp::Weights weigh(wmtp::TokenStep& step) override {
+    const wmtp::Tensor probability = step.get(wmtp::Signal::policy_loss).neg().exp();
     return wmtp::Weights::by_source((1 - probability).clamp_min(0).pow(gamma_));
   }
 

@@ -17,7 +17,9 @@
 
 namespace {
 
+using wmtp::Signal;
 using wmtp::Tensor;
+using wmtp::ValueSignal;
 using wmtp::When;
 
 class Formula : public wmtp::Weighting {
@@ -35,28 +37,33 @@ class Formula : public wmtp::Weighting {
     const auto& reads = program.reads;
     const bool excess = reads[formula::excess];
     wmtp::Needs needs{.when = when(program)};
-    if (reads[formula::ce] || excess) needs.reads.push_back({"policy", "loss"});
-    if (reads[formula::entropy]) needs.reads.push_back({"policy", "entropy"});
-    if (reads[formula::ref] || excess) needs.reads.push_back({"reference", "loss"});
-    if (reads[formula::value]) needs.reads.push_back({"value", "value"});
+    if (reads[formula::ce] || excess) needs.reads.push_back(Signal::policy_loss);
+    if (reads[formula::entropy]) needs.reads.push_back(Signal::policy_entropy);
+    if (reads[formula::ref] || excess) needs.reads.push_back(Signal::reference_loss);
+    if (reads[formula::value]) needs.values.push_back(ValueSignal::frozen());
     return needs;
   }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
+  wmtp::Weights weigh(wmtp::TokenStep& step) override { return weights_of(step, nullptr); }
+  wmtp::Weights weigh(wmtp::HeadStep& step) override { return weights_of(step, &step); }
+  wmtp::Weights weigh(wmtp::BatchStep& step) override { return weights_of(step, &step); }
+
+ private:
+  /// `batch` is null at When::token, where the program reads no value, position or random number and has no quantile.
+  wmtp::Weights weights_of(wmtp::TokenStep& step, wmtp::WholeBatch* batch) {
     const formula::Program& program = compiled();
     const Tensor valid = step.valid();
     if (program.constant) {
       if (*program.constant == 1) return wmtp::Weights::uniform();
       return wmtp::Weights::by_source(at::full(valid.sizes(), *program.constant, valid.options().dtype(at::kFloat)));
     }
-    const formula::Signals signals = signals_of(step, program);
-    if (valid.dim() < 3) return wmtp::Weights::by_source(of_head(step, signals, valid, step.head()));
+    const formula::Signals signals = signals_of(step, batch, program);
+    if (valid.dim() < 3) return wmtp::Weights::by_source(of_head(batch, signals, valid, step.head()));
     std::vector<Tensor> heads;
-    for (int64_t k = 1; k <= step.heads(); ++k) heads.push_back(of_head(step, signals, valid.select(2, k - 1), k));
+    for (int64_t k = 1; k <= step.heads(); ++k) heads.push_back(of_head(batch, signals, valid.select(2, k - 1), k));
     return wmtp::Weights::by_source(at::stack(heads, 2));
   }
 
- private:
   const formula::Program& compiled() const {
     if (!program_) {
       program_ = formula::compile(weight_);
@@ -72,27 +79,27 @@ class Formula : public wmtp::Weighting {
     return by_place || program.has_quantile ? When::head : When::token;
   }
 
-  static formula::Signals signals_of(wmtp::Step& step, const formula::Program& program) {
+  static formula::Signals signals_of(wmtp::TokenStep& step, wmtp::WholeBatch* batch, const formula::Program& program) {
     const auto& reads = program.reads;
     formula::Signals signals;
-    if (reads[formula::ce] || reads[formula::excess]) signals[formula::ce] = step.get({"policy", "loss"});
-    if (reads[formula::ref] || reads[formula::excess]) signals[formula::ref] = step.get({"reference", "loss"});
+    if (reads[formula::ce] || reads[formula::excess]) signals[formula::ce] = step.get(Signal::policy_loss);
+    if (reads[formula::ref] || reads[formula::excess]) signals[formula::ref] = step.get(Signal::reference_loss);
     if (reads[formula::excess]) signals[formula::excess] = signals[formula::ce] - signals[formula::ref];
-    if (reads[formula::entropy]) signals[formula::entropy] = step.get({"policy", "entropy"});
-    if (reads[formula::value]) signals[formula::value] = step.get({"value", "value"});
-    if (reads[formula::uniform]) signals[formula::uniform] = step.uniform(0);
+    if (reads[formula::entropy]) signals[formula::entropy] = step.get(Signal::policy_entropy);
+    if (reads[formula::value]) signals[formula::value] = batch->value(ValueSignal::frozen());
+    if (reads[formula::uniform]) signals[formula::uniform] = batch->uniform(0);
     return signals;
   }
 
-  Tensor of_head(wmtp::Step& step, formula::Signals signals, const Tensor& valid, int64_t head) const {
+  Tensor of_head(wmtp::WholeBatch* batch, formula::Signals signals, const Tensor& valid, int64_t head) const {
     const at::TensorOptions options = valid.options().dtype(at::kFloat);
     for (Tensor& signal : signals)
       if (signal.defined() && signal.dim() == 3) signal = signal.select(2, head - 1);
     if (program_->reads[formula::head]) signals[formula::head] = at::full({}, head, options);
     if (program_->reads[formula::position])
       signals[formula::position] = at::arange(valid.size(1), options).expand_as(valid);
-    wmtp::Across* across = program_->has_quantile ? &step.across() : nullptr;
-    const Tensor weights = formula::run(*program_, signals, valid, across);
+    wmtp::Collectives* collectives = program_->has_quantile ? &batch->collectives() : nullptr;
+    const Tensor weights = formula::run(*program_, signals, valid, collectives);
     return harmless_ ? weights : at::where(valid, weights, 0.0);
   }
 

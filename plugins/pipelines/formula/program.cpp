@@ -85,14 +85,14 @@ Value of_one(const Instruction& it, const Value& x) {
 
 }  // namespace
 
-Tensor run(const Program& program, const Signals& signals, const Tensor& valid, wmtp::Across* across) {
+Tensor run(const Program& program, const Signals& signals, const Tensor& valid, wmtp::Collectives* collectives) {
   std::vector<Value> stack;
   stack.reserve(program.code.size());
   for (const Instruction& it : program.code) {
     if (it.op == Op::load) {
       stack.push_back({signals[it.signal], false});
     } else if (it.op == Op::quantile) {
-      stack.back() = {across->quantile(stack.back().tensor, valid, it.number), true};
+      stack.back() = {collectives->quantile(stack.back().tensor, valid, it.number), true};
     } else if (it.op < Op::add) {
       stack.back() = of_one(it, stack.back());
     } else if (it.constant != Instruction::Constant::none) {

@@ -19,7 +19,7 @@ class Frequency : public wmtp::Weighting {
   }
   wmtp::Needs needs() const override { return {.when = wmtp::When::before}; }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
+  wmtp::Weights weigh(wmtp::BatchStep& step) override {
     const Tensor tokens = step.batch().tokens, counts = counted(step, tokens);
     const Tensor own = counts.index_select(0, tokens.flatten()).view_as(tokens);
     const Tensor relative = (own + smoothing_) / counts.max().clamp_min(1);
@@ -28,16 +28,16 @@ class Frequency : public wmtp::Weighting {
 
  private:
   /// [B,S] bool: whether the first head predicts the token at a position, so that each token is counted at most once.
-  static Tensor is_target(wmtp::Step& step) {
+  static Tensor is_target(wmtp::BatchStep& step) {
     const Tensor valid = step.valid().select(-1, 0);
     return at::cat({at::zeros_like(valid.narrow(1, 0, 1)), valid.narrow(1, 0, valid.size(1) - 1)}, 1);
   }
 
   /// [vocab_size] fp64, integers: exact in any order of addition.
-  static Tensor counted(wmtp::Step& step, const Tensor& tokens) {
+  static Tensor counted(wmtp::BatchStep& step, const Tensor& tokens) {
     const Tensor none = at::zeros({step.vocab_size()}, tokens.options().dtype(at::kDouble));
     const Tensor here = none.scatter_add(0, tokens.flatten(), is_target(step).flatten().to(at::kDouble));
-    return step.state("counts", none).add_(step.across().sum(here));
+    return step.state("counts", none).add_(step.collectives().sum(here));
   }
 
   double power_ = 0.4, smoothing_ = 1;

@@ -5,6 +5,7 @@
 
 namespace {
 
+using wmtp::Signal;
 using wmtp::Tensor;
 
 class Mile : public wmtp::Weighting {
@@ -13,12 +14,12 @@ class Mile : public wmtp::Weighting {
     o.number("gamma", gamma_, "how fast the weight grows with the entropy", 0, 10);
     o.number("sigma", sigma_, "added to the entropy, so that a certain token still has a weight", 1e-3, 100);
   }
-  wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {{"policy", "entropy"}}}; }
+  wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {Signal::policy_entropy}}; }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
-    const Tensor entropy = step.get({"policy", "entropy"}), valid = step.valid();
+  wmtp::Weights weigh(wmtp::HeadStep& step) override {
+    const Tensor entropy = step.get(Signal::policy_entropy), valid = step.valid();
     const Tensor scale = (entropy.clamp_min(0) + sigma_).pow(gamma_) * valid;
-    const Tensor total = step.across().sum(at::stack({scale.sum(at::kDouble), valid.sum().to(at::kDouble)}));
+    const Tensor total = step.collectives().sum(at::stack({scale.sum(at::kDouble), valid.sum().to(at::kDouble)}));
     const Tensor mean = total[0] / total[1].clamp_min(1);
     step.metric("mile/entropy", entropy.sum(), valid.sum());
     // If no rank has a valid token, the mean is zero, and so is every weight.

@@ -10,7 +10,7 @@ class PromptWeight : public wmtp::Weighting {
   void options(wmtp::Options& o) override { o.number("weight", weight_, "weight of a prompt token", 0, 10); }
   wmtp::Needs needs() const override { return {.when = wmtp::When::before, .prompts = true}; }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
+  wmtp::Weights weigh(wmtp::BatchStep& step) override {
     const wmtp::Tensor prompt = step.batch().kind.eq(1).to(at::kFloat);
     return wmtp::Weights::by_target(1 + (weight_ - 1) * prompt);
   }

@@ -38,7 +38,7 @@ class Random : public wmtp::Weighting {
     return {.when = wmtp::When::before};
   }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
+  wmtp::Weights weigh(wmtp::BatchStep& step) override {
     const Tensor u = step.uniform(0), valid = step.valid();
     if (kind_ == "lognormal") return wmtp::Weights::by_target(lognormal(u.select(-1, 0)));
     const Tensor selected = u.lt(keep_).logical_and(valid);

@@ -8,7 +8,7 @@
 //           -(reference loss)                     "self_loss": easy for a reference trained on the same text
 //           -(reference entropy)                  "self_entropy": that reference is certain
 //   hard    w = 1 where score >= quantile(score, 1 - keep), else 0; ties are kept, including those that differ by
-//           rounding (Across::reaches). "self_both" keeps the tokens that both self_loss and self_entropy keep, each
+//           rounding (wmtp::reaches). "self_both" keeps the tokens that both self_loss and self_entropy keep, each
 //           with its own share `keep`
 //   soft    w = N * softmax(score / temperature) over the N tokens: mean 1, every token has a weight (an extension that
 //           the paper's appendix C names as future work)
@@ -25,6 +25,7 @@
 namespace {
 
 using wmtp::BadOption;
+using wmtp::Signal;
 using wmtp::Tensor;
 
 class Rho1 : public wmtp::Weighting {
@@ -49,13 +50,13 @@ class Rho1 : public wmtp::Weighting {
     if (selection_ == "soft" && mode_ == "self_both")
       throw BadOption("selection",
                       "mode = \"self_both\" has two scores, so there is no softmax over them; use \"hard\"");
-    wmtp::Needs needs{.when = wmtp::When::head, .reads = {{"policy", "loss"}, {"reference", "loss"}}};
-    if (reads_entropy()) needs.reads.push_back({"reference", "entropy"});
+    wmtp::Needs needs{.when = wmtp::When::head, .reads = {Signal::policy_loss, Signal::reference_loss}};
+    if (reads_entropy()) needs.reads.push_back(Signal::reference_entropy);
     return needs;
   }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
-    const Tensor policy = step.get({"policy", "loss"}), reference = step.get({"reference", "loss"});
+  wmtp::Weights weigh(wmtp::HeadStep& step) override {
+    const Tensor policy = step.get(Signal::policy_loss), reference = step.get(Signal::reference_loss);
     const Tensor valid = step.valid(), excess = policy - reference, counted = valid.to(at::kFloat);
     step.metric("rho1/excess_mean", (excess * counted).sum(), counted.sum());
     if (selection_ == "soft") return wmtp::Weights::by_source(softmax(step, score(step, excess, reference), valid));
@@ -72,31 +73,31 @@ class Rho1 : public wmtp::Weighting {
   bool reads_entropy() const { return mode_ == "self_entropy" || mode_ == "self_both"; }
 
   /// The score of the mode; for "self_both" the one by entropy.
-  Tensor score(wmtp::Step& step, const Tensor& excess, const Tensor& reference) const {
-    if (reads_entropy()) return -step.get({"reference", "entropy"});
+  Tensor score(wmtp::HeadStep& step, const Tensor& excess, const Tensor& reference) const {
+    if (reads_entropy()) return -step.get(Signal::reference_entropy);
     if (mode_ == "self_loss") return -reference;
     if (mode_ == "difficult") return reference;
     return mode_ == "absolute" ? excess.abs() : excess;
   }
 
-  Tensor quantile(wmtp::Step& step, const Tensor& score, const Tensor& valid, double q) const {
-    return per_rank_ ? step.across().quantile_here(score, valid, q) : step.across().quantile(score, valid, q);
+  Tensor quantile(wmtp::HeadStep& step, const Tensor& score, const Tensor& valid, double q) const {
+    return per_rank_ ? step.collectives().quantile_here(score, valid, q) : step.collectives().quantile(score, valid, q);
   }
 
-  Tensor above_threshold(wmtp::Step& step, const Tensor& score, const Tensor& valid) const {
-    return wmtp::Across::reaches(score, quantile(step, score, valid, 1 - keep_));
+  Tensor above_threshold(wmtp::HeadStep& step, const Tensor& score, const Tensor& valid) const {
+    return wmtp::reaches(score, quantile(step, score, valid, 1 - keep_));
   }
 
   /// Subtracts the largest score (quantile 1) first, so that no exponential exceeds 1 and their sum is at least 1.
-  Tensor softmax(wmtp::Step& step, const Tensor& score, const Tensor& valid) const {
+  Tensor softmax(wmtp::HeadStep& step, const Tensor& score, const Tensor& valid) const {
     const Tensor away = (score - quantile(step, score, valid, 1)) / temperature_;
     const Tensor share = at::where(valid, away.exp(), 0.0);
     const Tensor here = at::stack({valid.sum().to(at::kDouble), share.sum(at::kDouble)});
-    const Tensor all = per_rank_ ? here : step.across().sum(here);
+    const Tensor all = per_rank_ ? here : step.collectives().sum(here);
     return share * (all[0] / all[1].clamp_min(1));
   }
 
-  static void report(wmtp::Step& step, const Tensor& policy, const Tensor& counted, const Tensor& selected) {
+  static void report(wmtp::HeadStep& step, const Tensor& policy, const Tensor& counted, const Tensor& selected) {
     const Tensor unselected = counted - selected;
     step.metric("rho1/selection_ratio", selected.sum(), counted.sum());
     step.metric("rho1/ce_selected", (policy * selected).sum(), selected.sum());

@@ -89,7 +89,7 @@ struct Regression {
   }
 
   /// Also reports value/loss, value/mse, value/explained_variance and the metrics of report_values.
-  Tensor loss(wmtp::Step& step, const Tensor& values, bool monte_carlo) const {
+  Tensor loss(wmtp::ValueStep& step, const Tensor& values, bool monte_carlo) const {
     const Tensor answers = answers_of(step.batch()), counted = answers * known_rows(step.batch());
     const Tensor now = values.detach(), target = returns(now, answers, right_rows(step.batch()), monte_carlo);
     const Tensor errors =
@@ -106,9 +106,9 @@ struct Regression {
   /// 1 - Var(G - V) / (Var(G) + 1e-5), both over the micro-batch of all ranks. A ratio of sums over ranks is not a sum
   /// over ranks, so the ranks exchange the moments, and each reports the same ratio weighted by the micro-batch's
   /// tokens.
-  static void report_explained_variance(wmtp::Step& step, const Tensor& target, const Tensor& residual,
+  static void report_explained_variance(wmtp::ValueStep& step, const Tensor& target, const Tensor& residual,
                                         const Tensor& counted) {
-    const Tensor all = step.across().sum(at::stack({moments(target, counted), moments(residual, counted)}));
+    const Tensor all = step.collectives().sum(at::stack({moments(target, counted), moments(residual, counted)}));
     const Tensor explained = 1 - variance_of(all[1]) / (variance_of(all[0]) + 1e-5);
     step.metric("value/explained_variance", explained * all[0][0], all[0][0]);
   }

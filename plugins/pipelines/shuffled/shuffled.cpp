@@ -23,11 +23,14 @@ class Shuffled : public wmtp::Wrapper {
     return needs;
   }
 
-  Weights weigh(wmtp::Step& step) override {
-    Weights weights = inner().weigh(step);
+  Weights weigh(wmtp::HeadStep& step) override { return permuted(inner().weigh(step), step, step); }
+  Weights weigh(wmtp::BatchStep& step) override { return permuted(inner().weigh(step), step, step); }
+
+ private:
+  static Weights permuted(Weights weights, wmtp::TokenStep& step, wmtp::WholeBatch& batch) {
     if (weights.meaning == Weights::Meaning::uniform) return weights;
     // A stream that no inner weighting uses: sorting by the numbers that produced the weights would sort the weights.
-    Tensor valid = step.valid(), numbers = step.uniform(0x73687566);
+    Tensor valid = step.valid(), numbers = batch.uniform(0x73687566);
     if (weights.meaning == Weights::Meaning::by_target) {
       if (step.head() == 0) {
         valid = valid.select(-1, 0);
@@ -39,7 +42,6 @@ class Shuffled : public wmtp::Wrapper {
     return weights;
   }
 
- private:
   /// Maps a mask of a head's source positions to its target positions, both [B,S].
   static Tensor at_targets(const Tensor& valid, int64_t head) {
     const int64_t S = valid.size(1), k = std::min(head, S);

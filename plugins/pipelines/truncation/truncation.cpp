@@ -4,12 +4,13 @@
 // t is a running quantile per head: the first micro-batch's quantile(loss, 1 - drop) over the valid tokens of all
 // ranks, then t <- t + momentum (quantile - t). A micro-batch is compared with t before its own update, so that a
 // micro-batch of noise does not raise its own threshold; the first `warmup_steps` optimizer steps keep every token. A
-// loss that is below t only by rounding is also dropped (Across::reaches), so that equal contexts stay together.
+// loss that is below t only by rounding is also dropped (wmtp::reaches), so that equal contexts stay together.
 #include <limits>
 #include <wmtp/plugin.hpp>
 
 namespace {
 
+using wmtp::Signal;
 using wmtp::Tensor;
 
 class Truncation : public wmtp::Weighting {
@@ -19,10 +20,10 @@ class Truncation : public wmtp::Weighting {
     o.number("momentum", momentum_, "weight of a micro-batch's quantile in the running quantile", 1e-6, 1);
     o.integer("warmup_steps", warmup_steps_, "initial optimizer steps that keep every token", 1);
   }
-  wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {{"policy", "loss"}}}; }
+  wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {Signal::policy_loss}}; }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
-    const Tensor loss = step.get({"policy", "loss"}), valid = step.valid();
+  wmtp::Weights weigh(wmtp::HeadStep& step) override {
+    const Tensor loss = step.get(Signal::policy_loss), valid = step.valid();
     const Tensor selected = keep(step, loss, valid).to(at::kFloat);
     step.metric("truncation/selection_ratio", selected.sum(), valid.sum());
     step.metric("truncation/ce_dropped", (loss * (valid.to(at::kFloat) - selected)).sum(),
@@ -31,19 +32,19 @@ class Truncation : public wmtp::Weighting {
   }
 
  private:
-  Tensor keep(wmtp::Step& step, const Tensor& loss, const Tensor& valid) const {
+  Tensor keep(wmtp::HeadStep& step, const Tensor& loss, const Tensor& valid) const {
     if (drop_ == 0) return valid;
     // Infinite until the head has had a valid token, which keeps every token.
     constexpr float none = std::numeric_limits<float>::infinity();
     Tensor& thresholds = step.state("threshold", at::full({step.heads()}, none, loss.options()));
     const Tensor before = thresholds[step.head() - 1].clone();
-    const Tensor now = step.across().quantile(loss, valid, 1 - drop_);
+    const Tensor now = step.collectives().quantile(loss, valid, 1 - drop_);
     const Tensor after = at::where(at::isinf(before), now, at::lerp(before, now, momentum_));
     thresholds[step.head() - 1].copy_(at::where(at::isnan(now), before, after));  // NaN: no valid token on any rank
     if (step.number() <= warmup_steps_) return valid;
     const Tensor known = at::isfinite(before);
     step.metric("truncation/threshold", at::where(known, before, 0), known);
-    return wmtp::Across::reaches(loss, before).logical_not().logical_and(valid);
+    return wmtp::reaches(loss, before).logical_not().logical_and(valid);
   }
 
   double drop_ = 0.1, momentum_ = 0.1;

@@ -55,20 +55,20 @@ class Verifiable : public wmtp::Weighting {
       throw wmtp::BadOption("mode", "scores are not comparable with the outcome; use \"gae\"");
     if (of_scores() && squash_ == "sigmoid")
       throw wmtp::BadOption("squash", "a score is not the logit of a probability");
-    wmtp::Needs needs{.when = wmtp::When::before, .reads = {value_read()}, .scores = of_scores()};
+    wmtp::Needs needs{.when = wmtp::When::before, .values = {value_read()}, .scores = of_scores()};
     if (joint_) needs.heads = {{"value", head_}};
     return needs;
   }
 
-  Tensor value_loss(wmtp::Step& step) override {
+  Tensor value_loss(wmtp::ValueStep& step) override {
     if (!joint_) return {};
     const Tensor loss = regression_.loss(step, squashed(step.leaf(value_read())), value_loss_ == "monte_carlo");
     return coefficient_ * loss;
   }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
+  wmtp::Weights weigh(wmtp::BatchStep& step) override {
     const wmtp::Batch& batch = step.batch();
-    const Tensor answers = values::answers_of(batch), values = squashed(step.get(value_read()));
+    const Tensor answers = values::answers_of(batch), values = squashed(step.value(value_read()));
     const Tensor counted = mode_ == "td" ? answers * values::known_rows(batch) : answers;
     if (!joint_) step.metric("value/mean", (values * answers).sum(), answers.sum());
 
@@ -81,7 +81,9 @@ class Verifiable : public wmtp::Weighting {
   }
 
  private:
-  wmtp::Read value_read() const { return joint_ ? wmtp::Read{"policy", "value:value"} : wmtp::Read{"value", "value"}; }
+  wmtp::ValueSignal value_read() const {
+    return joint_ ? wmtp::ValueSignal::of_policy("value") : wmtp::ValueSignal::frozen();
+  }
   Tensor squashed(const Tensor& values) const { return squash_ == "sigmoid" ? values.sigmoid() : values; }
 
   bool of_scores() const { return critic_ == "score"; }
@@ -113,8 +115,8 @@ class Verifiable : public wmtp::Weighting {
 
   /// Reports td/mean and td/std of the micro-batch (the latter the same on every rank), and with whiten the running
   /// ones.
-  Tensor in_deviations(wmtp::Step& step, const Tensor& advantages, const Tensor& counted) const {
-    const Tensor here = values::moments(advantages, counted), all = step.across().sum(here);
+  Tensor in_deviations(wmtp::BatchStep& step, const Tensor& advantages, const Tensor& counted) const {
+    const Tensor here = values::moments(advantages, counted), all = step.collectives().sum(here);
     const Tensor any = all[0] > 0, mean = values::mean_of(all), deviation = values::variance_of(all).sqrt();
     step.metric("td/mean", here[1], here[0]);
     step.metric("td/std", deviation, any);
@@ -130,11 +132,11 @@ class Verifiable : public wmtp::Weighting {
     return (advantages - running[0]) / running[1].clamp_min(least_deviation);
   }
 
-  Tensor with_mean_one(wmtp::Step& step, const Tensor& weights, const Tensor& answers) const {
+  Tensor with_mean_one(wmtp::BatchStep& step, const Tensor& weights, const Tensor& answers) const {
     if (mean_one_ == "none") return weights;
     if (mean_one_ == "sequence")
       return weights * answers.sum(1, true) / weights.sum(1, true).clamp_min(least_deviation);
-    const Tensor all = step.across().sum(at::stack({weights.sum(at::kDouble), answers.sum(at::kDouble)}));
+    const Tensor all = step.collectives().sum(at::stack({weights.sum(at::kDouble), answers.sum(at::kDouble)}));
     return weights * (all[1] / all[0].clamp_min(least_deviation));
   }
 

@@ -1,5 +1,5 @@
 // Adapters: which parameters train, and which are added to linear layers. The host owns all parameters; an adapter
-// declares them by name and uses them through a Call, so it never holds a tensor that the host has to shard.
+// declares them by name and uses them through a LinearCall, so it never holds a tensor that the host has to shard.
 #pragma once
 
 #include <cstdint>
@@ -12,39 +12,44 @@
 namespace wmtp {
 
 /// A linear layer of the model: y = x W^T, W [out,in].
-struct Slot {
+struct Linear {
   std::string name;  ///< "layers.3.attention.wq", "extra_heads.0.feed_forward.w1"
   int64_t in = 0;
   int64_t out = 0;
 };
 
-/// A parameter that an adapter adds to a slot; its full name is the slot's name + "." + name.
+/// How a dimension of a parameter follows those of its layer: not at all, or it is as long as `in` or `out` and is cut
+/// where the layer is cut.
+enum class Cut { none, in, out };
+
+/// A parameter that an adapter adds to a linear layer; its full name is the layer's name + "." + name.
 struct Param {
   std::string name;                   ///< "lora_A"
   std::vector<int64_t> shape;         ///< two dimensions: [rows, columns]
-  /// row_norms: Euclidean norms of the rows of the slot's weight, drawn or loaded, when training starts; shape [1,out].
+  /// row_norms: Euclidean norms of the rows of the layer's weight, drawn or loaded, when training starts; shape [1,out].
   enum class Init { zeros, uniform, row_norms } init = Init::zeros;
   double bound = 0;                   ///< uniform: drawn from (-bound, bound), keyed by (seed, full name)
   double lr_scale = 1;                ///< its learning rate relative to the optimizer's; above 0
   bool decays = true;                 ///< whether weight decay applies
+  Cut rows = Cut::none, columns = Cut::none;
 };
 
-/// One use of a slot. Created by the host; valid during `forward`. base, linear, scale and dropout are differentiable
+/// One use of a linear layer. Created by the host; valid during `forward`. base, linear, scale and dropout are differentiable
 /// in x; linear and scale also in their parameter: the host computes a parameter's gradient, autograd only that of x.
-class WMTP_SDK_API Call {
+class WMTP_SDK_API LinearCall {
  public:
-  virtual ~Call();
+  virtual ~LinearCall();
   virtual bool training() const = 0;
-  /// x W^T with the slot's own weight, x [..., in].
+  /// x W^T with the layer's own weight, x [..., in].
   virtual Tensor base(const Tensor& x) = 0;
   /// x P^T with a declared two-dimensional parameter P [rows, columns], x [..., columns].
   virtual Tensor linear(const Tensor& x, const std::string& param) = 0;
   /// x * P with a declared P [1, columns], x [..., columns].
   virtual Tensor scale(const Tensor& x, const std::string& param) = 0;
-  /// The slot's own weight [out,in], and a declared parameter, unchanged. Results computed from them have no gradient.
+  /// The layer's own weight [out,in], and a declared parameter, unchanged. Results computed from them have no gradient.
   virtual Tensor weight() = 0;
   virtual Tensor value(const std::string& param) = 0;
-  /// Zeroes each element with probability p and scales the rest by 1/(1-p). Drawn from (seed, step, sequence, slot), so
+  /// Zeroes each element with probability p and scales the rest by 1/(1-p). Drawn from (seed, step, sequence, layer), so
   /// it is the same in every layout and when the forward pass is recomputed. The identity when not training.
   virtual Tensor dropout(const Tensor& x, double p) = 0;
 };
@@ -56,15 +61,16 @@ class WMTP_SDK_API Adapter {
   virtual void options(Options&) {}
   /// Whether a parameter of the model itself trains, by its name (Meta's). Declared parameters always train.
   virtual bool trains(const std::string& parameter) const = 0;
-  /// Parameters added to this slot, the same in every call; an empty list leaves the slot unchanged. [before start, at
+  /// Parameters added to this layer, the same in every call; an empty list leaves the layer unchanged. [before start, at
   /// save]
-  virtual std::vector<Param> declare(const Slot&) const { return {}; }
-  /// The slot's output [..., out], with x's dtype and device, like all results of `call`: the CPU or this rank's CUDA
-  /// device. Called only for slots for which `declare` returned parameters.
-  virtual Tensor forward(const Slot&, const Tensor& x, Call& call) const { return call.base(x); }
+  virtual std::vector<Param> declare(const Linear&) const { return {}; }
+  /// The layer's output [..., out], with x's dtype and device, like all results of `call`: the CPU or this rank's CUDA
+  /// device. Called only for layers for which `declare` returned parameters.
+  virtual Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const { return call.base(x); }
   /// The weight with the adapter merged, fp32 [out,in] on the CPU, equivalent to `forward` when not training. `weight`
   /// and `params`, in the order of `declare`, are fp32 on the CPU. Used for `model/` at the end.
-  virtual Tensor merged(const Slot&, const Tensor& weight, const std::vector<Tensor>& params) const { return weight; }
+  /// An adapter that declares no parameters is not asked.
+  virtual Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>& params) const = 0;
 };
 
 }  // namespace wmtp

@@ -1,5 +1,5 @@
 // The toolchain's fingerprint, as one C identifier:
-// wmtp_plugin__sdk_0_2__headers_3f2a90c1d4e5__torch_2_11_0__gcc_12__abi_1.
+// wmtp_plugin__sdk_0_9__headers_3f2a90c1d4e5__torch_2_11_0__gcc_12__abi_1.
 // It contains everything that must match for a C++ object to be passed from a plugin to the host. Any change to the
 // sdk's headers changes it.
 #pragma once
@@ -9,7 +9,7 @@
 #include <wmtp/headers_hash.hpp>
 
 #define WMTP_SDK_MAJOR 0
-#define WMTP_SDK_MINOR 2
+#define WMTP_SDK_MINOR 9
 
 #if defined(__clang__)
 #define WMTP_COMPILER_NAME clang

@@ -11,15 +11,16 @@
 
 namespace wmtp {
 
-/// The earliest moment at which a weighting can be computed. The later it is, the more the host must compute first.
+/// The earliest moment at which a weighting can be computed, and the step that `weigh` then gets. The later it is, the
+/// more the host must compute first.
 enum class When {
-  token,   ///< depends only on the token's own signals: called inside the loss, chunk by chunk, in one pass
-  before,  ///< does not need the policy's losses: called once, before the heads; one pass
-  head,    ///< needs the losses of one head: called once per head, after a loss-only pass
-  all,     ///< needs the losses of all heads at once: called once, after a loss-only pass over all heads
+  token,   ///< TokenStep: depends only on the token's own signals; called inside the loss, chunk by chunk, in one pass
+  before,  ///< BatchStep: does not need the policy's losses; called once, before the heads; one pass
+  head,    ///< HeadStep: needs the losses of one head; called once per head, after a loss-only pass
+  all,     ///< BatchStep: needs the losses of all heads; called once, after a loss-only pass over all heads
 };
 
-/// A value head on the policy's normalized trunk output: one number per position, fp32, named `value:NAME` in reads.
+/// A value head on the policy's normalized trunk output: one number per position, fp32, ValueSignal::of_policy(name).
 /// With d the model's width, "linear" is d -> 1, "mlp" is d -> d/4 -> d/8 -> 1 with GELU between the layers; both have
 /// biases, and the last layer is initially zero.
 struct ValueHead {
@@ -33,12 +34,13 @@ struct ValueHead {
 /// What a pipeline needs from the host; queried once, after `options()`. [before start]
 struct Needs {
   When when = When::before;
-  std::vector<Read> reads = {};
+  std::vector<Signal> reads = {};
+  std::vector<ValueSignal> values = {};
   std::vector<ValueHead> heads = {};
   bool signed_weights = false;  ///< if false, a negative weight is an error
   bool pairs = false;           ///< a right and a wrong answer to the same problem, in neighbouring rows; records only
   bool prompts = false;         ///< prompt tokens are targets too
-  bool scores = false;          ///< only differences of value.value are used, so a head that learned scores is accepted
+  bool scores = false;          ///< only differences of the frozen value are used, so a head that learned scores is accepted
 };
 
 /// Weights with their meaning, which is never inferred from the shape. fp32 on the batch's device, finite.
@@ -50,31 +52,36 @@ struct Weights {
   static Weights uniform() { return {}; }
   /// [B,S]: the weight of the token AT a position, for every head that predicts it.
   static Weights by_target(Tensor values) { return {Meaning::by_target, std::move(values)}; }
-  /// The weight of the loss AT a source position, shaped like `Step::valid()` of the same call.
+  /// The weight of the loss AT a source position, shaped like valid() of the same step.
   static Weights by_source(Tensor values) { return {Meaning::by_source, std::move(values)}; }
 };
 
 /// A weight for every token. [all ranks; one instance per rank; called from the training thread, with grad off]
+/// Override the `weigh` of the moment that `needs().when` names. The `weigh` of a TokenStep serves the others too: a
+/// wrapper may call it later.
 class WMTP_SDK_API Weighting {
  public:
   virtual ~Weighting();
   virtual void options(Options&) {}
   virtual Needs needs() const = 0;
-  virtual Weights weigh(Step& step) = 0;
+  virtual Weights weigh(TokenStep& step);
+  virtual Weights weigh(HeadStep& step) { return weigh(static_cast<TokenStep&>(step)); }
+  virtual Weights weigh(BatchStep& step) { return weigh(static_cast<TokenStep&>(step)); }
   /// A loss of the value heads that `needs()` declares, added to the weighted token loss; called before `weigh` of the
   /// same micro-batch, with grad on. Same contract as Objective::loss.
-  virtual Tensor value_loss(Step&) { return {}; }
+  virtual Tensor value_loss(ValueStep&) { return {}; }
 };
 
 /// A weighting that modifies another one, that of the experiment's [pipeline.inner]: shuffled, clipped, mean-one. Its
-/// `needs()` includes the inner one's needs; the host calls only the wrapper.
+/// `needs()` includes the inner one's needs; the host calls only the wrapper, at the moment that the wrapper names, with
+/// which it calls `inner().weigh(step)`. It overrides the `weigh` of every moment that its `needs()` can name.
 class WMTP_SDK_API Wrapper : public Weighting {
  public:
   ~Wrapper() override;
   /// [called by the host only, after both have their options and before `needs()`]
   void wrap(Weighting& inner) { inner_ = &inner; }
   /// The loss of the inner weighting, whose value heads also train under a wrapper.
-  Tensor value_loss(Step& step) override { return inner_->value_loss(step); }
+  Tensor value_loss(ValueStep& step) override { return inner_->value_loss(step); }
 
  protected:
   Weighting& inner() const { return *inner_; }
@@ -92,7 +99,7 @@ class WMTP_SDK_API Objective {
   virtual ~Objective();
   virtual void options(Options&) {}
   virtual Needs needs() const = 0;
-  virtual Tensor loss(Step& step) = 0;
+  virtual Tensor loss(ValueStep& step) = 0;
 };
 
 }  // namespace wmtp

@@ -14,31 +14,30 @@
 
 namespace wmtp {
 
-/// Plain data of the exported symbol. `create` returns a new instance, owned by the caller, as a pointer to the base
-/// class that `kind` and `role` name. The library is never closed, so the instance may live as long as the process.
+/// Plain data of the exported symbol. One of the factories is set; it says what the plugin is. It returns a new instance,
+/// owned by the caller. The library is never closed, so the instance may live as long as the process.
 struct PluginEntry {
-  const char* kind;  ///< "pipeline" or "adapter"
-  const char* role;  ///< "weighting", "wrapper", "objective" or "adapter"
   const char* name;
   const char* version;
   const char* summary;
-  void* (*create)();
+  Weighting* (*weighting)() = nullptr;
+  Wrapper* (*wrapper)() = nullptr;
+  Objective* (*objective)() = nullptr;
+  Adapter* (*adapter)() = nullptr;
 };
 
 namespace detail {
-template <class Plugin> constexpr const char* role_of() {
+template <class Base, class Plugin> Base* create() { return new Plugin; }
+
+template <class Plugin> constexpr PluginEntry entry_of(const char* name, const char* version, const char* summary) {
   static_assert(std::is_base_of_v<Weighting, Plugin> || std::is_base_of_v<Objective, Plugin> ||
                 std::is_base_of_v<Adapter, Plugin>, "a plugin derives from wmtp::Weighting, Objective or Adapter");
-  if (std::is_base_of_v<Wrapper, Plugin>) return "wrapper";
-  if (std::is_base_of_v<Weighting, Plugin>) return "weighting";
-  if (std::is_base_of_v<Objective, Plugin>) return "objective";
-  return "adapter";
-}
-template <class Plugin> void* create() {
-  if constexpr (std::is_base_of_v<Wrapper, Plugin>) return static_cast<Wrapper*>(new Plugin);
-  else if constexpr (std::is_base_of_v<Weighting, Plugin>) return static_cast<Weighting*>(new Plugin);
-  else if constexpr (std::is_base_of_v<Objective, Plugin>) return static_cast<Objective*>(new Plugin);
-  else return static_cast<Adapter*>(new Plugin);
+  PluginEntry entry{name, version, summary};
+  if constexpr (std::is_base_of_v<Wrapper, Plugin>) entry.wrapper = &create<Wrapper, Plugin>;
+  else if constexpr (std::is_base_of_v<Weighting, Plugin>) entry.weighting = &create<Weighting, Plugin>;
+  else if constexpr (std::is_base_of_v<Objective, Plugin>) entry.objective = &create<Objective, Plugin>;
+  else entry.adapter = &create<Adapter, Plugin>;
+  return entry;
 }
 
 /// Plugins linked into the host (the static build), which are registered in this list instead of loaded from files.
@@ -49,20 +48,21 @@ struct WMTP_SDK_API BuiltIn {
 }  // namespace detail
 }  // namespace wmtp
 
-#define WMTP_DETAIL_ENTRY(Plugin, kind_, name_, version_, summary_) \
-  {kind_, ::wmtp::detail::role_of<Plugin>(), name_, version_, summary_, &::wmtp::detail::create<Plugin>}
-
 #ifdef WMTP_STATIC_PLUGIN
-#define WMTP_DETAIL_PLUGIN(Plugin, kind_, name_, version_, summary_)                                          \
-  namespace {                                                                                                 \
-  const ::wmtp::PluginEntry wmtp_entry = WMTP_DETAIL_ENTRY(Plugin, kind_, name_, version_, summary_);          \
-  const ::wmtp::detail::BuiltIn wmtp_built_in{wmtp_entry};                                                    \
+#define WMTP_DETAIL_PLUGIN(Plugin, name, version, summary)                                                      \
+  namespace {                                                                                                   \
+  constexpr ::wmtp::PluginEntry wmtp_entry = ::wmtp::detail::entry_of<Plugin>(name, version, summary);           \
+  const ::wmtp::detail::BuiltIn wmtp_built_in{wmtp_entry};                                                      \
   }
 #else
-#define WMTP_DETAIL_PLUGIN(Plugin, kind_, name_, version_, summary_) \
-  WMTP_PLUGIN_API const ::wmtp::PluginEntry WMTP_ENTRY_SYMBOL =      \
-      WMTP_DETAIL_ENTRY(Plugin, kind_, name_, version_, summary_);
+#define WMTP_DETAIL_PLUGIN(Plugin, name, version, summary) \
+  WMTP_PLUGIN_API constexpr ::wmtp::PluginEntry WMTP_ENTRY_SYMBOL = \
+      ::wmtp::detail::entry_of<Plugin>(name, version, summary);
 #endif
 
-#define WMTP_PIPELINE(Plugin, name, version, summary) WMTP_DETAIL_PLUGIN(Plugin, "pipeline", name, version, summary)
-#define WMTP_ADAPTER(Plugin, name, version, summary) WMTP_DETAIL_PLUGIN(Plugin, "adapter", name, version, summary)
+#define WMTP_PIPELINE(Plugin, name, version, summary)                                                        \
+  static_assert(!std::is_base_of_v<::wmtp::Adapter, Plugin>, "an adapter ends with WMTP_ADAPTER");           \
+  WMTP_DETAIL_PLUGIN(Plugin, name, version, summary)
+#define WMTP_ADAPTER(Plugin, name, version, summary)                                                         \
+  static_assert(std::is_base_of_v<::wmtp::Adapter, Plugin>, "a pipeline ends with WMTP_PIPELINE");           \
+  WMTP_DETAIL_PLUGIN(Plugin, name, version, summary)

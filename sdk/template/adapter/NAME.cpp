@@ -14,26 +14,26 @@ class @CLASS@ : public wmtp::Adapter {
   bool trains(const std::string&) const override { return false; }
 
   // A declared parameter is initially zero, so it stores g - 1.
-  std::vector<wmtp::Param> declare(const wmtp::Slot& slot) const override {
-    if (!is_target(slot)) return {};
-    return {{.name = "factor", .shape = {1, slot.out}, .decays = false}};
+  std::vector<wmtp::Param> declare(const wmtp::Linear& layer) const override {
+    if (!is_target(layer)) return {};
+    return {{.name = "factor", .shape = {1, layer.out}, .decays = false, .columns = wmtp::Cut::out}};
   }
 
-  wmtp::Tensor forward(const wmtp::Slot&, const wmtp::Tensor& x, wmtp::Call& call) const override {
+  wmtp::Tensor forward(const wmtp::Linear&, const wmtp::Tensor& x, wmtp::LinearCall& call) const override {
     const wmtp::Tensor y = call.base(x);
     return y + call.scale(y, "factor");
   }
 
   // W with its rows multiplied by g: equivalent to `forward`.
-  wmtp::Tensor merged(const wmtp::Slot&, const wmtp::Tensor& weight,
+  wmtp::Tensor merged(const wmtp::Linear&, const wmtp::Tensor& weight,
                       const std::vector<wmtp::Tensor>& params) const override {
     return weight * (1 + params[0]).t();
   }
 
  private:
   /// `targets` contains the last part of the name, as in "layers.3.attention.wq".
-  bool is_target(const wmtp::Slot& slot) const {
-    const std::string last = slot.name.substr(slot.name.rfind('.') + 1);
+  bool is_target(const wmtp::Linear& layer) const {
+    const std::string last = layer.name.substr(layer.name.rfind('.') + 1);
     return std::find(targets_.begin(), targets_.end(), last) != targets_.end();
   }
 

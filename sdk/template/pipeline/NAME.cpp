@@ -10,10 +10,10 @@ class @CLASS@ : public wmtp::Weighting {
   }
 
   // A token's weight depends only on its own loss, so the host calls `weigh` inside the loss and needs only one pass.
-  wmtp::Needs needs() const override { return {.when = wmtp::When::token, .reads = {{"policy", "loss"}}}; }
+  wmtp::Needs needs() const override { return {.when = wmtp::When::token, .reads = {wmtp::Signal::policy_loss}}; }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
-    const wmtp::Tensor loss = step.get({"policy", "loss"});
+  wmtp::Weights weigh(wmtp::TokenStep& step) override {
+    const wmtp::Tensor loss = step.get(wmtp::Signal::policy_loss);
     return wmtp::Weights::by_source((loss / width_).clamp(0, 1));
   }
 

@@ -14,7 +14,7 @@ struct Fault {
 class Exits : public wmtp::Weighting {
  public:
   wmtp::Needs needs() const override { return {}; }
-  wmtp::Weights weigh(wmtp::Step&) override { return wmtp::Weights::uniform(); }
+  wmtp::Weights weigh(wmtp::BatchStep&) override { return wmtp::Weights::uniform(); }
 };
 
 WMTP_PIPELINE(Exits, "exits", "1.0", "its static object ends the process as if all were well")

@@ -23,7 +23,7 @@ class Faulty : public wmtp::Weighting {
   }
   wmtp::Needs needs() const override { return {.when = wmtp::When::before}; }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
+  wmtp::Weights weigh(wmtp::BatchStep& step) override {
     const char* rank = std::getenv("RANK");
     const bool mine = rank_ < 0 || std::atoi(rank == nullptr ? "0" : rank) == rank_;
     if (mine && fault_ == "metric") step.metric("../../x\033[2J", at::ones({}), at::ones({}));

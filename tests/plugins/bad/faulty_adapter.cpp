@@ -11,15 +11,16 @@ class FaultyAdapter : public wmtp::Adapter {
     o.text("fault", fault_, "how", {"exception", "shape"});
   }
   bool trains(const std::string&) const override { return false; }
-  std::vector<wmtp::Param> declare(const wmtp::Slot& slot) const override {
+  std::vector<wmtp::Param> declare(const wmtp::Linear& layer) const override {
     if (call_ == "declare") throw std::runtime_error("the adapter has given up");
-    return {{"shift", {1, slot.out}}};
+    return {{.name = "shift", .shape = {1, layer.out}, .columns = wmtp::Cut::out}};
   }
-  wmtp::Tensor forward(const wmtp::Slot&, const wmtp::Tensor& x, wmtp::Call& call) const override {
+  wmtp::Tensor forward(const wmtp::Linear&, const wmtp::Tensor& x, wmtp::LinearCall& call) const override {
     const wmtp::Tensor y = call.base(x);
     return call_ == "forward" ? gone_wrong(y) : y + call.scale(y, "shift");
   }
-  wmtp::Tensor merged(const wmtp::Slot&, const wmtp::Tensor& weight, const std::vector<wmtp::Tensor>&) const override {
+  wmtp::Tensor merged(const wmtp::Linear&, const wmtp::Tensor& weight,
+                      const std::vector<wmtp::Tensor>&) const override {
     return call_ == "merged" ? gone_wrong(weight) : weight;
   }
 

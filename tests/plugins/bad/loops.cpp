@@ -16,7 +16,7 @@ struct Fault {
 class Loops : public wmtp::Weighting {
  public:
   wmtp::Needs needs() const override { return {}; }
-  wmtp::Weights weigh(wmtp::Step&) override { return wmtp::Weights::uniform(); }
+  wmtp::Weights weigh(wmtp::BatchStep&) override { return wmtp::Weights::uniform(); }
 };
 
 WMTP_PIPELINE(Loops, "loops", "1.0", "its static object never returns")

@@ -10,7 +10,7 @@
 class OtherHeaders : public wmtp::Weighting {
  public:
   wmtp::Needs needs() const override { return {}; }
-  wmtp::Weights weigh(wmtp::Step&) override { return wmtp::Weights::uniform(); }
+  wmtp::Weights weigh(wmtp::BatchStep&) override { return wmtp::Weights::uniform(); }
 };
 
 WMTP_PIPELINE(OtherHeaders, "other_headers", "1.0", "built with other headers")

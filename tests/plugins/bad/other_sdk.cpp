@@ -9,7 +9,7 @@
 class OtherSdk : public wmtp::Weighting {
  public:
   wmtp::Needs needs() const override { return {}; }
-  wmtp::Weights weigh(wmtp::Step&) override { return wmtp::Weights::uniform(); }
+  wmtp::Weights weigh(wmtp::BatchStep&) override { return wmtp::Weights::uniform(); }
 };
 
 WMTP_PIPELINE(OtherSdk, "other_sdk", "1.0", "built for another sdk")

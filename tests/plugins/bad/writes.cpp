@@ -13,7 +13,7 @@ struct Fault {
 class Writes : public wmtp::Weighting {
  public:
   wmtp::Needs needs() const override { return {}; }
-  wmtp::Weights weigh(wmtp::Step&) override { return wmtp::Weights::uniform(); }
+  wmtp::Weights weigh(wmtp::BatchStep&) override { return wmtp::Weights::uniform(); }
 };
 
 WMTP_PIPELINE(Writes, "writes", "1.0", "its static object writes to stdout, where the probe's answer is expected")

@@ -12,10 +12,10 @@ class BreaksPromises : public wmtp::Weighting {
     o.text("promise", promise_, "the one that is broken",
            {"none", "no_targets", "extremes", "again", "resumes", "no_crash"});
   }
-  wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {{"policy", "loss"}}}; }
+  wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {wmtp::Signal::policy_loss}}; }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
-    const wmtp::Tensor loss = step.get({"policy", "loss"}), valid = step.valid();
+  wmtp::Weights weigh(wmtp::HeadStep& step) override {
+    const wmtp::Tensor loss = step.get(wmtp::Signal::policy_loss), valid = step.valid();
     if (promise_ == "no_crash") std::raise(SIGSEGV);
     if (promise_ == "no_targets") return wmtp::Weights::by_source(valid / valid.sum());
     if (promise_ == "extremes") return wmtp::Weights::by_source(at::where(valid, loss / loss, 0.0));

@@ -18,17 +18,17 @@ class Chosen : public wmtp::Weighting {
       throw wmtp::BadOption("marks", "no mark is called x", static_cast<int64_t>(bad));
     if (low_ > high_) throw wmtp::BadOption("low", "above high");
     wmtp::Needs needs{.when = wmtp::When::head, .pairs = pairs_};
-    if (by_ != "nothing") needs.reads.push_back({"policy", "loss"});
-    if (by_ == "excess") needs.reads.push_back({"reference", "loss"});
-    if (by_ == "value") needs.reads.push_back({"value", "value"});
+    if (by_ != "nothing") needs.reads.push_back(wmtp::Signal::policy_loss);
+    if (by_ == "excess") needs.reads.push_back(wmtp::Signal::reference_loss);
+    if (by_ == "value") needs.values.push_back(wmtp::ValueSignal::frozen());
     return needs;
   }
 
-  wmtp::Weights weigh(wmtp::Step& step) override {
+  wmtp::Weights weigh(wmtp::HeadStep& step) override {
     if (by_ == "nothing") return wmtp::Weights::uniform();
-    wmtp::Tensor score = step.get({"policy", "loss"});
-    if (by_ == "excess") score = score - step.get({"reference", "loss"});
-    if (by_ == "value") score = step.get({"value", "value"});
+    wmtp::Tensor score = step.get(wmtp::Signal::policy_loss);
+    if (by_ == "excess") score = score - step.get(wmtp::Signal::reference_loss);
+    if (by_ == "value") score = step.value(wmtp::ValueSignal::frozen());
     return wmtp::Weights::by_source(score.clamp(low_, high_));
   }
 

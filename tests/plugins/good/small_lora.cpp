@@ -10,15 +10,19 @@ class SmallLora : public wmtp::Adapter {
     o.number("alpha", alpha_, "scale: alpha / rank", 0);
   }
   bool trains(const std::string&) const override { return false; }
-  std::vector<wmtp::Param> declare(const wmtp::Slot& slot) const override {
-    if (!is_attention(slot.name)) return {};
-    return {{"lora_A", {rank_, slot.in}, wmtp::Param::Init::uniform, 1 / std::sqrt(static_cast<double>(slot.in))},
-            {"lora_B", {slot.out, rank_}}};
+  std::vector<wmtp::Param> declare(const wmtp::Linear& layer) const override {
+    if (!is_attention(layer.name)) return {};
+    return {{.name = "lora_A",
+             .shape = {rank_, layer.in},
+             .init = wmtp::Param::Init::uniform,
+             .bound = 1 / std::sqrt(static_cast<double>(layer.in)),
+             .columns = wmtp::Cut::in},
+            {.name = "lora_B", .shape = {layer.out, rank_}, .rows = wmtp::Cut::out}};
   }
-  wmtp::Tensor forward(const wmtp::Slot&, const wmtp::Tensor& x, wmtp::Call& call) const override {
+  wmtp::Tensor forward(const wmtp::Linear&, const wmtp::Tensor& x, wmtp::LinearCall& call) const override {
     return call.base(x) + call.linear(call.linear(x, "lora_A"), "lora_B") * scale();
   }
-  wmtp::Tensor merged(const wmtp::Slot&, const wmtp::Tensor& weight,
+  wmtp::Tensor merged(const wmtp::Linear&, const wmtp::Tensor& weight,
                       const std::vector<wmtp::Tensor>& params) const override {
     return weight + at::matmul(params[1], params[0]) * scale();
   }

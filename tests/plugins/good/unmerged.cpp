@@ -6,14 +6,15 @@ namespace {
 class Unmerged : public wmtp::Adapter {
  public:
   bool trains(const std::string&) const override { return false; }
-  std::vector<wmtp::Param> declare(const wmtp::Slot& slot) const override {
-    return {{.name = "factor", .shape = {1, slot.out}, .lr_scale = 100}};
+  std::vector<wmtp::Param> declare(const wmtp::Linear& layer) const override {
+    return {{.name = "factor", .shape = {1, layer.out}, .lr_scale = 100, .columns = wmtp::Cut::out}};
   }
-  wmtp::Tensor forward(const wmtp::Slot&, const wmtp::Tensor& x, wmtp::Call& call) const override {
+  wmtp::Tensor forward(const wmtp::Linear&, const wmtp::Tensor& x, wmtp::LinearCall& call) const override {
     const wmtp::Tensor y = call.base(x);
     return y + call.scale(y, "factor");
   }
-  wmtp::Tensor merged(const wmtp::Slot&, const wmtp::Tensor& weight, const std::vector<wmtp::Tensor>&) const override {
+  wmtp::Tensor merged(const wmtp::Linear&, const wmtp::Tensor& weight,
+                      const std::vector<wmtp::Tensor>&) const override {
     return weight;
   }
 };

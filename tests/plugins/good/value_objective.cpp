@@ -4,10 +4,12 @@
 class ValueObjective : public wmtp::Objective {
  public:
   void options(wmtp::Options& o) override { o.number("target", target_, "what the value head should say everywhere"); }
-  wmtp::Needs needs() const override { return {.reads = {{"policy", "value:return"}}, .heads = {{"return"}}}; }
-  wmtp::Tensor loss(wmtp::Step& step) override {
+  wmtp::Needs needs() const override {
+    return {.values = {wmtp::ValueSignal::of_policy("return")}, .heads = {{"return"}}};
+  }
+  wmtp::Tensor loss(wmtp::ValueStep& step) override {
     const wmtp::Tensor valid = step.valid().to(at::kFloat);
-    const wmtp::Tensor error = (step.leaf({"policy", "value:return"}) - target_).square() * valid;
+    const wmtp::Tensor error = (step.leaf(wmtp::ValueSignal::of_policy("return")) - target_).square() * valid;
     const wmtp::Tensor count = step.answers().clamp_min(1).to(valid.options());
     step.metric("value/loss", error.detach().sum(), valid.sum());
     return error.sum() / count;
