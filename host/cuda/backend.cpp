@@ -1,3 +1,4 @@
+// CudaBackend with LibTorch's caching allocator and NCCL; exported as wmtp_cuda_backend.
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -17,7 +18,7 @@ class Backend final : public CudaBackend {
   int num_devices() override { return c10::cuda::device_count(); }
   void use_device(int device) override {
     c10::cuda::set_device(c10::DeviceIndex(device));
-    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // the allocator has no devices before
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // creates the allocator's devices
     c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker([](const TraceEntry& event) {
       const auto* address = reinterpret_cast<const void*>(event.addr_);
       if (event.action_ == TraceEntry::ALLOC) device_block_allocated(address, int64_t(event.size_));

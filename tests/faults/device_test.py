@@ -42,7 +42,7 @@ def refuse(null_device, place, code, *messages, env=None, **changes):
 
 def test_a_device_that_is_full_is_told_with_what_to_change(null_device, place):
     """At a step: the weights fit, and what a long batch keeps for its backward pass does not."""
-    ended = refuse(null_device, place, 8, r"out of memory on the device: [\d.]+ [KMG]iB were asked for",
+    ended = refuse(null_device, place, 8, r"out of memory on the device: [\d.]+ [KMG]iB requested",
                    r"train\.batch_size", "activation_checkpointing", "cpu_offload", env={"NULL_CUDA_BYTES": 40_000_000},
                    data={"kind": "random"}, train__sequence_length=2048)
     assert "frame #" not in ended.stderr

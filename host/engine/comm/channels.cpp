@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* waiting = "communication";
 
-/// c10d's Gloo has no abort; closing the connections ends what waits on them, here and at the other ends.
+/// c10d's Gloo has no abort; closing the connections ends the waits on them, on this rank and on the others.
 class ClosableGloo final : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;
@@ -54,7 +54,8 @@ void Pending::wait() {
 Error Channel::broken(int64_t number, const std::string& detail) {
   const Error error = peers_->explain(record_->describe(number), detail);
   if (error.status() != ExitStatus::peer || !record_->write(peers_->rank())) return error;
-  return Error(ExitStatus::peer, std::string(error.what()) + "; the last collectives of every rank that could tell: " +
+  return Error(ExitStatus::peer, std::string(error.what()) +
+                                     "; the last collectives of every rank that could write them: " +
                                      (record_->folder() / "flight-*.txt").string());
 }
 
@@ -89,8 +90,8 @@ void Channel::refuse_disagreement(const at::Tensor& output, const at::Tensor& in
   const std::string text = what + " (" + operation + " " + std::to_string(++checked_) + " of this channel, " +
                            std::to_string(input.numel()) + " " + c10::toString(input.scalar_type()) + " to " +
                            std::to_string(output.numel()) + ")";
-  const std::string told = disagreement(*backend_, output.device(), {peers_->rank(), text});
-  if (!told.empty()) throw Error(ExitStatus::bug, "ranks disagree about their next collective: " + told);
+  const std::string difference = disagreement(*backend_, output.device(), {peers_->rank(), text});
+  if (!difference.empty()) throw Error(ExitStatus::bug, "ranks disagree about their next collective: " + difference);
 }
 
 Pending Channel::all_gather(at::Tensor output, at::Tensor input, const std::string& what) {

@@ -1,6 +1,6 @@
-// Channels: the communicators of a job. Gathers, reduces and control talk on connections of their own, so that one
-// never waits behind another; within a channel every rank of it issues the same operations in the same order, which
-// debug builds check (collective_checker.hpp). With one rank nothing is sent, and every operation is a copy.
+// Channels: the communicators of a job. Gathers, reduces and control use separate connections, so that none waits behind
+// another. Within a channel all ranks issue the same operations in the same order, which debug builds check
+// (collective_checker.hpp). With one rank nothing is sent, and every operation is a copy.
 //
 // A Mesh divides the ranks into shard groups: consecutive ranks that together hold one copy of the sharded state. The
 // ranks at the same position of their shard groups form a replicate group and hold the same shard. With shard groups of
@@ -24,12 +24,12 @@ namespace wmtp {
 
 class Channel;
 
-/// An operation under way. Must be waited on exactly once; its tensors stay alive until then.
+/// An operation in flight. Must be waited on exactly once; its tensors stay alive until then.
 class Pending {
  public:
   Pending() = default;
-  /// Blocks until it is done. A lost or late peer is thrown as Error from Peers::explain, and the flight record is then
-  /// written. Adds to waited_seconds().
+  /// Blocks until it is done. When a peer is lost or late, writes the flight record and throws Peers::explain's Error.
+  /// Adds to waited_seconds().
   void wait();
   explicit operator bool() const { return active_; }
 
@@ -47,9 +47,9 @@ class Channel {
   Channel(Peers& peers, FlightRecord& record, c10::intrusive_ptr<c10d::Backend> backend)
       : peers_(&peers), record_(&record), backend_(std::move(backend)) {}
 
-  /// output [W*n] = every rank's input [n], in rank order. `what` names it in errors.
+  /// output [W*n] = every rank's input [n], in rank order. `what` names the operation in errors.
   Pending all_gather(at::Tensor output, at::Tensor input, const std::string& what);
-  /// Part r of input goes to rank r; output holds the parts sent here, in rank order. Sizes equal.
+  /// Part r of input goes to rank r; output holds the parts received, in rank order. Equal sizes.
   Pending all_to_all(at::Tensor output, at::Tensor input, const std::string& what);
 
  private:
@@ -65,7 +65,7 @@ class Channel {
   int64_t checked_ = 0;                        ///< collectives compared so far
 };
 
-/// A group of ranks along one axis of the mesh, and this rank's place in it.
+/// A group of ranks along one axis of the mesh, and this rank's position in it.
 struct Axis {
   int rank = 0, size = 1;
   Channel* gather = nullptr;  ///< of shard groups; null in replicate groups, whose ranks hold the same shard
@@ -75,15 +75,15 @@ struct Mesh {
   Axis shard, replicate;
 };
 
-/// Makes a communicator for the tensors of a run's device. Only called with two ranks or more.
+/// Creates a communicator for tensors on the run's device. Only called with two ranks or more.
 using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout)>;
-/// Gloo over the network interface of this host that has this address.
+/// Gloo over this host's network interface with this address.
 MakeBackend gloo(const std::string& address);
 
 class Channels {
  public:
-  /// [all ranks, collective] Control is always spoken on the CPU. `timeout` holds until set_timeout.
+  /// Control is always on the CPU. `timeout` applies until set_timeout. [all ranks, collective]
   Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device, std::chrono::milliseconds timeout);
   ~Channels() { peers_->on_broken(nullptr); }
   void set_timeout(std::chrono::milliseconds timeout);
@@ -92,18 +92,18 @@ class Channels {
   int rank() const { return peers_->rank(); }
   int size() const { return peers_->size(); }
   Channel& control() { return *control_; }
-  /// Shard groups of `shard_group_size` ranks, which divides size(). Connects them on the first call with this size.
+  /// Shard groups of `shard_group_size` ranks, which must divide size(). The first call with a size connects them.
   /// [all ranks, collective]
   const Mesh& mesh(int shard_group_size);
   FlightRecord& record() { return record_; }
 
-  /// Sum over ranks in rank order: the same bits everywhere. `values` fp64 on the CPU.
+  /// Sum over ranks in rank order, so the same bits on all ranks. `values`: fp64 on the CPU.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
   /// [W, ...]: every rank's values.
   at::Tensor all(const at::Tensor& values, const std::string& what);
 
  private:
-  /// One communicator among the ranks of an axis, by a name that is theirs alone.
+  /// A communicator among the ranks of an axis; `name` is unique to them.
   Channel* connect(const std::string& name, const MakeBackend& make, const Axis& axis);
 
   Peers* peers_;
@@ -117,7 +117,7 @@ class Channels {
   std::map<int, Mesh> meshes_;  ///< by shard group size
 };
 
-/// Seconds this rank's thread has spent blocked in Pending::wait.
+/// Seconds that this rank's thread has spent blocked in collectives.
 double waited_seconds();
 
 }  // namespace wmtp

@@ -12,15 +12,15 @@ namespace {
 constexpr int64_t text_size = 208;
 static_assert(text_size % sizeof(int64_t) == 0);
 
-std::string words_of(const char* bytes) { return {bytes, strnlen(bytes, text_size)}; }
+std::string text_at(const char* bytes) { return {bytes, strnlen(bytes, text_size)}; }
 
-/// The rank's number is not compared.
-std::string what_is_next(const std::string& words) { return words.substr(words.find(' ') + 1); }
+/// Without the rank, which is not compared.
+std::string collective_in(const std::string& text) { return text.substr(text.find(' ') + 1); }
 
 }  // namespace
 
 bool collectives_are_checked() {
-  if (const char* wish = std::getenv("WMTP_CHECK_COLLECTIVES")) return std::string(wish) == "1";
+  if (const char* setting = std::getenv("WMTP_CHECK_COLLECTIVES")) return std::string(setting) == "1";
 #ifdef NDEBUG
   return false;
 #else
@@ -29,24 +29,24 @@ bool collectives_are_checked() {
 }
 
 std::string disagreement(c10d::Backend& backend, at::Device device, const NextCollective& mine) {
-  std::string words = std::to_string(mine.rank) + " " + mine.text;
-  words.resize(text_size - 1);
-  words.push_back('\0');
+  std::string text = std::to_string(mine.rank) + " " + mine.text;
+  text.resize(text_size - 1);
+  text.push_back('\0');
   at::Tensor sent = at::empty({text_size}, at::kByte);
-  std::memcpy(sent.mutable_data_ptr(), words.data(), text_size);
+  std::memcpy(sent.mutable_data_ptr(), text.data(), text_size);
   sent = sent.to(device);
   at::Tensor all = at::empty({backend.getSize() * text_size}, sent.options());
   backend._allgather_base(all, sent)->wait();
   all = all.cpu();
   const auto* bytes = static_cast<const char*>(all.const_data_ptr());
   bool agree = true;
-  std::string told;
+  std::string list;
   for (int64_t i = 0; i < backend.getSize(); ++i) {
-    const std::string of_rank = words_of(bytes + i * text_size);
-    agree = agree && what_is_next(of_rank) == what_is_next(words_of(bytes));
-    told += (i == 0 ? "rank " : "; rank ") + of_rank.substr(0, of_rank.find(' ')) + " is " + what_is_next(of_rank);
+    const std::string of_rank = text_at(bytes + i * text_size);
+    agree = agree && collective_in(of_rank) == collective_in(text_at(bytes));
+    list += (i == 0 ? "rank " : "; rank ") + of_rank.substr(0, of_rank.find(' ')) + " is " + collective_in(of_rank);
   }
-  return agree ? "" : told;
+  return agree ? "" : list;
 }
 
 }  // namespace wmtp

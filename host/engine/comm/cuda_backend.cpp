@@ -1,4 +1,3 @@
-// The engine's side of the door.
 #include "engine/comm/cuda_backend.hpp"
 
 #include <dlfcn.h>
@@ -10,7 +9,7 @@
 namespace wmtp {
 namespace {
 
-std::filesystem::path beside_this_library() {
+std::filesystem::path cuda_library() {
   Dl_info info{};
   dladdr(reinterpret_cast<void*>(&has_cuda_device), &info);
   return std::filesystem::path(info.dli_fname ? info.dli_fname : "").parent_path() / "libwmtp_cuda.so";
@@ -20,14 +19,14 @@ std::filesystem::path beside_this_library() {
 
 CudaBackend& cuda_backend() {
   static CudaBackend* backend = [] {
-    const auto file = beside_this_library();
+    const auto file = cuda_library();
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (!library)
       throw Error(ExitStatus::usage, "parallel.device = \"cuda\": the CUDA backend cannot be loaded: " +
                                          std::string(dlerror()) + "; it is built where the CUDA toolkit is found");
-    const auto door = reinterpret_cast<CudaBackend* (*)()>(dlsym(library, "wmtp_cuda_backend"));
-    if (!door) throw Error(ExitStatus::bug, file.string() + " has no door");
-    return door();
+    const auto entry = reinterpret_cast<CudaBackend* (*)()>(dlsym(library, "wmtp_cuda_backend"));
+    if (!entry) throw Error(ExitStatus::bug, file.string() + " does not export wmtp_cuda_backend");
+    return entry();
   }();
   return *backend;
 }

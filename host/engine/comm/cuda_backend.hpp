@@ -1,5 +1,5 @@
-// The door of libwmtp_cuda: all that the engine asks of CUDA and NCCL. The engine links neither; it loads this library
-// only when a run wants a CUDA device, since LibTorch's CUDA half costs every process 350 MB.
+// CudaBackend: the interface of libwmtp_cuda, everything that the engine uses of CUDA and NCCL. The engine links neither;
+// it loads this library only for a run on a CUDA device, because LibTorch's CUDA part costs a process 350 MB.
 #pragma once
 
 #include <chrono>
@@ -13,17 +13,17 @@ class CudaBackend {
  public:
   virtual ~CudaBackend() = default;
   virtual int num_devices() = 0;
-  /// Makes `device` the current one of this process, and tells engine/memory/allocator.hpp of every block that its caching
-  /// allocator gives out and takes back. [before the first tensor]
+  /// Makes `device` this process's current one, and reports every block that its caching allocator allocates and frees
+  /// to engine/memory/allocator.hpp. [before the first tensor]
   virtual void use_device(int device) = 0;
   /// An NCCL communicator. [all ranks, collective]
   virtual c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                  std::chrono::milliseconds timeout) = 0;
 };
 
-/// Loads libwmtp_cuda.so from beside the engine; never closed. Error(usage) says why when it cannot be loaded.
+/// Loads libwmtp_cuda.so from the engine's folder; never closed. Error(usage), with the reason, when that fails.
 CudaBackend& cuda_backend();
-/// Whether this machine has an NVIDIA device at all, without loading anything.
+/// Whether this machine has an NVIDIA device; loads nothing.
 bool has_cuda_device();
 
 }  // namespace wmtp

@@ -27,7 +27,7 @@ int64_t FlightRecord::begin(const std::string& what, const char* operation, int6
 }
 
 void FlightRecord::end(int64_t number) {
-  if (number + capacity < count_) return;  // so many others have begun since that it is forgotten
+  if (number + capacity < count_) return;  // overwritten by newer ones
   Entry& entry = entries_[size_t(number % capacity)];
   entry.ended = Clock::now();
   entry.has_ended = true;

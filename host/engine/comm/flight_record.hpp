@@ -1,5 +1,5 @@
-// FlightRecord: this rank's last collectives, so that a loss can be told with its step, and looked into afterwards.
-// [training's thread]
+// FlightRecord: this rank's last collectives, so that the loss of a rank can be reported with its step and investigated.
+// [training thread]
 #pragma once
 
 #include <array>
@@ -14,21 +14,21 @@ class FlightRecord {
  public:
   static constexpr int64_t capacity = 64;
 
-  /// Optimizer step that what begins now belongs to; 0 before the first.
+  /// Optimizer step of the collectives that begin from now on; 0 before the first.
   void set_step(int64_t step) { step_ = step; }
-  /// Where write() writes. Empty: nowhere.
+  /// For write(). Empty: nothing is written.
   void set_folder(std::filesystem::path folder) { folder_ = std::move(folder); }
 
-  /// A collective that begins: what it does ("gathering layers.3"), how ("all-gather"), and the bytes that this rank
-  /// gets from all. The number names it to end() and describe().
+  /// A collective begins: its purpose ("gathering layers.3"), its operation ("all-gather"), and the bytes that this rank
+  /// receives. Returns its number, for end() and describe().
   int64_t begin(const std::string& what, const char* operation, int64_t bytes);
   void end(int64_t number);
   /// "step 17: gathering layers.3 (all-gather, 1.2 MiB)"
   std::string describe(int64_t number) const;
 
-  /// The last `capacity` of them, oldest first, a line each, those that never ended marked.
+  /// The last `capacity` collectives, oldest first, one per line; unfinished ones are marked.
   std::string text() const;
-  /// Writes them to flight-RRRR.txt in the folder. False where there is no folder or it cannot be written.
+  /// Writes text() to flight-RRRR.txt in the folder. False without a folder or when writing fails.
   bool write(int rank) const noexcept;
   const std::filesystem::path& folder() const { return folder_; }
 

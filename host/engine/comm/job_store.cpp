@@ -19,7 +19,7 @@ using OnWait = std::function<void(const std::string& cause)>;
 constexpr milliseconds first_pause{1}, longest_pause{20};
 constexpr const char* agents_key = "wmtp/rendezvous";
 
-/// A wait asks again and again, so that no request holds back those of other threads.
+/// wait() polls, so that no request blocks those of other threads.
 class ClientStore final : public c10d::Store {
  public:
   ClientStore(std::unique_ptr<StoreClient> client, milliseconds timeout) : Store(timeout), client_(std::move(client)) {}
@@ -48,7 +48,7 @@ class ClientStore final : public c10d::Store {
     for (milliseconds pause = first_pause; !check(keys); pause = std::min(2 * pause, longest_pause)) {
       if (Clock::now() >= end)
         C10_THROW_ERROR(DistStoreError,
-                        "nobody has set " + keys.at(0) + " within " + std::to_string(timeout.count()) + " ms");
+                        "no rank has set " + keys.at(0) + " within " + std::to_string(timeout.count()) + " ms");
       std::this_thread::sleep_for(pause);
     }
   }
@@ -60,13 +60,13 @@ class ClientStore final : public c10d::Store {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// The store of torchrun's agent, and the address by which this rank reached it.
+/// The store of torchrun's agent, and this rank's address on the connection to it.
 struct AgentStore {
   c10::intrusive_ptr<c10d::Store> store;
   std::string own_address;
 };
 
-/// LibTorch's client waits half a second and more after a refused connection: it is made once somebody listens.
+/// LibTorch's client waits at least half a second after a refused connection, so it is created once the port is open.
 AgentStore agent_store(const RankEnvironment& environment, milliseconds timeout, const OnWait& on_wait) {
   const std::string place = rendezvous_text(environment);
   const auto attempt = [&](milliseconds limit, std::string& cause) {
@@ -85,8 +85,8 @@ AgentStore agent_store(const RankEnvironment& environment, milliseconds timeout,
   return agent;
 }
 
-/// Rank 0 on the agent's host reached it over the loopback, perhaps: the others know that host by the agent's name.
-std::unique_ptr<StoreServer> serve_beside_agent(const RankEnvironment& environment, const AgentStore& agent) {
+/// Rank 0 may reach the agent over the loopback; then the other ranks use the agent's host name.
+std::unique_ptr<StoreServer> serve_through_agent(const RankEnvironment& environment, const AgentStore& agent) {
   const std::string host = is_loopback(agent.own_address) ? environment.master_addr : agent.own_address;
   const std::string token = environment.token_is_given ? environment.token : drawn_token();
   auto server = serve_rendezvous(environment, {host, 0, token});
@@ -95,7 +95,7 @@ std::unique_ptr<StoreServer> serve_beside_agent(const RankEnvironment& environme
   return server;
 }
 
-std::optional<MeetingPlace> told_by_agent(const RankEnvironment& environment, c10d::Store& agent) {
+std::optional<MeetingPlace> address_from_agent(const RankEnvironment& environment, c10d::Store& agent) {
   if (!agent.check({agents_key})) return {};
   std::istringstream text(text_of(agent.get(agents_key)));
   MeetingPlace place{"", 0, environment.token};
@@ -111,10 +111,10 @@ JobStore open_job_store(const RankEnvironment& environment, milliseconds timeout
   std::unique_ptr<StoreClient> client;
   if (environment.agent_store) {
     const AgentStore agent = agent_store(environment, timeout, on_wait);
-    if (environment.rank == 0) job.server = serve_beside_agent(environment, agent);
+    if (environment.rank == 0) job.server = serve_through_agent(environment, agent);
     client = std::make_unique<StoreClient>(
-        "the place that rank 0 tells in the store of torchrun's agent at " + rendezvous_text(environment),
-        [&] { return told_by_agent(environment, *agent.store); }, timeout, on_wait);
+        "rank 0's address from the store of torchrun's agent at " + rendezvous_text(environment),
+        [&] { return address_from_agent(environment, *agent.store); }, timeout, on_wait);
   } else {
     if (environment.rank == 0) job.server = serve_rendezvous(environment, named_place(environment));
     client = join_rendezvous(environment, timeout, on_wait);

@@ -1,8 +1,8 @@
-// JobStore: the rendezvous store of a job as c10d's communicators use one, and for rank 0 its server.
+// JobStore: the rendezvous store of a job as a c10d::Store, and on rank 0 its server.
 //
-// Under torchrun rank 0 tells in the agent's store where it listens, each time in the place of what it said before:
-// when the agent restarts the ranks, its store is the same, and agents of several hosts count restarts each for itself.
-// A rank that finds what rank 0 said before the restart reaches nobody there, and asks again.
+// Under torchrun rank 0 writes its address to the agent's store, overwriting the previous one: the store survives when
+// the agent restarts the ranks, and agents of several hosts count restarts independently. A rank that reads the address
+// from before the restart cannot connect there, and reads it again.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,11 @@ namespace wmtp {
 struct JobStore {
   std::unique_ptr<StoreServer> server;  ///< on rank 0
   c10::intrusive_ptr<c10d::Store> store;
-  std::string own_address;  ///< by which this rank reached rank 0
+  std::string own_address;  ///< this rank's, on the connection to rank 0
 };
 
-/// [all ranks] The store's waits and requests take `timeout` at most. `on_wait` is called once, after some seconds,
-/// with the cause of the delay. Error(usage) when the port is in use, Error(peer) that says what was reached.
+/// `timeout` limits the store's waits and requests. `on_wait` is called once, after some seconds, with the cause of the
+/// delay. Error(usage) when the port is in use, Error(peer) when the store cannot be reached. [all ranks]
 JobStore open_job_store(const RankEnvironment& environment, std::chrono::milliseconds timeout,
                         const std::function<void(const std::string& cause)>& on_wait);
 

@@ -14,18 +14,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t bytes_of_all_rings = 8 << 20, least_ring = 1 << 19;
 constexpr std::chrono::microseconds before_sleep{50};
-constexpr milliseconds between_looks{20};  // for ranks that have ended
+constexpr milliseconds poll_interval{20};  // for ended ranks
 
-/// An operation as every rank has it: its own stream of bytes, and what of the others' is for this one.
+/// An operation on one rank: the byte stream that it sends, and its part of the streams that it receives.
 struct Exchange {
   at::Tensor output, input;
-  bool to_all;                  ///< everyone gets the whole input; else each its part of it
-  int64_t part;                 ///< bytes that each rank gets from each
-  int64_t sent = 0;             ///< of this rank's stream
-  std::vector<int64_t> passed;  ///< of each rank's stream
+  bool to_all;                  ///< each rank gets the whole input; else its part
+  int64_t part;                 ///< bytes from each rank to each rank
+  int64_t sent = 0;             ///< bytes of this rank's stream
+  std::vector<int64_t> passed;  ///< bytes read or skipped of each rank's stream
   bool done = false;
 
-  /// Bytes of each rank's stream. What a rank sends itself is not in it.
+  /// Bytes of each rank's stream, without the part for itself.
   int64_t length(int ranks) const { return to_all ? part : part * (ranks - 1); }
 };
 
@@ -69,7 +69,8 @@ class MemoryBackend final : public c10d::Backend {
       const uint32_t seen = rings_.news();
       if (move_bytes()) continue;
       if (rings_.is_hung_up()) throw std::runtime_error("a rank has hung up");
-      if (Clock::now() > end) throw std::runtime_error("nothing came for " + std::to_string(timeout_.count()) + " ms");
+      if (Clock::now() > end)
+        throw std::runtime_error("received nothing for " + std::to_string(timeout_.count()) + " ms");
       await_news(seen);
       if (seen == rings_.news()) refuse_the_ended(exchange);
     }
@@ -88,7 +89,7 @@ class MemoryBackend final : public c10d::Backend {
     return c10::make_intrusive<ExchangeWork>(*this, std::move(exchange));
   }
 
-  /// Of every operation that is under way, in order, as far as it goes without waiting. False where nothing moved.
+  /// Sends and receives for all operations in flight, in order, without waiting. False if nothing moved.
   bool move_bytes() {
     bool moved = send();
     for (int source = 0; source < size_; ++source) moved = receive(source) || moved;
@@ -120,7 +121,7 @@ class MemoryBackend final : public c10d::Backend {
     bool moved = false;
     for (const auto& exchange : queue_) {
       const int64_t length = exchange->length(size_), part = exchange->part;
-      // Where this rank's part begins in the source's stream, which leaves the source's own out.
+      // The beginning of this rank's part in the source's stream, which has no part for the source itself.
       const int64_t begin = exchange->to_all ? 0 : (rank_ < source ? rank_ : rank_ - 1) * part;
       char* output = static_cast<char*>(exchange->output.mutable_data_ptr()) + source * part;
       int64_t& passed = exchange->passed[size_t(source)];
@@ -145,10 +146,10 @@ class MemoryBackend final : public c10d::Backend {
   void await_news(uint32_t seen) {
     const auto end = Clock::now() + before_sleep;
     while (rings_.news() == seen)
-      if (Clock::now() > end) return rings_.sleep(seen, between_looks);
+      if (Clock::now() > end) return rings_.sleep(seen, poll_interval);
   }
 
-  /// A rank that has ended after all that it had to do is no loss.
+  /// A rank that has ended after completing its part is not lost.
   void refuse_the_ended(const Exchange& exchange) {
     for (int other = 0; other < size_; ++other) {
       const bool is_needed = exchange.passed[size_t(other)] < exchange.length(size_) ||
@@ -160,7 +161,7 @@ class MemoryBackend final : public c10d::Backend {
 
   SharedRings rings_;
   milliseconds timeout_;
-  std::deque<std::shared_ptr<Exchange>> queue_;  ///< under way, in the order in which they began
+  std::deque<std::shared_ptr<Exchange>> queue_;  ///< in flight, oldest first
 };
 
 bool ExchangeWork::wait(milliseconds /*timeout*/) {
@@ -168,8 +169,8 @@ bool ExchangeWork::wait(milliseconds /*timeout*/) {
   return true;
 }
 
-/// Whether every rank says yes.
-bool agreed(c10d::Store& store, const std::string& question, int rank, int size, bool mine) {
+/// Whether `mine` is true on every rank.
+bool on_all_ranks(c10d::Store& store, const std::string& question, int rank, int size, bool mine) {
   store.set(question + "/" + std::to_string(rank), bytes_of(mine ? "yes" : "no"));
   bool all = true;
   for (int other = 0; other < size; ++other)
@@ -177,14 +178,14 @@ bool agreed(c10d::Store& store, const std::string& question, int rank, int size,
   return all;
 }
 
-/// The same answer on every rank.
+/// Returns rings on all ranks or on none.
 std::optional<SharedRings> rings_of(c10d::Store& store, int rank, int size) {
   std::optional<SharedRings> rings = rank == 0
                                          ? SharedRings::create(size, std::max(bytes_of_all_rings / size, least_ring))
                                          : SharedRings::attach(text_of(store.get("rings")), rank);
   if (rank == 0) store.set("rings", bytes_of(rings ? rings->address() : "none"));
-  if (!agreed(store, "attached", rank, size, rings.has_value())) return {};
-  if (!agreed(store, "watched", rank, size, rings->watch_others())) return {};
+  if (!on_all_ranks(store, "attached", rank, size, rings.has_value())) return {};
+  if (!on_all_ranks(store, "watched", rank, size, rings->watch_others())) return {};
   return rings;
 }
 

@@ -1,17 +1,15 @@
-// A c10d backend for ranks of one host: all-gather and all-to-all through memory that they share (shared_rings.hpp).
-// Gloo on the loopback copies every byte four times, twice of them in the kernel, and lets a thread of its own compete
-// with the training for the cores.
+// A c10d backend for ranks of one host: all-gather and all-to-all through shared memory (shared_rings.hpp). Gloo on the
+// loopback copies every byte four times, two of them in the kernel, and its thread competes with the training for cores.
 //
-// There is no such thread here. An operation is begun by copying in what fits (some MiB); the rest goes in, and what
-// the others sent is copied out, while this rank waits for it. So ranks must wait for their operations in the same
-// order.
+// This backend has no thread. Starting an operation copies in what fits (some MiB); the rest is copied in, and the
+// other ranks' data is copied out, while this rank waits for it. So ranks must wait for operations in the same order.
 #pragma once
 
 #include "engine/comm/channels.hpp"
 
 namespace wmtp {
 
-/// Through memory where the ranks of a communicator are all processes of one host, in one container; else what
+/// Shared memory if all ranks of a communicator are processes on one host, in one container; else the backend that
 /// `otherwise` makes. [all ranks of the communicator, collective]
 MakeBackend through_memory(MakeBackend otherwise);
 

@@ -15,12 +15,12 @@ namespace wmtp {
 namespace {
 
 using std::chrono::milliseconds;
-// Together under 5 s with the launcher's patience: that long after the timeout no rank of a job that hangs may be left.
+// Together with the launcher's patience below 5 s: the time in which all ranks of a hanging job end after the timeout.
 constexpr milliseconds time_to_report{2000};
-constexpr milliseconds time_to_leave_the_lost{500};
-constexpr milliseconds between_looks{50};
+constexpr milliseconds time_after_a_loss{500};
+constexpr milliseconds poll_interval{50};
 constexpr milliseconds before_notice{5000};
-constexpr const char* nobody_came = "missing: ";
+constexpr const char* missing_ranks = "missing: ";
 
 std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
 
@@ -35,7 +35,7 @@ std::string names_of(const std::vector<int>& ranks) {
   return text;
 }
 
-/// What the two lists of names and values do not say alike.
+/// The first difference of two lists of names and values.
 std::string difference(const std::string& mine, const std::string& of_rank0) {
   std::istringstream here(mine), there(of_rank0);
   std::string line, other;
@@ -43,7 +43,7 @@ std::string difference(const std::string& mine, const std::string& of_rank0) {
   }
   const size_t name = line.find('\t');
   return line.substr(0, name) + " is '" + line.substr(name + 1) + "' here and '" + other.substr(other.find('\t') + 1) +
-         "' on rank 0; start all ranks alike";
+         "' on rank 0; start all ranks with the same settings";
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
   const std::vector<Place> places = meet(this_place(own_address), end);
   try {
     placement_ = placement_of(environment, places);
-  } catch (const Error& error) {  // the others have met this rank, and wait for it
+  } catch (const Error& error) {  // the other ranks wait for this one
     post_fault(error);
     throw;
   }
@@ -81,9 +81,9 @@ std::string Peers::open_store(const RankEnvironment& environment, milliseconds t
   }
 }
 
-/// Whether somebody has set the key by then. Looks often at first.
+/// Whether the key is set before `end`. Polls often at first.
 bool Peers::appears(const std::string& key, Clock::time_point end) const {
-  for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, between_looks)) {
+  for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, poll_interval)) {
     if (Clock::now() >= end) return false;
     std::this_thread::sleep_for(pause);
   }
@@ -97,8 +97,8 @@ std::vector<int> Peers::missing_until(Clock::time_point end) const {
   return missing;
 }
 
-/// The places of all ranks, or what the job cannot start for. [rank 0]
-std::string Peers::collected_places(const Place& mine, Clock::time_point end) const {
+/// The places of all ranks, or why the job cannot start. [rank 0]
+std::string Peers::gathered_places(const Place& mine, Clock::time_point end) const {
   std::vector<int> missing = missing_until(std::min(end, Clock::now() + before_notice));
   if (!missing.empty() && Clock::now() < end) {
     log_warning("rank 0 waits for " + names_of(missing));
@@ -111,18 +111,18 @@ std::string Peers::collected_places(const Place& mine, Clock::time_point end) co
     if (refusal_in(place)) return place;
     (texts += '\n') += place;
   }
-  return missing.empty() ? texts : nobody_came + names_of(missing);
+  return missing.empty() ? texts : missing_ranks + names_of(missing);
 }
 
-/// The places of all ranks, as rank 0 collects them and hands them out, or why the job cannot start.
+/// The places of all ranks, gathered and broadcast by rank 0, or why the job cannot start.
 std::string Peers::exchanged_places(const Place& mine, Clock::time_point end) {
   if (rank_ == 0) {
-    const std::string texts = collected_places(mine, end);
+    const std::string texts = gathered_places(mine, end);
     store_->set(places_key, bytes_of(texts));
     return texts;
   }
   store_->set(place_key(rank_), bytes_of(mine.to_text()));
-  return appears(places_key, end + time_to_report) ? text_of(store_->get(places_key)) : nobody_came + names_of({0});
+  return appears(places_key, end + time_to_report) ? text_of(store_->get(places_key)) : missing_ranks + names_of({0});
 }
 
 /// Every rank's place, by rank.
@@ -133,12 +133,12 @@ std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
   } catch (const std::exception& error) {
     throw explain("meeting the other ranks", error.what());
   }
-  const bool nobody = texts.starts_with(nobody_came);
+  const bool is_incomplete = texts.starts_with(missing_ranks);
   const std::optional<Error> refusal = refusal_in(texts);
-  if (rank_ == 0 && (nobody || refusal)) std::this_thread::sleep_for(time_to_leave_the_lost);
+  if (rank_ == 0 && (is_incomplete || refusal)) std::this_thread::sleep_for(time_after_a_loss);
   if (refusal) throw *refusal;
-  if (nobody)
-    throw Error(ExitStatus::peer, "rank " + std::to_string(rank_) + ": " + texts.substr(std::strlen(nobody_came)) +
+  if (is_incomplete)
+    throw Error(ExitStatus::peer, "rank " + std::to_string(rank_) + ": " + texts.substr(std::strlen(missing_ranks)) +
                                       " did not come to the rendezvous within parallel.timeout_seconds");
   std::vector<Place> places;
   std::istringstream lines(texts);
@@ -146,10 +146,10 @@ std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
   return places;
 }
 
-void Peers::start_alike(const Given& given, const std::optional<Error>& refusal) {
+void Peers::check_start(const Settings& settings, const std::optional<Error>& refusal) {
   if (!store_ && refusal) throw *refusal;
   std::string mine;
-  for (const auto& [name, value] : given) mine += name + "\t" + value + "\n";
+  for (const auto& [name, value] : settings) mine += name + "\t" + value + "\n";
   const std::vector<std::string> all = gather("starting", refusal ? refusal_text(rank_, *refusal) : mine);
   std::string verdict;
   for (size_t rank = 0; rank < all.size() && verdict.empty(); ++rank) {
@@ -168,19 +168,19 @@ bool Peers::post_fault(const Error& error) noexcept {
   bool first = !adopted_;
   try {
     store_->setTimeout(time_to_report);
-    // Before the fault itself: rank 0 takes the store away once all have posted theirs.
+    // Before the fault itself: rank 0 closes the store once all have posted theirs.
     first = store_->add("told/" + std::string(error.what()), 1) == 1 && !adopted_;
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
     if (hang_up_) hang_up_();
     if (rank_ != 0) return first;
-    const milliseconds patience = error.status() == ExitStatus::peer ? time_to_leave_the_lost : time_to_report;
-    for (milliseconds waited{0}; waited < patience; waited += between_looks) {
+    const milliseconds patience = error.status() == ExitStatus::peer ? time_after_a_loss : time_to_report;
+    for (milliseconds waited{0}; waited < patience; waited += poll_interval) {
       bool all = true;
       for (int rank = 1; rank < size_; ++rank) all = all && has_left(rank);
       if (all) break;
-      std::this_thread::sleep_for(between_looks);
+      std::this_thread::sleep_for(poll_interval);
     }
-  } catch (...) {  // the store is gone: nobody is left to be told
+  } catch (...) {  // the store is gone, so no rank is left to read the fault
   }
   return first;
 }
@@ -192,7 +192,7 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
     store_->setTimeout(time_to_report);  // rank 0 may be the one that hangs, and its server with it
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(ExitStatus::peer)) + " " + here));
     if (hang_up_) hang_up_();
-    for (milliseconds waited{0}; waited < time_to_report; waited += between_looks) {
+    for (milliseconds waited{0}; waited < time_to_report; waited += poll_interval) {
       silent.clear();
       for (int rank = 0; rank < size_; ++rank) {
         if (!store_->check({fault_key(rank)})) {
@@ -202,15 +202,15 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
         const std::string fault = text_of(store_->get(fault_key(rank)));
         const int status = std::stoi(fault);
         if (status == int(ExitStatus::peer)) continue;
-        adopted_ = true;  // whoever posted it tells it, even when the store is gone by the time we end
+        adopted_ = true;  // the rank that posted it prints it, even if the store is gone by the time this rank ends
         return Error(ExitStatus(status), fault.substr(fault.find(' ') + 1));
       }
       if (silent.empty()) break;
-      std::this_thread::sleep_for(between_looks);
+      std::this_thread::sleep_for(poll_interval);
     }
   } catch (const std::exception&) {
     lost_ = true;
-    return Error(ExitStatus::peer, here + ": rank 0, which holds the rendezvous, is gone");
+    return Error(ExitStatus::peer, here + ": rank 0, which serves the rendezvous, is gone");
   }
   lost_ = true;
   if (silent.empty()) return Error(ExitStatus::peer, here + " (" + first_line(detail.c_str()) + ")");
@@ -221,11 +221,18 @@ bool Peers::has_left(int rank) const {
   return store_ && (store_->check({fault_key(rank)}) || store_->check({ended_key(rank)}));
 }
 
-std::string Peers::wait_for(const std::string& key, int from, const std::string& what) {
+bool Peers::has_set(const std::string& key, int from) const {
+  for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, poll_interval)) {
+    if (has_left(from)) return store_->check({key});  // it may have set the key just before it left
+    if (lost_) return false;
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
+std::string Peers::get(const std::string& key, int from, const std::string& what) {
   try {
-    while (!appears(key, Clock::now() + between_looks))
-      // What a rank says before it leaves is there by the time that it has left.
-      if (has_left(from) && !store_->check({key})) throw explain(what, "");
+    if (!has_set(key, from)) throw explain(what, "");
     return text_of(store_->get(key));
   } catch (const Error&) {
     throw;
@@ -234,7 +241,7 @@ std::string Peers::wait_for(const std::string& key, int from, const std::string&
   }
 }
 
-void Peers::give(const std::string& key, const std::string& text, const std::string& what) {
+void Peers::set(const std::string& key, const std::string& text, const std::string& what) {
   try {
     store_->set(key, bytes_of(text));
   } catch (const std::exception& error) {
@@ -245,8 +252,8 @@ void Peers::give(const std::string& key, const std::string& text, const std::str
 std::string Peers::broadcast(const std::string& what, const std::string& text_of_rank0) {
   if (!store_) return text_of_rank0;
   const std::string key = "publish/" + std::to_string(exchanges_++);
-  if (rank_ != 0) return wait_for(key, 0, what);
-  give(key, text_of_rank0, what);
+  if (rank_ != 0) return get(key, 0, what);
+  set(key, text_of_rank0, what);
   return text_of_rank0;
 }
 
@@ -254,11 +261,11 @@ std::vector<std::string> Peers::gather(const std::string& what, const std::strin
   if (!store_) return {mine};
   const std::string key = "collect/" + std::to_string(exchanges_++) + "/";
   if (rank_ != 0) {
-    give(key + std::to_string(rank_), mine, what);
+    set(key + std::to_string(rank_), mine, what);
     return {};
   }
   std::vector<std::string> texts{mine};
-  for (int rank = 1; rank < size_; ++rank) texts.push_back(wait_for(key + std::to_string(rank), rank, what));
+  for (int rank = 1; rank < size_; ++rank) texts.push_back(get(key + std::to_string(rank), rank, what));
   return texts;
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* memory_name = "wmtp-rings";
 constexpr int64_t page = 4096;
-constexpr int64_t line = 64;  // bytes that a processor fetches together: what different processes write lies apart
+constexpr int64_t line = 64;  // bytes of a cache line: values written by different processes are on separate lines
 
 uint64_t drawn() {
   std::random_device device;
@@ -32,15 +32,15 @@ uint64_t drawn() {
 
 }  // namespace
 
-/// What lies where: a header, a Process for each, how far each has read of each other one (row: whose ring), the rings.
+/// The memory: a header, one Process each, every reader's position in every ring (row: the ring's writer), the rings.
 struct SharedRings::Layout {
   struct Header {
-    uint64_t token;  ///< the address has it too: a file of the same number in another place is not this memory
+    uint64_t token;  ///< also in the address, to recognize a different file with the same number
     int64_t size, capacity;
     uint32_t hung_up;
   };
   struct Process {
-    alignas(line) uint64_t written;  ///< bytes put into its ring since the start
+    alignas(line) uint64_t written;  ///< bytes written to its ring since the start
     uint32_t pid;
     alignas(line) uint32_t news;
     uint32_t sleeps;
@@ -75,7 +75,7 @@ void store(T& value, T next) {
   std::atomic_ref<T>(value).store(next, std::memory_order_release);
 }
 
-/// copy(at, n) for a run of bytes of a ring, once more where it goes on at the ring's begin.
+/// Calls copy for a range of bytes of a ring, twice if it wraps around.
 template <class Copy>
 void in_ring(char* ring, int64_t capacity, uint64_t position, int64_t bytes, Copy copy) {
   const int64_t begin = int64_t(position % uint64_t(capacity)), first = std::min(bytes, capacity - begin);
@@ -138,7 +138,7 @@ std::optional<SharedRings> SharedRings::attach(const std::string& address, int i
   unsigned long long token = 0;
   if (std::sscanf(address.c_str(), "%d %d %llu", &pid, &number, &token) != 3) return {};
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(number);
-  char target[64] = {};  // looked at first: to open what is no such memory may do harm
+  char target[64] = {};  // checked first: opening an unrelated file may have side effects
   if (readlink(path.c_str(), target, sizeof target - 1) < 0 || !std::strstr(target, memory_name)) return {};
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return {};
@@ -178,7 +178,7 @@ int64_t SharedRings::put(const char* from, int64_t bytes) {
           [from](char* to, int64_t begin, int64_t count) { std::memcpy(to, from + begin, size_t(count)); });
   store(written, written + uint64_t(bytes));
   for (int reader = 0; reader < size_; ++reader)
-    if (reader != index_) tell(reader);
+    if (reader != index_) notify(reader);
   return bytes;
 }
 
@@ -190,7 +190,7 @@ int64_t SharedRings::take(int source, char* to, int64_t bytes) {
     in_ring(Layout::ring(*this, source), capacity_, read, bytes,
             [to](const char* from, int64_t begin, int64_t count) { std::memcpy(to + begin, from, size_t(count)); });
   store(read, read + uint64_t(bytes));
-  tell(source);
+  notify(source);
   return bytes;
 }
 
@@ -200,9 +200,9 @@ int64_t SharedRings::unread_by(int reader) const {
 
 uint32_t SharedRings::news() const { return load(Layout::process(*this, index_).news); }
 
-/// The number is raised before the sleeper is looked for, and a sleeper says so before it looks at the number: one of
-/// the two sees the other.
-void SharedRings::tell(int other) {
+/// The counter is raised before `sleeps` is read, and a sleeper sets `sleeps` before it reads the counter: at least one
+/// of the two sees the other.
+void SharedRings::notify(int other) {
   Layout::Process& process = Layout::process(*this, other);
   std::atomic_ref(process.news).fetch_add(1);
   if (std::atomic_ref(process.sleeps).load() != 0)
@@ -219,7 +219,7 @@ void SharedRings::sleep(uint32_t seen, std::chrono::milliseconds longest) {
 
 void SharedRings::hang_up() {
   store(Layout::header(*this).hung_up, uint32_t{1});
-  for (int other = 0; other < size_; ++other) tell(other);
+  for (int other = 0; other < size_; ++other) notify(other);
 }
 
 bool SharedRings::is_hung_up() const { return load(Layout::header(*this).hung_up) != 0; }

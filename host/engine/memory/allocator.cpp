@@ -1,8 +1,8 @@
 // Blocks carry a 64-byte header (size, category) before the tensor's bytes. Sizes are rounded up to classes, eight
-// between two powers of two, so that tensors whose sizes differ a little from step to step (the tokens that a pipeline
-// keeps) use the same blocks again. A freed block waits in its class's list for the next request of that class. Where
-// sizes change much (records of many lengths), such blocks would pile up: once all blocks together are well above what
-// was ever in use, a request takes a waiting block of a class a little larger, or waiting blocks are given back first.
+// between two powers of two, so that tensors whose sizes vary slightly from step to step (the tokens that a pipeline
+// keeps) reuse blocks. A freed block goes to its class's free list. With widely varying sizes (records of many lengths)
+// free blocks would accumulate: once the total is well above the peak in use, a request takes a free block of a slightly
+// larger class, or free blocks are first returned to the system.
 #include "engine/memory/allocator.hpp"
 
 #include <c10/core/CPUAllocator.h>
@@ -31,7 +31,7 @@ constexpr int64_t always_held = int64_t{64} << 20;
 struct Header {
   size_t size;
   size_t index;     ///< of its class
-  size_t capacity;  ///< bytes behind the header
+  size_t capacity;  ///< bytes after the header
   MemoryCategory category;
   bool is_counted;
   Header* next;  ///< in a list of free blocks
@@ -120,7 +120,7 @@ class CountingAllocator final : public c10::Allocator {
     return header;
   }
 
-  /// To the system, the largest first, until no more than `target` bytes are held or none waits.
+  /// Returns free blocks to the system, the largest first, until at most `target` bytes are held or none is free.
   void give_back_until(int64_t target) {
     for (size_t index = num_classes; index-- > 0 && held_ > target;)
       while (held_ > target) {
@@ -141,11 +141,11 @@ class CountingAllocator final : public c10::Allocator {
 
   std::mutex mutex_;
   std::array<Header*, num_classes> free_{};
-  int64_t held_ = 0;                      ///< bytes of all blocks, in use or waiting
-  int64_t in_use_ = 0, most_in_use_ = 0;  ///< bytes asked for
+  int64_t held_ = 0;                      ///< bytes of all blocks, in use or free
+  int64_t in_use_ = 0, most_in_use_ = 0;  ///< requested bytes
 };
 
-/// Of a device: what is freed there is known by its address alone.
+/// Blocks of a device, whose frees are reported by address only.
 class DeviceBlocks {
  public:
   void allocated(const void* address, int64_t bytes) {
@@ -157,7 +157,7 @@ class DeviceBlocks {
   void freed(const void* address) {
     const std::lock_guard lock(mutex_);
     const auto block = blocks_.find(address);
-    if (block == blocks_.end()) return;  // from before it was counted
+    if (block == blocks_.end()) return;  // allocated before counting began
     account().freed(block->second.category, block->second.bytes);
     blocks_.erase(block);
   }
@@ -198,7 +198,7 @@ MemoryPhase::~MemoryPhase() { account().enter(previous_); }
 
 void install_allocator() {
   if (resident_at_install == 0) resident_at_install = resident_bytes();
-  mallopt(M_MMAP_THRESHOLD, 1 << 20);  // a large block that is given back leaves the process at once
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);  // freeing a large block returns it to the system at once
   c10::SetCPUAllocator(&CountingAllocator::instance(), /*priority=*/100);
 }
 void count_device_memory() { counts_device = true; }
@@ -210,6 +210,17 @@ void reset_memory_peak() {
   CountingAllocator::instance().reset_peak();
   account().reset_peak();
 }
+bool MemoryWatch::grew() {
+  bool grew = false;
+  for (const auto& [phase, moment] : memory_usage().phases) {
+    const auto [reported, is_new] = reported_.try_emplace(phase, 0);
+    if (!is_new && moment.total <= reported->second + reported->second / 20) continue;
+    reported->second = moment.total;
+    grew = true;
+  }
+  return grew;
+}
+
 int64_t peak_resident_bytes() { return status_kib("VmHWM:"); }
 int64_t resident_bytes() { return status_kib("VmRSS:"); }
 int64_t resident_bytes_without_tensors() { return resident_at_install; }

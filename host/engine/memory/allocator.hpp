@@ -1,21 +1,21 @@
-// The process's CPU allocator for tensors, which keeps freed blocks for the next request, and what is counted of all
-// tensors' memory.
+// The process's CPU allocator for tensors, which keeps freed blocks for later requests, and the count of all tensors'
+// memory.
 //
-// glibc gives large blocks back to the system on every free and pays for fresh zeroed pages on the next allocation;
-// keeping them is worth 9 to 29% of a step. Every tensor's bytes are counted under the category of the innermost
-// MemoryScope of the thread that allocated them, until they are freed, by whatever thread. A phase is a part of what
-// the process does: the most bytes that were live at one moment of it are known, and what they were. Bytes are those
-// that were asked for; what an allocator keeps for later requests is no tensor, and in no count.
+// glibc returns large blocks to the system on every free and pays for zeroed pages on the next allocation; keeping them
+// saves 9 to 29% of a step. A tensor's bytes count under the category of the innermost MemoryScope of the allocating
+// thread until they are freed, by any thread. Phases divide the process's work; for each, the peak of live bytes is
+// known, by category. Counted are requested bytes, not the blocks that an allocator keeps for later requests.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "engine/memory/memory_stats.hpp"
 
 namespace wmtp {
 
-/// What this thread allocates while the scope lives belongs to `category`.
+/// This thread's allocations count under `category` during the scope's lifetime.
 class MemoryScope {
  public:
   explicit MemoryScope(MemoryCategory category);
@@ -26,8 +26,8 @@ class MemoryScope {
   MemoryCategory previous_;
 };
 
-/// The process is in this phase while the scope lives, and in the one before it afterwards. Other threads' allocations
-/// count to it too: Gloo's threads work for the phase that waits for them. [training thread]
+/// The process is in this phase during the scope's lifetime, and in the previous one afterwards. Other threads'
+/// allocations count to it too: Gloo's threads work for the phase that waits for them. [training thread]
 class MemoryPhase {
  public:
   explicit MemoryPhase(const std::string& name);
@@ -38,21 +38,31 @@ class MemoryPhase {
   std::string previous_;
 };
 
-/// Makes it LibTorch's CPU allocator. [before the first tensor] Later calls do nothing.
+/// Installs it as LibTorch's CPU allocator. Later calls do nothing. [before the first tensor]
 void install_allocator();
-/// From here on it is a device's memory that is counted, not the host's. [before the first tensor]
+/// From now on the device's memory is counted instead of the host's. [before the first tensor]
 void count_device_memory();
-/// A block of that device: counted under the calling thread's category until it is freed. [any thread]
+/// A block of that device, counted under the calling thread's category until it is freed. [any thread]
 void device_block_allocated(const void* address, int64_t bytes);
 void device_block_freed(const void* address);
 
 MemoryUsage memory_usage();
 void reset_memory_peak();
 
+/// Detects that a run needs more memory than it last reported, so that only relevant rows are logged.
+class MemoryWatch {
+ public:
+  /// Whether some phase is new, or its peak has grown by a twentieth since this last returned true for it.
+  bool grew();
+
+ private:
+  std::map<std::string, int64_t> reported_;  ///< bytes by phase
+};
+
 /// Highest resident memory of this process so far, bytes.
 int64_t peak_resident_bytes();
 int64_t resident_bytes();
-/// What was resident as the allocator was installed: the program and its libraries.
+/// Resident when the allocator was installed: the program and its libraries.
 int64_t resident_bytes_without_tensors();
 
 }  // namespace wmtp

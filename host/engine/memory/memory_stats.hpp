@@ -1,4 +1,4 @@
-// MemoryStats: the bytes of live tensors by category, and the moment of each phase at which most were.
+// MemoryStats: bytes of live tensors by category, and each phase's peak.
 #pragma once
 
 #include <array>
@@ -13,12 +13,11 @@ namespace wmtp {
 
 struct MemoryUsage {
   std::array<int64_t, num_memory_categories> live{};  ///< bytes now
-  std::array<int64_t, num_memory_categories> peak{};  ///< highest of each category by itself since reset_peak
+  std::array<int64_t, num_memory_categories> peak{};  ///< of each category separately since reset_peak
   int64_t live_total = 0;
-  int64_t peak_total = 0;     ///< highest of the sum
+  int64_t peak_total = 0;     ///< of the sum
   int64_t largest_block = 0;  ///< largest single request since reset_peak
-  /// The moment of each phase at which most was live, exactly; of the phases that there were since reset_peak. Outside
-  /// of every phase it is "other".
+  /// Each phase's moment with the most live bytes, of the phases since reset_peak. Outside of all phases it is "other".
   std::map<std::string, MemoryMoment> phases;
 };
 
@@ -29,7 +28,7 @@ class MemoryStats {
   void freed(MemoryCategory category, int64_t bytes);
   MemoryUsage usage();
   void reset_peak();
-  /// Begins a phase, and gives the name of the one before.
+  /// Begins a phase; returns the name of the previous one.
   std::string enter(const std::string& phase);
 
  private:

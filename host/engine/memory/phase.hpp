@@ -1,4 +1,4 @@
-// Phase: a part of what a rank does; the memory that is live in it and the time that it takes are told by its name.
+// Phase: a named part of a rank's work, whose live memory and time are recorded.
 #pragma once
 
 #include <string>

@@ -59,7 +59,7 @@ at::Device prepare_device(const Job& job, Peers& peers) {
     failure = caught_error();
   }
   const auto yes_or_no = [](bool yes) { return std::string(yes ? "yes" : "no"); };
-  peers.start_alike({{"--resume", yes_or_no(job.resume)},
+  peers.check_start({{"--resume", yes_or_no(job.resume)},
                      {"WMTP_CHECK_COLLECTIVES (or its default)", yes_or_no(collectives_are_checked())}},
                     failure);
   return device;

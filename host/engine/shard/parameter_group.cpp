@@ -31,7 +31,7 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
   });
 }
 
-/// The sum in fp32 of what the ranks of an axis sent, in their order; where they sent fp32 in the first part's memory.
+/// The fp32 sum of the parts that the ranks of an axis sent, in rank order; fp32 parts are summed into the first one.
 Tensor sum_of(const Tensor& arrived, const Axis& axis) {
   const Tensor parts = arrived.view({axis.size, -1});
   Tensor sum = parts[0].to(at::kFloat);
@@ -73,11 +73,11 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
   if (options_.param_dtype != dtype) staged_ = at::empty({shard_size_}, host.dtype(options_.param_dtype));
 }
 
-/// This rank's part in the compute dtype, where it computes; the master itself where that is what it is.
+/// This rank's shard in the compute dtype on the device; the master itself if it already is that.
 Tensor ParameterGroup::shard_on_device() {
   if (!staged_.defined()) return master_.to(options_.device, options_.param_dtype, /*non_blocking=*/options_.offload);
-  if (!staged_holds_) staged_.copy_(master_);
-  staged_holds_ = true;
+  if (!staged_is_current_) staged_.copy_(master_);
+  staged_is_current_ = true;
   return staged_.to(options_.device, /*non_blocking=*/true);
 }
 
@@ -106,13 +106,13 @@ void ParameterGroup::release() {
 }
 
 void ParameterGroup::master_changed() {
-  TORCH_CHECK(!gather_, "group ", name_, ": its master changed under a gather");
+  TORCH_CHECK(!gather_, "group ", name_, ": its master changed during a gather");
   weights_.reset();
-  staged_holds_ = false;
+  staged_is_current_ = false;
 }
 
 Tensor ParameterGroup::weight(int index) {
-  TORCH_CHECK(weights_.defined(), "group ", name_, " is used while it is not gathered");
+  TORCH_CHECK(weights_.defined(), "group ", name_, " is used before it is gathered");
   const Placed& placed = parameters_[size_t(index)];
   return weights_.narrow(0, placed.offset, placed.count).view(placed.spec.shape);
 }
@@ -156,9 +156,9 @@ void ParameterGroup::add_rows(int index, const Tensor& rows, const Tensor& value
   gradient.index_add_(0, rows, values.to(at::kFloat));
 }
 
-/// What nothing was written to, and the padding.
-void ParameterGroup::zero_what_was_not_written() {
-  gradient_buffer();  // a rank to which nothing was written takes part all the same
+/// Parameters without a gradient, and the padding.
+void ParameterGroup::zero_unwritten() {
+  gradient_buffer();  // a rank without any gradient takes part in the reduce too
   int64_t end = 0;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Placed& placed = parameters_[i];
@@ -170,14 +170,14 @@ void ParameterGroup::zero_what_was_not_written() {
 }
 
 void ParameterGroup::start_reduce(bool last) {
-  TORCH_CHECK(!reduce_ && !column_reduce_, "group ", name_, ": a reduce is under way");
+  TORCH_CHECK(!reduce_ && !replicate_reduce_, "group ", name_, ": a reduce is in flight");
   if (!trains_) return;
   if (!shards() && !is_alone() && !last) return;
   last_ = last;
-  zero_what_was_not_written();
+  zero_unwritten();
   if (is_alone()) return;
   const MemoryScope scope(MemoryCategory::communication);
-  const Tensor mine = whole_gradient_.to(options_.reduce_dtype);  // itself when it travels as it is
+  const Tensor mine = whole_gradient_.to(options_.reduce_dtype);  // itself if it is sent in fp32
   arriving_ = at::empty_like(mine);
   const Axis& axis = shards() ? mesh_.shard : mesh_.replicate;
   reduce_ = axis.reduce->all_to_all(arriving_, mine, "reducing the gradient of " + name_);
@@ -193,30 +193,31 @@ void ParameterGroup::finish_reduce() {
     const Tensor sum = sum_of(arriving_, mesh_.shard);
     add_to_gradient(sum.is_alias_of(arriving_) && !gradient_.defined() ? sum.clone() : sum);
   } else {
-    sum_over_column(arriving_, whole_gradient_);
+    sum_over_replicas(arriving_, whole_gradient_);
     gradient_ = std::move(whole_gradient_);
   }
   arriving_.reset();
-  if (shards() && last_) start_column();
+  if (shards() && last_) start_replicate_reduce();
 }
 
-void ParameterGroup::start_column() {
+void ParameterGroup::start_replicate_reduce() {
   if (mesh_.replicate.size == 1) return;
   const MemoryScope scope(MemoryCategory::communication);
   const Tensor mine = gradient_.to(options_.reduce_dtype);
-  arriving_in_column_ = at::empty_like(mine);
-  column_reduce_ = mesh_.replicate.reduce->all_to_all(arriving_in_column_, mine, "adding up the gradient of " + name_);
+  arriving_from_replicas_ = at::empty_like(mine);
+  replicate_reduce_ =
+      mesh_.replicate.reduce->all_to_all(arriving_from_replicas_, mine, "adding up the gradient of " + name_);
 }
 
-void ParameterGroup::finish_column() {
-  if (!column_reduce_) return;
-  column_reduce_.wait();
-  sum_over_column(arriving_in_column_, gradient_);
-  arriving_in_column_.reset();
+void ParameterGroup::finish_replicate_reduce() {
+  if (!replicate_reduce_) return;
+  replicate_reduce_.wait();
+  sum_over_replicas(arriving_from_replicas_, gradient_);
+  arriving_from_replicas_.reset();
 }
 
-/// What the ranks of a column sent, added up, whole in `to` on each of them.
-void ParameterGroup::sum_over_column(const Tensor& arrived, Tensor to) {
+/// The sum of the replicate group's gradients, in `to` on each of its ranks.
+void ParameterGroup::sum_over_replicas(const Tensor& arrived, Tensor to) {
   const MemoryScope scope(MemoryCategory::communication);
   const Tensor mine = sum_of(arrived, mesh_.replicate).to(options_.reduce_dtype);
   Tensor all = options_.reduce_dtype == at::kFloat ? to : at::empty(to.sizes(), mine.options());
@@ -238,7 +239,7 @@ void ParameterGroup::drop_gradient() {
 
 std::vector<Segment> ParameterGroup::segments() const {
   std::vector<Segment> segments;
-  for (size_t i = 0; i < parameters_.size(); ++i) {  // padding belongs to the parameter before it
+  for (size_t i = 0; i < parameters_.size(); ++i) {  // padding counts to the preceding parameter
     const int64_t next = i + 1 < parameters_.size() ? parameters_[i + 1].offset : total_;
     const int64_t begin = std::max(parameters_[i].offset - shard_begin_, int64_t{0});
     const int64_t end = std::min(next - shard_begin_, shard_size_);

@@ -1,17 +1,20 @@
 #include "engine/shard/sharded_model.hpp"
 
+#include <ATen/Parallel.h>
+
+#include <atomic>
 #include <cmath>
 
 #include "base/error.hpp"
 #include "base/philox.hpp"
+#include "base/weight_fingerprint.hpp"
 #include "base/work_progress.hpp"
 #include "engine/model/ops.hpp"
-#include "engine/shard/parallel_fingerprint.hpp"
 
 namespace wmtp {
 namespace {
 
-/// Elements [begin, begin+count) of a parameter's first value.
+/// Elements [begin, begin+count) of a parameter's initial value.
 void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count, float* out) {
   const Init& init = spec.init;
   if (init.kind == Init::Kind::ones || init.kind == Init::Kind::zeros) {
@@ -36,6 +39,15 @@ void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count,
     for (int64_t i = std::max(begin, block * 4); i < std::min(begin + count, block * 4 + 4); ++i)
       out[i - begin] = value[i - block * 4];
   }
+}
+
+/// The fingerprint of elements [begin, begin + values.size()) of a flattened parameter, by all threads of this rank.
+uint64_t parallel_fingerprint(const std::string& name, int64_t begin, const std::vector<float>& values) {
+  std::atomic<uint64_t> sum{0};
+  at::parallel_for(0, int64_t(values.size()), 1 << 16, [&](int64_t first, int64_t last) {
+    sum += fingerprint(name, begin + first, values.data() + first, last - first);
+  });
+  return sum;
 }
 
 }  // namespace
@@ -73,8 +85,8 @@ void ShardUnit::start_reduce(bool last) {
 void ShardUnit::finish_reduce() {
   for (const auto& group : groups_) group->finish_reduce();
 }
-void ShardUnit::finish_column() {
-  for (const auto& group : groups_) group->finish_column();
+void ShardUnit::finish_replicate_reduce() {
+  for (const auto& group : groups_) group->finish_replicate_reduce();
 }
 
 ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
@@ -151,7 +163,7 @@ void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
   if (!adapter_) return;
   ParameterGroup& parameters = *adapter_->groups().front();
   std::map<std::string, at::Tensor> norms;
-  for (const auto& unit : units_) {  // every rank gathers every such unit, whatever it holds of the norms
+  for (const auto& unit : units_) {  // every rank gathers every such unit, even without a part of the norms
     std::vector<std::string> wanted;
     for (const Placed& placed : parameters.parameters())
       if (placed.spec.init.kind == Init::Kind::row_norms && unit->holds(weight_beside(placed.spec.name)))
@@ -174,7 +186,7 @@ uint64_t ShardedModel::base_fingerprint() const {
   uint64_t mine = 0;
   for (const auto& unit : units_)
     for (const auto& group : unit->groups())
-      if (group->counts_in_norm())  // of those that hold the same, the first one's
+      if (group->counts_in_norm())  // each shard once
         for (const Placed& placed : group->parameters())
           if (const auto found = fingerprints_.find(placed.spec.name); found != fingerprints_.end())
             mine += found->second;

@@ -1,5 +1,5 @@
-// ShardedModel: a multi-token-prediction Llama whose parameters live in sharded groups. Built empty; filled from the
-// seed or from files, each rank its own part: no rank ever holds the model whole.
+// ShardedModel: a multi-token-prediction Llama whose parameters are stored in sharded groups. Built empty, then filled
+// from the seed or from files; each rank fills its part, so no rank ever holds the whole model.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace wmtp {
 
-/// The groups of one unit: trained and frozen parameters apart. All calls go to each group in order.
+/// The groups of one unit: one of trained and one of frozen parameters. Each call goes to all groups in order.
 class ShardUnit {
  public:
   ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels);
@@ -28,7 +28,7 @@ class ShardUnit {
   void release();
   void start_reduce(bool last);
   void finish_reduce();
-  void finish_column();
+  void finish_replicate_reduce();
 
  private:
   std::string name_;
@@ -46,11 +46,11 @@ class ShardedModel {
   ShardedModel(const ShardedModelRequest& request, Channels& channels);
 
   const ModelConfig& config() const { return config_; }
-  /// Dtype and device in which it computes.
+  /// Dtype and device of computation.
   const at::TensorOptions& compute() const { return compute_; }
   const std::vector<std::unique_ptr<ShardUnit>>& units() const { return units_; }
-  /// "output" is the unit tok_embeddings where embeddings are tied, and "output.weight" the parameter
-  /// tok_embeddings.weight: to be gathered for each use, and reduced once, after the last of a micro-batch.
+  /// With tied embeddings "output" is the unit tok_embeddings, and "output.weight" the parameter tok_embeddings.weight:
+  /// gathered for each use, reduced once per micro-batch, after its last use.
   ShardUnit& unit(const std::string& name) const;
   /// The parameters that the adapter declared; null when it declared none.
   ShardUnit* adapter_unit() const { return adapter_; }
@@ -62,24 +62,23 @@ class ShardedModel {
   const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }
   const at::Tensor& rotary() const { return rotary_; }
 
-  /// Every parameter's first value, keyed by (seed, name, element). [all ranks, collective]
+  /// Sets every parameter's initial value, a function of (seed, name, element). [all ranks, collective]
   void initialize(int64_t seed);
   /// Fills this rank's parts: read(spec, begin, count, out) writes `count` fp32 values of the flattened parameter from
-  /// element `begin`, or returns false to leave it as it is. Row norms that are not read are then those of the weights
-  /// as they stand now. `what` is shown where it takes long. [all ranks; collective where the adapter declares row
-  /// norms]
+  /// element `begin`, or returns false to keep the current values. Row norms that are not read are then computed from
+  /// the weights. `what` labels the progress line. [all ranks; collective if the adapter declares row norms]
   using ReadPart = std::function<bool(const ParameterSpec&, int64_t begin, int64_t count, float* out)>;
   void fill(const ReadPart& read, const std::string& what = "filling the model");
 
-  /// Of the model that an adapter stands beside: a sum over every element of every parameter but the adapter's and the
-  /// value heads' of a hash of (name, element, bits of the fp32 value it was last filled with), mod 2^64; so it depends
-  /// neither on the layout nor on the compute dtype. 0 where the adapter declared nothing. [all ranks, collective]
+  /// Of the base model of an adapter: the sum, mod 2^64, over all elements of all parameters except the adapter's and
+  /// the value heads', of a hash of (name, element, bits of the fp32 value last filled in). It is independent of layout
+  /// and compute dtype. 0 if the adapter declared no parameter. [all ranks, collective]
   uint64_t base_fingerprint() const;
 
   std::vector<ParameterGroup*> trained_groups() const;
 
  private:
-  /// Those of the weights beside `names`, into the parts that this rank holds.
+  /// Sets the row norms `names`, in this rank's shard, to those of the weights that they belong to.
   void fill_row_norms(const std::set<std::string>& names);
 
   Channels& channels_;
@@ -88,13 +87,13 @@ class ShardedModel {
   std::vector<std::unique_ptr<ShardUnit>> units_;
   std::map<std::string, WeightHandle> handles_;
   ShardUnit* adapter_ = nullptr;
-  std::map<std::string, uint64_t> fingerprints_;  ///< of this rank's parts of the base, by parameter
+  std::map<std::string, uint64_t> fingerprints_;  ///< of this rank's parts of the base model, by parameter
   std::vector<Block> trunk_, heads_;
   std::vector<ValueHeadModule> value_heads_;
   at::Tensor rotary_;
 };
 
-/// A unit's weights while this lives; starts the gather of the unit that is used next.
+/// Keeps a unit's weights gathered during its lifetime; starts the gather of the unit that is used next.
 class Gathered {
  public:
   explicit Gathered(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit) {

@@ -209,9 +209,9 @@ void MicroStep::finish_reduces(size_t most) {
   };
   finish(reducing_, [this](ShardUnit& unit) {
     unit.finish_reduce();
-    reducing_in_columns_.push_back(&unit);
+    reducing_over_replicas_.push_back(&unit);
   });
-  finish(reducing_in_columns_, [](ShardUnit& unit) { unit.finish_column(); });
+  finish(reducing_over_replicas_, [](ShardUnit& unit) { unit.finish_replicate_reduce(); });
 }
 
 }  // namespace wmtp

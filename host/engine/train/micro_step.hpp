@@ -77,7 +77,7 @@ class MicroStep {
   int64_t lowest_block_;
   int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for the backward pass; those below are recomputed
   bool embedding_trains_;
-  std::vector<ShardUnit*> reducing_, reducing_in_columns_;  ///< oldest first
+  std::vector<ShardUnit*> reducing_, reducing_over_replicas_;  ///< oldest first
 };
 
 }  // namespace wmtp

@@ -16,7 +16,7 @@
 #include "core/experiment/experiment.hpp"
 #include "engine/batches/batches.hpp"
 #include "engine/frozen/frozen_cache.hpp"
-#include "engine/memory/watch.hpp"
+#include "engine/memory/allocator.hpp"
 #include "engine/shard/sharded_model.hpp"
 #include "engine/shard/sharded_optimizer.hpp"
 #include "engine/train/active_pipeline.hpp"

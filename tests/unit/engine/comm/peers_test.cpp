@@ -47,7 +47,7 @@ TEST(Peers, NameRank0AsGoneWhereTheyBringATextToAStoreThatIsGone) {
     ADD_FAILURE() << "nobody took it";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::peer);
-    EXPECT_STREQ(error.what(), "rank 1: the end failed: rank 0, which holds the rendezvous, is gone");
+    EXPECT_STREQ(error.what(), "rank 1: the end failed: rank 0, which serves the rendezvous, is gone");
   }
 }
 

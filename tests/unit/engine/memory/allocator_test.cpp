@@ -7,8 +7,6 @@
 #include <numeric>
 #include <thread>
 
-#include "engine/memory/watch.hpp"
-
 namespace wmtp {
 namespace {
 

@@ -34,7 +34,7 @@ Error error_of(Function function) {
 TEST(CaughtError, DeviceMemoryThatIsUsedUpIsToldWithWhatWasAskedForWhatIsFreeAndWhatToChange) {
   const Error error = error_of([] { run_out(of_cuda); });
   EXPECT_EQ(error.status(), ExitStatus::device_memory);
-  EXPECT_THAT(error.what(), AllOf(HasSubstr("2.00 GiB were asked for, 1.20 GiB of 79.11 GiB are free"),
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("2.00 GiB requested, 1.20 GiB of 79.11 GiB free"),
                                   HasSubstr("train.batch_size"), HasSubstr("train.sequence_length"),
                                   HasSubstr("activation_checkpointing"), HasSubstr("cpu_offload"), HasSubstr("ranks")));
   EXPECT_THAT(error_of([] { run_out("no more\nframe #0"); }).what(),
@@ -52,7 +52,7 @@ TEST(CaughtError, DeviceMemoryThatIsUsedUpInBackwardIsToldLikeThatInForward) {
   const at::Tensor x = at::ones({3}).requires_grad_(true);
   const Error error = error_of([&] { torch::autograd::grad({RunsOut::apply(x).sum()}, {x}); });
   EXPECT_EQ(error.status(), ExitStatus::device_memory);
-  EXPECT_THAT(error.what(), HasSubstr("2.00 GiB were asked for"));
+  EXPECT_THAT(error.what(), HasSubstr("2.00 GiB requested"));
 }
 
 TEST(CaughtError, TheHostsMemoryThatIsUsedUpIsNoBug) {

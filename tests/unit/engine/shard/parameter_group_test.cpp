@@ -240,7 +240,7 @@ void PrintTo(const Cut& cut, std::ostream* out) { *out << cut.name(); }
 void reduce(ParameterGroup& group, bool last) {
   group.start_reduce(last);
   group.finish_reduce();
-  group.finish_column();
+  group.finish_replicate_reduce();
 }
 
 class ParameterGroupOnRanks : public testing::TestWithParam<Cut> {};
