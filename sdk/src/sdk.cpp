@@ -19,6 +19,7 @@ Wrapper::~Wrapper() = default;
 Objective::~Objective() = default;
 LinearCall::~LinearCall() = default;
 Adapter::~Adapter() = default;
+LinearAdapter::~LinearAdapter() = default;
 
 Weights Weighting::weigh(TokenStep&) {
   throw std::logic_error("it has no weigh() for the moment that its needs() name");

@@ -21,7 +21,7 @@ std::unique_ptr<Adapter> lora(const OptionValues& changes) {
   return create_adapter(description, values);
 }
 
-const Slot slot{"layers.1.attention.wv", 10, 6};
+const Linear slot{"layers.1.attention.wv", 10, 6};
 
 /// The parameters of `slot` with values that an optimizer could have left.
 std::map<std::string, Tensor> trained(const Adapter& adapter) {

@@ -17,13 +17,13 @@ Tensor sorted(const Tensor& values) { return std::get<0>(at::sort(values.contigu
 struct Given final : Weighting {
   explicit Given(Weights weights, Needs needs = {}) : weights_(std::move(weights)), needs_(std::move(needs)) {}
   Needs needs() const override { return needs_; }
-  Weights weigh(Step&) override { return weights_; }
-  Tensor value_loss(Step&) override { return at::full({}, 3.0); }
+  Weights weigh(TokenStep&) override { return weights_; }
+  Tensor value_loss(ValueStep&) override { return at::full({}, 3.0); }
   Weights weights_;
   Needs needs_;
 };
 
-Weights shuffled(Given& inner, FakeStep& step) { return test::weighting("shuffled", {}, &inner)->weigh(step); }
+Weights shuffled(Given& inner, FakeStep& step) { return test::weigh(*test::weighting("shuffled", {}, &inner), step); }
 
 /// Weights that are all different, so that a place says where its weight came from.
 Tensor numbered(at::IntArrayRef shape) {
@@ -94,7 +94,7 @@ TEST(Shuffled, UniformStaysUniform) {
 }
 
 TEST(Shuffled, NeedsWhatTheInnerOneNeedsButWholeSequences) {
-  Given inner(Weights::uniform(), {.when = When::token, .reads = {{"policy", "loss"}}, .signed_weights = true});
+  Given inner(Weights::uniform(), {.when = When::token, .reads = {Signal::policy_loss}, .signed_weights = true});
   const auto around = test::weighting("shuffled", {}, &inner);
   EXPECT_EQ(around->needs().when, When::head);
   EXPECT_EQ(around->needs().reads.size(), 1U);
@@ -111,8 +111,8 @@ TEST(Shuffled, WorksAroundAWeightingThatDrawsByItself) {
   FakeStep step(at::ones({4, 200, 1}, at::kBool));
   step.head_in_hand = 0;
   const auto inner = test::weighting("random", {{"keep", 0.5}});
-  const Tensor own = inner->weigh(step).values;
-  const Tensor after = test::weighting("shuffled", {}, inner.get())->weigh(step).values;
+  const Tensor own = test::weigh(*inner, step).values;
+  const Tensor after = test::weigh(*test::weighting("shuffled", {}, inner.get()), step).values;
   EXPECT_TRUE(at::equal(own.sum(1), after.sum(1)));
   EXPECT_FALSE(at::equal(own, after));
   const Tensor first = after.narrow(1, 0, 100).mean();
@@ -122,7 +122,7 @@ TEST(Shuffled, WorksAroundAWeightingThatDrawsByItself) {
 TEST(Random, KeepsAShareOfTheValidTokens) {
   FakeStep step(at::rand({20, 200, 4}) < 0.5);
   step.head_in_hand = 0;
-  const Weights weights = test::weighting("random", {{"keep", 0.3}})->weigh(step);
+  const Weights weights = test::weigh(*test::weighting("random", {{"keep", 0.3}}), step);
   ASSERT_EQ(weights.meaning, Meaning::by_source);
   EXPECT_EQ(weights.values.masked_select(step.valid().logical_not()).sum().item<float>(), 0);
   EXPECT_TRUE(weights.values.eq(0).logical_or(weights.values.eq(1)).all().item<bool>());
@@ -134,8 +134,8 @@ TEST(Random, KeepsAShareOfTheValidTokens) {
 TEST(Random, LogNormalWeightsHaveTheMeanAndDeviationThatWereAskedFor) {
   FakeStep step(at::ones({50, 4000, 1}, at::kBool));
   step.head_in_hand = 0;
-  const Weights weights =
-      test::weighting("random", {{"kind", std::string("lognormal")}, {"min", 0.0}, {"max", 1000.0}})->weigh(step);
+  const Weights weights = test::weigh(
+      *test::weighting("random", {{"kind", std::string("lognormal")}, {"min", 0.0}, {"max", 1000.0}}), step);
   ASSERT_EQ(weights.meaning, Meaning::by_target);
   ASSERT_EQ(weights.values.sizes(), at::IntArrayRef({50, 4000}));
   EXPECT_NEAR(weights.values.mean().item<float>(), 1.328, 0.01);
@@ -149,7 +149,7 @@ TEST(Random, LogNormalWeightsHaveTheMeanAndDeviationThatWereAskedFor) {
 TEST(Random, LogNormalWeightsAreClamped) {
   FakeStep step(at::ones({50, 4000, 1}, at::kBool));
   step.head_in_hand = 0;
-  const Tensor values = test::weighting("random", {{"kind", std::string("lognormal")}})->weigh(step).values;
+  const Tensor values = test::weigh(*test::weighting("random", {{"kind", std::string("lognormal")}}), step).values;
   EXPECT_FLOAT_EQ(values.min().item<float>(), 0.1F);
   EXPECT_FLOAT_EQ(values.max().item<float>(), 3.0F);
 }

@@ -139,7 +139,7 @@ TEST(Critic, ExplainedVarianceIsARatioOverAllRanks) {
   const auto moments = [](std::vector<double> all) { return at::tensor(all, at::kDouble).reshape({2, 3}); };
   step.other_sums = {moments({2, 0, 0, 2, -0.5, 0.25})};
   loss_of(step, {{"loss", "monte_carlo"}});
-  EXPECT_EQ(step.collectives, 1);
+  EXPECT_EQ(step.num_collectives, 1);
   const auto [sum, count] = step.metrics.at("value/explained_variance");
   EXPECT_EQ(count, 4);
   EXPECT_NEAR(sum / count, 1 - (0.5 / 4) / (0.25 + 1e-5), 1e-9);

@@ -38,7 +38,7 @@ class Subject {
   Tensor answer(FakeStep& step) {
     if (objective_) return objective_->loss(step);
     const at::NoGradGuard no_grad;
-    const Weights weights = weighting_->weigh(step);
+    const Weights weights = test::weigh(*weighting_, step);
     WeightsCall call{name_, step.step, step.head_in_hand, {B, S}, step.valid().sizes().vec(), needs().signed_weights};
     if (needs().when == When::token) call.by_target.clear();
     const OwnRead own;
@@ -81,11 +81,9 @@ FakeStep a_step(const Needs& needs, bool anything_valid = true) {
   step.batch_in_hand = batch;
   step.head_in_hand = one_head ? 2 : 0;
   step.step = 50;  // after any warm-up
-  for (const Read& read : needs.reads) {
-    const bool of_tokens = read.what == "loss" || read.what == "entropy";
-    step.signals[read.model + "." + read.what] =
-        of_tokens ? at::rand(valid.sizes()) * 9 * valid.to(at::kFloat) : at::rand({B, S});
-  }
+  for (const Signal signal : needs.reads)
+    step.signals[to_text(signal)] = at::rand(valid.sizes()) * 9 * valid.to(at::kFloat);
+  for (const ValueSignal& value : needs.values) step.signals[to_text(value)] = at::rand({B, S});
   return step;
 }
 

@@ -30,7 +30,7 @@ TEST(Plugins, TellTheirOptionsAndReads) {
 
 TEST(Plugins, AnExperimentsValuesReachThePlugin) {
   FakeStep step(at::ones({2, 500, 1}, at::kBool));
-  create_weighting(described("pipeline", "random"), {{"keep", 0.25}})->weigh(step);
+  test::weigh(*create_weighting(described("pipeline", "random"), {{"keep", 0.25}}), step);
   const auto [sum, count] = step.metrics.at("random/selection_ratio");
   EXPECT_NEAR(sum / count, 0.25, 0.06);
 }
@@ -54,7 +54,7 @@ TEST(Plugins, AFileThatChangedSinceItWasDescribedIsRefused) {
 
 TEST(SmallLora, ItsForwardIsTheMergedWeightsForward) {
   const auto lora = create_adapter(described("adapter", "small_lora"), {{"rank", int64_t{3}}, {"alpha", 6.0}});
-  const Slot slot{"layers.1.attention.wv", 10, 6};
+  const Linear slot{"layers.1.attention.wv", 10, 6};
   EXPECT_TRUE(lora->declare({"layers.1.feed_forward.w1", 10, 6}).empty());
   EXPECT_FALSE(lora->trains("layers.1.attention.wv.weight"));
   const auto declared = lora->declare(slot);

@@ -6,7 +6,7 @@
 
 namespace wmtp::test {
 
-class FakeCall final : public Call {
+class FakeCall final : public LinearCall {
  public:
   FakeCall(Tensor weight, std::map<std::string, Tensor> params)
       : weight_(std::move(weight)), params_(std::move(params)) {}

@@ -11,6 +11,8 @@
 #include <vector>
 #include <wmtp/plugin.hpp>
 
+#include "engine/plugin_runtime/signals.hpp"
+
 namespace wmtp::test {
 
 /// While one lives, what is read on the host is read by the step of the test, not by the plugin.
@@ -37,34 +39,32 @@ inline Tensor quantile_by_hand(const Tensor& values, const Tensor& valid, double
   return at::lerp(sorted[below], sorted[above], share);
 }
 
-class FakeStep final : public Step, public Across {
+/// A step of every moment; `weigh` below calls the one that the shape of `valid` names.
+class FakeStep final : public HeadStep, public BatchStep, public ValueStep, public Collectives {
  public:
   /// `valid` gives the shape of everything.
   explicit FakeStep(Tensor valid) : valid_(std::move(valid)) {}
 
-  std::map<std::string, Tensor> signals;                     ///< "policy.loss"
+  std::map<std::string, Tensor> signals;                     ///< "policy.loss", "policy.value:NAME"
   std::map<std::string, std::pair<double, double>> metrics;  ///< sum, count
   std::pair<Tensor, Tensor> other_rank;                      ///< its values and valid, for quantile
   std::vector<Tensor> other_sums;                            ///< what it adds to the first, second … sum
   std::map<std::string, Tensor> states;                      ///< what the plugin keeps from step to step
-  int collectives = 0;
+  int num_collectives = 0;
   int64_t head_in_hand = 1;
   int64_t step = 1;
 
   Batch batch_in_hand;
 
   const Batch& batch() const override { return batch_in_hand; }
-  Across& across() override { return *this; }
+  Collectives& collectives() override { return *this; }
   int64_t number() const override { return step; }
   int64_t head() const override { return head_in_hand; }
   int64_t heads() const override { return 4; }
   int64_t vocab_size() const override { return 16; }
-  Tensor get(const Read& read) override {
-    const auto found = signals.find(read.model + "." + read.what);
-    if (found == signals.end()) throw std::logic_error("reads " + read.model + "." + read.what + " without a need");
-    return found->second;
-  }
-  Tensor leaf(const Read& read) override { return get(read).requires_grad_(true); }
+  Tensor get(Signal signal) override { return read(to_text(signal)); }
+  Tensor value(const ValueSignal& value) override { return read(to_text(value)); }
+  Tensor leaf(const ValueSignal& value) override { return read(to_text(value)).requires_grad_(true); }
   Tensor valid() override { return valid_; }
   /// As if this micro-batch were the whole step; what is valid for one head alone is taken for every head.
   Tensor counts() override {
@@ -87,11 +87,11 @@ class FakeStep final : public Step, public Across {
   }
 
   Tensor sum(const Tensor& values) override {
-    ++collectives;
+    ++num_collectives;
     return sums_asked_ < other_sums.size() ? values + other_sums[sums_asked_++] : values.clone();
   }
   Tensor quantile(const Tensor& values, const Tensor& valid, double q) override {
-    ++collectives;
+    ++num_collectives;
     if (!other_rank.first.defined()) return quantile_by_hand(values, valid, q);
     return quantile_by_hand(at::cat({values.flatten(), other_rank.first.flatten()}),
                             at::cat({valid.flatten(), other_rank.second.flatten()}), q);
@@ -101,9 +101,21 @@ class FakeStep final : public Step, public Across {
   }
 
  private:
+  Tensor read(const std::string& name) const {
+    const auto found = signals.find(name);
+    if (found == signals.end()) throw std::logic_error("reads " + name + " without a need");
+    return found->second;
+  }
+
   Tensor valid_;
   size_t sums_asked_ = 0;
 };
+
+inline Weights weigh(Weighting& weighting, FakeStep& step) {
+  if (step.valid().dim() == 3) return weighting.weigh(static_cast<BatchStep&>(step));
+  if (step.valid().dim() == 2) return weighting.weigh(static_cast<HeadStep&>(step));
+  return weighting.weigh(static_cast<TokenStep&>(static_cast<HeadStep&>(step)));
+}
 
 /// Rows of answers for the pipelines that read values: one letter a position ('p' prompt, 'a' answer, '.' padding), and
 /// whether each row is right (1, 0, -1 not known).

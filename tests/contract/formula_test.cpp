@@ -33,7 +33,7 @@ FakeStep five_tokens() {
 
 std::vector<float> weights(const std::string& text) {
   FakeStep step = five_tokens();
-  const Weights weights = formula(text)->weigh(step);
+  const Weights weights = test::weigh(*formula(text), step);
   EXPECT_NO_THROW(check_weights_form({"formula", 1, 3, {1, 5}, {1, 5}, false}, weights));
   const Tensor flat = weights.values.contiguous().flatten();
   return {flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel()};
@@ -97,7 +97,7 @@ TEST(Formula, ReadsAllThatItNames) {
   expect_weights("ce * 0 + 1 / head", {1.0 / 3, 1.0 / 3, 1.0 / 3, 1.0 / 3});
   FakeStep step = five_tokens();
   const Tensor drawn = step.uniform(0);
-  const Weights same = formula("(uniform - uniform) * ce + uniform")->weigh(step);
+  const Weights same = test::weigh(*formula("(uniform - uniform) * ce + uniform"), step);
   EXPECT_TRUE(at::allclose(same.values, drawn * step.valid()));
 }
 
@@ -107,8 +107,8 @@ TEST(Formula, SelectsByAQuantileOfAllRanks) {
   expect_weights("(ce >= quantile(ce, 1)) + (ce <= quantile(ce, 0))", {1, 0, 0, 1});
   FakeStep step = five_tokens();
   step.other_rank = {at::full({1, 6}, 9.0F), at::ones({1, 6}, at::kBool)};
-  EXPECT_EQ(formula("ce > quantile(ce, 0.5)")->weigh(step).values.sum().item<float>(), 0);
-  EXPECT_EQ(step.collectives, 1);
+  EXPECT_EQ(test::weigh(*formula("ce > quantile(ce, 0.5)"), step).values.sum().item<float>(), 0);
+  EXPECT_EQ(step.num_collectives, 1);
 }
 
 TEST(Formula, LeavesWhatItReadsAsItWas) {
@@ -116,9 +116,9 @@ TEST(Formula, LeavesWhatItReadsAsItWas) {
   std::map<std::string, Tensor> before;
   for (const auto& [name, tensor] : step.signals) before[name] = tensor.clone();
   const auto plugin = formula("clamp(-(-ce), 0, 9) + exp(log(ref + 1)) * entropy ^ 2 - max(value, min(ce, excess))");
-  const Tensor once = plugin->weigh(step).values;
+  const Tensor once = test::weigh(*plugin, step).values;
   for (const auto& [name, tensor] : before) EXPECT_TRUE(at::equal(step.signals.at(name), tensor)) << name;
-  EXPECT_TRUE(at::equal(plugin->weigh(step).values, once));
+  EXPECT_TRUE(at::equal(test::weigh(*plugin, step).values, once));
 }
 
 TEST(Formula, IsAskedAsEarlyAsItsNamesAllow) {
@@ -134,7 +134,8 @@ TEST(Formula, IsAskedAsEarlyAsItsNamesAllow) {
 TEST(Formula, NeedsWhatItReadsAndNoMore) {
   const auto reads = [](const char* text) {
     std::string all;
-    for (const Read& read : formula(text)->needs().reads) all += read.model + "." + read.what + " ";
+    for (const Signal signal : formula(text)->needs().reads) all += to_text(signal) + " ";
+    for (const ValueSignal& value : formula(text)->needs().values) all += to_text(value) + " ";
     return all;
   };
   EXPECT_EQ(reads("(1 - exp(-ce))^2"), "policy.loss ");
@@ -151,7 +152,7 @@ TEST(Formula, BeforeTheHeadsItAnswersForEachHeadOnItsOwn) {
   step.signals["value.value"] = at::rand({2, 16});
   const Tensor drawn = step.uniform(0);
   const auto plugin = formula("(ref <= quantile(ref, 0.6)) * value * uniform / head + position");
-  const Weights weights = plugin->weigh(step);
+  const Weights weights = test::weigh(*plugin, step);
   EXPECT_NO_THROW(check_weights_form({"formula", 1, 0, {2, 16}, {2, 16, 4}, false}, weights));
   for (int64_t k = 1; k <= 4; ++k) {
     const Tensor ref = step.signals["reference.loss"].select(2, k - 1), valid = step.valid().select(2, k - 1);
@@ -166,22 +167,22 @@ TEST(Formula, SaysNothingBadOfTokensThatAreNotValid) {
     EXPECT_EQ(weights(text)[4], 0) << text;
   FakeStep nothing(at::zeros({1, 5}, at::kBool));
   nothing.signals["policy.loss"] = at::zeros({1, 5});
-  EXPECT_EQ(formula("quantile(ce, 0.5) - ce")->weigh(nothing).values.abs().sum().item<float>(), 0);
+  EXPECT_EQ(test::weigh(*formula("quantile(ce, 0.5) - ce"), nothing).values.abs().sum().item<float>(), 0);
 }
 
 TEST(Formula, InsideTheLossItAnswersForTheTokensInHand) {
   FakeStep step(at::tensor(std::vector<int64_t>{1, 1, 0}).to(at::kBool));
   step.signals["policy.loss"] = at::tensor(std::vector<float>{1, 2, 0});
   step.head_in_hand = 2;
-  EXPECT_TRUE(at::allclose(formula("log(ce) + head")->weigh(step).values,
+  EXPECT_TRUE(at::allclose(test::weigh(*formula("log(ce) + head"), step).values,
                            at::tensor(std::vector<float>{2, 2 + std::log(2.0F), 0})));
 }
 
 TEST(Formula, AConstantIsFoldedAndOneIsUniform) {
   FakeStep step(at::ones({2, 3, 4}, at::kBool));
-  EXPECT_EQ(formula("1")->weigh(step).meaning, Weights::Meaning::uniform);
-  EXPECT_EQ(formula("exp(0) * (3 - 2)")->weigh(step).meaning, Weights::Meaning::uniform);
-  EXPECT_TRUE(at::equal(formula("clamp(2 ^ 3, 0, 1 / 2)")->weigh(step).values, at::full({2, 3, 4}, 0.5F)));
+  EXPECT_EQ(test::weigh(*formula("1"), step).meaning, Weights::Meaning::uniform);
+  EXPECT_EQ(test::weigh(*formula("exp(0) * (3 - 2)"), step).meaning, Weights::Meaning::uniform);
+  EXPECT_TRUE(at::equal(test::weigh(*formula("clamp(2 ^ 3, 0, 1 / 2)"), step).values, at::full({2, 3, 4}, 0.5F)));
 }
 
 /// "byte: message" of what is refused.
@@ -245,8 +246,8 @@ TEST(Formula, AFormulaFromOutsideCannotFillTheStack) {
 }
 
 /// Focal by hand, as a plugin would write it.
-Tensor focal_by_hand(Step& step) {
-  const Tensor probability = step.get({"policy", "loss"}).neg().exp();
+Tensor focal_by_hand(TokenStep& step) {
+  const Tensor probability = step.get(Signal::policy_loss).neg().exp();
   return (1 - probability).clamp_min(0).pow(2);
 }
 
@@ -279,8 +280,9 @@ TEST(Formula, IsAsFastAsThePluginThatItReplaces) {
     FakeStep step(at::ones(shape, at::kBool));
     step.signals["policy.loss"] = at::rand(shape) * 9;
     const auto plugin = formula("(1 - exp(-ce))^2");
-    EXPECT_TRUE(at::allclose(plugin->weigh(step).values, focal_by_hand(step)));
-    const auto [by_formula, by_hand] = fastest([&] { plugin->weigh(step); }, [&] { focal_by_hand(step); });
+    EXPECT_TRUE(at::allclose(test::weigh(*plugin, step).values, focal_by_hand(static_cast<HeadStep&>(step))));
+    const auto [by_formula, by_hand] =
+        fastest([&] { test::weigh(*plugin, step); }, [&] { focal_by_hand(static_cast<HeadStep&>(step)); });
     RecordProperty("microseconds_formula_" + std::to_string(shape.size()) + "d", std::to_string(by_formula * 1e6));
     RecordProperty("microseconds_by_hand_" + std::to_string(shape.size()) + "d", std::to_string(by_hand * 1e6));
     EXPECT_LE(by_formula, 1.05 * by_hand)

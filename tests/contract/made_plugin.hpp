@@ -19,7 +19,7 @@ std::unique_ptr<Base> made(const std::string& pipeline, const OptionValues& opti
   for (const PluginEntry* built_in : detail::BuiltIn::all())
     if (built_in->name == pipeline) entry = built_in;
   if (entry == nullptr) entry = &open_plugin(own_plugin_folder() / "pipelines" / (pipeline + ".so"));
-  std::unique_ptr<Base> plugin(static_cast<Base*>(entry->create()));
+  std::unique_ptr<Base> plugin = create_instance<Base>(*entry);
   bind_options(pipeline, *plugin, options);
   return plugin;
 }

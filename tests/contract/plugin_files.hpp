@@ -39,7 +39,7 @@ inline PluginDescription described(const std::string& kind, const std::string& n
 inline std::vector<std::string> shipped(const std::string& kind) {
   std::vector<std::string> names;
   for (const PluginEntry* entry : detail::BuiltIn::all()) {
-    if (kind == entry->kind) names.push_back(entry->name);
+    if ((kind == "adapter") == (entry->adapter != nullptr)) names.push_back(entry->name);
   }
   const auto folder = own_plugin_folder() / (kind + "s");
   if (std::filesystem::exists(folder)) {
@@ -52,7 +52,7 @@ inline std::vector<std::string> shipped(const std::string& kind) {
 /// A shipped plugin's entry, without the host's questions to it.
 inline const PluginEntry& entry_of(const std::string& kind, const std::string& name) {
   for (const PluginEntry* entry : detail::BuiltIn::all()) {
-    if (kind == entry->kind && name == entry->name) return *entry;
+    if ((kind == "adapter") == (entry->adapter != nullptr) && name == entry->name) return *entry;
   }
   return open_plugin(own_plugin_folder() / (kind + "s") / (name + ".so"));
 }
@@ -62,12 +62,12 @@ inline std::unique_ptr<Weighting> weighting(const std::string& name, const Optio
                                             Weighting* inner = nullptr) {
   const PluginEntry& entry = entry_of("pipeline", name);
   std::unique_ptr<Weighting> made;
-  if (std::string(entry.role) == "wrapper") {
-    auto* const wrapper = static_cast<Wrapper*>(entry.create());
-    made.reset(wrapper);
+  if (entry.wrapper) {
+    std::unique_ptr<Wrapper> wrapper = create_instance<Wrapper>(entry);
     wrapper->wrap(*inner);
+    made = std::move(wrapper);
   } else {
-    made.reset(static_cast<Weighting*>(entry.create()));
+    made = create_instance<Weighting>(entry);
   }
   bind_options(name, *made, options);
   return made;

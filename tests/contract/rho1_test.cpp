@@ -16,7 +16,7 @@ Tensor mask(std::vector<int64_t> values) { return at::tensor(values).reshape({1,
 
 std::vector<float> run(FakeStep& step, const OptionValues& options) {
   const auto rho1 = test::made<Weighting>("rho1", options);
-  const Weights weights = rho1->weigh(step);
+  const Weights weights = test::weigh(*rho1, step);
   EXPECT_EQ(weights.meaning, Weights::Meaning::by_source);
   EXPECT_EQ(weights.values.sizes(), step.valid().sizes());
   const Tensor flat = weights.values.contiguous().flatten();
@@ -74,8 +74,8 @@ TEST(Rho1, SelfReferenceKeepsWhatTheReferenceFindsEasyOrIsSureOf) {
 TEST(Rho1, ReadsEntropiesOnlyWhereTheModeNeedsThem) {
   const auto reads = [](const char* mode) {
     std::string text;
-    for (const Read& read : test::made<Weighting>("rho1", {{"mode", mode}})->needs().reads)
-      text += read.model + "." + read.what + " ";
+    for (const Signal signal : test::made<Weighting>("rho1", {{"mode", mode}})->needs().reads)
+      text += to_text(signal) + " ";
     return text;
   };
   EXPECT_EQ(reads("signed"), "policy.loss reference.loss ");
@@ -146,7 +146,7 @@ TEST(Rho1, KeepsTiesThatRoundingTellsApartWhateverTheScore) {
 TEST(Rho1, KeepOneKeepsEverythingValidWithoutAsking) {
   FakeStep step = five_tokens();
   EXPECT_EQ(run(step, {{"keep", 1.0}}), (std::vector<float>{1, 1, 1, 1, 1, 0}));
-  EXPECT_EQ(step.collectives, 0);
+  EXPECT_EQ(step.num_collectives, 0);
 }
 
 TEST(Rho1, TheThresholdIsOverAllRanksUnlessToldOtherwise) {

@@ -20,7 +20,7 @@ FakeStep step_with(const std::string& signal, const Tensor& values, const Tensor
 }
 
 Tensor weigh(Weighting& weighting, FakeStep& step, Weights::Meaning meaning = Weights::Meaning::by_source) {
-  const Weights weights = weighting.weigh(step);
+  const Weights weights = test::weigh(weighting, step);
   EXPECT_EQ(weights.meaning, meaning);
   EXPECT_EQ(weights.values.scalar_type(), at::kFloat);
   return weights.values;
@@ -182,7 +182,7 @@ TEST(Truncation, DropZeroKeepsEverythingValidWithoutAsking) {
   FakeStep step = step_with("policy.loss", row({1, 9, 0}), mask({1, 1, 0}));
   step.step = 100;
   expect_close(weigh("truncation", step, {{"drop", 0.0}}), {1, 1, 0});
-  EXPECT_EQ(step.collectives, 0);
+  EXPECT_EQ(step.num_collectives, 0);
 }
 
 /// One sequence of answers and padding, two heads; a token is a target when it is an answer and not the first.

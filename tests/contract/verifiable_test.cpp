@@ -31,7 +31,7 @@ FakeStep step_with(const Batch& batch, const Tensor& values) {
 auto verifiable(const OptionValues& options) { return test::made<Weighting>("verifiable", options); }
 
 Tensor weights_of(FakeStep& step, const OptionValues& options) {
-  const Weights weights = verifiable(options)->weigh(step);
+  const Weights weights = test::weigh(*verifiable(options), step);
   EXPECT_EQ(weights.meaning, Weights::Meaning::by_target);
   EXPECT_NO_THROW(check_weights_form(
       {"verifiable", 1, 0, {weights.values.size(0), weights.values.size(1)}, step.valid().sizes().vec(), false},
@@ -151,7 +151,7 @@ TEST(Verifiable, WhitensByTheMeanAndDeviationOfAllRanks) {
   EXPECT_NEAR(weights[0][3].item<double>(), std::exp((0.5 - mean) / deviation), 1e-5);
   EXPECT_NEAR(step.metrics.at("td/std").first, deviation, 1e-6);
   EXPECT_NEAR(step.metrics.at("td/ema_mean").first, mean, 1e-6);
-  EXPECT_EQ(step.collectives, 1);
+  EXPECT_EQ(step.num_collectives, 1);
 }
 
 TEST(Verifiable, StatisticsRunOnFromTheStateAsIfNothingHadHappened) {
@@ -165,7 +165,7 @@ TEST(Verifiable, StatisticsRunOnFromTheStateAsIfNothingHadHappened) {
     for (size_t i = from; i < to; ++i) {
       FakeStep step = step_with(batch, values[i]);
       step.states = states;
-      last = plugin->weigh(step).values;
+      last = test::weigh(*plugin, step).values;
       states = step.states;
     }
     return last;
@@ -251,7 +251,7 @@ TEST(Verifiable, JointTrainsItsOwnHeadAndWeighsByIt) {
   EXPECT_EQ(step.metrics.count("value/explained_variance"), 1U);
   step.signals.at("policy.value:value") = step.signals.at("policy.value:value").detach();
   FakeStep frozen = two_answers();
-  EXPECT_TRUE(at::equal(joint->weigh(step).values, weights_of(frozen, {})));
+  EXPECT_TRUE(at::equal(test::weigh(*joint, step).values, weights_of(frozen, {})));
 }
 
 TEST(Verifiable, WithAFrozenModelThereIsNoLossOfItsOwn) {

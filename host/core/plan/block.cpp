@@ -7,7 +7,7 @@
 namespace wmtp {
 namespace {
 
-enum Slots { wq, wk, wv, wo, w1, w2, w3 };  // as block_slots of engine/model/layout.hpp
+enum Slots { wq, wk, wv, wo, w1, w2, w3 };  // as block_linears of engine/model/layout.hpp
 
 }  // namespace
 

@@ -54,20 +54,21 @@ class WholeGroup {
   Tensor flat_;
 };
 
-std::map<std::string, Slot> slots_of(const ShardedModel& model) {
-  std::map<std::string, Slot> slots;
+std::map<std::string, Linear> slots_of(const ShardedModel& model) {
+  std::map<std::string, Linear> slots;
   const auto add = [&](const std::string& block) {
-    for (Slot& slot : block_slots(model.config(), block)) slots.emplace(slot.name + ".weight", slot);
+    for (Linear& slot : block_linears(model.config(), block)) slots.emplace(slot.name + ".weight", slot);
   };
   for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) add(trunk_block_name(i));
   for (int64_t k = 1; k <= model.num_heads(); ++k) add(head_block_name(model.config(), k));
   return slots;
 }
 
-Tensor merged(const Adapter& adapter, const Slot& slot, Tensor weight, const WholeGroup& parameters) {
+Tensor merged(const Adapter& adapter, const Linear& slot, Tensor weight, const WholeGroup& parameters) {
   std::vector<Tensor> params;
-  for (const Param& param : adapter.declare(slot)) params.push_back(*parameters.find(slot.name + "." + param.name));
-  return params.empty() ? weight : adapter.merged(slot, weight, params).contiguous();
+  for (const Param& param : declared(&adapter, slot)) params.push_back(*parameters.find(slot.name + "." + param.name));
+  if (params.empty()) return weight;
+  return dynamic_cast<const LinearAdapter&>(adapter).merged(slot, weight, params).contiguous();
 }
 
 /// What goes into model.safetensors: everything but what adapters put beside the slots.

@@ -77,7 +77,7 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
 
   ActivePipeline nothing;  // is weighed
   std::map<std::string, at::Tensor> states;
-  AcrossRanks across(model.channels());
+  RankCollectives across(model.channels());
   const StepEnvironment environment{model.num_heads(), model.config().vocab_size, 0, across, states};
   MicroStepConfig config;
   config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size);

@@ -12,9 +12,9 @@ namespace wmtp {
 using at::Tensor;
 
 /// One use of a slot by its adapter.
-class SlotCall final : public Call {
+class LayerCall final : public LinearCall {
  public:
-  SlotCall(const LinearSlot& slot, const Pass& pass) : slot_(slot), pass_(pass) {}
+  LayerCall(const LinearLayer& slot, const Pass& pass) : slot_(slot), pass_(pass) {}
   bool training() const override { return pass_.training; }
   Tensor base(const Tensor& x) override { return wmtp::linear(x, slot_.weight_); }
   Tensor linear(const Tensor& x, const std::string& param) override { return wmtp::linear(x, handle(param)); }
@@ -32,30 +32,29 @@ class SlotCall final : public Call {
       if (name == param) return handle;
     throw Error(ExitStatus::plugin, "adapter: slot " + slot_.slot_.name + " declares no parameter '" + param + "'");
   }
-  const LinearSlot& slot_;
+  const LinearLayer& slot_;
   const Pass& pass_;
 };
 
-LinearSlot::LinearSlot(Slot slot, const FindWeight& find, const Adapter* adapter, bool has_bias)
+LinearLayer::LinearLayer(Linear slot, const FindWeight& find, const Adapter* adapter, bool has_bias)
     : slot_(std::move(slot)), weight_(find(slot_.name + ".weight")) {
   if (has_bias) bias_ = find(slot_.name + ".bias");
-  if (!adapter) return;
-  for (const Param& param : adapter->declare(slot_))
+  for (const Param& param : declared(adapter, slot_))
     params_.emplace_back(param.name, find(slot_.name + "." + param.name));
-  if (!params_.empty()) adapter_ = adapter;
+  if (!params_.empty()) adapter_ = dynamic_cast<const LinearAdapter*>(adapter);
 }
 
-Tensor LinearSlot::operator()(const Tensor& x, const Pass& pass) const {
-  SlotCall call(*this, pass);
+Tensor LinearLayer::operator()(const Tensor& x, const Pass& pass) const {
+  LayerCall call(*this, pass);
   const Tensor y = adapter_ ? adapter_->forward(slot_, x, call) : linear(x, weight_);
   return bias_.store ? add_bias(y, bias_) : y;
 }
 
 namespace {
-LinearSlot make_slot(const ModelConfig& model, const std::string& block, int which, const FindWeight& find,
-                     const Adapter* adapter) {
-  const Slot slot = block_slots(model, block)[size_t(which)];
-  return LinearSlot(slot, find, adapter, has_bias(model, slot));
+LinearLayer make_slot(const ModelConfig& model, const std::string& block, int which, const FindWeight& find,
+                      const Adapter* adapter) {
+  const Linear slot = block_linears(model, block)[size_t(which)];
+  return LinearLayer(slot, find, adapter, has_bias(model, slot));
 }
 }  // namespace
 

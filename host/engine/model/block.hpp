@@ -23,17 +23,17 @@ struct Pass {
 };
 
 /// A linear layer, with whatever an adapter put beside it, and then its bias where it has one.
-class LinearSlot {
+class LinearLayer {
  public:
-  LinearSlot(Slot slot, const FindWeight& find, const Adapter* adapter, bool has_bias = false);
+  LinearLayer(Linear slot, const FindWeight& find, const Adapter* adapter, bool has_bias = false);
   at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
 
  private:
-  friend class SlotCall;
-  Slot slot_;
+  friend class LayerCall;
+  Linear slot_;
   WeightHandle weight_;
-  WeightHandle bias_;                 ///< of no store where there is none
-  const Adapter* adapter_ = nullptr;  ///< null when it declares nothing here
+  WeightHandle bias_;                       ///< of no store where there is none
+  const LinearAdapter* adapter_ = nullptr;  ///< null when it declares nothing here
   std::vector<std::pair<std::string, WeightHandle>> params_;
 };
 
@@ -48,7 +48,7 @@ class Block {
   int64_t heads_, kv_heads_, head_dim_;
   double eps_;
   WeightHandle attention_norm_, ffn_norm_;
-  LinearSlot wq_, wk_, wv_, wo_, w1_, w2_, w3_;
+  LinearLayer wq_, wk_, wv_, wo_, w1_, w2_, w3_;
 };
 
 }  // namespace wmtp

@@ -11,7 +11,7 @@ namespace {
 constexpr double base_deviation = 0.02;
 
 /// The residual stream sums 2 * layers outputs of wo and w2; scaling them keeps its variance independent of depth.
-double deviation_of(const Slot& slot, const ModelConfig& model) {
+double deviation_of(const Linear& slot, const ModelConfig& model) {
   const bool writes_residual = slot.name.ends_with(".wo") || slot.name.ends_with(".w2");
   return writes_residual ? base_deviation / std::sqrt(2.0 * double(model.layers)) : base_deviation;
 }
@@ -51,19 +51,19 @@ class Builder {
 
   void block(const std::string& name) {
     std::vector<ParameterSpec> parameters{norm(name + ".attention_norm.weight"), norm(name + ".ffn_norm.weight")};
-    for (const Slot& slot : block_slots(model_, name)) {
+    for (const Linear& slot : block_linears(model_, name)) {
       parameters.push_back(matrix(slot.name + ".weight", slot.out, slot.in, deviation_of(slot, model_)));
       if (has_bias(model_, slot)) {
         const std::string bias = slot.name + ".bias";
         parameters.push_back({bias, {slot.out}, Init{}, request_.decay_norms, trains(bias)});
       }
-      if (request_.adapter) declare(slot);
+      declare(slot);
     }
     unit(name, std::move(parameters));
   }
 
-  void declare(const Slot& slot) {
-    for (const Param& param : request_.adapter->declare(slot))
+  void declare(const Linear& slot) {
+    for (const Param& param : declared(request_.adapter, slot))
       adapter_.push_back(
           {slot.name + "." + param.name, param.shape, init_of(param), param.decays, true, param.lr_scale});
   }
@@ -72,8 +72,8 @@ class Builder {
     if (request_.value_heads.empty()) return;
     std::vector<ParameterSpec> parameters;
     for (const ValueHead& head : request_.value_heads) {
-      const std::vector<Slot> slots = value_head_slots(model_, head);
-      for (const Slot& slot : slots) {
+      const std::vector<Linear> slots = value_head_linears(model_, head);
+      for (const Linear& slot : slots) {
         // The last layer is zero, so that a head begins by saying nothing; the others as torch's Linear.
         const Init init =
             slot.name == slots.back().name ? Init{} : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
@@ -99,6 +99,11 @@ int64_t ParameterSpec::count() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+std::vector<Param> declared(const Adapter* adapter, const Linear& layer) {
+  const auto* const adds = dynamic_cast<const LinearAdapter*>(adapter);
+  return adds ? adds->declare(layer) : std::vector<Param>();
+}
+
 std::string trunk_block_name(int64_t block) { return "layers." + std::to_string(block); }
 
 std::string head_block_name(const ModelConfig& model, int64_t head) {
@@ -109,7 +114,7 @@ std::string weight_beside(const std::string& adapter_parameter) {
   return adapter_parameter.substr(0, adapter_parameter.rfind('.')) + ".weight";
 }
 
-std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block) {
+std::vector<Linear> block_linears(const ModelConfig& model, const std::string& block) {
   const int64_t query = model.heads * head_dim(model), key = model.kv_heads * head_dim(model);
   const std::string attention = block + ".attention.", feed_forward = block + ".feed_forward.";
   return {{attention + "wq", model.dim, query},
@@ -121,12 +126,12 @@ std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block
           {feed_forward + "w3", model.dim, model.ffn_dim}};
 }
 
-bool has_bias(const ModelConfig& model, const Slot& slot) {
+bool has_bias(const ModelConfig& model, const Linear& slot) {
   const auto is = [&](const char* layer) { return slot.name.ends_with(layer); };
   return model.qkv_bias && (is(".wq") || is(".wk") || is(".wv"));
 }
 
-std::vector<Slot> value_head_slots(const ModelConfig& model, const ValueHead& head) {
+std::vector<Linear> value_head_linears(const ModelConfig& model, const ValueHead& head) {
   std::vector<int64_t> widths{model.dim};
   if (head.kind == "mlp")
     for (const int64_t part : {4, 8}) widths.push_back(std::max<int64_t>(1, model.dim / part));
@@ -134,7 +139,7 @@ std::vector<Slot> value_head_slots(const ModelConfig& model, const ValueHead& he
     throw Error(ExitStatus::plugin,
                 "value head '" + head.name + "': kind '" + head.kind + "' is not known; there are linear and mlp");
   widths.push_back(1);
-  std::vector<Slot> slots;
+  std::vector<Linear> slots;
   for (size_t i = 0; i + 1 < widths.size(); ++i)
     slots.push_back({"value_heads." + head.name + "." + std::to_string(i), widths[i], widths[i + 1]});
   return slots;

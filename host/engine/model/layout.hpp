@@ -60,12 +60,14 @@ std::string trunk_block_name(int64_t block);
 std::string head_block_name(const ModelConfig& model, int64_t head);
 /// The weight an adapter's parameter stands beside: "layers.0.attention.wq.weight" for "layers.0.attention.wq.lora_A".
 std::string weight_beside(const std::string& adapter_parameter);
+/// What `adapter` adds to a layer; nothing where it is null or no LinearAdapter.
+std::vector<Param> declared(const Adapter* adapter, const Linear& layer);
 /// The linear layers of a block, in Meta's names.
-std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block);
+std::vector<Linear> block_linears(const ModelConfig& model, const std::string& block);
 /// Whether that layer of a block has a bias beside its weight: "layers.0.attention.wq.bias" [out].
-bool has_bias(const ModelConfig& model, const Slot& slot);
+bool has_bias(const ModelConfig& model, const Linear& slot);
 /// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) when
 /// its kind is not known.
-std::vector<Slot> value_head_slots(const ModelConfig& model, const ValueHead& head);
+std::vector<Linear> value_head_linears(const ModelConfig& model, const ValueHead& head);
 
 }  // namespace wmtp

@@ -9,7 +9,7 @@ using at::Tensor;
 
 ValueHeadModule::ValueHeadModule(const ModelConfig& model, const ValueHead& head, const FindWeight& find)
     : head_(head) {
-  for (const Slot& slot : value_head_slots(model, head))
+  for (const Linear& slot : value_head_linears(model, head))
     layers_.emplace_back(find(slot.name + ".weight"), find(slot.name + ".bias"));
 }
 

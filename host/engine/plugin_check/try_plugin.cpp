@@ -31,9 +31,9 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 class Companion final : public Weighting {
  public:
   Needs needs() const override { return {.when = When::before, .heads = {{"companion", "linear"}}}; }
-  Weights weigh(Step& step) override { return Weights::by_source(step.uniform(0)); }
-  Tensor value_loss(Step& step) override {
-    const Tensor values = step.leaf({"policy", "value:companion"});
+  Weights weigh(BatchStep& step) override { return Weights::by_source(step.uniform(0)); }
+  Tensor value_loss(ValueStep& step) override {
+    const Tensor values = step.leaf(ValueSignal::of_policy("companion"));
     return ((values - 1).square() * step.valid()).sum() / step.answers().clamp_min(1);
   }
 };
@@ -43,15 +43,20 @@ class TimedWeighting final : public Weighting {
  public:
   TimedWeighting(std::unique_ptr<Weighting> inner, double& seconds) : inner_(std::move(inner)), seconds_(seconds) {}
   Needs needs() const override { return inner_->needs(); }
-  Weights weigh(Step& step) override {
+  Weights weigh(TokenStep& step) override { return timed(step); }
+  Weights weigh(HeadStep& step) override { return timed(step); }
+  Weights weigh(BatchStep& step) override { return timed(step); }
+  Tensor value_loss(ValueStep& step) override { return inner_->value_loss(step); }
+
+ private:
+  template <class AnyStep>
+  Weights timed(AnyStep& step) {
     const auto start = Clock::now();
     Weights weights = inner_->weigh(step);
     seconds_ += seconds_since(start);
     return weights;
   }
-  Tensor value_loss(Step& step) override { return inner_->value_loss(step); }
 
- private:
   std::unique_ptr<Weighting> inner_;
   double& seconds_;
 };
@@ -60,7 +65,7 @@ class TimedObjective final : public Objective {
  public:
   TimedObjective(std::unique_ptr<Objective> inner, double& seconds) : inner_(std::move(inner)), seconds_(seconds) {}
   Needs needs() const override { return inner_->needs(); }
-  Tensor loss(Step& step) override {
+  Tensor loss(ValueStep& step) override {
     const auto start = Clock::now();
     Tensor loss = inner_->loss(step);
     seconds_ += seconds_since(start);

@@ -12,25 +12,12 @@
 #include "engine/plugin_runtime/boundary.hpp"
 #include "engine/plugin_runtime/loader.hpp"
 #include "engine/plugin_runtime/options_binder.hpp"
+#include "engine/plugin_runtime/signals.hpp"
 
 namespace wmtp {
 namespace {
 
 [[noreturn]] void refuse(const std::string& reason) { throw Error(ExitStatus::plugin, reason); }
-
-/// "policy.loss", after a check that it is a signal of the sdk's list.
-std::string read_text(const Read& read, const std::set<std::string>& heads) {
-  const std::string text = read.model + "." + read.what;
-  for (const char* known : {"policy.loss", "policy.entropy", "reference.loss", "reference.entropy", "value.value"}) {
-    if (text == known) return text;
-  }
-  if (read.model == "policy" && read.what.starts_with("value:")) {
-    if (heads.count(read.what.substr(6)) == 0) refuse("it reads '" + text + "', a value head that it does not declare");
-    return text;
-  }
-  refuse("it reads '" + text + "', but there are loss and entropy of policy and reference, value.value, and " +
-         "policy.value:NAME of a head that it declares");
-}
 
 std::set<std::string> head_names(const Needs& needs) {
   std::set<std::string> names;
@@ -49,13 +36,18 @@ std::set<std::string> head_names(const Needs& needs) {
 PluginNeeds plain(const Needs& needs) {
   PluginNeeds texts;
   const std::set<std::string> heads = head_names(needs);
-  for (const Read& read : needs.reads) {
-    texts.reads.push_back(read_text(read, heads));
-    // A token-wise weighting is called inside the loss; one that is called before the heads has no loss to read.
-    const std::string& text = texts.reads.back();
-    if (needs.when == When::before && (text == "policy.loss" || text == "policy.entropy")) {
-      refuse("it reads " + text + ", which is not there at When::before; say When::token, head or all");
-    }
+  for (const Signal signal : needs.reads) {
+    texts.reads.push_back(to_text(signal));
+    if (needs.when == When::before && !is_of_reference(signal))
+      refuse("it reads " + to_text(signal) +
+             ", which is not available at When::before; choose When::token, head or all");
+  }
+  for (const ValueSignal& value : needs.values) {
+    texts.reads.push_back(to_text(value));
+    if (!value.is_frozen() && heads.count(value.head()) == 0)
+      refuse("it reads " + to_text(value) + ", a value head that it does not declare");
+    if (needs.when == When::token)
+      refuse("it reads " + to_text(value) + ", which a TokenStep does not have; choose When::before, head or all");
   }
   for (const ValueHead& head : needs.heads)
     texts.heads.push_back(head.name + " (" + head.kind + (head.meaning == "score" ? ", score)" : ")"));
@@ -106,7 +98,7 @@ std::optional<PluginNeeds> default_needs(const std::string& name, const Base& pl
 template <class Base>
 void describe_instance(const PluginEntry& entry, PluginDescription& description) {
   const std::string name = entry.name;
-  const std::unique_ptr<Base> plugin(guarded(name, "constructor", [&] { return static_cast<Base*>(entry.create()); }));
+  const std::unique_ptr<Base> plugin = create_instance<Base>(entry);
   OptionsRecorder recorder;
   guarded(name, "options", [&] { plugin->options(recorder); });
   description.options = recorder.specs();
@@ -115,25 +107,22 @@ void describe_instance(const PluginEntry& entry, PluginDescription& description)
 
 PluginDescription describe(const PluginEntry& entry) {
   PluginDescription description;
-  description.kind = entry.kind;
-  description.role = entry.role;
+  description.role = role_of(entry);
+  description.kind = entry.adapter ? "adapter" : "pipeline";
   description.name = entry.name;
   description.version = entry.version;
   description.summary = entry.summary;
   if (!is_plugin_name(description.name)) {
     refuse("its name '" + description.name + "' is not lower case letters, digits and '_', at most 32");
   }
-  const std::string what = description.kind + " " + description.role;
-  if (what == "pipeline weighting")
-    describe_instance<Weighting>(entry, description);
-  else if (what == "pipeline wrapper")
+  if (entry.wrapper)
     describe_instance<Wrapper>(entry, description);
-  else if (what == "pipeline objective")
+  else if (entry.weighting)
+    describe_instance<Weighting>(entry, description);
+  else if (entry.objective)
     describe_instance<Objective>(entry, description);
-  else if (what == "adapter adapter")
-    describe_instance<Adapter>(entry, description);
   else
-    refuse("its entry says '" + what + "', which this host does not know");
+    describe_instance<Adapter>(entry, description);
   return description;
 }
 

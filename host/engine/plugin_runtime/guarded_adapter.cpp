@@ -11,10 +11,10 @@ namespace wmtp {
 namespace {
 
 /// Reads no value, so that the check costs nothing on a device.
-void check_tensor(const std::string& plugin, const char* call, const Slot& slot, const Tensor& found,
+void check_tensor(const std::string& plugin, const char* call, const Linear& layer, const Tensor& found,
                   at::IntArrayRef shape, const at::TensorOptions& like) {
   const auto refuse = [&](const std::string& what, const auto& is, const auto& wanted) {
-    throw Error(ExitStatus::plugin, c10::str("plugin ", plugin, ": ", call, "() of ", slot.name, ": returned ", what,
+    throw Error(ExitStatus::plugin, c10::str("plugin ", plugin, ": ", call, "() of ", layer.name, ": returned ", what,
                                              is, ", wanted ", wanted));
   };
   if (!found.defined()) refuse("an undefined tensor", "", c10::str("one of shape ", shape));
@@ -25,43 +25,54 @@ void check_tensor(const std::string& plugin, const char* call, const Slot& slot,
   if (found.device() != like.device()) refuse("a tensor on ", found.device(), like.device());
 }
 
-void check_param(const std::string& plugin, const Slot& slot, const Param& param) {
+void check_param(const std::string& plugin, const Linear& layer, const Param& param) {
   const auto refuse = [&](const std::string& why) {
     throw Error(ExitStatus::plugin,
-                "plugin " + plugin + ": declare() of " + slot.name + ": parameter '" + param.name + "' must " + why);
+                "plugin " + plugin + ": declare() of " + layer.name + ": parameter '" + param.name + "' must " + why);
   };
   if (param.shape.size() != 2 || param.shape[0] < 1 || param.shape[1] < 1) refuse("have two dimensions of at least 1");
-  if (param.init == Param::Init::row_norms && param.shape != std::vector<int64_t>{1, slot.out})
-    refuse("have the shape [1," + std::to_string(slot.out) + "] to hold the norms of the weight's rows");
+  if (param.init == Param::Init::row_norms && param.shape != std::vector<int64_t>{1, layer.out})
+    refuse("have the shape [1," + std::to_string(layer.out) + "] to hold the norms of the weight's rows");
+  const auto check_cut = [&](Cut cut, int64_t size, const char* dimension) {
+    const int64_t wanted = cut == Cut::in ? layer.in : layer.out;
+    if (cut != Cut::none && size != wanted)
+      refuse(std::string("have ") + std::to_string(wanted) + " " + dimension + ", as it is cut with the layer's " +
+             (cut == Cut::in ? "in" : "out") + ", but has " + std::to_string(size));
+  };
+  check_cut(param.rows, param.shape[0], "rows");
+  check_cut(param.columns, param.shape[1], "columns");
   if (!(param.lr_scale > 0) || !std::isfinite(param.lr_scale)) refuse("have a finite lr_scale above 0");
 }
 
 }  // namespace
 
 GuardedAdapter::GuardedAdapter(std::string plugin, std::unique_ptr<Adapter> adapter)
-    : plugin_(std::move(plugin)), adapter_(std::move(adapter)) {}
+    : plugin_(std::move(plugin)),
+      adapter_(std::move(adapter)),
+      linear_(dynamic_cast<const LinearAdapter*>(adapter_.get())) {}
 
 bool GuardedAdapter::trains(const std::string& parameter) const {
   return guarded(plugin_, "trains", [&] { return adapter_->trains(parameter); });
 }
 
-std::vector<Param> GuardedAdapter::declare(const Slot& slot) const {
-  std::vector<Param> params = guarded(plugin_, "declare", [&] { return adapter_->declare(slot); });
-  for (const Param& param : params) check_param(plugin_, slot, param);
+std::vector<Param> GuardedAdapter::declare(const Linear& layer) const {
+  if (!linear_) return {};
+  std::vector<Param> params = guarded(plugin_, "declare", [&] { return linear_->declare(layer); });
+  for (const Param& param : params) check_param(plugin_, layer, param);
   return params;
 }
 
-Tensor GuardedAdapter::forward(const Slot& slot, const Tensor& x, Call& call) const {
-  Tensor y = guarded(plugin_, "forward", [&] { return adapter_->forward(slot, x, call); });
+Tensor GuardedAdapter::forward(const Linear& layer, const Tensor& x, LinearCall& call) const {
+  Tensor y = guarded(plugin_, "forward", [&] { return linear_->forward(layer, x, call); });
   std::vector<int64_t> shape = x.sizes().vec();
-  shape.back() = slot.out;
-  check_tensor(plugin_, "forward", slot, y, shape, x.options());
+  shape.back() = layer.out;
+  check_tensor(plugin_, "forward", layer, y, shape, x.options());
   return y;
 }
 
-Tensor GuardedAdapter::merged(const Slot& slot, const Tensor& weight, const std::vector<Tensor>& params) const {
-  Tensor whole = guarded(plugin_, "merged", [&] { return adapter_->merged(slot, weight, params); });
-  check_tensor(plugin_, "merged", slot, whole, weight.sizes(), weight.options());
+Tensor GuardedAdapter::merged(const Linear& layer, const Tensor& weight, const std::vector<Tensor>& params) const {
+  Tensor whole = guarded(plugin_, "merged", [&] { return linear_->merged(layer, weight, params); });
+  check_tensor(plugin_, "merged", layer, whole, weight.sizes(), weight.options());
   return whole;
 }
 

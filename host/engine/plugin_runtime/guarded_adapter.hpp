@@ -10,17 +10,18 @@
 
 namespace wmtp {
 
-class GuardedAdapter final : public Adapter {
+class GuardedAdapter final : public LinearAdapter {
  public:
   GuardedAdapter(std::string plugin, std::unique_ptr<Adapter> adapter);
   bool trains(const std::string& parameter) const override;
-  std::vector<Param> declare(const Slot& slot) const override;
-  Tensor forward(const Slot& slot, const Tensor& x, Call& call) const override;
-  Tensor merged(const Slot& slot, const Tensor& weight, const std::vector<Tensor>& params) const override;
+  std::vector<Param> declare(const Linear& layer) const override;
+  Tensor forward(const Linear& layer, const Tensor& x, LinearCall& call) const override;
+  Tensor merged(const Linear& layer, const Tensor& weight, const std::vector<Tensor>& params) const override;
 
  private:
   std::string plugin_;
   std::unique_ptr<Adapter> adapter_;
+  const LinearAdapter* linear_;  ///< the same adapter; null where it adds nothing
 };
 
 }  // namespace wmtp

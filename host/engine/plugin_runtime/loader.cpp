@@ -10,7 +10,6 @@
 #include "core/plugins/build_fingerprint.hpp"
 #include "core/plugins/library_file.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
-#include "engine/plugin_runtime/guarded_adapter.hpp"
 #include "engine/plugin_runtime/options_binder.hpp"
 
 namespace wmtp {
@@ -27,34 +26,43 @@ std::map<std::filesystem::path, boost::dll::shared_library>& libraries() {
 }
 
 const PluginEntry& checked(const std::string& where, const PluginEntry& entry) {
-  const char* const texts[] = {entry.kind, entry.role, entry.name, entry.version, entry.summary};
-  for (const char* text : texts) {
+  for (const char* text : {entry.name, entry.version, entry.summary})
     if (text == nullptr)
       refuse(where, "its entry has an empty field; end the source with WMTP_PIPELINE or WMTP_ADAPTER");
-  }
-  if (entry.create == nullptr) refuse(where, "its entry has no function that creates the plugin");
+  const int factories = (entry.weighting != nullptr) + (entry.wrapper != nullptr) + (entry.objective != nullptr) +
+                        (entry.adapter != nullptr);
+  if (factories != 1)
+    refuse(where, "its entry has " + std::to_string(factories) + " functions that create the plugin, wanted one");
   return entry;
 }
 
+const char* kind_of(const PluginEntry& entry) { return entry.adapter ? "adapter" : "pipeline"; }
+
 const PluginEntry& built_in(const PluginDescription& description) {
   for (const PluginEntry* entry : detail::BuiltIn::all()) {
-    if (description.kind == entry->kind && description.name == entry->name) return checked(description.name, *entry);
+    if (description.kind == kind_of(*entry) && description.name == entry->name)
+      return checked(description.name, *entry);
   }
   refuse("plugin " + description.name, "not linked into this build; name its folder by --plugin-dir");
+}
+
+template <class Base>
+std::unique_ptr<Base> guarded_new(const std::string& plugin, Base* (*create)()) {
+  return std::unique_ptr<Base>(guarded(plugin, "constructor", create));
 }
 
 template <class Base>
 std::unique_ptr<Base> create(const PluginDescription& description, const OptionValues& options, const char* role) {
   const PluginEntry& entry = load_plugin(description);
   const std::string& name = description.name;
-  if (std::string(entry.role) != role)
-    refuse("plugin " + name, std::string("its role is '") + entry.role + "', wanted '" + role + "'");
-  std::unique_ptr<Base> plugin(guarded(name, "constructor", [&] { return static_cast<Base*>(entry.create()); }));
+  if (std::string(role_of(entry)) != role)
+    refuse("plugin " + name, std::string("its role is '") + role_of(entry) + "', wanted '" + role + "'");
+  std::unique_ptr<Base> plugin = create_instance<Base>(entry);
   bind_options(name, *plugin, options);
   return plugin;
 }
 
-/// A wrapper and what it is laid over.
+/// A wrapper and the weighting that it wraps.
 class Wrapped final : public Weighting {
  public:
   Wrapped(std::unique_ptr<Weighting> inner, std::unique_ptr<Wrapper> outer)
@@ -62,8 +70,10 @@ class Wrapped final : public Weighting {
     outer_->wrap(*inner_);
   }
   Needs needs() const override { return outer_->needs(); }
-  Weights weigh(Step& step) override { return outer_->weigh(step); }
-  Tensor value_loss(Step& step) override { return outer_->value_loss(step); }
+  Weights weigh(TokenStep& step) override { return outer_->weigh(step); }
+  Weights weigh(HeadStep& step) override { return outer_->weigh(step); }
+  Weights weigh(BatchStep& step) override { return outer_->weigh(step); }
+  Tensor value_loss(ValueStep& step) override { return outer_->value_loss(step); }
 
  private:
   std::unique_ptr<Weighting> inner_;  // outlives outer_
@@ -71,6 +81,27 @@ class Wrapped final : public Weighting {
 };
 
 }  // namespace
+
+const char* role_of(const PluginEntry& entry) {
+  return entry.adapter ? "adapter" : entry.objective ? "objective" : entry.wrapper ? "wrapper" : "weighting";
+}
+
+template <>
+std::unique_ptr<Weighting> create_instance(const PluginEntry& entry) {
+  return guarded_new(entry.name, entry.weighting);
+}
+template <>
+std::unique_ptr<Wrapper> create_instance(const PluginEntry& entry) {
+  return guarded_new(entry.name, entry.wrapper);
+}
+template <>
+std::unique_ptr<Objective> create_instance(const PluginEntry& entry) {
+  return guarded_new(entry.name, entry.objective);
+}
+template <>
+std::unique_ptr<Adapter> create_instance(const PluginEntry& entry) {
+  return guarded_new(entry.name, entry.adapter);
+}
 
 const PluginEntry& open_plugin(const std::filesystem::path& file) {
   check_library_file(file);
@@ -97,10 +128,10 @@ const PluginEntry& load_plugin(const PluginDescription& description) {
                                           description.sha256 + "; start the run again");
   }
   const PluginEntry& entry = open_plugin(description.path);
-  if (description.kind != entry.kind || description.name != entry.name || description.version != entry.version) {
-    refuse(description.path.string(), "it says that it is the " + std::string(entry.kind) + " '" + entry.name + "' " +
-                                          entry.version + ", wanted the " + description.kind + " '" + description.name +
-                                          "' " + description.version);
+  if (description.kind != kind_of(entry) || description.name != entry.name || description.version != entry.version) {
+    refuse(description.path.string(), "it says that it is the " + std::string(kind_of(entry)) + " '" + entry.name +
+                                          "' " + entry.version + ", wanted the " + description.kind + " '" +
+                                          description.name + "' " + description.version);
   }
   return entry;
 }
@@ -118,7 +149,7 @@ std::unique_ptr<Weighting> create_wrapper(const PluginSetting& plugin, std::uniq
 std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options) {
   return create<Objective>(description, options, "objective");
 }
-std::unique_ptr<Adapter> create_adapter(const PluginDescription& description, const OptionValues& options) {
+std::unique_ptr<GuardedAdapter> create_adapter(const PluginDescription& description, const OptionValues& options) {
   return std::make_unique<GuardedAdapter>(description.name, create<Adapter>(description, options, "adapter"));
 }
 

@@ -9,6 +9,7 @@
 #include <wmtp/plugin.hpp>
 
 #include "core/experiment/plugin_description.hpp"
+#include "engine/plugin_runtime/guarded_adapter.hpp"
 
 namespace wmtp {
 
@@ -16,18 +17,33 @@ namespace wmtp {
 /// be loaded, or when its entry is not filled in.
 const PluginEntry& open_plugin(const std::filesystem::path& file);
 
+/// "weighting", "wrapper", "objective" or "adapter".
+const char* role_of(const PluginEntry& entry);
+
+/// A new instance, with its default options. `Base` is Weighting, Wrapper, Objective or Adapter, as the entry's role.
+template <class Base>
+std::unique_ptr<Base> create_instance(const PluginEntry& entry);
+template <>
+std::unique_ptr<Weighting> create_instance(const PluginEntry& entry);
+template <>
+std::unique_ptr<Wrapper> create_instance(const PluginEntry& entry);
+template <>
+std::unique_ptr<Objective> create_instance(const PluginEntry& entry);
+template <>
+std::unique_ptr<Adapter> create_instance(const PluginEntry& entry);
+
 /// The described plugin: from its file, whose sha256 must be the described one, or linked into the engine.
 const PluginEntry& load_plugin(const PluginDescription& description);
 
 /// A new instance with its options set. Error(plugin) also when the plugin is of another role; an OptionError when it
 /// refuses a value.
-/// With `inner`, a weighting, the plugin is a wrapper and is laid over it; the result owns both.
+/// With `inner`, a weighting, the plugin is a wrapper around it; the result owns both.
 std::unique_ptr<Weighting> create_weighting(const PluginSetting& plugin, const PluginSetting* inner);
 std::unique_ptr<Weighting> create_weighting(const PluginDescription& description, const OptionValues& options);
-/// A wrapper over a weighting that is there already.
+/// A wrapper around an existing weighting.
 std::unique_ptr<Weighting> create_wrapper(const PluginSetting& plugin, std::unique_ptr<Weighting> inner);
 std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options);
-/// Behind its boundary (GuardedAdapter).
-std::unique_ptr<Adapter> create_adapter(const PluginDescription& description, const OptionValues& options);
+/// Behind its boundary.
+std::unique_ptr<GuardedAdapter> create_adapter(const PluginDescription& description, const OptionValues& options);
 
 }  // namespace wmtp

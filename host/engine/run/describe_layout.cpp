@@ -20,11 +20,10 @@ void add(const ParameterSpec& parameter, PlannedUnit& unit) {
 std::vector<PlannedSlot> slots_of(const UnitSpec& unit, const LayoutRequest& request) {
   std::vector<PlannedSlot> slots;
   if (!unit.name.starts_with("layers.") && !unit.name.starts_with("extra_heads.")) return slots;
-  for (const Slot& slot : block_slots(*request.model, unit.name)) {
+  for (const Linear& slot : block_linears(*request.model, unit.name)) {
     PlannedSlot planned{slot.in, slot.out, request.adapter && request.adapter->trains(slot.name + ".weight"), {}};
-    if (request.adapter)
-      for (const Param& param : request.adapter->declare(slot))
-        planned.beside.emplace_back(param.shape.at(0), param.shape.at(1));
+    for (const Param& param : declared(request.adapter, slot))
+      planned.beside.emplace_back(param.shape.at(0), param.shape.at(1));
     slots.push_back(std::move(planned));
   }
   return slots;

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
 #include "engine/plugin_runtime/loader.hpp"
+#include "engine/plugin_runtime/signals.hpp"
 
 namespace wmtp {
 namespace {
@@ -11,34 +12,35 @@ namespace {
   throw Error(ExitStatus::plugin, "pipeline '" + plugin + "': " + reason);
 }
 
-bool declares(const Needs& needs, const std::string& value) {
-  for (const ValueHead& head : needs.heads)
-    if ("value:" + head.name == value) return true;
-  return false;
+void take_signal(ActivePipeline& pipeline, Signal signal, const Experiment& experiment) {
+  const std::string name = to_text(signal);
+  if (pipeline.objective)
+    refuse(pipeline.name, "it reads " + name + "; an objective can only read the value heads that it declares");
+  if (is_of_reference(signal)) {
+    if (!experiment.reference.given)
+      refuse(pipeline.name, "it reads " + name + "; give [reference] experiment or weights");
+    pipeline.reference.insert(signal == Signal::reference_loss ? "loss" : "entropy");
+    return;
+  }
+  if (pipeline.needs.when == When::before)
+    refuse(pipeline.name, "it reads " + name + ", which is not available at When::before");
+  pipeline.reads_entropy |= signal == Signal::policy_entropy;
 }
 
-void take_read(ActivePipeline& pipeline, const Read& read, const Experiment& experiment) {
-  const std::string what = read.model + "." + read.what;
-  const bool of_policy = what == "policy.loss" || what == "policy.entropy";
-  const bool of_frozen = what == "reference.loss" || what == "reference.entropy" || what == "value.value";
-  if (pipeline.objective && (of_policy || of_frozen))
-    refuse(pipeline.name, "it reads " + what + "; an objective can only read the value heads that it declares");
-  if (what == "reference.loss" || what == "reference.entropy") {
-    if (!experiment.reference.given)
-      refuse(pipeline.name, "it reads " + what + "; give [reference] experiment or weights");
-    pipeline.reference.insert(read.what);
-  } else if (what == "value.value") {
-    if (!experiment.value.given) refuse(pipeline.name, "it reads " + what + "; give [value] experiment or weights");
-    pipeline.value.insert(read.what);
-  } else if (of_policy) {
-    if (pipeline.needs.when == When::before)
-      refuse(pipeline.name, "it reads " + what + ", which is not available at When::before");
-    pipeline.reads_entropy |= read.what == "entropy";
-  } else if (read.model != "policy" || !declares(pipeline.needs, read.what)) {
-    refuse(pipeline.name, "it reads " + what +
-                              "; available are policy.loss, policy.entropy, reference.loss, reference.entropy, "
-                              "value.value, and policy.value:NAME of a head that it declares");
+void take_value(ActivePipeline& pipeline, const ValueSignal& value, const Experiment& experiment) {
+  const std::string name = to_text(value);
+  if (value.is_frozen()) {
+    if (pipeline.objective)
+      refuse(pipeline.name, "it reads " + name + "; an objective can only read the value heads that it declares");
+    if (!experiment.value.given) refuse(pipeline.name, "it reads " + name + "; give [value] experiment or weights");
+    pipeline.value.insert("value");
+    return;
   }
+  if (pipeline.needs.when == When::token)
+    refuse(pipeline.name, "it reads " + name + ", which a TokenStep does not have; choose a later When");
+  for (const ValueHead& head : pipeline.needs.heads)
+    if (head.name == value.head()) return;
+  refuse(pipeline.name, "it reads " + name + ", a value head that it does not declare");
 }
 
 }  // namespace
@@ -53,7 +55,8 @@ ActivePipeline in_use(const std::string& name, std::unique_ptr<Weighting> weight
       name, "needs", [&] { return pipeline.objective ? pipeline.objective->needs() : pipeline.weighting->needs(); });
   if (pipeline.objective && pipeline.needs.heads.empty())
     refuse(name, "the objective declares no value head, so there is nothing to train");
-  for (const Read& read : pipeline.needs.reads) take_read(pipeline, read, experiment);
+  for (const Signal signal : pipeline.needs.reads) take_signal(pipeline, signal, experiment);
+  for (const ValueSignal& value : pipeline.needs.values) take_value(pipeline, value, experiment);
   return pipeline;
 }
 

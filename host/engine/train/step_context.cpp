@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/philox.hpp"
 #include "base/printable.hpp"
+#include "engine/plugin_runtime/signals.hpp"
 
 namespace wmtp {
 
@@ -31,46 +32,32 @@ Tensor StepContext::at_this_moment(const Tensor& next_token) const {
   return at::stack(heads, -1) * moment_.valid;
 }
 
-Tensor StepContext::policy_value(const Read& read) const {
-  if (read.model != "policy" || !read.what.starts_with("value:")) return {};
-  const auto leaf = leaves_.find(read.what.substr(6));
-  return leaf == leaves_.end() ? Tensor() : leaf->second;
-}
-
-/// Ranks have different numbers of tokens, so of chunks: their collectives would not match.
-Across& StepContext::across() {
-  if (moment_.when == When::token)
-    throw Error(ExitStatus::plugin, "plugin calls across() at When::token; use When::head");
-  return environment_.across;
-}
-
-Tensor StepContext::get(const Read& read) {
-  const std::string name = read.model + "." + read.what;
-  if (name == "policy.loss" && moment_.policy_loss.defined()) return moment_.policy_loss;
-  if (name == "policy.entropy" && moment_.policy_entropy.defined()) return moment_.policy_entropy;
-  if (const Tensor value = policy_value(read); value.defined()) return value.detach();
-  const bool over_values = moment_.when == When::before && moment_.valid.dim() == 2;
-  if (over_values && read.model == "reference")
-    throw Error(ExitStatus::plugin, "plugin reads " + name + " in a loss over value heads, which can only read values");
-  if (const auto frozen = frozen_.find(name); frozen != frozen_.end())
-    return read.model == "value" ? frozen->second : at_this_moment(frozen->second);
+Tensor StepContext::signal(Signal signal) const {
+  if (signal == Signal::policy_loss && moment_.policy_loss.defined()) return moment_.policy_loss;
+  if (signal == Signal::policy_entropy && moment_.policy_entropy.defined()) return moment_.policy_entropy;
+  const std::string name = to_text(signal);
+  if (const auto frozen = frozen_.find(name); frozen != frozen_.end()) return at_this_moment(frozen->second);
   throw Error(ExitStatus::plugin, "plugin reads " + name +
                                       ", which is not available here; declare it in needs() and choose the right When");
 }
 
-Tensor StepContext::leaf(const Read& read) {
-  if (const Tensor value = policy_value(read); value.defined()) return value;
-  throw Error(ExitStatus::plugin, "plugin requests the leaf " + read.model + "." + read.what +
-                                      "; only value heads that it declares are leaves");
+Tensor StepContext::value(const ValueSignal& value) const {
+  if (!value.is_frozen()) return leaf(value).detach();
+  if (const auto frozen = frozen_.find(to_text(value)); frozen != frozen_.end()) return frozen->second;
+  throw Error(ExitStatus::plugin, "plugin reads " + to_text(value) + ", which it does not declare in needs()");
 }
 
-Tensor StepContext::counts() {
+Tensor StepContext::leaf(const ValueSignal& value) const {
+  if (const auto leaf = leaves_.find(value.head()); leaf != leaves_.end()) return leaf->second;
+  throw Error(ExitStatus::plugin,
+              "plugin reads " + to_text(value) + ", which is no value head of the policy that it declares in needs()");
+}
+
+Tensor StepContext::counts() const {
   return at::tensor(std::vector<double>(scope_.counts.targets.begin(), scope_.counts.targets.end()), at::kDouble);
 }
 
-Tensor StepContext::uniform(int64_t stream) {
-  if (moment_.when == When::token)
-    throw Error(ExitStatus::plugin, "plugin calls uniform() at When::token; use When::before");
+Tensor StepContext::uniform(int64_t stream) const {
   Tensor numbers = at::empty(moment_.valid.sizes(), at::kFloat);
   float* out = numbers.mutable_data_ptr<float>();
   const int64_t B = numbers.size(0), S = numbers.size(1), H = numbers.dim() == 3 ? numbers.size(2) : 1;
@@ -86,7 +73,7 @@ Tensor StepContext::uniform(int64_t stream) {
   return numbers.to(moment_.valid.device());
 }
 
-Tensor& StepContext::state(const std::string& name, const Tensor& first) {
+Tensor& StepContext::state(const std::string& name, const Tensor& first) const {
   Tensor& kept = environment_.states.try_emplace(name, first.detach().clone()).first->second;
   if (kept.device() != first.device()) kept = kept.to(first.device());  // loaded from a checkpoint
   return kept;
@@ -122,7 +109,7 @@ bool is_metric_name(const std::string& name) {
 }
 }  // namespace
 
-void StepContext::metric(const std::string& name, const Tensor& sum, const Tensor& count) {
+void StepContext::metric(const std::string& name, const Tensor& sum, const Tensor& count) const {
   if (!is_metric_name(name))  // not an Error: the boundary adds the plugin's name
     throw std::invalid_argument("a metric cannot be named " + printable(name) +
                                 "; a name is up to 120 letters, digits, '_', '-', '.' and '/', as rho1/excess_mean");

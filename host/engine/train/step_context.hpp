@@ -1,6 +1,6 @@
 // StepContext: one micro-batch on its way through the model: its data, the signals of frozen models, what the pipeline
 // answered. One object per micro-batch, passed to every function that works on it, so that several can be in flight.
-// It is also the wmtp::Step that the pipeline's plugin receives.
+// The steps that a plugin receives are views of it (step_views.hpp).
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <wmtp/pipeline.hpp>
 
-#include "engine/train/across_ranks.hpp"
+#include "engine/train/rank_collectives.hpp"
 #include "engine/train/step_totals.hpp"
 
 namespace wmtp {
@@ -29,7 +29,7 @@ struct StepEnvironment {
   int64_t heads = 1;
   int64_t vocab_size = 0;
   int64_t seed = 0;
-  Across& across;
+  Collectives& collectives;
   std::map<std::string, at::Tensor>& states;  ///< the plugin's named state
 };
 
@@ -40,7 +40,7 @@ struct StepScope {
   StepTotals& totals;
 };
 
-class StepContext final : public Step {
+class StepContext {
  public:
   /// `frozen`: [B,S] by name: "reference.loss" and "reference.entropy" of the next token, "value.value". Everything
   /// passed by reference outlives this.
@@ -62,25 +62,27 @@ class StepContext final : public Step {
   /// that can be saved.
   void check_states() const;
 
-  const Batch& batch() const override { return micro_.batch; }
-  Across& across() override;
-  int64_t number() const override { return scope_.number; }
-  int64_t head() const override { return moment_.head; }
-  int64_t heads() const override { return environment_.heads; }
-  int64_t vocab_size() const override { return environment_.vocab_size; }
-  Tensor get(const Read& read) override;
-  Tensor leaf(const Read& read) override;
-  Tensor valid() override { return moment_.valid; }
-  Tensor counts() override;
-  Tensor answers() override { return at::scalar_tensor(double(scope_.counts.answers), at::kDouble); }
-  Tensor pairs() override { return at::scalar_tensor(double(scope_.counts.pairs), at::kDouble); }
-  Tensor uniform(int64_t stream) override;
-  Tensor& state(const std::string& name, const Tensor& first) override;
-  void metric(const std::string& name, const Tensor& sum, const Tensor& count) override;
+  // What the plugin's steps are made of; see wmtp/step.hpp.
+  const Batch& batch() const { return micro_.batch; }
+  Collectives& collectives() const { return environment_.collectives; }
+  int64_t number() const { return scope_.number; }
+  int64_t head() const { return moment_.head; }
+  int64_t heads() const { return environment_.heads; }
+  int64_t vocab_size() const { return environment_.vocab_size; }
+  When when() const { return moment_.when; }
+  const Tensor& valid() const { return moment_.valid; }
+  Tensor counts() const;
+  Tensor answers() const { return at::scalar_tensor(double(scope_.counts.answers), at::kDouble); }
+  Tensor pairs() const { return at::scalar_tensor(double(scope_.counts.pairs), at::kDouble); }
+  /// Error(plugin) unless the plugin declares it for a moment like this.
+  Tensor signal(Signal signal) const;
+  Tensor value(const ValueSignal& value) const;
+  Tensor leaf(const ValueSignal& value) const;
+  Tensor uniform(int64_t stream) const;
+  Tensor& state(const std::string& name, const Tensor& first) const;
+  void metric(const std::string& name, const Tensor& sum, const Tensor& count) const;
 
  private:
-  /// The value head that a read names, or undefined.
-  Tensor policy_value(const Read& read) const;
   /// Error(plugin) unless it is a dense tensor on the CPU or the batch's device.
   void check_holds_values(const Tensor& tensor, const std::string& what) const;
   /// A signal of the next token, where head k predicts the same target; 0 where not valid, shaped like valid().

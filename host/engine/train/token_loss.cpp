@@ -1,5 +1,7 @@
 #include "engine/train/token_loss.hpp"
 
+#include "engine/train/step_views.hpp"
+
 namespace wmtp {
 
 using at::Tensor;
@@ -169,7 +171,7 @@ Weights TokenLoss::weigh(StepContext& step, WeighContext moment) {
   step.enter(std::move(moment));
   const at::AutoGradMode grad(false);
   Weights weights = guarded(pipeline_.name, "weigh", [&] {
-    Weights returned = pipeline_.weighting->weigh(step);
+    Weights returned = wmtp::weigh(*pipeline_.weighting, step);
     step.check_states();
     return returned;
   });

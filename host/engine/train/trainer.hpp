@@ -109,7 +109,7 @@ class Trainer {
   Channels& channels_;
   TrainerState state_;
   ShardedOptimizer optimizer_;
-  AcrossRanks across_;
+  RankCollectives across_;
   SaveHooks save_;
   StepEnvironment environment_;
   MicroStep micro_step_;

@@ -4,6 +4,7 @@
 
 #include "engine/model/ops.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
+#include "engine/train/step_views.hpp"
 
 namespace wmtp {
 
@@ -23,7 +24,8 @@ Tensor ValueLoss::loss(StepContext& step, const std::vector<Tensor>& leaves) {
   step.enter({When::before, 0, step.micro_batch().targets, {}, {}, 0, {}});
   const char* call = pipeline_.objective ? "loss" : "value_loss";
   const Tensor loss = guarded(pipeline_.name, call, [&] {
-    Tensor returned = pipeline_.objective ? pipeline_.objective->loss(step) : pipeline_.weighting->value_loss(step);
+    ValueView view(step);
+    Tensor returned = pipeline_.objective ? pipeline_.objective->loss(view) : pipeline_.weighting->value_loss(view);
     step.check_states();
     return returned;
   });

@@ -6,10 +6,6 @@ namespace {
 class Frozen : public wmtp::Adapter {
  public:
   bool trains(const std::string&) const override { return false; }
-  wmtp::Tensor merged(const wmtp::Linear&, const wmtp::Tensor& weight,
-                      const std::vector<wmtp::Tensor>&) const override {
-    return weight;
-  }
 };
 
 }  // namespace

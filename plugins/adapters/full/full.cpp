@@ -6,10 +6,6 @@ namespace {
 class Full : public wmtp::Adapter {
  public:
   bool trains(const std::string&) const override { return true; }
-  wmtp::Tensor merged(const wmtp::Linear&, const wmtp::Tensor& weight,
-                      const std::vector<wmtp::Tensor>&) const override {
-    return weight;
-  }
 };
 
 }  // namespace

@@ -7,10 +7,6 @@ namespace {
 class Heads : public wmtp::Adapter {
  public:
   bool trains(const std::string& parameter) const override { return parameter.starts_with("extra_heads."); }
-  wmtp::Tensor merged(const wmtp::Linear&, const wmtp::Tensor& weight,
-                      const std::vector<wmtp::Tensor>&) const override {
-    return weight;
-  }
 };
 
 }  // namespace

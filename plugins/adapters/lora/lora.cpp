@@ -23,7 +23,7 @@ using wmtp::LinearCall;
 using wmtp::Param;
 using wmtp::Tensor;
 
-class Lora : public wmtp::Adapter {
+class Lora : public wmtp::LinearAdapter {
  public:
   void options(wmtp::Options& o) override {
     o.integer("rank", rank_, "rank of the update", 1, 65536);

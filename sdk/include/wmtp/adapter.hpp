@@ -54,22 +54,27 @@ class WMTP_SDK_API LinearCall {
   virtual Tensor dropout(const Tensor& x, double p) = 0;
 };
 
-/// [all ranks; one instance per rank]
+/// Which parameters of the model train. [all ranks; one instance per rank]
 class WMTP_SDK_API Adapter {
  public:
   virtual ~Adapter();
   virtual void options(Options&) {}
   /// Whether a parameter of the model itself trains, by its name (Meta's). Declared parameters always train.
   virtual bool trains(const std::string& parameter) const = 0;
+};
+
+/// An adapter that adds parameters to linear layers. [all ranks; one instance per rank]
+class WMTP_SDK_API LinearAdapter : public Adapter {
+ public:
+  ~LinearAdapter() override;
   /// Parameters added to this layer, the same in every call; an empty list leaves the layer unchanged. [before start, at
   /// save]
-  virtual std::vector<Param> declare(const Linear&) const { return {}; }
+  virtual std::vector<Param> declare(const Linear&) const = 0;
   /// The layer's output [..., out], with x's dtype and device, like all results of `call`: the CPU or this rank's CUDA
   /// device. Called only for layers for which `declare` returned parameters.
-  virtual Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const { return call.base(x); }
+  virtual Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const = 0;
   /// The weight with the adapter merged, fp32 [out,in] on the CPU, equivalent to `forward` when not training. `weight`
   /// and `params`, in the order of `declare`, are fp32 on the CPU. Used for `model/` at the end.
-  /// An adapter that declares no parameters is not asked.
   virtual Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>& params) const = 0;
 };
 

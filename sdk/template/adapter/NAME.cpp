@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <wmtp/plugin.hpp>
 
-class @CLASS@ : public wmtp::Adapter {
+class @CLASS@ : public wmtp::LinearAdapter {
  public:
   // Declares each key of the [adapter] table once: name, variable (its value is the default), help, choices.
   void options(wmtp::Options& o) override {

@@ -4,7 +4,7 @@
 
 namespace {
 
-class FaultyAdapter : public wmtp::Adapter {
+class FaultyAdapter : public wmtp::LinearAdapter {
  public:
   void options(wmtp::Options& o) override {
     o.text("call", call_, "which call goes wrong", {"declare", "forward", "merged"});

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <wmtp/plugin.hpp>
 
-class SmallLora : public wmtp::Adapter {
+class SmallLora : public wmtp::LinearAdapter {
  public:
   void options(wmtp::Options& o) override {
     o.integer("rank", rank_, "inner dimension", 1, 1024);

@@ -3,7 +3,7 @@
 
 namespace {
 
-class Unmerged : public wmtp::Adapter {
+class Unmerged : public wmtp::LinearAdapter {
  public:
   bool trains(const std::string&) const override { return false; }
   std::vector<wmtp::Param> declare(const wmtp::Linear& layer) const override {

@@ -15,27 +15,47 @@ class Everything : public Adapter {
 };
 
 /// A weighting from a function.
+/// A step of any moment; `whole` is null at When::token.
+struct AnyStep {
+  TokenStep& step;
+  WholeBatch* whole;
+  int64_t head() const { return step.head(); }
+  Tensor get(Signal signal) { return step.get(signal); }
+  Tensor valid() { return step.valid(); }
+  Tensor counts() { return step.counts(); }
+  int64_t number() const { return step.number(); }
+  void metric(const std::string& name, const Tensor& sum, const Tensor& count) { step.metric(name, sum, count); }
+  const Batch& batch() const { return whole->batch(); }
+  Collectives& collectives() { return whole->collectives(); }
+  Tensor value(const ValueSignal& value) { return whole->value(value); }
+  Tensor uniform(int64_t stream) { return whole->uniform(stream); }
+  Tensor& state(const std::string& name, const Tensor& first) { return whole->state(name, first); }
+};
+
 class Weigh : public Weighting {
  public:
-  Weigh(Needs needs, std::function<Weights(Step&)> weigh) : needs_(std::move(needs)), weigh_(std::move(weigh)) {}
+  Weigh(Needs needs, std::function<Weights(AnyStep)> weigh) : needs_(std::move(needs)), weigh_(std::move(weigh)) {}
   Needs needs() const override { return needs_; }
-  Weights weigh(Step& step) override { return weigh_(step); }
+  Weights weigh(TokenStep& step) override { return weigh_({step, nullptr}); }
+  Weights weigh(HeadStep& step) override { return weigh_({step, &step}); }
+  Weights weigh(BatchStep& step) override { return weigh_({step, &step}); }
 
  private:
   Needs needs_;
-  std::function<Weights(Step&)> weigh_;
+  std::function<Weights(AnyStep)> weigh_;
 };
 
 inline std::unique_ptr<Weighting> baseline() {
-  return std::make_unique<Weigh>(Needs{.when = When::before}, [](Step&) { return Weights::uniform(); });
+  return std::make_unique<Weigh>(Needs{.when = When::before}, [](AnyStep) { return Weights::uniform(); });
 }
 
 /// Keeps the 60% of a head's tokens with the largest excess loss over the reference.
 inline std::unique_ptr<Weighting> keeps_excess() {
   return std::make_unique<Weigh>(
-      Needs{.when = When::head, .reads = {{"policy", "loss"}, {"reference", "loss"}}}, [](Step& step) {
-        const Tensor excess = step.get({"policy", "loss"}) - step.get({"reference", "loss"});
-        const Tensor kept = (excess >= step.across().quantile(excess, step.valid(), 0.4)).logical_and(step.valid());
+      Needs{.when = When::head, .reads = {Signal::policy_loss, Signal::reference_loss}}, [](AnyStep step) {
+        const Tensor excess = step.get(Signal::policy_loss) - step.get(Signal::reference_loss);
+        const Tensor kept =
+            (excess >= step.collectives().quantile(excess, step.valid(), 0.4)).logical_and(step.valid());
         step.metric("kept", kept.sum(), step.valid().sum());
         return Weights::by_source(kept.to(at::kFloat));
       });
@@ -79,9 +99,10 @@ inline ActivePipeline pipeline_of(std::unique_ptr<Weighting> weighting) {
   pipeline.name = "made by the test";
   pipeline.needs = weighting->needs();
   pipeline.weighting = std::move(weighting);
-  for (const Read& read : pipeline.needs.reads) {
-    if (read.model == "reference") pipeline.reference.insert(read.what);
-    pipeline.reads_entropy |= read.model == "policy" && read.what == "entropy";
+  for (const Signal signal : pipeline.needs.reads) {
+    if (signal == Signal::reference_loss) pipeline.reference.insert("loss");
+    if (signal == Signal::reference_entropy) pipeline.reference.insert("entropy");
+    pipeline.reads_entropy |= signal == Signal::policy_entropy;
   }
   return pipeline;
 }

@@ -18,16 +18,19 @@ namespace {
 using at::Tensor;
 using test::on_ranks;
 
-class LowRank : public Adapter {
+class LowRank : public LinearAdapter {
  public:
   explicit LowRank(int64_t rank = 32, std::string where = "wq") : rank_(rank), where_(std::move(where)) {}
   bool trains(const std::string&) const override { return false; }
-  std::vector<Param> declare(const Slot& slot) const override {
+  std::vector<Param> declare(const Linear& slot) const override {
     if (!slot.name.ends_with(where_)) return {};
     return {{"lora_A", {rank_, slot.in}, Param::Init::uniform, 0.1},
             {"lora_B", {slot.out, rank_}},
             {"magnitude", {1, slot.out}, Param::Init::row_norms}};
   }
+
+  Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
 
  private:
   int64_t rank_;

@@ -33,17 +33,19 @@ ModelConfig small(int64_t kv_heads) {
 }
 
 /// Low rank beside the values, with dropout, so that both uses of a Call are seen.
-class BesideValues : public Adapter {
+class BesideValues : public LinearAdapter {
  public:
   explicit BesideValues(double dropout) : dropout_(dropout) {}
   bool trains(const std::string&) const override { return true; }
-  std::vector<Param> declare(const Slot& slot) const override {
+  std::vector<Param> declare(const Linear& slot) const override {
     if (!slot.name.ends_with("wv")) return {};
     return {{"lora_A", {3, slot.in}}, {"lora_B", {slot.out, 3}}};
   }
-  Tensor forward(const Slot&, const Tensor& x, Call& call) const override {
+  Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override {
     return call.base(x) + call.linear(call.linear(call.dropout(x, dropout_), "lora_A"), "lora_B");
   }
+
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
 
  private:
   double dropout_;
@@ -175,15 +177,15 @@ TEST_P(BlockTest, DropoutIsDrawnByTheSequenceAndTheStepAndNotByTheOccasion) {
 INSTANTIATE_TEST_SUITE_P(All, BlockTest, testing::Values(4, 2, 1),
                          [](const auto& info) { return std::to_string(info.param) + "KeyHeads"; });
 
-TEST(LinearSlot, AnAdapterThatAsksForAnUndeclaredParameterIsNamed) {
+TEST(LinearLayer, AnAdapterThatAsksForAnUndeclaredParameterIsNamed) {
   class Asks : public Adapter {
    public:
     bool trains(const std::string&) const override { return false; }
-    std::vector<Param> declare(const Slot& slot) const override { return {{"lora_A", {1, slot.in}}}; }
-    Tensor forward(const Slot&, const Tensor& x, Call& call) const override { return call.linear(x, "lora_C"); }
+    std::vector<Param> declare(const Linear& slot) const override { return {{"lora_A", {1, slot.in}}}; }
+    Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.linear(x, "lora_C"); }
   } adapter;
   PlainStore store;
-  const LinearSlot slot(
+  const LinearLayer slot(
       {"layers.0.attention.wq", 4, 4},
       [&](const std::string&) {
         return store.add(at::ones({4, 4}));

@@ -15,13 +15,15 @@ class Everything : public Adapter {
   bool trains(const std::string&) const override { return true; }
 };
 
-class BesideQueries : public Adapter {
+class BesideQueries : public LinearAdapter {
  public:
   bool trains(const std::string&) const override { return false; }
-  std::vector<Param> declare(const Slot& slot) const override {
+  std::vector<Param> declare(const Linear& slot) const override {
     if (!slot.name.ends_with("wq")) return {};
     return {{"lora_A", {2, slot.in}, Param::Init::uniform, 0.5}, {"lora_B", {slot.out, 2}}};
   }
+  Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
 };
 
 ModelConfig small() {
@@ -152,13 +154,16 @@ TEST(Layout, WhatAnAdapterDeclaresStandsInAUnitOfItsOwnAndTrains) {
 }
 
 TEST(Layout, WhatAnAdapterDeclaresIsSteppedAsItSays) {
-  class Declares : public Adapter {
+  class Declares : public LinearAdapter {
    public:
     explicit Declares(Param param) : param_(std::move(param)) {}
     bool trains(const std::string&) const override { return false; }
-    std::vector<Param> declare(const Slot& slot) const override {
+    std::vector<Param> declare(const Linear& slot) const override {
       return slot.name == "layers.0.attention.wk" ? std::vector<Param>{param_} : std::vector<Param>{};
     }
+
+    Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }
+    Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
 
    private:
     Param param_;

@@ -14,22 +14,22 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const Slot slot{"layers.0.attention.wk", 8, 4};
+const Linear slot{"layers.0.attention.wk", 8, 4};
 
 /// An adapter that answers what it is told to.
-struct Answers final : Adapter {
+struct Answers final : LinearAdapter {
   std::function<std::vector<Param>()> declared = [] { return std::vector<Param>{}; };
   std::function<Tensor()> output = [] { return Tensor(); };
   bool trains(const std::string& name) const override {
     if (name.empty()) throw 42;
     return true;
   }
-  std::vector<Param> declare(const Slot&) const override { return declared(); }
-  Tensor forward(const Slot&, const Tensor&, Call&) const override { return output(); }
-  Tensor merged(const Slot&, const Tensor&, const std::vector<Tensor>&) const override { return output(); }
+  std::vector<Param> declare(const Linear&) const override { return declared(); }
+  Tensor forward(const Linear&, const Tensor&, LinearCall&) const override { return output(); }
+  Tensor merged(const Linear&, const Tensor&, const std::vector<Tensor>&) const override { return output(); }
 };
 
-struct NoCall final : Call {
+struct NoCall final : LinearCall {
   bool training() const override { return true; }
   Tensor base(const Tensor& x) override { return x; }
   Tensor linear(const Tensor& x, const std::string&) override { return x; }

@@ -18,16 +18,17 @@ using test::TinyTraining;
 using test::Weigh;
 
 /// Trains two matrices beside the weights of attention, as LoRA does.
-class Beside : public Adapter {
+class Beside : public LinearAdapter {
  public:
   bool trains(const std::string&) const override { return false; }
-  std::vector<Param> declare(const Slot& slot) const override {
+  std::vector<Param> declare(const Linear& slot) const override {
     if (slot.name.find(".attention.") == std::string::npos) return {};
     return {{"a", {8, slot.in}, Param::Init::uniform, 0.1}, {"b", {slot.out, 8}}};
   }
-  at::Tensor forward(const Slot&, const at::Tensor& x, Call& call) const override {
+  at::Tensor forward(const Linear&, const at::Tensor& x, LinearCall& call) const override {
     return call.base(x) + call.linear(call.linear(x, "a"), "b");
   }
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
 };
 
 /// Large enough that scalars and indices are small beside what is planned.
@@ -125,7 +126,7 @@ TEST(Replay, FollowsAnAdapterBesideFrozenWeights) {
 TEST(Replay, FollowsAWeightingThatWantsLossesFirst) {
   expect_planned(small_experiment(), Everything(),
                  std::make_unique<Weigh>(Needs{.when = When::head},
-                                         [](Step& step) { return Weights::by_source(step.valid().to(at::kFloat)); }),
+                                         [](AnyStep step) { return Weights::by_source(step.valid().to(at::kFloat)); }),
                  "head");
 }
 

@@ -140,13 +140,15 @@ TEST(ShardedModel, KeepsTrainedAndFrozenParametersOfAUnitApart) {
 }
 
 /// The norms of the rows of every value and output weight, beside it.
-class Lengths : public Adapter {
+class Lengths : public LinearAdapter {
  public:
   bool trains(const std::string&) const override { return false; }
-  std::vector<Param> declare(const Slot& slot) const override {
+  std::vector<Param> declare(const Linear& slot) const override {
     if (!slot.name.ends_with("wv") && !slot.name.ends_with("w2")) return {};
     return {{"magnitude", {1, slot.out}, Param::Init::row_norms}};
   }
+  Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
 };
 
 class BesideWeights : public testing::TestWithParam<std::tuple<int, Strategy, at::ScalarType>> {

@@ -62,7 +62,7 @@ TEST(HalfPrecision, TrainsLikeSinglePrecisionAtAnyScaleAndLayout) {
 TEST(HalfPrecision, AnOverflowOnOneRankSkipsTheStepOnAllAndLowersTheScale) {
   // Rank 1 has weights of 1e5: only its gradients overflow.
   const auto heavy_on_rank_1 = [](Channels& channels) {
-    return std::make_unique<Weigh>(Needs{}, [&channels](Step& step) {
+    return std::make_unique<Weigh>(Needs{}, [&channels](AnyStep step) {
       return Weights::by_source(
           at::full(step.valid().sizes(), channels.rank() == 1 && step.number() <= 3 ? 1e5 : 1.0, at::kFloat));
     });
@@ -94,7 +94,7 @@ TEST(HalfPrecision, AnOverflowAtTheMinimumScaleGoesToTheGuard) {
   TinyTraining training(
       in(Precision::fp16),
       std::make_unique<Weigh>(Needs{},
-                              [](Step& step) { return Weights::by_source(at::full(step.valid().sizes(), 1e8)); }),
+                              [](AnyStep step) { return Weights::by_source(at::full(step.valid().sizes(), 1e8)); }),
       rank.channels);
   training->state().loss_scale->restore({1, 0, 0});
   const StepReport report = training->step();

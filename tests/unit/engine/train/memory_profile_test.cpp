@@ -38,7 +38,7 @@ TEST_F(MemoryProfile, ATensorOfAWeightingCountsInTheHeadThatCalledIt) {
   OneRank rank;
   TinyTraining training(tiny_experiment(),
                         std::make_unique<Weigh>(Needs{.when = When::head},
-                                                [](Step& step) {
+                                                [](AnyStep step) {
                                                   if (step.head() == 2) at::empty({9 * megabyte}, at::kByte);
                                                   return Weights::uniform();
                                                 }),
@@ -83,7 +83,7 @@ TEST_F(MemoryProfile, AStepReportsWhetherMemoryGrew) {
   OneRank rank;
   TinyTraining training(tiny_experiment(),
                         std::make_unique<Weigh>(Needs{},
-                                                [&](Step&) {
+                                                [&](AnyStep) {
                                                   at::empty({wanted}, at::kByte);
                                                   return Weights::uniform();
                                                 }),

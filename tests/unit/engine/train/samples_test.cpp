@@ -74,10 +74,9 @@ TEST_F(SamplesTest, HaveTheWeightsThatAStepWouldGive) {
 TEST_F(SamplesTest, AreWeighedForEveryWhen) {
   for (const When when : {When::token, When::all}) {
     TinyTraining tiny(experiment_,
-                      std::make_unique<test::Weigh>(Needs{.when = when, .reads = {{"policy", "loss"}}},
-                                                    [](Step& step) {
-                                                      return Weights::by_source(step.get({"policy", "loss"}) * 2);
-                                                    }),
+                      std::make_unique<test::Weigh>(
+                          Needs{.when = when, .reads = {Signal::policy_loss}},
+                          [](AnyStep step) { return Weights::by_source(step.get(Signal::policy_loss) * 2); }),
                       rank_.channels);
     int64_t weighed = 0;
     for (const TokenSample& row : tiny->sample())
@@ -102,7 +101,7 @@ TEST_F(SamplesTest, OfRecordsIncludePromptsButNotPadding) {
 
 TEST_F(SamplesTest, ChangeNeitherThePipelineStateNorTheTraining) {
   const auto counting = [] {
-    return std::make_unique<test::Weigh>(Needs{.when = When::before}, [](Step& step) {
+    return std::make_unique<test::Weigh>(Needs{.when = When::before}, [](AnyStep step) {
       Tensor& calls = step.state("calls", at::zeros({}));
       calls.add_(1);
       step.metric("calls", calls, at::ones({}));

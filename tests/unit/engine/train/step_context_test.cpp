@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 #include "support/ranks.hpp"
 
 namespace wmtp {
@@ -45,7 +47,7 @@ class StepContextTest : public testing::Test {
   }
 
   OneRank rank_;
-  AcrossRanks across_{rank_.channels};
+  RankCollectives across_{rank_.channels};
   std::map<std::string, Tensor> states_;
   StepTotals totals_;
   StepCounts counts_{{7, 7, 7}, 24, 20, 0};
@@ -58,7 +60,7 @@ TEST_F(StepContextTest, TheReferenceIsAlignedWithTheTargetOfEachHead) {
   StepContext step = step_with(micro, {{"reference.loss", reference()}});
   for (int64_t head = 1; head <= num_heads; ++head) {
     step.enter(moment(When::head, head, valid_sources(micro.targets, head)));
-    EXPECT_TRUE(at::equal(step.get({"reference", "loss"}), aligned(head))) << "head " << head;
+    EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), aligned(head))) << "head " << head;
     EXPECT_EQ(step.head(), head);
   }
 }
@@ -67,7 +69,7 @@ TEST_F(StepContextTest, TheReferenceOfAllHeadsIsStackedByHead) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro, {{"reference.loss", reference()}});
   step.enter(moment(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
-  const Tensor all = step.get({"reference", "loss"});
+  const Tensor all = step.signal(Signal::reference_loss);
   ASSERT_EQ(all.sizes(), (at::IntArrayRef{num_sequences, positions, num_heads}));
   for (int64_t head = 1; head <= num_heads; ++head) EXPECT_TRUE(at::equal(all.select(2, head - 1), aligned(head)));
 }
@@ -80,7 +82,7 @@ TEST_F(StepContextTest, TheReferenceOfAChunkCoversItsRows) {
   WeighContext chunk = moment(When::token, head, at::ones({3}, at::kBool));
   chunk.chunk_begin = 4;
   step.enter(chunk);
-  EXPECT_TRUE(at::equal(step.get({"reference", "loss"}), rows.narrow(0, 4, 3)));
+  EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), rows.narrow(0, 4, 3)));
 }
 
 TEST_F(StepContextTest, AHeadWithoutATargetHasAReferenceOfZeros) {
@@ -88,23 +90,27 @@ TEST_F(StepContextTest, AHeadWithoutATargetHasAReferenceOfZeros) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro, {{"reference.loss", reference()}});
   step.enter(moment(When::head, positions + 1, at::zeros({num_sequences, positions}, at::kBool)));
-  EXPECT_TRUE(at::equal(step.get({"reference", "loss"}), at::zeros({num_sequences, positions})));
+  EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), at::zeros({num_sequences, positions})));
 }
 
 TEST_F(StepContextTest, AnUnavailableSignalIsRefusedByName) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro);
   step.enter(moment(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
-  for (const Read& read : {Read{"policy", "loss"}, Read{"reference", "loss"}, Read{"policy", "value:x"}}) {
+  const auto expect_refused = [](const std::string& name, const auto& read) {
     try {
-      step.get(read);
-      ADD_FAILURE() << read.model << "." << read.what << " was returned";
+      read();
+      ADD_FAILURE() << name << " was returned";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::plugin);
-      EXPECT_NE(std::string(error.what()).find(read.model + "." + read.what), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
     }
-    EXPECT_THROW(step.leaf(read), Error);
-  }
+  };
+  expect_refused("policy.loss", [&] { step.signal(Signal::policy_loss); });
+  expect_refused("reference.loss", [&] { step.signal(Signal::reference_loss); });
+  expect_refused("policy.value:x", [&] { step.value(ValueSignal::of_policy("x")); });
+  expect_refused("policy.value:x", [&] { step.leaf(ValueSignal::of_policy("x")); });
+  expect_refused("value.value", [&] { step.value(ValueSignal::frozen()); });
 }
 
 TEST_F(StepContextTest, UniformNumbersDoNotDependOnTheSplitOfTheBatch) {
@@ -152,29 +158,17 @@ TEST_F(StepContextTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUni
   EXPECT_LT(shared(first.select(2, 0), first.select(2, 1)), 0.01F);
 }
 
-TEST_F(StepContextTest, UniformNumbersAreRefusedWithinTheLoss) {
-  const MicroBatch micro = micro_of({0});
-  StepContext step = step_with(micro);
-  step.enter(moment(When::token, 1, at::ones({3}, at::kBool)));
-  EXPECT_THROW(step.uniform(0), Error);
+TEST_F(StepContextTest, CollectivesAndRandomNumbersDoNotExistWithinTheLoss) {
+  static_assert(!std::is_base_of_v<WholeBatch, TokenStep>);
+  static_assert(!std::is_base_of_v<TokenStep, ValueStep>, "a loss over value heads reads only values");
 }
 
-TEST_F(StepContextTest, CollectivesAreRefusedWithinTheLoss) {
-  const MicroBatch micro = micro_of({0});
-  StepContext step = step_with(micro);
-  step.enter(moment(When::token, 1, at::ones({3}, at::kBool)));
-  EXPECT_THROW(step.across(), Error);
-  step.enter(moment(When::head, 1, at::ones({1, positions}, at::kBool)));
-  EXPECT_EQ(&step.across(), &across_);
-}
-
-TEST_F(StepContextTest, ALossOverValueHeadsReadsOnlyValues) {
+TEST_F(StepContextTest, AFrozenValueIsTheSameAtEveryMoment) {
   const MicroBatch micro = micro_of({0, 1});
   const Tensor values = at::randn({2, positions});
-  StepContext step = step_with(micro, {{"reference.loss", reference()}, {"value.value", values}});
+  StepContext step = step_with(micro, {{"value.value", values}});
   step.enter(moment(When::before, 0, micro.targets));
-  EXPECT_TRUE(at::equal(step.get({"value", "value"}), values));
-  EXPECT_THROW(step.get({"reference", "loss"}), Error);
+  EXPECT_TRUE(at::equal(step.value(ValueSignal::frozen()), values));
 }
 
 TEST_F(StepContextTest, StatePersistsAndStartsAsTheFirstValueGiven) {

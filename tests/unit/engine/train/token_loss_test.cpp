@@ -45,7 +45,7 @@ class TokenLossTest : public testing::Test {
     const auto model = test::tiny_model(experiment_, Heads::all, &everything_, 9, rank_.channels);
     ActivePipeline pipeline = test::pipeline_of(std::move(weighting));
     std::map<std::string, Tensor> states;
-    AcrossRanks across(rank_.channels);
+    RankCollectives across(rank_.channels);
     const StepEnvironment environment{heads, experiment_.model.vocab_size, 9, across, states};
     TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 1, 8});
     loss.scale_gradients(factor);
@@ -117,7 +117,7 @@ TEST_F(TokenLossTest, IgnoresPromptsAndPadding) {
     expect_as_by_hand(
         ask(std::make_unique<Weigh>(
                 Needs{},
-                [](Step& step) { return Weights::by_target(step.batch().tokens.remainder(2).to(at::kFloat)); }),
+                [](AnyStep step) { return Weights::by_target(step.batch().tokens.remainder(2).to(at::kFloat)); }),
             micro, normalize),
         micro, even, normalize, "by target");
 }
@@ -127,7 +127,7 @@ TEST_F(TokenLossTest, ScalingMultipliesGradientsExactlyAndKeepsLosses) {
   for (const When when : {When::before, When::token, When::head, When::all})
     for (const bool normalize : {false, true}) {
       const auto with_factor = [&](double factor) {
-        const auto uniform = [](Step&) { return Weights::uniform(); };
+        const auto uniform = [](AnyStep) { return Weights::uniform(); };
         return ask(std::make_unique<Weigh>(Needs{.when = when}, uniform), micro, normalize, factor);
       };
       const Found plain = with_factor(1), scaled = with_factor(1024);
@@ -145,10 +145,9 @@ TEST_F(TokenLossTest, AWeightingReadsLossesAtEveryWhen) {
   for (const When when : after_losses)
     for (const bool normalize : {false, true})
       expect_as_by_hand(
-          ask(std::make_unique<Weigh>(Needs{.when = when, .reads = {{"policy", "loss"}}},
-                                      [&](Step& step) {
-                                        return Weights::by_source(focal(step.get({"policy", "loss"})));
-                                      }),
+          ask(std::make_unique<Weigh>(
+                  Needs{.when = when, .reads = {Signal::policy_loss}},
+                  [&](AnyStep step) { return Weights::by_source(focal(step.get(Signal::policy_loss))); }),
               micro, normalize),
           micro, [&](const Tensor& ce, const Tensor&) { return focal(ce); }, normalize, name_of(when));
 }
@@ -158,9 +157,9 @@ TEST_F(TokenLossTest, AWeightingReadsEntropiesAtEveryWhen) {
     const MicroBatch micro = batch_of(answers, S, heads);
     for (const When when : after_losses)
       expect_as_by_hand(
-          ask(std::make_unique<Weigh>(Needs{.when = when, .reads = {{"policy", "entropy"}}},
-                                      [](Step& step) {
-                                        const Tensor entropy = step.get({"policy", "entropy"});
+          ask(std::make_unique<Weigh>(Needs{.when = when, .reads = {Signal::policy_entropy}},
+                                      [](AnyStep step) {
+                                        const Tensor entropy = step.get(Signal::policy_entropy);
                                         EXPECT_EQ(entropy.sizes(), step.valid().sizes());
                                         EXPECT_TRUE(at::equal(entropy.ne(0), step.valid()));
                                         return Weights::by_source(entropy);
@@ -175,7 +174,7 @@ TEST_F(TokenLossTest, WithoutAValidTokenIsZeroAndStillReportsMetrics) {
   for (const When when : {When::before, When::token, When::head, When::all})
     for (const bool normalize : {false, true}) {
       const Found found = ask(std::make_unique<Weigh>(Needs{.when = when},
-                                                      [](Step& step) {
+                                                      [](AnyStep step) {
                                                         step.metric("seen", step.valid().sum(), step.valid().sum());
                                                         return Weights::by_source(at::ones(step.valid().sizes()));
                                                       }),

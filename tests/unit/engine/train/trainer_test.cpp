@@ -35,8 +35,8 @@ void expect_near(const std::vector<double>& found, const std::vector<double>& ex
 
 /// Focal weights, computed at one When or another.
 std::unique_ptr<Weighting> focal(When when) {
-  return std::make_unique<Weigh>(Needs{.when = when, .reads = {{"policy", "loss"}}}, [](Step& step) {
-    return Weights::by_source((1 - step.get({"policy", "loss"}).neg().exp()).square());
+  return std::make_unique<Weigh>(Needs{.when = when, .reads = {Signal::policy_loss}}, [](AnyStep step) {
+    return Weights::by_source((1 - step.get(Signal::policy_loss).neg().exp()).square());
   });
 }
 
@@ -67,10 +67,10 @@ TEST(Trainer, AWeightingGivesTheSameLossesAtEveryWhen) {
 TEST(Trainer, WeightsByTargetAndBySourceMeanTheSameTokens) {
   const Experiment experiment = tiny_experiment();
   const auto even = [](const Tensor& tokens) { return tokens.remainder(2).eq(0).to(at::kFloat); };
-  const auto by_target = losses_of(experiment, std::make_unique<Weigh>(Needs{}, [&](Step& step) {
+  const auto by_target = losses_of(experiment, std::make_unique<Weigh>(Needs{}, [&](AnyStep step) {
                                      return Weights::by_target(even(step.batch().tokens));
                                    }));
-  const auto by_source = losses_of(experiment, std::make_unique<Weigh>(Needs{}, [&](Step& step) {
+  const auto by_source = losses_of(experiment, std::make_unique<Weigh>(Needs{}, [&](AnyStep step) {
                                      const Tensor of_token = even(step.batch().tokens);
                                      Tensor weights = at::zeros(step.valid().sizes());
                                      const int64_t S = of_token.size(1);
@@ -104,7 +104,7 @@ TEST(Trainer, NormalizingByWeightsDividesByTheirSum) {
   Experiment experiment = tiny_experiment();
   const auto constant = [](float weight) {
     return std::make_unique<Weigh>(
-        Needs{}, [weight](Step& step) { return Weights::by_source(at::full(step.valid().sizes(), weight)); });
+        Needs{}, [weight](AnyStep step) { return Weights::by_source(at::full(step.valid().sizes(), weight)); });
   };
   const double plain = losses_of(experiment, baseline(), 1)[0];
   EXPECT_NEAR(losses_of(experiment, constant(0.25F), 1)[0], 0.25 * plain, 1e-5);
@@ -146,7 +146,7 @@ TEST(Trainer, FaultyWeightsEndTheRunWithThePipelinesName) {
     TinyTraining training(
         tiny_experiment(),
         std::make_unique<Weigh>(
-            Needs{}, [weight](Step& step) { return Weights::by_source(at::full(step.valid().sizes(), weight)); }),
+            Needs{}, [weight](AnyStep step) { return Weights::by_source(at::full(step.valid().sizes(), weight)); }),
         rank.channels);
     try {
       training->step();
@@ -176,7 +176,7 @@ TEST(Trainer, ReportsTheMeanTimeThatRanksWaitedForEachOther) {
     TinyTraining training(
         tiny_experiment(),
         std::make_unique<Weigh>(Needs{},
-                                [&](Step&) {
+                                [&](AnyStep) {
                                   if (channels.rank() == 1)
                                     std::this_thread::sleep_for(late);  // simulates a longer computation
                                   return Weights::uniform();
@@ -245,13 +245,13 @@ TEST(Trainer, ARankWithoutAValidTokenOrWithoutAWeightTakesPart) {
   // Every second sequence is only a prompt, or has no weight.
   const auto weighting = [](std::optional<When> when) -> std::unique_ptr<Weighting> {
     if (!when) return baseline();
-    return std::make_unique<Weigh>(Needs{.when = *when, .reads = {{"policy", "loss"}}}, [](Step& step) {
+    return std::make_unique<Weigh>(Needs{.when = *when, .reads = {Signal::policy_loss}}, [](AnyStep step) {
       step.metric("valid", step.valid().sum(), at::ones({}));
-      return Weights::by_source((1 - step.get({"policy", "loss"}).neg().exp()).square());
+      return Weights::by_source((1 - step.get(Signal::policy_loss).neg().exp()).square());
     });
   };
   const auto of_even_ones = []() -> std::unique_ptr<Weighting> {
-    return std::make_unique<Weigh>(Needs{}, [](Step& step) {
+    return std::make_unique<Weigh>(Needs{}, [](AnyStep step) {
       const Tensor even = step.batch().sequence.remainder(2).eq(0).to(at::kFloat);
       return Weights::by_target(even.unsqueeze(1).expand_as(step.batch().tokens).contiguous());
     });

@@ -121,12 +121,12 @@ TEST_F(ValidationTest, CountsAHeadWithoutATargetAsZero) {
 /// Counts its calls in its state, in place.
 class Counting : public Objective {
  public:
-  Needs needs() const override { return {.reads = {{"policy", "value:v"}}, .heads = {{"v", "linear"}}}; }
-  Tensor loss(Step& step) override {
+  Needs needs() const override { return {.values = {ValueSignal::of_policy("v")}, .heads = {{"v", "linear"}}}; }
+  Tensor loss(ValueStep& step) override {
     Tensor& calls = step.state("calls", at::zeros({}));
     calls.add_(1);
     step.metric("value/calls", calls, at::ones({}));
-    const Tensor values = step.leaf({"policy", "value:v"}), answers = step.batch().kind.eq(2);
+    const Tensor values = step.leaf(ValueSignal::of_policy("v")), answers = step.batch().kind.eq(2);
     return ((values - 2).square() * answers).sum() / step.answers();
   }
 };

@@ -25,7 +25,7 @@ class Nothing : public Adapter {
 };
 
 /// The target value is one, so that the loss is not minimal at the start.
-Tensor square_of(Step& step, const Tensor& values) {
+Tensor square_of(ValueStep& step, const Tensor& values) {
   const Tensor answers = step.batch().kind.eq(2).to(at::kFloat);
   const Tensor sum = ((values - 1).square() * answers).sum();
   step.metric("value/error", sum.detach(), answers.sum());
@@ -35,8 +35,8 @@ Tensor square_of(Step& step, const Tensor& values) {
 class Squares : public Objective {
  public:
   explicit Squares(std::string kind = "linear") : kind_(std::move(kind)) {}
-  Needs needs() const override { return {.reads = {{"policy", "value:v"}}, .heads = {{"v", kind_}}}; }
-  Tensor loss(Step& step) override { return square_of(step, step.leaf({"policy", "value:v"})); }
+  Needs needs() const override { return {.values = {ValueSignal::of_policy("v")}, .heads = {{"v", kind_}}}; }
+  Tensor loss(ValueStep& step) override { return square_of(step, step.leaf(ValueSignal::of_policy("v"))); }
 
  private:
   std::string kind_;
@@ -44,10 +44,10 @@ class Squares : public Objective {
 
 class Joint : public Weighting {
  public:
-  Needs needs() const override { return {.reads = {{"policy", "value:v"}}, .heads = {{"v", "linear"}}}; }
-  Tensor value_loss(Step& step) override { return 3 * square_of(step, step.leaf({"policy", "value:v"})); }
-  Weights weigh(Step& step) override {
-    const Tensor values = step.get({"policy", "value:v"});
+  Needs needs() const override { return {.values = {ValueSignal::of_policy("v")}, .heads = {{"v", "linear"}}}; }
+  Tensor value_loss(ValueStep& step) override { return 3 * square_of(step, step.leaf(ValueSignal::of_policy("v"))); }
+  Weights weigh(BatchStep& step) override {
+    const Tensor values = step.value(ValueSignal::of_policy("v"));
     EXPECT_FALSE(values.requires_grad());
     return Weights::by_target(at::ones_like(values));
   }
@@ -104,7 +104,7 @@ TEST(ValueLoss, AndItsGradientsEqualAutograd) {
     fill_heads(*model);
     ActivePipeline pipeline = test::pipeline_of(std::make_unique<Squares>(kind));
     std::map<std::string, Tensor> states;
-    AcrossRanks across(rank.channels);
+    RankCollectives across(rank.channels);
     const StepEnvironment environment{0, experiment.model.vocab_size, 9, across, states};
     ValueLoss loss(*model, pipeline);
     loss.scale_gradients(factor);
@@ -175,7 +175,7 @@ TEST(ValueLoss, TrainsOnlyTheHeadsWhenTheTrunkIsFrozen) {
 TEST(ValueLoss, ThatIsNoScalarIsRefusedWithThePipelinesName) {
   class Careless : public Squares {
    public:
-    Tensor loss(Step&) override { return at::ones({}); }
+    Tensor loss(ValueStep&) override { return at::ones({}); }
   };
   OneRank rank;
   TinyTraining training(test::tiny_experiment(), std::unique_ptr<Objective>(std::make_unique<Careless>()),
@@ -193,9 +193,9 @@ TEST(ValueLoss, ThatIsNoScalarIsRefusedWithThePipelinesName) {
 /// Returns, reports and stores what a test defines.
 class Odd : public Squares {
  public:
-  using Change = std::function<Tensor(Step&, const Tensor&)>;
+  using Change = std::function<Tensor(ValueStep&, const Tensor&)>;
   explicit Odd(Change change) : change_(std::move(change)) {}
-  Tensor loss(Step& step) override { return change_(step, Squares::loss(step)); }
+  Tensor loss(ValueStep& step) override { return change_(step, Squares::loss(step)); }
 
  private:
   Change change_;
@@ -217,26 +217,26 @@ TEST(ValueLoss, TensorsWithoutValuesAreRefusedWithThePipelinesName) {
   };
   const Tensor meta = at::ones({}, at::kMeta);
   expect_refused("loss() returned a scalar on meta, wanted cpu",
-                 [](Step&, const Tensor& loss) { return loss.to(at::kMeta); });
-  expect_refused("loss() must return a scalar", [](Step&, const Tensor& loss) { return at::complex(loss, loss); });
+                 [](ValueStep&, const Tensor& loss) { return loss.to(at::kMeta); });
+  expect_refused("loss() must return a scalar", [](ValueStep&, const Tensor& loss) { return at::complex(loss, loss); });
   expect_refused("the sum of metric a/b is on meta; wanted a dense tensor on the CPU",
-                 [&](Step& step, const Tensor& loss) {
+                 [&](ValueStep& step, const Tensor& loss) {
                    step.metric("a/b", meta, at::ones({}));
                    return loss;
                  });
-  expect_refused("the count of metric a/b is undefined", [](Step& step, const Tensor& loss) {
+  expect_refused("the count of metric a/b is undefined", [](ValueStep& step, const Tensor& loss) {
     step.metric("a/b", at::ones({}), {});
     return loss;
   });
-  expect_refused("state \"seen\" is on meta; wanted a dense tensor", [&](Step& step, const Tensor& loss) {
+  expect_refused("state \"seen\" is on meta; wanted a dense tensor", [&](ValueStep& step, const Tensor& loss) {
     step.state("seen", at::zeros({})) = meta;
     return loss;
   });
-  expect_refused("state \"seen\" is undefined", [](Step& step, const Tensor& loss) {
+  expect_refused("state \"seen\" is undefined", [](ValueStep& step, const Tensor& loss) {
     step.state("seen", at::zeros({})) = Tensor();
     return loss;
   });
-  expect_refused("state \"seen\" is sparse", [](Step& step, const Tensor& loss) {
+  expect_refused("state \"seen\" is sparse", [](ValueStep& step, const Tensor& loss) {
     step.state("seen", at::zeros({2})) = at::eye(2).to_sparse();
     return loss;
   });

@@ -1,4 +1,4 @@
-#include "engine/train/across_ranks.hpp"
+#include "engine/train/rank_collectives.hpp"
 
 #include <limits>
 
@@ -25,7 +25,7 @@ Tensor quantile_of(const Tensor& values, const Tensor& valid, double q) {
 
 }  // namespace
 
-void AcrossRanks::check_same_call(int64_t operation, const Tensor& values) {
+void RankCollectives::check_same_call(int64_t operation, const Tensor& values) {
   const Tensor mine = at::tensor({operation, values.numel()}, at::kLong);
   const Tensor all = channels_.all(mine, "comparing a plugin's collective");
   for (int rank = 0; rank < channels_.size(); ++rank)
@@ -41,13 +41,13 @@ void AcrossRanks::check_same_call(int64_t operation, const Tensor& values) {
     }
 }
 
-Tensor AcrossRanks::sum(const Tensor& values) {
+Tensor RankCollectives::sum(const Tensor& values) {
   if (channels_.size() == 1) return values.clone();
   check_same_call(sum_operation, values);
   return channels_.sum(values.detach().cpu(), "a plugin's sum over ranks").to(values.device());
 }
 
-Tensor AcrossRanks::quantile(const Tensor& values, const Tensor& valid, double q) {
+Tensor RankCollectives::quantile(const Tensor& values, const Tensor& valid, double q) {
   if (channels_.size() == 1) return quantile_of(values, valid, q);
   check_same_call(quantile_operation, values);
   const Tensor mine = at::stack({values.detach().flatten(), valid.to(at::kFloat).flatten()}).cpu();
@@ -55,7 +55,7 @@ Tensor AcrossRanks::quantile(const Tensor& values, const Tensor& valid, double q
   return quantile_of(all.select(1, 0), all.select(1, 1) > 0.5, q);
 }
 
-Tensor AcrossRanks::quantile_here(const Tensor& values, const Tensor& valid, double q) {
+Tensor RankCollectives::quantile_here(const Tensor& values, const Tensor& valid, double q) {
   return quantile_of(values, valid, q);
 }
 

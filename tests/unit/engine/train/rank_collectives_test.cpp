@@ -1,4 +1,4 @@
-#include "engine/train/across_ranks.hpp"
+#include "engine/train/rank_collectives.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ class QuantileHere : public testing::Test {
     return across_.quantile_here(numbers(values), all_of(numbers(values)), q).item<float>();
   }
   OneRank rank_;
-  AcrossRanks across_{rank_.channels};
+  RankCollectives across_{rank_.channels};
 };
 
 TEST_F(QuantileHere, InterpolatesLinearlyLikeTorch) {
@@ -70,9 +70,9 @@ TEST_F(QuantileHere, EqualsTorchsQuantileBitForBit) {
     }
 }
 
-TEST(AcrossRanks, QuantileCoversTheElementsOfAllRanks) {
+TEST(RankCollectives, QuantileCoversTheElementsOfAllRanks) {
   on_ranks(3, [](Channels& channels) {
-    AcrossRanks across(channels);
+    RankCollectives across(channels);
     const Tensor mine = at::arange(4, at::kFloat) + 10 * channels.rank();
     const Tensor valid = channels.rank() == 1 ? at::zeros({4}, at::kBool) : at::ones({4}, at::kBool);
     // valid anywhere: 0 1 2 3 20 21 22 23
@@ -86,10 +86,10 @@ TEST(AcrossRanks, QuantileCoversTheElementsOfAllRanks) {
   });
 }
 
-TEST(AcrossRanks, SumHasTheSameBitsOnAllRanksInAnyShape) {
+TEST(RankCollectives, SumHasTheSameBitsOnAllRanksInAnyShape) {
   Tensor of_rank0;
   on_ranks(3, [&](Channels& channels) {
-    AcrossRanks across(channels);
+    RankCollectives across(channels);
     const Tensor mine = at::full({2, 3}, 0.1 * (channels.rank() + 1));
     const Tensor sum = across.sum(mine);
     EXPECT_TRUE(at::allclose(sum, at::full({2, 3}, 0.6)));
@@ -98,10 +98,10 @@ TEST(AcrossRanks, SumHasTheSameBitsOnAllRanksInAnyShape) {
   });
 }
 
-TEST(AcrossRanks, ADifferentCallIsRefusedNamingTheRank) {
+TEST(RankCollectives, ADifferentCallIsRefusedNamingTheRank) {
   for (const bool other_kind : {false, true})
     on_ranks(2, [&](Channels& channels) {
-      AcrossRanks across(channels);
+      RankCollectives across(channels);
       const Tensor values = at::ones({other_kind || channels.rank() == 0 ? 4 : 5});
       try {
         if (other_kind && channels.rank() == 1)
@@ -117,9 +117,9 @@ TEST(AcrossRanks, ADifferentCallIsRefusedNamingTheRank) {
     });
 }
 
-TEST(AcrossRanks, OneRankNeedsNoCommunication) {
+TEST(RankCollectives, OneRankNeedsNoCommunication) {
   OneRank rank;
-  AcrossRanks across(rank.channels);
+  RankCollectives across(rank.channels);
   const Tensor values = numbers({1, 2, 3});
   EXPECT_TRUE(at::equal(across.sum(values), values));
   EXPECT_EQ(across.quantile(values, all_of(values), 0.5).item<float>(), 2.0F);

@@ -1,4 +1,4 @@
-// wmtp::Across, the collectives that a plugin may call.
+// wmtp::Collectives, the collectives that a plugin may call.
 // Ranks first compare which operation they are in, and its size: a rank that calls another one is reported by its
 // number, where Gloo would abort the process.
 #pragma once
@@ -9,9 +9,9 @@
 
 namespace wmtp {
 
-class AcrossRanks final : public Across {
+class RankCollectives final : public Collectives {
  public:
-  explicit AcrossRanks(Channels& channels) : channels_(channels) {}
+  explicit RankCollectives(Channels& channels) : channels_(channels) {}
   at::Tensor sum(const at::Tensor& values) override;
   at::Tensor quantile(const at::Tensor& values, const at::Tensor& valid, double q) override;
   at::Tensor quantile_here(const at::Tensor& values, const at::Tensor& valid, double q) override;

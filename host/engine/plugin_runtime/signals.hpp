@@ -1,0 +1,14 @@
+// The names of the sdk's signals in messages, descriptions and the run log: "policy.loss", "policy.value:NAME".
+#pragma once
+
+#include <string>
+#include <wmtp/step.hpp>
+
+namespace wmtp {
+
+std::string to_text(Signal signal);
+std::string to_text(const ValueSignal& value);
+/// Whether the frozen model of [reference] computes it.
+bool is_of_reference(Signal signal);
+
+}  // namespace wmtp
