@@ -11,7 +11,7 @@ namespace wmtp {
 
 using at::Tensor;
 
-/// One use of a slot by its adapter.
+/// One call of a slot's adapter.
 class SlotCall final : public Call {
  public:
   SlotCall(const LinearSlot& slot, const Pass& pass) : slot_(slot), pass_(pass) {}
@@ -87,6 +87,21 @@ Tensor Block::forward(const Tensor& x, const Tensor& rotary, const Pass& pass) c
   const Tensor h = x + attention(rms_norm(x, attention_norm_, eps_), rotary, pass);
   const Tensor n = rms_norm(h, ffn_norm_, eps_);
   return h + w2_(swiglu(w1_(n, pass), w3_(n, pass)), pass);
+}
+
+ValueHeadModule::ValueHeadModule(const ModelConfig& model, const ValueHead& head, const FindWeight& find)
+    : head_(head) {
+  for (const Slot& slot : value_head_slots(model, head))
+    layers_.emplace_back(find(slot.name + ".weight"), find(slot.name + ".bias"));
+}
+
+Tensor ValueHeadModule::forward(const Tensor& x) const {
+  Tensor h = x;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (i > 0) h = at::gelu(h);
+    h = add_bias(linear(h, layers_[i].first), layers_[i].second);
+  }
+  return h.squeeze(-1);
 }
 
 }  // namespace wmtp

@@ -74,7 +74,7 @@ class Builder {
     for (const ValueHead& head : request_.value_heads) {
       const std::vector<Slot> slots = value_head_slots(model_, head);
       for (const Slot& slot : slots) {
-        // The last layer is zero, so that a head begins by saying nothing; the others as torch's Linear.
+        // The last layer is zero, so that a head's first values are zero; the others are like torch's Linear.
         const Init init =
             slot.name == slots.back().name ? Init{} : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
         const bool trains = request_.adapter != nullptr;
@@ -132,7 +132,7 @@ std::vector<Slot> value_head_slots(const ModelConfig& model, const ValueHead& he
     for (const int64_t part : {4, 8}) widths.push_back(std::max<int64_t>(1, model.dim / part));
   else if (head.kind != "linear")
     throw Error(ExitStatus::plugin,
-                "value head '" + head.name + "': kind '" + head.kind + "' is not known; there are linear and mlp");
+                "value head '" + head.name + "': kind '" + head.kind + "' is unknown; available are linear and mlp");
   widths.push_back(1);
   std::vector<Slot> slots;
   for (size_t i = 0; i + 1 < widths.size(); ++i)

@@ -321,7 +321,7 @@ TEST_F(SignalFiles, WithADamagedHeaderAreLeftAlone) {
       put(store, 2);
       EXPECT_FALSE(knows(store, 1) || knows(store, 2));
       ASSERT_EQ(messages_.size(), 1U) << at;
-      EXPECT_NE(messages_[0].find(file.string() + " begins with another header"), std::string::npos) << messages_[0];
+      EXPECT_NE(messages_[0].find(file.string() + " has a different header"), std::string::npos) << messages_[0];
     }
     EXPECT_EQ(read(file).size(), whole.size());
     overwrite(file, at, whole.substr(at, 1));
