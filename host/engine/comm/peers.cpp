@@ -169,7 +169,7 @@ bool Peers::post_fault(const Error& error) noexcept {
   try {
     store_->setTimeout(time_to_report);
     // Before the fault itself: rank 0 closes the store once all have posted theirs.
-    first = store_->add("told/" + std::string(error.what()), 1) == 1 && !adopted_;
+    first = store_->add("reported/" + std::string(error.what()), 1) == 1 && !adopted_;
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
     if (hang_up_) hang_up_();
     if (rank_ != 0) return first;

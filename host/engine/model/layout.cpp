@@ -105,7 +105,7 @@ std::string head_block_name(const ModelConfig& model, int64_t head) {
   return head == 1 ? trunk_block_name(num_trunk_blocks(model)) : "extra_heads." + std::to_string(head - 2);
 }
 
-std::string weight_beside(const std::string& adapter_parameter) {
+std::string adapted_weight(const std::string& adapter_parameter) {
   return adapter_parameter.substr(0, adapter_parameter.rfind('.')) + ".weight";
 }
 

@@ -58,7 +58,7 @@ int64_t num_heads(const ModelConfig& model, Heads heads);
 std::string trunk_block_name(int64_t block);
 std::string head_block_name(const ModelConfig& model, int64_t head);
 /// The weight that an adapter's parameter belongs to: "layers.0.attention.wq.weight" for "layers.0.attention.wq.lora_A".
-std::string weight_beside(const std::string& adapter_parameter);
+std::string adapted_weight(const std::string& adapter_parameter);
 /// The linear layers of a block, in Meta's names.
 std::vector<Slot> block_slots(const ModelConfig& model, const std::string& block);
 /// Whether that layer of a block has a bias: "layers.0.attention.wq.bias" [out].

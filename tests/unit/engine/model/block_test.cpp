@@ -1,4 +1,4 @@
-// A block against the same block written out with explicit heads, mask and softmax, in fp64 by autograd.
+// A block against a plain one with explicit heads, mask and softmax, in fp64 by autograd.
 #include "engine/model/block.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ ModelConfig small(int64_t kv_heads) {
   return model;
 }
 
-/// Low rank beside the values, with dropout, so that both uses of a Call are seen.
+/// Low rank on the values, with dropout, so that both uses of a Call are tested.
 class BesideValues : public Adapter {
  public:
   explicit BesideValues(double dropout) : dropout_(dropout) {}
@@ -122,7 +122,7 @@ Tensor BlockTest::plain(const Tensor& x) {
                         wide("feed_forward.w2.weight").t());
 }
 
-TEST_P(BlockTest, OutputAndEveryGradientAreThoseOfThePlainBlock) {
+TEST_P(BlockTest, OutputAndEveryGradientEqualThePlainBlock) {
   const Block block = make();
   const Tensor output = block.forward(input_, table(), pass_);
   const Tensor d_input = torch::autograd::grad({output}, {input_}, {d_output_})[0];
@@ -136,7 +136,7 @@ TEST_P(BlockTest, OutputAndEveryGradientAreThoseOfThePlainBlock) {
     EXPECT_LT(distance(store_.gradient(handles_.at("layers.0." + name)), weight.grad()), 5e-6) << name;
 }
 
-TEST_P(BlockTest, NoPositionSeesALaterOne) {
+TEST_P(BlockTest, NoPositionDependsOnALaterOne) {
   const Block block = make();
   Tensor changed = input_.detach().clone();
   changed.narrow(1, 4, 2).add_(1.0);
@@ -145,7 +145,7 @@ TEST_P(BlockTest, NoPositionSeesALaterOne) {
   EXPECT_GT(distance(after.narrow(1, 4, 2), before.narrow(1, 4, 2)), 1e-2);
 }
 
-TEST_P(BlockTest, AnAdaptersParametersAreUsedAndDifferentiated) {
+TEST_P(BlockTest, AdapterParametersAreUsedAndDifferentiated) {
   const BesideValues adapter(0.0);
   const Block block = make(&adapter);
   const Tensor output = block.forward(input_, table(), pass_);
@@ -157,12 +157,12 @@ TEST_P(BlockTest, AnAdaptersParametersAreUsedAndDifferentiated) {
     EXPECT_LT(distance(store_.gradient(handles_.at("layers.0." + std::string(name))), wide(name).grad()), 5e-6) << name;
 }
 
-TEST_P(BlockTest, DropoutIsDrawnByTheSequenceAndTheStepAndNotByTheOccasion) {
+TEST_P(BlockTest, DropoutDependsOnSequenceAndStepOnly) {
   const BesideValues adapter(0.5);
   const Block block = make(&adapter);
   const auto run = [&](const Tensor& x, const Pass& pass) { return block.forward(x.detach(), table(), pass); };
   const Tensor first = run(input_, pass_);
-  EXPECT_TRUE(at::equal(run(input_, pass_), first)) << "a second run draws anew";
+  EXPECT_TRUE(at::equal(run(input_, pass_), first)) << "a second run draws differently";
   Pass second_alone = pass_, next_step = pass_, evaluating = pass_;
   second_alone.sequence = pass_.sequence.narrow(0, 1, 1);
   EXPECT_LT(distance(run(input_.narrow(0, 1, 1), second_alone), first.narrow(0, 1, 1)), 1e-6) << "depends on the batch";
@@ -175,7 +175,7 @@ TEST_P(BlockTest, DropoutIsDrawnByTheSequenceAndTheStepAndNotByTheOccasion) {
 INSTANTIATE_TEST_SUITE_P(All, BlockTest, testing::Values(4, 2, 1),
                          [](const auto& info) { return std::to_string(info.param) + "KeyHeads"; });
 
-TEST(LinearSlot, AnAdapterThatAsksForAnUndeclaredParameterIsNamed) {
+TEST(LinearSlot, AnAdapterThatReadsAnUndeclaredParameterIsRefused) {
   class Asks : public Adapter {
    public:
     bool trains(const std::string&) const override { return false; }
