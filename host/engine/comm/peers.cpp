@@ -221,10 +221,10 @@ bool Peers::has_left(int rank) const {
   return store_ && (store_->check({fault_key(rank)}) || store_->check({ended_key(rank)}));
 }
 
-bool Peers::has_set(const std::string& key, int from) const {
+bool Peers::has_set(const std::string& key, int from, bool until_loss) const {
   for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, poll_interval)) {
     if (has_left(from)) return store_->check({key});  // it may have set the key just before it left
-    if (lost_) return false;
+    if (until_loss && lost_) return false;
     std::this_thread::sleep_for(pause);
   }
   return true;
