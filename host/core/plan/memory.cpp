@@ -294,7 +294,7 @@ class Replay {
     }
   }
 
-  /// As engine/frozen/frozen_model.cpp.
+  /// As FrozenModel in engine/frozen/frozen_cache.cpp.
   void frozen_signals(const PlannedModel& model, StoredModel& stored) {
     const ModelConfig& shape = model.shape;
     const int64_t e = bytes_of(model.precision), bytes = N_ * shape.dim * e;

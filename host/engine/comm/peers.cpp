@@ -169,7 +169,7 @@ bool Peers::post_fault(const Error& error) noexcept {
   try {
     store_->setTimeout(time_to_report);
     // Before the fault itself: rank 0 closes the store once all have posted theirs.
-    first = store_->add("told/" + std::string(error.what()), 1) == 1 && !adopted_;
+    first = store_->add("reported/" + std::string(error.what()), 1) == 1 && !adopted_;
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
     if (hang_up_) hang_up_();
     if (rank_ != 0) return first;
@@ -221,10 +221,10 @@ bool Peers::has_left(int rank) const {
   return store_ && (store_->check({fault_key(rank)}) || store_->check({ended_key(rank)}));
 }
 
-bool Peers::has_set(const std::string& key, int from) const {
+bool Peers::has_set(const std::string& key, int from, bool until_loss) const {
   for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, poll_interval)) {
     if (has_left(from)) return store_->check({key});  // it may have set the key just before it left
-    if (lost_) return false;
+    if (until_loss && lost_) return false;
     std::this_thread::sleep_for(pause);
   }
   return true;

@@ -44,9 +44,9 @@ class Peers {
   bool lost() const { return lost_; }
   /// Whether that rank has posted a fault, or its process is gone. Throws when the store is gone. [any thread]
   bool has_left(int rank) const;
-  /// Waits until rank `from` has set the key. False when that rank has left without setting it, or a rank is lost.
-  /// Throws when the store is gone. [any thread]
-  bool has_set(const std::string& key, int from) const;
+  /// Waits until rank `from` has set the key. False when that rank has left without setting it; with `until_loss` also
+  /// when lost(). Throws when the store is gone. [any thread]
+  bool has_set(const std::string& key, int from, bool until_loss = false) const;
 
   /// The settings with which a rank was started, by name.
   using Settings = std::vector<std::pair<std::string, std::string>>;

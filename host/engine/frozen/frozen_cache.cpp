@@ -1,8 +1,66 @@
 #include "engine/frozen/frozen_cache.hpp"
 
+#include "engine/memory/allocator.hpp"
+#include "engine/model/ops.hpp"
+
 namespace wmtp {
 
 using at::Tensor;
+
+FrozenModel::FrozenModel(std::unique_ptr<ShardedModel> model, int64_t chunk_tokens) : model_(std::move(model)) {
+  if (model_->num_heads() > 0)
+    loss_ = std::make_unique<LinearCrossEntropy>(model_->weight("output.weight"), chunk_tokens);
+}
+
+std::map<std::string, Tensor> FrozenModel::signals(const Batch& batch, const std::set<std::string>& wanted) {
+  const MemoryScope scope(MemoryCategory::activations);
+  const at::AutoGradMode grad(false);
+  const Pass pass{false, 0, 0, batch.sequence};
+  const Tensor h = trunk(pass, batch.tokens);
+  const Gathered norm(model_->unit("norm"), &model_->unit(loss_ ? "output" : "value_heads"));
+  const Tensor normed = rms_norm(h, model_->weight("norm.weight"), model_->config().norm_eps);
+  if (!loss_) return {{"value", values(normed)}};
+  return predictions(normed, batch.tokens, wanted.count("entropy") > 0);
+}
+
+/// The trunk's output, after the next-token head if there is one.
+Tensor FrozenModel::trunk(const Pass& pass, const Tensor& tokens) {
+  const int64_t trunk = model_->num_trunk_blocks(), blocks = trunk + (loss_ ? 1 : 0);
+  const auto unit = [&](int64_t i) {
+    return &model_->unit(i == blocks ? "norm" : i < trunk ? trunk_block_name(i) : head_block_name(model_->config(), 1));
+  };
+  Tensor h;
+  {
+    const Gathered embedding(model_->unit("tok_embeddings"), unit(0));
+    h = model_->weight("tok_embeddings.weight").weight().index_select(0, tokens.flatten());
+    h = h.view({tokens.size(0), tokens.size(1), -1});
+  }
+  for (int64_t i = 0; i < blocks; ++i) {
+    const Gathered block(*unit(i), unit(i + 1));
+    h = (i < trunk ? model_->trunk_block(i) : model_->head_block(1)).forward(h, model_->rotary(), pass);
+  }
+  return h;
+}
+
+Tensor FrozenModel::values(const Tensor& normed) {
+  const Gathered heads(model_->unit("value_heads"));
+  return model_->value_heads().front().forward(normed.to(at::kFloat));
+}
+
+std::map<std::string, Tensor> FrozenModel::predictions(const Tensor& normed, const Tensor& tokens, bool entropies) {
+  const Gathered output(model_->unit("output"));
+  const int64_t B = tokens.size(0), S = tokens.size(1);
+  const Scores scores = loss_->scores(normed.narrow(1, 0, S - 1).reshape({-1, normed.size(2)}),
+                                      tokens.narrow(1, 1, S - 1).reshape({-1}), {.entropies = entropies});
+  const auto by_source = [&](const Tensor& rows) {
+    Tensor whole = at::zeros({B, S}, rows.options());
+    whole.narrow(1, 0, S - 1).copy_(rows.view({B, S - 1}));
+    return whole;
+  };
+  std::map<std::string, Tensor> signals{{"loss", by_source(scores.losses)}};
+  if (entropies) signals["entropy"] = by_source(scores.entropies);
+  return signals;
+}
 
 FrozenCache::FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores)
     : model_(std::move(model)), wanted_(std::move(wanted)), build_(std::move(build)), stores_(std::move(stores)) {}
@@ -42,7 +100,7 @@ std::optional<Tensor> FrozenCache::read(const SignalStore& store, const MicroBat
   return signal.to(micro.batch.tokens.device());
 }
 
-/// A shorter batch leaves out padding only, which nobody reads.
+/// A shorter batch only omits padding, which is never read.
 void FrozenCache::keep(SignalStore& store, const MicroBatch& micro, const Tensor& signal) const {
   const Tensor rows = signal.to(at::kCPU).contiguous();
   std::vector<float> values(size_t(store.values_per_window()));

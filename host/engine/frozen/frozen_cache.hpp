@@ -1,6 +1,7 @@
-// FrozenCache: what a pipeline reads of one frozen model, window by window. What such a model says of a window never
-// changes, so it is kept on disk (engine/frozen/signal_store.hpp): a second epoch, and the next run with the same model and
-// data, compute none of it, and the model is not even loaded until a window is missing.
+// FrozenModel: the reference or the value model, which produces signals for every token and is never trained.
+// FrozenCache: the signals that a pipeline reads from one frozen model, by window. They never change, so they are cached
+// on disk (engine/frozen/signal_store.hpp): a second epoch, or another run with the same model and data, computes none,
+// and the model is only loaded when a window is missing.
 #pragma once
 
 #include <functional>
@@ -11,25 +12,44 @@
 #include <string>
 
 #include "engine/batches/batches.hpp"
-#include "engine/frozen/frozen_model.hpp"
 #include "engine/frozen/signal_store.hpp"
+#include "engine/model/linear_cross_entropy.hpp"
+#include "engine/shard/sharded_model.hpp"
 
 namespace wmtp {
+
+/// Sharded by its own strategy, in its own precision; holds the next-token head or value heads only.
+class FrozenModel {
+ public:
+  /// `model` has Heads::first, or Heads::none and one value head.
+  FrozenModel(std::unique_ptr<ShardedModel> model, int64_t chunk_tokens);
+  /// [B,S] fp32 by name: "loss" and "entropy" of the next token at each source position (0 at the last), "value" after
+  /// each position. Padding is predicted like any token: the caller masks. [all ranks, collective]
+  std::map<std::string, at::Tensor> signals(const Batch& batch, const std::set<std::string>& wanted);
+
+ private:
+  at::Tensor trunk(const Pass& pass, const at::Tensor& tokens);
+  at::Tensor values(const at::Tensor& normed);
+  std::map<std::string, at::Tensor> predictions(const at::Tensor& normed, const at::Tensor& tokens, bool entropies);
+
+  std::unique_ptr<ShardedModel> model_;
+  std::unique_ptr<LinearCrossEntropy> loss_;  ///< null without a next-token head
+};
 
 class FrozenCache {
  public:
   using Build = std::function<std::shared_ptr<FrozenModel>()>;
   using Stores = std::map<std::string, std::unique_ptr<SignalStore>>;
 
-  /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each of them, or none
-  /// when nothing is to be kept. `build` is called at most once, on all ranks together; what it gives may serve other data too.
+  /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each of them, or none to
+  /// disable caching. `build` is called at most once, on all ranks together; its model may be shared by several caches.
   FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores);
 
   /// "reference.loss" and so on, [B,S] each.
   using Signals = std::map<std::string, at::Tensor>;
-  /// As they were kept; nothing when this rank lacks some window of these. [each rank, no communication]
+  /// The cached signals; none when a window of this rank's is missing. [each rank, no communication]
   std::optional<Signals> kept(const MicroBatch& micro) const;
-  /// Asks the model, and keeps what it says: when some rank lacks something. [all ranks, collective]
+  /// Runs the model and caches its signals. For when any rank lacks some. [all ranks, collective]
   Signals computed(const MicroBatch& micro);
 
  private:

@@ -30,7 +30,7 @@ std::string header_of(const std::string& key, int64_t values_per_window) {
   return header;
 }
 
-/// Repeats a call that a signal handler broke off.
+/// Repeats a call that a signal interrupted.
 template <class Call>
 ssize_t uninterrupted(Call call) {
   ssize_t result;
@@ -52,13 +52,13 @@ std::string because(const std::string& action, const std::filesystem::path& path
 }  // namespace
 
 SignalStore::SignalStore(const std::filesystem::path& folder, const std::string& key, int64_t values_per_window,
-                         Tell tell)
+                         Warn warn)
     : header_(header_of(key, values_per_window)),
       file_(folder / (sha256_of(header_).substr(0, 32) + ".f32")),
       value_bytes_(static_cast<size_t>(values_per_window) * sizeof(float)),
       header_sum_(crc32c(header_.data(), header_.size())),
       largest_file_(file_size_limit()),
-      tell_(std::move(tell)) {
+      warn_(std::move(warn)) {
   if (values_per_window < 1) throw Error(ExitStatus::bug, "a signal store of windows without values");
   open_file();
   if (reads_) check_header();
@@ -71,7 +71,7 @@ SignalStore::~SignalStore() {
 void SignalStore::open_file() {
   std::error_code error;
   std::filesystem::create_directories(file_.parent_path(), error);
-  const int flags = O_CLOEXEC | O_NONBLOCK;  // a named pipe must not hold us up
+  const int flags = O_CLOEXEC | O_NONBLOCK;  // opening a named pipe must not block
   descriptor_ = open(file_.c_str(), flags | O_RDWR | O_CREAT, 0666);
   if (descriptor_ < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
     const int code = errno;
@@ -85,15 +85,15 @@ void SignalStore::open_file() {
     stop(file_.string() + " is not a regular file; move it away", false);
 }
 
-/// A beginning of our header with nothing or zeros behind it was left by a process that was stopped there, or is being
-/// written now: everybody writes the same bytes.
+/// A prefix of this header followed by nothing or zeros is from a process that was killed, or is being written right
+/// now: all processes write the same bytes.
 void SignalStore::check_header() {
   std::string found(header_.size(), '\0');
   const ssize_t got = uninterrupted([&] { return pread(descriptor_, found.data(), found.size(), 0); });
   if (got < 0) return stop(because("read", file_, errno), false);
-  const auto [differs, ours] = std::mismatch(found.begin(), found.end(), header_.begin());
+  const auto differs = std::mismatch(found.begin(), found.end(), header_.begin()).first;
   if (std::any_of(differs, found.end(), [](char c) { return c != '\0'; }))
-    return stop(file_.string() + " begins with another header than that of these signals; remove it", false);
+    return stop(file_.string() + " has a different header than these signals; remove it", false);
   if (static_cast<size_t>(got) == header_.size() && differs == found.end()) return;
   if (!writes_) return;
   if (header_.size() > largest_file_) return stop(because("write", file_, EFBIG), false);
@@ -104,14 +104,14 @@ void SignalStore::check_header() {
 void SignalStore::stop(const std::string& why, bool reads) const {
   writes_ = false;
   if (!reads) reads_ = false;
-  if (told_.exchange(true) || !tell_) return;
-  tell_("signals of frozen models are not kept any more: " + why +
-        (reads ? "; those in the file are used, the others are computed each time" : "; they are computed each time"));
+  if (warned_.exchange(true) || !warn_) return;
+  warn_("signals of frozen models are no longer cached: " + why +
+        (reads ? "; those in the file are used, all others are computed" : "; all are computed"));
 }
 
 int64_t SignalStore::offset_of(int64_t window) const {
   if (window < 0 || window >= end_of_windows)
-    throw Error(ExitStatus::bug, "window " + std::to_string(window) + " is outside of what a signal store holds");
+    throw Error(ExitStatus::bug, "window " + std::to_string(window) + " is outside the range of a signal store");
   return static_cast<int64_t>(header_.size()) + window * static_cast<int64_t>(value_bytes_ + sizeof(uint32_t));
 }
 

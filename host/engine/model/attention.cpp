@@ -1,5 +1,5 @@
-// On the CPU by the fused kernels of kernels/attention.hpp: PyTorch 2.11's own multiplies tile by tile, which for heads
-// of 32 features in bf16 takes several times as long (docs/decisions/0007).
+// On the CPU by the fused kernels of kernels/attention.hpp: PyTorch 2.11's attention multiplies tile by tile, which for
+// heads of 32 features in bf16 takes several times as long (docs/decisions/0007).
 #include "engine/model/attention.hpp"
 
 #include <ATen/Parallel.h>
@@ -18,7 +18,7 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 struct Shape {
-  int64_t B, S, K, R, D;  ///< R heads of queries read one of the K heads of keys
+  int64_t B, S, K, R, D;  ///< R query heads read each of the K key heads
 
   static Shape of(const Tensor& query, const Tensor& key) {
     return {query.size(0), query.size(1), key.size(2), query.size(2) / key.size(2), query.size(3)};
@@ -26,10 +26,10 @@ struct Shape {
   int64_t parts() const { return parts_of_queries(B * K, S); }
 };
 
-/// A head of keys and a part of its queries: what one thread works on at a time.
+/// A unit of work of one thread: a key head and a part of its queries.
 struct Task {
   kernels::AttentionHead head;
-  int64_t query, key, log_sum;  ///< where the head begins in those tensors
+  int64_t query, key, log_sum;  ///< the head's offset in those tensors
   int64_t part;
 
   Task(const Shape& s, int64_t number) : part(number % s.parts()) {
@@ -44,8 +44,8 @@ struct Task {
   }
 };
 
-/// call(task, scratch) for each, by all threads. Scratch is taken for all of them at once: if each took its own, the
-/// memory of a step would depend on which of them happen to run at the same time.
+/// Calls call(task, scratch) for each task, by all threads. Scratch is allocated for all threads together: if each one
+/// allocated its own, a step's memory would depend on which threads happen to run at the same time.
 template <class Call>
 void for_each_task(const Shape& s, bool backward, Call call) {
   const int64_t tasks = s.B * s.K * s.parts(), floats = attention_scratch(s.S, s.D, backward);

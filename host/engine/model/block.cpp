@@ -11,7 +11,7 @@ namespace wmtp {
 
 using at::Tensor;
 
-/// One use of a slot by its adapter.
+/// One call of a slot's adapter.
 class LayerCall final : public LinearCall {
  public:
   LayerCall(const LinearLayer& slot, const Pass& pass) : slot_(slot), pass_(pass) {}
@@ -52,7 +52,7 @@ Tensor LinearLayer::operator()(const Tensor& x, const Pass& pass) const {
 
 namespace {
 LinearLayer make_slot(const ModelConfig& model, const std::string& block, int which, const FindWeight& find,
-                      const Adapter* adapter) {
+                     const Adapter* adapter) {
   const Linear slot = block_linears(model, block)[size_t(which)];
   return LinearLayer(slot, find, adapter, has_bias(model, slot));
 }
@@ -86,6 +86,21 @@ Tensor Block::forward(const Tensor& x, const Tensor& rotary, const Pass& pass) c
   const Tensor h = x + attention(rms_norm(x, attention_norm_, eps_), rotary, pass);
   const Tensor n = rms_norm(h, ffn_norm_, eps_);
   return h + w2_(swiglu(w1_(n, pass), w3_(n, pass)), pass);
+}
+
+ValueHeadModule::ValueHeadModule(const ModelConfig& model, const ValueHead& head, const FindWeight& find)
+    : head_(head) {
+  for (const Linear& slot : value_head_linears(model, head))
+    layers_.emplace_back(find(slot.name + ".weight"), find(slot.name + ".bias"));
+}
+
+Tensor ValueHeadModule::forward(const Tensor& x) const {
+  Tensor h = x;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (i > 0) h = at::gelu(h);
+    h = add_bias(linear(h, layers_[i].first), layers_[i].second);
+  }
+  return h.squeeze(-1);
 }
 
 }  // namespace wmtp

@@ -1,11 +1,13 @@
-// One Llama block: pre-norm attention with grouped queries and rotary positions, pre-norm SwiGLU feed-forward.
-// Pure compute: it knows handles and slots, nothing of storage or ranks.
+// One Llama block: pre-norm attention with grouped queries and rotary positions, pre-norm SwiGLU feed-forward; and the
+// value heads. Pure compute on weight handles, without storage or ranks.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 #include <wmtp/adapter.hpp>
+#include <wmtp/pipeline.hpp>
 
 #include "core/experiment/experiment.hpp"
 #include "engine/model/weight_store.hpp"
@@ -14,7 +16,7 @@ namespace wmtp {
 
 using FindWeight = std::function<WeightHandle(const std::string& parameter)>;
 
-/// What a forward pass needs beside its input. Random draws are keyed by it, so that a second run draws the same.
+/// A forward pass's parameters besides its input. They key random draws, so that recomputation draws the same numbers.
 struct Pass {
   bool training = false;
   int64_t seed = 0;
@@ -22,7 +24,7 @@ struct Pass {
   at::Tensor sequence;  ///< [B] int64, global
 };
 
-/// A linear layer, with whatever an adapter put beside it, and then its bias where it has one.
+/// A linear layer with its adapter, if any, and then its bias, if any.
 class LinearLayer {
  public:
   LinearLayer(Linear slot, const FindWeight& find, const Adapter* adapter, bool has_bias = false);
@@ -32,7 +34,7 @@ class LinearLayer {
   friend class LayerCall;
   Linear slot_;
   WeightHandle weight_;
-  WeightHandle bias_;                       ///< of no store where there is none
+  WeightHandle bias_;                 ///< without a store if there is none
   const LinearAdapter* adapter_ = nullptr;  ///< null when it declares nothing here
   std::vector<std::pair<std::string, WeightHandle>> params_;
 };
@@ -49,6 +51,21 @@ class Block {
   double eps_;
   WeightHandle attention_norm_, ffn_norm_;
   LinearLayer wq_, wk_, wv_, wo_, w1_, w2_, w3_;
+};
+
+/// A value head: one number per position from the normed trunk output, in fp32. "linear" d -> 1; "mlp" d -> d/4 ->
+/// d/8 -> 1 with GELU between (as in weighted_mtp's value_head.py).
+class ValueHeadModule {
+ public:
+  ValueHeadModule(const ModelConfig& model, const ValueHead& head, const FindWeight& find);
+  const std::string& name() const { return head_.name; }
+  const ValueHead& head() const { return head_; }
+  /// x [B,S,D] fp32 -> [B,S].
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  ValueHead head_;
+  std::vector<std::pair<WeightHandle, WeightHandle>> layers_;  ///< weight, bias
 };
 
 }  // namespace wmtp

@@ -74,7 +74,7 @@ class Builder {
     for (const ValueHead& head : request_.value_heads) {
       const std::vector<Linear> slots = value_head_linears(model_, head);
       for (const Linear& slot : slots) {
-        // The last layer is zero, so that a head begins by saying nothing; the others as torch's Linear.
+        // The last layer is zero, so that a head's first values are zero; the others are like torch's Linear.
         const Init init =
             slot.name == slots.back().name ? Init{} : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
         const bool trains = request_.adapter != nullptr;
@@ -110,7 +110,7 @@ std::string head_block_name(const ModelConfig& model, int64_t head) {
   return head == 1 ? trunk_block_name(num_trunk_blocks(model)) : "extra_heads." + std::to_string(head - 2);
 }
 
-std::string weight_beside(const std::string& adapter_parameter) {
+std::string adapted_weight(const std::string& adapter_parameter) {
   return adapter_parameter.substr(0, adapter_parameter.rfind('.')) + ".weight";
 }
 
@@ -137,7 +137,7 @@ std::vector<Linear> value_head_linears(const ModelConfig& model, const ValueHead
     for (const int64_t part : {4, 8}) widths.push_back(std::max<int64_t>(1, model.dim / part));
   else if (head.kind != "linear")
     throw Error(ExitStatus::plugin,
-                "value head '" + head.name + "': kind '" + head.kind + "' is not known; there are linear and mlp");
+                "value head '" + head.name + "': kind '" + head.kind + "' is unknown; available are linear and mlp");
   widths.push_back(1);
   std::vector<Linear> slots;
   for (size_t i = 0; i + 1 < widths.size(); ++i)

@@ -1,4 +1,4 @@
-// Layout: the parameters of a multi-token-prediction Llama by name, shape and first value, in the units that are
+// Layout: the parameters of a multi-token-prediction Llama with name, shape and initial value, in the units that are
 // gathered and reduced together. Names are Meta's: trunk blocks and the next-token head are layers.0 … layers.(L-n),
 // the other heads extra_heads.0 … extra_heads.(n-2); one shared norm and output (Gloeckle et al., arXiv 2404.19737).
 #pragma once
@@ -13,9 +13,9 @@
 
 namespace wmtp {
 
-/// How a parameter is filled when no file gives it: drawn by (seed, name, element), so equal in every layout.
+/// How a parameter is filled without a file: drawn by (seed, name, element), so equal in every layout.
 struct Init {
-  /// row_norms: what the norms of the rows of the weight beside it are (Param::Init), whatever gives that weight.
+  /// row_norms: the norms of the rows of the weight that it belongs to (Param::Init), from whatever source that is.
   enum class Kind { normal, uniform, ones, zeros, row_norms } kind = Kind::zeros;
   double scale = 0;  ///< normal: standard deviation; uniform: bound
 };
@@ -26,18 +26,17 @@ struct ParameterSpec {
   Init init;
   bool decays = false;  ///< weight decay applies
   bool trains = false;
-  double lr_scale = 1;  ///< its learning rate, in parts of the optimizer's
+  double lr_scale = 1;  ///< factor of the optimizer's learning rate
   int64_t count() const;
 };
 
 struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
-  bool always_fp32 = false;  ///< computed in fp32 whatever the precision
+  bool always_fp32 = false;  ///< computed in fp32 at any precision
 };
 
-/// Which heads stand on the trunk: a frozen reference needs the next-token head only, a value model none, and with it
-/// no output layer.
+/// The heads on the trunk: a frozen reference needs only the next-token head, a value model none and no output layer.
 enum class Heads { all, first, none };
 
 struct LayoutRequest {
@@ -46,11 +45,11 @@ struct LayoutRequest {
   const Adapter* adapter = nullptr;  ///< null: nothing trains
   std::vector<ValueHead> value_heads;
   bool decay_norms = false;
-  double value_head_lr_scale = 1;  ///< learning rate of the value heads, in parts of the optimizer's
+  double value_head_lr_scale = 1;  ///< factor of the optimizer's learning rate for value heads
 };
 
 /// Units in the order of the forward pass: tok_embeddings, trunk blocks, heads, norm, output, value heads, adapter.
-/// Where embeddings are tied there is no unit output: "tok_embeddings.weight" is used for both.
+/// With tied embeddings there is no unit output: "tok_embeddings.weight" is used for both.
 std::vector<UnitSpec> model_units(const LayoutRequest& request);
 
 int64_t num_heads(const ModelConfig& model, Heads heads);
@@ -58,16 +57,16 @@ int64_t num_heads(const ModelConfig& model, Heads heads);
 /// "layers.3" for the trunk and the first head, "extra_heads.0" for the others. `head` is 1-based.
 std::string trunk_block_name(int64_t block);
 std::string head_block_name(const ModelConfig& model, int64_t head);
-/// The weight an adapter's parameter stands beside: "layers.0.attention.wq.weight" for "layers.0.attention.wq.lora_A".
-std::string weight_beside(const std::string& adapter_parameter);
+/// The weight that an adapter's parameter belongs to: "layers.0.attention.wq.weight" for "layers.0.attention.wq.lora_A".
+std::string adapted_weight(const std::string& adapter_parameter);
 /// What `adapter` adds to a layer; nothing where it is null or no LinearAdapter.
 std::vector<Param> declared(const Adapter* adapter, const Linear& layer);
 /// The linear layers of a block, in Meta's names.
 std::vector<Linear> block_linears(const ModelConfig& model, const std::string& block);
-/// Whether that layer of a block has a bias beside its weight: "layers.0.attention.wq.bias" [out].
+/// Whether that layer of a block has a bias: "layers.0.attention.wq.bias" [out].
 bool has_bias(const ModelConfig& model, const Linear& slot);
-/// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) when
-/// its kind is not known.
+/// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) for an
+/// unknown kind.
 std::vector<Linear> value_head_linears(const ModelConfig& model, const ValueHead& head);
 
 }  // namespace wmtp

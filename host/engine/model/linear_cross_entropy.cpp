@@ -34,7 +34,7 @@ void put(Scores& all, int64_t begin, const Scores& chunk) {
   put_part(all.hits, chunk.hits);
 }
 
-/// Relative to the highest logit, as the row kernels.
+/// Relative to the highest logit, like the row kernels.
 ChunkScores scores_by_aten(const Tensor& logits, const Tensor& targets, ScoreRequest request) {
   Tensor wide = logits.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
   const Tensor highest = wide.amax(1, /*keepdim=*/true);
@@ -88,11 +88,11 @@ Tensor into_gradient(Tensor logits, const Tensor& targets, const Tensor& log_sum
   return logits;
 }
 
-/// Rows of a product: oneDNN prepares itself anew for each number of them, which takes a tenth of a product of 600 rows
-/// with 8,192 x 256 in bf16, and which tokens are chosen changes from step to step.
+/// Rows of a product: oneDNN sets up each new number of rows, which takes a tenth of a product of 600 rows with
+/// 8,192 x 256 in bf16, and the number of selected tokens changes from step to step.
 constexpr int64_t rows_together = 16;
 
-/// The chosen rows of `part`, and zeros up to a multiple of rows_together, at most `most` rows together.
+/// The selected rows of `part`, padded with zeros to a multiple of rows_together, at most `most` rows in total.
 Tensor selected(const Tensor& part, const Tensor& chosen, int64_t most) {
   const int64_t count = chosen.size(0);
   const int64_t whole = std::min(round_up(count, rows_together), most);
@@ -107,11 +107,11 @@ Tensor selected(const Tensor& part, const Tensor& chosen, int64_t most) {
 
 }  // namespace
 
-/// n tokens that are differentiated together.
+/// n tokens that are differentiated in one product.
 struct LinearCrossEntropy::Chunk {
   Tensor hidden, targets, logits, log_sum, coefficient;  // [n,D], [n], [n,V], [n] and [n]
 
-  /// Those that are chosen, and rows of zeros, of which nothing comes.
+  /// The selected tokens, and rows of zeros, which contribute nothing.
   Chunk rows(const Tensor& chosen) const {
     const auto of = [&](const Tensor& part) { return selected(part, chosen, part.size(0)); };
     return {of(hidden), of(targets), of(logits), of(log_sum), of(coefficient)};
@@ -168,7 +168,7 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
   return result;
 }
 
-/// Adds to the weight's gradient and writes d_hidden [n,D]. Only the `chosen` rows have one; undefined: all.
+/// Adds to the weight's gradient and writes d_hidden [n,D], only for the rows `chosen`; undefined: all.
 void LinearCrossEntropy::differentiate(Chunk chunk, const Tensor& chosen, const Tensor& weight, Tensor d_hidden) const {
   const bool all = !chosen.defined() || chosen.size(0) == chunk.hidden.size(0);
   if (!all) {

@@ -5,7 +5,7 @@
 #include "engine/model/product_path.hpp"
 
 namespace at::native {
-/// r = beta r + alpha a b by oneDNN. LibTorch exports it and installs no header for it, so it may be missing.
+/// r = beta r + alpha a b by oneDNN. LibTorch exports it without installing a header, so it may be missing.
 __attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& r, float beta, float alpha);
 }  // namespace at::native
 
@@ -14,8 +14,8 @@ namespace {
 
 using at::Tensor;
 
-/// What oneDNN 3.10 gives to its brgemm kernels. The rest goes to an older gemm of its, which has been seen to write
-/// beyond its buffers.
+/// The products for which oneDNN 3.10 uses its brgemm kernels. Others use its older gemm, which has been observed to
+/// write beyond its buffers.
 bool goes_to_brgemm(int64_t m, int64_t k) { return m * k > 49152 && (m > 768 || k > 128); }
 
 bool is_for_onednn(const Tensor& a) {
@@ -23,11 +23,11 @@ bool is_for_onednn(const Tensor& a) {
   return has_it && a.is_cpu() && a.scalar_type() == at::kFloat && goes_to_brgemm(a.size(0), a.size(1));
 }
 
-// What is widened at a time: enough for full speed, and little beside what a step holds.
+// Widened at a time: enough for full speed, and little relative to a step's memory.
 constexpr int64_t floats_of_columns = 8 << 20, floats_of_rows = 1 << 18;
 constexpr int64_t least_rows = 64, least_columns = 16, most_columns = 2048;
 
-/// call(block of `to`, rows of a, columns of b): a part of to = a b, its factors in fp32.
+/// Calls call(block of `to`, rows of a, columns of b) for each part of to = a b, with fp32 factors.
 template <class Call>
 void in_widened_blocks(const Tensor& to, const Tensor& a, const Tensor& b, Call call) {
   const int64_t m = a.size(0), k = a.size(1), n = b.size(1);

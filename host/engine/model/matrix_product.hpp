@@ -1,21 +1,21 @@
-// Matrix products of a model's layers, by the fastest of LibTorch's libraries that takes them.
+// Matrix products of a model's layers, by the fastest of LibTorch's libraries that supports them.
 //
-// In fp32 LibTorch itself asks MKL, which on many processors with AVX-512 uses half of what they do. oneDNN, which
-// LibTorch brings for bf16, is up to 2.4 times as fast; it is asked where its newer kernels (brgemm) take a product,
-// which docs/decisions/0021 tells. In bf16 and fp16, where the processor has no instructions for them, the factors are
-// widened to fp32 block by block (docs/decisions/0024). Everything else, and every other device, goes through ATen.
+// In fp32 LibTorch calls MKL, which on many processors with AVX-512 reaches half of their speed. oneDNN, which LibTorch
+// contains for bf16, is up to 2.4 times as fast; it is called for products that its newer kernels (brgemm) support
+// (docs/decisions/0021). In bf16 and fp16, if the processor has no instructions for them, the factors are widened to
+// fp32 block by block (docs/decisions/0024). Everything else, and every other device, goes through ATen.
 #pragma once
 
 #include <ATen/ATen.h>
 
 namespace wmtp {
 
-/// Whether products of a are computed in fp32 though a is bf16 or fp16; product_into can then keep the fp32 sum.
+/// Whether products of a bf16 or fp16 matrix `a` are computed in fp32; product_into can then keep the fp32 sum.
 bool is_widened(const at::Tensor& a);
 
-/// a [m,k] b [k,n]; views, transposed ones too, are taken as they are. No gradient goes through it.
+/// a [m,k] b [k,n]; views, also transposed ones, are not copied. Not differentiable.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b);
-/// to [m,n] = a b, or += a b where `add`. `to` is contiguous, and of their dtype, or fp32 where is_widened(a).
+/// to [m,n] = a b, or += a b with `add`. `to` is contiguous, with their dtype, or fp32 if is_widened(a).
 void product_into(at::Tensor to, const at::Tensor& a, const at::Tensor& b, bool add = false);
 /// x [..., k] W^T with W [n,k] -> [..., n].
 at::Tensor product_with_rows(const at::Tensor& x, const at::Tensor& weight);

@@ -28,7 +28,7 @@ Tensor rows(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 struct Linear : Function<Linear> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const WeightHandle& handle) {
-    if (handle.trains()) context->save_for_backward({x});  // a frozen weight needs it no more: its memory is free
+    if (handle.trains()) context->save_for_backward({x});  // not needed for a frozen weight: frees the memory
     save_handle(context, handle);
     return product_with_rows(x, handle.weight());
   }
@@ -42,7 +42,7 @@ struct Linear : Function<Linear> {
   }
 };
 
-/// Sums over rows are taken in blocks of this many, so that they do not depend on the number of threads.
+/// Sums over rows are split into blocks of this size, so that they do not depend on the number of threads.
 constexpr int64_t rows_of_block = 64;
 
 struct RmsNorm : Function<RmsNorm> {
@@ -172,7 +172,7 @@ struct SwiGlu : Function<SwiGlu> {
   }
 };
 
-/// x [B,S,H,D] turned by `direction` times the angles; the gradient is turned back.
+/// x [B,S,H,D] rotated by `direction` times the angles; the gradient is rotated back.
 Tensor turned(const Tensor& x, const Tensor& table, float direction) {
   if (!kernels::takes(x)) {
     const Tensor pairs = at::view_as_complex(x.to(at::kFloat).unflatten(-1, {-1, 2}));
@@ -202,8 +202,8 @@ struct Rotate : Function<Rotate> {
   }
 };
 
-/// With n turns within the original length: divided by the factor where n is below low_freq_factor, left alone where it
-/// is above high_freq_factor, and between the two a mean of both by where n lies.
+/// With n rotations within the original length: divided by the factor if n is below low_freq_factor, unchanged if above
+/// high_freq_factor, and interpolated linearly in n between the two.
 Tensor stretched(const Tensor& frequency, const RopeScaling& scaling) {
   const Tensor slow = frequency / scaling.factor;
   if (scaling.rope_type == "linear") return slow;

@@ -1,5 +1,5 @@
 // The model's differentiable operations. Each saves its inputs and a handle, fetches the weight again in backward, and
-// writes the weight's gradient straight into the store: released weights need no trick, and gradients are never copied.
+// writes the weight's gradient directly into the store: weights can be released in between, and gradients are not copied.
 // Shapes: x [..., D]. B batch, S positions, H attention heads, D features.
 #pragma once
 
@@ -22,10 +22,10 @@ at::Tensor scale(const at::Tensor& x, const WeightHandle& weight);
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
 /// Angles of rotary positions: [S, head_dim/2] complex64, theta^(-2i/head_dim) (Su et al. 2021) times the position,
-/// stretched as `scaling` says (RopeScaling in core/experiment/experiment.hpp).
+/// scaled by `scaling` (RopeScaling in core/experiment/experiment.hpp).
 at::Tensor rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device,
                         const std::optional<RopeScaling>& scaling = {});
-/// Rotates the interleaved pairs (2i, 2i+1) of x [B,S,H,D], as Meta's code does.
+/// Rotates the interleaved pairs (2i, 2i+1) of x [B,S,H,D], like Meta's code.
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& table);
 
 }  // namespace wmtp

@@ -11,7 +11,7 @@ namespace wmtp {
 namespace {
 
 #if defined(__x86_64__)
-/// What products may use, each with all before it.
+/// Instruction sets that products may use; each includes those before it.
 enum class Instructions { none, avx512, bf16, fp16 };
 
 Instructions of_processor() {
@@ -22,7 +22,7 @@ Instructions of_processor() {
                                                                                     : Instructions::avx512;
 }
 
-/// oneDNN's own names; an unknown one is no limit to it.
+/// oneDNN's names; it ignores an unknown one.
 Instructions limit_of_onednn() {
   const char* value = std::getenv("ONEDNN_MAX_CPU_ISA");
   if (!value || !*value) value = std::getenv("DNNL_MAX_CPU_ISA");

@@ -1,4 +1,4 @@
-// Where a segment finds its weights and leaves their gradients, without knowing how they are stored or sharded.
+// WeightStore: how operations get weights and add their gradients, independent of storage and sharding.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,7 +8,7 @@ namespace wmtp {
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
-  /// The parameter in the compute dtype, in its own shape. Valid only while its unit is gathered.
+  /// The parameter in the compute dtype, in its shape. Valid only while its unit is gathered.
   virtual at::Tensor weight(int index) = 0;
   virtual bool trains(int index) const = 0;
   /// gradient += left^T right, with left [N,rows], right [N,columns] in the compute dtype.

@@ -69,8 +69,8 @@ std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const La
 SmallTraining::SmallTraining(SmallParts parts)
     : parts_(std::move(parts)),
       experiment_(small_experiment(parts_)),
-      pipeline_(in_use(parts_.name, parts_.weighting ? parts_.weighting() : nullptr,
-                       parts_.objective ? parts_.objective() : nullptr, experiment_)) {
+      pipeline_(make_pipeline(parts_.name, parts_.weighting ? parts_.weighting() : nullptr,
+                              parts_.objective ? parts_.objective() : nullptr, experiment_)) {
   static const EverythingTrains everything;
   LayoutRequest layout;
   layout.heads = pipeline_.objective ? Heads::none : Heads::all;
@@ -91,8 +91,8 @@ SmallTraining::SmallTraining(SmallParts parts)
 
 SmallTraining::~SmallTraining() = default;
 
-FrozenOf SmallTraining::frozen_models() {
-  FrozenOf frozen;
+FrozenCaches SmallTraining::frozen_models() {
+  FrozenCaches frozen;
   if (!pipeline_.reference.empty())
     frozen.training.push_back(std::make_unique<FrozenCache>(
         "reference", pipeline_.reference, [this] { return frozen_model(false); }, FrozenCache::Stores{}));

@@ -38,7 +38,7 @@ class SmallTraining {
   int64_t tokens_per_step() const { return experiment_.train.batch_size * experiment_.train.sequence_length; }
 
  private:
-  FrozenOf frozen_models();
+  FrozenCaches frozen_models();
   std::shared_ptr<FrozenModel> frozen_model(bool values);
 
   SmallParts parts_;

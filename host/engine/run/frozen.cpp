@@ -106,9 +106,9 @@ class Frozen {
 
 }  // namespace
 
-FrozenOf open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
-                     const ActivePipeline& pipeline, const Prepared& data) {
-  FrozenOf opened;
+FrozenCaches open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
+                         const ActivePipeline& pipeline, const Prepared& data) {
+  FrozenCaches opened;
   for (const Source& source : {Source{"reference", experiment.reference, pipeline.reference, false},
                                Source{"value", experiment.value, pipeline.value, pipeline.needs.scores}}) {
     if (source.wanted.empty()) continue;

@@ -11,7 +11,7 @@ namespace wmtp {
 
 /// Those that the pipeline reads. [all ranks] Error(data) when one is missing, has another vocabulary, or lacks what is
 /// read of it. Its weights are loaded when the first window wants them.
-FrozenOf open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
-                     const ActivePipeline& pipeline, const Prepared& data);
+FrozenCaches open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
+                         const ActivePipeline& pipeline, const Prepared& data);
 
 }  // namespace wmtp

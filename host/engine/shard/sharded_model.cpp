@@ -166,14 +166,14 @@ void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
   for (const auto& unit : units_) {  // every rank gathers every such unit, even without a part of the norms
     std::vector<std::string> wanted;
     for (const Placed& placed : parameters.parameters())
-      if (placed.spec.init.kind == Init::Kind::row_norms && unit->holds(weight_beside(placed.spec.name)))
+      if (placed.spec.init.kind == Init::Kind::row_norms && unit->holds(adapted_weight(placed.spec.name)))
         wanted.push_back(placed.spec.name);
     if (wanted.empty()) continue;
     const Gathered weights(*unit);
     for (const std::string& name : wanted)
       if (names.count(name))
         norms[name] =
-            at::linalg_vector_norm(weight(weight_beside(name)).weight().to(at::kFloat), 2, at::IntArrayRef{1});
+            at::linalg_vector_norm(weight(adapted_weight(name)).weight().to(at::kFloat), 2, at::IntArrayRef{1});
   }
   parameters.for_each_part(parameters.master(), [&](const Placed& placed, int64_t begin, at::Tensor part) {
     const auto found = norms.find(placed.spec.name);

@@ -11,7 +11,6 @@
 
 #include "engine/model/block.hpp"
 #include "engine/model/layout.hpp"
-#include "engine/model/value_head.hpp"
 #include "engine/shard/parameter_group.hpp"
 
 namespace wmtp {

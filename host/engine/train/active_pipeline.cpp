@@ -45,8 +45,8 @@ void take_value(ActivePipeline& pipeline, const ValueSignal& value, const Experi
 
 }  // namespace
 
-ActivePipeline in_use(const std::string& name, std::unique_ptr<Weighting> weighting,
-                      std::unique_ptr<Objective> objective, const Experiment& experiment) {
+ActivePipeline make_pipeline(const std::string& name, std::unique_ptr<Weighting> weighting,
+                             std::unique_ptr<Objective> objective, const Experiment& experiment) {
   ActivePipeline pipeline;
   pipeline.name = name;
   pipeline.weighting = std::move(weighting);
@@ -63,8 +63,8 @@ ActivePipeline in_use(const std::string& name, std::unique_ptr<Weighting> weight
 ActivePipeline open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment) {
   const PluginDescription& description = plugin.description;
   if (description.role == "objective")
-    return in_use(description.name, nullptr, create_objective(description, plugin.options), experiment);
-  return in_use(description.name, create_weighting(plugin, inner), nullptr, experiment);
+    return make_pipeline(description.name, nullptr, create_objective(description, plugin.options), experiment);
+  return make_pipeline(description.name, create_weighting(plugin, inner), nullptr, experiment);
 }
 
 }  // namespace wmtp

@@ -22,8 +22,8 @@ struct ActivePipeline {
 };
 
 /// Asks the plugin for its needs. Error(plugin) states the plugin, the signal that it needs and those that exist.
-ActivePipeline in_use(const std::string& name, std::unique_ptr<Weighting> weighting,
-                      std::unique_ptr<Objective> objective, const Experiment& experiment);
+ActivePipeline make_pipeline(const std::string& name, std::unique_ptr<Weighting> weighting,
+                             std::unique_ptr<Objective> objective, const Experiment& experiment);
 /// The same, after loading the plugin.
 ActivePipeline open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment);
 

@@ -32,7 +32,7 @@ double seconds_of(const std::function<void()>& call) {
 }  // namespace
 
 Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, ActivePipeline& pipeline,
-                 FrozenOf frozen, const TrainerData& data, Channels& channels)
+                 FrozenCaches frozen, const TrainerData& data, Channels& channels)
     : experiment_(experiment),
       num_steps_(num_steps),
       model_(model),

@@ -49,7 +49,7 @@ struct TrainerData {
 };
 
 /// Answers of the frozen models that a pipeline reads, for each data set.
-struct FrozenOf {
+struct FrozenCaches {
   std::vector<std::unique_ptr<FrozenCache>> training;
   std::vector<std::unique_ptr<FrozenCache>> validation = {};
 };
@@ -63,7 +63,7 @@ struct SaveHooks {
 class Trainer {
  public:
   Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, ActivePipeline& pipeline,
-          FrozenOf frozen, const TrainerData& data, Channels& channels);
+          FrozenCaches frozen, const TrainerData& data, Channels& channels);
 
   int64_t num_steps() const { return num_steps_; }
   void set_num_steps(int64_t num_steps) { num_steps_ = num_steps; }

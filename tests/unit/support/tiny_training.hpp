@@ -141,7 +141,7 @@ class TinyTraining {
     request.heads = model_->num_heads();
     source_ = window_batches(*windows_, WindowOrder(experiment_.seed, windows_->count(), "sequential"),
                              train.batch_size, train.sequence_length, request);
-    FrozenOf frozen;
+    FrozenCaches frozen;
     const auto reference = [&](FrozenCache::Stores stores) {
       return std::make_unique<FrozenCache>(
           "reference", pipeline_.reference,

@@ -1,6 +1,6 @@
-// The bodies of products.hpp, included by one file for each instruction set after WMTP_ISA is defined; as in
-// rows_impl.hpp no standard library templates. Vectors are written out instead of left to the compiler, which may
-// reorder no sum of floats and would add them one by one.
+// Implementation of products.hpp, included once per instruction set after WMTP_ISA is defined; no standard library
+// templates, as in rows_impl.hpp. Vectors are explicit, because the compiler may not reorder sums of floats and would
+// add them one by one.
 #include <cstdint>
 
 #include "engine/model/kernels/products.hpp"
@@ -19,7 +19,7 @@ inline __attribute__((always_inline)) void load_vector(const float* from, Vector
   __builtin_memcpy(&to, from, sizeof to);
 }
 
-/// Halves the number of partial sums: those of a beside those of b, each pair of neighbours added.
+/// Halves the number of partial sums: adds neighbouring pairs of a and of b.
 inline __attribute__((always_inline)) void add_neighbours(const Vector& a, const Vector& b, Vector& sums) {
 #if defined(__AVX512F__)
   sums = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
@@ -30,7 +30,7 @@ inline __attribute__((always_inline)) void add_neighbours(const Vector& a, const
 #endif
 }
 
-/// The sums of eight vectors. A sum does not depend on the vectors beside its own.
+/// The sums of eight vectors; each is independent of the other vectors.
 inline __attribute__((always_inline)) void sums_of_eight(const Vector* partial, float* sums) {
   Vector four[4], two[2], one;
 #pragma GCC unroll 4
@@ -38,7 +38,7 @@ inline __attribute__((always_inline)) void sums_of_eight(const Vector* partial, 
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) add_neighbours(four[2 * i], four[2 * i + 1], two[i]);
   add_neighbours(two[0], two[1], one);
-  constexpr int64_t parts = vector_floats / 8;  // that are left of each sum
+  constexpr int64_t parts = vector_floats / 8;  // remaining of each sum
   for (int64_t o = 0; o < 8; ++o) {
     float sum = 0;
     for (int64_t i = 0; i < parts; ++i) sum += one[parts * o + i];
@@ -46,8 +46,7 @@ inline __attribute__((always_inline)) void sums_of_eight(const Vector* partial, 
   }
 }
 
-/// R rows of x times C rows of w, by pointers to each: sums[r * C + c]. Whatever R and C are, a sum is taken in one
-/// way.
+/// R rows of x times C rows of w, by pointers to each: sums[r * C + c]. A sum is computed the same way for all R and C.
 template <int R, int C>
 void tile(const float* const* row, const float* const* column, int64_t width, float* sums) {
   static_assert(R * C % 8 == 0);
@@ -75,7 +74,7 @@ void tile(const float* const* row, const float* const* column, int64_t width, fl
     }
 }
 
-/// In tiles of R rows and C columns; where fewer are left, the last one stands for those that are missing.
+/// In tiles of R rows and C columns; an incomplete tile is filled with copies of its last row and column.
 template <int R, int C>
 void in_tiles(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width, int64_t stride) {
   for (int64_t o = 0; o < outs; o += C) {
@@ -96,7 +95,7 @@ void in_tiles(const float* x, const float* w, float* y, int64_t rows, int64_t ou
 
 void times_transposed(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width,
                       int64_t stride) {
-  // Of several rows a weight is fetched once for all of a tile, whose sums just fit in the registers.
+  // For several rows a weight is loaded once per tile, whose sums just fit in registers.
 #if defined(__AVX512F__)
   constexpr int tile_rows = 4, tile_columns = 4;
 #else

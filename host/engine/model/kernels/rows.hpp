@@ -1,8 +1,8 @@
-// Fused CPU kernels over rows of fp32 or bf16: each reads its inputs once, computes in fp32 and rounds once. ATen does
-// the same by five or six passes with temporaries; in bf16 most of a small model's step went into those.
+// Fused CPU kernels over rows of fp32 or bf16: each reads its inputs once, computes in fp32 and rounds once. ATen needs
+// five or six passes with temporaries, which took most of a small model's step in bf16.
 //
-// Compiled once for each instruction set (rows_impl.hpp) and chosen at run time. Plain pointers, contiguous rows, no
-// threads of their own: the caller splits the rows.
+// Compiled once for each instruction set (rows_impl.hpp) and selected at run time. Plain pointers, contiguous rows, no
+// threads: the caller splits the rows.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ template <class T>
 struct Rows {
   /// y = x * scale * w with scale[r] = 1 / sqrt(mean(x^2) + eps).
   void (*rms_norm)(const T* x, const T* w, float eps, T* y, float* scale, int64_t rows, int64_t width);
-  /// dx, and dw += sum over rows of dy * x * scale (fp32 [width]; null: not wanted).
+  /// dx, and dw += sum over rows of dy * x * scale (fp32 [width]; null: not computed).
   void (*rms_norm_backward)(const T* dy, const T* x, const T* w, const float* scale, T* dx, float* dw, int64_t rows,
                             int64_t width);
   /// y = silu(gate) * up.
   void (*swiglu)(const T* gate, const T* up, T* y, int64_t count);
   void (*swiglu_backward)(const T* dy, const T* gate, const T* up, T* d_gate, T* d_up, int64_t count);
-  /// Pairs (2i, 2i+1) of each head turned by the row's angles; table [width/2] of (cos, sin); direction 1 or -1.
+  /// Pairs (2i, 2i+1) of each head rotated by the row's angles; table [width/2] of (cos, sin); direction 1 or -1.
   /// One position: `heads` heads of `width` elements.
   void (*rotate)(const T* x, const float* table, float direction, T* y, int64_t heads, int64_t width);
-  /// loss[r] = log_sum[r] - logits[r][target[r]], log_sum[r] = log sum exp(logits[r]); of the same pass, where not
-  /// null, entropy[r] = log_sum[r] - sum softmax(logits[r]) * logits[r], and hit[r] = 1 where no logit is larger than
-  /// the target's, else 0.
+  /// loss[r] = log_sum[r] - logits[r][target[r]], log_sum[r] = log sum exp(logits[r]); in the same pass, if not null,
+  /// entropy[r] = log_sum[r] - sum softmax(logits[r]) * logits[r], and hit[r] = 1 if no logit is larger than the
+  /// target's, else 0.
   void (*cross_entropy)(const T* logits, const int64_t* targets, float* loss, float* log_sum, float* entropy,
                         float* hit, int64_t rows, int64_t width);
   /// logits <- coefficient[r] * (exp(logits - log_sum[r]) - onehot(target[r])).
@@ -45,14 +45,14 @@ struct Rows {
 
 enum class Isa { generic, avx2, avx512 };
 
-/// Whether this processor, and this build, run the set.
+/// Whether this processor and this build support the instruction set.
 bool runs(Isa isa);
 
-/// One set, so that a test can hold one against another. Only where `runs(isa)`.
+/// A specific instruction set, so that tests can compare them. Only if `runs(isa)`.
 template <class T>
 const Rows<T>& rows(Isa isa);
 
-/// The fastest set that this processor runs.
+/// The fastest instruction set of this processor.
 template <class T>
 const Rows<T>& rows();
 

@@ -1,4 +1,4 @@
-// The row kernels on tensors: which tensors they take, and the call by dtype.
+// The row kernels on tensors: which tensors they support, and dispatch by dtype.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@
 
 namespace wmtp::kernels {
 
-/// On the CPU in fp32 or bf16; everything else goes through ATen.
+/// fp32 or bf16 on the CPU; everything else goes through ATen.
 inline bool takes(const at::Tensor& x) {
   return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
@@ -26,7 +26,7 @@ T* out(const at::Tensor& x) {
   return static_cast<T*>(x.mutable_data_ptr());
 }
 
-/// call.template operator()<T>() with T the element of `x`.
+/// Calls call.template operator()<T>() with the element type T of `x`.
 template <class Call>
 void by_type(const at::Tensor& x, Call call) {
   if (x.scalar_type() == at::kFloat)

@@ -10,11 +10,11 @@
 namespace wmtp::test {
 namespace {
 
-TEST(BackgroundStore, PassBetweenThreadsWhileTheRanksExchangeOtherThings) {
+TEST(BackgroundStore, ExchangesTextsDuringOtherExchanges) {
   on_ranks(3, [](Channels& channels) {
     const int rank = channels.rank();
-    auto beside = std::async(std::launch::async, [&] {
-      BackgroundStore texts(channels.peers(), "beside");
+    auto background = std::async(std::launch::async, [&] {
+      BackgroundStore texts(channels.peers(), "background");
       for (int i = 0; i < 20; ++i) {
         const std::string round = std::to_string(i);
         EXPECT_EQ(texts.broadcast(rank == 0 ? "go " + round : ""), "go " + round);
@@ -29,14 +29,14 @@ TEST(BackgroundStore, PassBetweenThreadsWhileTheRanksExchangeOtherThings) {
       EXPECT_EQ(channels.sum(at::full({4}, 1.0, at::kDouble), "a sum").sum().item<double>(), 12.0);
       EXPECT_EQ(channels.peers().broadcast("a text", std::to_string(i)), std::to_string(i));
     }
-    beside.get();
+    background.get();
   });
 }
 
-TEST(BackgroundStore, OfARankThatHasPostedAFaultAreNotWaitedFor) {
+TEST(BackgroundStore, DoesNotWaitForARankThatPostedAFault) {
   on_ranks(2, [](Channels& channels) {
-    BackgroundStore texts(channels.peers(), "beside");
-    if (channels.rank() == 0) {  // its fault is no wish to end this test: only rank 1 waits for it
+    BackgroundStore texts(channels.peers(), "background");
+    if (channels.rank() == 0) {  // the fault must not end this test: only rank 1 waits for it
       texts.broadcast("said before");
       channels.peers().store()->set("fault/0", "5 x");
       channels.peers().gather("the fault", "met");
@@ -47,7 +47,7 @@ TEST(BackgroundStore, OfARankThatHasPostedAFaultAreNotWaitedFor) {
     while (!channels.peers().has_left(0)) std::this_thread::yield();
     try {
       texts.broadcast("");
-      ADD_FAILURE() << "it came from nowhere";
+      ADD_FAILURE() << "a text was received";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::peer);
       EXPECT_NE(std::string(error.what()).find("rank 0"), std::string::npos) << error.what();

@@ -9,7 +9,7 @@
 namespace wmtp::test {
 namespace {
 
-/// For as long as it lives, in this process.
+/// In this process, during its lifetime.
 class Wish {
  public:
   explicit Wish(const char* value) { setenv(name, value, 1); }
@@ -19,9 +19,9 @@ class Wish {
   static constexpr const char* name = "WMTP_CHECK_COLLECTIVES";
 };
 
-/// What a rank is told when it gathers `count` elements of `dtype`; "" when it gets them.
-std::string told_when_gathering(Channels& channels, const std::string& what, int64_t count,
-                                at::ScalarType dtype = at::kFloat) {
+/// The error when a rank gathers `count` elements of `dtype`; "" on success.
+std::string error_of_gathering(Channels& channels, const std::string& what, int64_t count,
+                               at::ScalarType dtype = at::kFloat) {
   at::Tensor mine = at::full({count}, channels.rank() + 1, dtype), all = at::empty({channels.size() * count}, dtype);
   try {
     channels.control().all_gather(all, mine, what).wait();
@@ -33,29 +33,29 @@ std::string told_when_gathering(Channels& channels, const std::string& what, int
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST(CollectiveChecker, LetsRanksThatAgreeGoOn) {
+TEST(CollectiveChecker, AcceptsRanksThatAgree) {
   const Wish checked("1");
   on_ranks(3, [](Channels& channels) {
-    EXPECT_EQ(told_when_gathering(channels, "gathering a", 5), "");
-    EXPECT_EQ(told_when_gathering(channels, "gathering b", 2, at::kBFloat16), "");
+    EXPECT_EQ(error_of_gathering(channels, "gathering a", 5), "");
+    EXPECT_EQ(error_of_gathering(channels, "gathering b", 2, at::kBFloat16), "");
   });
 }
 
-TEST(CollectiveChecker, TellsEveryRankWhoDoesWhatWhereTheyDoNot) {
+TEST(CollectiveChecker, ReportsEveryRanksCollectiveWhenTheyDisagree) {
   const Wish checked("1");
   on_ranks(2, [](Channels& channels) {
     const bool first = channels.rank() == 0;
-    const std::string other_purpose = told_when_gathering(channels, first ? "gathering a" : "gathering b", 4);
+    const std::string other_purpose = error_of_gathering(channels, first ? "gathering a" : "gathering b", 4);
     EXPECT_TRUE(has(other_purpose, "rank 0 is gathering a (all-gather 1 of this channel, 4 Float to 8)"))
         << other_purpose;
     EXPECT_TRUE(has(other_purpose, "rank 1 is gathering b")) << other_purpose;
-    EXPECT_TRUE(has(told_when_gathering(channels, "gathering a", first ? 4 : 5), "5 Float to 10"));
-    EXPECT_TRUE(has(told_when_gathering(channels, "gathering a", 4, first ? at::kFloat : at::kHalf), "4 Half to 8"));
-    EXPECT_EQ(told_when_gathering(channels, "gathering a", 4), "") << "nothing of the above was sent";
+    EXPECT_TRUE(has(error_of_gathering(channels, "gathering a", first ? 4 : 5), "5 Float to 10"));
+    EXPECT_TRUE(has(error_of_gathering(channels, "gathering a", 4, first ? at::kFloat : at::kHalf), "4 Half to 8"));
+    EXPECT_EQ(error_of_gathering(channels, "gathering a", 4), "") << "the refused collectives were not sent";
   });
 }
 
-TEST(CollectiveChecker, IsComparedWhereItIsAskedFor) {
+TEST(CollectiveChecker, IsEnabledByTheEnvironment) {
   {
     const Wish no("0");
     EXPECT_FALSE(collectives_are_checked());

@@ -19,13 +19,13 @@ TEST(FlightRecord, NamesStepPurposeOperationAndSize) {
   EXPECT_EQ(record.describe(late), "step 3: reducing the gradient of layers.1 (all-to-all, 3.0 MiB)");
 }
 
-TEST(FlightRecord, KeepsTheLastOnesAndMarksThoseThatDidNotEnd) {
+TEST(FlightRecord, KeepsTheLastCollectivesAndMarksUnfinishedOnes) {
   FlightRecord record;
   for (int i = 0; i < 100; ++i) {
     record.begin("number " + std::to_string(i), "all-gather", 8);
     if (i != 70) record.end(i);
   }
-  record.end(2);  // forgotten: no other may be taken for it
+  record.end(2);  // overwritten: must not end another one
   const std::string text = record.text();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), FlightRecord::capacity);
   EXPECT_EQ(text.find("number 35 "), std::string::npos);
@@ -35,7 +35,7 @@ TEST(FlightRecord, KeepsTheLastOnesAndMarksThoseThatDidNotEnd) {
   EXPECT_NE(text.substr(line, text.find("number 70 ") - line).find("did not end"), std::string::npos) << text;
 }
 
-TEST(FlightRecord, IsWrittenWhereThereIsAFolderAndNeverThrows) {
+TEST(FlightRecord, IsWrittenToItsFolderAndNeverThrows) {
   FlightRecord record;
   record.begin("waiting", "all-gather", 8);
   EXPECT_FALSE(record.write(1));

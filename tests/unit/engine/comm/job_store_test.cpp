@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 const auto no_notice = [](const std::string&) {};
 
-TEST(JobStore, AnswersAsAStoreOfC10dDoes) {
+TEST(JobStore, BehavesLikeAC10dStore) {
   const int port = free_port();
   const JobStore first = open_job_store(rank_of(0, port), 5s, no_notice);
   const JobStore second = open_job_store(rank_of(1, port), 5s, no_notice);
@@ -27,7 +27,7 @@ TEST(JobStore, AnswersAsAStoreOfC10dDoes) {
     std::this_thread::sleep_for(30ms);
     first.store->set("group/key", bytes_of("value"));
   });
-  EXPECT_EQ(text_of(store->get("key")), "value") << "get waits until it is there";
+  EXPECT_EQ(text_of(store->get("key")), "value") << "get waits for the key";
   late.join();
   EXPECT_EQ(store->add("sum", 3), 3);
   EXPECT_EQ(text_of(store->compareSet("key", bytes_of("value"), bytes_of("next"))), "next");
@@ -37,7 +37,7 @@ TEST(JobStore, AnswersAsAStoreOfC10dDoes) {
   EXPECT_EQ(text_of(second.store->clone()->get("group/sum")), "3");
 }
 
-TEST(JobStore, OfAJobThatTorchrunRestartedIsThatOfTheNewRank0) {
+TEST(JobStore, AfterARestartByTorchrunIsTheNewRankZeros) {
   c10d::TCPStoreOptions options;
   options.port = 0;
   options.isServer = true;
@@ -51,7 +51,7 @@ TEST(JobStore, OfAJobThatTorchrunRestartedIsThatOfTheNewRank0) {
   std::optional<JobStore> before = open_job_store(agents_rank(0), 5s, no_notice);
   before->store->set("place/1", bytes_of("of the rank before the restart"));
   before.reset();
-  // The ranks start again in any order, and the agents' counts of restarts may differ: nothing of them is asked for.
+  // Ranks restart in any order, and the agents' restart counts may differ: they are not used.
   std::thread rank1([&] {
     const JobStore after = open_job_store(agents_rank(1), 5s, no_notice);
     EXPECT_EQ(text_of(after.store->get("key")), "new");

@@ -1,4 +1,4 @@
-// Exchanges through shared memory among 2 to 4 ranks, beside the same through Gloo.
+// Exchanges through shared memory among 2 to 4 ranks, compared with Gloo.
 #include "engine/comm/memory_backend.hpp"
 
 #include <gtest/gtest.h>
@@ -10,14 +10,14 @@ namespace {
 
 using at::Tensor;
 
-/// Makes what `wanted` makes, and fails the test where it is something else.
+/// Creates `wanted`'s backend; fails the test if that is a different one.
 MakeBackend only_memory() {
   return through_memory([](const auto&, int, int, auto) -> c10::intrusive_ptr<c10d::Backend> {
     throw std::runtime_error("the ranks of this test share no memory");
   });
 }
 
-/// What this rank has to say: different on every rank, in every place.
+/// This rank's input: different on every rank and at every position.
 Tensor words_of(int rank, int64_t count, at::ScalarType type = at::kFloat) {
   return (at::arange(count) * 7 + rank * 1000003).to(type);
 }
@@ -28,7 +28,7 @@ Tensor gathered(Channel& channel, int size, const Tensor& mine) {
   return all;
 }
 
-Tensor told_by_all(Channel& channel, const Tensor& mine) {
+Tensor gathered(Channel& channel, const Tensor& mine) {
   Tensor all = at::full(mine.sizes(), -1, mine.options());
   channel.all_to_all(all, mine, "telling").wait();
   return all;
@@ -37,10 +37,10 @@ Tensor told_by_all(Channel& channel, const Tensor& mine) {
 class MemoryBackend : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, MemoryBackend, testing::Values(2, 3, 4));
 
-// Of a rank's part: nothing, one element, and more than the rings hold.
+// Sizes of a rank's part: nothing, one element, and more than the rings hold.
 constexpr int64_t counts[] = {0, 1, 1000, 1234567};
 
-TEST_P(MemoryBackend, GivesEveryRankWhatAllHave) {
+TEST_P(MemoryBackend, AllGathersOnEveryRank) {
   const auto body = [](Channels& channels) {
     for (const int64_t count : counts)
       for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kByte}) {
@@ -54,21 +54,21 @@ TEST_P(MemoryBackend, GivesEveryRankWhatAllHave) {
   on_ranks(GetParam(), body, only_memory());
 }
 
-TEST_P(MemoryBackend, GivesEveryRankItsPartOfWhatEachHas) {
+TEST_P(MemoryBackend, ExchangesAllToAll) {
   const auto body = [](Channels& channels) {
     const int size = channels.size(), rank = channels.rank();
     for (const int64_t count : counts) {
       std::vector<Tensor> wanted;
       for (int source = 0; source < size; ++source)
         wanted.push_back(words_of(source, size * count).narrow(0, rank * count, count));
-      const Tensor all = told_by_all(*channels.mesh(size).shard.reduce, words_of(rank, size * count));
+      const Tensor all = gathered(*channels.mesh(size).shard.reduce, words_of(rank, size * count));
       EXPECT_TRUE(at::equal(all, at::cat(wanted))) << count << " of rank " << rank;
     }
   };
   on_ranks(GetParam(), body, only_memory());
 }
 
-TEST_P(MemoryBackend, CarriesSeveralAtOnceWhateverOneIsWaitedForFirst) {
+TEST_P(MemoryBackend, RunsSeveralOperationsInAnyOrderOfWaits) {
   const auto body = [](Channels& channels) {
     const int size = channels.size(), rank = channels.rank();
     Channel& channel = *channels.mesh(size).shard.reduce;
@@ -91,7 +91,7 @@ TEST_P(MemoryBackend, CarriesSeveralAtOnceWhateverOneIsWaitedForFirst) {
   on_ranks(GetParam(), body, only_memory());
 }
 
-TEST_P(MemoryBackend, GivesRanksThatAreSometimesLateTheSameAsGloo) {
+TEST_P(MemoryBackend, EqualsGlooWithLateRanks) {
   const auto body = [](Channels& channels) {
     const Mesh& mesh = channels.mesh(channels.size());
     for (int i = 0; i < 30; ++i) {
@@ -104,13 +104,13 @@ TEST_P(MemoryBackend, GivesRanksThatAreSometimesLateTheSameAsGloo) {
   on_ranks(GetParam(), body, only_memory());
 }
 
-TEST(MemoryBackendFaults, ARankThatDoesNotComeIsNamedAfterTheTimeout) {
+TEST(MemoryBackendFaults, AMissingRankIsNamedAfterTheTimeout) {
   const auto body = [](Channels& channels) {
     channels.set_timeout(std::chrono::milliseconds(300));
     if (channels.rank() == 1) return std::this_thread::sleep_for(std::chrono::seconds(3));
     try {
       gathered(*channels.mesh(2).shard.gather, 2, at::zeros({10}));
-      ADD_FAILURE() << "nobody else took part";
+      ADD_FAILURE() << "no other rank took part";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::peer);
       EXPECT_NE(std::string(error.what()).find("rank 1 did not answer"), std::string::npos) << error.what();
@@ -119,7 +119,7 @@ TEST(MemoryBackendFaults, ARankThatDoesNotComeIsNamedAfterTheTimeout) {
   on_ranks(2, body, only_memory());
 }
 
-TEST(MemoryBackendFaults, ARankThatHangsUpEndsTheWaitOfTheOthers) {
+TEST(MemoryBackendFaults, ARankThatHangsUpEndsTheOthersWait) {
   const auto body = [](Channels& channels) {
     if (channels.rank() == 1) {
       const Error fault(ExitStatus::guard, "the loss is not finite");
@@ -128,7 +128,7 @@ TEST(MemoryBackendFaults, ARankThatHangsUpEndsTheWaitOfTheOthers) {
     }
     try {
       gathered(*channels.mesh(2).shard.gather, 2, at::zeros({10}));
-      ADD_FAILURE() << "nobody else took part";
+      ADD_FAILURE() << "no other rank took part";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::guard) << error.what();
     }

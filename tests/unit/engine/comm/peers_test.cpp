@@ -1,4 +1,4 @@
-// What the ranks of a job hear of one that is gone. Two of them are threads here.
+// How ranks of a job learn that another one is gone. Two ranks are threads here.
 #include "engine/comm/peers.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Peers, NameARankThatIsGoneWithoutAWordInsteadOfWaitingForWhatItWouldSay) {
+TEST(Peers, NameALostRankInsteadOfWaitingForItsText) {
   const int port = free_port();
   auto other = std::async(std::launch::async, [&] {
     Peers peers(rank_of(1, port), 5s);
@@ -22,17 +22,17 @@ TEST(Peers, NameARankThatIsGoneWithoutAWordInsteadOfWaitingForWhatItWouldSay) {
   Peers peers(rank_of(0, port), 5s);
   other.get();
   EXPECT_EQ(peers.gather("the first", "of rank 0"), (std::vector<std::string>{"of rank 0", "of rank 1"}))
-      << "what it said before it left counts";
+      << "a text set before it left is received";
   try {
     peers.gather("the second", "of rank 0");
-    ADD_FAILURE() << "it came from nowhere";
+    ADD_FAILURE() << "a text was received";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::peer);
     EXPECT_STREQ(error.what(), "rank 0: the second failed: rank 1 did not answer");
   }
 }
 
-TEST(Peers, NameRank0AsGoneWhereTheyBringATextToAStoreThatIsGone) {
+TEST(Peers, NameRankZeroWhenTheStoreIsGone) {
   const int port = free_port();
   std::promise<void> met;
   auto rank0 = std::async(std::launch::async, [&] {
@@ -44,7 +44,7 @@ TEST(Peers, NameRank0AsGoneWhereTheyBringATextToAStoreThatIsGone) {
   rank0.get();
   try {
     peers.gather("the end", "of rank 1");
-    ADD_FAILURE() << "nobody took it";
+    ADD_FAILURE() << "the store accepted it";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::peer);
     EXPECT_STREQ(error.what(), "rank 1: the end failed: rank 0, which serves the rendezvous, is gone");

@@ -1,4 +1,4 @@
-// Memory between real processes: what one puts in, the others take out.
+// Shared memory between real processes.
 #include "engine/comm/shared_rings.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A process that attaches as number `index`, does this and ends with what it returns.
+/// A process that attaches as `index`, calls this and exits with its result.
 class Other {
  public:
   Other(const std::string& address, int index, const std::function<int(SharedRings&)>& act) : pid_(fork()) {
@@ -41,7 +41,7 @@ class Other {
   pid_t pid_;
 };
 
-constexpr int64_t capacity = 4096;  // a page is the least
+constexpr int64_t capacity = 4096;  // the minimum is a page
 
 std::string counted(int64_t bytes) {
   std::string text(size_t(bytes), '\0');
@@ -69,7 +69,7 @@ std::string taken(SharedRings& rings, int source, int64_t bytes) {
   return text;
 }
 
-TEST(SharedRings, CarryMoreThanTheyHoldBothWays) {
+TEST(SharedRings, CarryMoreThanTheirCapacityBothWays) {
   auto mine = SharedRings::create(2, capacity);
   ASSERT_TRUE(mine);
   const std::string text = counted(10 * capacity + 77);
@@ -83,7 +83,7 @@ TEST(SharedRings, CarryMoreThanTheyHoldBothWays) {
   EXPECT_EQ(other.exit_code(), 0);
 }
 
-TEST(SharedRings, HoldWhatTheSlowestReaderHasNotTaken) {
+TEST(SharedRings, KeepBytesUntilTheSlowestReaderTakesThem) {
   auto mine = SharedRings::create(3, capacity);
   ASSERT_TRUE(mine);
   auto one = SharedRings::attach(mine->address(), 1), two = SharedRings::attach(mine->address(), 2);
@@ -94,13 +94,13 @@ TEST(SharedRings, HoldWhatTheSlowestReaderHasNotTaken) {
   EXPECT_EQ(mine->put(text.data(), 1), 0) << "the second reader has read nothing";
   EXPECT_EQ(mine->unread_by(1), 0);
   EXPECT_EQ(mine->unread_by(2), capacity);
-  EXPECT_EQ(two->take(0, nullptr, 100), 100) << "passed over";
+  EXPECT_EQ(two->take(0, nullptr, 100), 100) << "skipped";
   EXPECT_EQ(mine->put(text.data(), 200), 100);
   EXPECT_EQ(taken(*two, 0, capacity), text.substr(100) + text.substr(0, 100));
   EXPECT_EQ(two->take(0, nullptr, 1), 0) << "nothing is left";
 }
 
-TEST(SharedRings, TellWhoHasEndedHoweverItEnded) {
+TEST(SharedRings, DetectAnEndedProcess) {
   auto mine = SharedRings::create(3, capacity);
   ASSERT_TRUE(mine);
   const auto wait_for_a_signal = [](SharedRings& rings) {
@@ -114,11 +114,11 @@ TEST(SharedRings, TellWhoHasEndedHoweverItEnded) {
   EXPECT_FALSE(mine->has_ended(1) || mine->has_ended(2) || mine->has_ended(0));
   kill(one.pid(), SIGKILL);
   for (int i = 0; i < 200 && !mine->has_ended(1); ++i) std::this_thread::sleep_for(milliseconds(10));
-  EXPECT_TRUE(mine->has_ended(1)) << "nobody has waited for it yet";
+  EXPECT_TRUE(mine->has_ended(1)) << "before any waitpid";
   EXPECT_FALSE(mine->has_ended(2));
 }
 
-TEST(SharedRings, WakeWhoeverSleepsWhenOneHangsUp) {
+TEST(SharedRings, WakeSleepersWhenAProcessHangsUp) {
   auto mine = SharedRings::create(2, capacity);
   ASSERT_TRUE(mine);
   auto other = SharedRings::attach(mine->address(), 1);
@@ -131,13 +131,13 @@ TEST(SharedRings, WakeWhoeverSleepsWhenOneHangsUp) {
   later.join();
 }
 
-TEST(SharedRings, AreNotFoundAtAnAddressThatIsNotTheirs) {
+TEST(SharedRings, RefuseAnAddressThatIsNotTheirs) {
   auto mine = SharedRings::create(2, capacity);
   ASSERT_TRUE(mine);
   const std::string address = mine->address(), place = address.substr(0, address.rfind(' '));
-  EXPECT_FALSE(SharedRings::attach(place + " 1", 1)) << "another memory in the same place";
-  EXPECT_FALSE(SharedRings::attach(address, 2)) << "more processes than it is for";
-  EXPECT_FALSE(SharedRings::attach(std::to_string(getpid()) + " 0 1", 1)) << "a file that is no such memory";
+  EXPECT_FALSE(SharedRings::attach(place + " 1", 1)) << "another memory with the same number";
+  EXPECT_FALSE(SharedRings::attach(address, 2)) << "beyond the number of processes";
+  EXPECT_FALSE(SharedRings::attach(std::to_string(getpid()) + " 0 1", 1)) << "an unrelated file";
   EXPECT_FALSE(SharedRings::attach("4194305 3 1", 1)) << "no process has this number";
   EXPECT_FALSE(SharedRings::attach("none", 1));
 }

@@ -1,4 +1,4 @@
-// What a frozen model says of each window, kept on disk: computed once, read back bit for bit.
+// Signals of a frozen model, cached on disk: computed once, read back bit for bit.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -70,14 +70,14 @@ TEST_F(FrozenSignalsTest, AreComputedOnceAndReadBackBitForBitWithoutTheModel) {
 
   const auto kept = opened().kept(micro);
   ASSERT_TRUE(kept);
-  EXPECT_EQ(builds_, 1) << "the model was built to read a file";
+  EXPECT_EQ(builds_, 1) << "the model was built although everything is cached";
   for (const auto& [name, signal] : computed) {
     EXPECT_TRUE(at::equal(kept->at(name).narrow(0, 0, 2), signal.narrow(0, 0, 2))) << name;
     EXPECT_GT(signal.narrow(0, 0, 2).abs().sum().item<float>(), 0) << name;
   }
 }
 
-TEST_F(FrozenSignalsTest, OfAShorterBatchServeALongerOne) {
+TEST_F(FrozenSignalsTest, OfAShorterBatchServeALongerBatch) {
   opened().computed(batch_of(some_answers, 8, 3));
   const auto computed = opened("other").computed(batch_of(some_answers, S, 3));
   const auto kept = opened().kept(batch_of(some_answers, S, 3));
@@ -86,7 +86,7 @@ TEST_F(FrozenSignalsTest, OfAShorterBatchServeALongerOne) {
     EXPECT_LT((kept->at(name)[0] - signal[0]).narrow(0, 0, 6).abs().max().item<float>(), 1e-5) << name;
 }
 
-TEST_F(FrozenSignalsTest, ThatAreDamagedOrOfAnotherWindowAreNotTaken) {
+TEST_F(FrozenSignalsTest, ThatAreDamagedOrOfAnotherWindowAreNotUsed) {
   MicroBatch micro = batch_of(some_answers, S, 3);
   opened().computed(micro);
   micro.windows[1] = 7;
@@ -113,7 +113,7 @@ TEST_F(FrozenSignalsTest, WithoutStoresAreComputedEachTime) {
   EXPECT_FALSE(signals.kept(micro));
 }
 
-TEST_F(FrozenSignalsTest, LeaveATrainingsNumbersAsTheyAreAndASecondOneBuildsNoModel) {
+TEST_F(FrozenSignalsTest, DoNotChangeATrainingAndASecondOneBuildsNoModel) {
   const auto losses_of = [&](const std::string& store) {
     TinyTraining training(experiment_, test::keeps_excess(), rank_.channels,
                           {.stores = [&] { return store.empty() ? FrozenCache::Stores{} : only_loss(stores(store)); },
@@ -127,10 +127,10 @@ TEST_F(FrozenSignalsTest, LeaveATrainingsNumbersAsTheyAreAndASecondOneBuildsNoMo
   EXPECT_EQ(losses_of("one"), without);
   EXPECT_EQ(builds_, 2);
   EXPECT_EQ(losses_of("one"), without);
-  EXPECT_EQ(builds_, 2) << "everything was kept";
+  EXPECT_EQ(builds_, 2) << "everything is cached";
 }
 
-TEST_F(FrozenSignalsTest, ThatOneRankLacksAreComputedByAll) {
+TEST_F(FrozenSignalsTest, MissingOnOneRankAreComputedByAll) {
   const auto run = [&](const std::string& of_rank0, const std::string& of_rank1) {
     std::array<std::vector<double>, 2> losses;
     builds_ = 0;
@@ -148,7 +148,7 @@ TEST_F(FrozenSignalsTest, ThatOneRankLacksAreComputedByAll) {
   EXPECT_EQ(run("shared", "shared"), first);
   EXPECT_EQ(builds_, 0);
   EXPECT_EQ(run("shared", "empty"), first);
-  EXPECT_EQ(builds_, 2) << "a frozen model is sharded: all ranks answer, or none";
+  EXPECT_EQ(builds_, 2) << "a frozen model is sharded: all ranks run it, or none";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The store on real files, with real processes: whatever happens to a record, it reads as what was written or as
-// unknown.
+// The store on real files, with real processes: a damaged record reads as written or as
+// missing.
 #include "engine/frozen/signal_store.hpp"
 
 #include <sched.h>
@@ -54,10 +54,10 @@ class SignalFiles : public DataTest {
     std::fstream out(file, std::ios::binary | std::ios::in | std::ios::out);
     out.seekp(std::streamoff(at)) << bytes;
   }
-  /// Of a header that fits in one unit.
+  /// With a header that fits in one unit.
   static constexpr size_t header = 4096;
 
-  /// Runs in a process of its own; the status it ends with.
+  /// Runs in a child process; its exit status.
   template <class Body>
   static int in_child(Body body) {
     const pid_t child = start_child(body);
@@ -78,7 +78,7 @@ class SignalFiles : public DataTest {
   std::vector<std::string> messages_;
 };
 
-TEST_F(SignalFiles, GiveBackTheBitsThatWereWrittenAlsoToTheNextRun) {
+TEST_F(SignalFiles, ReturnTheWrittenBitsAlsoInTheNextRun) {
   const Values odd = {0.0F, -0.0F, INFINITY, NAN, 1e-45F, -3.5F};
   {
     SignalStore store = open();
@@ -92,21 +92,21 @@ TEST_F(SignalFiles, GiveBackTheBitsThatWereWrittenAlsoToTheNextRun) {
   EXPECT_TRUE(messages_.empty());
 }
 
-TEST_F(SignalFiles, KnowNothingOfOtherWindows) {
+TEST_F(SignalFiles, HaveNoRecordOfOtherWindows) {
   SignalStore store = open();
   EXPECT_FALSE(knows(store, 0)) << "an empty file";
   put(store, 5);
   for (const int64_t window : {0, 1, 4, 6, 7, 1'000'000}) EXPECT_FALSE(knows(store, window)) << window;
 }
 
-TEST_F(SignalFiles, KeepTheLastWriting) {
+TEST_F(SignalFiles, KeepTheLastRecord) {
   SignalStore store = open();
   put(store, 1, 10);
   put(store, 1, 20);
   EXPECT_TRUE(holds(store, 1, values_of(1, size, 20)));
 }
 
-TEST_F(SignalFiles, OfAnotherKeyOrSizeAreApart) {
+TEST_F(SignalFiles, OfAnotherKeyOrSizeAreSeparate) {
   SignalStore store = open("a");
   put(store, 0);
   EXPECT_FALSE(knows(open("b"), 0));
@@ -116,14 +116,14 @@ TEST_F(SignalFiles, OfAnotherKeyOrSizeAreApart) {
   EXPECT_TRUE(messages_.empty());
 }
 
-TEST_F(SignalFiles, SayWhatTheyHold) {
+TEST_F(SignalFiles, DescribeThemselvesInTheHeader) {
   const SignalStore store = open("reference abc, data def");
   const std::string text = read(store.file());
   EXPECT_EQ(text.size(), header);
   EXPECT_NE(text.find("values per window: 6\nreference abc, data def\n"), std::string::npos) << text;
 }
 
-TEST_F(SignalFiles, SeeEveryFlippedBitOfARecord) {
+TEST_F(SignalFiles, DetectEveryFlippedBitOfARecord) {
   SignalStore store = open();
   put(store, 1);
   put(store, 2);
@@ -139,7 +139,7 @@ TEST_F(SignalFiles, SeeEveryFlippedBitOfARecord) {
   EXPECT_TRUE(holds(store, 1, values_of(1, size)));
 }
 
-TEST_F(SignalFiles, SeeARecordThatIsTornAtAnyByte) {
+TEST_F(SignalFiles, DetectARecordThatIsTornAtAnyByte) {
   SignalStore store = open();
   put(store, 2, 100);
   const std::string old = read(store.file()).substr(header + 2 * record);
@@ -159,7 +159,7 @@ TEST_F(SignalFiles, SeeARecordThatIsTornAtAnyByte) {
   }
 }
 
-TEST_F(SignalFiles, DoNotTakeTheRecordOfAnotherWindowOrKey) {
+TEST_F(SignalFiles, RejectTheRecordOfAnotherWindowOrKey) {
   SignalStore store = open("a"), other = open("b");
   put(store, 1);
   put(store, 2);
@@ -171,14 +171,14 @@ TEST_F(SignalFiles, DoNotTakeTheRecordOfAnotherWindowOrKey) {
   EXPECT_FALSE(knows(other, 1));
 }
 
-/// The window below 2^32 whose record of one value 0 sums up to 0: sums are linear over bits, so it is solved for.
+/// The window below 2^32 whose record of one value 0 has the checksum 0: checksums are linear over bits, so solve for it.
 int64_t window_of_zero_sum(const std::string& header_bytes) {
   const auto sum = [&](int64_t window) {
     const float zero = 0;
     return crc32c(&zero, sizeof zero, crc32c(&window, sizeof window, crc32c(header_bytes.data(), header_bytes.size())));
   };
   uint32_t left = sum(0), window = 0;
-  std::vector<std::pair<uint32_t, uint32_t>> rows;  // what a choice of window bits changes, and the choice
+  std::vector<std::pair<uint32_t, uint32_t>> rows;  // the change by a choice of window bits, and the choice
   for (int bit = 0; bit < 32; ++bit) {
     uint32_t change = sum(int64_t{1} << bit) ^ sum(0), choice = 1U << bit;
     for (const auto& [of, bits] : rows)
@@ -192,7 +192,7 @@ int64_t window_of_zero_sum(const std::string& header_bytes) {
   return window;
 }
 
-TEST_F(SignalFiles, TakeNoHoleForARecordWhereZeroWouldBeItsSum) {
+TEST_F(SignalFiles, RejectAHoleEvenIfTheChecksumWouldBeZero) {
   SignalStore store = open("a", 1);
   const int64_t window = window_of_zero_sum(read(store.file()));
   put(store, window + 1, 0, 1);
@@ -201,7 +201,7 @@ TEST_F(SignalFiles, TakeNoHoleForARecordWhereZeroWouldBeItsSum) {
   EXPECT_TRUE(holds(store, window, {0}));
 }
 
-TEST_F(SignalFiles, TakeNoRoomForWindowsThatNobodySaw) {
+TEST_F(SignalFiles, TakeNoSpaceForUnseenWindows) {
   SignalStore store = open();
   put(store, 0);
   put(store, int64_t{1} << 32);
@@ -212,7 +212,7 @@ TEST_F(SignalFiles, TakeNoRoomForWindowsThatNobodySaw) {
   EXPECT_TRUE(holds(store, int64_t{1} << 32, values_of(int64_t{1} << 32, size)));
 }
 
-TEST_F(SignalFiles, AreWrittenByFourProcessesAtOnce) {
+TEST_F(SignalFiles, AreWrittenByFourProcessesConcurrently) {
   constexpr int processes = 4, own = 200, rounds = 300;
   constexpr int64_t shared = 3;
   std::vector<pid_t> children;
@@ -237,7 +237,7 @@ TEST_F(SignalFiles, AreWrittenByFourProcessesAtOnce) {
     EXPECT_TRUE(holds(store, window, values_of(window, size))) << window;
 }
 
-TEST_F(SignalFiles, GoOnReadingWhenTheDiskIsFull) {
+TEST_F(SignalFiles, KeepReadingWhenTheDiskIsFull) {
   std::filesystem::create_directory(folder_ / "signals");
   const int status = in_child([&] {
     // A file system of 64 KiB that only this process sees.
@@ -259,7 +259,7 @@ TEST_F(SignalFiles, GoOnReadingWhenTheDiskIsFull) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(SignalFiles, StopAtTheProcesssFileSizeLimitInsteadOfDyingOfIt) {
+TEST_F(SignalFiles, StopAtTheFileSizeLimitWithoutASignal) {
   EXPECT_EQ(in_child([&] {
               const rlimit limit{header + 2 * record, header + 2 * record};
               setrlimit(RLIMIT_FSIZE, &limit);
@@ -273,7 +273,7 @@ TEST_F(SignalFiles, StopAtTheProcesssFileSizeLimitInsteadOfDyingOfIt) {
             0);
 }
 
-TEST_F(SignalFiles, AreReadWhereTheyCannotBeWritten) {
+TEST_F(SignalFiles, AreReadFromAReadOnlyFile) {
   {
     SignalStore store = open();
     put(store, 1);
@@ -287,7 +287,7 @@ TEST_F(SignalFiles, AreReadWhereTheyCannotBeWritten) {
               put(store, 2);
               if (messages_.size() != 1 || messages_[0].find("Permission denied") == std::string::npos) return 3;
               if (!holds(store, 1, values_of(1, size)) || knows(store, 2)) return 4;
-              SignalStore fresh = open("another key");  // there is no file, and none can be made
+              SignalStore fresh = open("another key");  // there is no file, and none can be created
               put(fresh, 1);
               return messages_.size() == 2 && !knows(fresh, 1) ? 0 : 5;
             }),
@@ -295,7 +295,7 @@ TEST_F(SignalFiles, AreReadWhereTheyCannotBeWritten) {
   chmod((folder_ / "signals").c_str(), 0755);
 }
 
-TEST_F(SignalFiles, AreNotKeptWhereNoFolderCanBe) {
+TEST_F(SignalFiles, AreNotCachedWithoutAFolder) {
   write("signals", "a file");
   SignalStore store = open();
   put(store, 1);
@@ -304,7 +304,7 @@ TEST_F(SignalFiles, AreNotKeptWhereNoFolderCanBe) {
   EXPECT_NE(messages_[0].find(store.file().string()), std::string::npos) << messages_[0];
 }
 
-TEST_F(SignalFiles, WithADamagedHeaderAreLeftAlone) {
+TEST_F(SignalFiles, WithADamagedHeaderAreNotTouched) {
   std::filesystem::path file;
   {
     SignalStore store = open();
@@ -321,7 +321,7 @@ TEST_F(SignalFiles, WithADamagedHeaderAreLeftAlone) {
       put(store, 2);
       EXPECT_FALSE(knows(store, 1) || knows(store, 2));
       ASSERT_EQ(messages_.size(), 1U) << at;
-      EXPECT_NE(messages_[0].find(file.string() + " begins with another header"), std::string::npos) << messages_[0];
+      EXPECT_NE(messages_[0].find(file.string() + " has a different header"), std::string::npos) << messages_[0];
     }
     EXPECT_EQ(read(file).size(), whole.size());
     overwrite(file, at, whole.substr(at, 1));
@@ -329,7 +329,7 @@ TEST_F(SignalFiles, WithADamagedHeaderAreLeftAlone) {
   EXPECT_TRUE(holds(open(), 1, values_of(1, size)));
 }
 
-TEST_F(SignalFiles, CompleteAHeaderThatAStoppedProcessLeft) {
+TEST_F(SignalFiles, CompleteAHeaderOfAKilledProcess) {
   const auto file = open().file();
   const std::string whole = read(file);
   for (const size_t cut : {size_t{0}, size_t{1}, size_t{20}, size_t{60}, header - 1}) {
@@ -344,7 +344,7 @@ TEST_F(SignalFiles, CompleteAHeaderThatAStoppedProcessLeft) {
   EXPECT_TRUE(messages_.empty());
 }
 
-TEST_F(SignalFiles, AreNothingButRegularFiles) {
+TEST_F(SignalFiles, AreOnlyRegularFiles) {
   const auto file = open().file();
   std::filesystem::remove(file);
   ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
@@ -355,7 +355,7 @@ TEST_F(SignalFiles, AreNothingButRegularFiles) {
   EXPECT_NE(messages_[0].find("not a regular file"), std::string::npos) << messages_[0];
 }
 
-TEST_F(SignalFiles, RefuseWindowsThatAreNone) {
+TEST_F(SignalFiles, RefuseInvalidWindows) {
   SignalStore store = open();
   Values values(size);
   EXPECT_THROW(store.read(-1, values.data()), Error);

@@ -45,7 +45,7 @@ TEST_F(Allocator, CountsUnderTheInnermostScope) {
   EXPECT_EQ(live_total(), 6 * megabyte);
 }
 
-TEST_F(Allocator, AFreeCountsBackWhereTheBlockWasCountedWhateverTheScope) {
+TEST_F(Allocator, AFreeCountsInTheBlocksCategory) {
   at::Tensor tensor;
   {
     const MemoryScope scope(MemoryCategory::gradients);
@@ -58,7 +58,7 @@ TEST_F(Allocator, AFreeCountsBackWhereTheBlockWasCountedWhateverTheScope) {
   EXPECT_EQ(live_total(), 0);
 }
 
-TEST_F(Allocator, AFreeByAnotherThreadCountsBack) {
+TEST_F(Allocator, AFreeByAnotherThreadIsCounted) {
   at::Tensor tensor;
   {
     const MemoryScope scope(MemoryCategory::communication);
@@ -69,7 +69,7 @@ TEST_F(Allocator, AFreeByAnotherThreadCountsBack) {
   EXPECT_EQ(live_total(), 0);
 }
 
-TEST_F(Allocator, AScopeHoldsForItsOwnThreadAlone) {
+TEST_F(Allocator, AScopeAppliesToItsThreadOnly) {
   const MemoryScope scope(MemoryCategory::optimizer);
   at::Tensor tensor;
   std::thread([&] { tensor = bytes(megabyte); }).join();
@@ -77,7 +77,7 @@ TEST_F(Allocator, AScopeHoldsForItsOwnThreadAlone) {
   EXPECT_EQ(live(MemoryCategory::other), megabyte);
 }
 
-TEST_F(Allocator, PeaksAreOfEachCategoryByItselfAndOfTheSum) {
+TEST_F(Allocator, PeaksAreKeptPerCategoryAndForTheSum) {
   const auto use = [](MemoryCategory category, int64_t size) {
     const MemoryScope scope(category);
     bytes(size);
@@ -87,12 +87,12 @@ TEST_F(Allocator, PeaksAreOfEachCategoryByItselfAndOfTheSum) {
   const MemoryUsage usage = memory_usage();
   EXPECT_EQ(usage.peak[int(MemoryCategory::logits)] - start_.live[int(MemoryCategory::logits)], 3 * megabyte);
   EXPECT_EQ(usage.peak[int(MemoryCategory::gradients)] - start_.live[int(MemoryCategory::gradients)], 2 * megabyte);
-  EXPECT_EQ(usage.peak_total - start_.live_total, 3 * megabyte) << "they were never live together";
+  EXPECT_EQ(usage.peak_total - start_.live_total, 3 * megabyte) << "never live at the same time";
   reset_memory_peak();
   EXPECT_EQ(memory_usage().peak_total, memory_usage().live_total);
 }
 
-TEST_F(Allocator, APhaseKeepsTheMomentAtWhichMostWasLiveAndWhatItWas) {
+TEST_F(Allocator, APhaseKeepsItsPeakByCategory) {
   const auto make = [](MemoryCategory category, int64_t size) {
     const MemoryScope scope(category);
     return bytes(size);
@@ -102,7 +102,8 @@ TEST_F(Allocator, APhaseKeepsTheMomentAtWhichMostWasLiveAndWhatItWas) {
     at::Tensor kept = make(MemoryCategory::activations, 3 * megabyte);
     make(MemoryCategory::logits, 2 * megabyte);  // freed at once: 5 MB is the most
     kept.reset();
-    const at::Tensor later = make(MemoryCategory::logits, 4 * megabyte);  // its own highest, but not at the moment
+    const at::Tensor later =
+        make(MemoryCategory::logits, 4 * megabyte);  // its category's peak, but not at the phase's peak
   }
   const MemoryMoment moment = memory_usage().phases.at("forward");
   EXPECT_EQ(moment.total - start_.live_total, 5 * megabyte);
@@ -112,7 +113,7 @@ TEST_F(Allocator, APhaseKeepsTheMomentAtWhichMostWasLiveAndWhatItWas) {
   EXPECT_EQ(std::accumulate(moment.bytes.begin(), moment.bytes.end(), int64_t{0}), moment.total);
 }
 
-TEST_F(Allocator, WhatAPhaseFindsCountsInIt) {
+TEST_F(Allocator, LiveBytesAtItsBeginningCountInAPhase) {
   at::Tensor found = bytes(3 * megabyte);
   {
     const MemoryPhase phase("optimizer");
@@ -121,7 +122,7 @@ TEST_F(Allocator, WhatAPhaseFindsCountsInIt) {
   EXPECT_EQ(memory_usage().phases.at("optimizer").total - start_.live_total, 3 * megabyte);
 }
 
-TEST_F(Allocator, APhaseGoesOnAfterOneWithinIt) {
+TEST_F(Allocator, APhaseContinuesAfterANestedOne) {
   const auto most = [&](const char* phase) { return memory_usage().phases.at(phase).total - start_.live_total; };
   const MemoryPhase outer("outer");
   at::Tensor left;
@@ -131,18 +132,18 @@ TEST_F(Allocator, APhaseGoesOnAfterOneWithinIt) {
     bytes(3 * megabyte);
   }
   EXPECT_EQ(most("inner"), 5 * megabyte);
-  EXPECT_EQ(most("outer"), 2 * megabyte) << "what the inner phase left, not what it used";
+  EXPECT_EQ(most("outer"), 2 * megabyte) << "bytes left by the inner phase, not its peak";
   bytes(4 * megabyte);
   EXPECT_EQ(most("outer"), 6 * megabyte);
 }
 
-TEST_F(Allocator, WhatAnotherThreadAllocatesCountsToThePhase) {
+TEST_F(Allocator, AllocationsOfOtherThreadsCountInThePhase) {
   const MemoryPhase phase("waiting");
   std::thread([] { bytes(7 * megabyte); }).join();
   EXPECT_EQ(memory_usage().phases.at("waiting").total - start_.live_total, 7 * megabyte);
 }
 
-TEST_F(Allocator, AResetForgetsPhasesButTheOneThatIs) {
+TEST_F(Allocator, AResetDropsAllPhasesButTheCurrentOne) {
   { const MemoryPhase past("past"); }
   const MemoryPhase present("present");
   bytes(megabyte);
@@ -152,7 +153,7 @@ TEST_F(Allocator, AResetForgetsPhasesButTheOneThatIs) {
   EXPECT_EQ(usage.phases.at("present").total, usage.live_total);
 }
 
-TEST_F(Allocator, AWatchTellsGrowthOnceAndNothingSmall) {
+TEST_F(Allocator, AWatchReportsGrowthOnceAndNoSmallOne) {
   MemoryWatch watch;
   const MemoryPhase phase("watched");
   const at::Tensor base = bytes(100 * megabyte);
@@ -175,7 +176,7 @@ TEST_F(Allocator, TheLargestBlockIsTheLargestRequestSinceTheReset) {
   EXPECT_EQ(memory_usage().largest_block, megabyte);
 }
 
-TEST_F(Allocator, AFreedBlockServesTheNextRequestAndIsCountedAsWhatItIsNow) {
+TEST_F(Allocator, AFreedBlockIsReusedAndCountedInItsNewCategory) {
   at::Tensor first = bytes(40 * megabyte);
   const void* place = first.data_ptr();
   first.reset();
@@ -185,14 +186,14 @@ TEST_F(Allocator, AFreedBlockServesTheNextRequestAndIsCountedAsWhatItIsNow) {
   EXPECT_EQ(live(MemoryCategory::gathered), 40 * megabyte);
 }
 
-TEST_F(Allocator, ALargeBlockIsNotSpentOnASmallRequest) {
+TEST_F(Allocator, ALargeBlockIsNotUsedForASmallRequest) {
   at::Tensor first = bytes(48 * megabyte);
   const void* place = first.data_ptr();
   first.reset();
   EXPECT_NE(bytes(megabyte).data_ptr(), place);
 }
 
-TEST_F(Allocator, BlocksAreAlignedAndHoldWhatIsWritten) {
+TEST_F(Allocator, BlocksAreAlignedAndWritable) {
   std::vector<at::Tensor> tensors;
   for (int64_t size : {1, 63, 64, 65, 4095, 65536, 65537, 1000003}) {
     tensors.push_back(bytes(size).fill_(size % 251));
@@ -201,12 +202,12 @@ TEST_F(Allocator, BlocksAreAlignedAndHoldWhatIsWritten) {
   for (const at::Tensor& tensor : tensors) EXPECT_TRUE(tensor.eq(tensor.numel() % 251).all().item<bool>());
 }
 
-TEST_F(Allocator, ATensorOfNothingTakesNothing) {
+TEST_F(Allocator, AnEmptyTensorTakesNoMemory) {
   const at::Tensor nothing = at::empty({0, 5});
   EXPECT_EQ(live_total(), 0);
 }
 
-TEST_F(Allocator, ManyThreadsLeaveTheCountsAtRest) {
+TEST_F(Allocator, CountsAreExactWithManyThreads) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([t] {
@@ -218,20 +219,20 @@ TEST_F(Allocator, ManyThreadsLeaveTheCountsAtRest) {
   for (int i = 0; i < num_memory_categories; ++i) EXPECT_EQ(live(MemoryCategory(i)), 0) << to_string(MemoryCategory(i));
 }
 
-TEST(ResidentMemory, GrowsWithWhatIsTouched) {
+TEST(ResidentMemory, GrowsWithTouchedPages) {
   const int64_t before = resident_bytes();
-  const std::vector<char> touched(64 * megabyte, 1);  // no tensor, for which the allocator may first give others back
+  const std::vector<char> touched(64 * megabyte, 1);  // not a tensor: the allocator might first free other blocks
   EXPECT_GT(resident_bytes(), before + 48 * megabyte);
   EXPECT_GE(peak_resident_bytes(), resident_bytes());
 }
 
-TEST_F(Allocator, BlocksOfManySizesDoNotPileUp) {
+TEST_F(Allocator, BlocksOfManySizesDoNotAccumulate) {
   const int64_t before = resident_bytes(), largest = 256 * megabyte;
-  for (int64_t size = 32 * megabyte; size <= largest; size += 8 * megabyte) bytes(size).fill_(1);  // 4 GB, one by one
+  for (int64_t size = 32 * megabyte; size <= largest; size += 8 * megabyte) bytes(size).fill_(1);  // 4 GB in total
   EXPECT_LT(resident_bytes() - before, 2 * largest);
 }
 
-TEST_F(Allocator, ABlockThatWasLentToASmallerTensorIsWhole) {
+TEST_F(Allocator, ABlockUsedForASmallerTensorKeepsItsCapacity) {
   std::vector<at::Tensor> held;
   for (int round = 0; round < 3; ++round) {
     held.clear();
@@ -242,7 +243,7 @@ TEST_F(Allocator, ABlockThatWasLentToASmallerTensorIsWhole) {
   }
 }
 
-TEST_F(Allocator, ADevicesBlockIsCountedUnderTheScopeThatTookItUntilItIsFreedByItsAddress) {
+TEST_F(Allocator, ADeviceBlockIsCountedInItsScopeUntilFreedByAddress) {
   int first = 0, second = 0;
   {
     const MemoryScope scope(MemoryCategory::gathered);
@@ -252,13 +253,13 @@ TEST_F(Allocator, ADevicesBlockIsCountedUnderTheScopeThatTookItUntilItIsFreedByI
   EXPECT_EQ(live(MemoryCategory::gathered), 3 * megabyte);
   EXPECT_EQ(live(MemoryCategory::other), megabyte);
   device_block_freed(&first);
-  device_block_freed(&first);  // of another allocator, or from before: not ours
+  device_block_freed(&first);  // of another allocator, or from before counting
   EXPECT_EQ(live(MemoryCategory::gathered), 0);
   device_block_freed(&second);
   EXPECT_EQ(live_total(), 0);
 }
 
-TEST_F(Allocator, TheHostsTensorsAreInNoCountWhereADevicesAre) {
+TEST_F(Allocator, HostTensorsAreNotCountedWhenDeviceMemoryIs) {
   const auto counted = [] {
     const at::Tensor before = bytes(megabyte);
     const int64_t then = memory_usage().live_total;

@@ -31,7 +31,7 @@ Error error_of(Function function) {
 
 [[noreturn]] void run_out(const std::string& text) { throw c10::OutOfMemoryError(c10::SourceLocation{}, text); }
 
-TEST(CaughtError, DeviceMemoryThatIsUsedUpIsToldWithWhatWasAskedForWhatIsFreeAndWhatToChange) {
+TEST(CaughtError, DeviceOutOfMemoryReportsAmountsAndRemedies) {
   const Error error = error_of([] { run_out(of_cuda); });
   EXPECT_EQ(error.status(), ExitStatus::device_memory);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("2.00 GiB requested, 1.20 GiB of 79.11 GiB free"),
@@ -48,20 +48,20 @@ struct RunsOut : torch::autograd::Function<RunsOut> {
   }
 };
 
-TEST(CaughtError, DeviceMemoryThatIsUsedUpInBackwardIsToldLikeThatInForward) {
+TEST(CaughtError, DeviceOutOfMemoryInBackwardIsReportedLikeInForward) {
   const at::Tensor x = at::ones({3}).requires_grad_(true);
   const Error error = error_of([&] { torch::autograd::grad({RunsOut::apply(x).sum()}, {x}); });
   EXPECT_EQ(error.status(), ExitStatus::device_memory);
   EXPECT_THAT(error.what(), HasSubstr("2.00 GiB requested"));
 }
 
-TEST(CaughtError, TheHostsMemoryThatIsUsedUpIsNoBug) {
+TEST(CaughtError, HostOutOfMemoryIsNotABug) {
   const Error error = error_of([] { throw std::bad_alloc(); });
   EXPECT_EQ(error.status(), ExitStatus::device_memory);
   EXPECT_THAT(error.what(), HasSubstr("on the CPU; lower train.batch_size"));
 }
 
-TEST(CaughtError, AnErrorStaysWhatItIsAndAnythingElseIsABug) {
+TEST(CaughtError, AnErrorIsUnchangedAndAnythingElseIsABug) {
   const Error ours = error_of([] { throw Error(ExitStatus::peer, "rank 1 is gone"); });
   EXPECT_EQ(ours.status(), ExitStatus::peer);
   EXPECT_STREQ(ours.what(), "rank 1 is gone");

@@ -1,4 +1,4 @@
-// Causal attention against the formula in fp64 by autograd, and every set of its kernels against each other.
+// Causal attention against the formula in fp64 by autograd, and the kernels of every instruction set against each other.
 #include "engine/model/attention.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ Tensor plain(const Tensor& query, const Tensor& key, const Tensor& value) {
 
 class Attention : public testing::TestWithParam<Case> {
  protected:
-  /// Distances of the output and of the three gradients from those in fp64.
+  /// Distances of the output and the three gradients from fp64.
   std::vector<double> distances(at::ScalarType type, double spread) {
     const auto [B, S, heads, kv_heads, D] = GetParam();
     at::manual_seed(3);
@@ -58,23 +58,23 @@ class Attention : public testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(Attention, InFp32IsTheFormulaAndSoAreItsGradients) {
-  // fp32 holds 6e-8; a sum of S products loses a few times that.
+TEST_P(Attention, InFp32EqualsTheFormulaWithItsGradients) {
+  // fp32 rounds by 6e-8; a sum of S products loses a few times that.
   for (const double d : distances(at::kFloat, 1.0)) EXPECT_LT(d, 2e-6);
 }
 
-TEST_P(Attention, InBf16IsTheFormulaToTheRoundingOfResults) {
-  // bf16 holds 2e-3: what comes out is rounded once, and nothing on the way.
+TEST_P(Attention, InBf16EqualsTheFormulaUpToOneRounding) {
+  // bf16 rounds by 2e-3: only the results are rounded, once.
   for (const double d : distances(at::kBFloat16, 1.0)) EXPECT_LT(d, 3e-3);
 }
 
 TEST_P(Attention, InBf16DoesNotRoundTheScores) {
-  // Scores with a deviation of 16, rounded to bf16, would put the result off by 1.3e-2.
+  // Scores with a deviation of 16, rounded to bf16, would change the result by 1.3e-2.
   EXPECT_LT(distances(at::kBFloat16, 4.0)[0], 4e-3);
 }
 
-// One position; less than a vector; a block and a panel with a tail; heads whose queries are cut in parts; heads
-// shared; features that fill one, two, three, four and six vectors.
+// One position; less than a vector; a block and a panel with a tail; heads whose queries are split; shared
+// heads; features that fill one, two, three, four and six vectors.
 INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                          testing::Values(Case{1, 1, 1, 1, 2}, Case{2, 5, 2, 2, 4}, Case{2, 128, 2, 2, 32},
                                          Case{1, 131, 4, 4, 16}, Case{4, 300, 4, 4, 8}, Case{3, 257, 6, 2, 8},
@@ -87,7 +87,7 @@ class AttentionKernels : public testing::TestWithParam<kernels::Isa> {
   }
 };
 
-TEST_P(AttentionKernels, SoftmaxAndItsGradientAreTheFormulas) {
+TEST_P(AttentionKernels, SoftmaxAndItsGradientEqualTheFormulas) {
   const float scale = 0.3F;
   for (const int64_t width : {1, 15, 16, 40})
     for (const int64_t count : {int64_t{1}, width / 2 + 1, width}) {
@@ -102,21 +102,21 @@ TEST_P(AttentionKernels, SoftmaxAndItsGradientAreTheFormulas) {
       rows.causal_softmax_backward(kernels::out<float>(again), kernels::out<float>(d), scale, log_sum, count, width);
       EXPECT_NEAR(log_sum, at::logsumexp(x, 0).item<double>(), 1e-5);
       EXPECT_LT(distance(products.narrow(0, 0, count), p), 2e-6);
-      EXPECT_LT(distance(again, products), 2e-6) << "the shares again, from their log-sum-exp";
+      EXPECT_LT(distance(again, products), 2e-6) << "the softmax again, from the log-sum-exp";
       EXPECT_LT((d.narrow(0, 0, count).to(at::kDouble) - expected_d).norm().item<double>(),
                 2e-6 * wide_d.norm().item<double>());
       for (const Tensor& one : {products, d})
-        EXPECT_EQ(one.narrow(0, count, width - count).abs().sum().item<double>(), 0) << "keys that nobody reads";
+        EXPECT_EQ(one.narrow(0, count, width - count).abs().sum().item<double>(), 0) << "keys that are not read";
     }
 }
 
-TEST_P(AttentionKernels, OfEverySetSayTheSame) {
+TEST_P(AttentionKernels, OfEveryInstructionSetAgree) {
   const int64_t S = 130, R = 2, D = 40;
   at::manual_seed(5);
   const Tensor q = at::randn({S, R, D}), k = at::randn({S, 1, D}), v = at::randn({S, 1, D}),
                d_out = at::randn({S, R, D});
   const auto results = [&](kernels::Isa isa) {
-    const Tensor scratch = at::full({attention_scratch(S, D, true)}, NAN);  // nothing is read that was not written
+    const Tensor scratch = at::full({attention_scratch(S, D, true)}, NAN);  // detects reads of unwritten elements
     std::vector<Tensor> all{at::full_like(q, NAN), at::full({R, S}, NAN), at::full_like(q, NAN), at::full_like(k, NAN),
                             at::full_like(v, NAN)};
     const auto in = [](const Tensor& x) { return kernels::in<float>(x); };

@@ -1,4 +1,4 @@
-// A block against the same block written out with explicit heads, mask and softmax, in fp64 by autograd.
+// A block against a plain one with explicit heads, mask and softmax, in fp64 by autograd.
 #include "engine/model/block.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ ModelConfig small(int64_t kv_heads) {
   return model;
 }
 
-/// Low rank beside the values, with dropout, so that both uses of a Call are seen.
+/// Low rank on the values, with dropout, so that both uses of a Call are tested.
 class BesideValues : public LinearAdapter {
  public:
   explicit BesideValues(double dropout) : dropout_(dropout) {}
@@ -46,7 +46,6 @@ class BesideValues : public LinearAdapter {
   }
 
   Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
-
  private:
   double dropout_;
 };
@@ -124,7 +123,7 @@ Tensor BlockTest::plain(const Tensor& x) {
                         wide("feed_forward.w2.weight").t());
 }
 
-TEST_P(BlockTest, OutputAndEveryGradientAreThoseOfThePlainBlock) {
+TEST_P(BlockTest, OutputAndEveryGradientEqualThePlainBlock) {
   const Block block = make();
   const Tensor output = block.forward(input_, table(), pass_);
   const Tensor d_input = torch::autograd::grad({output}, {input_}, {d_output_})[0];
@@ -138,7 +137,7 @@ TEST_P(BlockTest, OutputAndEveryGradientAreThoseOfThePlainBlock) {
     EXPECT_LT(distance(store_.gradient(handles_.at("layers.0." + name)), weight.grad()), 5e-6) << name;
 }
 
-TEST_P(BlockTest, NoPositionSeesALaterOne) {
+TEST_P(BlockTest, NoPositionDependsOnALaterOne) {
   const Block block = make();
   Tensor changed = input_.detach().clone();
   changed.narrow(1, 4, 2).add_(1.0);
@@ -147,7 +146,7 @@ TEST_P(BlockTest, NoPositionSeesALaterOne) {
   EXPECT_GT(distance(after.narrow(1, 4, 2), before.narrow(1, 4, 2)), 1e-2);
 }
 
-TEST_P(BlockTest, AnAdaptersParametersAreUsedAndDifferentiated) {
+TEST_P(BlockTest, AdapterParametersAreUsedAndDifferentiated) {
   const BesideValues adapter(0.0);
   const Block block = make(&adapter);
   const Tensor output = block.forward(input_, table(), pass_);
@@ -159,12 +158,12 @@ TEST_P(BlockTest, AnAdaptersParametersAreUsedAndDifferentiated) {
     EXPECT_LT(distance(store_.gradient(handles_.at("layers.0." + std::string(name))), wide(name).grad()), 5e-6) << name;
 }
 
-TEST_P(BlockTest, DropoutIsDrawnByTheSequenceAndTheStepAndNotByTheOccasion) {
+TEST_P(BlockTest, DropoutDependsOnSequenceAndStepOnly) {
   const BesideValues adapter(0.5);
   const Block block = make(&adapter);
   const auto run = [&](const Tensor& x, const Pass& pass) { return block.forward(x.detach(), table(), pass); };
   const Tensor first = run(input_, pass_);
-  EXPECT_TRUE(at::equal(run(input_, pass_), first)) << "a second run draws anew";
+  EXPECT_TRUE(at::equal(run(input_, pass_), first)) << "a second run draws differently";
   Pass second_alone = pass_, next_step = pass_, evaluating = pass_;
   second_alone.sequence = pass_.sequence.narrow(0, 1, 1);
   EXPECT_LT(distance(run(input_.narrow(0, 1, 1), second_alone), first.narrow(0, 1, 1)), 1e-6) << "depends on the batch";
@@ -177,7 +176,7 @@ TEST_P(BlockTest, DropoutIsDrawnByTheSequenceAndTheStepAndNotByTheOccasion) {
 INSTANTIATE_TEST_SUITE_P(All, BlockTest, testing::Values(4, 2, 1),
                          [](const auto& info) { return std::to_string(info.param) + "KeyHeads"; });
 
-TEST(LinearLayer, AnAdapterThatAsksForAnUndeclaredParameterIsNamed) {
+TEST(LinearLayer, AnAdapterThatReadsAnUndeclaredParameterIsRefused) {
   class Asks : public Adapter {
    public:
     bool trains(const std::string&) const override { return false; }

@@ -1,4 +1,4 @@
-// Dropout's draws: the same bits by both ways, the share that was asked for, and by nothing but the key.
+// Dropout: the same bits from both implementations, the requested share, and a function of the key only.
 #include "engine/model/dropout.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ DropoutKey key_of(const std::vector<int64_t>& sequences, int64_t step = 3, uint6
 
 TEST(Dropout, ThreadsAndTensorOperationsDrawTheSameBits) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const Tensor x = at::empty({3, 7, 5}, type);  // 35 elements a sequence: the last block is cut
+    const Tensor x = at::empty({3, 7, 5}, type);  // 35 elements per sequence: the last block is incomplete
     const DropoutKey key = key_of({0, 5, (int64_t{1} << 40) - 1}, (1 << 24) - 1);
     for (const double p : {0.01, 0.5, 0.9}) {
       const Tensor by_threads = detail::dropout_factors_by_threads(x, p, key);
@@ -26,7 +26,7 @@ TEST(Dropout, ThreadsAndTensorOperationsDrawTheSameBits) {
   }
 }
 
-TEST(Dropout, LeavesOutTheShareThatWasAskedForAndKeepsTheMean) {
+TEST(Dropout, DropsTheRequestedShareAndKeepsTheMean) {
   const Tensor x = at::empty({4, 256, 256});
   for (const double p : {0.05, 0.3}) {
     const Tensor factors = dropout_factors(x, p, key_of({0, 1, 2, 3}));
@@ -37,11 +37,11 @@ TEST(Dropout, LeavesOutTheShareThatWasAskedForAndKeepsTheMean) {
     EXPECT_LT((of_sequences - p).abs().max().item<double>(), 10 * deviation);
     const Tensor left_out = (factors == 0).to(at::kDouble).flatten() - p;
     const double neighbours = (left_out.slice(0, 1) * left_out.slice(0, 0, -1)).mean().item<double>();
-    EXPECT_LT(std::abs(neighbours), 5 * p * (1 - p) / std::sqrt(double(x.numel()))) << "neighbours are drawn together";
+    EXPECT_LT(std::abs(neighbours), 5 * p * (1 - p) / std::sqrt(double(x.numel()))) << "neighbours are correlated";
   }
 }
 
-TEST(Dropout, FollowsTheSequenceTheStepAndTheLayerAndNotThePlaceInTheBatch) {
+TEST(Dropout, DependsOnSequenceStepAndLayerButNotOnTheBatchRow) {
   const Tensor two = at::empty({2, 64}), one = at::empty({1, 64});
   const Tensor first = dropout_factors(two, 0.5, key_of({8, 9}));
   EXPECT_TRUE(at::equal(dropout_factors(one, 0.5, key_of({9})), first.narrow(0, 1, 1)));

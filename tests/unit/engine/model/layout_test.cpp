@@ -49,7 +49,7 @@ std::map<std::string, ParameterSpec> parameters_of(const LayoutRequest& request)
   std::map<std::string, ParameterSpec> parameters;
   for (const UnitSpec& unit : model_units(request))
     for (const ParameterSpec& parameter : unit.parameters)
-      EXPECT_TRUE(parameters.emplace(parameter.name, parameter).second) << parameter.name << " stands twice";
+      EXPECT_TRUE(parameters.emplace(parameter.name, parameter).second) << parameter.name << " occurs twice";
   return parameters;
 }
 
@@ -84,7 +84,7 @@ TEST(Layout, ParametersHaveMetasNamesAndShapes) {
   EXPECT_EQ(found, expected);
 }
 
-TEST(Layout, UnitsStandInTheOrderOfTheForwardPass) {
+TEST(Layout, UnitsAreInTheOrderOfTheForwardPass) {
   const ModelConfig model = small();
   std::vector<std::string> names;
   for (const UnitSpec& unit : model_units(request_for(model))) names.push_back(unit.name);
@@ -92,7 +92,7 @@ TEST(Layout, UnitsStandInTheOrderOfTheForwardPass) {
                                              "norm", "output"}));
 }
 
-TEST(Layout, TheFirstHeadIsTheLastLayerAndTheOthersStandApart) {
+TEST(Layout, TheFirstHeadIsTheLastLayerAndTheOthersAreExtraHeads) {
   const ModelConfig model = small();
   EXPECT_EQ(head_block_name(model, 1), "layers.1");
   EXPECT_EQ(head_block_name(model, 2), "extra_heads.0");
@@ -109,7 +109,7 @@ TEST(Layout, AFrozenReferenceHasTheFirstHeadOnlyAndTrainsNothing) {
   }
 }
 
-TEST(Layout, WhatWritesTheResidualStartsSmallerTheDeeperTheModel) {
+TEST(Layout, ResidualOutputsStartSmallerInDeeperModels) {
   const ModelConfig model = small();
   for (const auto& [name, parameter] : parameters_of(request_for(model))) {
     if (name.ends_with("norm.weight")) {
@@ -122,7 +122,7 @@ TEST(Layout, WhatWritesTheResidualStartsSmallerTheDeeperTheModel) {
   }
 }
 
-TEST(Layout, NormsDecayOnlyWhenAskedTo) {
+TEST(Layout, NormsDecayOnlyIfConfigured) {
   const ModelConfig model = small();
   const Everything everything;
   LayoutRequest request = request_for(model, &everything);
@@ -134,7 +134,7 @@ TEST(Layout, NormsDecayOnlyWhenAskedTo) {
   for (const auto& [name, parameter] : parameters_of(request)) EXPECT_TRUE(parameter.decays) << name;
 }
 
-TEST(Layout, WhatAnAdapterDeclaresStandsInAUnitOfItsOwnAndTrains) {
+TEST(Layout, AdapterParametersAreInASeparateUnitAndTrain) {
   const ModelConfig model = small();
   const BesideQueries adapter;
   const auto units = model_units(request_for(model, &adapter));
@@ -153,7 +153,7 @@ TEST(Layout, WhatAnAdapterDeclaresStandsInAUnitOfItsOwnAndTrains) {
   EXPECT_DOUBLE_EQ(a.init.scale, 0.5);
 }
 
-TEST(Layout, WhatAnAdapterDeclaresIsSteppedAsItSays) {
+TEST(Layout, AdapterParametersHaveTheirOptimizerSettings) {
   class Declares : public LinearAdapter {
    public:
     explicit Declares(Param param) : param_(std::move(param)) {}
@@ -164,7 +164,6 @@ TEST(Layout, WhatAnAdapterDeclaresIsSteppedAsItSays) {
 
     Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }
     Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
-
    private:
     Param param_;
   };
@@ -172,7 +171,7 @@ TEST(Layout, WhatAnAdapterDeclaresIsSteppedAsItSays) {
   const Declares norms({"magnitude", {1, 4}, Param::Init::row_norms, 0, 2.5, false});
   const ParameterSpec spec = model_units(request_for(model, &norms)).back().parameters.at(0);
   EXPECT_EQ(spec.name, "layers.0.attention.wk.magnitude");
-  EXPECT_EQ(weight_beside(spec.name), "layers.0.attention.wk.weight");
+  EXPECT_EQ(adapted_weight(spec.name), "layers.0.attention.wk.weight");
   EXPECT_EQ(spec.init.kind, Init::Kind::row_norms);
   EXPECT_EQ(spec.lr_scale, 2.5);
   EXPECT_FALSE(spec.decays);
@@ -192,7 +191,7 @@ TEST(Layout, ValueHeadsAreComputedInSinglePrecision) {
   EXPECT_THROW(model_units(request), Error);
 }
 
-TEST(Layout, AnMlpValueHeadHalvesTwiceAndBeginsByAnsweringZero) {
+TEST(Layout, AnMlpValueHeadHasTwoHiddenLayersAndStartsAtZero) {
   const ModelConfig model = small();  // 8 wide
   LayoutRequest request = request_for(model);
   request.value_heads = {{"v", "mlp"}};

@@ -1,5 +1,5 @@
-// The chunked loss against all logits at once, differentiated by autograd in fp64, for chunks of one token, of a number
-// that does not divide, and of everything.
+// The chunked loss against all logits at once, differentiated by autograd in fp64, for chunks of one token, of a size
+// that does not divide, and of all tokens.
 #include "engine/model/linear_cross_entropy.hpp"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class LinearCrossEntropyOfChunks : public testing::TestWithParam<int64_t> {
   WeightHandle handle_;
 };
 
-TEST_P(LinearCrossEntropyOfChunks, LossesAreThoseOfAllLogits) {
+TEST_P(LinearCrossEntropyOfChunks, LossesEqualThoseOfAllLogits) {
   PlainStore store;
   const Tensor losses = make(store, weight_).scores(hidden_, targets_).losses;
   EXPECT_EQ(losses.scalar_type(), at::kFloat);
@@ -59,7 +59,7 @@ TEST_P(LinearCrossEntropyOfChunks, LossesAreThoseOfAllLogits) {
   EXPECT_EQ(store.writes, 0);
 }
 
-TEST_P(LinearCrossEntropyOfChunks, OnePassGivesLossesAndBothGradients) {
+TEST_P(LinearCrossEntropyOfChunks, OnePassComputesLossesAndBothGradients) {
   PlainStore store;
   const auto result = make(store, weight_).one_pass(hidden_, targets_, parts_of(dense_), false);
   const Plain expected = plain(hidden_, weight_, targets_, dense_);
@@ -68,7 +68,7 @@ TEST_P(LinearCrossEntropyOfChunks, OnePassGivesLossesAndBothGradients) {
   EXPECT_LT(distance(store.gradient(handle_), expected.d_weight), 2e-6);
 }
 
-TEST_P(LinearCrossEntropyOfChunks, TheCoefficientsMayFollowFromTheLossesOfTheChunk) {
+TEST_P(LinearCrossEntropyOfChunks, CoefficientsMayDependOnTheChunksLosses) {
   PlainStore store;
   const auto result =
       make(store, weight_)
@@ -121,7 +121,7 @@ TEST_P(LinearCrossEntropyOfChunks, NoTokenWithWeightGivesZeros) {
   EXPECT_EQ(store.gradient(handle_).abs().max().item<double>(), 0.0);
 }
 
-TEST_P(LinearCrossEntropyOfChunks, NegativeWeightsPushAway) {
+TEST_P(LinearCrossEntropyOfChunks, NegativeWeightsNegateGradients) {
   PlainStore store;
   const auto result = make(store, weight_).one_pass(hidden_, targets_, parts_of(dense_ - 0.6), true);
   const Plain expected = plain(hidden_, weight_, targets_, dense_ - 0.6);
@@ -129,14 +129,14 @@ TEST_P(LinearCrossEntropyOfChunks, NegativeWeightsPushAway) {
   EXPECT_LT(distance(store.gradient(handle_), expected.d_weight), 2e-6);
 }
 
-TEST_P(LinearCrossEntropyOfChunks, AFrozenOutputStillGivesTheHiddenGradient) {
+TEST_P(LinearCrossEntropyOfChunks, AFrozenOutputStillPassesTheHiddenGradient) {
   PlainStore store;
   const auto result = make(store, weight_, /*trains=*/false).one_pass(hidden_, targets_, parts_of(dense_), false);
   EXPECT_LT(distance(result.d_hidden, plain(hidden_, weight_, targets_, dense_).d_hidden), 2e-6);
   EXPECT_EQ(store.writes, 0);
 }
 
-TEST_P(LinearCrossEntropyOfChunks, HalfPrecisionKeepsLossesInSingle) {
+TEST_P(LinearCrossEntropyOfChunks, LossesOfHalfPrecisionAreFp32) {
   const Tensor hidden = hidden_.to(at::kBFloat16), weight = weight_.to(at::kBFloat16);
   PlainStore store;
   const auto result = make(store, weight).one_pass(hidden, targets_, parts_of(dense_), false);
@@ -175,7 +175,7 @@ TEST(LinearCrossEntropy, NeverHoldsMoreThanAChunkOfLogits) {
   EXPECT_LT(usage.peak_total - before, 4 * chunk * v * int64_t{4});
 }
 
-TEST(ChunkTokens, FallAsTheVocabularyGrowsButNotBelow256) {
+TEST(ChunkTokens, DecreaseWithTheVocabularyDownTo256) {
   EXPECT_EQ(chunk_tokens(64), 4096);
   EXPECT_EQ(chunk_tokens(4096), 1024);
   EXPECT_EQ(chunk_tokens(16'384), 256);

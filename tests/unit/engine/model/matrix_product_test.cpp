@@ -17,12 +17,12 @@ namespace {
 
 using at::Tensor;
 
-/// [rows, columns] as it lies in memory, or as the transpose of what lies there.
+/// [rows, columns], contiguous or as a transposed view.
 Tensor matrix(int64_t rows, int64_t columns, bool is_transposed) {
   return is_transposed ? at::randn({columns, rows}).t() : at::randn({rows, columns});
 }
 
-/// The largest error beside the sum of the products' magnitudes. A sum in fp32 that is taken in parts of up to some
+/// The largest error relative to the sum of the products' magnitudes. An fp32 sum split into parts of up to some
 /// hundred products stays within a few roundings of 6e-8.
 double error_of(const Tensor& found, const Tensor& a, const Tensor& b, const Tensor& before = {}) {
   Tensor wanted = at::mm(a.to(at::kDouble), b.to(at::kDouble)), size = at::mm(a.abs(), b.abs());
@@ -34,11 +34,11 @@ double error_of(const Tensor& found, const Tensor& a, const Tensor& b, const Ten
 }
 constexpr double rounding = 1e-6;
 
-// On both sides of what oneDNN is asked, with what divides by no vector, and long sums.
+// On both sides of oneDNN's limits, with sizes that are no multiple of a vector, and long sums.
 constexpr int64_t shapes[][3] = {{1, 1, 1},      {192, 256, 40},  {193, 256, 33},  {769, 65, 1},     {768, 128, 40},
                                  {96, 700, 256}, {16, 5000, 100}, {4100, 17, 129}, {1020, 192, 4096}};
 
-TEST(MatrixProduct, IsThatOfFp64OfMatricesAsTheyLieAndTransposed) {
+TEST(MatrixProduct, EqualsFp64ForContiguousAndTransposedMatrices) {
   at::manual_seed(1);
   for (const auto& [m, k, n] : shapes)
     for (const bool a_turned : {false, true})
@@ -50,7 +50,7 @@ TEST(MatrixProduct, IsThatOfFp64OfMatricesAsTheyLieAndTransposed) {
         product_into(to, a, b, /*add=*/true);
         EXPECT_LT(error_of(to, a, b, before), rounding) << "added, " << m << " x " << k << " x " << n;
         product_into(to, a, b);
-        EXPECT_TRUE(at::equal(to, product(a, b))) << "in place of what was there";
+        EXPECT_TRUE(at::equal(to, product(a, b))) << "overwriting previous values";
       }
 }
 
@@ -59,7 +59,7 @@ TEST(MatrixProduct, HasTheSameBitsEveryTime) {
   EXPECT_TRUE(at::equal(product(a, b), product(a, b)));
 }
 
-TEST(MatrixProduct, TakesRowsOfAnyShape) {
+TEST(MatrixProduct, SupportsRowsOfAnyShape) {
   const Tensor x = at::randn({3, 100, 256}), weight = at::randn({64, 256});
   EXPECT_EQ(product_with_rows(x, weight).sizes(), (at::IntArrayRef{3, 100, 64}));
   EXPECT_TRUE(at::allclose(product_with_rows(x, weight), at::linear(x, weight), 1e-4, 1e-4));
@@ -67,8 +67,8 @@ TEST(MatrixProduct, TakesRowsOfAnyShape) {
                            at::linear(x.to(at::kBFloat16), weight.to(at::kBFloat16)), 1.0 / 128, 1.0 / 16));
 }
 
-/// In bf16 and fp16 by whichever way this process takes: against fp64, no more than one rounding of the result away.
-/// Returns how many are further.
+/// In bf16 and fp16, by the path that this process uses: within one rounding of the fp64 result.
+/// Returns the number of larger errors.
 int products_far_off() {
   at::manual_seed(2);
   int far_off = 0;
@@ -94,7 +94,7 @@ int products_far_off() {
 
 TEST(MatrixProduct, OfHalfPrecisionRoundsOnce) { EXPECT_EQ(products_far_off(), 0); }
 
-TEST(MatrixProductDeathTest, IsWidenedBlockByBlockWhereOneDnnMayNotUseTheInstructions) {
+TEST(MatrixProductDeathTest, IsWidenedBlockByBlockIfOneDnnMayNotUseTheInstructions) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a new process, which reads the variable
   setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
   EXPECT_EXIT(std::exit(!is_widened(at::empty({1, 1}, at::kBFloat16)) + 2 * products_far_off()),
@@ -102,8 +102,8 @@ TEST(MatrixProductDeathTest, IsWidenedBlockByBlockWhereOneDnnMayNotUseTheInstruc
   unsetenv("ONEDNN_MAX_CPU_ISA");
 }
 
-/// Runs products of shapes drawn at random with oneDNN's log on; ends the process with 1, and says which, where one
-/// goes to its older gemm. Shapes that MKL is given do not show in that log.
+/// Runs products of random shapes with oneDNN's log enabled; prints the product and exits with 1 if one
+/// uses its older gemm. Products that MKL computes are not in that log.
 [[noreturn]] void end_by_kernels_taken(const std::string& log) {
   if (!std::freopen(log.c_str(), "w", stdout)) _exit(2);
   std::mt19937 random(7);
@@ -124,7 +124,7 @@ TEST(MatrixProductDeathTest, IsWidenedBlockByBlockWhereOneDnnMayNotUseTheInstruc
   _exit(0);
 }
 
-TEST(MatrixProductDeathTest, NeverTakesTheOlderGemmOfOneDnn) {
+TEST(MatrixProductDeathTest, NeverUsesOneDnnsOlderGemm) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a new process, which reads the variable
   const std::string log = testing::TempDir() + "onednn-" + std::to_string(getpid()) + ".txt";
   setenv("ONEDNN_VERBOSE", "1", 1);

@@ -37,7 +37,7 @@ TEST_F(Ops, LinearIsAProductWithTheTransposedWeight) {
   EXPECT_LT(distance(store_.gradient(weight), expected[1]), 1e-6);
 }
 
-TEST_F(Ops, LinearUsedTwiceAddsItsGradientsUp) {
+TEST_F(Ops, LinearUsedTwiceSumsItsGradients) {
   const Tensor x = leaf(at::randn({3, 6})), d = at::randn({3, 6});
   const WeightHandle weight = store_.add(at::randn({6, 6}));
   gradients(linear(linear(x, weight), weight), {x}, d);
@@ -46,7 +46,7 @@ TEST_F(Ops, LinearUsedTwiceAddsItsGradientsUp) {
   EXPECT_LT(distance(store_.gradient(weight), expected[0]), 1e-6);
 }
 
-TEST_F(Ops, ScaleMultipliesEachFeatureByItsOwnWeight) {
+TEST_F(Ops, ScaleMultipliesEachFeatureByItsWeight) {
   const Tensor x = leaf(at::randn({2, 5, 6})), d = at::randn({2, 5, 6});
   const WeightHandle weight = store_.add(at::randn({1, 6}));
   const Tensor y = scale(x, weight);
@@ -57,7 +57,7 @@ TEST_F(Ops, ScaleMultipliesEachFeatureByItsOwnWeight) {
   EXPECT_LT(distance(store_.gradient(weight), expected[1]), 1e-6);
 }
 
-TEST_F(Ops, AFrozenWeightGetsNoGradientAndPassesOneOn) {
+TEST_F(Ops, AFrozenWeightGetsNoGradientButPassesOneOn) {
   const Tensor x = leaf(at::randn({3, 6}));
   const WeightHandle weight = store_.add(at::randn({6, 6}), /*trains=*/false);
   const WeightHandle norm = store_.add(at::randn({6}), /*trains=*/false);
@@ -79,7 +79,7 @@ TEST_F(Ops, RmsNormDividesByTheRootMeanSquareOfTheLastDimension) {
   EXPECT_LT(distance(store_.gradient(weight), expected[1]), 1e-6);
 }
 
-TEST_F(Ops, RmsNormOfHalfPrecisionIsComputedInSingle) {
+TEST_F(Ops, RmsNormOfHalfPrecisionIsComputedInFp32) {
   // In bf16 the sum of squares of 4,096 ones would stop growing at 256.
   const Tensor x = leaf(at::ones({1, 4096}, at::kBFloat16));
   const WeightHandle weight = store_.add(at::ones({4096}, at::kBFloat16));
@@ -99,7 +99,7 @@ TEST_F(Ops, SwigluIsSiluOfTheGateTimesUp) {
   EXPECT_LT(distance(given[1], expected[1]), 1e-6);
 }
 
-TEST_F(Ops, ABiasIsAddedEverywhereAndItsGradientIsTheSum) {
+TEST_F(Ops, ABiasIsAddedToEveryRowAndItsGradientIsTheSum) {
   const Tensor x = leaf(at::randn({2, 3, 1})), d = at::randn({2, 3, 1});
   const WeightHandle bias = store_.add(at::full({1, 1}, 2.5));
   const Tensor y = add_bias(x, bias);
@@ -108,7 +108,7 @@ TEST_F(Ops, ABiasIsAddedEverywhereAndItsGradientIsTheSum) {
   EXPECT_NEAR(store_.gradient(bias).item<double>(), d.sum().item<double>(), 1e-5);
 }
 
-TEST_F(Ops, RotateTurnsInterleavedPairsByPositionTimesFrequency) {
+TEST_F(Ops, RotateRotatesInterleavedPairsByPositionTimesFrequency) {
   const int64_t S = 5, D = 6;
   const double theta = 100;
   const Tensor x = leaf(at::randn({2, S, 3, D})), d = at::randn({2, S, 3, D});
@@ -127,7 +127,7 @@ TEST_F(Ops, RotateTurnsInterleavedPairsByPositionTimesFrequency) {
   EXPECT_LT(distance(gradients(y, {x}, d)[0], gradients(plain, {plain_x}, d)[0]), 1e-6);
 }
 
-TEST_F(Ops, StretchedPositionsTurnSlowAnglesLessAndLeaveFastOnesAlone) {
+TEST_F(Ops, RopeScalingReducesOnlyLowFrequencies) {
   const int64_t S = 3, D = 128;
   const double theta = 500000;
   const auto angles = [&](const std::optional<RopeScaling>& scaling) {
@@ -149,7 +149,7 @@ TEST_F(Ops, StretchedPositionsTurnSlowAnglesLessAndLeaveFastOnesAlone) {
   EXPECT_GT(between, 2);
 }
 
-TEST_F(Ops, ABiasOfOneDimensionGathersItsGradientInSinglePrecision) {
+TEST_F(Ops, TheGradientOfABiasIsSummedInFp32) {
   const Tensor x = leaf(at::zeros({300, 2}, at::kBFloat16)), d = at::ones({300, 2}, at::kBFloat16);
   const WeightHandle bias = store_.add(at::ones({2}, at::kBFloat16));
   gradients(add_bias(x, bias), {x}, d);
@@ -157,7 +157,7 @@ TEST_F(Ops, ABiasOfOneDimensionGathersItsGradientInSinglePrecision) {
   EXPECT_EQ(store_.gradient(bias)[0].item<float>(), 300.0f) << "in bf16 it would stop at 256";
 }
 
-TEST_F(Ops, RotatedVectorsMeetByTheirDistanceAlone) {
+TEST_F(Ops, ProductsOfRotatedVectorsDependOnTheirDistanceOnly) {
   const Tensor table = rotary_table(12, 8, 10000.0, at::kCPU);
   const Tensor query = rotate(at::randn({8}).expand({1, 12, 1, 8}).contiguous(), table).squeeze();
   const Tensor key = rotate(at::randn({8}).expand({1, 12, 1, 8}).contiguous(), table).squeeze();

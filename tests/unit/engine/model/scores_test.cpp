@@ -1,4 +1,4 @@
-// What the weighted loss tells of each token, against ATen in fp64, by the row kernels and by ATen (fp16 has no
+// The weighted loss's scores of each token against ATen in fp64, by the row kernels and by ATen (fp16 has no
 // kernel); and that gradients of scored tokens compute nothing twice.
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class ScoresOfTokens : public testing::TestWithParam<Case> {
   Tensor hidden_, weight_, targets_;
 };
 
-TEST_P(ScoresOfTokens, AreThoseOfAllLogits) {
+TEST_P(ScoresOfTokens, EqualThoseOfAllLogits) {
   PlainStore store;
   const Scores scores = make(store).scores(hidden_, targets_, everything);
   expect_near(scores, expected(), GetParam().type == at::kFloat ? 1e-5 : 5e-2);
@@ -79,7 +79,7 @@ TEST_P(ScoresOfTokens, AreTheSameInOnePass) {
   EXPECT_TRUE(at::equal(at::cat(hits), alone.hits));
 }
 
-TEST_P(ScoresOfTokens, AreUndefinedUnlessAskedFor) {
+TEST_P(ScoresOfTokens, AreUndefinedUnlessRequested) {
   PlainStore store;
   const LinearCrossEntropy loss = make(store);
   const Scores none = loss.scores(hidden_, targets_);
@@ -89,7 +89,7 @@ TEST_P(ScoresOfTokens, AreUndefinedUnlessAskedFor) {
   EXPECT_TRUE(at::equal(hits.hits.to(at::kDouble), expected().hits));
 }
 
-TEST_P(ScoresOfTokens, LeaveWhatTheirGradientsNeed) {
+TEST_P(ScoresOfTokens, KeepWhatGradientsNeed) {
   const Tensor drawn = at::rand({num_tokens});
   for (const Tensor& coefficients : {drawn, at::where(drawn < 0.5, drawn, 0.0), at::zeros({num_tokens})}) {
     PlainStore fresh_store, kept_store;
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(All, ScoresOfTokens,
 
 int products = 0;
 
-/// Of scores and gradients together, where the wanted tokens fit in one chunk.
+/// Products in scores and gradients, if the selected tokens fit in one chunk.
 int products_for_logits(int64_t chunk, int64_t wanted) {
   PlainStore store;
   const LinearCrossEntropy loss(store.add(at::randn({vocab, dim})), chunk);
@@ -172,7 +172,7 @@ int products_for_logits(int64_t chunk, int64_t wanted) {
 TEST(ScoredChunk, SavesTheSecondProductWhereAllTokensFit) {
   EXPECT_EQ(products_for_logits(num_tokens, 10), 1);
   EXPECT_EQ(products_for_logits(4 * num_tokens, num_tokens), 1);
-  EXPECT_EQ(products_for_logits(num_tokens - 1, 10), 3) << "two chunks scored, one of wanted tokens again";
+  EXPECT_EQ(products_for_logits(num_tokens - 1, 10), 3) << "two chunks scored, one of selected tokens again";
 }
 
 TEST(ScoredChunk, IsOneChunkOfLogits) {

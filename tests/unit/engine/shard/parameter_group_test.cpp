@@ -15,7 +15,7 @@ using test::distance;
 using test::on_ranks;
 using test::OneRank;
 
-/// A norm, a matrix that decays, a bias, another matrix: in this order, so that decay must sort them.
+/// A norm, a matrix that decays, a bias, another matrix: an order in which decay must sort them.
 std::vector<ParameterSpec> some_parameters(bool trains = true) {
   const Init init{Init::Kind::normal, 0.02};
   return {{"norm", {10}, init, false, trains},
@@ -30,7 +30,7 @@ int index_of(const ParameterGroup& group, const std::string& name) {
   throw std::logic_error("no parameter " + name);
 }
 
-/// The parts of `flat` that several ranks hold, put together by name.
+/// The parts of `flat` on several ranks, assembled by name.
 class Collected {
  public:
   void take(const ParameterGroup& group, const Tensor& flat) {
@@ -47,7 +47,7 @@ class Collected {
   std::map<std::string, Tensor> values_;
 };
 
-TEST(ParameterGroup, LaysParametersOutAlignedWithThoseThatDecayFirst) {
+TEST(ParameterGroup, AlignsParametersAndPlacesDecayingOnesFirst) {
   OneRank rank;
   ParameterGroup group("unit", some_parameters(), {}, rank.channels);
   std::vector<std::string> names;
@@ -65,9 +65,9 @@ TEST(ParameterGroup, LaysParametersOutAlignedWithThoseThatDecayFirst) {
   EXPECT_EQ(group.master().scalar_type(), at::kFloat);
 }
 
-TEST(ParameterGroup, CutsItsShardIntoRunsThatAreSteppedAlike) {
+TEST(ParameterGroup, SplitsItsShardByOptimizerSettings) {
   std::vector<ParameterSpec> parameters = some_parameters();
-  parameters[1].lr_scale = 16;  // "first": between "second", which decays too, and those that do not
+  parameters[1].lr_scale = 16;  // "first" is then between "second", which also decays, and the others
   for (const int ranks : {1, 2, 3}) {
     Collected lr, decays;
     on_ranks(ranks, [&](Channels& channels) {
@@ -93,7 +93,7 @@ TEST(ParameterGroup, CutsItsShardIntoRunsThatAreSteppedAlike) {
   }
 }
 
-TEST(ParameterGroup, HoldsAFrozenPartInTheComputeTypeAndATrainedOneInSingle) {
+TEST(ParameterGroup, HoldsFrozenParametersInTheComputeDtypeAndTrainedOnesInFp32) {
   OneRank rank;
   const GroupOptions options{Strategy::full_shard, at::kBFloat16, at::kCPU};
   ParameterGroup frozen("frozen", some_parameters(false), options, rank.channels);
@@ -107,7 +107,7 @@ TEST(ParameterGroup, HoldsAFrozenPartInTheComputeTypeAndATrainedOneInSingle) {
   EXPECT_TRUE(at::equal(trained.weight(0), at::full({5, 20}, 1.0 / 3, at::kBFloat16)));
 }
 
-TEST(ParameterGroup, AnOffloadedMasterIsUsedAsItIsAfterEachChange) {
+TEST(ParameterGroup, AnOffloadedMasterIsCopiedAgainAfterEachChange) {
   for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard})
     on_ranks(2, [&](Channels& channels) {
       GroupOptions options{strategy, at::kBFloat16, at::kCPU};
@@ -126,7 +126,7 @@ TEST(ParameterGroup, AnOffloadedMasterIsUsedAsItIsAfterEachChange) {
     });
 }
 
-TEST(ParameterGroup, GivesEachWeightItsPlaceAndShape) {
+TEST(ParameterGroup, ReturnsEachWeightWithItsShape) {
   OneRank rank;
   ParameterGroup group("unit", some_parameters(), {}, rank.channels);
   for (size_t i = 0; i < group.parameters().size(); ++i) {
@@ -142,13 +142,13 @@ TEST(ParameterGroup, GivesEachWeightItsPlaceAndShape) {
   }
 }
 
-TEST(ParameterGroup, RefusesToGiveAWeightThatIsNotGathered) {
+TEST(ParameterGroup, RefusesAccessToAWeightThatIsNotGathered) {
   OneRank rank;
   ParameterGroup group("unit", some_parameters(), {}, rank.channels);
   EXPECT_THROW(group.weight(0), c10::Error);
 }
 
-TEST(ParameterGroup, AddsUpProductsRowsAndValuesInAnyOrder) {
+TEST(ParameterGroup, SumsProductsRowsAndValuesInAnyOrder) {
   at::manual_seed(2);
   OneRank rank;
   ParameterGroup group("unit", some_parameters(), {}, rank.channels);
@@ -173,13 +173,13 @@ TEST(ParameterGroup, AddsUpProductsRowsAndValuesInAnyOrder) {
   EXPECT_TRUE(at::equal(gradient["bias"], at::zeros({1}))) << "nothing was written to it";
 }
 
-TEST(ParameterGroup, AddsProductsOfHalfPrecisionUpInSingle) {
+TEST(ParameterGroup, SumsProductsOfBf16InFp32) {
   OneRank rank;
   const GroupOptions options{Strategy::full_shard, at::kBFloat16, at::kCPU};
   ParameterGroup group("unit", some_parameters(), options, rank.channels);
   const Tensor one = at::ones({1, 5}, at::kBFloat16), ones = at::ones({1, 20}, at::kBFloat16);
   const int first = index_of(group, "first");
-  for (int i = 0; i < 300; ++i) group.add_product(first, one, ones);  // bf16 would stop at 256
+  for (int i = 0; i < 300; ++i) group.add_product(first, one, ones);  // in bf16 the sum would stop at 256
   group.start_reduce(true);
   group.finish_reduce();
   Collected gradient;
@@ -208,7 +208,7 @@ TEST(ParameterGroup, AccumulatesOverMicroBatchesUntilTheGradientIsDropped) {
   }
 }
 
-TEST(ParameterGroup, WhatNothingWasWrittenToCountsAsZeroInEveryMicroBatch) {
+TEST(ParameterGroup, UnwrittenGradientsAreZeroInEveryMicroBatch) {
   for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard}) {
     OneRank rank;
     ParameterGroup group("unit", some_parameters(), {strategy}, rank.channels);
@@ -221,7 +221,7 @@ TEST(ParameterGroup, WhatNothingWasWrittenToCountsAsZeroInEveryMicroBatch) {
   }
 }
 
-/// A strategy, and on how many ranks it is tried.
+/// A strategy and a number of ranks.
 struct Cut {
   Strategy strategy;
   std::vector<int> ranks{2, 3};
@@ -245,7 +245,7 @@ void reduce(ParameterGroup& group, bool last) {
 
 class ParameterGroupOnRanks : public testing::TestWithParam<Cut> {};
 
-TEST_P(ParameterGroupOnRanks, ARankWithoutAGradientTakesPartInTheSum) {
+TEST_P(ParameterGroupOnRanks, ARankWithoutAGradientTakesPartInTheReduce) {
   Collected gradient;
   on_ranks(GetParam().ranks.back(), [&](Channels& channels) {
     ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
@@ -281,7 +281,7 @@ TEST_P(ParameterGroupOnRanks, SumsTheGradientsOfAllRanksAndMicroBatches) {
   }
 }
 
-TEST_P(ParameterGroupOnRanks, GathersTheWholeWeightsFromTheShards) {
+TEST_P(ParameterGroupOnRanks, GathersWholeWeightsFromShards) {
   on_ranks(GetParam().ranks.front(), [&](Channels& channels) {
     ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
     const auto fill = [&](double factor) {
@@ -314,7 +314,7 @@ TEST_P(ParameterGroupOnRanks, GathersTheWholeWeightsFromTheShards) {
   });
 }
 
-TEST_P(ParameterGroupOnRanks, EveryMasterElementIsHeldOnceOrByEveryRank) {
+TEST_P(ParameterGroupOnRanks, EveryMasterElementIsHeldOnceOrByEveryReplica) {
   std::mutex mutex;
   int64_t held = 0, counted = 0;
   const int size = GetParam().ranks.back();
@@ -332,10 +332,10 @@ TEST_P(ParameterGroupOnRanks, EveryMasterElementIsHeldOnceOrByEveryRank) {
   EXPECT_EQ(counted, count) << "of the norm over all ranks";
 }
 
-TEST_P(ParameterGroupOnRanks, RanksThatHoldTheSameGetTheSameBits) {
-  // Of three and more numbers the sum depends on the order.
+TEST_P(ParameterGroupOnRanks, ReplicasOfAShardGetTheSameBits) {
+  // With three or more numbers the sum depends on the order.
   std::mutex mutex;
-  std::map<int64_t, Tensor> gradient_from;  // by where the shard begins
+  std::map<int64_t, Tensor> gradient_from;  // by the beginning of the shard
   on_ranks(GetParam().ranks.back(), [&](Channels& channels) {
     ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
     for (const bool last : {false, true}) {
@@ -352,10 +352,10 @@ TEST_P(ParameterGroupOnRanks, RanksThatHoldTheSameGetTheSameBits) {
   });
 }
 
-/// bf16 has 8 bits: to round a number to it changes it by 2^-8 of itself at most. Every rank's part is rounded once; a
-/// sum that is spread over a column once more, and so is what a row sends to its column. What is added is added in
+/// bf16 has 8 bits: rounding has a relative error of at most 2^-8. Every rank's part is rounded once, and a sum over a
+/// replicate group once more, as is a shard group's sum before it. Sums are
 /// fp32.
-TEST_P(ParameterGroupOnRanks, GradientsThatTravelInHalfPrecisionAreRoundedOnceAWay) {
+TEST_P(ParameterGroupOnRanks, GradientsReducedInBf16AreRoundedOncePerExchange) {
   const int size = GetParam().ranks.back();
   const int holders = GetParam().holders(size);
   const int times = holders == 1 ? 1 : holders == size ? 2 : 3;
@@ -387,10 +387,10 @@ TEST_P(ParameterGroupOnRanks, GradientsThatTravelInHalfPrecisionAreRoundedOnceAW
     worst = std::max(worst, share.max().item<double>());
   }
   EXPECT_LE(worst, bound);
-  EXPECT_GT(worst, 0x1p-12) << "as if nothing had been rounded";
+  EXPECT_GT(worst, 0x1p-12) << "nothing was rounded";
 }
 
-TEST(ParameterGroup, WhatTravelsInHalfPrecisionIsAddedUpInSingle) {
+TEST(ParameterGroup, GradientsReducedInBf16AreSummedInFp32) {
   Collected gradient;
   on_ranks(3, [&](Channels& channels) {
     GroupOptions options;
@@ -400,7 +400,7 @@ TEST(ParameterGroup, WhatTravelsInHalfPrecisionIsAddedUpInSingle) {
     reduce(group, true);
     gradient.take(group, group.gradient());
   });
-  EXPECT_TRUE(at::equal(gradient["norm"], at::full({10}, 258.0))) << "bf16 knows nothing between 256 and 258";
+  EXPECT_TRUE(at::equal(gradient["norm"], at::full({10}, 258.0))) << "bf16 has no number between 256 and 258";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ParameterGroupOnRanks,

@@ -46,7 +46,7 @@ ShardedModelRequest request_for(const ModelConfig& model, const Adapter& adapter
 
 using Values = std::map<std::string, Tensor>;
 
-/// Every parameter after initialize(seed), put together from the parts of all ranks.
+/// Every parameter after initialize(seed), assembled from all ranks.
 Values first_values(int ranks, Strategy strategy, int64_t seed) {
   const ModelConfig model = small();
   const Everything everything;
@@ -65,7 +65,7 @@ Values first_values(int ranks, Strategy strategy, int64_t seed) {
   return values;
 }
 
-TEST(ShardedModel, TheFirstValuesAreTheSameForEveryCut) {
+TEST(ShardedModel, InitialValuesAreTheSameInEveryLayout) {
   const Values whole = first_values(1, Strategy::full_shard, 42);
   for (const auto& [ranks, strategy] :
        {std::pair{2, Strategy::full_shard}, std::pair{3, Strategy::full_shard}, std::pair{3, Strategy::shard_grad_op},
@@ -77,14 +77,14 @@ TEST(ShardedModel, TheFirstValuesAreTheSameForEveryCut) {
   }
 }
 
-TEST(ShardedModel, TheFirstValuesFollowTheSeedAndTheName) {
+TEST(ShardedModel, InitialValuesDependOnSeedAndName) {
   const Values one = first_values(1, Strategy::full_shard, 1), two = first_values(1, Strategy::full_shard, 2);
   EXPECT_FALSE(at::equal(one.at("output.weight"), two.at("output.weight")));
   EXPECT_FALSE(at::equal(one.at("output.weight"), one.at("tok_embeddings.weight")));
   EXPECT_TRUE(at::equal(one.at("norm.weight"), at::ones({24})));
 }
 
-TEST(ShardedModel, TheFirstValuesAreNormalWithTheLayoutsDeviation) {
+TEST(ShardedModel, InitialValuesAreNormalWithTheLayoutsDeviation) {
   const Values values = first_values(1, Strategy::full_shard, 3);
   const Tensor embedding = values.at("tok_embeddings.weight"), w2 = values.at("layers.0.feed_forward.w2.weight");
   EXPECT_NEAR(embedding.std().item<double>(), 0.02, 0.002);
@@ -94,7 +94,7 @@ TEST(ShardedModel, TheFirstValuesAreNormalWithTheLayoutsDeviation) {
   EXPECT_NEAR(within_one, 0.683, 0.05);
 }
 
-TEST(ShardedModel, FillAsksForThePartsOfThisRankAndLeavesWhatIsNotThere) {
+TEST(ShardedModel, FillReadsThePartsOfThisRankAndKeepsTheRest) {
   const ModelConfig model = small();
   const Everything everything;
   std::mutex mutex;
@@ -121,7 +121,7 @@ TEST(ShardedModel, FillAsksForThePartsOfThisRankAndLeavesWhatIsNotThere) {
   EXPECT_EQ(int64_t(asked.size()), 3 + 3 * 9);
 }
 
-TEST(ShardedModel, KeepsTrainedAndFrozenParametersOfAUnitApart) {
+TEST(ShardedModel, SeparatesTrainedAndFrozenParametersOfAUnit) {
   const ModelConfig model = small();
   const NormsAlone norms;
   OneRank rank;
@@ -136,10 +136,10 @@ TEST(ShardedModel, KeepsTrainedAndFrozenParametersOfAUnitApart) {
   EXPECT_EQ(trained, 24 * (2 * 3 + 1));
   EXPECT_EQ(trained + all, num_parameters(model));
   EXPECT_EQ(sharded.adapter_unit(), nullptr);
-  EXPECT_EQ(sharded.base_fingerprint(), 0U) << "nothing stands beside it";
+  EXPECT_EQ(sharded.base_fingerprint(), 0U) << "no adapter";
 }
 
-/// The norms of the rows of every value and output weight, beside it.
+/// An adapter with the row norms of every value and output weight.
 class Lengths : public LinearAdapter {
  public:
   bool trains(const std::string&) const override { return false; }
@@ -151,7 +151,7 @@ class Lengths : public LinearAdapter {
   Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
 };
 
-class BesideWeights : public testing::TestWithParam<std::tuple<int, Strategy, at::ScalarType>> {
+class AdapterWeights : public testing::TestWithParam<std::tuple<int, Strategy, at::ScalarType>> {
  protected:
   /// Calls check(model) on every rank of the layout, after the model was drawn from a seed.
   void on_a_model(const std::function<void(ShardedModel&)>& check) {
@@ -178,7 +178,7 @@ uint64_t plain_fingerprint(int64_t seed) {
   return sharded.base_fingerprint();
 }
 
-TEST_P(BesideWeights, RowNormsAreThoseOfTheWeightsWhateverTheLayout) {
+TEST_P(AdapterWeights, RowNormsAreThoseOfTheWeightsInEveryLayout) {
   on_a_model([](ShardedModel& sharded) {
     const auto check = [&] {
       ShardUnit& adapter = *sharded.adapter_unit();
@@ -205,7 +205,7 @@ TEST_P(BesideWeights, RowNormsAreThoseOfTheWeightsWhateverTheLayout) {
   });
 }
 
-TEST_P(BesideWeights, RowNormsThatAreReadStay) {
+TEST_P(AdapterWeights, RowNormsThatAreReadAreKept) {
   on_a_model([](ShardedModel& sharded) {
     sharded.fill([](const ParameterSpec& spec, int64_t, int64_t count, float* out) {
       if (spec.init.kind != Init::Kind::row_norms) return false;
@@ -218,7 +218,7 @@ TEST_P(BesideWeights, RowNormsThatAreReadStay) {
   });
 }
 
-TEST_P(BesideWeights, TheBaseHasOneFingerprintInEveryLayoutAndPrecision) {
+TEST_P(AdapterWeights, TheBaseHasTheSameFingerprintInEveryLayoutAndPrecision) {
   const uint64_t wanted = plain_fingerprint(9);
   EXPECT_NE(wanted, plain_fingerprint(10));
   on_a_model([&](ShardedModel& sharded) {
@@ -227,18 +227,18 @@ TEST_P(BesideWeights, TheBaseHasOneFingerprintInEveryLayoutAndPrecision) {
       if (spec.init.kind == Init::Kind::row_norms) std::fill(out, out + count, 1.0F);
       return spec.init.kind == Init::Kind::row_norms;
     });
-    EXPECT_EQ(sharded.base_fingerprint(), wanted) << "what stands beside the base changed it";
+    EXPECT_EQ(sharded.base_fingerprint(), wanted) << "the adapter changed it";
     sharded.fill([](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
       if (spec.name != "norm.weight") return false;
       std::fill(out, out + count, 1.0F);
-      if (begin == 0) out[0] = 1.0F + 0x1p-23F;  // one bit of one element, which bf16 would not hold
+      if (begin == 0) out[0] = 1.0F + 0x1p-23F;  // one bit of one element, below bf16's precision
       return true;
     });
     EXPECT_NE(sharded.base_fingerprint(), wanted);
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BesideWeights,
+INSTANTIATE_TEST_SUITE_P(All, AdapterWeights,
                          testing::Values(std::tuple{1, Strategy::full_shard, at::kFloat},
                                          std::tuple{3, Strategy::full_shard, at::kFloat},
                                          std::tuple{2, Strategy::shard_grad_op, at::kBFloat16},

@@ -39,7 +39,7 @@ constexpr int num_steps = 5;
 double lr_of(int step) { return 0.01 * step; }
 double scale_of(int step) { return step % 2 ? 1.0 : 0.3; }
 
-/// Gradient of a parameter in a step, and its first value: the same for every layout.
+/// A parameter's initial value and gradient in a step: the same in every layout.
 Tensor gradient_of(const ParameterSpec& spec, int step) {
   return (at::arange(spec.count(), at::kDouble) * (0.7 + step) + double(spec.count())).sin() * 0.5;
 }
@@ -57,7 +57,7 @@ std::map<std::string, Tensor> expected(const OptimizerConfig& config) {
   return values;
 }
 
-/// What the optimizer makes of it on `ranks` ranks, each of which gives an equal share of the gradient.
+/// The optimizer's result on `ranks` ranks, each of which contributes an equal share of the gradient.
 std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, Strategy strategy,
                                       bool offload = false) {
   std::mutex mutex;
@@ -103,7 +103,7 @@ std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, 
   return values;
 }
 
-TEST(ShardedOptimizer, IsAdamWWhateverTheLayout) {
+TEST(ShardedOptimizer, IsAdamWInEveryLayout) {
   OptimizerConfig config;
   config.weight_decay = 0.2;
   const auto by_hand = expected(config);
@@ -115,20 +115,20 @@ TEST(ShardedOptimizer, IsAdamWWhateverTheLayout) {
       EXPECT_LT(distance(value, by_hand.at(name)), 1e-6) << name << ", " << to_string(strategy) << " on " << ranks;
 }
 
-TEST(ShardedOptimizer, GivesTheSameBitsWhereMastersAreOffloaded) {
+TEST(ShardedOptimizer, GivesTheSameBitsWithOffloading) {
   for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard}) {
     const auto here = trained({}, 2, strategy), offloaded = trained({}, 2, strategy, /*offload=*/true);
     for (const auto& [name, value] : here) EXPECT_TRUE(at::equal(value, offloaded.at(name))) << name;
   }
 }
 
-TEST(ShardedOptimizer, ANormIsNoNumberWhereAnyPartIsNone) {
+TEST(ShardedOptimizer, ANormIsNanIfAnyPartIs) {
   for (const Norm norm : {Norm::l2, Norm::l1, Norm::inf})
     for (const std::vector<double>& parts : {std::vector<double>{NAN, 1}, std::vector<double>{1, NAN}})
       EXPECT_TRUE(std::isnan(norm_of_parts(norm, parts))) << to_string(norm);
 }
 
-TEST(ShardedOptimizer, DecaysOnlyWhatDecays) {
+TEST(ShardedOptimizer, DecaysOnlyParametersWithDecay) {
   OptimizerConfig with, without;
   with.weight_decay = 0.5;
   without.weight_decay = 0.0;
@@ -138,7 +138,7 @@ TEST(ShardedOptimizer, DecaysOnlyWhatDecays) {
   EXPECT_GT(distance(decayed.at("matrix"), plain.at("matrix")), 1e-2);
 }
 
-TEST(ShardedOptimizer, AGroupWithoutAGradientStaysAsItIs) {
+TEST(ShardedOptimizer, AGroupWithoutAGradientIsNotStepped) {
   OneRank rank;
   ParameterGroup used("used", some_parameters(), {}, rank.channels), idle("idle", some_parameters(), {}, rank.channels);
   used.master().fill_(1);
@@ -154,7 +154,7 @@ TEST(ShardedOptimizer, AGroupWithoutAGradientStaysAsItIs) {
   EXPECT_EQ(optimizer.states()[1].steps.item<float>(), 0);
 }
 
-TEST(ShardedOptimizer, WeightsThatWereGatheredBeforeTheStepAreNotUsedAfterIt) {
+TEST(ShardedOptimizer, WeightsGatheredBeforeAStepAreNotUsedAfterIt) {
   on_ranks(2, [](Channels& channels) {
     ParameterGroup group("unit", some_parameters(), {Strategy::shard_grad_op}, channels);
     ShardedOptimizer optimizer({}, {&group});

@@ -81,7 +81,7 @@ Tensor gradient_of(const ShardUnit& unit, const std::string& name) {
   throw std::runtime_error("no parameter " + name);
 }
 
-/// The heads of engine/model/value_head.hpp on the normed trunk output.
+/// The heads of engine/model/block.hpp on the normed trunk output.
 Tensor values_by_hand(const std::map<std::string, Tensor>& leaves, const Tensor& trunk, double eps) {
   Tensor h = trunk * (trunk.square().mean(-1, true) + eps).rsqrt() * leaves.at("norm.weight");
   for (int64_t layer = 0; leaves.count("value_heads.v." + std::to_string(layer) + ".weight"); ++layer) {

@@ -1,4 +1,4 @@
-// Products whose rows do not know of one another, of every instruction set that this processor runs.
+// Products whose rows are independent, for every instruction set of this processor.
 #include "engine/model/kernels/products.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class RowProducts : public testing::TestWithParam<Isa> {
 // Widths around a vector and whole blocks of them, columns around a block.
 constexpr int64_t widths[] = {1, 6, 15, 16, 17, 40, 64, 100}, columns[] = {1, 7, 8, 9, 33};
 
-TEST_P(RowProducts, AreTheSumsOfProducts) {
+TEST_P(RowProducts, EqualTheSumsOfProducts) {
   for (const int64_t width : widths)
     for (const int64_t outs : columns) {
       const int64_t rows = 3, stride = outs + 2;
@@ -51,7 +51,7 @@ TEST_P(RowProducts, AreTheSumsOfProducts) {
     }
 }
 
-TEST_P(RowProducts, HaveTheSameBitsAloneAndAmongOthers) {
+TEST_P(RowProducts, HaveTheSameBitsForOneRowOrMany) {
   for (const int64_t width : widths)
     for (const int64_t outs : columns) {
       const int64_t rows = 5;
@@ -63,7 +63,7 @@ TEST_P(RowProducts, HaveTheSameBitsAloneAndAmongOthers) {
             .times_transposed(x.data() + r * width, w.data(), alone.data() + r * outs, 1, outs, width, outs);
       EXPECT_EQ(together, alone) << width << " wide, " << outs << " columns";
 
-      // Cut at blocks of columns, as threads cut them.
+      // Split at blocks of columns, as between threads.
       for (int64_t begin = 0; begin < outs; begin += columns_of_block)
         products(GetParam())
             .times_transposed(x.data(), w.data() + begin * width, alone.data() + begin, rows,
@@ -72,7 +72,7 @@ TEST_P(RowProducts, HaveTheSameBitsAloneAndAmongOthers) {
     }
 }
 
-TEST_P(RowProducts, AMixIsTheSumOfSharesOfTheValues) {
+TEST_P(RowProducts, AMixIsTheWeightedSumOfValues) {
   for (const int64_t width : widths)
     for (const int64_t count : {1, 2, 19}) {
       const auto shares = drawn(count), values = drawn(count * width);

@@ -1,5 +1,5 @@
-// The cross entropy of every set of row kernels that this processor runs, against the formulas in fp64, a row at a
-// time.
+// The row kernels' cross entropy, for every instruction set of this processor, against the formulas in fp64, row by
+// row.
 #include "engine/model/kernels/rows.hpp"
 
 #include <gtest/gtest.h>
@@ -92,14 +92,14 @@ TEST_P(RowKernels, GiveLossEntropyAndHitOfAnyWidth) {
   }
 }
 
-TEST_P(RowKernels, LoseNoDigitsToLargeLogits) {
+TEST_P(RowKernels, KeepAllDigitsWithLargeLogits) {
   for (const float spread : {30.0F, 1e4F, 1e30F}) {
     compare_at<float>(777, spread);
     compare_at<Bf16>(777, spread);
   }
 }
 
-TEST_P(RowKernels, StayFiniteWhereTheDistanceBetweenLogitsIsNot) {
+TEST_P(RowKernels, StayFiniteWithInfiniteLogitDifferences) {
   const float most = 3e38F;
   const Scored<float> scored(GetParam(), {most, -most, -most, most}, {0});
   EXPECT_NEAR(scored.entropy[0], std::log(2.0), 1e-6);
@@ -107,7 +107,7 @@ TEST_P(RowKernels, StayFiniteWhereTheDistanceBetweenLogitsIsNot) {
   EXPECT_EQ(scored.hit[0], 1.0F);
 }
 
-TEST_P(RowKernels, GiveTheEntropyOfChoosingAmongEquals) {
+TEST_P(RowKernels, ComputeTheEntropyOfEqualLogits) {
   const Scored<Bf16> scored(GetParam(), std::vector<float>(4096, 5.0F), {17});
   EXPECT_NEAR(scored.entropy[0], std::log(4096.0), 1e-5);
 }
@@ -120,14 +120,14 @@ TEST_P(RowKernels, CountATieAsAHitWhenNoOtherIsLarger) {
   EXPECT_EQ(Scored<Bf16>(GetParam(), values, {0, 1, 2, 3}).hit, (std::vector<float>{0, 1, 1, 0}));
 }
 
-TEST_P(RowKernels, AreCertainOfTheOnlyToken) {
+TEST_P(RowKernels, AreZeroForAVocabularyOfOne) {
   const Scored<float> scored(GetParam(), {-12.5F}, {0});
   EXPECT_EQ(scored.loss[0], 0.0F);
   EXPECT_EQ(scored.entropy[0], 0.0F);
   EXPECT_EQ(scored.hit[0], 1.0F);
 }
 
-TEST_P(RowKernels, WriteOnlyWhatIsAskedFor) {
+TEST_P(RowKernels, WriteOnlyRequestedOutputs) {
   const std::vector<float> values = {1, 3, 3, 2};
   const Scored<float> all(GetParam(), values, {1});
   const Scored<float> none(GetParam(), values, {1}, false, false), hits(GetParam(), values, {1}, false, true);
@@ -138,7 +138,7 @@ TEST_P(RowKernels, WriteOnlyWhatIsAskedFor) {
   EXPECT_NEAR(none.loss[0], all.loss[0], 1e-6);
 }
 
-TEST_P(RowKernels, LetANaNBeSeen) {
+TEST_P(RowKernels, PropagateNan) {
   const Scored<float> scored(GetParam(), {1, std::numeric_limits<float>::quiet_NaN(), 2}, {0});
   EXPECT_TRUE(std::isnan(scored.loss[0]));
   EXPECT_TRUE(std::isnan(scored.entropy[0]));
