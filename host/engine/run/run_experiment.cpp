@@ -263,9 +263,10 @@ RunResult run_one(Session& session, const Experiment& experiment, const Stages& 
   return {status, model_in(recorder.run_folder())};
 }
 
-/// Rank 0's answer to a question about the log, on every rank.
-bool agreed(Session& session, const std::string& question, const std::function<bool()>& ask_log) {
-  return session.peers().broadcast(question, session.is_rank0() && ask_log() ? "yes" : "no") == "yes";
+/// Whether rank 0 finds a checkpoint to resume from, on every rank.
+bool can_resume(Session& session, ExperimentHashes& hashes, const Experiment& experiment) {
+  const bool found = session.is_rank0() && resume_point(hashes.of(experiment), session.job().database, print_line);
+  return session.peers().broadcast("looking for an unfinished run", found ? "yes" : "no") == "yes";
 }
 
 /// Rank 0 looks it up in the log; all ranks get the same stage.
@@ -288,9 +289,7 @@ ExitStatus run_missing_stages(Session& session, ExperimentHashes& hashes, const 
       Stages below;
       const ExitStatus status = run_missing_stages(session, hashes, *named.experiment, below, resumed);
       if (status != ExitStatus::done) return status;
-      const bool resumes = session.job().resume && agreed(session, "looking for an unfinished stage", [&] {
-                             return resume_point(stage.config_hash, session.job().database, print_line).has_value();
-                           });
+      const bool resumes = session.job().resume && can_resume(session, hashes, *named.experiment);
       resumed = resumed || resumes;
       const RunResult result = run_one(session, *named.experiment, below, resumes);
       if (result.status != ExitStatus::done) return result.status;
@@ -311,10 +310,7 @@ ExitStatus run_with_stages(Session& session, const Experiment& experiment) {
     const ExitStatus status = run_missing_stages(session, hashes, experiment, stages, stage_resumed);
     if (status != ExitStatus::done) return status;
   }
-  if (resume && stage_resumed)
-    resume = agreed(session, "looking for an unfinished run", [&] {
-      return resume_point(hashes.of(experiment), session.job().database, print_line).has_value();
-    });
+  if (resume && stage_resumed) resume = can_resume(session, hashes, experiment);
   return run_one(session, experiment, stages, resume).status;
 }
 
