@@ -56,8 +56,8 @@ void CachedBlock::cache_rows(const Tensor& rows, int64_t begin, const Tensor& ca
                   in<float>(rows) + (i * kv_heads_ + k) * head_dim_, size_t(head_dim_) * sizeof(float));
 }
 
-/// query [n,H*W], the first at `position` -> [n,H*W]. The attention of engine/model/attention.hpp, one query and head at a
-/// time.
+/// query [n,H*W], the first at `position` -> [n,H*W]. The attention of engine/model/attention.hpp, one query and head
+/// at a time.
 Tensor CachedBlock::attention(const Tensor& query, int64_t position) const {
   Tensor mixed = at::empty_like(query);
   const int64_t n = query.size(0), positions = keys_.size(1);

@@ -1,6 +1,6 @@
 // CachedModel: a multi-token model that reads a text in portions and caches keys and values, so that each token is
-// computed once. Head 1 gives the logits of the next token; the other heads, on the same trunk output, propose the tokens
-// after it. One process, CPU, fp32; not thread-safe.
+// computed once. Head 1 gives the logits of the next token; the other heads, on the same trunk output, propose the
+// tokens after it. One process, CPU, fp32; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace wmtp {
 
-/// A Llama block with a key-value cache. The same function as Block (engine/model/block.hpp) without an adapter, computed
-/// row by row, so that the result does not depend on the portions.
+/// A Llama block with a key-value cache. The same function as Block (engine/model/block.hpp) without an adapter,
+/// computed row by row, so that the result does not depend on the portions.
 class CachedBlock {
  public:
   /// Uses the weights that `find` returns without a copy: whole, fp32, on the CPU. Caches up to `positions` tokens.
@@ -52,9 +52,9 @@ class CachedModel {
   at::Tensor feed(const std::vector<int64_t>& ids, Logits logits);
   /// Drops the tokens from `length` on.
   void shorten(int64_t length);
-  /// The most likely tokens of heads 2, 3, … at the last cached token: the second, third, … token after it. To be called
-  /// after every feed or after none: the other heads read the trunk's output, which is kept for the last feed only.
-  /// Error(bug) otherwise.
+  /// The most likely tokens of heads 2, 3, … at the last cached token: the second, third, … token after it. To be
+  /// called after every feed or after none: the other heads read the trunk's output, which is kept for the last feed
+  /// only. Error(bug) otherwise.
   std::vector<int64_t> propose();
 
  private:

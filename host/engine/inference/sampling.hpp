@@ -1,6 +1,6 @@
 // Drawing a token from a model's logits: temperature, then the nucleus (Holtzman et al., "The curious case of neural
-// text degeneration", ICLR 2020). A draw depends on (seed, prompt, sample, position) alone: the same seed gives the same
-// texts, and draws that differ in one of the four are independent.
+// text degeneration", ICLR 2020). A draw depends on (seed, prompt, sample, position) alone: the same seed gives the
+// same texts, and draws that differ in one of the four are independent.
 #pragma once
 
 #include <ATen/ATen.h>

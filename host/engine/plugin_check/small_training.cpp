@@ -13,8 +13,8 @@ namespace {
 constexpr uint8_t prompt_kind = 1, answer_kind = 2;
 constexpr int64_t padding_interval = 7;  // without pairs every 7th row is padding
 
-/// Batches of random records: prompts and answers of many lengths, in pairs of a right and a wrong answer, with some rows
-/// of padding. A row depends on its position alone.
+/// Batches of random records: prompts and answers of many lengths, in pairs of a right and a wrong answer, with some
+/// rows of padding. A row depends on its position alone.
 class RandomRecords final : public BatchSource {
  public:
   /// `parts` outlives this object.

@@ -19,8 +19,9 @@ std::chrono::milliseconds timeout_of(const Experiment& experiment);
 
 class Session {
  public:
-  /// [all ranks, collective] Sets threads, device and connections. `peers` have met and outlive this object. Error(usage)
-  /// on every rank when one of them lacks the experiment's device, or when the ranks were not started alike.
+  /// [all ranks, collective] Sets threads, device and connections. `peers` have met and outlive this object.
+  /// Error(usage) on every rank when one of them lacks the experiment's device, or when the ranks were not started
+  /// alike.
   Session(const Job& job, const RankEnvironment& environment, Peers& peers);
 
   const Job& job() const { return job_; }
