@@ -195,8 +195,7 @@ std::string speed(const Candidate& candidate) {
   without.losses(1);
   const auto begin = Clock::now();
   without.losses(steps);
-  return printed("%.2f times the duration of a step that trains all parameters, at 32 dimensions",
-                 whole / seconds_since(begin));
+  return printed("%.2f times a step of full training, at 32 dimensions", whole / seconds_since(begin));
 }
 
 }  // namespace
