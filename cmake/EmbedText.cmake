@@ -1,5 +1,5 @@
-# Writes OUTPUT, a C++ file that defines FUNCTION, declared in HEADER: every one of FILES as a raw string, by its path
-# below FOLDER, or by its name where it lies elsewhere.
+# Writes OUTPUT, a C++ file that defines FUNCTION, declared in HEADER. The function returns each of FILES as a raw string,
+# by its path relative to FOLDER; by its name if it is outside FOLDER.
 set(text "// Generated.\n#include \"${HEADER}\"\n\nnamespace wmtp {\nconst std::map<std::string, std::string>& ${FUNCTION}() {\n  static const std::map<std::string, std::string> files{\n")
 foreach(file ${FILES})
   file(RELATIVE_PATH name ${FOLDER} ${file})

@@ -1,8 +1,8 @@
-# LibTorch from, in this order: LIBTORCH (folder with include/ and lib/; variable or environment), the project's own
-# virtual environment (.venv), the python3 in PATH. Our own imported targets: the package's CMake files demand a CUDA
-# toolkit, and linking libtorch_cuda costs every rank 350 MB.
+# Finds LibTorch in, in this order: LIBTORCH (folder with include/ and lib/; variable or environment), the project's
+# virtual environment (.venv), the python3 in PATH. Defines its own imported targets, because the package's CMake files
+# require a CUDA toolkit and linking libtorch_cuda costs every rank 350 MB.
 #
-# Gives LibTorch::cpu, and LibTorch::cuda where the package has CUDA; LibTorch_LIBRARY_DIR, LibTorch_VERSION.
+# Sets LibTorch::cpu, LibTorch::cuda where the package has CUDA, LibTorch_LIBRARY_DIR and LibTorch_VERSION.
 set(LIBTORCH "$ENV{LIBTORCH}" CACHE PATH "folder of LibTorch (with include/ and lib/)")
 set(_wmtp_candidates ${LIBTORCH})
 file(GLOB _wmtp_venv ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)

@@ -1,4 +1,4 @@
-# Writes OUTPUT, a header that defines WMTP_SDK_HEADERS: a hash over names and contents of the headers in FOLDER.
+# Writes OUTPUT, a header that defines WMTP_SDK_HEADERS: a hash of the names and contents of the headers in FOLDER.
 file(GLOB headers RELATIVE ${FOLDER} ${FOLDER}/*.hpp)
 list(SORT headers)
 foreach(header ${headers})

@@ -1,4 +1,4 @@
-# One standard, one set of warnings, ccache and mold when they are there.
+# The C++ standard and the warnings of all targets; ccache and mold where installed.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -10,8 +10,8 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # A precompiled header is usable from the cache only when its time stamp and defines are left out of the comparison.
-  # With paths below the tree taken as relative, one tree finds what another one compiled.
+  # ccache can use a precompiled header only if it ignores the header's time stamp and defines. With paths relative to
+  # CCACHE_BASEDIR, checkouts of the tree share cached objects.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
@@ -22,8 +22,7 @@ if(MOLD)
 endif()
 
 add_library(wmtp_warnings INTERFACE)
-# g++ 12 sees overlaps in "text" + std::string that are not there (its bug 105651), and under sanitizers optionals that
-# are read before they are set.
+# g++ 12 falsely reports overlaps in "text" + std::string (GCC bug 105651), and under sanitizers uninitialized optionals.
 target_compile_options(wmtp_warnings INTERFACE -Wall -Wextra -Werror -Wno-unused-parameter -Wno-restrict -fpch-preprocess)
 if(WMTP_SANITIZE)
   target_compile_options(wmtp_warnings INTERFACE -Wno-maybe-uninitialized)

@@ -1,12 +1,13 @@
 # wmtp_add_plugin(NAME x KIND pipeline|adapter SOURCES a.cpp … [FOLDER dir])
 #
-# The same in this tree and after find_package(wmtp): a library x.so in lib/wmtp/plugins/{pipelines,adapters} of the
-# build, installed to the same place, that links the sdk and exports its entry alone. Target: pipeline_x or adapter_x.
-# FOLDER: another place than lib/wmtp/plugins; such a plugin is not installed.
-# With WMTP_STATIC_PLUGINS, in this tree only, it is linked into the engine instead.
+# Builds the library x.so in lib/wmtp/plugins/{pipelines,adapters} of the build folder and installs it to the same path
+# of the prefix; it links the sdk and exports only its entry. Target: pipeline_x or adapter_x. Works in this tree and
+# after find_package(wmtp).
+# FOLDER: a path to use instead of lib/wmtp/plugins; such a plugin is not installed.
+# With WMTP_STATIC_PLUGINS, in this tree only, the plugin is linked into the engine instead.
 #
-# wmtp_add_plugin_test(x KIND pipeline|adapter), after find_package(wmtp): a test that holds the plugin to what
-# `wmtp-host plugins check` asks for.
+# wmtp_add_plugin_test(x KIND pipeline|adapter), after find_package(wmtp): a test that runs `wmtp-host plugins check` on
+# the plugin.
 set(_wmtp_version_script ${CMAKE_CURRENT_LIST_DIR}/plugin.map)
 
 function(wmtp_add_plugin)
@@ -14,7 +15,7 @@ function(wmtp_add_plugin)
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME MATCHES "^[a-z][a-z0-9_]*$" OR NOT arg_KIND MATCHES "^(pipeline|adapter)$"
      OR NOT arg_SOURCES)
     message(FATAL_ERROR "wmtp_add_plugin(NAME x KIND pipeline|adapter SOURCES a.cpp …) was called as "
-                        "wmtp_add_plugin(${ARGV}); a name is lower case letters, digits and '_'")
+                        "wmtp_add_plugin(${ARGV}); a name has lower case letters, digits and '_'")
   endif()
   set(target ${arg_KIND}_${arg_NAME})
   if(WMTP_STATIC_PLUGINS AND TARGET wmtp_engine)
@@ -24,7 +25,7 @@ function(wmtp_add_plugin)
   else()
     add_library(${target} MODULE ${arg_SOURCES})
     _wmtp_place_plugin(${target} ${arg_NAME} ${arg_KIND}s "${arg_FOLDER}")
-    # Every symbol must come from the sdk or LibTorch: what is missing is told now, not when a run starts.
+    # Every symbol must come from the sdk or LibTorch: a missing one fails the link, not the start of a run.
     target_link_options(${target} PRIVATE LINKER:--version-script=${_wmtp_version_script} LINKER:-z,defs)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${_wmtp_version_script})
   endif()
@@ -47,7 +48,7 @@ function(_wmtp_place_plugin target name kinds folder)
     set(folder ${CMAKE_BINARY_DIR}/lib/wmtp/plugins)
     install(TARGETS ${target} LIBRARY DESTINATION lib/${place})
   endif()
-  # One run path for build and installation: CMake would pad the build's with an empty part, the current folder.
+  # One run path for build and installation: CMake would pad the build's with an empty entry, the current folder.
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} PREFIX "" SUFFIX ".so"
     LIBRARY_OUTPUT_DIRECTORY ${folder}/${kinds} INSTALL_RPATH "$ORIGIN/../../.." BUILD_WITH_INSTALL_RPATH ON)
 endfunction()

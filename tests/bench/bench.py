@@ -1,16 +1,16 @@
-"""wmtp-host and a PyTorch peer in turn (A B B A ...), on the same token ids: speed, memory, time to the first step.
+"""wmtp-host against a PyTorch peer, in alternating order (A B B A ...) on the same token ids: speed, memory, time to the
+first step.
 
-Machines drift, so only ratios within a pair of neighbouring runs count, and their median is what is reported, with its
-95% interval (with fewer than six pairs: the lowest and the highest); bare matrix products before each pair show the
-drift, and how near a step is to the limit. Speed: tokens a second from the median step after the first two. Memory:
-resident memory of the largest rank, and what it held beyond that of its process before the first tensor. First step: from
-the start of the command to the end of step 1; the peer's ranks are started directly, without the seconds that torchrun
-itself takes.
+Machines drift, so only ratios within a pair of consecutive runs count. Reported is their median with its 95% interval
+(with fewer than six pairs: the lowest and the highest). Bare matrix products before each pair show the drift, and how
+close a step is to the limit. Speed: tokens per second of the median step after the first two. Memory: peak resident
+memory of the largest rank, and its increase since before the first tensor. First step: from the start of the command to
+the end of step 1; the peer's ranks are started directly, without the startup time of torchrun.
 
-ddp: DistributedDataParallel, whose C++ Reducer sums buckets of 25 MB during the backward pass, beside no_shard.
+ddp: DistributedDataParallel, whose C++ Reducer sums buckets of 25 MB during the backward pass, against no_shard.
 
-rho-1: both sides ask a frozen reference of one head, with the trunk's shape, for each token of each step; nothing that
-it says is kept.
+rho-1: both sides evaluate a frozen reference with one head and the trunk's shape for each token of each step, without a
+cache of its losses.
 """
 import argparse
 import json
@@ -39,7 +39,7 @@ MODELS = {
     "small": {"dim": 256, "layers": 8, "heads": 8, "ffn_dim": 704, "vocab_size": 8192, "future_tokens": 4},
     "wide": {"dim": 512, "layers": 10, "heads": 8, "ffn_dim": 1408, "vocab_size": 32000, "future_tokens": 4},
 }
-# glibc gives large blocks back to the system on every free; kept instead, the peer is at its fastest.
+# By default glibc returns large blocks to the system on every free; the peer is fastest when it keeps them.
 PEER_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 4 << 30, "MALLOC_TOP_PAD_": 64 << 20}
 SPEED, MEMORY, NET, FIRST_STEP = "tokens/s", "peak resident MiB", "beyond the process MiB", "command to first step, s"
 
@@ -165,7 +165,7 @@ def run_peer(folder, case):
         result["losses"]
 
 
-# Prints GFLOP/s of the products of a step and of nothing else: PyTorch's own, and oneDNN's where they are faster.
+# Prints GFLOP/s of the bare matrix products of a step: PyTorch's own, and the faster of PyTorch's and oneDNN's.
 BARE = """
 import sys, time, torch
 rows, dim, ffn, vocab, threads, dtype = *map(int, sys.argv[1:6]), getattr(torch, sys.argv[6])
@@ -191,7 +191,7 @@ print(operations / own / 1e9, operations / fastest / 1e9)
 
 
 def bare_rates(case):
-    """GFLOP/s of all ranks together, each with a rank's share of the cores: PyTorch's products, and the fastest."""
+    """GFLOP/s summed over ranks, each with its share of the cores: PyTorch's products, and the fastest ones."""
     shape = MODELS[case.model]
     words = [case.batch * SEQUENCE, shape["dim"], shape["ffn_dim"], shape["vocab_size"],
              max(1, os.cpu_count() // case.ranks), {"fp32": "float32", "bf16": "bfloat16"}[case.precision]]
@@ -201,7 +201,7 @@ def bare_rates(case):
 
 
 def operations_per_token(case):
-    """Of a baseline step: 2 a multiply-add; backward twice as many as forward, trunk blocks forward again if so wished."""
+    """Of a baseline step: 2 per multiply-add, backward twice forward, trunk blocks forward again with checkpointing."""
     shape = MODELS[case.model]
     block = 2 * (4 * shape["dim"] ** 2 + 3 * shape["dim"] * shape["ffn_dim"]) + 2 * SEQUENCE * shape["dim"]
     heads, again = shape["future_tokens"], case.checkpointing == "full"
@@ -210,7 +210,7 @@ def operations_per_token(case):
 
 
 def interval_of_median(sorted_values):
-    """By order statistics: how many of n values lie below the median is binomial, whatever they are drawn from."""
+    """By order statistics: the number of values below the median is binomial, whatever their distribution."""
     count, tail, skipped = len(sorted_values), 0.0, 0
     while True:
         tail += math.comb(count, skipped) / 2**count
@@ -240,7 +240,7 @@ def measure(name, case, num_pairs):
     with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as folder_name:
         folder = Path(folder_name)
         write_inputs(folder, case)
-        run_host(folder, case), run_peer(folder, case)  # pages in both sides' libraries; not counted
+        run_host(folder, case), run_peer(folder, case)  # warms up both sides' libraries; not counted
         pairs, bare = [], []
         for number in range(num_pairs):
             bare.append(bare_rates(case))
@@ -260,7 +260,7 @@ def measure(name, case, num_pairs):
 
 
 def report_shares(case, pairs, bare):
-    """How near to a step that is nothing but its matrix products."""
+    """The share of the speed of a step that consists of its matrix products alone."""
     def share(side, rate):
         return statistics.median(pair[side][SPEED] * operations_per_token(case) / (1e9 * rates[rate])
                                  for pair, rates in zip(pairs, bare))
@@ -270,7 +270,7 @@ def report_shares(case, pairs, bare):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("case", nargs="*", choices=[[], *CASES], help="which; all of them when none is named")
+    parser.add_argument("case", nargs="*", choices=[[], *CASES], help="default: all")
     parser.add_argument("--pairs", type=int, default=5)
     arguments = parser.parse_args()
     if arguments.pairs < 1:

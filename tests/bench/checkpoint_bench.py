@@ -1,8 +1,8 @@
-"""How long training stands still for a save, beside the time of a step.
+"""How long a save stalls training, as a share of a step.
 
-One run of a model of about 65M parameters that saves every few steps. Stall: perf/checkpoint_stall_seconds, all that the
-training's thread waited for the save. A step is the median of those during which no save was in flight; steps beside a
-save are shown too, since the copy and the writing take cores and memory bandwidth from them.
+One run of a model of about 65M parameters that saves every few steps. Stall: perf/checkpoint_stall_seconds, the time
+that the training thread waits for a save. The reference is the median step without a save in flight; steps during a save
+are shown too, because copying and writing take cores and memory bandwidth from them.
 """
 import argparse
 import os
@@ -44,7 +44,7 @@ def parameters(model):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--saves", type=int, default=5, help="counted ones; the first, which takes fresh memory, is not")
+    parser.add_argument("--saves", type=int, default=5, help="without the first, which allocates memory")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--batch", type=int, default=2, help="sequences per rank")
     parser.add_argument("--strategy", default="full_shard", choices=["no_shard", "shard_grad_op", "full_shard"])
@@ -63,18 +63,18 @@ def main():
         seconds, stalls = log.metric("perf/step_seconds"), log.metric("perf/checkpoint_stall_seconds")
         writing = log.metric("perf/checkpoint_seconds")
     saved = [step for step in stalls if step % EVERY == 0]
-    beside = set()
-    # A save that is begun after step s runs beside s+1 and those after it, until its seconds are over.
+    during = set()
+    # A save that starts after step s overlaps s+1 and the following steps until it ends.
     for step in saved:
         left, at = writing[step], step + 1
         while left > 0 and at in seconds:
-            beside.add(at)
+            during.add(at)
             left, at = left - seconds[at], at + 1
-    alone = statistics.median(value for step, value in seconds.items() if step > 2 and step not in beside)
-    crowded = statistics.median(seconds[step] for step in beside)
+    alone = statistics.median(value for step, value in seconds.items() if step > 2 and step not in during)
+    crowded = statistics.median(seconds[step] for step in during)
     print(f"{parameters(tables['model']) / 1e6:.1f}M parameters, {arguments.ranks} ranks, batch {arguments.batch} x 256, "
           f"{arguments.strategy}, {arguments.precision}; {os.cpu_count()} cores; {size / 2**20:.0f} MiB a save")
-    print(f"a step alone {alone:.3f} s, beside a save {crowded:.3f} s\n")
+    print(f"a step alone {alone:.3f} s, during a save {crowded:.3f} s\n")
     print(f"{'saved at':>9}{'stall, s':>12}{'of a step':>12}{'whole save, s':>16}")
     for step in saved:
         print(f"{step:9}{stalls[step]:12.4f}{stalls[step] / alone:12.1%}{writing[step]:16.2f}"

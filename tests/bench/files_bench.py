@@ -1,9 +1,9 @@
-"""How fast a model of about 1 GB is imported, exported and verified, beside copying its file.
+"""How fast a model of about 1 GB is imported, exported and verified, compared with copying its file.
 
-A Hugging Face Llama in fp32, made from a seed. A copy is read, written and synced to the disk, as an import and an export
-are; a verification only reads. Each is timed beside a copy of its own, which of the two first in turn, and what was written
-is removed before the next is: a machine that has just written a gigabyte writes the next one slower, whoever does. The share
-is the median of the pairs'.
+A Hugging Face Llama in fp32, generated from a seed. A copy is read, written and synced to the disk like an import and an
+export; a verification only reads. Each is timed in a pair with its own copy, in alternating order, and the written files
+are removed before the next measurement, because a machine that has just written a gigabyte writes the next one slower.
+The reported share is the median over pairs.
 """
 import argparse
 import json
@@ -62,13 +62,13 @@ def remove(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", type=int, default=16, help="of 12.8M parameters each, beside 65.5M")
+    parser.add_argument("--layers", type=int, default=16, help="of 12.8M parameters each, in addition to 65.5M")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as name:
         folder = Path(name)
-        write_llama(folder / "theirs", arguments.layers)
-        file = folder / "theirs/model.safetensors"
+        write_llama(folder / "source", arguments.layers)
+        file = folder / "source/model.safetensors"
         size = file.stat().st_size
         if shutil.disk_usage(folder).free < 4 * size:
             raise SystemExit(f"{folder} has less room than three copies of {size / 2**20:.0f} MiB need")
@@ -77,22 +77,21 @@ def main():
             subprocess.run([HOST, *words, "-q"], cwd=folder, env=users_environment(), check=True, stdin=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL)
 
-        acts = {"import": (["import", "theirs", "-o", "made"], "made"),
-                "verify": (["verify", "ours"], None),
-                "export": (["export", "ours", "-o", "made"], "made")}
-        host("checkpoint", "import", "theirs", "-o", "ours")
+        commands = {"import": (["import", "source", "-o", "made"], "made"), "verify": (["verify", "imported"], None),
+                    "export": (["export", "imported", "-o", "made"], "made")}
+        host("checkpoint", "import", "source", "-o", "imported")
 
-        def seconds_of(act, made):
+        def seconds_of(action, made):
             begun = time.perf_counter()
-            act()
+            action()
             taken = time.perf_counter() - begun
             if made:
                 remove(folder / made)
             return taken
 
-        pairs = {part: [] for part in acts}
+        pairs = {part: [] for part in commands}
         for number in range(arguments.rounds):
-            for part, (words, made) in acts.items():
+            for part, (words, made) in commands.items():
                 timed = {"copy": lambda: seconds_of(lambda: copy(file, folder / "copy"), "copy"),
                          part: lambda: seconds_of(lambda: host("checkpoint", *words), made)}
                 order = ["copy", part] if number % 2 == 0 else [part, "copy"]
@@ -102,10 +101,10 @@ def main():
     for part, rows in pairs.items():
         shares = sorted(row["copy"] / row[part] for row in rows)
         share = statistics.median(shares)
-        told = f"   wanted >= {WANTED:.0%}: {'yes' if share >= WANTED else 'NO'}"
+        verdict = f"   wanted >= {WANTED:.0%}: {'yes' if share >= WANTED else 'NO'}"
         print(f"{part:>8}{statistics.median(row[part] for row in rows):12.2f}"
               f"{statistics.median(row['copy'] for row in rows):13.2f}"
-              f"{share:12.0%}{shares[0]:7.0%}{shares[-1]:7.0%}{told}")
+              f"{share:12.0%}{shares[0]:7.0%}{shares[-1]:7.0%}{verdict}")
 
 
 if __name__ == "__main__":

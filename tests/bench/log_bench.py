@@ -1,7 +1,7 @@
-"""How quick the log answers with ten million metric rows: `python tests/bench/log_bench.py`.
+"""Query times of a log with ten million metric rows: `python tests/bench/log_bench.py`.
 
-A thousand runs of a thousand steps and ten metrics. Prints bytes a row (wanted: under 60) and the best time of a few for
-`runs list` (under 0.2 s), one run's curve by `sql` (under 0.5 s), `runs show` and `export --to csv` of one run."""
+A thousand runs of a thousand steps and ten metrics. Prints bytes per row (wanted: under 60) and the best of several times
+of `runs list` (under 0.2 s), one run's curve by `sql` (under 0.5 s), `runs show` and `runs compare`."""
 import random
 import subprocess
 import sys
@@ -19,7 +19,7 @@ NAMES = ("train/loss", "train/ce", "train/ce_head_1", "train/ce_head_2", "train/
 
 
 def make(file):
-    """Runs that were written one after another, each step by step: rows lie in the file as a writer leaves them."""
+    """Runs written in sequence, so that rows are in the file in the order of a writer."""
     log = MadeLog(file)
     noise = random.Random(3)
     for number in range(RUNS):

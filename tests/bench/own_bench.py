@@ -1,5 +1,5 @@
-"""The host beside itself, in turn (A B B A ...), on the model `small` of bench.py: what sharding everything costs beside
-sharding nothing, and what four heads more cost in memory. Medians of the ratios within pairs are what is reported."""
+"""wmtp-host against itself, in alternating order (A B B A ...), with the model `small` of bench.py: the cost of full_shard
+compared with no_shard, and the memory of four more heads. Reports medians of the ratios within pairs."""
 import argparse
 import dataclasses
 import statistics
@@ -10,7 +10,7 @@ from bench import CASES, MODELS, experiment, run_host, write_inputs
 from experiment import write
 from runlog import RunLog
 
-# What a step works with. The others are the parameters and their state, which more heads make more of.
+# The working memory of a step. The other categories are parameters and their state, which grow with the heads.
 WORKING = ("gathered", "activations", "logits", "communication", "other")
 
 
@@ -38,7 +38,7 @@ def milliseconds_of_step(folder, case):
 
 
 def working_mib(folder, case):
-    """What a step needs beside the state: the largest sum of the categories' peaks of any rank."""
+    """The working memory of a step: the largest sum over the categories' peaks of any rank."""
     run_host(folder, case)
     log = RunLog(folder / "runs/wmtp.db")
     rows = log.query("SELECT rank, sum(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'peak' AND category "
@@ -54,8 +54,8 @@ def compare_strategies(pairs, precision):
             of_side = dataclasses.replace(case, strategy=strategy)
             write_inputs(Path(folder), of_side)
             sides.append(lambda folder=Path(folder), of_side=of_side: milliseconds_of_step(folder, of_side))
-        sides[0](), sides[1]()  # pages in the libraries; not counted
-        report(f"full_shard beside no_shard, {precision}, 2 ranks", in_turn(pairs, *sides), "ms a step", 1.05)
+        sides[0](), sides[1]()  # warms up the libraries; not counted
+        report(f"full_shard against no_shard, {precision}, 2 ranks", in_turn(pairs, *sides), "ms a step", 1.05)
 
 
 def compare_heads():
@@ -69,7 +69,7 @@ def compare_heads():
             write(Path(folder), experiment(case, model={**shape, "layers": trunk + heads, "future_tokens": heads}),
                   "bench.toml")
             found.append(working_mib(Path(folder), case))
-    report("8 heads beside 4, memory of a step without the state", [tuple(found)], "MiB", 1.05)
+    report("8 heads against 4, memory of a step without the state", [tuple(found)], "MiB", 1.05)
 
 
 def main():

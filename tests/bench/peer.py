@@ -1,9 +1,9 @@
-"""The peer: the same multi-token model trained with PyTorch's own FSDP2 over Gloo, as a PyTorch user would write it.
+"""The peer: the same multi-token model trained with PyTorch's FSDP2 over Gloo, as a PyTorch user would write it.
 
     torchrun --nproc-per-node 2 tests/bench/peer.py --tokens ids.bin --strategy full_shard --bf16 --checkpointing
 
 Rank 0 prints one JSON line: seconds of each step, the time at which the first one ended, the largest rank's peak
-resident memory, the most that a rank held beyond what it held before its first tensor, the losses. `bench.py` runs it beside wmtp-host.
+resident memory, the largest increase over a rank's memory before its first tensor, the losses. Started by `bench.py`.
 """
 import argparse
 import dataclasses
@@ -66,7 +66,7 @@ def build(arguments, world):
 
 
 def build_reference(arguments):
-    """A next-token model with the policy's trunk, whole on every rank, in the dtype that it computes in."""
+    """A next-token model with the policy's trunk, whole on every rank, in the compute dtype."""
     shape = shape_of(arguments)
     shape = dataclasses.replace(shape, layers=shape.layers - shape.future_tokens + 1, future_tokens=1)
     model = MultiTokenLlama(shape).fill(seed=1).requires_grad_(False).eval()
@@ -83,7 +83,7 @@ def objective(logits, tokens, weights=None):
 
 @torch.no_grad()
 def kept(logits, reference_losses, tokens, share=0.6):
-    """For each head 1 for the share of its tokens with the largest excess over the reference, else 0."""
+    """Weights of each head: 1 for the share of its tokens with the largest excess over the reference, else 0."""
     weights = []
     for k, head in enumerate(logits, 1):
         excess = token_losses(head, tokens, k) - reference_losses[:, k - 1:]
@@ -135,7 +135,7 @@ def main():
     if world > 1:
         dist.destroy_process_group()
     sys.stdout.flush()
-    os._exit(0)  # Gloo's threads now and then abort the interpreter while it ends, with the figures out
+    os._exit(0)  # Gloo's threads occasionally abort the interpreter at exit, after the figures are printed
 
 
 if __name__ == "__main__":

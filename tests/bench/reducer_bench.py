@@ -1,7 +1,7 @@
-"""no_shard beside c10d::Reducer on the same model in C++ (reducer_bench.cpp): both step in turn within one job of two
-ranks, so that a pair of steps is some hundred milliseconds apart. The median of the ratios with its 95% interval; both
-sides must train alike, to rounding, or they did not do the same. Once as the host exchanges between ranks of one host,
-through memory, and once through the sockets that the Reducer's Gloo uses."""
+"""no_shard against c10d::Reducer on the same model in C++ (reducer_bench.cpp): both make alternating steps in one job of
+two ranks, so that the steps of a pair are some hundred milliseconds apart. Reports the median ratio with its 95%
+interval; the losses of both sides must agree up to rounding. Measured twice: with the host's exchange through shared
+memory, and with the sockets that the Reducer's Gloo uses."""
 import argparse
 import statistics
 import subprocess
@@ -47,7 +47,7 @@ def main():
         host, plain = (1e3 * statistics.median(step[side][0] for step in counted) for side in ("host", "plain"))
         ratios = sorted(step["host"][0] / step["plain"][0] for step in counted)
         ratio, (low, high) = statistics.median(ratios), interval_of_median(ratios)
-        print(f"no_shard through {exchange} beside c10d::Reducer, {pairs} pairs: {host:.1f} : {plain:.1f} ms a step, "
+        print(f"no_shard through {exchange} against c10d::Reducer, {pairs} pairs: {host:.1f} : {plain:.1f} ms a step, "
               f"ratio {ratio:.3f} ({low:.3f} to {high:.3f}), wanted <= 1.01 {'yes' if ratio <= 1.01 else 'NO'}",
               flush=True)
 

@@ -1,9 +1,9 @@
-"""What a step of rho-1 costs beside one of the baseline when the reference's losses are kept: both train in turn
-(A B B A ...) for two epochs on the same token ids, with the model, batch and ranks of experiments/rho1.toml. In the
-second epoch rho-1 reads what the first one kept; the steps of that one are compared, median with median, and the first
-epoch's beside them, which ask the reference.
+"""The cost of a rho-1 step relative to a baseline step when the reference's losses are cached: both train in alternating
+order (A B B A ...) for two epochs on the same token ids, with the model, batch and ranks of experiments/rho1.toml. In the
+second epoch rho-1 reads the losses cached in the first; the median steps of that epoch are compared, and separately those
+of the first epoch, which evaluate the reference.
 
-Only ratios within a pair of neighbouring runs count, and their median is what is reported.
+Only ratios within a pair of consecutive runs count; their median is reported.
 """
 import argparse
 import os
@@ -29,7 +29,7 @@ WANTED = 1.0
 
 
 def tables(file, name, vocab_size, train):
-    """An experiment of the tree, on ids instead of text."""
+    """A shipped experiment, on ids instead of text."""
     found = tomllib.loads((EXPERIMENTS / file).read_text())
     data = {"kind": "tokens", "file": "tokens.bin", "dtype": "uint16", "order": "shuffled"}
     size = {key: found["train"][key] for key in ("batch_size", "sequence_length")}
@@ -39,7 +39,7 @@ def tables(file, name, vocab_size, train):
 
 
 def step_seconds(folder, name):
-    """Of the first and the second epoch; the first two steps, which warm up, are left out."""
+    """Median step of the first and the second epoch, without the first two steps, which warm up."""
     ended = subprocess.run([HOST, "run", folder / f"{name}.toml", "-q"], cwd=folder, env=users_environment(),
                            stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ended.returncode:
@@ -75,21 +75,22 @@ def main():
         write(folder, rho1, "rho1.toml")
         write(folder, baseline, "baseline.toml")
         step_seconds(folder, "rho1"), step_seconds(folder, "baseline")  # trains the reference; not counted
-        asked, kept = [], []
+        evaluated, cached = [], []
         for number in range(arguments.pairs):
-            # What was kept is thrown away, so that the first epoch asks the reference again.
+            # Without the cache the first epoch evaluates the reference again.
             for signals in folder.rglob("signals"):
                 shutil.rmtree(signals)
             order = ("rho1", "baseline") if number % 2 == 0 else ("baseline", "rho1")
             seconds = {side: step_seconds(folder, side) for side in order}
-            asked.append(seconds["rho1"][0] / seconds["baseline"][0])
-            kept.append(seconds["rho1"][1] / seconds["baseline"][1])
+            evaluated.append(seconds["rho1"][0] / seconds["baseline"][0])
+            cached.append(seconds["rho1"][1] / seconds["baseline"][1])
             print(f"pair {number + 1}: second epoch, ms a step: rho-1 {1000 * seconds['rho1'][1]:.1f}, baseline "
-                  f"{1000 * seconds['baseline'][1]:.1f}, ratio {kept[-1]:.3f}; first epoch {asked[-1]:.3f}", flush=True)
-    ratio = statistics.median(kept)
-    print(f"\na rho-1 step beside a baseline step: {ratio:.2f} ({min(kept):.2f} to {max(kept):.2f}) with kept losses, "
-          f"wanted <= {WANTED} {'yes' if ratio <= WANTED else 'NO'}; {statistics.median(asked):.2f} while the "
-          "reference is asked")
+                  f"{1000 * seconds['baseline'][1]:.1f}, ratio {cached[-1]:.3f}; first epoch {evaluated[-1]:.3f}",
+                  flush=True)
+    ratio = statistics.median(cached)
+    print(f"\na rho-1 step relative to a baseline step: {ratio:.2f} ({min(cached):.2f} to {max(cached):.2f}) with cached "
+          f"losses, wanted <= {WANTED} {'yes' if ratio <= WANTED else 'NO'}; {statistics.median(evaluated):.2f} while the "
+          "reference is evaluated")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How quick the live page is with a hundred runs of ten thousand steps: `python tests/bench/ui_bench.py`.
+"""Response times of the live page with a hundred runs of ten thousand steps: `python tests/bench/ui_bench.py`.
 
 Prints the time from the browser's first request to the table and the first curves on its screen (wanted: under 1 s), the
-server's time for a refresh while a run writes (wanted: under 100 ms), and both again with all hundred runs chosen."""
+server's time for a refresh while a run writes (wanted: under 100 ms), and both again with all hundred runs selected."""
 import http.client
 import json
 import statistics
@@ -66,7 +66,7 @@ def refreshes(server, log, writing, runs):
 
 
 def first_paint(folder, runs):
-    """A server and a browser that know nothing yet."""
+    """With a new server and a new browser."""
     server = Server(folder)
     try:
         with Browser() as browser:

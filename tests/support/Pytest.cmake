@@ -1,6 +1,6 @@
-# wmtp_add_pytest(NAME FILE TIMEOUT [SERIAL]): a file of Python tests as one test of ctest. SERIAL for files that measure
-# time: nothing runs at the same time. The others wait for their processes so often that one more runs than there are
-# cores (see `make test`).
+# wmtp_add_pytest(NAME FILE TIMEOUT [SERIAL]): adds a file of Python tests as one ctest test. SERIAL, for files that
+# measure time: no other test runs at the same time. The others wait for their processes often enough that `make test`
+# runs one more of them than there are cores.
 set(WMTP_PYTHON ${PROJECT_SOURCE_DIR}/.venv/bin/python)
 if(NOT EXISTS ${WMTP_PYTHON})
   set(WMTP_PYTHON python3)
@@ -9,6 +9,6 @@ function(wmtp_add_pytest name file timeout)
   cmake_parse_arguments(PARSE_ARGV 3 arg "SERIAL" "" "")
   add_test(NAME ${name} COMMAND ${WMTP_PYTHON} -B -m pytest -q ${CMAKE_CURRENT_SOURCE_DIR}/${file})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} RUN_SERIAL ${arg_SERIAL}
-    SKIP_RETURN_CODE 5  # pytest: no test of this file could be collected (see support/needs_torch.py)
+    SKIP_RETURN_CODE 5  # pytest: no test collected (see support/needs_torch.py)
     ENVIRONMENT "WMTP_BUILD=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1")
 endfunction()

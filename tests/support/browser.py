@@ -1,5 +1,5 @@
-"""Chromium without a window, led over its DevTools protocol: opens a page, asks it things, and remembers every request it
-made and everything it complained of."""
+"""Headless Chromium, controlled over its DevTools protocol: opens a page, evaluates JavaScript in it, and records every
+request and every error or warning of the console."""
 import base64
 import itertools
 import json
@@ -35,7 +35,7 @@ class Browser:
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def _page_address(self):
-        """The first tab's: the browser writes its port into a file."""
+        """The debugger address of the first tab; the browser writes its port to a file."""
         file, end = Path(self.folder, "DevToolsActivePort"), time.monotonic() + LIMIT
         while not file.exists() or "\n" not in file.read_text():
             assert self.process.poll() is None and time.monotonic() < end, "chromium did not start"
@@ -60,15 +60,15 @@ class Browser:
             self._note(message)
 
     def _note(self, message):
-        told = message.get("params", {})
+        params = message.get("params", {})
         if message.get("method") == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(params["request"]["url"])
         elif message.get("method") == "Runtime.exceptionThrown":
-            self.errors.append(json.dumps(told["exceptionDetails"])[:2000])
-        elif message.get("method") == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
-            self.errors.append(json.dumps(told["args"])[:2000])
-        elif message.get("method") == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-            self.errors.append(told["entry"]["text"])
+            self.errors.append(json.dumps(params["exceptionDetails"])[:2000])
+        elif message.get("method") == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+            self.errors.append(json.dumps(params["args"])[:2000])
+        elif message.get("method") == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self.errors.append(params["entry"]["text"])
 
     def open(self, address):
         self.call("Page.navigate", url=str(address))
@@ -81,7 +81,7 @@ class Browser:
         return answer["result"].get("value")
 
     def wait_for(self, expression, limit=LIMIT):
-        """Until it is true; then its text, or true for what is no text."""
+        """Waits until the expression is true; returns its text, or True if it is no string."""
         end = time.monotonic() + limit
         value_or_true = f"(() => {{ const value = {expression}; return typeof value === 'string' ? value : Boolean(value); }})()"
         while not (value := self.ask(value_or_true)):

@@ -1,4 +1,4 @@
-"""Reads what the host saved, with the reference library of safetensors, and damages it on purpose."""
+"""Reads checkpoints of the host with the reference library of safetensors, and damages them on purpose."""
 import json
 import math
 
@@ -9,24 +9,24 @@ from safetensors.torch import load_file, save_file
 
 
 def step_folders(run_folder):
-    """Whole checkpoints for resuming, oldest first."""
+    """Complete training checkpoints, oldest first."""
     return sorted(f for f in run_folder.glob("step-*") if f.name[5:].isdigit())
 
 
 def model_tensors(run_folder):
-    """The finished model, by Meta's names."""
+    """The finished model's tensors, by Meta's names."""
     files = sorted((run_folder / "model").glob("*.safetensors"))
     assert files, f"{run_folder}/model holds no safetensors file"
     return {name: tensor for file in files for name, tensor in load_file(file).items()}
 
 
 def adapter_tensors(run_folder):
-    """What the adapter trained, by full names."""
+    """The adapter's trained tensors, by full names."""
     return load_file(run_folder / "adapter/adapter.safetensors")
 
 
 def state_tensors(step_folder, prefix):
-    """Logical tensors `prefix/NAME` of a checkpoint for resuming, put together from the ranks' slices."""
+    """Logical tensors `prefix/NAME` of a training checkpoint, assembled from the ranks' slices."""
     manifest = json.loads((step_folder / "manifest.json").read_text())
     tensors, filled = {}, {}
     for part in manifest["slices"]:
@@ -68,7 +68,7 @@ def crc32c(data):
 
 
 def seal(folder, manifest):
-    """Writes a manifest that holds whatever it says, as only someone who means harm would."""
+    """Writes a manifest with a valid checksum, whatever its content, as an attacker could."""
     def text():
         return json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     manifest.pop("crc32c", None)
@@ -77,8 +77,8 @@ def seal(folder, manifest):
 
 
 def craft_dtype(folder, dtype):
-    """Gives the last rank's part of a parameter another dtype, and every sum that this needs. Returns the file and the
-    tensor."""
+    """Changes the dtype of the last rank's slice of a parameter and updates all checksums. Returns the names of the file
+    and the tensor."""
     manifest = json.loads((folder / "manifest.json").read_text())
     changed = next(part for part in reversed(manifest["slices"])
                    if part["tensor"].startswith("param/") and part["begin"] > 0)

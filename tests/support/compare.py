@@ -1,4 +1,4 @@
-"""Comparisons with the tolerances that the project promises, and messages that say where they fail."""
+"""Comparisons with the project's tolerances; a failure names the step or the tensors."""
 
 
 def assert_losses_close(found, wanted, relative=1e-6):

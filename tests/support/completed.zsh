@@ -1,5 +1,5 @@
-# zsh -f completed.zsh SCRIPT LINE OUT: what a zsh that has read SCRIPT offers where LINE ends, one to a line of OUT. The
-# shell is a real one under a terminal of its own; ^X runs its completion, whose compadd also tells what it is given.
+# zsh -f completed.zsh SCRIPT LINE OUT: loads SCRIPT in a zsh and writes its completions at the end of LINE to OUT, one
+# per line. The shell runs in its own pseudo-terminal; ^X runs its completion with a compadd that records matches.
 zmodload zsh/zpty
 zpty -b shell zsh -f -i
 say() { zpty -w shell "$1" }

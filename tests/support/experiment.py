@@ -21,8 +21,8 @@ BASE = {
 
 
 def experiment(**changes):
-    """BASE with keys changed: experiment(train__steps=3, pipeline__plugin="rho1", reference__model__layers=2);
-    a value of None takes the key away."""
+    """BASE with changed keys: experiment(train__steps=3, pipeline__plugin="rho1", reference__model__layers=2);
+    None removes a key."""
     tables = copy.deepcopy(BASE)
     for path, value in changes.items():
         *parents, key = path.split("__")
@@ -51,7 +51,7 @@ def _value(value):
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return repr(value)  # nan and inf are TOML's words too
+        return repr(value)  # also valid TOML for nan and inf
     if isinstance(value, str):
         return json.dumps(value)
     if isinstance(value, (list, tuple)):
@@ -60,7 +60,7 @@ def _value(value):
 
 
 def write_tokens(folder, windows=WINDOWS, seed=11, highest=VOCAB):
-    """Ids that a model can learn something from: each is near the one before."""
+    """Learnable ids: each is close to the one before."""
     random = np.random.default_rng(seed)
     ids = np.cumsum(random.integers(0, 5, windows * SEQUENCE)) % highest
     ids.astype("<u2").tofile(folder / "tokens.bin")
@@ -75,6 +75,6 @@ def write(folder, tables, name="experiment.toml"):
 
 
 def line_of(file, text):
-    """The 1-based line of the file that holds `text`: where a message must point."""
+    """The 1-based number of the first line that contains `text`, which a message must name."""
     lines = file.read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)

@@ -1,4 +1,4 @@
-"""Llamas of transformers for the tests of files: as small as the experiments', opened without a network."""
+"""Small transformers models for the import and export tests, opened without a network."""
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -25,7 +25,7 @@ def random_llama(seed=1, rounded_to=torch.float32, model_type="llama", **changes
 
 
 def filled_with_draws(model, seed=1, rounded_to=torch.float32):
-    """Wide enough draws that attention and norms matter: transformers' own would hide a wrong order of rows."""
+    """Weights large enough that attention and norms matter; transformers' own would hide a wrong order of rows."""
     torch.manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -35,9 +35,9 @@ def filled_with_draws(model, seed=1, rounded_to=torch.float32):
 
 
 def open_llama(folder, **options):
-    model, told = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, **options)
-    wrong = {key: value for key, value in told.items() if value}
-    assert not wrong, f"transformers did not find what it wanted: {wrong}"
+    model, report = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, **options)
+    wrong = {key: value for key, value in report.items() if value}
+    assert not wrong, f"transformers reports keys or shapes that do not match: {wrong}"
     return model.eval()
 
 

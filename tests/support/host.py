@@ -1,5 +1,5 @@
-"""Starts the real program, waits with a limit, and finds its ranks. Every process runs in a session of its own, so that
-a test that fails leaves nothing behind."""
+"""Starts the built program, waits with a time limit, and finds its ranks. Each program runs in its own session, so that
+a failing test leaves no process behind."""
 import os
 import signal
 import subprocess
@@ -10,7 +10,7 @@ from paths import HOST
 from runlog import RunLog
 
 LIMIT = 60
-# A launcher's words must not leak in from the terminal that the tests run in.
+# A launcher's variables, removed from the environment of the tests.
 FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -20,12 +20,12 @@ def users_environment(extra=None):
 
 
 def clean_environment(extra=None):
-    """For tests, which run beside each other: threads that spin while they wait would take each other's cores."""
+    """For tests, which run concurrently: threads that spin while they wait would take cores from other tests."""
     return users_environment({"OMP_WAIT_POLICY": "passive", **(extra or {})})
 
 
 class Running:
-    """A started program; also what it left when it has ended (code, out, err)."""
+    """A started program, with its exit code and output once it has ended (code, out, err)."""
 
     def __init__(self, *arguments, cwd, env=None):
         self.cwd = Path(cwd)
@@ -69,7 +69,7 @@ class Running:
         return self
 
     def _row_agrees(self):
-        """The log says of the newest run of this call what its exit code says. (A killed launcher says nothing.)"""
+        """The newest run's row must match the exit code. (A killed launcher writes none.)"""
         row = self.log.row_after(self.runs_before)
         if self.code < 0 or not self.own_launcher or row is None:
             return
@@ -86,7 +86,7 @@ class Running:
         return left
 
     def kill(self):
-        """Everything that this call started, and nothing else."""
+        """Kills the processes of this session, and no others."""
         for process in [self.process.pid, *session_of(self.process.pid)]:
             try:
                 os.kill(process, signal.SIGKILL)
@@ -108,7 +108,7 @@ class Running:
         return found
 
     def wait_for_step(self, step, timeout=LIMIT):
-        """Until the log holds that step of the run that was started here; it must not end before."""
+        """Waits until the log has that step of this run, which must not end earlier."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             if self.code is not None:
@@ -134,7 +134,7 @@ def children_of(pid):
 
 
 def session_of(leader):
-    """Living processes of the session that `leader` began."""
+    """Living processes of the session of `leader`."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -149,7 +149,7 @@ def session_of(leader):
 
 
 def run_host(*arguments, cwd, env=None, timeout=LIMIT, wanted=0):
-    """Runs to the end; `wanted` is the exit code that the test is about (None: any)."""
+    """Runs to the end; `wanted` is the expected exit code (None: any)."""
     running = Running(*arguments, cwd=cwd, env=env)
     running.wait(timeout)
     assert wanted is None or running.code == wanted, f"wanted exit code {wanted}\n{running}"

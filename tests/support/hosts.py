@@ -1,5 +1,5 @@
-"""Hosts that are not there: network namespaces of this machine, joined by a veth pair, each with a name of its own. A
-rank that runs on one shares the files and the processor with the others, and nothing else."""
+"""Simulated hosts: network namespaces of this machine, each with its own host name, joined by a veth pair. Ranks on
+different hosts share files and processors, but neither network nor process ids."""
 import os
 import subprocess
 
@@ -15,7 +15,7 @@ def _ip(*arguments):
 
 
 class TwoHosts:
-    """addresses[h] is host h's; start() begins a rank there."""
+    """addresses[h] is the address of host h; start() starts a rank there."""
 
     def __init__(self):
         self.names = [f"wmtp-{os.getpid()}-{letter}" for letter in "ab"]
@@ -41,7 +41,7 @@ class TwoHosts:
             _ip("netns", "delete", name)
 
     def start(self, host, *arguments, cwd, env):
-        """[a process] wmtp-host on that host, where no process of another rank can be seen."""
+        """Starts wmtp-host on that host, without a view of other ranks' processes."""
         shell = f'hostname host-{host} && exec "$0" "$@"'
         inside = ["unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", shell]
         return subprocess.Popen(["ip", "netns", "exec", self.names[host], *inside, str(HOST), *map(str, arguments)],

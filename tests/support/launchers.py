@@ -1,4 +1,4 @@
-"""What a launcher that is not ours puts into the environment of a rank."""
+"""The environment variables that a foreign launcher sets for a rank."""
 import socket
 
 

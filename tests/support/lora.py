@@ -1,4 +1,4 @@
-"""LoRA, rsLoRA, DoRA and LoRA+ in plain PyTorch, beside the linear layers of mtp_model."""
+"""LoRA, rsLoRA, DoRA and LoRA+ in plain PyTorch, for the linear layers of mtp_model."""
 import math
 
 import torch
@@ -36,7 +36,7 @@ class LoraLinear(nn.Module):
 
 
 def add_lora(model, changes, seed):
-    """Freezes the model and puts LoRA beside its targets, heads too."""
+    """Freezes the model and adds LoRA to its target layers, in the heads too."""
     options = {**OPTIONS, **changes}
     model.requires_grad_(False)
     for name, module in list(model.named_modules()):

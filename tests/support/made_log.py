@@ -1,4 +1,4 @@
-"""A run log with rows of our own making, by the shipped schema: for what only reads a log, at any size and at once."""
+"""Synthetic run logs of any size with the shipped schema, for tests of programs that only read a log."""
 import itertools
 import math
 import random
@@ -15,7 +15,7 @@ TEXT = ["def", " area", "(", "radius", "):\n", "    ", "return", " 3.14159", " *
 
 
 class MadeLog:
-    """Each method commits, so that a reader sees it at once."""
+    """Each method commits, so that readers see its rows immediately."""
 
     def __init__(self, path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ class MadeLog:
         return run
 
     def metric(self, run, name, values, first_step=1, seconds_a_step=0.5):
-        """Values of steps in a row; what is not finite is written as the host does."""
+        """Values of consecutive steps; those that are not finite are written as by the host."""
         if name not in self.names:
             with self.connection:
                 self.names[name] = self.connection.execute(
@@ -62,7 +62,7 @@ class MadeLog:
                                         [row(step, value) for step, value in enumerate(values, first_step)])
 
     def curves(self, run, steps, seed=0, level=3.0):
-        """Losses that fall, noisily."""
+        """Noisy falling losses, and the metrics that go with them."""
         noise = random.Random(seed)
 
         def falling(step):

@@ -1,5 +1,5 @@
 """The multi-token-prediction Llama in plain PyTorch, with Meta's parameter names: a trunk whose last block is head 1,
-and further blocks that stand beside it on the same trunk output; one norm and one output layer for all heads."""
+and further heads, one block each, on the same trunk output; one norm and one output layer for all heads."""
 import math
 from dataclasses import dataclass
 
@@ -44,7 +44,7 @@ def rotate(x, angles):
 
 
 def frequencies_of(shape):
-    """Of the rotary positions, stretched as transformers' modeling_rope_utils.py does it."""
+    """Of the rotary positions, scaled as by transformers' modeling_rope_utils.py."""
     half = shape.dim // shape.heads // 2
     plain = shape.rope_theta ** (-torch.arange(half).float() / half)
     scaling = shape.rope_scaling
@@ -138,7 +138,7 @@ class MultiTokenLlama(nn.Module):
         return block(x, angles)
 
     def trunk(self, tokens):
-        """Hidden states [B, S, dim] that all heads stand on, and the angles of the rotary positions."""
+        """Hidden states [B, S, dim], the input of all heads, and the angles of the rotary positions."""
         phases = torch.outer(torch.arange(tokens.shape[1]).float(), frequencies_of(self.shape))
         angles = torch.polar(torch.ones_like(phases), phases)
         hidden = self.tok_embeddings(tokens)
@@ -154,17 +154,17 @@ class MultiTokenLlama(nn.Module):
 
 
 def model_of(shape, tensors):
-    """The model that a file's tensors make."""
+    """The model with a file's tensors."""
     model = MultiTokenLlama(shape)
     if shape.tie_word_embeddings:
-        assert "output.weight" not in tensors, "a tied matrix stands twice in the file"
+        assert "output.weight" not in tensors, "the file contains a tied matrix twice"
         tensors = tensors | {"output.weight": tensors["tok_embeddings.weight"]}
     model.load_state_dict(tensors)
     return model.eval()
 
 
 def tensors_of(model):
-    """What a file of it holds: a tied matrix once, by the embedding's name."""
+    """The tensors of the model's file: a tied matrix once, by the embedding's name."""
     return {name: value for name, value in model.state_dict().items()
             if name != "output.weight" or not model.shape.tie_word_embeddings}
 

@@ -1,7 +1,7 @@
-"""Imported first by whatever needs PyTorch in Python: without it (LIBTORCH was given at the set-up) such a file of
-tests is skipped, and says why."""
+"""Imported first by every module that needs PyTorch in Python: without it (LIBTORCH was given at set-up) the test file
+is skipped with a reason."""
 import pytest
 
 torch = pytest.importorskip(
     "torch", reason="no torch in .venv: set up with LIBTORCH; unset it and `make setup` to run this")
-torch.set_num_threads(1)  # such small models gain nothing from more, and lose much when other work shares the cores
+torch.set_num_threads(1)  # more threads do not help such small models, and cost much on busy cores

@@ -1,4 +1,4 @@
-"""The host's numbers by chance, written down a second time: Philox4x32-10 (Salmon et al., SC 2011), keyed by FNV-1a."""
+"""A second implementation of the host's random numbers: Philox4x32-10 (Salmon et al., SC 2011), keyed by FNV-1a."""
 import math
 
 import numpy as np
@@ -26,12 +26,12 @@ def philox(key, high, low):
 
 
 def unit(words):
-    """In [0,1), of 24 bits."""
+    """Uniform in [0,1), with 24 bits."""
     return (words >> np.uint64(8)).astype(np.float64) * 2.0**-24
 
 
 def drawn_uniform(name, shape, seed, bound):
-    """U(-bound, bound) as a parameter begins: four elements a block."""
+    """U(-bound, bound), the initial values of a parameter: four elements per block."""
     count = math.prod(shape)
     block = np.arange((count + 3) // 4, dtype=np.uint64)
     numbers = unit(philox(name_key(name, seed), np.zeros_like(block), block).reshape(-1)[:count])
@@ -39,7 +39,7 @@ def drawn_uniform(name, shape, seed, bound):
 
 
 def drawn_for_tokens(stream, seed, step, positions, length, heads):
-    """[B, length, heads] in [0,1): what a pipeline draws for the sequences at these places of the run."""
+    """[B, length, heads] in [0,1): a pipeline's draws for the sequences at these positions of the run."""
     place = np.arange(length * heads, dtype=np.uint64)
     rows = []
     for position in positions:

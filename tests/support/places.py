@@ -1,4 +1,4 @@
-"""Fixtures of all tests of the program: a folder with data and an experiment; what was started there is ended."""
+"""Fixtures of the tests that run the program: a folder with data and an experiment; its processes are killed at the end."""
 import re
 
 import experiment
@@ -15,7 +15,7 @@ def program():
 
 
 def assert_nothing_half_written(folder):
-    """After a refused or broken run: no temporary folder, and no row of the log that still says 'running'."""
+    """After a refused or failed run: no temporary folder, and no row with status 'running'."""
     left = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.tmp-*"))
     assert not left, f"left behind: {left}"
     for run in RunLog(folder / "runs/wmtp.db").runs():
@@ -23,10 +23,10 @@ def assert_nothing_half_written(folder):
 
 
 def assert_told_once(ended):
-    """Ranks that fail alike say so once. (Lines that begin with a space show the experiment's text.)"""
+    """Ranks that fail with the same error print it once. (Lines that begin with a space quote the experiment.)"""
     lines = [re.sub(r"^(\[rank \d+\] )?((wmtp-host|error|trial): )*", "", line) for line in ended.err.splitlines()]
     twice = {line for line in lines if line and not line.startswith(" ") and lines.count(line) > 1}
-    assert not twice, f"told more than once: {twice}\n{ended}"
+    assert not twice, f"printed more than once: {twice}\n{ended}"
 
 
 class Place:
@@ -54,12 +54,12 @@ class Place:
         return self.host("run", self.write(**changes), *arguments, wanted=wanted, env=env, timeout=timeout)
 
     def refuse(self, code, *messages, env=None, arguments=(), **changes):
-        """An experiment with these changes ends with that exit code, says each of `messages` (regular expressions) on
+        """An experiment with these changes ends with that exit code, prints each of `messages` (regular expressions) to
         stderr, and leaves nothing half-written."""
         return self.refuse_command(code, *messages, env=env, command=["run", self.write(**changes), *arguments])
 
     def refuse_everywhere(self, code, *messages, env=None, **changes):
-        """As `refuse`, and `run --dry-run` and `plan` end alike, with the same words."""
+        """As `refuse`; `run --dry-run` and `plan` end with the same message too."""
         told = [self.refuse(code, *messages, env=env, **changes)]
         file = self.folder / "experiment.toml"
         told += [self.refuse_command(code, command=command, env=env)
@@ -76,7 +76,7 @@ class Place:
         return ended
 
     def start(self, *arguments, env=None, **changes):
-        """Writes an experiment and starts it; it is killed at the end of the test when it still runs."""
+        """Writes an experiment and starts it; the fixture kills it if it still runs at the end of the test."""
         return self.start_command("run", self.write(**changes), *arguments, env=env)
 
     def start_command(self, *arguments, env=None):

@@ -1,4 +1,4 @@
-"""Text prepared by an experiment that names a tokenizer's file, as the ids that it becomes."""
+"""Text prepared by an experiment that names a tokenizer file, as token ids."""
 import numpy as np
 
 TEXT = {"data": {"kind": "text", "files": ["text/*"], "tokenizer": {"kind": "file", "file": "tokenizer.json"}},

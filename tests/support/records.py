@@ -1,5 +1,5 @@
-"""Records as a file of the experiment and as batches of ids: byte tokens, template "plain", in the order of the file,
-which holds a right and a wrong answer to one problem after another."""
+"""Records as an experiment's file and as batches of ids: byte tokens, template "plain", in the order of the file, which
+has a right and then a wrong answer to each problem."""
 import json
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Batch:
     tokens: torch.Tensor   # [B, S]
     kind: torch.Tensor     # [B, S]: 0 padding, 1 prompt, 2 answer
     correct: torch.Tensor  # [B]: 1 right, 0 wrong, -1 not known
-    first: int             # place in the run of its first sequence
+    first: int             # position in the run of its first sequence
 
     @property
     def positions(self):
@@ -24,14 +24,14 @@ class Batch:
 
 
 def window_batches(ids, length, sequences):
-    """Of a file of tokens: every token is a target."""
+    """From a token file: every token is a target."""
     windows = torch.tensor(ids).view(-1, length).split(sequences)
     return [Batch(tokens, torch.full_like(tokens, ANSWER), torch.full((len(tokens),), -1), i * sequences)
             for i, tokens in enumerate(windows)]
 
 
 def write_records(folder, count, unknown=False, seed=17):
-    """records.jsonl. `unknown`: of some answers it is not said whether they are right."""
+    """Writes records.jsonl. `unknown`: some answers lack is_correct."""
     random = np.random.default_rng(seed)
     lines = []
     for i in range(count):

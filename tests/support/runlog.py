@@ -1,4 +1,4 @@
-"""Reads the run log as a user would: with SQL, read-only."""
+"""Reads the run log with read-only SQL, as a user would."""
 import sqlite3
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class RunLog:
         return runs[-1]
 
     def metric(self, name, run=None):
-        """{step: value}, of the newest run when none is named."""
+        """{step: value}, by default of the newest run."""
         run = run or self.newest()["id"]
         rows = self.query("SELECT step, value FROM metrics WHERE run_id = ? AND name = ? ORDER BY step", run, name)
         return {row["step"]: row["value"] for row in rows}
@@ -33,7 +33,7 @@ class RunLog:
         return self.metric("train/loss", run)
 
     def _maybe(self, sql, *arguments):
-        """No rows while there is no database yet, or its tables are just being made."""
+        """No rows while there is no database, or its tables are being created."""
         try:
             return self.query(sql, *arguments) if self.database.exists() else []
         except sqlite3.Error:
@@ -55,7 +55,7 @@ class RunLog:
         return rows[0]["step"] or 0 if rows else 0
 
     def folder(self, run=None):
-        """Where the run's files lie."""
+        """The run's folder."""
         row = self.newest() if run is None else next(r for r in self.runs() if r["id"] == run)
         return self.database.parent / f"{row['id']}-{row['name']}"
 

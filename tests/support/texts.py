@@ -1,4 +1,4 @@
-"""Texts that are hard on tokenizers: letters of many scripts, spaces of all kinds, code, and bytes that are no UTF-8."""
+"""Difficult texts for tokenizers: letters of many scripts, all kinds of spaces, code, and bytes that are not UTF-8."""
 import random
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Value heads in plain PyTorch on the normed trunk output of mtp_model, with the host's names and first values."""
+"""Value heads in plain PyTorch on the normed trunk output of mtp_model, with the host's names and initial values."""
 import math
 
 import torch
@@ -17,8 +17,8 @@ class Layer(nn.Module):
 
 
 def add_value_head(model, kind, seed):
-    """Puts a head named "value" on the model. Its last layer begins at zero, the others as torch's Linear: weights and
-    biases within 1/sqrt(in)."""
+    """Adds a head named "value" to the model. Its last layer is initialized to zero, the others like torch's Linear:
+    weights and biases within 1/sqrt(in)."""
     dim = model.shape.dim
     widths = {"linear": [dim, 1], "mlp": [dim, dim // 4, dim // 8, 1]}[kind]
     layers = [Layer(*(drawn_uniform(f"value_heads.value.{i}.{part}", shape, seed, 1 / math.sqrt(inner))
@@ -31,7 +31,7 @@ def add_value_head(model, kind, seed):
 
 
 def spread_values(model, seed, deviation):
-    """Random numbers for a head's layers, so that it says something."""
+    """Random weights for a head's layers, so that values differ from zero."""
     generator = torch.Generator().manual_seed(seed)
     for parameter in model.value_heads.parameters():
         nn.init.normal_(parameter, 0, deviation, generator=generator)
@@ -45,7 +45,7 @@ def without_token_heads(model):
 
 
 def values_of(model, tokens):
-    """[B, S]: V_t stands after token t."""
+    """[B, S]: V_t is the value after token t."""
     x = model.norm(model.trunk(tokens)[0])
     for i, layer in enumerate(model.value_heads["value"]):
         x = layer(F.gelu(x) if i > 0 else x)

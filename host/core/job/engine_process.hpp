@@ -24,7 +24,8 @@ std::vector<std::string> rank_arguments(const JobRequest& request);
 /// `data prepare`: tokenizer and token files of the experiment. Returns the exit code; the engine has printed the error.
 int prepare_with_engine(const JobRequest& request);
 
-/// JSON: {"libtorch": version, "cpu": …, "bf16": …, "threads": n, "cuda": …}, see engine/run/about_engine.hpp.
+/// JSON: {"libtorch": version, "cpu": instruction set of LibTorch's kernels, "bf16": "native" or "computed in fp32",
+/// "threads": n, "cuda": the devices, or why there are none}.
 std::string about_engine_of_this_build();
 
 // Each throws the engine's error with its status; Error(bug) when the engine is missing or ends without an answer.
@@ -32,9 +33,9 @@ std::string about_engine_of_this_build();
 Generated generate_with_engine(const GenerateRequest& request);
 /// Error(data) where the model cannot be used, or names no tokenizer.
 Answers answer_with_engine(const AnswerRequest& request);
-/// One for each head, the first one first. Errors as losses_of_heads in engine/inference/perplexity.hpp.
+/// One for each head, the first one first. Errors as losses_of_heads in engine/inference/model_requests.hpp.
 std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request);
-/// Errors as merge_adapter in engine/inference/merge.hpp.
+/// Errors as merge_adapter in engine/inference/model_requests.hpp.
 void merge_with_engine(const MergeRequest& request);
 
 }  // namespace wmtp

@@ -1,55 +1,76 @@
-// A multi-token model that is given a text in portions: logits of the next token from head 1, and from the other heads,
-// which stand on the same output of the trunk, what they take for the tokens after that one. One process, the CPU,
-// fp32; not for several threads at once.
+// CachedModel: a multi-token model that reads a text in portions and caches keys and values, so that each token is
+// computed once. Head 1 gives the logits of the next token; the other heads, on the same trunk output, propose the
+// tokens after it. One process, CPU, fp32; not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "engine/inference/cached_block.hpp"
+#include "engine/model/block.hpp"
 #include "engine/shard/sharded_model.hpp"
 
 namespace wmtp {
 
+/// A Llama block with a key-value cache. The same function as Block (engine/model/block.hpp) without an adapter,
+/// computed row by row, so that the result does not depend on the portions.
+class CachedBlock {
+ public:
+  /// Uses the weights that `find` returns without a copy: whole, fp32, on the CPU. Caches up to `positions` tokens.
+  CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t positions);
+
+  /// x [n,D]: tokens at positions `begin` … begin+n-1; those before `begin` are cached. Caches their keys and values,
+  /// replacing what was cached at these positions. Returns the block's output for rows `first` … n-1, [n-first,D].
+  at::Tensor run(const at::Tensor& x, int64_t begin, int64_t first, const at::Tensor& rotary);
+
+ private:
+  void cache_rows(const at::Tensor& rows, int64_t begin, const at::Tensor& cache) const;
+  at::Tensor attention(const at::Tensor& query, int64_t position) const;
+
+  int64_t heads_, kv_heads_, head_dim_;
+  double eps_;
+  at::Tensor attention_norm_, ffn_norm_, wq_, wk_, wv_, wo_, w1_, w2_, w3_;
+  at::Tensor bq_, bk_, bv_;   ///< undefined without biases
+  at::Tensor keys_, values_;  ///< [kv_heads, positions, head_dim]
+};
+
 class CachedModel {
  public:
-  /// `model` outlives this, is held whole by this process in fp32, has a next-token head and no adapter, and was built
-  /// for at least `positions`: more are not taken.
+  /// `model` outlives this object. It is whole and fp32 in this process, has a next-token head and no adapter, and was
+  /// built for at least `positions`, the most tokens that this object accepts.
   CachedModel(ShardedModel& model, int64_t positions);
   CachedModel(const CachedModel&) = delete;
 
   int64_t positions() const { return positions_; }
   int64_t num_heads() const { return int64_t(heads_.size()); }
-  /// Tokens whose keys and values are known.
+  /// Tokens in the cache.
   int64_t length() const { return length_; }
 
   enum class Logits { of_last, of_all };
-  /// `ids` (at least one) follow the tokens known so far, and are known from then on. Head 1's logits after the last of
-  /// them, [1,V], or after each, [n,V]: the same bits in whatever portions a text is given. Error(bug) beyond
-  /// positions().
+  /// Appends `ids` (at least one) to the cached tokens. Returns head 1's logits after the last of them, [1,V], or after
+  /// each, [n,V]: the same bits in whatever portions a text is read. Error(bug) beyond positions().
   at::Tensor feed(const std::vector<int64_t>& ids, Logits logits);
-  /// Forgets the tokens from `length` on.
+  /// Drops the tokens from `length` on.
   void shorten(int64_t length);
-  /// What heads 2, 3, … hold most likely at the last token known, so for the second, third, … after it. To be asked
-  /// after every feed or after none: the other heads read the trunk's output, of which only that of the last feed is
-  /// kept. Error(bug) otherwise.
+  /// The most likely tokens of heads 2, 3, … at the last cached token: the second, third, … token after it. To be
+  /// called after every feed or after none: the other heads read the trunk's output, which is kept for the last feed
+  /// only. Error(bug) otherwise.
   std::vector<int64_t> propose();
 
  private:
   at::Tensor logits_of(const at::Tensor& hidden) const;
 
-  std::vector<std::unique_ptr<Gathered>> weights_;  ///< before the blocks, which keep views of them
+  std::vector<std::unique_ptr<Gathered>> weights_;  ///< before the blocks, which hold views of them
   int64_t positions_, length_ = 0;
   double eps_;
   at::Tensor embedding_, norm_, output_, rotary_;
   std::vector<CachedBlock> trunk_, heads_;
-  at::Tensor trunk_rows_;         ///< [n,D] trunk's output of the last feed
+  at::Tensor trunk_rows_;         ///< [n,D] trunk output of the last feed
   int64_t trunk_rows_begin_ = 0;  ///< their first position
-  int64_t proposed_ = 0;          ///< tokens that the other heads know
+  int64_t proposed_ = 0;          ///< tokens that the other heads have cached
 };
 
-/// The lowest of the ids whose logit is highest, of logits [V]. Error(data) where one is not finite.
+/// The most likely id of logits [V], the lowest of equal ones. Error(data) where a logit is not finite.
 int64_t most_likely(const at::Tensor& logits);
 
 }  // namespace wmtp

@@ -18,11 +18,11 @@ class Decoding {
       const std::vector<int64_t> fed = next_tokens();
       const int64_t before = model_.length();
       const Tensor logits = feed(fed, Logits::of_all);
-      size_t right = 0;  // the first token is head 1's own
+      size_t accepted = 0;  // fed[0] is head 1's own choice
       do {
-        choose(logits[int64_t(right++)]);
-      } while (!ended() && right < fed.size() && fed[right] == decoded_.ids.back());
-      model_.shorten(before + int64_t(right));
+        choose(logits[int64_t(accepted++)]);
+      } while (!ended() && accepted < fed.size() && fed[accepted] == decoded_.ids.back());
+      model_.shorten(before + int64_t(accepted));
     }
     return std::move(decoded_);
   }
@@ -33,7 +33,7 @@ class Decoding {
     return model_.feed(ids, logits);
   }
 
-  /// The newest token, and what is proposed to follow it.
+  /// The newest token and the proposals after it.
   std::vector<int64_t> next_tokens() {
     std::vector<int64_t> ids{decoded_.ids.back()};
     if (!request_.drafts) return ids;
@@ -49,7 +49,7 @@ class Decoding {
     const auto position = int64_t(request_.prompt.size() + decoded_.ids.size());
     const bool greedy = request_.sampling.temperature == 0;
     decoded_.ids.push_back(greedy ? most_likely(logits) : draw(logits, request_.sampling, position));
-    goes_on_ = request_.take(decoded_.ids.back());
+    stopped_ = !request_.take(decoded_.ids.back());
   }
 
   bool ended() {
@@ -59,7 +59,7 @@ class Decoding {
       decoded_.end = Decoded::End::max_tokens;
     else if (int64_t(request_.prompt.size() + decoded_.ids.size()) > model_.positions())
       decoded_.end = Decoded::End::positions;
-    else if (!goes_on_)
+    else if (stopped_)
       decoded_.end = Decoded::End::stopped;
     else
       return false;
@@ -69,7 +69,7 @@ class Decoding {
   CachedModel& model_;
   const DecodeRequest& request_;
   Decoded decoded_;
-  bool goes_on_ = true;
+  bool stopped_ = false;
 };
 
 }  // namespace

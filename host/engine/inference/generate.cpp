@@ -1,11 +1,10 @@
-#include "engine/inference/generate.hpp"
-
 #include <algorithm>
 #include <chrono>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
+#include "engine/inference/model_requests.hpp"
 #include "engine/inference/text_model.hpp"
 
 namespace wmtp {
@@ -16,12 +15,12 @@ namespace {
 std::vector<int64_t> prompt_ids(const GenerateRequest& request, const TextModel& model) {
   const std::vector<int64_t> ids = request.text ? model.ids_of(*request.text) : request.ids;
   const ModelConfig& config = model.config();
-  if (ids.empty()) refuse("--ids holds no id; a text to go on with takes at least one");
+  if (ids.empty()) refuse("--ids holds no id; a prompt takes at least one");
   for (const int64_t id : ids)
     if (id < 0 || id >= config.vocab_size)
       refuse("--ids: " + std::to_string(id) + " is no id of this model, whose vocabulary has " +
-             with_thousands(config.vocab_size) + " (0 to " + std::to_string(config.vocab_size - 1) + ")");
-  if (!model.takes(int64_t(ids.size())))
+             with_thousands(config.vocab_size) + " ids (0 to " + std::to_string(config.vocab_size - 1) + ")");
+  if (!model.fits(int64_t(ids.size())))
     refuse("the prompt has " + with_thousands(int64_t(ids.size())) + " tokens, the model reads at most " +
            with_thousands(config.max_sequence_length) + " (model.max_sequence_length); shorten it");
   return ids;
@@ -41,7 +40,7 @@ const char* text_of(Decoded::End end) {
   return "";
 }
 
-/// Where the first of `stops` begins in a text that was free of them before its last `tail` bytes; npos: nowhere.
+/// The position of the first of `stops` in `text`, which had none before its last `tail` bytes; npos without one.
 size_t first_stop(const std::string& text, const std::vector<std::string>& stops, size_t tail) {
   size_t first = std::string::npos;
   for (const std::string& stop : stops)
@@ -60,13 +59,13 @@ Timed decode_timed(TextModel& model, const DecodeRequest& request) {
   return {std::move(decoded), std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count()};
 }
 
-/// The same text without drafts: after the drafted one, so that what is slow at first counts against the drafts.
+/// The same text without drafts: decoded second, so that warm-up costs count against the drafts.
 PlainDecoding decode_plainly(TextModel& model, DecodeRequest request, const std::vector<int64_t>& drafted) {
   request.drafts = false;
   request.take = [](int64_t) { return true; };
   const Timed plain = decode_timed(model, request);
   if (plain.decoded.ids != drafted)
-    throw Error(ExitStatus::bug, "the text with drafts is not that of plain decoding; wanted the same ids");
+    throw Error(ExitStatus::bug, "decoding with drafts gave other ids than plain decoding");
   return {plain.decoded.forwards, plain.seconds};
 }
 
@@ -82,7 +81,7 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
   result.prompt = prompt_ids(request, model);
   const bool drafts = drafts_for(model.config(), request.temperature, request.plain);
   if (request.compares && !drafts)
-    refuse("--compare goes with drafts, and " + request.model.string() + " has one head, which drafts nothing");
+    refuse("--compare goes with drafts, and " + request.model.string() + " has one head, so there are no drafts");
   model.load(drafts, model.positions_for(int64_t(result.prompt.size()), request.max_tokens));
 
   DecodeRequest wanted;
@@ -118,7 +117,7 @@ Answers write_answers(const AnswerRequest& request) {
   for (const std::string& prompt : request.prompts) {
     prompts.push_back(model.ids_of(prompt));
     const auto tokens = int64_t(prompts.back().size());
-    if (model.takes(tokens)) positions = std::max(positions, model.positions_for(tokens, request.max_tokens));
+    if (model.fits(tokens)) positions = std::max(positions, model.positions_for(tokens, request.max_tokens));
   }
   const bool drafts = drafts_for(model.config(), request.temperature, /*plain=*/false);
   model.load(drafts, positions);
@@ -126,7 +125,7 @@ Answers write_answers(const AnswerRequest& request) {
   Answers answers(size_t(request.samples), std::vector<std::optional<std::string>>(prompts.size()));
   for (int64_t sample = 0; sample < request.samples; ++sample)
     for (size_t i = 0; i < prompts.size(); ++i, progress.done(1)) {
-      if (!model.takes(int64_t(prompts[i].size()))) continue;
+      if (!model.fits(int64_t(prompts[i].size()))) continue;
       std::string text;
       DecodeRequest wanted;
       wanted.prompt = prompts[i];

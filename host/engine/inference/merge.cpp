@@ -1,9 +1,8 @@
-#include "engine/inference/merge.hpp"
-
 #include "base/error.hpp"
 #include "core/checkpoints/manifest.hpp"
 #include "engine/checkpoint/adapter_files.hpp"
 #include "engine/checkpoint/model_files.hpp"
+#include "engine/inference/model_requests.hpp"
 #include "engine/plugin_runtime/loader.hpp"
 
 namespace wmtp {
@@ -20,7 +19,7 @@ void merge_adapter(const MergeRequest& request) {
   wanted.layout.adapter = adapter.get();
   wanted.layout.value_heads = value_heads_of(request.base);
   wanted.options.strategy = Strategy::no_shard;
-  wanted.positions = 1;  // nothing is computed but the weights
+  wanted.positions = 1;  // only the weights are used
   ShardedModel model(wanted, channels);
   load_model(request.base, model);
   load_adapter(request.adapter, {request.plugin.description.name, "", request.plugin.options}, model);

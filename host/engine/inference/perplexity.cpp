@@ -1,5 +1,3 @@
-#include "engine/inference/perplexity.hpp"
-
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -8,13 +6,14 @@
 #include "base/files.hpp"
 #include "base/work_progress.hpp"
 #include "core/corpus/text_windows.hpp"
+#include "engine/inference/model_requests.hpp"
 #include "engine/inference/text_model.hpp"
 #include "engine/train/micro_step.hpp"
 
 namespace wmtp {
 namespace {
 
-constexpr int64_t longest_window = 1024;  // where the model does not say how many tokens it was made for
+constexpr int64_t longest_window = 1024;  // where the model states no max_sequence_length
 
 std::string content_of(const std::filesystem::path& file) {
   check_is_file(file);
@@ -24,27 +23,27 @@ std::string content_of(const std::filesystem::path& file) {
   return text;
 }
 
-/// Each text, and the id that ends it, behind the one before: as they stand in a file of ids that is trained on.
+/// The texts' ids in order, each text followed by end_of_text, as in a token file for training.
 std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, const TextModel& model) {
   std::vector<int64_t> ids;
   for (const auto& file : texts) {
-    const std::vector<int64_t> of_text = model.ids_of(content_of(file));
-    ids.insert(ids.end(), of_text.begin(), of_text.end());
+    const std::vector<int64_t> text_ids = model.ids_of(content_of(file));
+    ids.insert(ids.end(), text_ids.begin(), text_ids.end());
     ids.push_back(model.tokenizer()->end_of_text());
   }
   return ids;
 }
 
-/// The window's length without one.
+/// The request's stride, by default the window's length.
 size_t stride_of(const PerplexityRequest& request, size_t longest) {
   if (size_t(request.stride) > longest)
     throw Error(ExitStatus::usage, "--stride " + std::to_string(request.stride) +
                                        " leaves out tokens between windows of " + std::to_string(longest) +
-                                       ", which is what this model reads; wanted at most that");
+                                       ", the model's sequence length; wanted at most that");
   return request.stride > 0 ? size_t(request.stride) : longest;
 }
 
-/// One sequence; its new tokens are targets, but never its first one.
+/// One sequence; its new tokens are targets, except its first token.
 MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& ids, int64_t heads) {
   const auto S = int64_t(window.end - window.begin), first = int64_t(window.first_new - window.begin);
   MicroBatch micro;
@@ -59,7 +58,7 @@ MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& 
   return micro;
 }
 
-/// Of the last `tokens` before `end`.
+/// Bytes of text of the last `tokens` ids before `end`.
 int64_t bytes_of(const std::vector<int64_t>& ids, size_t end, int64_t tokens, const Tokenizer& tokenizer) {
   const auto last = ids.begin() + int64_t(end);
   return int64_t(tokenizer.decode({last - tokens, last}).size());

@@ -15,7 +15,7 @@ using kernels::out;
 
 namespace {
 
-/// Below this many multiplications a second thread costs more than it brings.
+/// Below this many multiplications a second thread costs more time than it saves.
 constexpr int64_t multiplications_of_task = int64_t{1} << 19;
 
 }  // namespace
@@ -23,8 +23,7 @@ constexpr int64_t multiplications_of_task = int64_t{1} << 19;
 Tensor row_products(const Tensor& x, const Tensor& w) {
   const int64_t n = x.size(0), width = x.size(1), outs = w.size(0), block = kernels::columns_of_block;
   Tensor y = at::empty({n, outs}, x.options());
-  const int64_t of_block = n * width * block;
-  const int64_t grain = std::max<int64_t>(1, multiplications_of_task / of_block);
+  const int64_t grain = std::max<int64_t>(1, multiplications_of_task / (n * width * block));
   at::parallel_for(0, (outs + block - 1) / block, grain, [&](int64_t begin, int64_t end) {
     const int64_t first = begin * block, last = std::min(end * block, outs);
     kernels::products().times_transposed(in<float>(x), in<float>(w) + first * width, out<float>(y) + first, n,
@@ -43,7 +42,7 @@ Tensor row_norms(const Tensor& x, const Tensor& weight, double eps) {
 Tensor row_swiglu(const Tensor& gate, const Tensor& up) {
   Tensor y = at::empty_like(gate);
   const int64_t width = gate.size(1);
-  // Row by row: where a kernel's last, incomplete vector lies must not depend on the rows before.
+  // Row by row: the position of a kernel's last, incomplete vector must not depend on the rows before.
   for (int64_t begin = 0; begin < gate.numel(); begin += width)
     kernels::rows<float>().swiglu(in<float>(gate) + begin, in<float>(up) + begin, out<float>(y) + begin, width);
   return y;

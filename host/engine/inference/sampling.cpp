@@ -18,7 +18,7 @@ std::vector<Candidate> nucleus(const at::Tensor& logits, double temperature, dou
     all.push_back({i, std::exp((double(x[i]) - highest) / temperature)});
     sum += all.back().share;
   }
-  // A heap instead of a sort: of a large vocabulary only the few that are taken are put in order.
+  // A heap instead of a sort: of a large vocabulary only the few ids that are taken need ordering.
   const auto less = [](const Candidate& a, const Candidate& b) {
     return a.share < b.share || (a.share == b.share && a.id > b.id);
   };
@@ -45,7 +45,7 @@ int64_t draw(const at::Tensor& logits, const Sampling& sampling, int64_t positio
     below += candidate.share;
     if (point < below) return candidate.id;
   }
-  return candidates.back().id;  // the shares sum to 1 but for their rounding
+  return candidates.back().id;  // the shares sum to 1 up to rounding
 }
 
 }  // namespace wmtp

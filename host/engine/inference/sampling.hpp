@@ -1,6 +1,6 @@
 // Drawing a token from a model's logits: temperature, then the nucleus (Holtzman et al., "The curious case of neural
-// text degeneration", ICLR 2020). A draw follows from (seed, prompt, sample, position) alone: a seed gives the same texts
-// again, and what differs in one of them is drawn independently.
+// text degeneration", ICLR 2020). A draw depends on (seed, prompt, sample, position) alone: the same seed gives the
+// same texts, and draws that differ in one of the four are independent.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,10 +11,10 @@
 namespace wmtp {
 
 struct Sampling {
-  double temperature = 0;  ///< 0: the most likely token, nothing is drawn
+  double temperature = 0;  ///< 0: the most likely token, without a draw
   double top_p = 1;        ///< in (0,1]
   uint64_t seed = 0;
-  uint32_t prompt = 0, sample = 0;  ///< which of several prompts, and which of its answers
+  uint32_t prompt = 0, sample = 0;  ///< index of the prompt, and of its answer
 };
 
 struct Candidate {
@@ -22,9 +22,9 @@ struct Candidate {
   double share = 0;
 };
 
-/// The fewest most likely ids whose shares of softmax(logits / temperature) sum to top_p or more, likeliest first (of
-/// equal ones the lowest id), their shares scaled to sum to 1. logits [V] fp32; temperature above 0. Error(data) where
-/// a logit is not finite.
+/// The smallest set of most likely ids whose shares of softmax(logits / temperature) sum to at least top_p, most likely
+/// first (ties: lowest id first), with the shares rescaled to sum to 1. logits [V] fp32; temperature above 0.
+/// Error(data) where a logit is not finite.
 std::vector<Candidate> nucleus(const at::Tensor& logits, double temperature, double top_p);
 
 /// The token at `position` of a text, from the logits [V] before it.

@@ -23,9 +23,10 @@ ModelConfig checked_config(const fs::path& folder) {
   if (fs::exists(folder / "manifest.json")) verify_checkpoint(folder);
   const SafetensorsFolder files(folder);
   if (!predicts_tokens(read_params(folder, files), files))
-    throw Error(ExitStatus::data, folder.string() + ": the model has no token heads" +
-                                      (value_heads_of(folder).empty() ? "" : ": it is a critic's, and tells values") +
-                                      "; text takes a model that was trained on tokens");
+    throw Error(ExitStatus::data,
+                folder.string() + ": the model has no token heads" +
+                    (value_heads_of(folder).empty() ? "" : ": it is a critic's, which predicts values") +
+                    "; wanted a model that was trained to predict tokens");
   return model_config_of(folder, ModelConfig{});
 }
 
@@ -51,21 +52,21 @@ TextModel::TextModel(fs::path folder)
 
 std::vector<int64_t> TextModel::ids_of(const std::string& text) const {
   if (!tokenizer_)
-    throw Error(ExitStatus::data,
-                folder_.string() + ": the model names no tokenizer, so no text can be made into its ids; give them " +
-                    "with --ids \"1 2 3\"");
-  if (text.empty()) refuse("the prompt is empty; a text to go on with takes at least one character");
+    throw Error(
+        ExitStatus::data,
+        folder_.string() + ": the model names no tokenizer, so text cannot be encoded; give ids with --ids \"1 2 3\"");
+  if (text.empty()) refuse("the prompt is empty; wanted at least one character");
   const size_t valid = valid_utf8(text);
   if (tokenizer_->reads() == Tokenizer::Reads::utf8 && valid < text.size())
     refuse("the prompt is not UTF-8 at byte " + with_thousands(int64_t(valid)) +
-           ", and this model reads no other text");
+           ", and this model's tokenizer reads nothing else");
   std::vector<int32_t> ids = tokenizer_->before_text();
-  const std::vector<int32_t> of_text = tokenizer_->encode(text);
-  ids.insert(ids.end(), of_text.begin(), of_text.end());
+  const std::vector<int32_t> encoded = tokenizer_->encode(text);
+  ids.insert(ids.end(), encoded.begin(), encoded.end());
   return {ids.begin(), ids.end()};
 }
 
-bool TextModel::takes(int64_t tokens) const {
+bool TextModel::fits(int64_t tokens) const {
   return config_.max_sequence_length == 0 || tokens <= config_.max_sequence_length;
 }
 

@@ -1,4 +1,4 @@
-// A finished model and its tokenizer, whole in this process on the CPU: what goes on with texts.
+// TextModel: a finished model and its tokenizer, whole in this process on the CPU, for generating and scoring text.
 #pragma once
 
 #include <filesystem>
@@ -15,27 +15,26 @@ namespace wmtp {
 
 class TextModel {
  public:
-  /// Reads the shape and the tokenizer; load() reads the weights. Error(data) where the folder is damaged, holds no
-  /// token heads, or names a tokenizer that does not fit.
+  /// Reads the shape and the tokenizer; load() reads the weights. Error(data) where the folder is damaged, has no token
+  /// heads, or names a tokenizer that does not fit.
   explicit TextModel(std::filesystem::path folder);
 
   const ModelConfig& config() const { return config_; }
   /// Null where the model names none.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
-  /// At least one. Error(usage) for a text that this tokenizer does not take, Error(data) where there is none.
+  /// At least one id. Error(usage) for a text that the tokenizer rejects, Error(data) without a tokenizer.
   std::vector<int64_t> ids_of(const std::string& text) const;
-  /// Whether a text of so many tokens can be gone on with. A model that does not say how many it was made for takes
-  /// any.
-  bool takes(int64_t tokens) const;
-  /// Places that a prompt and `max_tokens` more take at most; the last token has no place, since none follows it.
+  /// Whether a prompt of `tokens` fits the model. A model without max_sequence_length accepts any.
+  bool fits(int64_t tokens) const;
+  /// The most positions that a prompt and `max_tokens` more need; the last token needs none, since none follows it.
   int64_t positions_for(int64_t prompt, int64_t max_tokens) const;
 
-  /// The weights, with the other heads where they are to draft.
+  /// Loads the weights; with `drafts` those of all heads, else of head 1.
   void load(bool drafts, int64_t positions);
   int64_t num_heads() const { return cached_->num_heads(); }
   ShardedModel& model() { return *model_; }  ///< [loaded]
   Channels& channels() { return channels_; }
-  /// Each time from the beginning. [loaded]
+  /// Starts from an empty context. [loaded]
   Decoded decode(const DecodeRequest& request);
 
  private:

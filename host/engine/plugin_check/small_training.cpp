@@ -1,13 +1,74 @@
 #include "engine/plugin_check/small_training.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "base/error.hpp"
-#include "engine/plugin_check/random_records.hpp"
+#include "base/philox.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
 
 namespace wmtp {
 namespace {
+
+constexpr uint8_t prompt_kind = 1, answer_kind = 2;
+constexpr int64_t padding_interval = 7;  // without pairs every 7th row is padding
+
+/// Batches of random records: prompts and answers of many lengths, in pairs of a right and a wrong answer, with some
+/// rows of padding. A row depends on its position alone.
+class RandomRecords final : public BatchSource {
+ public:
+  /// `parts` outlives this object.
+  RandomRecords(const SmallParts& parts, int64_t vocab_size, const BatchRequest& wanted)
+      : BatchSource(parts.batch_size), parts_(parts), vocab_size_(vocab_size), wanted_(wanted) {}
+
+  int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
+
+  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
+    const int64_t B = int64_t(positions.size()) / world, S = parts_.sequence_length;
+    MicroBatch micro;
+    micro.batch = {at::zeros({B, S}, at::kLong),
+                   at::zeros({B, S}, at::kByte),
+                   {},
+                   at::full({B}, -1, at::kLong),
+                   at::full({B}, -1, at::kLong)};
+    for (int64_t b = 0; b < B; ++b) {
+      const int64_t position = positions[size_t(rank * B + b)];
+      const bool padding = position < 0 || (!wanted_.pairs && position % padding_interval == padding_interval - 1);
+      micro.positions.push_back(padding ? -1 : position);
+      micro.bins.push_back(-1);
+      if (!padding) fill_row(position, b, micro);
+    }
+    micro.windows = micro.positions;
+    micro.batch.sequence = at::tensor(micro.positions);
+    micro.targets = wanted_.prompts ? micro.batch.kind.gt(0) : micro.batch.kind.eq(answer_kind);
+    if (wanted_.pairs) micro.pairs = B / 2;
+    for (int64_t head = 1; head <= wanted_.heads; ++head)
+      micro.counts.push_back(valid_sources(micro.targets, head).sum().item<int64_t>());
+    return micro;
+  }
+
+ private:
+  static uint32_t draw(int64_t position, int64_t what) { return philox(1, uint64_t(position), uint64_t(what))[0]; }
+
+  void fill_row(int64_t position, int64_t b, MicroBatch& micro) const {
+    const int64_t S = parts_.sequence_length;
+    // The two records of a pair have the same prompt and answers of different lengths.
+    const int64_t prompt = parts_.targets ? 1 + draw(position / 2, -1) % 4 : draw(position, -1) % 2 == 0 ? S : 1;
+    const int64_t answer = parts_.targets ? 1 + draw(position, -2) % (S - prompt) : 0;
+    for (int64_t s = 0; s < prompt + answer; ++s)
+      micro.batch.tokens[b][s] = int64_t(draw(s < prompt ? position / 2 : position, s)) % vocab_size_;
+    micro.batch.kind[b].narrow(0, 0, prompt).fill_(prompt_kind);
+    micro.batch.kind[b].narrow(0, prompt, answer).fill_(answer_kind);
+    micro.batch.correct[b] = 1 - position % 2;
+    if (wanted_.pairs) micro.batch.partner[b] = b ^ 1;
+    micro.tokens += prompt + answer;
+    micro.answers += answer;
+  }
+
+  const SmallParts& parts_;
+  int64_t vocab_size_;
+  BatchRequest wanted_;
+};
 
 class EverythingTrains final : public Adapter {
  public:
@@ -19,7 +80,7 @@ Experiment small_experiment(const SmallParts& parts) {
   e.name = "trial";
   e.seed = 7;
   e.model.dim = 32;
-  e.model.layers = 3;  // one of the trunk, two heads
+  e.model.layers = 3;  // one trunk block, two heads
   e.model.heads = e.model.kv_heads = 2;
   e.model.ffn_dim = 48;
   e.model.vocab_size = 64;
@@ -30,11 +91,11 @@ Experiment small_experiment(const SmallParts& parts) {
   e.train.sequence_length = parts.sequence_length;
   e.optimizer.lr = 1e-3;
   e.log.samples = 0;
-  e.reference.given = e.value.given = true;  // whatever it reads is there
+  e.reference.given = e.value.given = true;  // both tables exist for plugins that read them
   return e;
 }
 
-/// Values that differ from token to token, where the first ones would all be zero.
+/// Makes values differ between tokens; initially they would all be zero.
 void draw_value_head(ShardedModel& model, double scale) {
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     if (!spec.name.starts_with("value_heads.")) return false;
@@ -43,7 +104,7 @@ void draw_value_head(ShardedModel& model, double scale) {
   });
 }
 
-/// Scores far apart, so that tokens are known or missed beyond doubt.
+/// Spreads the scores, so that tokens are predicted or missed with certainty.
 void sharpen(ShardedModel& model, double factor) {
   if (factor == 1) return;
   for (const auto& group : model.unit("output").groups()) {
@@ -51,8 +112,6 @@ void sharpen(ShardedModel& model, double factor) {
     group->master_changed();
   }
 }
-
-}  // namespace
 
 std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const LayoutRequest& layout, int64_t seed,
                                           Channels& channels) {
@@ -65,6 +124,8 @@ std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const La
   model->initialize(seed);
   return model;
 }
+
+}  // namespace
 
 SmallTraining::SmallTraining(SmallParts parts)
     : parts_(std::move(parts)),
@@ -83,8 +144,7 @@ SmallTraining::SmallTraining(SmallParts parts)
   wanted.heads = model_->num_heads();
   wanted.prompts = pipeline_.needs.prompts;
   wanted.pairs = pipeline_.needs.pairs;
-  source_ =
-      random_records({parts_.batch_size, parts_.sequence_length, experiment_.model.vocab_size, parts_.targets, wanted});
+  source_ = std::make_unique<RandomRecords>(parts_, experiment_.model.vocab_size, wanted);
   trainer_ = std::make_unique<Trainer>(experiment_, experiment_.train.steps, *model_, pipeline_, frozen_models(),
                                        TrainerData{source_.get(), source_.get(), 4 * parts_.batch_size}, channels_);
 }

@@ -1,5 +1,5 @@
-// A whole training, small enough to take milliseconds: a model of 32 dimensions on random records, in this process
-// alone. Everything but the model's size is the real thing. [engine]
+// SmallTraining: a complete training run of milliseconds, with a 32-dimensional model on random records in one process.
+// It uses the same code as a real run; only the sizes differ.
 #pragma once
 
 #include <functional>
@@ -9,19 +9,18 @@
 
 namespace wmtp {
 
-/// What is tried out, or stands beside it.
+/// The plugin under test and the rest of the run.
 struct SmallParts {
-  std::function<std::unique_ptr<Weighting>()> weighting;  ///< one of the two
+  std::function<std::unique_ptr<Weighting>()> weighting;  ///< either this or an objective
   std::function<std::unique_ptr<Objective>()> objective;
   const Adapter* adapter = nullptr;  ///< null: all parameters train
-  bool targets = true;               ///< without: prompts, single tokens and padding
-  double sharpness = 1;              ///< factor on the output layer: losses become 0 or huge
-  double value_scale = 1;            ///< size of a frozen value model's values
+  bool targets = true;               ///< false: only prompts, single tokens and padding
+  double sharpness = 1;              ///< factor on the output layer; large: losses become 0 or huge
+  double value_scale = 1;            ///< scale of a frozen value model's values
   int64_t batch_size = 4, sequence_length = 24;
   std::string name = "plugin";  ///< in messages
 };
 
-/// Built once, never moved.
 class SmallTraining {
  public:
   explicit SmallTraining(SmallParts parts);
@@ -31,9 +30,9 @@ class SmallTraining {
   Trainer& trainer() { return *trainer_; }
   ShardedModel& model() { return *model_; }
   Channels& channels() { return channels_; }
-  /// The plugin anew; what it keeps by Step::state stays.
+  /// Creates the plugin again; its Step::state is kept.
   void replace_plugin();
-  /// Losses of `steps` steps. Throws Error(plugin) when a step was skipped for its numbers.
+  /// Losses of `steps` steps. Throws Error(plugin) when a step was skipped.
   std::vector<double> losses(int steps);
   int64_t tokens_per_step() const { return experiment_.train.batch_size * experiment_.train.sequence_length; }
 
@@ -50,9 +49,5 @@ class SmallTraining {
   std::unique_ptr<BatchSource> source_;
   std::unique_ptr<Trainer> trainer_;
 };
-
-/// The model of such a training, with nothing beside its weights.
-std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const LayoutRequest& layout, int64_t seed,
-                                          Channels& channels);
 
 }  // namespace wmtp

@@ -26,8 +26,8 @@ constexpr int steps = 4;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// What a wrapper is laid over, and what stands beside an adapter: weights that differ, and a value head that trains,
-/// so that an adapter under which nothing else does is tried too.
+/// The weighting that a wrapper wraps and an adapter is trained with: weights that differ between tokens, and a trained
+/// value head, so that a step has a gradient even where the adapter trains nothing.
 class Companion final : public Weighting {
  public:
   Needs needs() const override { return {.when = When::before, .heads = {{"companion", "linear"}}}; }
@@ -38,7 +38,7 @@ class Companion final : public Weighting {
   }
 };
 
-/// Adds up the time of the calls that a pipeline answers.
+/// Sums the time of the pipeline's calls.
 class TimedWeighting final : public Weighting {
  public:
   TimedWeighting(std::unique_ptr<Weighting> inner, double& seconds) : inner_(std::move(inner)), seconds_(seconds) {}
@@ -77,7 +77,7 @@ class TimedObjective final : public Objective {
   double& seconds_;
 };
 
-/// One plugin, however often it is made.
+/// The plugin under test, of which every training makes its own instance.
 class Candidate {
  public:
   explicit Candidate(PluginSetting plugin) : plugin_(std::move(plugin)) {
@@ -125,7 +125,7 @@ std::string extremes(const Candidate& candidate) {
   parts.sharpness = 1e5;
   parts.value_scale = 1e4;
   SmallTraining(std::move(parts)).losses(1);
-  return "a step at scores of thousands";
+  return "1 step with scores in the thousands";
 }
 
 std::string again(const Candidate& candidate) {
@@ -134,10 +134,10 @@ std::string again(const Candidate& candidate) {
   for (int i = 0; i < steps; ++i)
     if (first[size_t(i)] != second[size_t(i)])
       fail(
-          printed("step %d: loss %.9g, and %.9g the second time; draw numbers from Step::uniform alone, and keep "
-                  "nothing outside of the instance",
+          printed("step %d: loss %.9g, and %.9g the second time; draw random numbers with Step::uniform only, and keep "
+                  "no state outside the instance",
                   i + 1, first[size_t(i)], second[size_t(i)]));
-  return printed("%d steps, bit for bit", steps);
+  return printed("%d steps, bit-identical", steps);
 }
 
 std::string resumes(const Candidate& candidate) {
@@ -149,30 +149,30 @@ std::string resumes(const Candidate& candidate) {
   for (size_t i = 0; i < rest.size(); ++i)
     if (rest[i] != whole[size_t(steps / 2) + i])
       fail(
-          printed("step %d: loss %.9g without a break, %.9g after one; what lives longer than a call belongs into "
+          printed("step %d: loss %.9g without interruption, %.9g after resuming; keep what outlives a call in "
                   "Step::state",
                   steps / 2 + int(i) + 1, whole[size_t(steps / 2) + i], rest[i]));
   const size_t kept = interrupted.trainer().state().pipeline.size();
   return printed("%zu tensor%s of state", kept, kept == 1 ? "" : "s");
 }
 
-/// fp32 rounds each product and sum of a few dozen terms.
-constexpr double merged_within = 1e-5;
+/// Relative; covers the fp32 rounding of products and sums of a few dozen terms.
+constexpr double merged_tolerance = 1e-5;
 
 std::string merged(const Candidate& candidate) {
-  SmallTraining beside(candidate.parts());
-  beside.losses(steps);
+  SmallTraining adapted(candidate.parts());
+  adapted.losses(steps);
   const ScratchFolder folder;
-  save_model(folder.path() / "model", steps, "", beside.model(), &candidate.adapter(), {}, beside.channels());
+  save_model(folder.path() / "model", steps, "", adapted.model(), &candidate.adapter(), {}, adapted.channels());
   SmallParts parts = candidate.parts();
   parts.adapter = nullptr;
-  SmallTraining folded(std::move(parts));
-  load_model(folder.path() / "model", folded.model());
-  const double one = beside.trainer().validate().at("valid/loss");
-  const double other = folded.trainer().validate().at("valid/loss");
-  if (!(std::fabs(one - other) <= merged_within * std::fabs(one)))
-    fail(printed("after %d steps the loss is %.7f with the adapter beside the weights, %.7f with weights from merged()",
-                 steps, one, other));
+  SmallTraining plain(std::move(parts));
+  load_model(folder.path() / "model", plain.model());
+  const double one = adapted.trainer().validate().at("valid/loss");
+  const double other = plain.trainer().validate().at("valid/loss");
+  if (!(std::fabs(one - other) <= merged_tolerance * std::fabs(one)))
+    fail(printed("after %d steps the loss is %.7f with the adapter, %.7f with the weights from merged()", steps, one,
+                 other));
   return printed("losses %.7f and %.7f", one, other);
 }
 
@@ -192,7 +192,7 @@ std::string speed(const Candidate& candidate) {
   const auto start = Clock::now();
   training.losses(steps);
   const double tokens = double(steps) * double(training.tokens_per_step()), whole = seconds_since(start);
-  if (!candidate.is_adapter()) return printed("%.0f ns a token", seconds / tokens * 1e9);
+  if (!candidate.is_adapter()) return printed("%.0f ns per token", seconds / tokens * 1e9);
   SmallParts plain = candidate.parts();
   plain.sequence_length = timed_sequence;
   plain.adapter = nullptr;
@@ -200,7 +200,7 @@ std::string speed(const Candidate& candidate) {
   without.losses(1);
   const auto begin = Clock::now();
   without.losses(steps);
-  return printed("%.2f times a step that trains everything, at 32 dimensions", whole / seconds_since(begin));
+  return printed("%.2f times a step of full training, at 32 dimensions", whole / seconds_since(begin));
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
-// The child's side of a trial: a plugin in a small training of random records. [engine]
+// The child's side of a trial (core/plugins/trials.hpp): a plugin in a small training run on random records.
 #pragma once
 
 #include <string>
 
 namespace wmtp {
 
-/// `question`: {"trial": its name, "plugin": PluginSetting}. Gives {"told": TEXT}. Throws Error(plugin) with what is
-/// wrong when the plugin does not hold.
+/// `question`: {"trial": its name, "plugin": PluginSetting}. Returns {"told": TEXT}, the measured result. Throws
+/// Error(plugin) with the reason when the plugin fails the trial.
 std::string try_plugin(const std::string& question);
 
 }  // namespace wmtp

@@ -19,16 +19,6 @@ std::string refusal(ExitStatus status, const std::string& text) {
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-bool write_all(int end, const std::string& text) {
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = write(end, text.data() + done, text.size() - done);
-    if (count <= 0) return false;
-    done += static_cast<size_t>(count);
-  }
-  return true;
-}
-
 }  // namespace
 
 int answer_probe(const std::string& question, const std::function<std::string(const std::string&)>& ask) {
@@ -36,7 +26,7 @@ int answer_probe(const std::string& question, const std::function<std::string(co
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   std::fflush(stdout);
-  const int answer_end = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  std::FILE* const out = fdopen(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), "w");
   dup2(STDERR_FILENO, STDOUT_FILENO);
 
   std::string answer;
@@ -53,8 +43,7 @@ int answer_probe(const std::string& question, const std::function<std::string(co
     status = ExitStatus::plugin;
     answer = refusal(status, question + ": its code threw something that is no std::exception");
   }
-  const bool written = answer_end >= 0 && write_all(answer_end, answer + "\n");
-  close(answer_end);
+  const bool written = out && std::fputs((answer + "\n").c_str(), out) >= 0 && std::fclose(out) == 0;
   return written ? static_cast<int>(status) : static_cast<int>(ExitStatus::storage);
 }
 

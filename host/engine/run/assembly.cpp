@@ -4,23 +4,25 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "core/corpus/step_count.hpp"
 #include "core/experiment/given_options.hpp"
+#include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/weights_source.hpp"
 #include "core/job/identity.hpp"
+#include "core/job/input_checks.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "engine/batches/sources.hpp"
 #include "engine/checkpoint/adapter_files.hpp"
 #include "engine/checkpoint/model_files.hpp"
 #include "engine/plugin_runtime/loader.hpp"
-#include "engine/run/frozen.hpp"
 #include "engine/run/model_options.hpp"
 
 namespace wmtp {
 namespace {
 
-Prepared open_data(Session& session, const Experiment& experiment, const std::function<void(const std::string&)>& say) {
-  if (session.is_rank0()) prepare_data(experiment, session.cache_folder(), say);
+Prepared open_data(Session& session, const Experiment& experiment, const std::function<void(const std::string&)>& log) {
+  if (session.is_rank0()) prepare_data(experiment, session.cache_folder(), log);
   session.peers().broadcast("preparing the data", "prepared");
   return open_prepared(experiment, session.cache_folder(), session.size());
 }
@@ -31,14 +33,126 @@ ActivePipeline open_pipeline(const Identity& identity, const Experiment& experim
   return open_pipeline({identity.pipeline, given_options(experiment.pipeline)}, inner ? &*inner : nullptr, experiment);
 }
 
-/// Where the data say how many steps there are, only now is it known whether a schedule fits them.
+/// Where the data determines the number of steps, the schedule can be checked only now.
 void refuse_no_decay(const Experiment& experiment, int64_t steps) {
   const ScheduleConfig& schedule = experiment.schedule;
   if (schedule.name == "wsd" && schedule.warmup_steps + schedule.stable_steps >= steps)
     throw Error(ExitStatus::usage, experiment.file.string() + ": [schedule] found " +
                                        std::to_string(schedule.warmup_steps) + " warmup_steps and " +
                                        std::to_string(schedule.stable_steps) + " stable_steps, the run has " +
-                                       std::to_string(steps) + ": none is left to decay in");
+                                       std::to_string(steps) + ", so none are left for the decay");
+}
+
+/// Everything in a shape that the model's outputs depend on; the same tensors fit another head count.
+std::string text_of(const ModelConfig& shape) {
+  std::string text =
+      printed("%lld x %lld, %lld and %lld heads, %lld wide, rope_theta %.17g, norm_eps %.17g",
+              static_cast<long long>(shape.layers - shape.future_tokens), static_cast<long long>(shape.dim),
+              static_cast<long long>(shape.heads), static_cast<long long>(shape.kv_heads),
+              static_cast<long long>(shape.ffn_dim), shape.rope_theta, shape.norm_eps);
+  if (const auto& rope = shape.rope_scaling)
+    text += printed(", rope_scaling %s %.17g %.17g %.17g %lld", rope->rope_type.c_str(), rope->factor,
+                    rope->low_freq_factor, rope->high_freq_factor,
+                    static_cast<long long>(rope->original_max_position_embeddings));
+  return text;
+}
+
+struct FrozenTable {
+  std::string name;  ///< "reference" or "value"
+  const FrozenConfig& config;
+  const std::set<std::string>& wanted;
+  bool reads_scores;
+};
+
+/// The frozen model of one table.
+class FrozenSource {
+ public:
+  FrozenSource(Session& session, const Experiment& experiment, const Stages& stages, const FrozenTable& table)
+      : session_(session),
+        experiment_(experiment),
+        table_(table),
+        weights_(initial_weights(session, experiment, stages, table.name, table.config.weights)),
+        shape_(shape()) {
+    check_frozen_shape(table.name, weights_, shape_, experiment.model, table.reads_scores);
+    if (!reads_values()) return;
+    heads_ = value_heads_of(weights_);
+    if (heads_.front().meaning.empty() && session.is_rank0() && !table.reads_scores)
+      log_warning("[value] " + weights_.string() + ": its " + params_file_name +
+                  " does not say whether its head learned values or scores; values are assumed");
+  }
+
+  /// Loads the model on the first call. [all ranks, collective]
+  std::shared_ptr<FrozenModel> model() {
+    if (!model_) model_ = build();
+    return model_;
+  }
+
+  /// The keys contain all that the signals depend on: weights, shape, data and part, window length, precision, device.
+  FrozenCache::Stores stores(const Prepared& data, const std::string& part) const {
+    FrozenCache::Stores stores;
+    if (!table_.config.cache || data.identity.empty()) return stores;
+    const std::string model = weights_content_hash(weights_, session_.job().database);
+    for (const std::string& signal : table_.wanted) {
+      const std::string key = signal + " of model " + model + " (" + text_of(shape_) + "), data " + data.identity +
+                              part + ", windows of " + std::to_string(experiment_.train.sequence_length) + ", " +
+                              to_string(precision()) + " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
+      stores[signal] = std::make_unique<SignalStore>(session_.cache_folder() / "signals", key,
+                                                     experiment_.train.sequence_length, log_warning);
+    }
+    return stores;
+  }
+
+ private:
+  std::unique_ptr<FrozenModel> build() const {
+    ShardedModelRequest request;
+    request.layout.model = &shape_;
+    request.layout.heads = reads_values() ? Heads::none : Heads::first;
+    request.layout.value_heads = heads_;
+    ParallelConfig parallel = experiment_.parallel;
+    parallel.strategy = table_.config.strategy.value_or(parallel.strategy);
+    parallel.precision = precision();
+    parallel.replicate_frozen = false;  // only the policy's frozen parameters
+    request.options = group_options(parallel, session_.device());
+    request.positions = experiment_.train.sequence_length;
+    auto model = std::make_unique<ShardedModel>(request, session_.channels());
+    load_model(weights_, *model);
+    return std::make_unique<FrozenModel>(std::move(model), chunk_tokens(shape_.vocab_size));
+  }
+  bool reads_values() const { return table_.wanted.count("value") > 0; }
+  Precision precision() const { return table_.config.precision.value_or(experiment_.parallel.precision); }
+  ModelConfig shape() const {
+    if (table_.config.model) return *table_.config.model;
+    const Experiment* stage = experiment_.stage(table_.name);
+    return stage ? stage->model : model_config_of(weights_, experiment_.model);
+  }
+
+  Session& session_;
+  const Experiment& experiment_;
+  FrozenTable table_;
+  std::filesystem::path weights_;
+  ModelConfig shape_;
+  std::vector<ValueHead> heads_;
+  std::shared_ptr<FrozenModel> model_;
+};
+
+/// The frozen models that the pipeline reads, from the stages that trained them or from files; their weights are loaded
+/// when the first window needs them. [all ranks] Error(data) when one is missing, has another vocabulary or lacks the
+/// head that is read.
+FrozenCaches open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
+                     const ActivePipeline& pipeline, const Prepared& data) {
+  FrozenCaches opened;
+  for (const FrozenTable& table : {FrozenTable{"reference", experiment.reference, pipeline.reference, false},
+                                   FrozenTable{"value", experiment.value, pipeline.value, pipeline.needs.scores}}) {
+    if (table.wanted.empty()) continue;
+    const auto frozen = std::make_shared<FrozenSource>(session, experiment, stages, table);
+    const auto cache = [&](const std::string& part) {
+      return std::make_unique<FrozenCache>(
+          table.name, table.wanted, [frozen] { return frozen->model(); }, frozen->stores(data, part));
+    };
+    opened.training.push_back(cache(""));
+    opened.validation.push_back(cache(" held out"));
+  }
+  return opened;
 }
 
 bool freezes(const ShardedModel& model) {
@@ -71,12 +185,12 @@ Identity agree_on_identity(Session& session, const Experiment& experiment, const
 }
 
 Assembly::Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
-                   const std::function<void(const std::string&)>& say)
+                   const std::function<void(const std::string&)>& log)
     : session_(session),
       experiment_(experiment),
       pipeline_(open_pipeline(identity, experiment)),
       adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
-      data_(open_data(session, experiment, say)),
+      data_(open_data(session, experiment, log)),
       model_(build_policy(session, experiment, stages)) {
   BatchRequest request;
   request.heads = model_->num_heads();
@@ -111,8 +225,8 @@ ModelTokenizer Assembly::tokenizer() const {
 void Assembly::go_on_with_other_ranks(int64_t saved_by) {
   if (experiment_.data.difficulty.given)
     throw Error(ExitStatus::data, "--resume: the checkpoint was saved by " + std::to_string(saved_by) +
-                                      " ranks, here are " + std::to_string(session_.size()) +
-                                      ", and with [data.difficulty] the order of the records depends on their number; "
+                                      " ranks, this run has " + std::to_string(session_.size()) +
+                                      ", and with [data.difficulty] the order of the records depends on that number; "
                                       "resume with --nproc " +
                                       std::to_string(saved_by));
   const TrainerState& state = trainer_->state();
@@ -124,8 +238,8 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
                                                      const Stages& stages) {
   if (experiment.parallel.cpu_offload && session.device().is_cpu())
     throw Error(ExitStatus::usage, experiment.file.string() +
-                                       ": [parallel] cpu_offload = true: there is no CUDA device, and in the CPU's "
-                                       "memory the state lies anyway; remove it");
+                                       ": [parallel] cpu_offload = true: there is no CUDA device, and on the CPU the "
+                                       "state is in host memory anyway; remove it");
   ShardedModelRequest request;
   request.layout.model = &experiment.model;
   request.layout.heads = pipeline_.objective ? Heads::none : Heads::all;
@@ -141,7 +255,7 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
                                        experiment.adapter.plugin + "\" freezes no parameter; remove it");
   model->initialize(experiment.seed);
   const ModelConfig& config = experiment.model;
-  if (const auto weights = first_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {
+  if (const auto weights = initial_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {
     load_model(weights, *model);
     started_from_ = std::filesystem::absolute(weights).lexically_normal();
     if (session.is_rank0())

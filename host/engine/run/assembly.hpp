@@ -1,5 +1,5 @@
-// Assembly: everything that training needs, built from the experiment and agreed between the ranks. After this no rank
-// may change the plugins, the data or the shape of the model.
+// Assembly: everything training needs, built from the experiment and equal on all ranks. Afterwards no rank may change
+// the plugins, the data or the shape of the model.
 #pragma once
 
 #include <memory>
@@ -15,40 +15,39 @@
 
 namespace wmtp {
 
-/// Who a run is: compared between ranks before anything else.
+/// What identifies a run: compared between ranks before anything else.
 struct Identity {
   std::string config_hash;
   PluginDescription pipeline, adapter;
-  std::optional<PluginDescription> inner;  ///< that of [pipeline.inner]
+  std::optional<PluginDescription> inner;  ///< of [pipeline.inner]
 
-  /// All of them, each with what it is in the experiment: "pipeline", "inner", "adapter".
+  /// Every plugin with its table in the experiment: "pipeline", "inner", "adapter".
   std::vector<std::pair<std::string, const PluginDescription*>> plugins() const;
 };
 /// [all ranks, collective] Error(usage) or Error(plugin) with both values where ranks differ.
 Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages);
 
-/// The parts keep references to one another: built once, never moved.
+/// Neither copied nor moved: its parts refer to each other.
 class Assembly {
  public:
-  /// [all ranks, collective] `stages` has the finished model of each stage that the experiment names. `say` gets a line
-  /// for each long part, on rank 0.
+  /// [all ranks, collective] `stages`: the finished model of every stage of the experiment. `log` gets a line for each
+  /// long part, on rank 0.
   Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
-           const std::function<void(const std::string&)>& say);
+           const std::function<void(const std::string&)>& log);
   Assembly(const Assembly&) = delete;
 
-  /// After the trainer's state was loaded from a checkpoint of `saved_by` ranks: what is left to draw is drawn by the
-  /// ranks that there are now. Error(data) where the order of the data depends on how many there are.
+  /// Sets the number of steps after the trainer's state was loaded from a checkpoint of `saved_by` ranks: the current
+  /// ranks draw the remaining data. Error(data) where the order of the data depends on the number of ranks.
   void go_on_with_other_ranks(int64_t saved_by);
 
   Trainer& trainer() { return *trainer_; }
   ShardedModel& model() { return *model_; }
   const Adapter& adapter() const { return *adapter_; }
   ModelTokenizer tokenizer() const;  ///< of the run's data
-  /// The same, to read with; null where there is none.
+  /// The same tokenizer, opened; null where the data has none.
   const Tokenizer* opened_tokenizer() const { return data_.tokenizer.get(); }
-  /// What the policy started from; empty where it was drawn from the seed.
+  /// The policy's initial weights; empty where it was initialized from the seed.
   const std::filesystem::path& started_from() const { return started_from_; }
-  bool has_validation() const { return validation_source_ != nullptr; }
 
  private:
   const Session& session_;

@@ -16,7 +16,7 @@ void add(const ParameterSpec& parameter, PlannedUnit& unit) {
   group.elements += round_up(parameter.count(), alignment);
 }
 
-/// The linear layers of a block, or nothing where `unit` is none.
+/// The linear layers of a block; empty for a unit that is not a block.
 std::vector<PlannedSlot> slots_of(const UnitSpec& unit, const LayoutRequest& request) {
   std::vector<PlannedSlot> slots;
   if (!unit.name.starts_with("layers.") && !unit.name.starts_with("extra_heads.")) return slots;

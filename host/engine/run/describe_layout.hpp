@@ -1,4 +1,4 @@
-// The engine's answer to what `plan` asks: the layout that a run would have, as numbers. [engine; probe child]
+// The parameter layout that a run would have, as numbers: the engine's answer to `plan`. [probe child]
 #pragma once
 
 #include <string>

@@ -1,8 +1,14 @@
 #include "engine/run/engine_main.hpp"
 
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <c10/util/Logging.h>
+#include <torch/headeronly/version.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -12,20 +18,22 @@
 
 #include "base/log.hpp"
 #include "base/work_progress.hpp"
+#include "core/job/engine_process.hpp"
 #include "core/job/engine_requests.hpp"
 #include "core/job/job_request.hpp"
 #include "core/rendezvous/refusal.hpp"
-#include "engine/inference/generate.hpp"
-#include "engine/inference/merge.hpp"
-#include "engine/inference/perplexity.hpp"
+#include "engine/comm/cuda_backend.hpp"
+#include "engine/inference/model_requests.hpp"
+#include "engine/memory/allocator.hpp"
 #include "engine/memory/caught_error.hpp"
+#include "engine/model/product_path.hpp"
 #include "engine/plugin_check/try_plugin.hpp"
 #include "engine/plugin_runtime/describe.hpp"
 #include "engine/prepare/prepare.hpp"
-#include "engine/run/about_engine.hpp"
 #include "engine/run/answer_probe.hpp"
 #include "engine/run/describe_layout.hpp"
-#include "engine/run/rank.hpp"
+#include "engine/run/run_experiment.hpp"
+#include "engine/train/stop_signal.hpp"
 
 namespace wmtp {
 namespace {
@@ -39,10 +47,48 @@ Job job_of(const JobRequest& request) {
   return make_job(request, Catalog(request.plugin_folders), texts);
 }
 
+/// Prints the error unless another rank prints it; returns its exit code. `first`: no other rank has reported the same
+/// error. Under a foreign launcher every rank prints, because each may have its own log.
+int report(const Error& error, const RankEnvironment& environment, bool first) {
+  std::cout.flush();
+  const bool prints = first && (error.status() != ExitStatus::peer || environment.rank == 0);
+  if (prints || !environment.own_launcher) std::cerr << "wmtp-host: " << error.what() << std::endl;
+  return int(error.status());
+}
+
+/// Ends the process without waiting for collectives that may never finish.
+[[noreturn]] void leave(int status) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+/// Runs the job on this rank and ends the process. An error is printed and posted to the other ranks.
+[[noreturn]] void run_rank(const Job& job, const RankEnvironment& environment) {
+  std::unique_ptr<Peers> peers;
+  std::unique_ptr<Session> session;
+  if (environment.rank != 0) hide_progress();
+  try {
+    watch_signals();
+    install_allocator();
+    peers = std::make_unique<Peers>(environment, timeout_of(job.experiment));
+    session = std::make_unique<Session>(job, environment, *peers);
+    const ExitStatus status = run_with_stages(*session, job.experiment);
+    session.reset();
+    peers.reset();
+    leave(status == ExitStatus::done && environment.own_launcher ? finished_exit_code : int(status));
+  } catch (...) {
+    const Error error = caught_error();
+    const bool first = !peers || peers->post_fault(error);
+    leave(report(error, environment, first));
+  }
+}
+
 int run(const std::string& text) {
   const JobRequest request = job_request_from(text);
   const auto environment = rank_environment();
-  if (!environment) throw Error(ExitStatus::usage, "a rank is described by its environment, and RANK is not set");
+  if (!environment)
+    throw Error(ExitStatus::usage, "a rank reads its place in the job from the environment, and RANK is not set");
   try {
     Job job = job_of(request);
     if (!environment->own_launcher) adopt_world_size(request, environment->world_size, job.experiment);
@@ -65,6 +111,25 @@ const std::map<std::string, std::function<std::string(const std::string&)>> prob
     {"layouts", describe_layouts},
     {"try", try_plugin},
 };
+
+std::string about_cuda() {
+  if (!has_cuda_device()) return "no device on this machine; runs use the CPU";
+  try {
+    return std::to_string(cuda_backend().num_devices()) + " devices";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// The JSON of about_engine_of_this_build(). Loads the CUDA backend where the machine has a device.
+std::string about_engine() {
+  const json about{{"libtorch", TORCH_VERSION},
+                   {"cpu", at::get_cpu_capability()},
+                   {"bf16", product_path(at::kBFloat16) == ProductPath::widened ? "computed in fp32" : "native"},
+                   {"threads", at::get_num_threads()},
+                   {"cuda", about_cuda()}};
+  return about.dump();
+}
 
 json generated(const GenerateRequest& request) {
   return generate(request, [&](const std::string& part) {
@@ -113,14 +178,14 @@ int command(const std::string& name, const std::vector<std::string>& arguments) 
     return answer_probe(arguments[0], probe->second);
   if (const auto question = questions.find(name); arguments.size() == 2 && question != questions.end())
     return ask(question->second, arguments[0], arguments[1]);
-  throw Error(ExitStatus::usage, "wmtp-engine is started by wmtp-host; see `wmtp-host --help`");
+  throw Error(ExitStatus::usage, "only wmtp-host starts wmtp-engine; see `wmtp-host --help`");
 }
 
 }  // namespace
 
 int engine_main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is then an error of write(), which is reported
-  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);  // we report a lost peer, without LibTorch's stack
+  std::signal(SIGXFSZ, SIG_IGN);  // write() then returns an error for a file beyond RLIMIT_FSIZE, and we report it
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);  // we report a lost rank ourselves, without a stack trace
   c10::initLogging();
   try {
     return command(argc > 1 ? argv[1] : "", {argv + std::min(argc, 2), argv + argc});

@@ -1,6 +1,6 @@
-// The commands of wmtp-engine. wmtp-host starts it; see core/job/engine_process.hpp and core/plugins/probe.hpp.
+// The commands of wmtp-engine, which wmtp-host starts (core/job/engine_process.hpp, core/plugins/probe.hpp).
 //
-//   run REQUEST            one rank of a job (core/job/job_request.hpp), described by its environment
+//   run REQUEST            one rank of a job (core/job/job_request.hpp); the environment states its rank
 //   prepare REQUEST        the tokenizer and token files of an experiment
 //   describe FILE, check SETTINGS, layouts QUESTIONS, try QUESTION
 //                          questions about a plugin; the answer is JSON on stdout

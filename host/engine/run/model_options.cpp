@@ -3,7 +3,6 @@
 #include "core/job/identity.hpp"
 
 namespace wmtp {
-
 namespace {
 
 at::ScalarType type_of(Precision precision) {
@@ -30,8 +29,8 @@ GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
           parallel.cpu_offload};
 }
 
-std::filesystem::path first_weights(const Session& session, const Experiment& experiment, const Stages& stages,
-                                    const std::string& table, const std::string& weights) {
+std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,
+                                      const std::string& table, const std::string& weights) {
   if (const auto stage = stages.find(table); stage != stages.end()) return stage->second.model;
   return weights.empty() ? std::filesystem::path() : resolve_weights(weights, experiment, session.job().database);
 }

@@ -1,4 +1,4 @@
-// Small answers that every model of a run needs: how it is stored, and where its first weights lie.
+// What every model of a run needs: storage options and the path of its initial weights.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@ namespace wmtp {
 
 GroupOptions group_options(const ParallelConfig& parallel, at::Device device);
 
-/// The folder or file that a table's stage or its `weights` stand for; empty when it gives neither. Error(data).
-std::filesystem::path first_weights(const Session& session, const Experiment& experiment, const Stages& stages,
-                                    const std::string& table, const std::string& weights);
+/// The model of the table's stage, or else its `weights` resolved to a folder or file; empty without both. Error(data).
+std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,
+                                      const std::string& table, const std::string& weights);
 
 }  // namespace wmtp

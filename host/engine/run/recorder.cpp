@@ -3,17 +3,20 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/log.hpp"
+#include "base/status_line.hpp"
 #include "base/text.hpp"
 #include "base/time_use.hpp"
 #include "core/experiment/canonical.hpp"
 #include "core/export/tensorboard.hpp"
 #include "core/job/git_commit.hpp"
+#include "core/job/time_left.hpp"
 #include "core/report/summary.hpp"
 #include "core/runlog/log_reader.hpp"
 #include "core/tokenizer/token_text.hpp"
@@ -86,16 +89,58 @@ json memory_report() {
   return report;
 }
 
-/// Tells the launcher which row to close should this rank die.
+/// The launcher closes this row if this rank dies.
 void announce_run(int64_t run_id) {
   if (const char* file = std::getenv(run_id_file_variable)) std::ofstream(file) << run_id << "\n";
 }
 
 }  // namespace
 
+/// What rank 0 prints to stderr while it trains: on a terminal one status line that is redrawn, elsewhere plain lines,
+/// at most one a second.
+class Recorder::Progress {
+ public:
+  Progress(std::string name, const TimeLeft::Plan& plan, bool shown)
+      : name_(std::move(name)), plan_(plan), shown_(shown), time_left_(plan) {}
+  ~Progress() {
+    if (shown_) keep_status();
+  }
+
+  void step(const StepReport& report) {
+    if (!shown_) return;
+    time_left_.step(report.step, report.metrics.at("perf/step_seconds"));
+    const auto now = std::chrono::steady_clock::now();
+    const bool ends = report.step == plan_.num_steps || report.step == plan_.first_step;
+    if (!ends && now - last_line_ < (status_is_drawn() ? between_drawings : between_lines)) return;
+    last_line_ = now;
+    show_status(printed("%s: step %lld/%lld  loss %.4f  %s tokens/s  memory %s  %s left", name_.c_str(),
+                        static_cast<long long>(report.step), static_cast<long long>(plan_.num_steps), report.loss,
+                        with_thousands(int64_t(report.metrics.at("perf/tokens_per_second"))).c_str(),
+                        human_bytes(resident_bytes()).c_str(),
+                        human_seconds(time_left_.seconds_after(report.step)).c_str()));
+  }
+
+  void validation(int64_t step, double loss, double seconds) {
+    time_left_.validation(seconds);
+    if (shown_)
+      log_info(printed("%s: step %lld: validation loss %.4f", name_.c_str(), static_cast<long long>(step), loss));
+  }
+
+  void save(double seconds) { time_left_.save(seconds); }
+
+ private:
+  static constexpr std::chrono::milliseconds between_lines{1000}, between_drawings{100};
+
+  std::string name_;
+  TimeLeft::Plan plan_;
+  bool shown_;
+  TimeLeft time_left_;
+  std::chrono::steady_clock::time_point last_line_;
+};
+
 Recorder::Recorder(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run)
     : session_(session), experiment_(experiment) {
-  reset_memory_peak();  // this process may have run a stage before
+  reset_memory_peak();  // this process may have run a stage already
   forget_time_used();
   if (session.is_rank0()) {
     const RunStart start = run_start(session, experiment, identity, parent_run);
@@ -117,7 +162,7 @@ void Recorder::start_training(int64_t first_step, int64_t num_steps) {
   if (log_) progress_ = std::make_unique<Progress>(experiment_.name, plan, !session_.job().quiet);
 }
 
-void Recorder::say(const std::string& text) {
+void Recorder::info(const std::string& text) {
   if (log_) log_info(experiment_.name + ": " + text);
 }
 
@@ -160,7 +205,7 @@ void Recorder::saved(const SaveOutcome& outcome) {
 void Recorder::event(const std::string& level, const std::string& kind, int64_t step, const std::string& message) {
   if (!log_) return;
   log_->event(session_.rank(), level, kind, step, message);
-  if (level == "warning") say(message);  // an error is told where the rank ends
+  if (level == "warning") info(message);  // an error is printed when the rank ends
 }
 
 void Recorder::resources(int64_t step) {
@@ -175,9 +220,9 @@ void Recorder::resources(int64_t step) {
       seconds["time/" + phase] += used.get<double>() / session_.size();
     for (const auto& [phase, bytes] : report["memory"].items()) {
       if (bytes.contains("allocated") && phase != peak_phase) {
-        int64_t& told = told_[{rank, phase}];
-        if (bytes["allocated"] == told) continue;
-        told = bytes["allocated"];
+        int64_t& logged = logged_[{rank, phase}];
+        if (bytes["allocated"] == logged) continue;
+        logged = bytes["allocated"];
       }
       for (const auto& [category, count] : bytes.items())
         records.push_back({rank, step, phase, category, count.get<int64_t>()});
@@ -194,7 +239,7 @@ void Recorder::end(ExitStatus status) {
   log_->end(status);
   if (log_->incomplete())
     log_warning(experiment_.name + ": the log of run " + std::to_string(id) +
-                " is incomplete; see the .spool file beside it");
+                " is incomplete; see the .spool file next to the database");
   if (session_.job().quiet || (status != ExitStatus::done && status != ExitStatus::interrupted)) return;
   run_summary(std::cout, LogReader(log_->database()), id);
   std::cout.flush();

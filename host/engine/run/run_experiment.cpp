@@ -27,8 +27,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The moves of one run that are made at more than one place of its way. Before it is gone, and so however the run
-/// ends, a save in flight comes to its end and into the log.
+/// The actions of a run. The destructor finishes and logs a save in flight, however the run ends.
 class TrainingRun {
  public:
   TrainingRun(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly,
@@ -41,11 +40,11 @@ class TrainingRun {
         saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(), experiment.checkpoint.keep) {
     if (assembly.model().adapter_unit())
       trainer().state().base_fingerprint = fingerprint_text(assembly.model().base_fingerprint());
-    trainer().on_save({[this] { return is_time_to_save(); }, [this] { saver_.settle(); }});
+    trainer().on_save({[this] { return save_is_due(); }, [this] { saver_.settle(); }});
   }
   ~TrainingRun() {
     trainer().on_save({});
-    end_save();
+    finish_save();
   }
   TrainingRun(const TrainingRun&) = delete;
 
@@ -77,12 +76,12 @@ class TrainingRun {
     recorder_.samples(step, trainer().sample(), assembly_.opened_tokenizer());
   }
 
-  /// A checkpoint that cannot be written costs the checkpoint, not the run, unless it is the last.
+  /// A checkpoint that cannot be written does not end the run, unless it is the last.
   void save(bool last) {
     const Phase phase("checkpoint");
     std::optional<WorkProgress> progress;
     if (last) progress.emplace("writing the last checkpoint");
-    end_save();
+    finish_save();
     const int64_t step = trainer().state().step;
     if (saved_at_ == step) return;
     saver_.begin(save_request(), last ? SaveMode::alone : SaveMode::beside_training);
@@ -106,10 +105,10 @@ class TrainingRun {
                assembly_.tokenizer(), session_.channels());
   }
 
-  /// What ends training, or nothing.
+  /// The exit status that ends training, or nothing.
   std::optional<ExitStatus> after_step(const StepReport& report) {
     recorder_.step(report);
-    note(saver_.take());
+    record(saver_.take());
     if (report.memory_grew) recorder_.resources(report.step);
     if (report.overflowed) {
       recorder_.event("info", "overflow", report.step,
@@ -122,7 +121,7 @@ class TrainingRun {
     }
     if (report.stop) {
       save(/*last=*/true);
-      recorder_.event("info", "stopped", report.step, "stopped by a signal; go on with --resume");
+      recorder_.event("info", "stopped", report.step, "stopped by a signal; resume with --resume");
       return ExitStatus::interrupted;
     }
     const auto due = [&](int64_t every) { return every > 0 && report.step % every == 0; };
@@ -149,17 +148,17 @@ class TrainingRun {
     return request;
   }
 
-  /// Rank 0's clock is everybody's.
-  bool is_time_to_save() const {
+  /// Rank 0's clock decides for all ranks.
+  bool save_is_due() const {
     const double every = experiment_.checkpoint.every_minutes;
     return every > 0 && session_.is_rank0() &&
            std::chrono::steady_clock::now() - last_save_ >= std::chrono::duration<double, std::ratio<60>>(every);
   }
 
-  void end_save() { note(saver_.finish()); }
+  void finish_save() { record(saver_.finish()); }
 
-  void note(const std::optional<SaveOutcome>& outcome) {
-    if (!outcome || outcome->rank_lost) return;  // of a lost rank the next collective tells
+  void record(const std::optional<SaveOutcome>& outcome) {
+    if (!outcome || outcome->rank_lost) return;  // the next collective reports a lost rank
     if (outcome->failure.empty()) saved_at_ = outcome->step;
     recorder_.saved(*outcome);
   }
@@ -187,37 +186,36 @@ ExitStatus train(TrainingRun& run, Assembly& assembly) {
   return ExitStatus::done;
 }
 
-void tell_of_widened_products(const ShardedModel& model, Recorder& recorder) {
+void warn_of_widened_products(const ShardedModel& model, Recorder& recorder) {
   const std::string text = about_widened_products(c10::typeMetaToScalarType(model.compute().dtype()));
   if (!text.empty()) recorder.event("warning", "precision", 0, text);
 }
 
-struct Ended {
+struct RunResult {
   ExitStatus status;
-  std::filesystem::path model;  ///< when it is done
+  std::filesystem::path model;  ///< complete when status is done
 };
 
-void tell(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
+void print_line(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
 
-Ended run_one(Session& session, const Experiment& experiment, const Stages& stages, bool resume) {
+RunResult run_one(Session& session, const Experiment& experiment, const Stages& stages, bool resume) {
   check_groups(experiment, session.size());
   name_progress(experiment.name);
   session.channels().set_timeout(timeout_of(experiment));
   const Identity identity = agree_on_identity(session, experiment, stages);
   ResumePoint from;
   if (resume) {
-    if (session.is_rank0()) from = find_resume_point(identity.config_hash, session.job().database, tell);
+    if (session.is_rank0()) from = find_resume_point(identity.config_hash, session.job().database, print_line);
     from.folder = session.peers().broadcast("finding the checkpoint", from.folder.string());
   }
   Recorder recorder(session, experiment, identity, from.run_id);
   ExitStatus status = ExitStatus::bug;
   try {
     std::optional<Phase> phase(std::in_place, "start");
-    Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.say(text); });
-    // After this line no rank may change the plugins, the data or the shape of the model.
+    Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.info(text); });
     TrainingRun run(session, experiment, identity, assembly, recorder);
     if (resume) run.load(from.folder);
-    if (session.device().is_cpu()) tell_of_widened_products(assembly.model(), recorder);
+    if (session.device().is_cpu()) warn_of_widened_products(assembly.model(), recorder);
     phase.reset();
     status = train(run, assembly);
     recorder.resources(assembly.trainer().state().step);
@@ -231,12 +229,13 @@ Ended run_one(Session& session, const Experiment& experiment, const Stages& stag
   return {status, model_in(recorder.run_folder())};
 }
 
-/// Rank 0's answer, on every rank.
-bool agreed(Session& session, const std::string& question, const std::function<bool()>& ask_log) {
-  return session.peers().broadcast(question, session.is_rank0() && ask_log() ? "yes" : "no") == "yes";
+/// Whether rank 0 finds a checkpoint to resume from, on every rank.
+bool can_resume(Session& session, ExperimentHashes& hashes, const Experiment& experiment) {
+  const bool found = session.is_rank0() && resume_point(hashes.of(experiment), session.job().database, print_line);
+  return session.peers().broadcast("looking for an unfinished run", found ? "yes" : "no") == "yes";
 }
 
-/// Rank 0 asks the log, all do the same.
+/// Rank 0 looks it up in the log; all ranks get the same stage.
 Stage find_stage(Session& session, ExperimentHashes& hashes, const Experiment& stage) {
   Stages found;
   if (session.is_rank0()) {
@@ -247,7 +246,7 @@ Stage find_stage(Session& session, ExperimentHashes& hashes, const Experiment& s
   return stages_from_text(session.peers().broadcast("looking for a finished stage", to_text(found))).at("stage");
 }
 
-/// Runs what the log lacks, deepest first; with --resume an unfinished stage goes on, which `resumed` then says.
+/// Runs the stages that the log lacks, deepest first. With --resume an unfinished stage is resumed, and `resumed` set.
 ExitStatus run_missing_stages(Session& session, ExperimentHashes& hashes, const Experiment& experiment, Stages& stages,
                               bool& resumed) {
   for (const NamedStage& named : named_stages(experiment)) {
@@ -256,13 +255,11 @@ ExitStatus run_missing_stages(Session& session, ExperimentHashes& hashes, const 
       Stages below;
       const ExitStatus status = run_missing_stages(session, hashes, *named.experiment, below, resumed);
       if (status != ExitStatus::done) return status;
-      const bool goes_on = session.job().resume && agreed(session, "looking for an unfinished stage", [&] {
-                             return resume_point(stage.config_hash, session.job().database, tell).has_value();
-                           });
-      resumed = resumed || goes_on;
-      const Ended ended = run_one(session, *named.experiment, below, goes_on);
-      if (ended.status != ExitStatus::done) return ended.status;
-      stage.model = ended.model;
+      const bool resumes = session.job().resume && can_resume(session, hashes, *named.experiment);
+      resumed = resumed || resumes;
+      const RunResult result = run_one(session, *named.experiment, below, resumes);
+      if (result.status != ExitStatus::done) return result.status;
+      stage.model = result.model;
     }
     for (const std::string& table : named.tables) stages[table] = stage;
   }
@@ -279,9 +276,7 @@ ExitStatus run_with_stages(Session& session, const Experiment& experiment) {
     const ExitStatus status = run_missing_stages(session, hashes, experiment, stages, stage_resumed);
     if (status != ExitStatus::done) return status;
   }
-  if (resume && stage_resumed)
-    resume = agreed(session, "looking for an unfinished run",
-                    [&] { return resume_point(hashes.of(experiment), session.job().database, tell).has_value(); });
+  if (resume && stage_resumed) resume = can_resume(session, hashes, experiment);
   return run_one(session, experiment, stages, resume).status;
 }
 

@@ -1,4 +1,4 @@
-// The way of one run, on one rank: from an experiment to its last line in the log.
+// One run on one rank, from the session to the last row of the log.
 #pragma once
 
 #include "base/error.hpp"
@@ -6,8 +6,8 @@
 
 namespace wmtp {
 
-/// Runs the stages that the log lacks, then the experiment. [all ranks, collective] The result is the exit status of
-/// what ended without an error (done, guard, interrupted); everything else is thrown.
+/// Runs the stages that the log lacks (under a foreign launcher; ours has trained them), then the experiment. Returns
+/// done, guard or interrupted; every other end is thrown as an Error. [all ranks, collective]
 ExitStatus run_with_stages(Session& session, const Experiment& experiment);
 
 }  // namespace wmtp

@@ -21,8 +21,9 @@ namespace {
 
 at::Device choose_device(const std::string& wanted, const Peers& peers) {
   if (wanted == "cpu" || (wanted == "auto" && !has_cuda_device())) return at::kCPU;
-  const DeviceQuestion question{wanted, cuda_backend().num_devices(), peers.rank(), peers.placement().local_rank,
-                                peers.placement().local_world_size};
+  const Placement& placement = peers.placement();
+  const DeviceQuestion question{wanted, cuda_backend().num_devices(), peers.rank(), placement.local_rank,
+                                placement.local_world_size};
   const auto device = choose_device(question);
   if (!device) {
     if (const std::string text = about_unused_devices(question); peers.rank() == 0 && !text.empty()) log_info(text);
@@ -40,15 +41,15 @@ MakeBackend channels_for(const at::Device& device, const std::string& address) {
   };
 }
 
-/// Left alone, every rank takes all cores and they fight for them. What the user or a launcher has said stands.
+/// By default every rank would use all cores. OMP_NUM_THREADS, set by the user or a launcher, takes precedence.
 void share_cores(int local_world_size) {
   if (std::getenv("OMP_NUM_THREADS")) return;
   const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
   at::set_num_threads(std::max(1, cores / std::max(1, local_world_size)));
 }
 
-/// The ranks hear of a failure of one of them, and of what they were given differently, before they wait for each other
-/// in a channel.
+/// Reports a failure on one rank, and different settings of the ranks, before the ranks wait for each other in a
+/// channel.
 at::Device prepare_device(const Job& job, Peers& peers) {
   share_cores(peers.placement().local_world_size);
   at::Device device = at::kCPU;

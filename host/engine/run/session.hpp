@@ -1,5 +1,5 @@
-// Session: what one rank has for as long as its process lives: its peers, its channels, its device. The stages of an
-// experiment and the experiment itself run in it one after another.
+// Session: one rank's peers, channels and device, for the lifetime of its process. The stages of an experiment and the
+// experiment itself run in it in turn.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -19,15 +19,15 @@ std::chrono::milliseconds timeout_of(const Experiment& experiment);
 
 class Session {
  public:
-  /// [all ranks, collective] Threads, device, connections. `peers` have met, and outlive this. Error(usage) on every
-  /// rank when the device that the experiment wants is not there on one of them, or they were not started alike.
+  /// [all ranks, collective] Sets threads, device and connections. `peers` have met and outlive this object.
+  /// Error(usage) on every rank when one of them lacks the experiment's device, or when the ranks were not started
+  /// alike.
   Session(const Job& job, const RankEnvironment& environment, Peers& peers);
 
   const Job& job() const { return job_; }
   int rank() const { return environment_.rank; }
   int size() const { return environment_.world_size; }
   bool is_rank0() const { return environment_.rank == 0; }
-  bool own_launcher() const { return environment_.own_launcher; }
   Peers& peers() { return peers_; }
   Channels& channels() { return channels_; }
   const at::Device& device() const { return device_; }

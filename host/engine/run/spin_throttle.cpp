@@ -13,10 +13,10 @@
 namespace wmtp {
 namespace {
 
-// In parts of the time that passed. A process beside two threads on two cores makes them wait for half of it.
+// Shares of the elapsed time. One busy process makes two threads on two cores wait for half of it.
 constexpr double busy = 0.25, calm = 0.02;
-constexpr std::chrono::milliseconds between_looks{100};
-constexpr int looks_until_calm = 20;
+constexpr std::chrono::milliseconds check_interval{100};
+constexpr int checks_until_calm = 20;
 
 }  // namespace
 
@@ -44,7 +44,7 @@ SpinThrottle::SleepingTeam::~SleepingTeam() {
 }
 
 SpinThrottle::SpinThrottle(std::function<double()> waited)
-    : read_waited_(std::move(waited)), looked_(Clock::now()), waited_(read_waited_()) {
+    : read_waited_(std::move(waited)), checked_(Clock::now()), waited_(read_waited_()) {
   if (at::get_num_threads() > 1) watcher_ = std::jthread([this](std::stop_token stop) { watch(std::move(stop)); });
 }
 
@@ -52,19 +52,19 @@ void SpinThrottle::watch(std::stop_token stop) {
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any stopped;
-  while (!stopped.wait_for(lock, stop, between_looks, [&] { return stop.stop_requested(); })) look();
+  while (!stopped.wait_for(lock, stop, check_interval, [&] { return stop.stop_requested(); })) check();
 }
 
-void SpinThrottle::look() {
+void SpinThrottle::check() {
   const auto now = Clock::now();
   const double waited = read_waited_();
-  // Threads that ended in between take their waiting with them.
-  const double share = std::max(0.0, waited - waited_) / std::chrono::duration<double>(now - looked_).count();
-  looked_ = now;
+  // The sum falls when a thread has ended, since its waiting time is no longer counted.
+  const double share = std::max(0.0, waited - waited_) / std::chrono::duration<double>(now - checked_).count();
+  checked_ = now;
   waited_ = waited;
-  calm_looks_ = share < calm ? calm_looks_ + 1 : 0;
+  calm_checks_ = share < calm ? calm_checks_ + 1 : 0;
   if (!team_ && share > busy) team_ = std::make_unique<SleepingTeam>();
-  if (team_ && calm_looks_ >= looks_until_calm) team_.reset();
+  if (team_ && calm_checks_ >= checks_until_calm) team_.reset();
   is_held_ = team_ != nullptr;
 }
 

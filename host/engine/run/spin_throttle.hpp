@@ -1,10 +1,10 @@
-// SpinThrottle: how the OpenMP threads of this process wait for each other at the end of a parallel part. On an idle
-// machine they spin, which is what makes short parallel parts worth their while. On a busy one a thread that spins
-// takes the core that the other thread needs: a step then takes several times as long as with one thread. libgomp has
-// no switch for that while a program runs, but it stops spinning while there are more OpenMP threads than cores (its
-// manual, GOMP_SPINCOUNT). So while threads are seen to wait for cores, a team of sleeping threads is kept.
+// SpinThrottle: how the OpenMP threads of this process wait for each other at the end of a parallel region. On an idle
+// machine they spin, which makes short parallel regions worthwhile. On a busy one a spinning thread takes the core that
+// the other thread needs, and a step takes several times as long as with one thread. libgomp has no runtime switch for
+// this, but it stops spinning while there are more OpenMP threads than cores (GOMP_SPINCOUNT in its manual). So a team
+// of sleeping threads is kept while threads wait for cores.
 //
-// The results stay the same to the bit: neither the number of working threads nor their shares change.
+// The results are bit-identical: neither the number of working threads nor their shares change.
 #pragma once
 
 #include <atomic>
@@ -17,19 +17,19 @@
 
 namespace wmtp {
 
-/// For how many seconds this process's threads have been ready to run and had no core, all together. 0 where Linux keeps
-/// no schedstat.
+/// Seconds that this process's threads were runnable without a core, summed over threads. 0 where Linux has no
+/// schedstat.
 double seconds_without_core();
 
-/// Looks ten times a second, from a thread of its own, so that a long step is not over before it is helped. Does
-/// nothing for a thread that works alone.
+/// A thread checks ten times a second, so that a long step is helped before it ends. Does nothing where LibTorch uses
+/// one thread.
 class SpinThrottle {
  public:
-  /// [the thread that trains, its number of threads being set]
+  /// [training thread, after its number of threads was set]
   explicit SpinThrottle(std::function<double()> waited = seconds_without_core);
   bool is_held() const { return is_held_; }
 
-  /// More OpenMP threads than cores, all asleep, for as long as it lives.
+  /// More OpenMP threads than cores, all asleep, during its lifetime.
   class SleepingTeam {
    public:
     SleepingTeam();
@@ -44,15 +44,15 @@ class SpinThrottle {
  private:
   using Clock = std::chrono::steady_clock;
   void watch(std::stop_token stop);
-  void look();
+  void check();
 
   std::function<double()> read_waited_;
-  Clock::time_point looked_;
-  double waited_;  ///< seconds, at the last look
-  int calm_looks_ = 0;
+  Clock::time_point checked_;
+  double waited_;  ///< seconds, at the last check
+  int calm_checks_ = 0;
   std::unique_ptr<SleepingTeam> team_;
   std::atomic<bool> is_held_ = false;
-  std::jthread watcher_;  ///< the last member: it ends before what it uses
+  std::jthread watcher_;  ///< last member: stops before the others are destroyed
 };
 
 }  // namespace wmtp

@@ -1,5 +1,4 @@
-// A model that is given a text in portions, against the training's forward pass over the whole text, and against itself
-// in other portions.
+// CachedModel against the training's forward pass over the whole text, and against itself with other portions.
 #include "engine/inference/cached_model.hpp"
 
 #include <ATen/Parallel.h>
@@ -33,7 +32,7 @@ Tensor fed_in_portions(CachedModel& model, const std::vector<int64_t>& ids, cons
   return at::cat(logits);
 }
 
-/// Of those positions where the best is ahead by more than rounding; they must be nearly all.
+/// Compares the positions where the best logit leads by more than rounding; these must be nearly all.
 void expect_same_choices(const Tensor& logits, const Tensor& wanted) {
   const Tensor best = std::get<0>(wanted.topk(2, 1));
   const Tensor clear = (best.select(1, 0) - best.select(1, 1)).gt(1e-3);
@@ -44,7 +43,7 @@ void expect_same_choices(const Tensor& logits, const Tensor& wanted) {
   }
 }
 
-TEST(CachedModel, SaysOfEveryPositionWhatAWholeForwardPassSays) {
+TEST(CachedModel, LogitsEqualThoseOfAWholeForwardPass) {
   MadeModel made(3, S, 1);
   const auto ids = test::random_ids(S, made.config.vocab_size, 2);
   const Tensor wanted = test::whole_forward(*made, ids)[0];
@@ -54,7 +53,7 @@ TEST(CachedModel, SaysOfEveryPositionWhatAWholeForwardPassSays) {
   expect_same_choices(logits, wanted);
 }
 
-TEST(CachedModel, KnowsBiasesTiedEmbeddingsAndStretchedPositions) {
+TEST(CachedModel, SupportsBiasesTiedEmbeddingsAndRopeScaling) {
   ModelConfig shape = test::odd_shape(2);
   shape.qkv_bias = shape.tie_word_embeddings = true;
   shape.rope_scaling = RopeScaling{"llama3", 4, 1, 4, 16};
@@ -67,7 +66,7 @@ TEST(CachedModel, KnowsBiasesTiedEmbeddingsAndStretchedPositions) {
   EXPECT_TRUE(at::equal(logits, fed_in_portions(portions, ids, {5, 2, 11})));
 }
 
-TEST(CachedModel, SaysTheSameBitsInWhateverPortions) {
+TEST(CachedModel, LogitsHaveTheSameBitsForAnyPortions) {
   MadeModel made(2, S, 3);
   const auto ids = test::random_ids(S, made.config.vocab_size, 4);
   CachedModel one(*made, S), other(*made, S), whole(*made, S);
@@ -78,7 +77,7 @@ TEST(CachedModel, SaysTheSameBitsInWhateverPortions) {
 
 TEST(RowProducts, HaveTheSameBitsOnOneThreadAndOnSeveral) {
   at::manual_seed(3);
-  const Tensor x = at::randn({9, 300}), w = at::randn({1003, 300});  // enough for several tasks, and a block cut short
+  const Tensor x = at::randn({9, 300}), w = at::randn({1003, 300});  // several tasks, and an incomplete last block
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   const Tensor alone = row_products(x, w);
@@ -88,7 +87,7 @@ TEST(RowProducts, HaveTheSameBitsOnOneThreadAndOnSeveral) {
   EXPECT_LT(distance(alone, at::mm(x, w.t())), 1e-6);
 }
 
-TEST(CachedModel, TheLastLogitsAreThoseOfAll) {
+TEST(CachedModel, LastLogitsEqualTheLastOfAllLogits) {
   MadeModel made(1, S, 5);
   const auto ids = test::random_ids(S, made.config.vocab_size, 6);
   CachedModel one(*made, S), other(*made, S);
@@ -97,7 +96,7 @@ TEST(CachedModel, TheLastLogitsAreThoseOfAll) {
   EXPECT_TRUE(at::equal(last[0], other.feed(ids, Logits::of_all)[S - 1]));
 }
 
-TEST(CachedModel, ForgetsWhatItIsToldToForget) {
+TEST(CachedModel, ShortenDropsTheTokensAfterTheLength) {
   MadeModel made(3, S, 7);
   const auto ids = test::random_ids(20, made.config.vocab_size, 8), wrong = test::random_ids(9, 43, 9);
   CachedModel straight(*made, S), astray(*made, S);
@@ -111,7 +110,7 @@ TEST(CachedModel, ForgetsWhatItIsToldToForget) {
   EXPECT_TRUE(at::equal(astray.feed(rest, Logits::of_all), wanted));
 }
 
-TEST(CachedModel, ProposesWhatTheOtherHeadsHoldMostLikely) {
+TEST(CachedModel, ProposesTheMostLikelyTokensOfTheOtherHeads) {
   MadeModel made(4, S, 10);
   const auto ids = test::random_ids(S, made.config.vocab_size, 11);
   const auto wanted = test::whole_forward(*made, ids);
@@ -119,7 +118,7 @@ TEST(CachedModel, ProposesWhatTheOtherHeadsHoldMostLikely) {
   int64_t clear = 0;
   for (int64_t begin = 0; begin < S; begin += 5) {
     model.feed({ids.begin() + begin, ids.begin() + begin + 5}, Logits::of_last);
-    model.shorten(begin + 3);  // as after a draft whose end was wrong
+    model.shorten(begin + 3);  // as after a draft that was partly rejected
     const auto proposed = model.propose();
     ASSERT_EQ(proposed.size(), 3u);
     for (size_t k = 0; k < 3; ++k) {
@@ -134,7 +133,7 @@ TEST(CachedModel, ProposesWhatTheOtherHeadsHoldMostLikely) {
   EXPECT_GT(clear, 20);
 }
 
-TEST(CachedModel, ProposesNothingWithOneHeadAndNeverAcrossAGap) {
+TEST(CachedModel, ProposesNothingWithOneHeadAndRefusesAfterAMissedFeed) {
   MadeModel made(1, S, 12), more(2, S, 12);
   CachedModel one(*made, S), two(*more, S);
   one.feed({1, 2}, Logits::of_last);
@@ -144,7 +143,7 @@ TEST(CachedModel, ProposesNothingWithOneHeadAndNeverAcrossAGap) {
   EXPECT_THROW(two.propose(), Error);
 }
 
-TEST(CachedModel, TakesNoMoreTokensThanItHasPositions) {
+TEST(CachedModel, RefusesMoreTokensThanPositions) {
   MadeModel made(1, 4, 13);
   CachedModel model(*made, 4);
   model.feed({1, 2, 3}, Logits::of_last);
@@ -153,13 +152,13 @@ TEST(CachedModel, TakesNoMoreTokensThanItHasPositions) {
   model.feed({4}, Logits::of_last);
 }
 
-TEST(MostLikely, IsTheLowestOfEqualOnesAndRefusesWhatIsNotFinite) {
+TEST(MostLikely, IsTheLowestOfEqualIdsAndRefusesLogitsThatAreNotFinite) {
   EXPECT_EQ(most_likely(at::tensor({1.0f, 3.0f, 3.0f, 2.0f})), 1);
   EXPECT_EQ(most_likely(at::tensor({-5.0f})), 0);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     try {
       most_likely(at::tensor({1.0f, bad}));
-      ADD_FAILURE() << bad << " was taken";
+      ADD_FAILURE() << bad << " was accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::data);
       EXPECT_NE(std::string(error.what()).find("logit of id 1"), std::string::npos);

@@ -1,4 +1,4 @@
-// Text with drafts is the text without them, token for token, from models that know nothing and from trained ones.
+// Decoding with drafts gives the same tokens as decoding without them, for random and for trained models.
 #include "engine/inference/decode.hpp"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ using End = Decoded::End;
 
 constexpr int64_t positions = 64;
 
-Decoded decoded(ShardedModel& model, DecodeRequest request, int64_t places = positions) {
-  CachedModel cached(model, places);
+Decoded decoded(ShardedModel& model, DecodeRequest request, int64_t capacity = positions) {
+  CachedModel cached(model, capacity);
   return decode(cached, request);
 }
 
@@ -31,7 +31,7 @@ DecodeRequest greedy(const std::vector<int64_t>& prompt, int64_t max_tokens, boo
   return request;
 }
 
-/// Rows of a cycle of 17 tokens with a twist, from different beginnings: easily learnt, by every head.
+/// Windows of a cycle of 17 tokens from different offsets, which every head learns easily.
 class Cycle : public TokenWindows {
  public:
   static int64_t id_at(int64_t i) { return 3 + (i % 17) * 2; }
@@ -43,7 +43,7 @@ class Cycle : public TokenWindows {
 
 class Decode : public testing::TestWithParam<int64_t> {};
 
-TEST_P(Decode, DraftsChangeNothingOfARandomModelsText) {
+TEST_P(Decode, DraftsDoNotChangeARandomModelsText) {
   MadeModel made(GetParam(), positions, 20);
   for (uint64_t seed = 0; seed < 30; ++seed) {
     const auto prompt = test::random_ids(1 + int64_t(seed) % 7, made.config.vocab_size, seed);
@@ -54,7 +54,7 @@ TEST_P(Decode, DraftsChangeNothingOfARandomModelsText) {
   }
 }
 
-TEST_P(Decode, DraftsChangeNothingOfATrainedModelsTextAndSavePasses) {
+TEST_P(Decode, DraftsDoNotChangeATrainedModelsTextAndSavePasses) {
   const int64_t heads = GetParam();
   Experiment experiment = test::tiny_experiment();
   experiment.model.future_tokens = heads;
@@ -82,14 +82,14 @@ TEST_P(Decode, DraftsChangeNothingOfATrainedModelsTextAndSavePasses) {
     EXPECT_EQ(plain.ids[0], Cycle::id_at(begin + 2)) << "the model has not learnt the cycle";
   }
   EXPECT_EQ(tokens, 170);
-  // Ten tokens: one of the prompt's pass, then as many as there are heads.
+  // Ten tokens: one from the prompt's pass, then one per head and pass.
   const double fewest = 17 * (1 + std::ceil(9.0 / double(heads)));
   EXPECT_LE(double(forwards), 1.2 * fewest) << heads << " heads";
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, Decode, testing::Range(int64_t{1}, int64_t{5}));
 
-TEST(Decoding, EndsAtTheEndOfTheTextAlsoWithinADraft) {
+TEST(Decoding, EndsAtEndOfTextEvenWithinADraft) {
   MadeModel made(4, positions, 21);
   const Decoded whole = decoded(*made, greedy({5, 6}, 30, false));
   for (const int64_t end : {0, 3, 4, 7, 12}) {
@@ -105,13 +105,13 @@ TEST(Decoding, EndsAtTheEndOfTheTextAlsoWithinADraft) {
   }
 }
 
-TEST(Decoding, EndsWhereNoMoreTokensAreWantedOrNoPositionIsLeft) {
+TEST(Decoding, EndsAfterMaxTokensOrTheLastPosition) {
   MadeModel made(3, positions, 22);
   for (const bool drafts : {false, true}) {
     const Decoded few = decoded(*made, greedy({1, 2, 3}, 5, drafts));
     EXPECT_EQ(few.ids.size(), 5u);
     EXPECT_EQ(few.end, End::max_tokens);
-    // Three and four more have places; the one after them follows from the last.
+    // Seven positions: three of the prompt and four more; the last token needs none.
     const Decoded full = decoded(*made, greedy({1, 2, 3}, 50, drafts), 7);
     EXPECT_EQ(full.ids.size(), 5u);
     EXPECT_EQ(full.end, End::positions);
@@ -119,7 +119,7 @@ TEST(Decoding, EndsWhereNoMoreTokensAreWantedOrNoPositionIsLeft) {
   }
 }
 
-TEST(Decoding, GivesEachTokenAsSoonAsItIsKnown) {
+TEST(Decoding, PassesOnEachTokenAndStopsOnRequest) {
   MadeModel made(2, positions, 23);
   std::vector<int64_t> taken;
   DecodeRequest request = greedy({9}, 12, true);
@@ -143,7 +143,7 @@ TEST(Decoding, GivesEachTokenAsSoonAsItIsKnown) {
   }
 }
 
-TEST(Decoding, ASeedGivesTheSameTextAgainAndAnotherSeedAnother) {
+TEST(Decoding, ASeedReproducesItsTextAndAnotherSeedGivesAnother) {
   MadeModel made(2, positions, 24);
   const auto drawn = [&](uint64_t seed) {
     DecodeRequest request = greedy({1, 2, 3}, 30, false);

@@ -1,4 +1,4 @@
-// What is drawn, how often, and from which tokens.
+// The distribution of drawn tokens, their nucleus and the independence of draws.
 #include "engine/inference/sampling.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 using at::Tensor;
 
 constexpr int64_t num_draws = 20000;
-constexpr double most_at_7_degrees = 24.3;  // chi-square, exceeded by chance once in a thousand times
+constexpr double most_at_7_degrees = 24.3;  // chi-square; exceeded by chance with probability 0.001
 
 const Tensor& logits() {
   static const Tensor made = at::tensor({0.5f, -1.0f, 2.0f, 1.5f, 0.0f, -0.5f, 1.0f, -2.0f});
@@ -40,13 +40,14 @@ double chi_square(const std::vector<double>& counts, const std::vector<double>& 
   return sum;
 }
 
-TEST(Sampling, DrawsFollowTheSoftmaxAtTheTemperatureOverPositionsAndOverSeeds) {
+TEST(Sampling, DrawsFollowTheSoftmaxOverPositionsAndOverSeeds) {
   for (const double temperature : {0.7, 1.0, 2.0}) {
     const auto over_positions = counts_of([&](int64_t i) { return draw(logits(), {temperature, 1.0, 11}, i); });
     const auto over_seeds = counts_of([&](int64_t i) { return draw(logits(), {temperature, 1.0, uint64_t(i)}, 11); });
     EXPECT_LT(chi_square(over_positions, shares_at(temperature)), most_at_7_degrees) << temperature;
     EXPECT_LT(chi_square(over_seeds, shares_at(temperature)), most_at_7_degrees) << temperature;
-    EXPECT_GT(chi_square(over_positions, shares_at(1.2 * temperature)), most_at_7_degrees) << "would see nothing";
+    EXPECT_GT(chi_square(over_positions, shares_at(1.2 * temperature)), most_at_7_degrees)
+        << "the test would not detect a wrong temperature";
   }
 }
 
@@ -62,7 +63,7 @@ double share_in_common(const std::vector<int64_t>& one, const std::vector<int64_
   return same / double(one.size());
 }
 
-TEST(Sampling, SeedsPromptsAndSamplesAreIndependentAndEachIsTheSameAgain) {
+TEST(Sampling, SeedsPromptsAndSamplesAreIndependentAndReproducible) {
   const auto shares = shares_at(1.0);
   double by_chance = 0;
   for (const double share : shares) by_chance += share * share;
@@ -75,12 +76,12 @@ TEST(Sampling, SeedsPromptsAndSamplesAreIndependentAndEachIsTheSameAgain) {
   EXPECT_EQ(texts[0], text_of({1.0, 1.0, 0, 0, 0}));
 }
 
-TEST(Sampling, AColdModelIsGreedy) {
+TEST(Sampling, ALowTemperatureIsGreedy) {
   for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(draw(logits(), {1e-6, 1.0, 3}, i), 2);
 }
 
-TEST(Nucleus, IsTheFewestLikeliestTokensThatReachTheShare) {
-  // Shares at temperature 1, likeliest first: ids 2, 3, 6, 0, 4, 5, 1, 7.
+TEST(Nucleus, IsTheSmallestSetOfLikelyTokensThatReachesTopP) {
+  // Shares at temperature 1, most likely first: ids 2, 3, 6, 0, 4, 5, 1, 7.
   const auto shares = shares_at(1.0);
   const double two = shares[2] + shares[3];
   const auto ids_of = [](double top_p) {
@@ -98,14 +99,14 @@ TEST(Nucleus, IsTheFewestLikeliestTokensThatReachTheShare) {
   EXPECT_NEAR(cut[0].share + cut[1].share, 1, 1e-12);
 }
 
-TEST(Nucleus, TakesTheLowestOfEquallyLikelyTokens) {
+TEST(Nucleus, TakesTheLowestIdsOfEquallyLikelyTokens) {
   const auto cut = nucleus(at::tensor({1.0f, 2.0f, 2.0f, 2.0f}), 1.0, 0.5);
   ASSERT_EQ(cut.size(), 2u);
   EXPECT_EQ(cut[0].id, 1);
   EXPECT_EQ(cut[1].id, 2);
 }
 
-TEST(Sampling, NothingOutsideTheNucleusIsDrawn) {
+TEST(Sampling, DrawsNothingOutsideTheNucleus) {
   const auto shares = shares_at(1.0);
   std::set<int64_t> drawn;
   for (int64_t i = 0; i < 2000; ++i) drawn.insert(draw(logits(), {1.0, shares[2] + shares[3] - 1e-6, 5}, i));

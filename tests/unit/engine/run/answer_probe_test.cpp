@@ -1,3 +1,4 @@
+// The probe child keeps stdout for its answer, whatever the plugin prints or throws.
 #include "engine/run/answer_probe.hpp"
 
 #include <gmock/gmock.h>

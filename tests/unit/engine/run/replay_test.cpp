@@ -1,4 +1,4 @@
-// The replay against the engine itself: one rank, a few layouts, phase by phase.
+// The memory plan against the engine's measured memory: one rank, several layouts, phase by phase.
 #include <gtest/gtest.h>
 
 #include "core/plan/memory.hpp"
@@ -17,8 +17,8 @@ using test::tiny_experiment;
 using test::TinyTraining;
 using test::Weigh;
 
-/// Trains two matrices beside the weights of attention, as LoRA does.
-class Beside : public LinearAdapter {
+/// Trains two matrices next to each attention weight, as LoRA does.
+class LowRank : public LinearAdapter {
  public:
   bool trains(const std::string&) const override { return false; }
   std::vector<Param> declare(const Linear& slot) const override {
@@ -31,7 +31,7 @@ class Beside : public LinearAdapter {
   Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
 };
 
-/// Large enough that scalars and indices are small beside what is planned.
+/// Large enough that scalars and indices are small compared with the planned tensors.
 Experiment small_experiment() {
   Experiment e = tiny_experiment();
   e.model.dim = 128;
@@ -79,58 +79,58 @@ void expect_planned(const Experiment& e, const Adapter& adapter, std::unique_ptr
   }
 }
 
-TEST(Replay, FollowsAFullTraining) { expect_planned(small_experiment(), Everything(), baseline(), "before"); }
+TEST(MemoryPlan, MatchesFullTraining) { expect_planned(small_experiment(), Everything(), baseline(), "before"); }
 
-TEST(Replay, FollowsBf16) {
+TEST(MemoryPlan, MatchesBf16) {
   Experiment e = small_experiment();
   e.parallel.precision = Precision::bf16;
   expect_planned(e, Everything(), baseline(), "before");
 }
 
-TEST(Replay, FollowsCheckpointing) {
+TEST(MemoryPlan, MatchesActivationCheckpointing) {
   Experiment e = small_experiment();
   e.parallel.activation_checkpointing = 1;
   expect_planned(e, Everything(), baseline(), "before");
 }
 
-TEST(Replay, FollowsCheckpointingOfAShare) {
+TEST(MemoryPlan, MatchesCheckpointingOfHalfTheBlocks) {
   Experiment e = small_experiment();
   e.parallel.activation_checkpointing = 0.5;
   expect_planned(e, Everything(), baseline(), "before");
 }
 
-TEST(Replay, FollowsGroupedQueriesAndWideFeedForward) {
+TEST(MemoryPlan, MatchesGroupedQueriesAndWideFeedForward) {
   Experiment e = small_experiment();
   e.model.kv_heads = 1;
   e.model.ffn_dim = 700;
   expect_planned(e, Everything(), baseline(), "before");
 }
 
-TEST(Replay, FollowsLongSequences) {
+TEST(MemoryPlan, MatchesLongSequences) {
   Experiment e = small_experiment();
   e.train.batch_size = 1;
   e.train.sequence_length = 1000;
   expect_planned(e, Everything(), baseline(), "before");
 }
 
-TEST(Replay, FollowsAccumulation) {
+TEST(MemoryPlan, MatchesGradientAccumulation) {
   Experiment e = small_experiment();
   e.train.gradient_accumulation = 3;
   expect_planned(e, Everything(), baseline(), "before");
 }
 
-TEST(Replay, FollowsAnAdapterBesideFrozenWeights) {
-  expect_planned(small_experiment(), Beside(), baseline(), "before");
+TEST(MemoryPlan, MatchesAnAdapterOnFrozenWeights) {
+  expect_planned(small_experiment(), LowRank(), baseline(), "before");
 }
 
-TEST(Replay, FollowsAWeightingThatWantsLossesFirst) {
+TEST(MemoryPlan, MatchesAWeightingThatNeedsLossesFirst) {
   expect_planned(small_experiment(), Everything(),
                  std::make_unique<Weigh>(Needs{.when = When::head},
                                          [](AnyStep step) { return Weights::by_source(step.valid().to(at::kFloat)); }),
                  "head");
 }
 
-TEST(Replay, FollowsLogitsInManyChunks) {
+TEST(MemoryPlan, MatchesLogitsInManyChunks) {
   Experiment e = small_experiment();
   e.model.vocab_size = 30000;
   expect_planned(e, Everything(), baseline(), "before");

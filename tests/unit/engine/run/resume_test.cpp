@@ -1,5 +1,5 @@
-// A training that is saved in the middle and goes on elsewhere: with other ranks, under another strategy. The step
-// keeps its sequences where ranks times batch stay the same, so the numbers may differ by the order of sums alone.
+// A run that is saved midway and resumed with another number of ranks or another strategy. Where ranks times batch stay
+// the same, a step has the same sequences, so numbers may differ by the order of sums only.
 #include <gtest/gtest.h>
 
 #include "engine/checkpoint/state_saver.hpp"
@@ -18,12 +18,12 @@ Experiment experiment_of(Strategy strategy, int64_t batch_size) {
   Experiment e = tiny_experiment();
   e.parallel.strategy = strategy;
   e.train.batch_size = batch_size;
-  e.optimizer.eps = 1e-5;  // else an element without a gradient moves by the sign of its rounding
+  e.optimizer.eps = 1e-5;  // else an element without a gradient moves by the sign of its rounding error
   return e;
 }
 
-/// What can be told of a training from outside: losses of its steps, sequences of each, logical parameters at the end.
-struct Seen {
+/// Losses and sequences of the steps, and the logical parameters at the end.
+struct Observed {
   std::vector<double> losses;
   std::vector<std::vector<int64_t>> positions;  ///< of all ranks, rank by rank
   std::map<std::string, Tensor> parameters;
@@ -39,8 +39,8 @@ std::map<std::string, Tensor> parameters_of(ShardedModel& model) {
   return parameters;
 }
 
-Seen go_on(TinyTraining& training, int64_t steps, Channels& channels) {
-  Seen seen;
+Observed train_steps(TinyTraining& training, int64_t steps, Channels& channels) {
+  Observed seen;
   for (int64_t i = 0; i < steps; ++i) {
     const StepReport report = training->step();
     seen.losses.push_back(report.loss);
@@ -66,16 +66,16 @@ void load(TinyTraining& training, const fs::path& folder) {
   state.restore(loaded.manifest, loaded.state, sequences, folder.string());
 }
 
-/// Two ranks: the parameters at the save, and how they go on from there.
-std::pair<std::map<std::string, Tensor>, Seen> save_in_the_middle(Strategy strategy, const fs::path& folder) {
+/// Two ranks: the parameters at the save, and the continuation without an interruption.
+std::pair<std::map<std::string, Tensor>, Observed> save_in_the_middle(Strategy strategy, const fs::path& folder) {
   std::map<std::string, Tensor> saved;
-  Seen seen;
+  Observed seen;
   on_ranks(2, [&](Channels& channels) {
     TinyTraining training(experiment_of(strategy, sequences / 2), baseline(), channels);
-    go_on(training, before, channels);
+    train_steps(training, before, channels);
     save(training, folder, channels);
     auto parameters = parameters_of(training->model());
-    Seen mine = go_on(training, after, channels);
+    Observed mine = train_steps(training, after, channels);
     if (channels.rank() != 0) return;
     saved = std::move(parameters);
     seen = std::move(mine);
@@ -83,7 +83,7 @@ std::pair<std::map<std::string, Tensor>, Seen> save_in_the_middle(Strategy strat
   return {saved, seen};
 }
 
-TEST(Resume, GoesOnWithAnyNumberOfRanksAndUnderAnyStrategyAsTheTwoThatSavedIt) {
+TEST(Resume, ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy) {
   for (const Strategy saved_under : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard}) {
     TestFolder folder(memory_folder());
     const auto [saved, wanted] = save_in_the_middle(saved_under, folder.path());
@@ -96,7 +96,7 @@ TEST(Resume, GoesOnWithAnyNumberOfRanksAndUnderAnyStrategyAsTheTwoThatSavedIt) {
           load(training, folder.path());
           for (const auto& [name, values] : parameters_of(training->model()))
             EXPECT_TRUE(at::equal(values, saved.at(name))) << name << " after loading";
-          const Seen found = go_on(training, after, channels);
+          const Observed found = train_steps(training, after, channels);
           EXPECT_EQ(found.positions, wanted.positions);
           const bool same_layout = ranks == 2 && strategy == saved_under;
           for (int64_t i = 0; i < after; ++i) {
@@ -114,7 +114,7 @@ TEST(Resume, GoesOnWithAnyNumberOfRanksAndUnderAnyStrategyAsTheTwoThatSavedIt) {
   }
 }
 
-TEST(Resume, WithMoreOrFewerRanksDrawsOnWhereTheOthersHadStopped) {
+TEST(Resume, OtherRanksDrawFromWhereTheSavingRanksStopped) {
   TestFolder folder(memory_folder());
   save_in_the_middle(Strategy::full_shard, folder.path());
   for (const int ranks : {1, 3}) {
@@ -122,7 +122,7 @@ TEST(Resume, WithMoreOrFewerRanksDrawsOnWhereTheOthersHadStopped) {
       TinyTraining training(experiment_of(Strategy::full_shard, 2), baseline(), channels);
       load(training, folder.path());
       int64_t next = before * sequences;
-      for (const auto& positions : go_on(training, 3, channels).positions)
+      for (const auto& positions : train_steps(training, 3, channels).positions)
         for (const int64_t position : positions) EXPECT_EQ(position, next++) << ranks << " ranks";
       EXPECT_EQ(training->state().drawn, next);
     });

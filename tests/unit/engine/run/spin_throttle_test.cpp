@@ -1,3 +1,4 @@
+// When the throttle engages and releases, and that it stops threads from spinning.
 #include "engine/run/spin_throttle.hpp"
 
 #include <ATen/Parallel.h>
@@ -23,7 +24,7 @@ double processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Processor time of parallel parts in which one thread sleeps and the other has nothing to do but to wait for it.
+/// Processor time of parallel regions in which one thread sleeps and the other only waits for it.
 double seconds_of_waiting() {
   const auto parts = [] {
     at::parallel_for(0, 2, 1, [](int64_t begin, int64_t) {
@@ -36,14 +37,14 @@ double seconds_of_waiting() {
   return processor_seconds() - before;
 }
 
-/// 0 where waiting takes at least four times the processor time without the sleeping team.
+/// Exits with 0 where waiting without the sleeping team takes at least four times the processor time.
 [[noreturn]] void end_by_time_of_waiting() {
   at::set_num_threads(2);
   const double spinning = seconds_of_waiting();
   double throttled = 0;
   {
     const SpinThrottle::SleepingTeam team;
-    std::this_thread::sleep_for(milliseconds{200});  // until it is there
+    std::this_thread::sleep_for(milliseconds{200});  // until the team has started
     throttled = seconds_of_waiting();
   }
   const double spinning_again = seconds_of_waiting();
@@ -52,48 +53,48 @@ double seconds_of_waiting() {
 }
 
 TEST(SpinThrottleDeathTest, ThreadsWaitWithoutSpinningWhileTheTeamLives) {
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a new process: libgomp reads its variables as it is loaded
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a new process: libgomp reads its variables when loaded
   const char* policy = std::getenv("OMP_WAIT_POLICY");
   const std::string kept = policy ? policy : "";
   unsetenv("OMP_WAIT_POLICY");
-  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "threads spin on two cores or more only";
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "threads spin only on two or more cores";
   EXPECT_EXIT(end_by_time_of_waiting(), testing::ExitedWithCode(0), "");
   if (!kept.empty()) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
 }
 
-TEST(SpinThrottle, IsHeldOnceThreadsWaitForCoresAndLetGoOnceTheyDoNot) {
+TEST(SpinThrottle, IsHeldWhileThreadsWaitForCores) {
   const int before = at::get_num_threads();
   at::set_num_threads(2);
   std::atomic<double> waited = 0;
-  std::atomic<int> looks = 0;
+  std::atomic<int> checks = 0;
   const auto read = [&] {
-    ++looks;
+    ++checks;
     return waited.load();
   };
   {
     SpinThrottle throttle(read);
-    const auto after_looks = [&](int count) {
-      for (const int until = looks + count; looks < until;) std::this_thread::sleep_for(milliseconds{5});
+    const auto after_checks = [&](int count) {
+      for (const int until = checks + count; checks < until;) std::this_thread::sleep_for(milliseconds{5});
       return throttle.is_held();
     };
-    EXPECT_FALSE(after_looks(2));
+    EXPECT_FALSE(after_checks(2));
     waited = 5;
-    EXPECT_TRUE(after_looks(2)) << "the second look begins when the first has decided";
-    EXPECT_TRUE(after_looks(18)) << "it may be a pause";
-    EXPECT_FALSE(after_looks(4));
+    EXPECT_TRUE(after_checks(2)) << "the second check starts after the first has decided";
+    EXPECT_TRUE(after_checks(18)) << "it may be a pause";
+    EXPECT_FALSE(after_checks(4));
   }
   at::set_num_threads(1);
   waited = 0;
   SpinThrottle alone(read);
   waited = 5;
-  const int looked = looks;
+  const int checked = checks;
   std::this_thread::sleep_for(milliseconds{250});
-  EXPECT_FALSE(alone.is_held()) << "one thread waits for no other";
-  EXPECT_EQ(looks, looked);
+  EXPECT_FALSE(alone.is_held()) << "a single thread waits for no other";
+  EXPECT_EQ(checks, checked);
   at::set_num_threads(before);
 }
 
-TEST(SpinThrottle, SeesThatMoreBusyThreadsThanCoresWait) {
+TEST(SpinThrottle, CountsTheWaitingOfMoreBusyThreadsThanCores) {
   const double before = seconds_without_core();
   std::atomic<bool> end = false;
   std::vector<std::thread> crowd;
