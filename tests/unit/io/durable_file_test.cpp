@@ -20,9 +20,9 @@ FileHook failing(FileOperation kind, int code, int nth = 1) {
 TEST(DurableFile, WritesFrontToBackAndAtOffsets) {
   TestFolder folder;
   DurableFile file(folder / "file");
-  file.write("abc", 3);
+  file.write("abc");
   file.write_at(6, "ghi", 3);
-  file.write("def", 3);
+  file.write("def");
   file.finish();
   EXPECT_EQ(get(folder / "file"), "abcdefghi");
 }
@@ -41,7 +41,7 @@ TEST(DurableFile, EveryOperationThatFailsIsAnErrorNamingThePath) {
     set_file_hook(failing(operation, EIO));
     const std::string text = refusal(ExitStatus::storage, [&] {
       DurableFile file(folder / "some-file");
-      file.write("x", 1);
+      file.write("x");
       file.finish();
     });
     EXPECT_SAYS(text, "some-file");
@@ -58,8 +58,8 @@ TEST(DurableFile, AFileThatMayNotGrowIsAStorageErrorAfterTheShortWrite) {
     ::setrlimit(RLIMIT_FSIZE, &limit);
     try {
       DurableFile file(folder / "file");
-      const std::string text(3000, 'x');
-      file.write(text.data(), text.size());
+      file.write(std::string(3000, 'x'));
+      file.finish();
     } catch (const Error& error) {
       ::_exit(static_cast<int>(error.status()));
     }
