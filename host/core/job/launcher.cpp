@@ -1,7 +1,5 @@
 #include "core/job/launcher.hpp"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,20 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 Clock::time_point seconds_from_now(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
-
-/// Keeps a port of the loopback (0: any that is free) from other sockets until rank 0 listens there, which it may
-/// beside this one. Without a port where another program has it.
-Socket held_port(int port) {
-  Socket holder(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  setsockopt(holder.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(uint16_t(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  [[maybe_unused]] const int taken = bind(holder.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address);
-  return holder;
 }
 
 std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, int port, const std::string& token) {
@@ -139,12 +123,11 @@ class Launch {
   Clock::time_point deadline_;
 };
 
-/// On which a listener can listen. One rank meets nobody, and may run where there is no loopback.
+/// A job of one rank needs no rendezvous, and may run without a loopback interface.
 int Launch::port_of_rank0() {
   if (request_.num_ranks == 1) return std::max(request_.port, 1);
-  held_port_ = held_port(request_.port);
-  const int held = held_port_.port();
-  return listener_at("127.0.0.1", held > 0 ? held : request_.port).port();
+  held_port_ = reserved_loopback_port(request_.port);
+  return held_port_.port();
 }
 
 void Launch::start(int rank, int port) {

@@ -76,14 +76,15 @@ std::string place_text(const std::string& address, int port) {
   return (address.find(':') == std::string::npos ? address : "[" + address + "]") + ":" + std::to_string(port);
 }
 
-/// No socket, with errno, when it cannot be.
-Socket try_to_listen(const addrinfo& at) {
+/// No socket, with errno, on failure.
+Socket try_to_bind(const addrinfo& at, bool listens) {
   Socket socket = new_socket(at.ai_family, SOCK_STREAM);
   const int yes = 1, no = 0;
   if (socket.fd() < 0) return socket;
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (at.ai_family == AF_INET6) setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-  if (bind(socket.fd(), at.ai_addr, at.ai_addrlen) == 0 && listen(socket.fd(), SOMAXCONN) == 0) return socket;
+  if (bind(socket.fd(), at.ai_addr, at.ai_addrlen) == 0 && (!listens || listen(socket.fd(), SOMAXCONN) == 0))
+    return socket;
   const int error = errno;
   socket = Socket();
   errno = error;
@@ -209,11 +210,21 @@ Socket connected_in_time(const std::string& place,
   }
 }
 
+Socket reserved_loopback_port(int port) {
+  const std::string address = "127.0.0.1";
+  std::string cause;
+  const Addresses at = resolve(address, port, SOCK_STREAM, cause);
+  Socket socket = at ? try_to_bind(*at, /*listens=*/false) : Socket();
+  if (socket.fd() < 0) throw_no_listener(address, port, errno);
+  listener_at(address, socket.port());
+  return socket;
+}
+
 Socket listener_at(const std::string& address, int port) {
   std::string cause;
   const Addresses at = resolve(address, port, SOCK_STREAM, cause);
   if (!at) throw Error(ExitStatus::peer, "rendezvous: cannot listen on " + place_text(address, port) + ": " + cause);
-  Socket socket = try_to_listen(*at);
+  Socket socket = try_to_bind(*at, /*listens=*/true);
   if (socket.fd() < 0) throw_no_listener(address, port, errno);
   if (is_loopback(address) && connected_to(address, socket.port(), one_attempt, cause).fd() < 0)
     throw Error(ExitStatus::peer, "rendezvous: this host cannot reach itself on " + address + ": " + cause +
@@ -227,13 +238,13 @@ Socket listener_as(const std::string& host, int port) {
   for (const addrinfo* at = addresses.get(); at; at = at->ai_next) {
     const std::string address = numeric(at->ai_addr, at->ai_addrlen);
     if (is_loopback(address)) continue;
-    Socket socket = try_to_listen(*at);
+    Socket socket = try_to_bind(*at, /*listens=*/true);
     if (socket.fd() >= 0) return socket;
     if (errno == EADDRINUSE) throw_no_listener(address, port, errno);
   }
   for (const char* every : {"::", "0.0.0.0"}) {
     const Addresses all = resolve(every, port, SOCK_STREAM, cause);
-    Socket socket = all ? try_to_listen(*all) : Socket();
+    Socket socket = all ? try_to_bind(*all, /*listens=*/true) : Socket();
     if (socket.fd() >= 0) return socket;
     if (errno == EADDRINUSE) throw_no_listener(every, port, errno);
   }

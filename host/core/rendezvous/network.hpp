@@ -48,6 +48,10 @@ Socket connected_in_time(const std::string& place,
                          std::chrono::milliseconds timeout,
                          const std::function<void(const std::string& cause)>& on_wait);
 
+/// Binds a port of 127.0.0.1 (0: any that is free) without listening: other programs cannot take it, but a listener of
+/// listener_at() can. Tries such a listener once. Errors as listener_at().
+Socket reserved_loopback_port(int port);
+
 /// Listens on this address of this host. Error(usage) when the port is in use, Error(peer) when it cannot, or when a
 /// loopback leads nowhere.
 Socket listener_at(const std::string& address, int port);
