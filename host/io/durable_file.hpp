@@ -1,9 +1,13 @@
 // Durable files and folders: a file or folder appears under its name complete, and survives a power cut.
 //
-// 1. everything is written under NAME.tmp-PID  2. each file is fsynced and closed, errors checked  3. a folder is fsynced
-// 4. NAME.tmp-PID is renamed to NAME  5. the parent folder is fsynced. A crash before 4 leaves only NAME.tmp-PID, which
-// no reader opens; remove_leftovers() (core/checkpoints/retention.hpp) deletes those of checkpoints. A file whose fsync
-// failed is given up; fsync is never retried. Only FileDraft::replace() overwrites an existing file.
+// 1. everything is written under NAME.tmp-PID
+// 2. each file is fsynced and closed, errors checked; then a folder is fsynced
+// 3. NAME.tmp-PID is renamed to NAME
+// 4. the parent folder is fsynced
+//
+// A crash before 3 leaves only NAME.tmp-PID, which no reader opens; remove_leftovers() (core/checkpoints/retention.hpp)
+// deletes those of checkpoints. A file whose fsync failed is given up; fsync is never retried. Only FileDraft::replace()
+// overwrites an existing file.
 //
 // In tests every operation can fail or be the last one (FileOperation, FileHook); save points: save_points.hpp.
 #pragma once

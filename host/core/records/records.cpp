@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "io/read_at.hpp"
+#include "io/input_file.hpp"
 
 namespace wmtp {
 

@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds shortest_pause{5}, longest_pause{200};
-constexpr milliseconds one_attempt{2000};  // a host that drops packets must not take all of the time
+constexpr milliseconds one_attempt{2000};  // a host that drops packets must not use all of the time
 constexpr milliseconds before_notice{5000};
 
 Socket new_socket(int family, int type) { return Socket(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
@@ -38,8 +38,8 @@ std::string numeric(const sockaddr* address, socklen_t size) {
   return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
 }
 
-/// False when the time is over.
-bool can_go_on(int fd, short wanted, Clock::time_point end) {
+/// False at the deadline.
+bool wait_for(int fd, short wanted, Clock::time_point end) {
   const auto left = std::chrono::ceil<milliseconds>(end - Clock::now()).count();
   pollfd one{fd, wanted, 0};
   return left > 0 && (poll(&one, 1, int(std::min<int64_t>(left, INT_MAX))) > 0 || errno == EINTR);
@@ -47,7 +47,7 @@ bool can_go_on(int fd, short wanted, Clock::time_point end) {
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-[[noreturn]] void throw_silent() { throw std::runtime_error("nothing came in time"); }
+[[noreturn]] void throw_timeout() { throw std::runtime_error("no data in time"); }
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
@@ -140,7 +140,7 @@ void Socket::send_at_once() const {
   setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
-void Socket::notice_silence() const {
+void Socket::enable_keep_alive() const {
   constexpr int yes = 1, seconds_until_asked = 10, seconds_between = 5, times = 3;
   setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
   setsockopt(fd_, IPPROTO_TCP, TCP_KEEPIDLE, &seconds_until_asked, sizeof seconds_until_asked);
@@ -156,7 +156,7 @@ void Socket::send_all(const std::string& bytes, Clock::time_point end) const {
       continue;
     }
     if (!would_block()) throw std::runtime_error(std::strerror(errno));
-    if (!can_go_on(fd_, POLLOUT, end)) throw_silent();
+    if (!wait_for(fd_, POLLOUT, end)) throw_timeout();
   }
 }
 
@@ -168,9 +168,9 @@ void Socket::receive(std::string& bytes, size_t most, Clock::time_point end) con
       bytes.append(piece, size_t(count));
       return;
     }
-    if (count == 0) throw std::runtime_error("the other end has closed the connection");
+    if (count == 0) throw std::runtime_error("the peer has closed the connection");
     if (!would_block()) throw std::runtime_error(std::strerror(errno));
-    if (!can_go_on(fd_, POLLIN, end)) throw_silent();
+    if (!wait_for(fd_, POLLIN, end)) throw_timeout();
   }
 }
 

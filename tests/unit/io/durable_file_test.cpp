@@ -17,7 +17,7 @@ FileHook failing(FileOperation kind, int code, int nth = 1) {
   };
 }
 
-TEST(DurableFile, WritesFrontToBackAndAtOffsets) {
+TEST(DurableFile, WritesSequentiallyAndAtOffsets) {
   TestFolder folder;
   DurableFile file(folder / "file");
   file.write("abc");
@@ -27,14 +27,14 @@ TEST(DurableFile, WritesFrontToBackAndAtOffsets) {
   EXPECT_EQ(get(folder / "file"), "abcdefghi");
 }
 
-TEST(DurableFile, NeverOverwrites) {
+TEST(DurableFile, NeverOverwritesAFile) {
   TestFolder folder;
   put(folder / "file", "kept");
   EXPECT_SAYS(refusal(ExitStatus::storage, [&] { DurableFile file(folder / "file"); }), "File exists");
   EXPECT_EQ(get(folder / "file"), "kept");
 }
 
-TEST(DurableFile, EveryOperationThatFailsIsAnErrorNamingThePath) {
+TEST(DurableFile, ReportsEveryFailedOperationWithThePath) {
   for (const FileOperation operation :
        {FileOperation::open, FileOperation::write, FileOperation::fsync, FileOperation::close}) {
     TestFolder folder;
@@ -49,7 +49,7 @@ TEST(DurableFile, EveryOperationThatFailsIsAnErrorNamingThePath) {
   }
 }
 
-TEST(DurableFile, AFileThatMayNotGrowIsAStorageErrorAfterTheShortWrite) {
+TEST(DurableFile, ReportsAStorageErrorWhenTheFileMayNotGrow) {
   TestFolder folder;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -86,7 +86,7 @@ TEST(FolderDraft, LeavesNothingUnlessItIsPublished) {
   EXPECT_EQ(get(folder / "run/step-000001/file"), "x");
 }
 
-TEST(FolderDraft, RemovesWhatAProcessOfTheSameNumberLeft) {
+TEST(FolderDraft, RemovesTheDraftOfAnEarlierProcessWithTheSamePid) {
   TestFolder folder;
   fs::create_directory(draft_path(folder / "model"));
   put(draft_path(folder / "model") / "old", "x");
@@ -95,14 +95,14 @@ TEST(FolderDraft, RemovesWhatAProcessOfTheSameNumberLeft) {
   EXPECT_TRUE(fs::is_empty(folder / "model"));
 }
 
-TEST(FolderDraft, NeverReplacesAFolderNotEvenAnEmptyOne) {
+TEST(FolderDraft, NeverReplacesAFolder) {
   TestFolder folder;
   FolderDraft draft(folder / "model");
   fs::create_directory(folder / "model");
   EXPECT_SAYS(refusal(ExitStatus::storage, [&] { draft.publish(); }), "File exists");
 }
 
-TEST(FolderDraft, AFailureAtAnyPlaceOfASaveLeavesNoFolderAndTheNextSaveWorks) {
+TEST(FolderDraft, LeavesNoFolderAfterAnyFailureAndTheNextSaveWorks) {
   int failures = 0;
   for (const FileOperation operation :
        {FileOperation::create_folder, FileOperation::open, FileOperation::write, FileOperation::fsync,
@@ -128,7 +128,7 @@ TEST(FolderDraft, AFailureAtAnyPlaceOfASaveLeavesNoFolderAndTheNextSaveWorks) {
   EXPECT_GT(failures, 20);
 }
 
-TEST(WriteFileDurably, ReplacesAFileWholeOrNotAtAll) {
+TEST(WriteFileDurably, ReplacesAFileCompletelyOrNotAtAll) {
   TestFolder folder;
   write_file_durably(folder / "latest", "one");
   write_file_durably(folder / "latest", "two");
