@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "base/error.hpp"
