@@ -8,7 +8,7 @@
 
 namespace wmtp {
 
-/// `noun` takes an s in the plural, or the ending that is given.
+/// The plural of `noun` ends in `ending`.
 inline std::string counted(int64_t number, const std::string& noun, const std::string& ending = "s") {
   return with_thousands(number) + " " + noun + (number == 1 ? "" : ending);
 }

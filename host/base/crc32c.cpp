@@ -1,6 +1,6 @@
-// Values are kept reflected: bit 31 is the coefficient of x^0. One crc32 instruction takes 8 bytes but three cycles to
-// answer, so three neighbouring lanes are summed at once and joined: a register that sees n more zero bytes is the
-// register times x^(8n) modulo the polynomial, which four table look-ups give for a fixed n.
+// Values are reflected: bit 31 is the coefficient of x^0. A crc32 instruction processes 8 bytes with a latency of three
+// cycles, so three adjacent lanes are summed concurrently and combined: appending n zero bytes multiplies the register
+// by x^(8n) modulo the polynomial, which takes four table look-ups for a fixed n.
 #include "base/crc32c.hpp"
 
 #include <array>

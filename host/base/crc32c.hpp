@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli): the sum that stands beside every slice of a checkpoint and every kept signal. The processor's
-// own instruction where it has one (SSE4.2), tables elsewhere; both give the same value.
+// CRC-32C (Castagnoli): the checksum of every slice of a checkpoint and every cached signal. Uses the processor's
+// instruction (SSE4.2) if there is one, otherwise tables, with the same result.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace wmtp {
 
-/// Continues with the value of the bytes before; crc32c("123456789") is 0xE3069283.
+/// `previous` is the checksum of the preceding bytes; crc32c("123456789") is 0xE3069283.
 uint32_t crc32c(const void* bytes, size_t count, uint32_t previous = 0);
 
-/// The portable path, so that a test can hold one against the other.
+/// The portable implementation, for tests that compare both.
 uint32_t crc32c_by_table(const void* bytes, size_t count, uint32_t previous = 0);
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// One error type and one enum of endings: the process's exit code and the last column of the run's row.
+// The error type, and the statuses of a run: the process's exit code, also stored in the run's row of the log.
 #pragma once
 
 #include <stdexcept>
@@ -12,15 +12,16 @@ enum class ExitStatus : int {
   plugin = 3,   ///< plugin refused, or it threw
   data = 4,     ///< data or checkpoint refused
   guard = 5,    ///< stopped by a numeric guard
-  peer = 6,     ///< a peer was lost or timed out
+  peer = 6,     ///< a rank was lost or timed out
   storage = 7,  ///< disk full, I/O, run log not usable
   device_memory = 8,
-  bug = 70,          ///< our own mistake
+  bug = 70,          ///< a mistake in this program
   interrupted = 75,  ///< stopped by a signal with a checkpoint, resumable
 };
 
-/// Thrown inside, caught at three walls only: cli, the plugin boundary, the rank boundary.
-/// The text is lower case, says where, what was found, what was wanted, what to do; it may have several lines.
+/// Caught only at three boundaries: the command line, plugins, and the start of a rank.
+/// The message is lower case and states the place, what was found, what was wanted and what to do; it may have several
+/// lines.
 class Error : public std::runtime_error {
  public:
   Error(ExitStatus status, const std::string& message) : std::runtime_error(message), status_(status) {}

@@ -25,7 +25,7 @@ const char* name_of(fs::file_type type) {
   }
 }
 
-/// Nothing when it cannot be looked at: whoever opens it finds out why, and has an exit code for it.
+/// Nothing when the path cannot be examined: opening it will report the cause, with its own exit code.
 std::optional<fs::file_type> type_of(const fs::path& path, ExitStatus status) {
   std::error_code failure;
   const fs::file_status found = fs::status(path, failure);

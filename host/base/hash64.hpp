@@ -1,20 +1,20 @@
-// One good 64-bit mixing function, so that what is drawn is a function of where it stands and of nothing before it.
+// A 64-bit hash, so that a random draw depends only on its position and not on earlier draws.
 #pragma once
 
 #include <cstdint>
 
 namespace wmtp {
 
-/// Changes about half of the 64 bits when one bit of either argument changes (the finalizer of splitmix64, twice).
+/// A bijection: the finalizer of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014).
+inline uint64_t spread_bits(uint64_t x) {
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+/// Changes about half of the 64 bits when one bit of either argument changes.
 inline uint64_t hash64(uint64_t a, uint64_t b) {
-  uint64_t x = a;
-  for (uint64_t next : {b + 0x9e3779b97f4a7c15u, uint64_t{0x2545f4914f6cdd1du}}) {
-    x += next;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    x ^= x >> 31;
-  }
-  return x;
+  return spread_bits(spread_bits(a + b + 0x9E3779B97F4A7C15u) + 0x2545F4914F6CDD1Du);
 }
 
 }  // namespace wmtp

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-/// A key as it is, where it is a name; else so that it cannot harm a terminal.
+/// Plain names as they are, others escaped for a terminal.
 std::string shown(const std::string& key) {
   constexpr auto* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
   return !key.empty() && key.find_first_not_of(plain) == std::string::npos ? key : printable(key);
@@ -27,7 +27,7 @@ JsonFields::JsonFields(const json& object, std::string where, ExitStatus status)
 const json& JsonFields::value(const std::string& key) {
   const auto found = object_.find(key);
   if (found == object_.end()) refuse("has no " + shown(key));
-  asked_.insert(key);
+  read_.insert(key);
   return *found;
 }
 
@@ -68,7 +68,7 @@ const json& JsonFields::object(const std::string& key) {
 
 void JsonFields::finish() const {
   for (const auto& [key, ignored] : object_.items())
-    if (!asked_.contains(key)) refuse("has the unknown key " + printable(key));
+    if (!read_.contains(key)) refuse("has the unknown key " + printable(key));
 }
 
 void JsonFields::refuse(const std::string& what) const {
@@ -76,7 +76,7 @@ void JsonFields::refuse(const std::string& what) const {
 }
 
 int64_t JsonFields::integer(const json& found, const std::string& key, int64_t maximum) const {
-  // A writer's own document holds signed numbers where one that was read holds unsigned ones.
+  // A document built in memory contains signed integers where a parsed one contains unsigned ones.
   const bool whole = found.is_number_unsigned() || (found.is_number_integer() && found.get<int64_t>() >= 0);
   if (!whole || found.get<uint64_t>() > static_cast<uint64_t>(maximum))
     refuse(key, found, "a whole number from 0 to " + std::to_string(maximum));

@@ -1,5 +1,5 @@
-// One object of a JSON document that nobody vouches for: every key is asked for by name and type, and none may be left
-// over. Error(status) names the object, the key, what was found and what was wanted.
+// Reads an object of an untrusted JSON document: every key by name and type, and no unknown keys. Error(status) names
+// the object, the key, what was found and what was wanted.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace wmtp {
 
 class JsonFields {
  public:
-  /// `where` begins the errors; the object outlives this.
+  /// `where` begins every error message. The object must outlive this.
   JsonFields(const nlohmann::json& object, std::string where, ExitStatus status = ExitStatus::data);
 
   bool has(const char* key) const { return object_.contains(key); }
@@ -28,7 +28,7 @@ class JsonFields {
   std::vector<double> numbers(const std::string& key);
   const nlohmann::json& array(const std::string& key);
   const nlohmann::json& object(const std::string& key);
-  /// Refuses keys that were not asked for.
+  /// Refuses keys that were not read.
   void finish() const;
   [[noreturn]] void refuse(const std::string& what) const;
 
@@ -39,7 +39,7 @@ class JsonFields {
   const nlohmann::json& object_;
   std::string where_;
   ExitStatus status_;
-  std::set<std::string> asked_;
+  std::set<std::string> read_;
 };
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// See log.hpp. Two spdlog loggers on one console: what only informs has no prefix, what warns has its level in colour.
+// Two spdlog loggers on stderr: information without a prefix, warnings and errors with their level in colour.
 #include "base/log.hpp"
 
 #include <spdlog/sinks/ansicolor_sink.h>

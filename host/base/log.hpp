@@ -1,6 +1,6 @@
-// Messages for people, on stderr, one line each; what a program reads goes to stdout and never through here.
-// Quiet leaves out `log_info`. Colour only when stderr is a terminal, NO_COLOR is unset or empty, and it was not
-// refused. Threads may call it at the same time: lines are never mixed within one process.
+// Messages for people, on stderr, one line each; output for programs goes to stdout instead. Colour only when stderr is
+// a terminal, NO_COLOR is unset or empty, and --no-color was not given. Thread-safe: lines of one process are not
+// mixed.
 #pragma once
 
 #include <string_view>
@@ -8,23 +8,23 @@
 namespace wmtp {
 
 struct LogSettings {
-  bool quiet = false;
-  bool color = true;  ///< false for --no-color
+  bool quiet = false;  ///< suppresses log_info
+  bool color = true;   ///< false for --no-color
 };
 
-/// [before start] Without it: not quiet, colour where it is allowed.
+/// [before other threads start]
 void configure_log(const LogSettings& settings);
 LogSettings log_settings();
 
-void log_info(std::string_view message);     ///< the message as it is
+void log_info(std::string_view message);     ///< without a prefix
 void log_warning(std::string_view message);  ///< "warning: message"
 void log_error(std::string_view message);    ///< "error: message"
 
-/// What ends the program: the message as log_error, or, where it lists several mistakes, as it is: each line then begins
-/// with its own file:line:column, which editors recognise.
+/// The error that ends the program: like log_error, but a message of several lines has no prefix, because each line
+/// then begins with its own file:line:column, which editors recognise.
 void log_failure(std::string_view message);
 
-/// Whether stderr takes colour and NO_COLOR does not forbid it.
+/// Whether stderr is a terminal with colour and NO_COLOR is not set.
 bool stderr_takes_color();
 
 }  // namespace wmtp

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number that a file consists of; nothing for "max", or where there is no file.
+/// The number in a file; nothing for "max" or a missing file.
 std::optional<int64_t> number_in(const fs::path& file) {
   std::ifstream in(file);
   int64_t number = 0;
@@ -21,7 +21,7 @@ std::optional<int64_t> number_in(const fs::path& file) {
   return std::nullopt;
 }
 
-/// Lines of "name value ...", with a colon behind the name or without.
+/// Parses lines of "name value ...", with or without a colon after the name.
 std::map<std::string, int64_t> numbers_in(const fs::path& file) {
   std::map<std::string, int64_t> numbers;
   std::ifstream in(file);
@@ -34,7 +34,6 @@ std::map<std::string, int64_t> numbers_in(const fs::path& file) {
   return numbers;
 }
 
-/// Of the two versions of control groups.
 struct GroupFiles {
   const char *limit, *used, *cache_prefix;
 };
@@ -52,8 +51,8 @@ void take_group(const fs::path& folder, const GroupFiles& files, std::optional<i
   least = std::max<int64_t>(0, least ? std::min(*least, left) : left);
 }
 
-/// A limit of a group holds for all groups below it. In a container the group's own path may be that of the host, which
-/// is not to be seen there; its root is.
+/// A group's limit applies to all groups below it. In a container the path may be the host's, which is not visible
+/// there, but the root is.
 void take_groups(const fs::path& top, const fs::path& group, const GroupFiles& files, std::optional<int64_t>& least) {
   for (fs::path at = group.relative_path(); !at.empty(); at = at.parent_path()) take_group(top / at, files, least);
   take_group(top, files, least);

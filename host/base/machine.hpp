@@ -1,4 +1,4 @@
-// What this machine leaves to a process: memory and cores.
+// Memory and cores that this process may use.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace wmtp {
 
-/// Bytes: the system's MemAvailable, or what the limits of this process's control groups (v1 or v2) leave where that is
-/// less; a group's file cache counts as free. Nothing where the system does not say it. `root` is the file system's.
+/// Bytes: the minimum of the system's MemAvailable and the remainder of each limit of this process's control groups (v1
+/// or v2), whose file cache counts as free. Nothing when unknown. `root`: the file system's root, for tests.
 std::optional<int64_t> available_memory(const std::filesystem::path& root = "/");
 
 /// The cores that this process may run on.

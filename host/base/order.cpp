@@ -1,7 +1,7 @@
-// The permutation of an epoch: a balanced Feistel network over the smallest even number of bits that holds `count`
-// numbers. It permutes 0..2^bits-1, so a number that lands at or beyond `count` is sent through again until it lands
-// below (cycle walking: under four rounds on average, since 2^bits < 4 * count). Two positions of one epoch can not
-// meet: every round is invertible.
+// The permutation of an epoch: a balanced Feistel network over the smallest even number of bits that represents `count`
+// values. It permutes 0..2^bits-1, so a result of `count` or more is permuted again until it is smaller (cycle walking:
+// fewer than four iterations on average, since 2^bits < 4 * count). Every round is invertible, so positions of one
+// epoch do not collide.
 #include "base/order.hpp"
 
 #include "base/hash64.hpp"

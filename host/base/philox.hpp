@@ -1,6 +1,5 @@
-// Philox4x32-10: random numbers as a function of (key, counter), so that a draw depends on what it is for and on nothing
-// else: not on the layout, not on what was drawn before. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011.
+// Philox4x32-10: random numbers as a function of (key, counter), so that a draw depends neither on the layout of ranks
+// nor on earlier draws. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 #pragma once
 
 #include <array>
@@ -28,7 +27,7 @@ inline PhiloxBlock philox(uint64_t key, uint64_t counter_high, uint64_t counter_
 /// Uniform in [0,1) with 24 bits, exact in fp32.
 inline float unit_float(uint32_t bits) { return float(bits >> 8) * 0x1p-24f; }
 
-/// FNV-1a, for keys made from names.
+/// FNV-1a of a name, as a key.
 inline uint64_t name_key(std::string_view name, uint64_t seed) {
   uint64_t hash = 0xcbf29ce484222325u ^ (seed * 0x9E3779B97F4A7C15u);
   for (const char c : name) hash = (hash ^ uint8_t(c)) * 0x100000001b3u;

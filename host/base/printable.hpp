@@ -1,4 +1,4 @@
-// Names from outside in messages.
+// Untrusted names in messages.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace wmtp {
 
-/// A name out of a file that is not trusted, in quotes, fit for a terminal: control characters escaped, cut at 120.
+/// In quotes, with control characters escaped, truncated to 120 bytes.
 std::string printable(std::string_view name);
 
 }  // namespace wmtp

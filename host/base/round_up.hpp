@@ -1,4 +1,4 @@
-// Rounding up to a multiple: what storage, blocks and messages are padded to.
+// Rounding up to a multiple.
 #pragma once
 
 #include <cstdint>

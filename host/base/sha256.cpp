@@ -1,4 +1,4 @@
-// See sha256.hpp. Files are read in pieces, so that a corpus never has to fit in memory.
+// Files are read in parts, so that a corpus need not fit in memory.
 #include "base/sha256.hpp"
 
 #include <openssl/evp.h>

@@ -1,4 +1,4 @@
-// SHA-256 (OpenSSL's) of texts and files, as 64 lower-case hex digits.
+// SHA-256 (OpenSSL) of texts and files, as 64 lower-case hexadecimal digits.
 #pragma once
 
 #include <filesystem>
@@ -15,9 +15,9 @@ class Sha256 {
   Sha256();
   ~Sha256();
   Sha256& add(std::string_view bytes);
-  /// Reads the whole file; Error(data) names the file when it is no regular file or cannot be read.
+  /// Adds a file's content. Error(data) when it is not a regular file or cannot be read.
   Sha256& add_file(const std::filesystem::path& file, WorkProgress* progress = nullptr);
-  /// Ends the digest; the object must not be used after it.
+  /// Ends the digest; the object must not be used afterwards.
   std::string hex();
 
  private:
@@ -26,7 +26,7 @@ class Sha256 {
 };
 
 std::string sha256_of(std::string_view bytes);
-/// `progress`, where there is one, is told of the bytes.
+/// Reports the bytes read to `progress`.
 std::string sha256_of_file(const std::filesystem::path& file, WorkProgress* progress = nullptr);
 
 }  // namespace wmtp

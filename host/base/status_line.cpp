@@ -8,12 +8,12 @@
 namespace wmtp {
 namespace {
 
-std::mutex in_hand;
-bool is_there = false;  ///< a drawn one, without a newline
+std::mutex mutex;
+bool is_visible = false;  ///< on a terminal, without a newline
 
 void clear() {
-  if (is_there) std::fputs("\r\033[K", stderr);
-  is_there = false;
+  if (is_visible) std::fputs("\r\033[K", stderr);
+  is_visible = false;
 }
 
 }  // namespace
@@ -22,23 +22,23 @@ bool status_is_drawn() { return isatty(STDERR_FILENO) == 1; }
 
 void show_status(const std::string& text) {
   const bool drawn = status_is_drawn();
-  const std::lock_guard lock(in_hand);
+  const std::lock_guard lock(mutex);
   clear();
   std::fputs((drawn ? text : text + "\n").c_str(), stderr);
-  is_there = drawn;
+  is_visible = drawn;
 }
 
 void keep_status() {
-  const std::lock_guard lock(in_hand);
-  if (is_there) std::fputc('\n', stderr);
-  is_there = false;
+  const std::lock_guard lock(mutex);
+  if (is_visible) std::fputc('\n', stderr);
+  is_visible = false;
 }
 
 StatusGap::StatusGap() {
-  in_hand.lock();
+  mutex.lock();
   clear();
 }
 
-StatusGap::~StatusGap() { in_hand.unlock(); }
+StatusGap::~StatusGap() { mutex.unlock(); }
 
 }  // namespace wmtp

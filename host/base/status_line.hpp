@@ -1,18 +1,18 @@
-// The line that says what a process is at, on stderr. On a terminal there is one, drawn in place of the one before,
-// which gives way to whatever else is said; elsewhere each is a line like others. [any thread]
+// The status line on stderr. On a terminal each status replaces the previous one and is cleared before other output;
+// elsewhere each is an ordinary line. [any thread]
 #pragma once
 
 #include <string>
 
 namespace wmtp {
 
-/// Whether it is drawn over, rather than written below.
+/// Whether stderr is a terminal.
 bool status_is_drawn();
 void show_status(const std::string& text);
-/// Leaves what is drawn where it stands.
+/// Ends the line, so that it stays visible.
 void keep_status();
 
-/// For whoever writes something else to stderr: takes the line away, and keeps it away for as long as this lives.
+/// Clears the status line and prevents drawing it while this exists. For other output to stderr.
 class StatusGap {
  public:
   StatusGap();

@@ -1,4 +1,4 @@
-// What the files of this room share to speak of failures.
+// Errors of system calls on files.
 #pragma once
 
 #include <filesystem>

@@ -14,13 +14,14 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
   std::vector<std::set<std::string>> keys;
   const auto check = [&](int depth, json::parse_event_t event, json& value) {
     if (depth > max_depth) {
-      throw Error(ExitStatus::data, where + ": nested more than " + std::to_string(max_depth) + " deep; not ours");
+      throw Error(ExitStatus::data, where + ": nested more than " + std::to_string(max_depth) +
+                                        " levels deep; the file was not written by this program");
     }
     if (event == json::parse_event_t::object_start) keys.emplace_back();
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
       throw Error(ExitStatus::data,
-                  where + ": key " + printable(value.get<std::string>()) + " stands twice in one object; wanted once");
+                  where + ": key " + printable(value.get<std::string>()) + " occurs twice in one object; wanted once");
     }
     return true;
   };

@@ -1,5 +1,4 @@
-// JSON from files that nobody vouches for: duplicate keys (of which nlohmann would keep the last) and deep nesting are
-// refused.
+// Parses JSON of untrusted files: refuses duplicate keys (nlohmann would keep the last) and deep nesting.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,3 @@
-// See text.hpp.
 #include "base/text.hpp"
 
 #include <algorithm>
@@ -42,7 +41,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   for (const std::string& candidate : candidates) {
     const size_t longer = std::max(candidate.size(), name.size());
     if (longer - std::min(candidate.size(), name.size()) > limit) continue;
-    // One letter is much of a short word: "gpu" is another word than "cpu", "rl" a slip for "lr".
+    // One letter is a large part of a short word: "gpu" is not a mistyped "cpu", but "rl" is a mistyped "lr".
     if (name.size() <= 3 && !name.empty() && candidate.find(name.front()) == candidate.npos) continue;
     const size_t distance = edit_distance(name, candidate);
     if (distance < best && distance < longer) {
@@ -51,7 +50,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     }
   }
   if (best <= 1 || name.size() < 3) return nearest;
-  // "warmup" for "warmup_steps" is no slip of the hand, but plainly meant; more plainly than what two slips give.
+  // "warmup" for "warmup_steps" is not a typing mistake, but more likely than a candidate with two of them.
   for (const std::string& candidate : candidates) {
     if (candidate.size() >= 3 && (candidate.starts_with(name) || name.starts_with(candidate))) return candidate;
   }

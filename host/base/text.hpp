@@ -1,4 +1,4 @@
-// Small text helpers that several rooms share.
+// Small text functions.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace wmtp {
 
-/// The candidate nearest to `name` by edit distance, or "" when none is near enough to be a slip of the hand.
+/// The candidate nearest to `name` by edit distance, or "" when none is near enough to be a typing mistake.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
-/// Whether it is not the first byte of a UTF-8 character.
+/// Whether this is a byte of a UTF-8 character other than its first.
 inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 /// "a, b and c"
@@ -32,7 +32,7 @@ std::string utc_now();
 /// Nanoseconds since 1970.
 int64_t now_ns();
 
-/// printf into a string. For files that see LibTorch's headers, which bring another version of fmt with them.
+/// printf into a string. For files that include LibTorch, whose headers contain another version of fmt.
 [[gnu::format(printf, 1, 2)]] std::string printed(const char* format, ...);
 
 }  // namespace wmtp

@@ -1,4 +1,3 @@
-// See time_use.hpp.
 #include "base/time_use.hpp"
 
 #include <chrono>
@@ -10,11 +9,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Account {
-  std::map<std::string, double> seconds{{"other", 0.0}};  // its nodes stay where they are
+  std::map<std::string, double> seconds{{"other", 0.0}};  // std::map: `current` stays valid
   double* current = &seconds.begin()->second;
   Clock::time_point since = Clock::now();
 
-  /// Gives the one before.
+  /// Returns the previous one.
   double* change_to(double* next) {
     const Clock::time_point now = Clock::now();
     *current += std::chrono::duration<double>(now - since).count();

@@ -1,5 +1,4 @@
-// What a thread spends its time on: every moment between two scopes' ends counts once, for the innermost scope.
-// A scope costs two readings of the clock.
+// Time of a thread by phase: every moment counts once, for the innermost scope. A scope reads the clock twice.
 #pragma once
 
 #include <map>
@@ -7,7 +6,7 @@
 
 namespace wmtp {
 
-/// What this thread does while the scope lives belongs to `name`, and to the scope around it afterwards.
+/// Counts this thread's time for `name` while it exists, then for the enclosing scope again.
 class TimeScope {
  public:
   explicit TimeScope(const std::string& name);
@@ -18,9 +17,8 @@ class TimeScope {
   double* previous_;
 };
 
-/// Seconds of this thread by name, since it started or since forget_time_used(); outside of every scope "other".
+/// Seconds of this thread by name, since its start or forget_time_used(); "other" outside of all scopes.
 std::map<std::string, double> time_used();
-/// Of one of them.
 double time_used(const std::string& name);
 void forget_time_used();
 

@@ -9,11 +9,12 @@ namespace wmtp {
 namespace {
 
 struct Start {
-  size_t length;  ///< bytes that are there and right so far; at least 1
-  size_t wanted;  ///< bytes of the whole character; 0 where none begins
+  size_t length;  ///< valid bytes that are present; at least 1
+  size_t wanted;  ///< bytes of the complete character; 0 if none begins here
 };
 
-/// Of what begins here: overlong forms, surrogates and what lies above U+10FFFF are wrong in their second byte.
+/// The character that begins here. Overlong forms, surrogates and values above U+10FFFF are invalid in their second
+/// byte.
 Start start_of(std::string_view bytes) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned char first = at(0);
@@ -32,7 +33,7 @@ Start start_of(std::string_view bytes) {
   return {length, wanted};
 }
 
-/// Bytes of the character that starts here, 0 when none does.
+/// Bytes of the complete character that begins here, or 0.
 size_t character_length(std::string_view bytes) {
   const Start start = start_of(bytes);
   return start.length == start.wanted ? start.length : 0;

@@ -1,24 +1,17 @@
-// Fingerprint of weights: a sum over elements of a hash of (name, element, bits), mod 2^64, so that parts of a tensor
-// add up to what the whole of it would say, in any order. Tells weights apart that were not made to be mistaken for one
-// another; it is no cryptographic hash.
+// Fingerprint of weights: the sum over elements of a hash of (name, element, bits), mod 2^64, so that the fingerprints
+// of a tensor's parts add up to that of the tensor, in any order. Not a cryptographic hash.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <string>
 
+#include "base/hash64.hpp"
 #include "base/philox.hpp"
 
 namespace wmtp {
 
-/// A bijection that spreads every bit over all: the finalizer of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014).
-inline uint64_t spread_bits(uint64_t x) {
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-  return x ^ x >> 31;
-}
-
-/// Of elements [begin, begin + count) of the flattened parameter.
+/// The fingerprint of elements [begin, begin + count) of the flattened parameter.
 inline uint64_t fingerprint(const std::string& name, int64_t begin, const float* values, int64_t count) {
   const uint64_t key = spread_bits(name_key(name, 0)) + uint64_t(begin);
   uint64_t sum = 0;
@@ -27,7 +20,7 @@ inline uint64_t fingerprint(const std::string& name, int64_t begin, const float*
   return sum;
 }
 
-/// Sixteen digits, as adapter.json and checkpoints write a model's fingerprint.
+/// Sixteen hexadecimal digits, as in adapter.json and in checkpoints.
 inline std::string fingerprint_text(uint64_t fingerprint) {
   constexpr char digits[] = "0123456789abcdef";
   std::string text(16, '0');

@@ -9,7 +9,7 @@ namespace wmtp {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto before_the_first = 2000ms, between_drawings = 200ms, between_lines = 5000ms;
+constexpr auto before_first = 2000ms, between_drawings = 200ms, between_lines = 5000ms;
 
 bool is_hidden = false;
 std::string owner;
@@ -28,7 +28,7 @@ void name_progress(const std::string& who) { owner = who; }
 WorkProgress::WorkProgress(std::string what, int64_t total, Unit unit)
     : what_(owner.empty() ? std::move(what) : owner + ": " + what), total_(total), unit_(unit) {
   if (is_hidden) return;
-  sigset_t all, before;  // signals belong to the threads that look for them
+  sigset_t all, before;  // other threads handle signals
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::jthread([this](const std::stop_token& stop) { show_until(stop); });
@@ -39,13 +39,13 @@ WorkProgress::~WorkProgress() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
   thread_.join();
-  if (shown_) const StatusGap gone;  // another's line stays, a training's for instance
+  if (shown_) const StatusGap gone;  // clears only its own line, not the training's
 }
 
 void WorkProgress::show_until(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   const auto pause = status_is_drawn() ? between_drawings : between_lines;
-  for (auto wait = before_the_first;; wait = pause) {
+  for (auto wait = before_first;; wait = pause) {
     stopped_.wait_for(lock, stop, wait, [] { return false; });
     if (stop.stop_requested()) return;
     shown_ = true;

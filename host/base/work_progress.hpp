@@ -1,5 +1,5 @@
-// What is shown of work that takes long: nothing in its first two seconds, then how far it is, by a status line. A
-// thread of its own does it, so that one also sees that a step which takes minutes has not ended.
+// Progress of long work: nothing for two seconds, then a status line. Drawn by its own thread, so that the display also
+// advances while a single step takes minutes.
 //
 //   WorkProgress progress("encoding train", bytes, WorkProgress::Unit::bytes);
 //   … progress.done(piece); …                          rho1: encoding train: 12.3 MiB of 28.2 MiB, 8s left
@@ -15,18 +15,18 @@
 
 namespace wmtp {
 
-/// [while nothing is shown] For --quiet and --json, and for all ranks but one.
+/// [while no progress exists] For --quiet and --json, and for all ranks but one.
 void hide_progress();
 bool progress_is_hidden();
-/// [while nothing is shown] Whose work it is: "rho1". "" leaves it out.
+/// [while no progress exists] A prefix, the name of the run: "rho1". "": none.
 void name_progress(const std::string& who);
 
 class WorkProgress {
  public:
   enum class Unit { pieces, bytes };
-  /// Of work whose size is not known only the time is shown.
+  /// With `total` 0 only the time is shown.
   explicit WorkProgress(std::string what, int64_t total = 0, Unit unit = Unit::pieces);
-  /// Takes its line away, if it was shown.
+  /// Clears its line.
   ~WorkProgress();
   WorkProgress(const WorkProgress&) = delete;
 
@@ -41,14 +41,14 @@ class WorkProgress {
   const Unit unit_;
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::atomic<int64_t> done_{0};
-  bool shown_ = false;  ///< the thread's, until it has ended
+  bool shown_ = false;  ///< owned by the thread until it has ended
   std::mutex mutex_;
   std::condition_variable_any stopped_;
-  std::jthread thread_;  ///< last: it uses the others
+  std::jthread thread_;  ///< last, because it uses the other members
 };
 
 namespace detail {
-/// What is shown after so many seconds.
+/// The line after `seconds`.
 std::string progress_text(const std::string& what, int64_t done, int64_t total, WorkProgress::Unit unit,
                           double seconds);
 }  // namespace detail

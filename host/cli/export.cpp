@@ -11,7 +11,6 @@
 #include "core/export/tensorboard.hpp"
 #include "core/runlog/log_reader.hpp"
 #include "io/durable_file.hpp"
-#include "io/file_draft.hpp"
 
 namespace wmtp {
 namespace {
@@ -42,16 +41,9 @@ void write_text(const Options& options, const LogReader& log, const std::vector<
     if (!std::cout) throw Error(ExitStatus::storage, "standard output: cannot be written");
     return;
   }
-  FileDraft draft(options.target);
+  OutputFile draft(options.target);
   DurableFile file(draft.path());
-  std::string held;
-  write(log, runs, [&](std::string_view text) {
-    held += text;
-    if (held.size() < size_t{1} << 20) return;
-    file.write(held.data(), held.size());
-    held.clear();
-  });
-  file.write(held.data(), held.size());
+  write(log, runs, [&](std::string_view text) { file.write(text); });
   file.finish();
   draft.publish();
 }

@@ -2,32 +2,14 @@
 // and how it ended. It is alone: it can start no other process, so ending it ends all of it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "process/child_process.hpp"
+
 namespace wmtp {
-
-/// A file descriptor that is closed with its owner.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  ~Descriptor() { reset(); }
-  Descriptor(const Descriptor&) = delete;
-  int get() const { return number_; }
-  void reset(int number = -1);
-
- private:
-  int number_;
-};
-
-struct Pipe {
-  Pipe();  ///< Error(storage)
-  Descriptor reading, writing;
-};
 
 struct ProcessStart {
   std::vector<std::string> arguments = {};  ///< the program's path first
@@ -41,23 +23,21 @@ class ConfinedProcess {
  public:
   /// Error(storage) when no process can be made, Error(usage) when this kernel cannot hold it.
   explicit ConfinedProcess(const ProcessStart& start);
-  ~ConfinedProcess() { end(); }
 
-  int output() const { return output_.reading.get(); }  ///< readable when it has written
-  int exit() const { return exit_.get(); }              ///< readable when it has ended
-  pid_t id() const { return id_; }
+  int output() const { return output_.read_end.get(); }  ///< readable when it has written
+  int exit() const { return exit_.get(); }               ///< readable when it has ended
+  pid_t id() const { return process_.id(); }
   bool has_ended() const;
   void take_output();  ///< what is there now; of all the last is kept
   /// Kills it where it runs, and takes the rest of what it wrote. The same as waitpid says, each time.
   int end();
   /// [ended] Its last line, or what ended it.
-  std::string told() const;
+  std::string told();
 
  private:
   Pipe output_;
+  ChildProcess process_;
   Descriptor exit_;
-  pid_t id_ = -1;
-  int status_ = 0;
   std::string text_;
 };
 

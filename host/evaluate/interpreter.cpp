@@ -2,16 +2,18 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
+#include <chrono>
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "process/child_process.hpp"
 
 namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds start_limit{60};
 
 /// As it is given: the Python of a virtual environment is a link to another one, and finds its packages by its own
 /// path.
@@ -32,17 +34,12 @@ fs::path find_program(const std::string& name) {
 /// What `program` itself says is its path: one found in PATH may be a script that looks for an interpreter, and it
 /// would need processes of its own for that. "" when it is no Python.
 fs::path interpreter_of(const fs::path& program) {
-  std::string quoted;
-  for (const char c : program.string()) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  const std::string command = "'" + quoted + "' -I -c 'import sys; print(sys.executable)' 2>/dev/null </dev/null";
-  std::string told;
-  if (std::FILE* answer = popen(command.c_str(), "r")) {
-    std::array<char, 4096> line{};
-    if (std::fgets(line.data(), int(line.size()), answer)) told = line.data();
-    if (pclose(answer) != 0) told.clear();
+  try {
+    const ChildResult child = run_child(program, {"-I", "-c", "import sys; print(sys.executable)"}, start_limit);
+    if (child.exit_code == 0 && child.signal == 0) return child.output.substr(0, child.output.find('\n'));
+  } catch (const Error&) {  // a file that the system cannot execute
   }
-  while (!told.empty() && told.back() == '\n') told.pop_back();
-  return told;
+  return {};
 }
 
 }  // namespace

@@ -69,10 +69,10 @@ class Pair {
         usage_(program_, folder_.path(), limits.usage),
         checker_(of_checker(python, submission)) {
     for (Pipe* pipe : {&requests_, &replies_}) {
-      pipe->reading.reset();
-      pipe->writing.reset();
+      pipe->read_end.reset();
+      pipe->write_end.reset();
     }
-    verdict_.writing.reset();
+    verdict_.write_end.reset();
   }
 
   Judged judged_by(Clock::time_point begun) {
@@ -100,7 +100,7 @@ class Pair {
     ProcessStart start{.arguments = python_with(python, "candidate.py"),
                        .folder = folder_.path(),
                        .input = null_.get(),
-                       .descriptors = {requests_.reading.get(), replies_.writing.get()}};
+                       .descriptors = {requests_.read_end.get(), replies_.write_end.get()}};
     start.arguments.push_back(write_program(folder_.path(), submission.program).string());
     return with_limits(start);
   }
@@ -109,7 +109,7 @@ class Pair {
     write_tests(tests_, submission);
     return with_limits({.arguments = python_with(python, "checker.py"),
                         .input = tests_.get(),
-                        .descriptors = {requests_.writing.get(), replies_.reading.get(), verdict_.writing.get()}});
+                        .descriptors = {requests_.write_end.get(), replies_.read_end.get(), verdict_.write_end.get()}});
   }
 
   /// False when the tests' process has not ended by then.
@@ -140,7 +140,7 @@ class Pair {
 
   bool reached_the_end() const {
     std::array<char, 16> word{};
-    return read(verdict_.reading.get(), word.data(), word.size()) > 0;
+    return read(verdict_.read_end.get(), word.data(), word.size()) > 0;
   }
 
   static bool is_end_of_time(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU; }
@@ -148,7 +148,7 @@ class Pair {
   const SandboxLimits& limits_;
   const ScratchFolder folder_;
   const Descriptor null_, tests_;
-  Pipe requests_, replies_, verdict_;
+  Pipe requests_ = Pipe::open(), replies_ = Pipe::open(), verdict_ = Pipe::open();
   ConfinedProcess program_;
   const UsageWatch usage_;
   ConfinedProcess checker_;

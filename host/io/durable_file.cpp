@@ -16,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t buffer_bytes = 1 << 20;
+
 FileHook& file_hook() {
   static FileHook hook;
   return hook;
@@ -42,17 +44,19 @@ fs::path parent_of(const fs::path& path) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-void sync_folder(const fs::path& folder) {
-  constexpr auto action = "make durable the folder";
-  announce(FileOperation::sync_folder, folder, action);
-  const int fd = retry_interrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (fd < 0) throw storage_error(action, folder, errno);
+void sync(const fs::path& path, FileOperation operation, int flags) {
+  constexpr auto action = "make durable";
+  announce(operation, path, action);
+  const int fd = retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags); });
+  if (fd < 0) throw storage_error(action, path, errno);
   const int code = ::fsync(fd) == 0 ? 0 : errno;
   ::close(fd);
-  if (code != 0) throw storage_error(action, folder, code);
+  if (code != 0) throw storage_error(action, path, code);
 }
 
-/// renameat2 refuses an existing target in one step with the rename; some network file systems know only rename.
+void sync_folder(const fs::path& folder) { sync(folder, FileOperation::sync_folder, O_DIRECTORY); }
+
+/// 0 or errno. renameat2 checks for an existing target atomically; some network file systems support only rename.
 int rename_to_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS) return errno;
@@ -79,8 +83,36 @@ void rename_then_sync(const fs::path& from, const fs::path& to, Between between)
 void close_checked(int& fd, const fs::path& path) {
   announce(FileOperation::close, path, "close");
   const int closing = fd;
-  fd = -1;  // Linux frees the number even when close fails
+  fd = -1;  // Linux frees the descriptor even when close fails
   if (::close(closing) != 0 && errno != EINTR) throw storage_error("close", path, errno);
+}
+
+/// "out/" names the folder `out`.
+fs::path without_last_slash(const fs::path& target) {
+  const fs::path path = target.lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+fs::path checked_output_file(const fs::path& target) {
+  std::error_code ignored;
+  if (!target.has_filename() || fs::is_directory(target, ignored))
+    throw Error(ExitStatus::usage, "-o " + target.string() + " is a folder; name a file that does not exist");
+  if (fs::exists(fs::symlink_status(target, ignored)))
+    throw Error(ExitStatus::usage, "-o " + target.string() + " exists already; name another file, or remove it");
+  make_folder_durably(target.parent_path());
+  return target;
+}
+
+fs::path checked_output_folder(const fs::path& target) {
+  const fs::path path = without_last_slash(target);
+  std::error_code ignored;
+  if (!path.has_filename() || path.filename() == ".." || path.filename() == ".")
+    throw Error(ExitStatus::usage, "-o " + target.string() + " is no name for a new folder; name a new folder");
+  if (fs::exists(fs::symlink_status(path, ignored)) &&
+      !(fs::is_directory(path, ignored) && fs::is_empty(path, ignored)))
+    throw Error(ExitStatus::usage,
+                "-o " + target.string() + " exists already and is not an empty folder; name another");
+  return path;
 }
 
 }  // namespace
@@ -97,13 +129,24 @@ DurableFile::~DurableFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void DurableFile::write(const void* bytes, size_t count) {
-  write_at(position_, bytes, count);
-  position_ += static_cast<int64_t>(count);
+void DurableFile::check_open() const {
+  if (fd_ < 0) throw Error(ExitStatus::bug, path_.string() + " is already finished");
+}
+
+void DurableFile::write(std::string_view bytes) {
+  check_open();
+  const bool fits = buffer_.size() + bytes.size() <= buffer_bytes;
+  if (!fits) flush();
+  if (bytes.size() <= buffer_bytes) {
+    buffer_ += bytes;
+    return;
+  }
+  write_at(position_, bytes.data(), bytes.size());
+  position_ += static_cast<int64_t>(bytes.size());
 }
 
 void DurableFile::write_at(int64_t offset, const void* bytes, size_t count) {
-  if (fd_ < 0) throw Error(ExitStatus::bug, "write to the finished file " + path_.string());
+  check_open();
   announce(FileOperation::write, path_, "write");
   const auto* next = static_cast<const char*>(bytes);
   while (count > 0) {
@@ -116,11 +159,41 @@ void DurableFile::write_at(int64_t offset, const void* bytes, size_t count) {
   }
 }
 
+void DurableFile::flush() {
+  if (buffer_.empty()) return;
+  write_at(position_, buffer_.data(), buffer_.size());
+  position_ += static_cast<int64_t>(buffer_.size());
+  buffer_.clear();
+}
+
 void DurableFile::finish() {
-  if (fd_ < 0) throw Error(ExitStatus::bug, path_.string() + " was finished before");
+  check_open();
+  flush();
   announce(FileOperation::fsync, path_, "make durable");
   if (::fsync(fd_) != 0) throw storage_error("make durable", path_, errno);
   close_checked(fd_, path_);
+}
+
+FileDraft::FileDraft(fs::path target) : target_(std::move(target)), path_(draft_path(target_)) {
+  std::error_code ignored;
+  fs::remove(path_, ignored);
+}
+
+FileDraft::~FileDraft() {
+  std::error_code ignored;
+  fs::remove(path_, ignored);
+}
+
+void FileDraft::publish() {
+  sync(path_, FileOperation::fsync, 0);
+  rename_durably(path_, target_);
+}
+
+void FileDraft::replace() {
+  sync(path_, FileOperation::fsync, 0);
+  announce(FileOperation::rename, path_, "rename");
+  if (::rename(path_.c_str(), target_.c_str()) != 0) throw storage_error("rename", path_, errno);
+  sync_folder(parent_of(target_));
 }
 
 FolderDraft::FolderDraft(fs::path target) : target_(std::move(target)), path_(draft_path(target_)) {
@@ -133,21 +206,25 @@ FolderDraft::FolderDraft(fs::path target) : target_(std::move(target)), path_(dr
 
 FolderDraft::~FolderDraft() {
   std::error_code ignored;
-  if (!published_) fs::remove_all(path_, ignored);
+  fs::remove_all(path_, ignored);
 }
 
 void FolderDraft::publish() {
-  publish_folder(path_, target_);
-  published_ = true;
+  sync_folder(path_);
+  reached(SavePoint::folder_synced);
+  rename_then_sync(path_, target_, [] { reached(SavePoint::renamed); });
+}
+
+OutputFile::OutputFile(const fs::path& target) : FileDraft(checked_output_file(target)) {}
+
+OutputFolder::OutputFolder(const fs::path& target) : FolderDraft(checked_output_folder(target)) {}
+
+void OutputFolder::publish() {
+  ::rmdir(target().c_str());  // removes only an empty folder; publishing reports anything else
+  FolderDraft::publish();
 }
 
 fs::path draft_path(const fs::path& target) { return fs::path(target.string() + ".tmp-" + std::to_string(::getpid())); }
-
-void publish_folder(const fs::path& temporary, const fs::path& target) {
-  sync_folder(temporary);
-  reached(SavePoint::folder_synced);
-  rename_then_sync(temporary, target, [] { reached(SavePoint::renamed); });
-}
 
 void rename_durably(const fs::path& from, const fs::path& to) {
   rename_then_sync(from, to, [] {});
@@ -174,23 +251,14 @@ void remove_folder(const fs::path& folder) {
 
 void write_new_file(const fs::path& path, std::string_view text) {
   DurableFile file(path);
-  file.write(text.data(), text.size());
+  file.write(text);
   file.finish();
 }
 
 void write_file_durably(const fs::path& path, std::string_view text) {
-  const fs::path draft = draft_path(path);
-  std::error_code ignored;
-  fs::remove(draft, ignored);
-  try {
-    write_new_file(draft, text);
-    announce(FileOperation::rename, draft, "rename");
-    if (::rename(draft.c_str(), path.c_str()) != 0) throw storage_error("rename", draft, errno);
-  } catch (...) {
-    fs::remove(draft, ignored);
-    throw;
-  }
-  sync_folder(parent_of(path));
+  FileDraft draft(path);
+  write_new_file(draft.path(), text);
+  draft.replace();
 }
 
 }  // namespace wmtp

@@ -1,10 +1,15 @@
-// Durable files and folders: what is renamed into place is whole, and survives a power cut.
+// Durable files and folders: a file or folder appears under its name complete, and survives a power cut.
 //
-// A folder: 1. everything is written under NAME.tmp-PID  2. each file fsynced and closed, errors checked
-// 3. the folder fsynced  4. renamed to NAME  5. the parent fsynced. A crash before 4 leaves NAME.tmp-* only, which no
-// reader looks at and remove_leftovers() (retention.hpp) clears. A failed fsync gives the file up; it is never retried.
-// An existing file or folder is never overwritten, but by write_file_durably, which replaces it whole.
-// Every operation can be made to fail, or to be the last one, in tests (FileOperation, FileHook).
+// 1. everything is written under NAME.tmp-PID
+// 2. each file is fsynced and closed, errors checked; then a folder is fsynced
+// 3. NAME.tmp-PID is renamed to NAME
+// 4. the parent folder is fsynced
+//
+// A crash before 3 leaves only NAME.tmp-PID, which no reader opens; remove_leftovers() (core/checkpoints/retention.hpp)
+// deletes those of checkpoints. A file whose fsync failed is given up; fsync is never retried. Only FileDraft::replace()
+// overwrites an existing file.
+//
+// In tests every operation can fail or be the last one (FileOperation, FileHook); save points: save_points.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,59 +21,90 @@
 namespace wmtp {
 
 enum class FileOperation { create_folder, open, write, fsync, close, rename, sync_folder, remove };
-/// Called before each operation. Throwing std::system_error from it is that operation's failure; other exceptions pass
-/// through unchanged. Empty by default. [tests only]
+/// Called before each operation. A std::system_error that it throws becomes that operation's failure; other exceptions
+/// pass through unchanged. Empty by default. [tests only]
 using FileHook = std::function<void(FileOperation, const std::filesystem::path&)>;
 void set_file_hook(FileHook hook);
 
-/// A new file, written front to back or at offsets. Error(storage) with path and cause on any failure.
+/// A new file, written sequentially through a buffer of 1 MiB, or at offsets. Error(storage) with path and cause.
 class DurableFile {
  public:
   explicit DurableFile(const std::filesystem::path& path);
-  ~DurableFile();  ///< closes; a file that was not finished is worthless
+  ~DurableFile();  ///< closes; the content of a file that was not finished is undefined
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
-  void write(const void* bytes, size_t count);  ///< after the bytes of the write() before
+  void write(std::string_view bytes);  ///< appends to the bytes of earlier write() calls
   void write_at(int64_t offset, const void* bytes, size_t count);
-  void finish();  ///< fsync and close, both checked
+  void flush();   ///< passes the buffer to the file system; splits no write()
+  void finish();  ///< flush, fsync and close, all checked
 
  private:
+  void check_open() const;
+
   std::filesystem::path path_;
   int fd_ = -1;
-  int64_t position_ = 0;
+  int64_t position_ = 0;  ///< where the buffer begins
+  std::string buffer_;
 };
 
-/// Steps 1 and 3 to 5 for one writer. Removes what it made unless it was published.
+/// A file that is written under NAME.tmp-PID and removed unless it is published.
+class FileDraft {
+ public:
+  /// Removes a file of that name left by an earlier process with the same PID.
+  explicit FileDraft(std::filesystem::path target);
+  ~FileDraft();
+  FileDraft(const FileDraft&) = delete;
+  FileDraft& operator=(const FileDraft&) = delete;
+  const std::filesystem::path& path() const { return path_; }  ///< to be created by the caller
+  void publish();                                              ///< [closed] Error(storage) when `target` exists
+  void replace();                                              ///< [closed] overwrites `target`
+
+ private:
+  std::filesystem::path target_, path_;
+};
+
+/// A folder that is created as NAME.tmp-PID and removed unless it is published.
 class FolderDraft {
  public:
-  /// Makes NAME.tmp-PID beside `target`, and missing parents. What an earlier process of the same number left under
-  /// that name is removed first.
+  /// Also creates missing parents. Removes a folder of that name left by an earlier process with the same PID.
   explicit FolderDraft(std::filesystem::path target);
   ~FolderDraft();
   FolderDraft(const FolderDraft&) = delete;
   FolderDraft& operator=(const FolderDraft&) = delete;
   const std::filesystem::path& path() const { return path_; }
-  void publish();
+  const std::filesystem::path& target() const { return target_; }
+  void publish();  ///< [all files finished] Error(storage) when `target` exists
 
  private:
-  std::filesystem::path target_;
-  std::filesystem::path path_;
-  bool published_ = false;
+  std::filesystem::path target_, path_;
 };
 
-/// "NAME.tmp-PID" beside `target`.
+/// The file that a command creates at -o FILE.
+class OutputFile : public FileDraft {
+ public:
+  /// Error(usage) when `target` exists, before anything is written. Creates missing parents.
+  explicit OutputFile(const std::filesystem::path& target);
+};
+
+/// The folder that a command creates at -o DIR.
+class OutputFolder : public FolderDraft {
+ public:
+  /// Error(usage) when `target` exists and is not an empty folder, before anything is written.
+  explicit OutputFolder(const std::filesystem::path& target);
+  void publish();  ///< replaces an empty folder
+};
+
+/// "NAME.tmp-PID" in the folder of `target`.
 std::filesystem::path draft_path(const std::filesystem::path& target);
-/// Steps 3 to 5. `target` must not exist. Error(storage); then there is no `target`.
-void publish_folder(const std::filesystem::path& temporary, const std::filesystem::path& target);
-/// Steps 4 and 5. `to` must not exist, in the same parent. When the parent cannot be fsynced the name is taken back.
+/// Renames within one folder, then fsyncs it; renames back when that fails. Error(storage) when `to` exists.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
-/// A folder with its missing parents, each one's entry fsynced.
+/// Creates a folder and its missing parents, each entry fsynced.
 void make_folder_durably(const std::filesystem::path& folder);
-/// A folder and all that is in it.
+/// Deletes a folder with its content.
 void remove_folder(const std::filesystem::path& folder);
-/// A small file that is not there yet, written and finished.
+/// Creates a small file. Error(storage) when it exists.
 void write_new_file(const std::filesystem::path& path, std::string_view text);
-/// A small file, replaced whole.
+/// Creates or replaces a small file.
 void write_file_durably(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace wmtp

@@ -11,6 +11,20 @@
 
 namespace wmtp {
 
+bool read_at(int descriptor, const std::filesystem::path& path, int64_t offset, void* bytes, size_t count) {
+  auto* next = static_cast<char*>(bytes);
+  while (count > 0) {
+    const ssize_t got = ::pread(descriptor, next, count, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw storage_error("read", path, errno);
+    if (got == 0) return false;
+    next += got;
+    offset += got;
+    count -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
 InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
   check_is_file(path_);
   do {
@@ -29,19 +43,9 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
 InputFile::~InputFile() { ::close(fd_); }
 
 void InputFile::read_at(int64_t offset, void* bytes, size_t count) const {
-  auto* next = static_cast<char*>(bytes);
-  while (count > 0) {
-    const ssize_t got = ::pread(fd_, next, count, offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw storage_error("read", path_, errno);
-    if (got == 0) {
-      throw Error(ExitStatus::data, path_.string() + " ends at byte " + std::to_string(offset) + ", where " +
-                                        std::to_string(count) + " more were wanted; it was cut short");
-    }
-    next += got;
-    offset += got;
-    count -= static_cast<size_t>(got);
-  }
+  if (!wmtp::read_at(fd_, path_, offset, bytes, count))
+    throw Error(ExitStatus::data, path_.string() + " is truncated: " + std::to_string(count) + " bytes at byte " +
+                                      std::to_string(offset) + " were wanted");
 }
 
 std::string read_small_file(const std::filesystem::path& path, int64_t limit) {

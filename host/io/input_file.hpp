@@ -1,5 +1,5 @@
-// Reading files that nobody vouches for. pread instead of a mapping wherever everything is read: a failing disk or a
-// file that shrinks meanwhile gives an Error, where a mapping gives SIGBUS.
+// Reading untrusted files. With pread rather than a mapping, so that a failing disk or a truncated file causes an Error
+// and not SIGBUS; from any thread, because there is no shared file offset.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,11 @@
 
 namespace wmtp {
 
-/// A regular file, open for reading. Error(data) when it is missing or something else than a file; Error(storage) when
-/// the system cannot read it, which says nothing about its content.
+/// Reads `count` bytes at `offset`; false when the file ends earlier. Error(storage) when the system cannot read it.
+bool read_at(int descriptor, const std::filesystem::path& path, int64_t offset, void* bytes, size_t count);
+
+/// A regular file, open for reading. Error(data) when it is missing or not a regular file; Error(storage) when the
+/// system cannot read it.
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);
@@ -18,7 +21,7 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
   int64_t size() const { return size_; }
   int descriptor() const { return fd_; }
-  /// Error(data) when the file ends before.
+  /// Error(data) when the file ends earlier.
   void read_at(int64_t offset, void* bytes, size_t count) const;
 
  private:
@@ -27,7 +30,7 @@ class InputFile {
   int64_t size_ = 0;
 };
 
-/// Error(data) when it is longer than `limit`, before anything is read.
+/// The content. Error(data) when it is longer than `limit` bytes, before anything is read.
 std::string read_small_file(const std::filesystem::path& path, int64_t limit);
 
 }  // namespace wmtp

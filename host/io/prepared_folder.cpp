@@ -1,28 +1,13 @@
 #include "io/prepared_folder.hpp"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 
 #include "base/error.hpp"
-#include "io/synced_file.hpp"
 
 namespace wmtp {
 
-namespace {
-
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-[[noreturn]] void fail_storage(const std::string& what, const fs::path& path, int error) {
-  throw Error(ExitStatus::storage, "cannot " + what + " " + path.string() + ": " + std::strerror(error) +
-                                       "; free space, or name another folder with log.database");
-}
-
-}  // namespace
 
 std::optional<Json> read_prepared(const fs::path& folder) {
   std::ifstream in(folder / "prepared.json");
@@ -37,33 +22,17 @@ std::optional<Json> read_prepared(const fs::path& folder) {
   return prepared;
 }
 
-TemporaryFolder::TemporaryFolder(const fs::path& target)
-    : target_(target), path_(target.string() + ".tmp-" + std::to_string(getpid())) {
-  std::error_code failure;
-  fs::remove_all(path_, failure);  // of a process that had this number before and died
-  fs::create_directories(path_, failure);
-  if (failure) fail_storage("create", path_, failure.value());
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-void TemporaryFolder::finish(Json prepared) {
-  for (const auto& entry : fs::directory_iterator(path_))
+void publish_prepared(FolderDraft& draft, Json prepared) {
+  for (const auto& entry : fs::directory_iterator(draft.path()))
     prepared["files"][entry.path().filename().string()] = entry.file_size();
-  SyncedFile file(path_ / "prepared.json");
-  file.add(prepared.dump(2) + "\n");
-  file.finish();
-  rename_into_place();
-}
-
-void TemporaryFolder::rename_into_place() {
-  if (rename(path_.c_str(), target_.c_str()) == 0 || read_prepared(target_)) return;
-  std::error_code ignored;
-  fs::remove_all(target_, ignored);  // a damaged one: what it held is made from its hash again
-  if (rename(path_.c_str(), target_.c_str()) != 0 && !read_prepared(target_)) fail_storage("rename", path_, errno);
+  write_new_file(draft.path() / "prepared.json", prepared.dump(2) + "\n");
+  try {
+    rename_durably(draft.path(), draft.target());
+  } catch (const Error&) {
+    if (read_prepared(draft.target())) return;
+    remove_folder(draft.target());
+    rename_durably(draft.path(), draft.target());
+  }
 }
 
 }  // namespace wmtp

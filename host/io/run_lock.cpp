@@ -23,8 +23,8 @@ RunLock::RunLock(const std::filesystem::path& run_folder)
                                          ": found the files of another log's run of this number and name; move them "
                                          "away, or write this log to another folder (--db)");
   if (fd_ < 0)
-    throw Error(ExitStatus::storage, lock_file(run_folder).string() + ": cannot be made: " + std::strerror(errno));
-  flock(fd_, LOCK_EX | LOCK_NB);  // where the file system knows no locks, the run goes on without
+    throw Error(ExitStatus::storage, lock_file(run_folder).string() + ": cannot be created: " + std::strerror(errno));
+  flock(fd_, LOCK_EX | LOCK_NB);  // a file system without locks: the run continues without one
 }
 
 RunLock::~RunLock() { close(fd_); }

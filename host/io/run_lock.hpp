@@ -1,5 +1,5 @@
-// RunLock: whether a run's folder is in use. An advisory lock (flock) on `<folder>/lock`, held by rank 0; the kernel drops
-// it when the process ends, however that happens, so nothing goes stale. Known on one machine only.
+// RunLock: whether a run's folder is in use. An advisory lock (flock) on `<folder>/lock`, held by rank 0; the kernel
+// releases it when the process ends for any reason, so it is never stale. Visible on one machine only.
 #pragma once
 
 #include <filesystem>
@@ -8,14 +8,14 @@ namespace wmtp {
 
 class RunLock {
  public:
-  /// Takes the lock of a run's own, new folder. Error(storage) when the file cannot be made, or is there already: then
-  /// another log in this place had a run of this number and name, whose files must not be mixed with these.
+  /// Locks a run's new folder. Error(storage) when the file cannot be created, or exists: then a run of another log
+  /// with the same number and name used this folder, and its files must not be mixed with these.
   explicit RunLock(const std::filesystem::path& run_folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// Whether a living process holds it.
+  /// Whether a process holds the lock.
   static bool is_held(const std::filesystem::path& run_folder);
 
  private:

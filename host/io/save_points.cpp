@@ -58,8 +58,8 @@ void check_save_points() {
   if (wanted().unknown.empty()) return;
   std::string known;
   for (const char* name : names) known += (known.empty() ? "" : ", ") + std::string(name);
-  throw Error(ExitStatus::usage, std::string(variable) + ": there is no point '" + wanted().unknown +
-                                     "' of a save; wanted one of " + known);
+  throw Error(ExitStatus::usage,
+              std::string(variable) + ": unknown point '" + wanted().unknown + "'; wanted one of " + known);
 }
 
 }  // namespace wmtp

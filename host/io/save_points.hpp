@@ -1,20 +1,20 @@
-// The points of a save between which its state on the disk differs. A test ends a rank at one of them, as a power cut
-// or the system would: WMTP_KILL_AT_SAVE = "POINT", "POINT:RANK" or "POINT:RANK:TIME" sends SIGKILL to rank RANK (0)
-// when it comes there for the TIME-th time (1). Read here only, once for each process.
+// The points of a save between which its state on disk differs. Tests kill a rank at one of them, like a power cut:
+// WMTP_KILL_AT_SAVE = "POINT", "POINT:RANK" or "POINT:RANK:TIME" sends SIGKILL to rank RANK (default 0) when it reaches
+// the point for the TIME-th time (default 1). Read once per process.
 //
 //   point              rank  what a crash there leaves
 //   copied             each  nothing new
 //   draft_made         0     an empty draft
 //   half_a_file        each  a draft with a part of that rank's file
-//   file_written       each  the whole file, not yet durable
-//   file_synced        each  the whole file, of which rank 0 has not heard
+//   file_written       each  the complete file, not yet durable
+//   file_synced        each  the complete file, unknown to rank 0
 //   files_complete     0     every rank's file, no manifest
-//   manifest_written   0     a whole draft, not yet durable as a folder
-//   folder_synced      0     a whole draft
-//   renamed            0     the checkpoint; after a power cut perhaps the draft
-//   published          0     the checkpoint, and more of them than are to be kept
+//   manifest_written   0     a complete draft, not yet durable as a folder
+//   folder_synced      0     a complete draft
+//   renamed            0     the checkpoint; after a power cut possibly the draft
+//   published          0     the checkpoint, and more checkpoints than `keep`
 //   set_for_deletion   0     the checkpoint; an older one as a draft
-//   deleted            0     the checkpoint, of which the log has not heard
+//   deleted            0     the checkpoint, not yet in the log
 #pragma once
 
 namespace wmtp {
@@ -34,10 +34,10 @@ enum class SavePoint {
   deleted
 };
 
-/// [any thread] Does nothing unless a test asked for this point.
+/// [any thread] Does nothing unless a test selected this point.
 void reached(SavePoint point);
 
-/// Error(usage) naming all points when the variable asks for one that is none. [before the first save]
+/// Error(usage) with all names when the variable names an unknown point. [before the first save]
 void check_save_points();
 
 }  // namespace wmtp

@@ -1,4 +1,3 @@
-// See scratch_folder.hpp.
 #include "io/scratch_folder.hpp"
 
 #include <fcntl.h>
@@ -25,8 +24,8 @@ constexpr int folder_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 std::string prefix() { return "wmtp-" + std::to_string(geteuid()) + "-"; }
 
-/// Whether nobody but this user (and root) can put another folder in the place of one of this user.
-bool keeps_names(const fs::path& parent) {
+/// Whether only this user and root can replace a folder of this user in `parent`.
+bool is_trusted_parent(const fs::path& parent) {
   struct stat found {};
   if (stat(parent.c_str(), &found) != 0) return false;
   const bool others_write = (found.st_mode & (S_IWGRP | S_IWOTH)) != 0;
@@ -34,14 +33,14 @@ bool keeps_names(const fs::path& parent) {
   return trusted && (!others_write || (found.st_mode & S_ISVTX) != 0);
 }
 
-/// Whether an open folder is one that a ScratchFolder of this user made.
+/// Whether an open folder has the owner and the permissions of a ScratchFolder of this user.
 bool is_private(int folder) {
   struct stat found {};
   return fstat(folder, &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == geteuid() &&
          (found.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
-/// The lock, or -1. It is held by the descriptor, and not by programs that are started.
+/// A descriptor that holds the lock, or -1. Started programs do not inherit it.
 int locked(const fs::path& folder) {
   const int lock = open(folder.c_str(), folder_flags);
   if (lock >= 0 && is_private(lock) && flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
@@ -49,8 +48,8 @@ int locked(const fs::path& folder) {
   return -1;
 }
 
-/// Whether `path` still names the open folder.
-bool is_there(const fs::path& path, int folder) {
+/// Whether `path` still refers to the open folder.
+bool still_names(const fs::path& path, int folder) {
   struct stat named {
   }, opened{};
   return lstat(path.c_str(), &named) == 0 && fstat(folder, &opened) == 0 && named.st_ino == opened.st_ino &&
@@ -63,10 +62,10 @@ ScratchFolder::ScratchFolder() {
   static std::once_flag cleaned;
   std::error_code none;
   const fs::path parent = fs::temp_directory_path(none);
-  if (none) throw Error(ExitStatus::storage, "there is no temporary folder; set TMPDIR to a folder: " + none.message());
-  std::call_once(cleaned, remove_ownerless_scratch_folders, parent);
+  if (none) throw Error(ExitStatus::storage, "no temporary folder; set TMPDIR to a folder: " + none.message());
+  std::call_once(cleaned, remove_abandoned_scratch_folders, parent);
   const auto fail = [&] {
-    throw Error(ExitStatus::storage, "cannot make a folder in " + parent.string() + ": " + std::strerror(errno) +
+    throw Error(ExitStatus::storage, "cannot create a folder in " + parent.string() + ": " + std::strerror(errno) +
                                          "; set TMPDIR to another folder");
   };
   for (;;) {
@@ -77,8 +76,8 @@ ScratchFolder::ScratchFolder() {
     if (lock_ < 0 && errno != ENOENT) fail();
     if (lock_ < 0) continue;
     flock(lock_, LOCK_EX);
-    // A process that began at the same time may have found the folder without a lock, and have removed it.
-    if (is_there(path_, lock_)) return;
+    // Another process may have removed the folder before it was locked.
+    if (still_names(path_, lock_)) return;
     close(lock_);
   }
 }
@@ -89,8 +88,8 @@ ScratchFolder::~ScratchFolder() {
   close(lock_);
 }
 
-void remove_ownerless_scratch_folders(const fs::path& parent) {
-  if (!keeps_names(parent)) return;
+void remove_abandoned_scratch_folders(const fs::path& parent) {
+  if (!is_trusted_parent(parent)) return;
   const std::string begins = prefix();
   std::error_code ignored;
   for (fs::directory_iterator entry(parent, ignored), end; entry != end && !ignored; entry.increment(ignored)) {
@@ -98,8 +97,8 @@ void remove_ownerless_scratch_folders(const fs::path& parent) {
     if (!name.starts_with(begins) || name.size() != begins.size() + std::strlen(random_part)) continue;
     const int lock = locked(entry->path());
     if (lock < 0) continue;
-    std::error_code stays;
-    fs::remove_all(entry->path(), stays);
+    std::error_code failure;
+    fs::remove_all(entry->path(), failure);
     close(lock);
   }
 }

@@ -1,12 +1,12 @@
-// A folder of temporary files that belongs to its process: `wmtp-<uid>-XXXXXX` under the temporary folder (TMPDIR, else
-// /tmp), which only this user can enter. It goes with the object. A process that is killed leaves it; the first
-// ScratchFolder of every later process of the same user removes such folders.
+// A folder of temporary files of one process: `wmtp-<uid>-XXXXXX` in the temporary folder (TMPDIR, otherwise /tmp),
+// accessible to this user only. The destructor removes it. A killed process leaves it behind; the first ScratchFolder
+// of every later process of the same user removes such folders.
 //
-// The owner holds a lock (flock) on the folder, which the kernel drops when the process ends, however that happens. So
-// a folder whose lock can be taken has no owner, in whichever container or pid namespace it was made. Where the file
-// system knows no locks on folders none is removed. A name alone is never believed: only a folder of this user that
-// nobody else may enter is, opened without following a link, and only where others cannot rename it (a sticky folder,
-// or one that this user alone may write to).
+// The owner holds a lock (flock) on the folder, which the kernel releases when the process ends for any reason. A
+// folder whose lock can be taken therefore has no owner, in any container or pid namespace. On file systems without
+// locks on folders nothing is removed. The name alone is not sufficient: the folder must belong to this user, be
+// accessible to nobody else, be opened without following a link, and its parent must not let others rename it (a sticky
+// folder, or one that only this user may write to).
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace wmtp {
 
 class ScratchFolder {
  public:
-  /// Error(storage) when none can be made.
+  /// Error(storage) when none can be created.
   ScratchFolder();
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
@@ -27,8 +27,7 @@ class ScratchFolder {
   int lock_ = -1;
 };
 
-/// Removes the folders of this user under `parent` that have no owner. Tells of nothing and fails with nothing: what
-/// cannot be removed now is tried again by the next process.
-void remove_ownerless_scratch_folders(const std::filesystem::path& parent);
+/// Removes folders of this user in `parent` that have no owner. Reports no errors: the next process tries again.
+void remove_abandoned_scratch_folders(const std::filesystem::path& parent);
 
 }  // namespace wmtp

@@ -1,10 +1,13 @@
 #include "process/child_process.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -14,28 +17,12 @@
 namespace wmtp {
 namespace {
 
+constexpr size_t output_limit = 4 << 20, messages_limit = 16 << 10;
+constexpr int most_descriptors = 16, first_free_descriptor = 64;
+
 [[noreturn]] void throw_system(const std::string& what, int error) {
   throw Error(ExitStatus::storage, what + ": " + std::strerror(error));
 }
-
-struct Pipe {
-  int read_end = -1, write_end = -1;
-  void open() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) throw_system("cannot make a pipe to a rank", errno);
-    read_end = ends[0];
-    write_end = ends[1];
-  }
-  void close_write_end() {
-    if (write_end >= 0) close(write_end);
-    write_end = -1;
-  }
-  int release_read_end() { return std::exchange(read_end, -1); }
-  ~Pipe() {
-    close_write_end();
-    if (read_end >= 0) close(read_end);
-  }
-};
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
@@ -44,86 +31,113 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-/// Between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(const char* program, char** arguments, char** environment, const sigset_t& mask, pid_t parent,
-                         int out, int err, int failure) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it died before the line above took effect
-  setpgid(0, 0);
-  // Ignored signals stay ignored over exec: nohup and background jobs of a plain shell start us with SIGINT ignored.
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD}) std::signal(signal, SIG_DFL);
-  std::signal(SIGTTOU, SIG_IGN);  // a group in the background may then write to a terminal with TOSTOP set
-  sigprocmask(SIG_SETMASK, &mask, nullptr);
+/// [in the child] Moves `count` descriptors to 0, 1, 2, … and closes all others but `failure`, which gets the next
+/// number. First to numbers above, because one of them may have the number that another is to get.
+bool place_descriptors(const int* descriptors, int count, int& failure) {
+  std::array<int, most_descriptors + 1> moved{};
+  for (int i = 0; i <= count; ++i)
+    if ((moved[i] = fcntl(i < count ? descriptors[i] : failure, F_DUPFD, first_free_descriptor)) < 0) return false;
+  for (int i = 0; i <= count; ++i)
+    if (dup2(moved[i], i) < 0) return false;
+  failure = count;
+  return fcntl(failure, F_SETFD, FD_CLOEXEC) == 0 && syscall(SYS_close_range, count + 1, ~0U, 0) == 0;
+}
+
+/// [in the child]
+void place_standard_streams(int out, int err) {
   const int null = open("/dev/null", O_RDONLY);
   if (null >= 0) dup2(null, STDIN_FILENO);
   if (out >= 0) dup2(out, STDOUT_FILENO);
   if (err >= 0) dup2(err, STDERR_FILENO);
-  execve(program, arguments, environment);
+}
+
+/// [in the child] Async-signal-safe calls only.
+[[noreturn]] void execute(const ChildRequest& request, char** arguments, char** environment, pid_t parent, int out,
+                          int err, int failure) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);  // it ended before the line above took effect
+  // Ignored signals stay ignored over exec: nohup and background jobs of a plain shell start us with SIGINT ignored.
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1}) std::signal(signal, SIG_DFL);
+  std::signal(SIGTTOU, SIG_IGN);  // a group in the background may then write to a terminal with TOSTOP set
+  sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);
+  bool ready = true;
+  if (request.descriptors.empty()) {
+    setpgid(0, 0);
+    place_standard_streams(out, err);
+  } else {
+    const int count = static_cast<int>(request.descriptors.size());
+    ready = setsid() >= 0 && place_descriptors(request.descriptors.data(), count, failure);
+  }
+  if (ready && (!request.before_exec || request.before_exec())) execve(arguments[0], arguments, environment);
   const int error = errno;
   [[maybe_unused]] const auto written = write(failure, &error, sizeof error);
   _exit(127);
 }
 
+/// The errno that a child sent before it gave up; 0 after exec, which closes the pipe.
+int start_failure(int pipe) {
+  int error = 0;
+  ssize_t count;
+  do count = read(pipe, &error, sizeof error);
+  while (count < 0 && errno == EINTR);
+  return count == sizeof error ? error : 0;
+}
+
 }  // namespace
 
+Pipe Pipe::open() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw_system("cannot create a pipe to a child process", errno);
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
 ChildProcess::ChildProcess(const ChildRequest& request) {
-  Pipe out, err, failure;
-  if (!request.inherit_stdout) out.open();
-  if (!request.inherit_stderr) err.open();
-  failure.open();  // closed by a successful exec, carries errno of a failed one
+  if (request.descriptors.size() > most_descriptors)
+    throw Error(ExitStatus::bug, "too many descriptors for a child process");
+  Pipe out, err, failure = Pipe::open();
+  if (request.descriptors.empty() && !request.inherit_stdout) out = Pipe::open();
+  if (request.descriptors.empty() && !request.inherit_stderr) err = Pipe::open();
   std::vector<std::string> arguments{request.program.string()};
   arguments.insert(arguments.end(), request.arguments.begin(), request.arguments.end());
-  const auto argument_pointers = pointers(arguments);
-  const auto environment_pointers = pointers(request.environment);
+  auto argument_pointers = pointers(arguments), environment_pointers = pointers(request.environment);
 
   const pid_t parent = getpid();
-  pid_ = fork();
-  if (pid_ < 0) throw_system("cannot start a rank", errno);
-  if (pid_ == 0) {
-    become(request.program.c_str(), const_cast<char**>(argument_pointers.data()),
-           const_cast<char**>(environment_pointers.data()), request.signal_mask, parent, out.write_end, err.write_end,
-           failure.write_end);
+  const pid_t child = fork();
+  if (child < 0) throw_system("cannot start " + request.program.string(), errno);
+  if (child == 0)
+    execute(request, argument_pointers.data(), environment_pointers.data(), parent, out.write_end.get(),
+            err.write_end.get(), failure.write_end.get());
+  failure.write_end.reset();
+  if (const int error = start_failure(failure.read_end.get())) {
+    waitpid(child, nullptr, 0);
+    throw_system("cannot start " + request.program.string(), error);
   }
-  setpgid(pid_, pid_);  // in both processes: whichever comes first
-  failure.close_write_end();
-  int error = 0;
-  ssize_t got;
-  do got = read(failure.read_end, &error, sizeof error);
-  while (got < 0 && errno == EINTR);
-  if (got == sizeof error) {
-    waitpid(pid_, nullptr, 0);
-    throw_system("cannot run '" + request.program.string() + "' as a rank", error);
-  }
-  stdout_ = out.release_read_end();
-  stderr_ = err.release_read_end();
-  for (int fd : {stdout_, stderr_}) {
-    if (fd >= 0) fcntl(fd, F_SETFL, O_NONBLOCK);
-  }
+  id_ = child;
+  stdout_ = std::move(out.read_end);
+  stderr_ = std::move(err.read_end);
+  for (const Descriptor* pipe : {&stdout_, &stderr_})
+    if (pipe->get() >= 0) fcntl(pipe->get(), F_SETFL, O_NONBLOCK);
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
-      stdout_(std::exchange(other.stdout_, -1)),
-      stderr_(std::exchange(other.stderr_, -1)),
-      status_(other.status_) {}
+    : id_(std::exchange(other.id_, -1)),
+      status_(other.status_),
+      stdout_(std::move(other.stdout_)),
+      stderr_(std::move(other.stderr_)) {}
 
 ChildProcess::~ChildProcess() {
-  if (pid_ > 0 && !status_) {
-    kill_group();
-    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
-  for (int fd : {stdout_, stderr_}) {
-    if (fd >= 0) close(fd);
+  if (id_ <= 0 || status_) return;
+  kill_group();
+  while (waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
 std::optional<int> ChildProcess::wait_status() {
   siginfo_t ended{};
-  if (!status_ && waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid) {
-    kill(-pid_, SIGKILL);  // what it started itself must not outlive it; unreaped, it still holds the group's id
+  if (!status_ && waitid(P_PID, static_cast<id_t>(id_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid) {
+    kill(-id_, SIGKILL);  // its own children must not outlive it; unreaped, it still holds the group's id
     int status = 0;
-    waitpid(pid_, &status, 0);
+    waitpid(id_, &status, 0);
     status_ = status;
   }
   return status_;
@@ -132,26 +146,57 @@ std::optional<int> ChildProcess::wait_status() {
 int ChildProcess::wait() {
   siginfo_t ended{};
   while (!wait_status())
-    if (waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOWAIT) != 0 && errno != EINTR)
+    if (waitid(P_PID, static_cast<id_t>(id_), &ended, WEXITED | WNOWAIT) != 0 && errno != EINTR)
       throw_system("cannot wait for a child process", errno);
   return *status_;
 }
 
 void ChildProcess::send(int signal) {
-  if (!status_) kill(pid_, signal);
+  if (!status_) kill(id_, signal);
 }
 
 void ChildProcess::kill_group() {
-  if (!status_) kill(-pid_, SIGKILL);
+  if (!status_) kill(-id_, SIGKILL);
 }
 
-std::filesystem::path own_program(const std::filesystem::path& link) {
-  std::error_code failure;
-  const auto program = std::filesystem::read_symlink(link, failure);
-  if (failure)
-    throw Error(ExitStatus::storage, "cannot find this program by " + link.string() + ": " + failure.message() +
-                                         "; mount /proc, ranks are started by it");
-  return program;
+bool read_available(int pipe, std::string& text, size_t limit) {
+  std::array<char, 16384> buffer;
+  for (int reads = 0; reads < 64; ++reads) {
+    const ssize_t count = read(pipe, buffer.data(), buffer.size());
+    if (count < 0) return errno == EAGAIN || errno == EINTR;
+    if (count == 0) return false;
+    text.append(buffer.data(), static_cast<size_t>(count));
+    if (text.size() > limit) text.erase(0, text.size() - limit);
+  }
+  return true;
+}
+
+ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
+                      std::chrono::milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + limit;
+  ChildRequest request;
+  request.program = program;
+  request.arguments = arguments;
+  ChildProcess child(request);
+  ChildResult result;
+  pollfd pipes[] = {{child.stdout_pipe(), POLLIN, 0}, {child.stderr_pipe(), POLLIN, 0}};
+  std::optional<int> status;
+  while (!status) {
+    // A child may end while its own children still hold the pipes, so this waits only briefly.
+    poll(pipes, 2, pipes[0].fd < 0 && pipes[1].fd < 0 ? 5 : 50);
+    status = child.wait_status();
+    if (pipes[0].fd >= 0 && !read_available(pipes[0].fd, result.output, output_limit + 1)) pipes[0].fd = -1;
+    if (pipes[1].fd >= 0 && !read_available(pipes[1].fd, result.messages, messages_limit)) pipes[1].fd = -1;
+    result.timed_out = !status && Clock::now() >= deadline;
+    if (!status && (result.timed_out || result.output.size() > output_limit)) {
+      child.kill_group();
+      status = child.wait();
+    }
+  }
+  result.exit_code = WIFEXITED(*status) ? WEXITSTATUS(*status) : 0;
+  result.signal = WIFSIGNALED(*status) ? WTERMSIG(*status) : 0;
+  return result;
 }
 
 std::map<std::string, std::string> own_environment() {
@@ -168,6 +213,15 @@ std::vector<std::string> environment_entries(const std::map<std::string, std::st
   std::vector<std::string> entries;
   for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
   return entries;
+}
+
+std::filesystem::path own_program(const std::filesystem::path& link) {
+  std::error_code failure;
+  const auto program = std::filesystem::read_symlink(link, failure);
+  if (failure)
+    throw Error(ExitStatus::storage, "cannot find this program by " + link.string() + ": " + failure.message() +
+                                         "; mount /proc, ranks are started by it");
+  return program;
 }
 
 std::string signal_name(int signal) {

@@ -1,63 +1,118 @@
-// One child process of the launcher: started, signalled and reaped; its output comes over pipes. [launcher process]
+// Child processes: started, signalled, read from and reaped here, by one mechanism.
 //
-// A child leads a process group of its own and is killed by the kernel when this process ends, however that happens.
-// The destructor kills and reaps the whole group: an exception on the way leaves nothing behind.
+// A child leads its own process group and is killed by the kernel when the thread that started it ends. Once the child
+// has ended, everything that it left in its group is killed. The destructor kills and reaps the whole group.
+//
+// fork() and execve() instead of posix_spawn(), which has neither PR_SET_PDEATHSIG nor a place for before_exec. Between
+// the two the child makes only async-signal-safe calls, so that other threads of this process are no danger.
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace wmtp {
 
+/// A file descriptor that is closed with its owner.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() { reset(); }
+  int get() const { return number_; }  ///< -1: none
+  void reset() {
+    if (number_ >= 0) close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_;
+};
+
+/// Both ends are close-on-exec.
+struct Pipe {
+  static Pipe open();  ///< Error(storage)
+  Descriptor read_end, write_end;
+};
+
+std::map<std::string, std::string> own_environment();
+/// "NAME=value" for each variable.
+std::vector<std::string> environment_entries(const std::map<std::string, std::string>& variables);
+
 struct ChildRequest {
   std::filesystem::path program;
-  std::vector<std::string> arguments;    ///< argv[1..]
-  std::vector<std::string> environment;  ///< "NAME=value", all of them
-  bool inherit_stdout = false;           ///< our own instead of a pipe
+  std::vector<std::string> arguments;  ///< argv[1..]
+  std::vector<std::string> environment = environment_entries(own_environment());
+  bool inherit_stdout = false;  ///< instead of a pipe; stdin is /dev/null
   bool inherit_stderr = false;
-  sigset_t signal_mask;  ///< what the child starts with
+  sigset_t signal_mask{};  ///< of the child; empty by default
+  /// Unless empty: the child's descriptors 0, 1, 2, …; all others are closed, and the child leads its own session.
+  std::vector<int> descriptors;
+  /// [in the child, immediately before exec] System calls only. False, with errno: the child is not started.
+  std::function<bool()> before_exec;
 };
 
 class ChildProcess {
  public:
-  /// Error(storage) when it cannot be started, with the system's reason.
+  /// Returns after exec. Error(storage) with the cause when the child cannot be started.
   explicit ChildProcess(const ChildRequest& request);
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  /// Read ends, non-blocking, owned here; -1 when inherited.
-  int stdout_pipe() const { return stdout_; }
-  int stderr_pipe() const { return stderr_; }
+  pid_t id() const { return id_; }
+  /// Read ends, non-blocking, owned by this; -1 when there is no pipe.
+  int stdout_pipe() const { return stdout_.get(); }
+  int stderr_pipe() const { return stderr_.get(); }
 
-  /// The status of waitpid() once it has ended; asks without waiting.
+  /// The status of waitpid() if the child has ended; does not wait.
   std::optional<int> wait_status();
-  /// Waits until it has ended; the status of waitpid().
+  /// Waits until the child has ended; the status of waitpid().
   int wait();
-  /// To the child alone; nothing when it has ended.
+  /// Signals the child alone; nothing when it has ended.
   void send(int signal);
-  /// SIGKILL to it and to all that it started in its group.
+  /// SIGKILL to the child's group; nothing when the child has ended.
   void kill_group();
 
  private:
-  pid_t pid_ = -1;
-  int stdout_ = -1, stderr_ = -1;
+  pid_t id_ = -1;
   std::optional<int> status_;
+  Descriptor stdout_, stderr_;
 };
 
-/// The file of this program, for those that are started of it. Error(storage) where /proc does not say.
-std::filesystem::path own_program(const std::filesystem::path& link = "/proc/self/exe");
+/// Appends what a non-blocking pipe contains, at most 1 MiB in one call, and keeps the last `limit` bytes. False at its
+/// end.
+bool read_available(int pipe, std::string& text, size_t limit);
 
-/// What this process was given, by name; and such a table as a child takes it.
-std::map<std::string, std::string> own_environment();
-std::vector<std::string> environment_entries(const std::map<std::string, std::string>& variables);
+struct ChildResult {
+  std::string output;    ///< stdout; a child that writes more than 4 MiB is killed
+  std::string messages;  ///< stderr, its last 16 KiB
+  int exit_code = 0;
+  int signal = 0;  ///< that ended it; 0: none
+  bool timed_out = false;
+};
+
+/// Runs a program in our environment and reads its output, for at most `limit`; then kills its group. Error(storage)
+/// when it cannot be started.
+ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
+                      std::chrono::milliseconds limit);
+
+/// The file of this program, to start it again. Error(storage) without /proc.
+std::filesystem::path own_program(const std::filesystem::path& link = "/proc/self/exe");
 
 /// "SIGKILL"; "signal 64" for one without a name.
 std::string signal_name(int signal);

@@ -9,7 +9,7 @@
 
 namespace wmtp {
 namespace {
-constexpr size_t longest_line = 1 << 20;  // a line beyond this is cut, so that a rank cannot fill our memory
+constexpr size_t longest_line = 1 << 20;  // longer lines are split, so that a rank cannot exhaust the launcher's memory
 }
 
 LineSink::LineSink(int fd) : fd_(fd), terminal_(isatty(fd) == 1) {}
@@ -66,7 +66,7 @@ void LineSource::forward_whole_lines() {
 void LineSource::drain() {
   while (fd_ >= 0) {
     pollfd readable{fd_, POLLIN, 0};
-    // A process that a rank left behind may hold the pipe open for ever: what is there now is all that is wanted.
+    // A process that a rank left behind may keep the pipe open: read only what is available now.
     if (poll(&readable, 1, 0) != 1) break;
     read_some();
   }

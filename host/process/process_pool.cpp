@@ -16,25 +16,25 @@ namespace wmtp {
 namespace {
 
 struct Running {
-  Running(const PooledProcess& program, const ChildRequest& request, LineSink& out, LineSink& err)
-      : number(program.number),
+  Running(const PooledProcess& pooled, const ChildRequest& request, LineSink& out, LineSink& err)
+      : number(pooled.number),
         process(request),
-        sources{LineSource(process.stdout_pipe(), program.prefix, out),
-                LineSource(process.stderr_pipe(), program.prefix, err)} {}
+        sources{LineSource(process.stdout_pipe(), pooled.prefix, out),
+                LineSource(process.stderr_pipe(), pooled.prefix, err)} {}
   size_t number;
   ChildProcess process;
   LineSource sources[2];
 };
 
-class Programs {
+class Pool {
  public:
-  Programs(const ProcessPool& queue, LineSink& out, LineSink& err) : queue_(queue), out_(out), err_(err) {}
+  Pool(const ProcessPool& queue, LineSink& out, LineSink& err) : queue_(queue), out_(out), err_(err) {}
 
   void run() {
     for (start_more(); !running_.empty(); start_more()) {
       wait_for_something();
       while (const int signal = signals_.next())
-        if (signal != SIGCHLD) pass_on(signal);
+        if (signal != SIGCHLD) forward(signal);
       reap();
     }
   }
@@ -42,24 +42,24 @@ class Programs {
  private:
   void start_more() {
     while (more_ && running_.size() < queue_.jobs) {
-      err_.flush();  // `next` may say something
-      const std::optional<PooledProcess> program = queue_.next();
-      if (!program) more_ = false;
-      if (program) start(*program);
+      err_.flush();  // `next` may print
+      const std::optional<PooledProcess> process = queue_.next();
+      if (!process) more_ = false;
+      if (process) start(*process);
     }
   }
 
-  void start(const PooledProcess& program) {
+  void start(const PooledProcess& process) {
     ChildRequest request;
     request.program = own_program();
-    request.arguments = program.arguments;
+    request.arguments = process.arguments;
     std::map<std::string, std::string> variables = own_environment();
-    for (const auto& [name, value] : program.environment) variables[name] = value;
+    for (const auto& [name, value] : process.environment) variables[name] = value;
     request.environment = environment_entries(variables);
     request.inherit_stdout = queue_.jobs == 1 && out_.terminal();
     request.inherit_stderr = queue_.jobs == 1 && err_.terminal();
     request.signal_mask = signals_.mask_before();
-    running_.emplace_back(program, request, out_, err_);
+    running_.emplace_back(process, request, out_, err_);
   }
 
   void wait_for_something() {
@@ -69,10 +69,10 @@ class Programs {
     forward_some(signals_.fd(), out_, err_, sources, -1);
   }
 
-  void pass_on(int signal) {
+  void forward(int signal) {
     more_ = false;
-    passed_signal_ = signal == SIGHUP ? SIGTERM : signal;
-    for (Running& one : running_) one.process.send(passed_signal_);
+    forwarded_signal_ = signal == SIGHUP ? SIGTERM : signal;
+    for (Running& one : running_) one.process.send(forwarded_signal_);
   }
 
   void reap() {
@@ -83,7 +83,7 @@ class Programs {
         continue;
       }
       for (LineSource& source : one->sources) source.drain();
-      err_.flush();  // `ended` may say something
+      err_.flush();  // `ended` may print
       more_ = queue_.ended(one->number, exit_code_of(*status)) && more_;
       one = running_.erase(one);
     }
@@ -91,7 +91,7 @@ class Programs {
 
   int exit_code_of(int status) const {
     if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
-    return static_cast<int>(WTERMSIG(status) == passed_signal_ ? ExitStatus::interrupted : ExitStatus::peer);
+    return static_cast<int>(WTERMSIG(status) == forwarded_signal_ ? ExitStatus::interrupted : ExitStatus::peer);
   }
 
   const ProcessPool& queue_;
@@ -100,7 +100,7 @@ class Programs {
   SignalStream signals_;
   std::list<Running> running_;
   bool more_ = true;
-  int passed_signal_ = 0;
+  int forwarded_signal_ = 0;
 };
 
 }  // namespace
@@ -108,7 +108,7 @@ class Programs {
 void run_pool(const ProcessPool& queue) {
   const IgnoredPipeSignal ignored;
   LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
-  Programs(queue, out, err).run();
+  Pool(queue, out, err).run();
   out.flush();
   err.flush();
 }

@@ -1,10 +1,10 @@
-// Calls of this program beside each other, so many at a time. [launcher process; knows no LibTorch]
+// Runs several processes of this program at a time. [launcher process]
 //
-// 1. the next one starts whenever fewer than `jobs` run; each is in a process group of its own (a terminal's Ctrl-C
-//    reaches only us) and dies with us
-// 2. its stdout and stderr are forwarded line by line under its prefix; alone it has our terminal, when there is one
-// 3. SIGINT, SIGTERM and SIGHUP: no further one starts, and those that run get each such signal. What a second one
-//    means is theirs to know
+// 1. the next process starts whenever fewer than `jobs` run; each leads its own process group (a terminal's Ctrl-C
+//    reaches only this process) and is killed when this process ends
+// 2. its stdout and stderr are forwarded line by line with its prefix; with jobs = 1 it inherits a terminal
+// 3. after SIGINT, SIGTERM or SIGHUP no further process starts; every such signal is forwarded to the running ones,
+//    which handle repeated signals
 #pragma once
 
 #include <functional>
@@ -18,20 +18,18 @@ namespace wmtp {
 struct PooledProcess {
   size_t number = 0;                               ///< for `ended`
   std::vector<std::string> arguments;              ///< argv[1..]
-  std::map<std::string, std::string> environment;  ///< beside ours
-  std::string prefix;                              ///< of its lines
+  std::map<std::string, std::string> environment;  ///< in addition to ours
+  std::string prefix;                              ///< of its output lines
 };
 
 struct ProcessPool {
   size_t jobs = 1;
-  std::function<std::optional<PooledProcess>()> next;  ///< nothing: none is left
-  /// With an exit code of ours: for one killed by the signal that was passed on 75, by another one 6. Gives whether
-  /// further ones may start.
+  std::function<std::optional<PooledProcess>()> next;  ///< nothing: no more
+  /// `exit_code`: 75 for a process killed by the forwarded signal, 6 by another one. Returns whether more may start.
   std::function<bool(size_t number, int exit_code)> ended;
 };
 
-/// Returns when all that started have ended. Error(storage) when the system gives no process or pipe; the others are
-/// killed then.
+/// Returns when all processes have ended. Error(storage) when a process or pipe cannot be created; kills the others.
 void run_pool(const ProcessPool& queue);
 
 }  // namespace wmtp

@@ -8,13 +8,13 @@
 namespace wmtp {
 
 SignalStream::SignalStream() {
-  std::signal(SIGCHLD, SIG_DFL);  // inherited as ignored, children would vanish without a status
+  std::signal(SIGCHLD, SIG_DFL);  // if inherited as ignored, children would leave no status
   struct sigaction hang_up;
   sigaction(SIGHUP, nullptr, &hang_up);
   sigset_t wanted;
   sigemptyset(&wanted);
   for (int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&wanted, signal);
-  if (hang_up.sa_handler != SIG_IGN) sigaddset(&wanted, SIGHUP);  // nohup means it
+  if (hang_up.sa_handler != SIG_IGN) sigaddset(&wanted, SIGHUP);  // not with nohup
   sigprocmask(SIG_BLOCK, &wanted, &before_);
   fd_ = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
 }

@@ -1,11 +1,11 @@
-// Signals for a process that looks after children: they come as bytes to poll for, instead of ending it.
+// Signals as a file descriptor to poll, for a process that waits for children.
 #pragma once
 
 #include <csignal>
 
 namespace wmtp {
 
-/// SIGINT, SIGTERM, SIGHUP and SIGCHLD as a file descriptor, for as long as this lives.
+/// SIGINT, SIGTERM, SIGHUP and SIGCHLD as a file descriptor while this exists.
 class SignalStream {
  public:
   SignalStream();
@@ -13,9 +13,9 @@ class SignalStream {
   SignalStream(const SignalStream&) = delete;
 
   int fd() const { return fd_; }
-  /// What a child is to start with.
+  /// The signal mask for children.
   const sigset_t& mask_before() const { return before_; }
-  /// The next one that came in, or 0.
+  /// The next received signal, or 0.
   int next() const;
 
  private:
@@ -23,7 +23,7 @@ class SignalStream {
   int fd_;
 };
 
-/// A reader that went away is an error of write(), which the sinks know how to take.
+/// Ignores SIGPIPE, so that a closed reader is an error of write(), which LineSink handles.
 class IgnoredPipeSignal {
  public:
   IgnoredPipeSignal() : before_(std::signal(SIGPIPE, SIG_IGN)) {}

@@ -153,9 +153,9 @@ def test_the_longest_text_ends_by_itself(trained):
     (2, "--seed goes with a --temperature above 0", ["wizards", "a", "--seed", "5"]),
     (2, "--max-tokens", ["wizards", "a", "--max-tokens", "0"]),
     (2, 'did you mean "wizards"', ["wizard", "a"]),
-    (2, "is not there", ["runs/7-gone", "a"]),
-    (2, "is no folder", ["text.txt", "a"]),
-    (4, "holds no finished model", ["runs/1-wizards/step-000070", "a"]),
+    (2, "does not exist", ["runs/7-gone", "a"]),
+    (2, "is not a folder", ["text.txt", "a"]),
+    (4, "contains no finished model", ["runs/1-wizards/step-000070", "a"]),
     (4, "names no tokenizer.*--ids", ["ids", "a"]),
 ])
 def test_what_cannot_be_is_told(trained, code, told, arguments):

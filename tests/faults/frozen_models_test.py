@@ -36,7 +36,7 @@ def test_scores_of_a_critic_are_refused_where_values_are_read(place_with_records
     data = {"kind": "records", "files": ["pairs.jsonl"], "template": "plain"}
     place.run("--set", "name=critic", **records(pipeline={"plugin": "critic"}, data=data))
     sigmoid = {"pipeline": {"plugin": "verifiable", "squash": "sigmoid"}, "value__weights": "run:critic"}
-    place.refuse_everywhere(4, r"\[value\] .*its value head learned scores, .* wanted values; train the critic with",
+    place.refuse_everywhere(4, r"\[value\] .*its value head was trained on scores, .* wanted values; train the critic with",
                             **records(**sigmoid))
     place.run(**records(pipeline={"plugin": "verifiable", "critic": "score"}, value__weights="run:critic"))
 

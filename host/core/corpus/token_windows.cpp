@@ -15,7 +15,7 @@
 #include "base/files.hpp"
 #include "base/hash64.hpp"
 #include "base/text.hpp"
-#include "io/read_at.hpp"
+#include "io/input_file.hpp"
 
 namespace wmtp {
 

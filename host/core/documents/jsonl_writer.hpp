@@ -1,28 +1,34 @@
-// A file of lines that is whole or not there: written beside its place, synced, renamed. Knows no LibTorch.
+// A file of JSON lines, complete or absent (io/durable_file.hpp).
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
+
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 
-/// Error(storage) with path and cause from every function but the destructor, which removes what was not published.
+/// Error(storage) with path and cause from every function.
 class JsonlWriter {
  public:
-  explicit JsonlWriter(std::filesystem::path target);
-  ~JsonlWriter();
-  JsonlWriter(const JsonlWriter&) = delete;
-  JsonlWriter& operator=(const JsonlWriter&) = delete;
-  void add(std::string_view line);  ///< without its end of line
+  explicit JsonlWriter(const std::filesystem::path& target) : draft_(target), file_(draft_.path()) {}
+  /// `line` without its newline.
+  void add(std::string_view line) {
+    file_.write(line);
+    file_.write("\n");
+    ++lines_;
+  }
   int64_t lines() const { return lines_; }
-  /// What stood there before is replaced.
-  void publish();
+  /// Replaces an existing file.
+  void publish() {
+    file_.finish();
+    draft_.replace();
+  }
 
  private:
-  std::filesystem::path target_, draft_;
-  std::ofstream out_;
+  FileDraft draft_;
+  DurableFile file_;
   int64_t lines_ = 0;
 };
 

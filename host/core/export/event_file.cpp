@@ -9,8 +9,6 @@
 namespace wmtp {
 namespace {
 
-constexpr size_t held_at_most = size_t{1} << 20;
-
 // Event
 constexpr uint32_t wall_time = 1, event_step = 2, file_version = 3, summary = 5;
 // Summary and Summary.Value
@@ -116,21 +114,10 @@ void EventFile::value(int64_t time_ns, int64_t step, std::string_view one) {
 }
 
 void EventFile::record(std::string_view event) {
-  const std::string length = little_endian(event.size(), 8);
-  held_ += length + little_endian(masked_crc32c(length), 4);
-  held_ += event;
-  held_ += little_endian(masked_crc32c(event), 4);
-  if (held_.size() >= held_at_most) flush();
-}
-
-void EventFile::flush() {
-  file_.write(held_.data(), held_.size());
-  held_.clear();
-}
-
-void EventFile::finish() {
-  flush();
-  file_.finish();
+  std::string record = little_endian(event.size(), 8);
+  record += little_endian(masked_crc32c(record), 4);
+  record += event;
+  file_.write(record += little_endian(masked_crc32c(event), 4));
 }
 
 }  // namespace wmtp

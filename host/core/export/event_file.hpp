@@ -42,16 +42,15 @@ class EventFile {
   void ended(int64_t time_ns, bool well);
 
   /// Gives what is held to the file system.
-  void flush();
+  void flush() { file_.flush(); }
   /// The same, on the disk; nothing follows it.
-  void finish();
+  void finish() { file_.finish(); }
 
  private:
   void record(std::string_view event);
   void value(int64_t time_ns, int64_t step, std::string_view summary_value);
 
   DurableFile file_;
-  std::string held_;
 };
 
 }  // namespace wmtp

@@ -10,7 +10,7 @@
 #include "core/export/logged_run.hpp"
 #include "core/runlog/database.hpp"
 #include "core/runlog/embedded_sql.hpp"
-#include "io/file_draft.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -152,7 +152,7 @@ std::string mlflow_run_id(const std::filesystem::path& database, int64_t run_id,
 
 std::vector<std::string> export_mlflow(const LogReader& log, const std::vector<int64_t>& runs,
                                        const std::filesystem::path& file) {
-  FileDraft draft(file);
+  OutputFile draft(file);
   const std::string target = std::filesystem::absolute(file).lexically_normal().string();
   std::vector<std::string> cuts;
   {

@@ -5,7 +5,7 @@
 #include "core/export/event_file.hpp"
 #include "core/export/logged_run.hpp"
 #include "core/runlog/open_log.hpp"
-#include "io/product_folder.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -85,7 +85,7 @@ class TensorboardSink : public RecordSink {
 }  // namespace
 
 void export_tensorboard(const LogReader& log, const std::vector<int64_t>& runs, const std::filesystem::path& folder) {
-  ProductFolder product(folder);
+  OutputFolder product(folder);
   for (const int64_t run : runs) {
     const LoggedRunRows rows(log, run);
     write_run(rows, run, product.path() / run_folder_of({}, run, rows.text("name")).filename());

@@ -1,6 +1,6 @@
-// Where a rank computes, from [parallel] device and what its host has. Knows no LibTorch.
+// The device of a rank, from [parallel] device and the devices of its host.
 //
-// A rank has a CUDA device to itself: NCCL refuses two ranks on one. "auto" therefore takes the CPU on a host with more
+// A CUDA device is used by one rank only, because NCCL refuses two. "auto" therefore uses the CPU on a host with more
 // local ranks than devices, so that every experiment runs everywhere; an explicit "cuda" is refused there.
 #pragma once
 
@@ -15,10 +15,10 @@ struct DeviceQuestion {
   int rank = 0, local_rank = 0, local_ranks = 1;
 };
 
-/// The number of this rank's CUDA device; nothing for the CPU. Error(usage) when an explicit "cuda" cannot be had.
+/// The number of this rank's CUDA device; nothing for the CPU. Error(usage) when "cuda" is not possible.
 std::optional<int> choose_device(const DeviceQuestion& question);
 
-/// What to tell where "auto" leaves devices unused; empty otherwise. The same on every rank of a host.
+/// A notice when "auto" leaves devices unused, otherwise empty. Equal on every rank of a host.
 std::string about_unused_devices(const DeviceQuestion& question);
 
 }  // namespace wmtp

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -28,9 +27,7 @@ int run_to_its_end(const std::vector<std::string>& arguments) {
   ChildRequest request;
   request.program = engine_program();
   request.arguments = arguments;
-  request.environment = environment_entries(own_environment());
   request.inherit_stdout = request.inherit_stderr = true;
-  sigemptyset(&request.signal_mask);
   return ChildProcess(request).wait();
 }
 

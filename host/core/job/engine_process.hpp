@@ -1,6 +1,6 @@
 // wmtp-engine, the program that links LibTorch, started as a child process or in place of this one.
 //
-// A request goes to it in a file, its answer comes back in a file; its stdout and stderr are ours. It dies with us.
+// Requests and answers are files; its stdout and stderr are ours. It is killed when this process ends.
 #pragma once
 
 #include <filesystem>
@@ -15,13 +15,14 @@ namespace wmtp {
 /// Of a rank of our own launcher that has finished; under other launchers it is 0.
 inline constexpr int finished_exit_code = 100;
 
-/// What a rank is started with: the program's arguments.
+/// The arguments of a rank's process.
 std::vector<std::string> rank_arguments(const JobRequest& request);
 
 /// Replaces this process by a rank of the job. [under a foreign launcher] Throws Error(bug) when it cannot.
 [[noreturn]] void become_rank(const JobRequest& request);
 
-/// `data prepare`: tokenizer and token files of the experiment. Returns the exit code; the engine has printed the error.
+/// `data prepare`: tokenizer and token files of the experiment. Returns the exit code; the engine has printed the
+/// error.
 int prepare_with_engine(const JobRequest& request);
 
 /// JSON: {"libtorch": version, "cpu": instruction set of LibTorch's kernels, "bf16": "native" or "computed in fp32",

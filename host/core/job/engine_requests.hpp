@@ -1,5 +1,5 @@
-// Requests that `wmtp-host generate`, `eval` and `checkpoint merge` make of the engine's process, and its answers. Plain
-// values, with their JSON; text may be any bytes, so the JSON travels as CBOR.
+// Requests of `wmtp-host generate`, `eval` and `checkpoint merge` to the engine's process, and its answers. Plain
+// values with their JSON, sent as CBOR because texts may contain any bytes.
 #pragma once
 
 #include <cstdint>

@@ -16,9 +16,9 @@ bool holds_model(const fs::path& folder) { return fs::exists(folder / "params.js
 fs::path model_in_folder(const fs::path& folder) {
   for (const fs::path& place : {folder, model_in(folder)})
     if (holds_model(place)) return place;
-  throw Error(ExitStatus::data, folder.string() +
-                                    " holds no finished model: wanted params.json and model.safetensors in it or in " +
-                                    "model/ below it, where a run leaves them at its end");
+  throw Error(ExitStatus::data,
+              folder.string() + " contains no finished model: wanted params.json and model.safetensors in it or in " +
+                  "its model/, where a run writes them at its end");
 }
 
 LoggedRun find_run(const LogReader& log, const std::string& run) {
@@ -34,16 +34,16 @@ LoggedRun find_run(const LogReader& log, const std::string& run) {
 FoundModel find_model(const std::string& run_or_folder, const fs::path& database) {
   if (fs::is_directory(run_or_folder)) return {model_in_folder(run_or_folder), 0};
   if (run_or_folder.find('/') != std::string::npos || fs::exists(run_or_folder))
-    throw Error(ExitStatus::usage, run_or_folder + (fs::exists(run_or_folder) ? " is no folder" : " is not there") +
+    throw Error(ExitStatus::usage, run_or_folder +
+                                       (fs::exists(run_or_folder) ? " is not a folder" : " does not exist") +
                                        "; wanted a model's folder, or a run's number or name");
   const LoggedRun run = find_run(LogReader(database), run_or_folder);
   const fs::path model = model_in(run.folder);
   if (holds_model(model)) return {model, run.id};
   const std::string which = "run " + std::to_string(run.id) + " ('" + run.name + "') ";
   if (run.status != "finished")
-    throw Error(ExitStatus::data,
-                which + "has no model: it is " + run.status +
-                    ", and a model is written at the end; `wmtp-host run … --resume` goes on with it");
+    throw Error(ExitStatus::data, which + "has no model: it is " + run.status +
+                                      ", and a model is written at the end; `wmtp-host run … --resume` continues it");
   throw Error(ExitStatus::data, which + "has no model in " + model.string() + "; run its experiment again");
 }
 

@@ -1,4 +1,4 @@
-// A finished model: the folder that a user names directly, or by a run of the log.
+// Finds a finished model by its folder or by a run of the log.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@ namespace wmtp {
 
 struct FoundModel {
   std::filesystem::path folder;
-  int64_t run_id = 0;  ///< of the log; 0 where a folder was named
+  int64_t run_id = 0;  ///< 0 for a folder
 };
 
-/// `run_or_folder` is a model's folder, a run's folder, or, where no folder has that name, a run of the log by its number
-/// or its name (the newest finished one). Error(usage) when there is none, with the nearest name; Error(data) when the
-/// run has not finished or its model is gone.
+/// `run_or_folder`: the folder of a model or a run; if no such folder exists, the number or name of a run of the log
+/// (the newest finished one). Error(usage), with the nearest name, when there is none; Error(data) when the run has not
+/// finished or its model is missing.
 FoundModel find_model(const std::string& run_or_folder, const std::filesystem::path& database);
 
 }  // namespace wmtp

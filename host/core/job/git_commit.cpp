@@ -1,4 +1,3 @@
-// See git_commit.hpp.
 #include "core/job/git_commit.hpp"
 
 #include <sys/stat.h>
@@ -18,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr int64_t longest_ref = 4096, longest_packed_refs = 16 << 20;
 constexpr int most_links = 5;  // git's own limit of symbolic refs
 
-/// The text without the newline at its end; "" where there is no such file, or a longer one.
+/// The text without its last newline; "" when the file is missing or longer than `limit`.
 std::string text_of(const fs::path& file, int64_t limit = longest_ref) try {
   std::string text = read_small_file(file, limit);
   text.erase(text.find_last_not_of("\r\n ") + 1);
@@ -32,7 +31,7 @@ bool is_own(const fs::path& path) {
   return stat(path.c_str(), &found) == 0 && found.st_uid == geteuid();
 }
 
-/// What follows `key` in the text of a file of one line.
+/// The rest of `text` after `key`, or "".
 std::string value_of(const std::string& text, std::string_view key) {
   return text.starts_with(key) ? text.substr(key.size()) : std::string();
 }
@@ -42,8 +41,8 @@ bool is_commit(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// The repository's folder: `.git` of the nearest folder upwards that has one, or what that names, as in a worktree or
-/// a submodule. Empty where there is none, or it is another user's.
+/// The repository: `.git` of the nearest parent folder that has one, or, in a worktree or submodule, the folder that it
+/// names. Empty when there is none, or it belongs to another user.
 fs::path repository_of(const fs::path& folder) {
   std::error_code ignored;
   for (fs::path at = fs::canonical(folder.empty() ? "." : folder, ignored); !at.empty(); at = at.parent_path()) {

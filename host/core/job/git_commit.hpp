@@ -1,6 +1,6 @@
-// Which commit a folder stands at, read from git's own files. git itself is not started: in a repository of someone
-// else's making it runs what the configuration names (core.fsmonitor, filters, hooks). So nothing is said of changes
-// that are not committed: to find them, git runs the filters.
+// The commit that is checked out in a folder, read from git's files. git itself is not started, because it runs
+// programs that a repository's configuration names (core.fsmonitor, filters, hooks). Uncommitted changes are therefore
+// not reported: to find them, git runs filters.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace wmtp {
 
-/// 40 or 64 hexadecimal digits. "" outside a repository, before its first commit, where refs are not kept in files
-/// (reftable), and, as with git, where the repository belongs to another user. Reads small regular files alone.
+/// 40 or 64 hexadecimal digits. "" outside a repository, before the first commit, with reftable refs, and, like git, in
+/// a repository of another user. Reads only small regular files.
 std::string git_commit(const std::filesystem::path& folder);
 
 }  // namespace wmtp

@@ -32,10 +32,10 @@ nlohmann::json read_cache(const std::filesystem::path& file) {
 void remember(const std::filesystem::path& cache, const std::string& key, const nlohmann::json& entry) {
   try {
     std::filesystem::create_directories(cache.parent_path());
-    auto entries = read_cache(cache);  // again: another run may have added to it while we were hashing
+    auto entries = read_cache(cache);  // again, because another run may have changed it meanwhile
     entries[key] = entry;
     write_file_durably(cache, entries.dump(1) + "\n");
-  } catch (const std::exception&) {  // the next run hashes again
+  } catch (const std::exception&) {  // the next run computes the hash again
   }
 }
 
@@ -77,7 +77,7 @@ std::string weights_content_hash(const std::filesystem::path& weights, const std
     if (entry.is_regular_file() && (extension == ".safetensors" || extension == ".json")) files.push_back(entry.path());
   }
   if (files.empty()) {
-    throw Error(ExitStatus::data, weights.string() + " holds no weights: wanted *.safetensors in it");
+    throw Error(ExitStatus::data, weights.string() + " contains no weights: wanted *.safetensors in it");
   }
   std::sort(files.begin(), files.end());
   Sha256 hash;
@@ -142,7 +142,7 @@ std::optional<LoggedRun> reusable_run(const std::string& config_hash, const std:
       verify_checkpoint(model_in(run.folder));
       return run;
     } catch (const Error& error) {
-      if (error.status() != ExitStatus::data) throw;  // damaged or gone: an older one may still be whole
+      if (error.status() != ExitStatus::data) throw;  // damaged or missing: an older one may be complete
     }
   }
   return std::nullopt;

@@ -1,7 +1,7 @@
-// Identity of an experiment: its configuration hash, with all that it depends on by content. Knows no LibTorch.
+// Identity of an experiment: the hash of its configuration and of the content of everything that it depends on.
 //
-// Hashes of weight files are kept in `<the database's folder>/cache/hashes.json` by path, size and modification time,
-// replaced whole; a cache that cannot be read or written costs time and nothing else.
+// Hashes of weight files are cached in `<the database's folder>/cache/hashes.json` by path, size and modification time;
+// a cache that cannot be read or written only costs time.
 #pragma once
 
 #include <filesystem>
@@ -15,15 +15,15 @@
 
 namespace wmtp {
 
-/// Hashes data, tokenizer and weights by content (a run's model by its manifest), plugins by name and version, stages
-/// by their own hashes, which `stages` has. Error(data) when one of them is missing.
+/// Hashes data, tokenizer and weights by content (a run's model by its manifest), plugins by name and version, and
+/// stages by their own hashes in `stages`. Error(data) when one of them is missing.
 std::string experiment_hash(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
                             const std::filesystem::path& database);
 
 /// The newest finished run of this hash whose model/ verifies.
 std::optional<LoggedRun> reusable_run(const std::string& config_hash, const std::filesystem::path& database);
 
-/// Where a run leaves its finished model.
+/// The folder of a run's finished model.
 inline std::filesystem::path model_in(const std::filesystem::path& run_folder) { return run_folder / "model"; }
 
 /// "run:NAME", a file or a folder -> the folder or file to read. Error(data) when there is none.
@@ -33,8 +33,8 @@ std::filesystem::path resolve_weights(const std::string& weights, const Experime
 /// The folder of [adapter] weights: "run:NAME" is that run's adapter/. Error(data) when there is none.
 std::filesystem::path resolve_adapter(const Experiment& experiment, const std::filesystem::path& database);
 
-/// SHA-256 of what `weights` (a file or a folder) holds: of the manifest where there is one, which has a sum of every
-/// byte; else of names and contents of the files in it.
+/// SHA-256 of `weights`, a file or a folder: of the manifest, if there is one, because it contains checksums of all
+/// data; otherwise of the names and contents of the folder's files.
 std::string weights_content_hash(const std::filesystem::path& weights, const std::filesystem::path& database);
 
 }  // namespace wmtp

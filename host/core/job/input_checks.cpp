@@ -54,7 +54,8 @@ void check_frozen_shape(const std::string& table, const std::filesystem::path& w
            "; train one with pipeline critic");
   if (!reads_scores && heads[0].value("meaning", "value") == "score")
     refuse(
-        std::string("its value head learned scores, which rank answers and are no expected outcomes, wanted values; ") +
+        std::string(
+            "its value head was trained on scores, which rank answers and are not expected outcomes, wanted values; ") +
         scores_hint);
 }
 

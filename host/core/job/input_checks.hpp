@@ -1,6 +1,6 @@
-// What a run would refuse of its data and weights, for `plan` and for `run` before it starts a rank: by the functions of
-// the ranks, so with the same messages and exit codes. Data are read once, for their hash; weights too, where they are new. What only prepared
-// data or training tell is not known. Knows no LibTorch.
+// Checks of a run's data and weights for `plan`, and for `run` before it starts ranks, by the functions that the ranks
+// use, with the same messages and exit codes. Reads data once, for their hash, and weights whose hash is not cached.
+// Does not find errors that only preparing data or training shows.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +10,14 @@
 
 namespace wmtp {
 
-/// Of an experiment and the stages below it: files that are missing or hold something else, runs that the log lacks.
-/// Of the experiment itself also the names and shapes of weights, and whether a token file is enough for `processes`.
-/// Error(data).
+/// Error(data) when the experiment or one of its stages names a file that is missing or has the wrong content, or a run
+/// that is not in the log; for the experiment itself also when names or shapes of weights do not match, or a token file
+/// is too short for `processes`.
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database);
 
-/// A frozen model's shape against the policy's: one vocabulary, and one value head for `table` "value", which has learned
-/// no scores unless `reads_scores`. Error(data).
+/// Error(data) unless a frozen model has the policy's vocabulary and, for `table` "value", one value head, trained on
+/// scores only if `reads_scores`.
 void check_frozen_shape(const std::string& table, const std::filesystem::path& weights, const ModelConfig& frozen,
                         const ModelConfig& policy, bool reads_scores);
 

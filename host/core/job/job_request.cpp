@@ -40,7 +40,7 @@ JobRequest job_request_from(const std::string& text) {
   try {
     return nlohmann::json::parse(text).get<JobRequest>();
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitStatus::bug, std::string("this is no request of wmtp-host's: ") + error.what());
+    throw Error(ExitStatus::bug, std::string("this is not a request of wmtp-host: ") + error.what());
   }
 }
 

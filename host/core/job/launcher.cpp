@@ -1,7 +1,5 @@
 #include "core/job/launcher.hpp"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,20 +26,6 @@ Clock::time_point seconds_from_now(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-/// Keeps a port of the loopback (0: any that is free) from other sockets until rank 0 listens there, which it may
-/// beside this one. Without a port where another program has it.
-Socket held_port(int port) {
-  Socket holder(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  setsockopt(holder.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(uint16_t(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  [[maybe_unused]] const int taken = bind(holder.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address);
-  return holder;
-}
-
 std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, int port, const std::string& token) {
   std::map<std::string, std::string> variables = own_environment();
   const std::string count = std::to_string(request.num_ranks), number = std::to_string(rank);
@@ -59,15 +43,15 @@ std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, 
 /// How one rank ended.
 struct Ending {
   ExitStatus status = ExitStatus::done;
-  bool by_itself = true;  ///< with an exit code of ours, so that it could tell the others
+  bool by_itself = true;  ///< with one of our exit codes, so that it could inform the others
   std::string text;
 };
 
-Ending ending_of(int rank, int wait_status, int passed_signal) {
+Ending ending_of(int rank, int wait_status, int forwarded_signal) {
   const std::string name = "rank " + std::to_string(rank);
   if (WIFSIGNALED(wait_status)) {
     const int signal = WTERMSIG(wait_status);
-    const auto status = signal == passed_signal ? ExitStatus::interrupted : ExitStatus::peer;
+    const auto status = signal == forwarded_signal ? ExitStatus::interrupted : ExitStatus::peer;
     return {status, false, name + " was killed by " + signal_name(signal)};
   }
   const int code = WEXITSTATUS(wait_status);
@@ -88,7 +72,7 @@ Ending ending_of(int rank, int wait_status, int passed_signal) {
     case ExitStatus::interrupted:
       return {static_cast<ExitStatus>(code), true, text};
   }
-  return {ExitStatus::bug, false, text + ", which is none of ours"};
+  return {ExitStatus::bug, false, text + ", which is not one of ours"};
 }
 
 class Launch {
@@ -132,19 +116,18 @@ class Launch {
   std::vector<ChildProcess> ranks_;
   std::vector<LineSource> sources_;
   std::vector<std::optional<Ending>> endings_;
-  std::vector<int> order_;  ///< ranks as they ended
-  int passed_signal_ = 0;
+  std::vector<int> order_;  ///< ranks in the order of their ends
+  int forwarded_signal_ = 0;
   bool killed_by_user_ = false;
   enum class Patience { endless, grace, terminated, over } patience_ = Patience::endless;
   Clock::time_point deadline_;
 };
 
-/// On which a listener can listen. One rank meets nobody, and may run where there is no loopback.
+/// A job of one rank needs no rendezvous, and may run without a loopback interface.
 int Launch::port_of_rank0() {
   if (request_.num_ranks == 1) return std::max(request_.port, 1);
-  held_port_ = held_port(request_.port);
-  const int held = held_port_.port();
-  return listener_at("127.0.0.1", held > 0 ? held : request_.port).port();
+  held_port_ = reserved_loopback_port(request_.port);
+  return held_port_.port();
 }
 
 void Launch::start(int rank, int port) {
@@ -173,34 +156,34 @@ void Launch::wait_for_something() {
 }
 
 void Launch::take_signal(int signal) {
-  if (passed_signal_ != 0) {
+  if (forwarded_signal_ != 0) {
     err_.line("", "second " + signal_name(signal) + ": the ranks are killed, without a new checkpoint");
     killed_by_user_ = true;
     for (auto& rank : ranks_) rank.kill_group();
     return;
   }
-  passed_signal_ = signal == SIGHUP ? SIGTERM : signal;
+  forwarded_signal_ = signal == SIGHUP ? SIGTERM : signal;
   err_.line("", signal_name(signal) + ": the ranks save and stop; once more to kill them at once");
-  for (auto& rank : ranks_) rank.send(passed_signal_);
+  for (auto& rank : ranks_) rank.send(forwarded_signal_);
 }
 
 void Launch::reap() {
   for (int rank = 0; rank < request_.num_ranks; ++rank) {
     if (endings_[static_cast<size_t>(rank)]) continue;
     if (const auto status = ranks_[static_cast<size_t>(rank)].wait_status()) {
-      note_ending(rank, ending_of(rank, *status, passed_signal_));
+      note_ending(rank, ending_of(rank, *status, forwarded_signal_));
     }
   }
 }
 
 void Launch::note_ending(int rank, Ending ending) {
-  // A rank that we told to go, because another had ended badly, may take that for a wish to stop.
-  const bool told = patience_ == Patience::terminated && passed_signal_ == 0;
-  if (told && ending.status == ExitStatus::interrupted) ending.status = ExitStatus::peer;
+  // A rank that gets SIGTERM because another one failed may end as if the user had stopped it.
+  const bool terminated = patience_ == Patience::terminated && forwarded_signal_ == 0;
+  if (terminated && ending.status == ExitStatus::interrupted) ending.status = ExitStatus::peer;
   const bool bad = ending.status != ExitStatus::done && ending.status != ExitStatus::interrupted;
   if (bad && patience_ == Patience::endless && !killed_by_user_) {
     patience_ = Patience::grace;
-    // A rank that reports a lost peer has given it the time already.
+    // A rank that reports a lost peer has already waited for it.
     const bool waited = ending.by_itself && ending.status == ExitStatus::peer;
     deadline_ = seconds_from_now(waited ? request_.kill_seconds : request_.grace_seconds);
     if (request_.num_ranks > 1 || !ending.by_itself) err_.line("", ending.text);
@@ -249,7 +232,7 @@ LaunchResult launch_ranks(const LaunchRequest& request) {
   const IgnoredPipeSignal ignored;
   LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
   LaunchResult result = Launch(request, out, err).run();
-  // The signals are the system's again: a reader that never reads can be left with Ctrl-C.
+  // Signals have their default effect again, so that Ctrl-C ends a launcher whose reader never reads.
   out.flush();
   err.flush();
   return result;

@@ -11,7 +11,7 @@
 namespace wmtp {
 namespace {
 
-/// A process that was just killed holds its lock until its memory is given back.
+/// A killed process holds its lock until its memory is released.
 constexpr std::chrono::milliseconds time_to_die{2000}, between_looks{50};
 
 bool stays_held(const std::filesystem::path& run_folder) {

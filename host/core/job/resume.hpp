@@ -1,4 +1,4 @@
-// Which checkpoint --resume goes on from. Knows no LibTorch.
+// The checkpoint from which --resume continues.
 #pragma once
 
 #include <filesystem>
@@ -10,20 +10,20 @@ namespace wmtp {
 
 struct ResumePoint {
   int64_t run_id = 0;
-  std::filesystem::path folder;  ///< a step-NNNNNN/ that verifies
+  std::filesystem::path folder;  ///< an intact step-NNNNNN/
 };
 
-/// [rank 0, or the launcher] The newest unfinished run of this configuration that has a checkpoint which verifies, with
-/// damaged ones set aside (each named through `say`); nothing when there is none. A run that a finished one was resumed
-/// from counts as finished. Error(data) when the run is still alive.
+/// [rank 0, or the launcher] The newest unfinished run of this configuration that has an intact checkpoint, or nothing.
+/// Renames damaged checkpoints and reports each through `say`. A run from which a finished one was resumed counts as
+/// finished. Error(data) when the run is still running.
 std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database,
                                         const std::function<void(const std::string&)>& say);
 
-/// The same where there must be one: else Error(data).
+/// The same; Error(data) when there is none.
 ResumePoint find_resume_point(const std::string& config_hash, const std::filesystem::path& database,
                               const std::function<void(const std::string&)>& say);
 
-/// Whether the log holds an unfinished run of this configuration, with a checkpoint or without.
+/// Whether the log contains an unfinished run of this configuration, with or without a checkpoint.
 bool was_begun(const std::string& config_hash, const std::filesystem::path& database);
 
 }  // namespace wmtp

@@ -1,5 +1,5 @@
-// The stages of an experiment: which must run, and which finished model stands for each. Found once, by the launcher or
-// by rank 0, and handed on: a stage's data is hashed no second time. Knows no LibTorch.
+// The stages of an experiment and their hashes. Determined once, by the launcher or rank 0, and passed on, so that a
+// stage's data is hashed only once.
 #pragma once
 
 #include <filesystem>
@@ -13,11 +13,11 @@
 namespace wmtp {
 
 struct NamedStage {
-  std::vector<std::string> tables;  ///< that name it: "model", "reference", "value"
+  std::vector<std::string> tables;  ///< that name this stage: "model", "reference", "value"
   const Experiment* experiment = nullptr;
 };
 
-/// Each stage that an experiment names itself once, though two tables may name it.
+/// Each stage that an experiment names itself, once, even if two tables name it.
 std::vector<NamedStage> named_stages(const Experiment& experiment);
 
 /// "reference", or "model, value", for messages.

@@ -4,12 +4,12 @@
 
 namespace wmtp {
 namespace {
-constexpr double share_of_the_newest = 0.1;
+constexpr double newest_share = 0.1;
 }
 
 void TimeLeft::step(int64_t step, double seconds) {
-  const bool first_is_known_only = step <= plan_.first_step + 1;  // and the first warms caches up: it is no measure
-  step_ = first_is_known_only ? seconds : (1 - share_of_the_newest) * step_ + share_of_the_newest * seconds;
+  const bool first_is_known_only = step <= plan_.first_step + 1;  // and the first is slower, with cold caches
+  step_ = first_is_known_only ? seconds : (1 - newest_share) * step_ + newest_share * seconds;
 }
 
 double TimeLeft::seconds_after(int64_t step) const {
@@ -19,7 +19,7 @@ double TimeLeft::seconds_after(int64_t step) const {
 int64_t TimeLeft::validations_after(int64_t step) const {
   const int64_t at_the_end = 1, every = plan_.validate_every;
   if (every <= 0) return at_the_end;
-  // A step is told before its own validation.
+  // step() is called before the step's validation.
   return at_the_end + std::max<int64_t>(0, (plan_.num_steps - 1) / every - (step - 1) / every);
 }
 

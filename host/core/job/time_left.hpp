@@ -1,6 +1,5 @@
-// How long a run will go on: its steps, the validations between them and after them, and the save that it ends with,
-// each as long as it took lately. What has not happened yet has no length: before the first validation none is counted,
-// and the writing of the model at the end never is.
+// Estimates the remaining time of a run: its steps, validations and last save, each with its recent duration. What has
+// not happened yet counts as zero: validations before the first one, and always the writing of the final model.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@ class TimeLeft {
   void step(int64_t step, double seconds);
   void validation(double seconds) { validation_ = seconds; }
   void save(double seconds) { save_ = seconds; }
-  /// After that step has been told.
+  /// [after step()]
   double seconds_after(int64_t step) const;
 
  private:

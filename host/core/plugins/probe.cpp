@@ -11,7 +11,7 @@
 #include "core/plugins/installation.hpp"
 #include "core/plugins/library_file.hpp"
 #include "core/plugins/probe_cache.hpp"
-#include "process/captured_child.hpp"
+#include "process/child_process.hpp"
 
 namespace wmtp {
 namespace {
@@ -56,11 +56,19 @@ constexpr Errand describing{
     "when it was loaded and described"};
 constexpr Errand trying{"the trial took longer than {:g} s and was stopped", "in the trial"};
 
+ChildResult run_probe(const std::vector<std::string>& question) {
+  try {
+    return run_child(probe_program().program, question, probe_program().limit);
+  } catch (const Error& error) {
+    throw Error(ExitStatus::plugin, error.what() + std::string("; build or install the program again"));
+  }
+}
+
 /// Steps 3 to 5: what the child says when it is asked about `file`, as JSON.
 nlohmann::json ask_child(const std::string& file, const std::vector<std::string>& question,
                          const Errand& errand = describing) {
   const ProbeProgram& probe = probe_program();
-  const ChildResult child = run_child(probe.program, question, probe.limit);
+  const ChildResult child = run_probe(question);
   if (child.timed_out) {
     refuse(file, fmt::format(fmt::runtime(errand.took_too_long), std::chrono::duration<double>(probe.limit).count()),
            child);

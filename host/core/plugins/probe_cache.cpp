@@ -1,13 +1,12 @@
 #include "core/plugins/probe_cache.hpp"
 
-#include <unistd.h>
-
-#include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 
 #include "base/sha256.hpp"
 #include "core/plugins/description_json.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -54,9 +53,8 @@ std::optional<PluginDescription> ProbeCache::find(const FileStamp& stamp) const 
 
 void ProbeCache::replace(const std::function<void(nlohmann::json& entries)>& change) const {
   if (file_.empty()) return;
-  static std::atomic<int> writes{0};
-  const std::filesystem::path temporary =
-      file_.string() + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(writes++);
+  static std::mutex one_writer;  // threads of one process share the name of the draft
+  const std::lock_guard lock(one_writer);
   try {
     std::filesystem::create_directories(file_.parent_path());
     nlohmann::json entries = read();
@@ -64,15 +62,10 @@ void ProbeCache::replace(const std::function<void(nlohmann::json& entries)>& cha
       entry = std::filesystem::exists(entry.key()) ? std::next(entry) : entries.erase(entry);
     }
     change(entries);
-    std::ofstream stream(temporary);
-    stream << entries.dump(1) << '\n';
-    stream.close();
-    if (stream) std::filesystem::rename(temporary, file_);
+    write_file_durably(file_, entries.dump(1) + "\n");
   } catch (const std::exception&) {
     // The next run probes again; nobody is told, because nothing is lost.
   }
-  std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);
 }
 
 void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& description) const {

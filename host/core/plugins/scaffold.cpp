@@ -1,15 +1,13 @@
 #include "core/plugins/scaffold.hpp"
 
-#include <unistd.h>
-
 #include <cctype>
-#include <fstream>
 #include <map>
 
 #include "base/error.hpp"
 #include "core/plugins/catalog.hpp"
 #include "core/plugins/embedded_templates.hpp"
 #include "core/plugins/installation.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -34,12 +32,6 @@ std::string filled(std::string text, const std::map<std::string, std::string>& v
   return text;
 }
 
-void write(const fs::path& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  if (!(out << text).flush())
-    throw Error(ExitStatus::storage, file.string() + ": cannot be written; choose another folder with -o");
-}
-
 }  // namespace
 
 std::vector<fs::path> make_plugin_folder(const std::string& kind, const std::string& name, const fs::path& folder) {
@@ -52,27 +44,16 @@ std::vector<fs::path> make_plugin_folder(const std::string& kind, const std::str
                                                   {"@KIND@", kind},
                                                   {"@CLASS@", class_of(name)},
                                                   {"@PREFIX@", library_folder().parent_path().string()}};
-  const fs::path unfinished = folder.string() + ".new-" + std::to_string(getpid());
+  FolderDraft draft(folder);
   std::vector<fs::path> files;
-  try {
-    fs::create_directories(unfinished);
-    for (const auto& [path, text] : embedded_templates()) {
-      const size_t slash = path.find('/');
-      if (const std::string part = path.substr(0, slash); part != kind && part != "both") continue;
-      const std::string file = filled(path.substr(slash + 1), {{"NAME", name}});
-      write(unfinished / file, filled(text, values));
-      files.push_back(folder / file);
-    }
-    fs::rename(unfinished, folder);
-  } catch (const fs::filesystem_error& error) {
-    std::error_code gone;
-    fs::remove_all(unfinished, gone);
-    throw Error(ExitStatus::storage, folder.string() + ": cannot be made: " + error.code().message());
-  } catch (...) {
-    std::error_code gone;
-    fs::remove_all(unfinished, gone);
-    throw;
+  for (const auto& [path, text] : embedded_templates()) {
+    const size_t slash = path.find('/');
+    if (const std::string part = path.substr(0, slash); part != kind && part != "both") continue;
+    const std::string file = filled(path.substr(slash + 1), {{"NAME", name}});
+    write_new_file(draft.path() / file, filled(text, values));
+    files.push_back(folder / file);
   }
+  draft.publish();
   return files;
 }
 

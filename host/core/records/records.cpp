@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "io/read_at.hpp"
+#include "io/input_file.hpp"
 
 namespace wmtp {
 

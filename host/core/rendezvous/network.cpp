@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds shortest_pause{5}, longest_pause{200};
-constexpr milliseconds one_attempt{2000};  // a host that drops packets must not take all of the time
+constexpr milliseconds one_attempt{2000};  // a host that drops packets must not use all of the time
 constexpr milliseconds before_notice{5000};
 
 Socket new_socket(int family, int type) { return Socket(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
@@ -38,8 +38,8 @@ std::string numeric(const sockaddr* address, socklen_t size) {
   return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
 }
 
-/// False when the time is over.
-bool can_go_on(int fd, short wanted, Clock::time_point end) {
+/// False at the deadline.
+bool wait_for(int fd, short wanted, Clock::time_point end) {
   const auto left = std::chrono::ceil<milliseconds>(end - Clock::now()).count();
   pollfd one{fd, wanted, 0};
   return left > 0 && (poll(&one, 1, int(std::min<int64_t>(left, INT_MAX))) > 0 || errno == EINTR);
@@ -47,7 +47,7 @@ bool can_go_on(int fd, short wanted, Clock::time_point end) {
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-[[noreturn]] void throw_silent() { throw std::runtime_error("nothing came in time"); }
+[[noreturn]] void throw_timeout() { throw std::runtime_error("no data in time"); }
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
@@ -76,14 +76,15 @@ std::string place_text(const std::string& address, int port) {
   return (address.find(':') == std::string::npos ? address : "[" + address + "]") + ":" + std::to_string(port);
 }
 
-/// No socket, with errno, when it cannot be.
-Socket try_to_listen(const addrinfo& at) {
+/// No socket, with errno, on failure.
+Socket try_to_bind(const addrinfo& at, bool listens) {
   Socket socket = new_socket(at.ai_family, SOCK_STREAM);
   const int yes = 1, no = 0;
   if (socket.fd() < 0) return socket;
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (at.ai_family == AF_INET6) setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-  if (bind(socket.fd(), at.ai_addr, at.ai_addrlen) == 0 && listen(socket.fd(), SOMAXCONN) == 0) return socket;
+  if (bind(socket.fd(), at.ai_addr, at.ai_addrlen) == 0 && (!listens || listen(socket.fd(), SOMAXCONN) == 0))
+    return socket;
   const int error = errno;
   socket = Socket();
   errno = error;
@@ -139,7 +140,7 @@ void Socket::send_at_once() const {
   setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
-void Socket::notice_silence() const {
+void Socket::enable_keep_alive() const {
   constexpr int yes = 1, seconds_until_asked = 10, seconds_between = 5, times = 3;
   setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
   setsockopt(fd_, IPPROTO_TCP, TCP_KEEPIDLE, &seconds_until_asked, sizeof seconds_until_asked);
@@ -155,7 +156,7 @@ void Socket::send_all(const std::string& bytes, Clock::time_point end) const {
       continue;
     }
     if (!would_block()) throw std::runtime_error(std::strerror(errno));
-    if (!can_go_on(fd_, POLLOUT, end)) throw_silent();
+    if (!wait_for(fd_, POLLOUT, end)) throw_timeout();
   }
 }
 
@@ -167,9 +168,9 @@ void Socket::receive(std::string& bytes, size_t most, Clock::time_point end) con
       bytes.append(piece, size_t(count));
       return;
     }
-    if (count == 0) throw std::runtime_error("the other end has closed the connection");
+    if (count == 0) throw std::runtime_error("the peer has closed the connection");
     if (!would_block()) throw std::runtime_error(std::strerror(errno));
-    if (!can_go_on(fd_, POLLIN, end)) throw_silent();
+    if (!wait_for(fd_, POLLIN, end)) throw_timeout();
   }
 }
 
@@ -209,11 +210,21 @@ Socket connected_in_time(const std::string& place,
   }
 }
 
+Socket reserved_loopback_port(int port) {
+  const std::string address = "127.0.0.1";
+  std::string cause;
+  const Addresses at = resolve(address, port, SOCK_STREAM, cause);
+  Socket socket = at ? try_to_bind(*at, /*listens=*/false) : Socket();
+  if (socket.fd() < 0) throw_no_listener(address, port, errno);
+  listener_at(address, socket.port());
+  return socket;
+}
+
 Socket listener_at(const std::string& address, int port) {
   std::string cause;
   const Addresses at = resolve(address, port, SOCK_STREAM, cause);
   if (!at) throw Error(ExitStatus::peer, "rendezvous: cannot listen on " + place_text(address, port) + ": " + cause);
-  Socket socket = try_to_listen(*at);
+  Socket socket = try_to_bind(*at, /*listens=*/true);
   if (socket.fd() < 0) throw_no_listener(address, port, errno);
   if (is_loopback(address) && connected_to(address, socket.port(), one_attempt, cause).fd() < 0)
     throw Error(ExitStatus::peer, "rendezvous: this host cannot reach itself on " + address + ": " + cause +
@@ -227,13 +238,13 @@ Socket listener_as(const std::string& host, int port) {
   for (const addrinfo* at = addresses.get(); at; at = at->ai_next) {
     const std::string address = numeric(at->ai_addr, at->ai_addrlen);
     if (is_loopback(address)) continue;
-    Socket socket = try_to_listen(*at);
+    Socket socket = try_to_bind(*at, /*listens=*/true);
     if (socket.fd() >= 0) return socket;
     if (errno == EADDRINUSE) throw_no_listener(address, port, errno);
   }
   for (const char* every : {"::", "0.0.0.0"}) {
     const Addresses all = resolve(every, port, SOCK_STREAM, cause);
-    Socket socket = all ? try_to_listen(*all) : Socket();
+    Socket socket = all ? try_to_bind(*all, /*listens=*/true) : Socket();
     if (socket.fd() >= 0) return socket;
     if (errno == EADDRINUSE) throw_no_listener(every, port, errno);
   }

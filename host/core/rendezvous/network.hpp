@@ -1,5 +1,4 @@
-// Network: addresses of this host and connections to others, with a limit on every wait. Knows no LibTorch. No address
-// is ever looked up to find its name.
+// Network: addresses of this host and connections to others; every wait has a limit. There are no reverse look-ups.
 //
 // Addresses are numeric texts, IPv4 or IPv6 ("10.0.0.2", "fe80::1%eth0").
 #pragma once
@@ -11,7 +10,7 @@
 
 namespace wmtp {
 
-/// A descriptor of this process, or none; it does not block, and is closed with this.
+/// A non-blocking socket, closed with this, or none.
 class Socket {
  public:
   explicit Socket(int fd = -1) : fd_(fd) {}
@@ -25,47 +24,50 @@ class Socket {
 
   std::string own_address() const;
   int port() const;  ///< of this end
-  /// Small messages are not held back to be sent together.
+  /// Disables Nagle's algorithm (TCP_NODELAY).
   void send_at_once() const;
-  /// Another end that vanishes without a word, with its host or its network, is noticed within half a minute.
-  void notice_silence() const;
-  // std::runtime_error with the cause when the other end has closed or nothing moves until `end`.
+  /// Enables keep-alive: a peer whose host or network fails is noticed within half a minute.
+  void enable_keep_alive() const;
+  // std::runtime_error with the cause when the peer has closed or nothing is transferred until `end`.
   void send_all(const std::string& bytes, std::chrono::steady_clock::time_point end) const;
-  /// Appends what came: at least one byte, and at most so many.
+  /// Appends at least one received byte, at most `most`.
   void receive(std::string& bytes, size_t most, std::chrono::steady_clock::time_point end) const;
 
  private:
   int fd_;
 };
 
-/// Tries once each of the host's addresses; no socket, and the cause, when none takes the connection.
+/// Tries each of the host's addresses once; no socket, and the cause, when none accepts.
 Socket connected_to(const std::string& host, int port, std::chrono::milliseconds limit, std::string& cause);
 
-/// Tries again and again until an attempt gives a connection or `timeout` has passed. `on_wait` is called once, after
-/// some seconds, with the cause of the delay. Error(peer) names `place` and the cause.
+/// Repeats `attempt` until it returns a connection or `timeout` has passed. `on_wait` is called once, after five
+/// seconds, with the cause of the delay. Error(peer) names `place` and the cause.
 Socket connected_in_time(const std::string& place,
                          const std::function<Socket(std::chrono::milliseconds limit, std::string& cause)>& attempt,
                          std::chrono::milliseconds timeout,
                          const std::function<void(const std::string& cause)>& on_wait);
 
-/// Listens on this address of this host. Error(usage) when the port is in use, Error(peer) when it cannot, or when a
-/// loopback leads nowhere.
+/// Binds a port of 127.0.0.1 (0: any that is free) without listening: other programs cannot take it, but a listener of
+/// listener_at() can. Tries such a listener once. Errors as listener_at().
+Socket reserved_loopback_port(int port);
+
+/// Listens on this address of this host. Error(usage) when the port is in use, Error(peer) on other failures, and when
+/// the host cannot reach itself on its loopback interface.
 Socket listener_at(const std::string& address, int port);
-/// Listens where others find `host`, a name of this host: on its first address that is none of the loopback. Where
-/// there is none, since the name means the loopback here or another machine that passes connections on, on all
-/// addresses. Port 0: any that is free. Errors as above.
+/// Listens on the first non-loopback address of `host`, a name of this host. If there is none, because the name means
+/// the loopback here or a machine that forwards connections, on all addresses. Port 0: any free one. Errors as above.
 Socket listener_as(const std::string& host, int port);
 
-/// The address from which this host would send to another; nothing is sent. Empty when there is no route.
+/// The address from which this host would send to `address`; sends nothing. Empty when there is no route.
 std::string own_address_on_route_to(const std::string& address);
 
-/// The first address of a network interface, IPv4 before IPv6. `wanted_by` names the setting in Error(usage), which
-/// lists the interfaces that there are.
+/// The first address of a network interface, IPv4 before IPv6. Error(usage) names the setting `wanted_by` and lists the
+/// existing interfaces.
 std::string address_of_interface(const std::string& name, const std::string& wanted_by);
 
 bool is_loopback(const std::string& address);
 
-/// The same on all processes of a host, or of a container with a name of its own, and on no other.
+/// Equal for all processes of a host, or of a container with its own hostname, and for no others.
 std::string identity_of_this_host();
 
 }  // namespace wmtp

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* interface_variable = "GLOO_SOCKET_IFNAME";
 
-/// The first that is not on the loopback; null when there is none.
+/// The first that is not on the loopback, or null.
 const Place* routable(const std::vector<Place>& places) {
   const auto found = std::find_if(places.begin(), places.end(), [](const Place& p) { return !is_loopback(p.address); });
   return found == places.end() ? nullptr : &*found;
@@ -22,7 +22,8 @@ std::string address_among(const Place& own, int rank, const std::vector<Place>& 
   if (!other) return own.address;
   if (own.chosen)
     throw Error(ExitStatus::usage, std::string(interface_variable) + ": rank " + std::to_string(rank) +
-                                       " would exchange from " + own.address + ", which the rank at " + other->address +
+                                       " would communicate from " + own.address + ", which the rank at " +
+                                       other->address +
                                        " cannot reach; name an interface of the network between the hosts");
   const std::string found = own_address_on_route_to(other->address);
   return found.empty() ? own.address : found;

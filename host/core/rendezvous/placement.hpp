@@ -1,9 +1,8 @@
-// Placement: on which hosts the ranks of a job run, and from which address each exchanges with the others. Plain values;
-// knows no LibTorch.
+// Placement: on which hosts the ranks of a job run, and which address each uses for communication. Plain values.
 //
-// A rank exchanges from the address by which it reached rank 0, or from that of the interface that GLOO_SOCKET_IFNAME
-// names. Where it reached rank 0 over the loopback and others did not (rank 0 itself, if the name of its host is a
-// loopback address there), it takes its address on the route to one of those.
+// A rank uses the address from which it reached rank 0, or that of the interface GLOO_SOCKET_IFNAME. If it reached rank
+// 0 over the loopback and others did not (rank 0 itself, when its host's name resolves to a loopback address there), it
+// uses its address on the route to one of them.
 #pragma once
 
 #include <string>
@@ -13,10 +12,10 @@
 
 namespace wmtp {
 
-/// What a rank says of itself at the rendezvous.
+/// What a rank publishes at the rendezvous.
 struct Place {
   std::string host;     ///< identity_of_this_host()
-  std::string address;  ///< numeric; by which it reached rank 0, or of the interface that it was given
+  std::string address;  ///< numeric; from which it reached rank 0, or of the chosen interface
   bool chosen = false;  ///< by GLOO_SOCKET_IFNAME
 
   std::string to_text() const;
@@ -28,12 +27,12 @@ struct Placement {
   int local_rank = 0, local_world_size = 1;
 };
 
-/// This process, which reached rank 0 from `address`. Error(usage) when GLOO_SOCKET_IFNAME names no single interface
-/// with an address.
+/// Of this process, which reached rank 0 from `address`. Error(usage) when GLOO_SOCKET_IFNAME is not one interface with
+/// an address.
 Place this_place(const std::string& address);
 
-/// `places` of all ranks, by rank. What the launcher said of local ranks is taken as it is; what it left out is counted
-/// by hosts. Error(usage) when a chosen interface is one that ranks of other hosts cannot reach.
+/// `places`: of all ranks, by rank. Uses the launcher's local ranks where it sets them, otherwise counts ranks by host.
+/// Error(usage) when ranks of other hosts cannot reach a chosen interface.
 Placement placement_of(const RankEnvironment& environment, const std::vector<Place>& places);
 
 }  // namespace wmtp

@@ -14,7 +14,7 @@
 namespace wmtp {
 namespace {
 
-// Above the registered services, below the ports that systems hand out.
+// Above registered services, below ephemeral ports.
 constexpr int lowest_derived_port = 10000;
 constexpr int num_derived_ports = 20000;
 
@@ -90,7 +90,7 @@ RankEnvironment from_slurm() {
   return env;
 }
 
-/// The same on every rank of a job, and of few other jobs.
+/// Equal on every rank of a job; rarely equal for two jobs.
 int port_of_job(const std::string& name) {
   uint32_t hash = 2166136261;  // FNV-1a
   for (const char c : name) hash = (hash ^ uint8_t(c)) * 16777619;
@@ -115,7 +115,7 @@ RankEnvironment from_mpi(const MpiNames& names) {
   env.local_rank = optional_integer(names.local_rank, 0, env.local_world_size.value_or(env.world_size) - 1);
   if (env.world_size == 1) return env;
   const bool one_host = env.local_world_size == env.world_size;
-  const std::string remedy = std::string("say where rank 0 is and hand it to every rank: ") + names.pass_on;
+  const std::string remedy = std::string("set the address of rank 0 for every rank: ") + names.pass_on;
   if (!one_host) require({names.rank, names.size, "MASTER_ADDR"}, remedy);
   require({names.rank, names.size, is_set("MASTER_PORT") ? "MASTER_PORT" : names.job}, remedy);
   if (is_set("MASTER_ADDR")) env.master_addr = variable("MASTER_ADDR");
@@ -123,7 +123,7 @@ RankEnvironment from_mpi(const MpiNames& names) {
   return env;
 }
 
-/// The script of an sbatch job has SLURM_PROCID too; only srun's tasks have a step.
+/// The script of an sbatch job also has SLURM_PROCID, but only tasks of srun have a step.
 bool in_slurm_script_of_one_task() {
   return !is_set("SLURM_STEP_ID") && !is_set("SLURM_STEP_NODELIST") && !is_set("MASTER_ADDR") &&
          (!is_set("SLURM_NTASKS") || variable("SLURM_NTASKS") == "1");
@@ -137,7 +137,7 @@ std::optional<RankEnvironment> described_rank() {
   return std::nullopt;
 }
 
-/// The same on all ranks of a job. It keeps jobs apart; it is no secret.
+/// Equal on all ranks of a job. Separates jobs, but is not a secret.
 std::string name_of_job() {
   std::string name;
   for (const char* part : {"SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID", "MASTER_PORT"})

@@ -1,4 +1,4 @@
-// Which rank of which job this process is: from our launcher, torchrun, Slurm or an MPI. Read once, at the start.
+// The rank and the job of this process, from our launcher, torchrun, Slurm or MPI. Read once, at the start.
 #pragma once
 
 #include <optional>
@@ -9,39 +9,39 @@ namespace wmtp {
 struct RankEnvironment {
   int rank = 0;
   int world_size = 1;
-  std::optional<int> local_rank;        ///< among the ranks of this host; launchers that start one rank a host omit it
-  std::optional<int> local_world_size;  ///< ranks of this host; where it is not given, the ranks find out themselves
+  std::optional<int> local_rank;        ///< among the ranks of this host; omitted by launchers of one rank per host
+  std::optional<int> local_world_size;  ///< ranks of this host; if not set, the ranks determine it
   std::string master_addr = "127.0.0.1";
   int master_port = 0;
   bool own_launcher = false;    ///< started by `wmtp-host run` itself
-  bool agent_store = false;     ///< at master_port is a store of torchrun's agent, where rank 0 says where it listens
-  std::string token;            ///< what a connection to the rendezvous has to know
-  bool token_is_given = false;  ///< by WMTP_TOKEN; else it follows from the launcher's name of the job
+  bool agent_store = false;     ///< torchrun's agent serves a store at master_port, where rank 0 publishes its address
+  std::string token;            ///< required to connect to the rendezvous
+  bool token_is_given = false;  ///< by WMTP_TOKEN; otherwise derived from the launcher's name of the job
 
-  /// Whether all ranks are known to be on this host, so that they meet on its loopback.
+  /// Whether all ranks are known to be on this host, so that they use its loopback.
   bool on_one_host() const;
 };
 
-/// The job's token in a rank's environment. Our own launcher draws one for each job; under another the user may set it.
+/// The job's token. Our launcher draws one for each job; under another launcher the user may set it.
 inline constexpr const char* token_variable = "WMTP_TOKEN";
 
-/// The job that the environment describes, or nothing when this process is alone. The first of these that is there:
+/// The job that the environment describes, or nothing for a single process. The first of:
 ///   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, with LOCAL_RANK and LOCAL_WORLD_SIZE (torchrun; PyTorchJob has no
 ///   LOCAL_RANK)
-///   OMPI_COMM_WORLD_RANK and _SIZE (Open MPI): on one host rank 0 is on the loopback and the port follows from
-///   PMIX_NAMESPACE; on several MASTER_ADDR and MASTER_PORT are needed
-///   SLURM_PROCID, SLURM_NTASKS (srun): rank 0 is on the first host of SLURM_STEP_NODELIST, unless MASTER_ADDR names
-///   another; the port follows from SLURM_JOB_ID, unless MASTER_PORT names one; a list of one host says that all are
-///   there PMI_RANK, PMI_SIZE (MPICH, Intel MPI): MASTER_PORT is needed, on several hosts MASTER_ADDR too
-/// MASTER_ADDR and MASTER_PORT alone describe no job, nor does the script of a Slurm job of one task. An incomplete
-/// environment is Error(usage) that names what is missing.
+///   OMPI_COMM_WORLD_RANK and _SIZE (Open MPI): on one host rank 0 is on the loopback and the port is derived from
+///   PMIX_NAMESPACE; on several hosts MASTER_ADDR and MASTER_PORT are required
+///   SLURM_PROCID, SLURM_NTASKS (srun): rank 0 is on MASTER_ADDR, otherwise the first host of SLURM_STEP_NODELIST; the
+///   port is MASTER_PORT, otherwise derived from SLURM_JOB_ID; a list of one host means that all ranks are there
+///   PMI_RANK, PMI_SIZE (MPICH, Intel MPI): MASTER_PORT is required, on several hosts MASTER_ADDR too
+/// MASTER_ADDR and MASTER_PORT alone describe no job, nor does the script of a Slurm job of one task. Error(usage)
+/// names what is missing from an incomplete environment.
 std::optional<RankEnvironment> rank_environment();
 
-/// MASTER_PORT, for a process that starts ranks itself; 0 when it is not set. Error(usage) when it is no port.
+/// MASTER_PORT for our launcher; 0 when not set. Error(usage) when it is not a port.
 int wanted_master_port();
 
-/// Error(usage) where OMP_NUM_THREADS is set, but not to 1 to 1024 (for each level of teams, with commas between):
-/// libgomp would take all cores for every rank, or end the process. To be called before LibTorch is loaded.
+/// Error(usage) when OMP_NUM_THREADS is set to anything but 1 to 1024 (a list with commas for nested teams): libgomp
+/// would use all cores for every rank, or end the process. [before LibTorch is loaded]
 void check_thread_count();
 
 /// The first host of a Slurm host list: "gpu[03-05,09],login" -> "gpu03", "r[1-2]n[0-7]" -> "r1n0".

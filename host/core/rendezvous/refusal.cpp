@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* refuses = "refuses ";
 constexpr milliseconds patience{5000}, between_looks{20}, time_to_read{500};
 
-/// Until they have come; then as long as they may take to read.
+/// Waits until the others have connected, then until they have read the refusal.
 void wait_for_others(StoreClient& store, int world_size) {
   const auto end = Clock::now() + patience;
   for (int rank = 1; rank < world_size; ++rank)
@@ -47,7 +47,7 @@ void tell_refusal(const RankEnvironment& environment, const Error& error) noexce
     const auto store = join_rendezvous(environment, patience, [](const std::string&) {});
     store->set(is_rank0 ? places_key : place_key(environment.rank), refusal_text(environment.rank, error));
     if (is_rank0) wait_for_others(*store, environment.world_size);
-  } catch (const std::exception&) {  // nobody is there to be told
+  } catch (const std::exception&) {  // no rank to inform
   }
 }
 

@@ -1,8 +1,7 @@
-// Refusal: how a rank that cannot start lets the others know, which else would wait for it until their timeout. Knows
-// no LibTorch.
+// Refusal: how a rank that cannot start informs the others, which would otherwise wait for it until their timeout.
 //
-// Ranks meet by the place that each sets under its own key, and the places of all that rank 0 hands out. A refusal
-// stands where a place, or the places, would stand.
+// At the rendezvous each rank sets its place under its own key, and rank 0 publishes the places of all. A refusal is
+// set instead of a place, or of the places.
 #pragma once
 
 #include <optional>
@@ -16,13 +15,13 @@ namespace wmtp {
 std::string place_key(int rank);
 inline constexpr const char* places_key = "places";
 
-/// With the rank's number before the error's text.
+/// The error's message, prefixed with the rank.
 std::string refusal_text(int rank, const Error& error);
-/// Nothing for a text that is no refusal.
+/// The error of a refusal; nothing for other texts.
 std::optional<Error> refusal_in(const std::string& text);
 
-/// For a rank that ends before it has met the others: takes some seconds at most. Nothing where the launcher ends the
-/// others itself: our own, and torchrun.
+/// For a rank that ends before the rendezvous; takes at most about ten seconds. Does nothing under our launcher and
+/// torchrun, which end the other ranks themselves.
 void tell_refusal(const RankEnvironment& environment, const Error& error) noexcept;
 
 }  // namespace wmtp

@@ -1,8 +1,8 @@
-// Rendezvous: where the store of a job listens, and how a rank comes to it. Knows no LibTorch.
+// Rendezvous: where the store of a job listens, and how a rank connects to it.
 //
-// Rank 0 serves it: on the loopback when all ranks are on one host, else on the address by which the others know it. It
-// listens at MASTER_PORT. Under torchrun, whose agent keeps a store of its own there, it listens at a free port, and
-// tells it in the agent's store (job_store.hpp).
+// Rank 0 serves it at MASTER_PORT: on the loopback when all ranks are on one host, otherwise on MASTER_ADDR. Under
+// torchrun, whose agent serves its own store there, rank 0 uses a free port and publishes it in the agent's store
+// (engine/comm/job_store.hpp).
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@
 
 namespace wmtp {
 
-/// At `place`, whose host is a name of this one; port 0: any that is free. Error(usage) when it is in use. [rank 0]
+/// Serves at `place`, whose host is a name of this host; port 0: any free one. Error(usage) when it is in use. [rank 0]
 std::unique_ptr<StoreServer> serve_rendezvous(const RankEnvironment& environment, const MeetingPlace& place);
 
-/// What a rank connects to, to come to `place`.
+/// The address that this rank uses to connect to `place`.
 MeetingPlace as_seen_from_here(const RankEnvironment& environment, MeetingPlace place);
 
 /// MASTER_ADDR and MASTER_PORT.
@@ -26,10 +26,10 @@ MeetingPlace named_place(const RankEnvironment& environment);
 std::unique_ptr<StoreClient> join_rendezvous(const RankEnvironment& environment, std::chrono::milliseconds timeout,
                                              const std::function<void(const std::string& cause)>& on_wait);
 
-/// Set once the connection of that rank has ended: its process is gone, or its host.
+/// Set when the connection of that rank has ended: its process has ended, or its host is gone.
 std::string ended_key(int rank);
 
-/// "HOST:PORT", as the environment names the rendezvous.
+/// "HOST:PORT" of the environment, for messages.
 std::string rendezvous_text(const RankEnvironment& environment);
 
 }  // namespace wmtp

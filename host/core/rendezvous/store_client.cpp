@@ -11,7 +11,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds time_to_greet{5000};
 
-/// Empty when the other end is the job's rendezvous; else what it is.
+/// Empty when the server is the job's rendezvous, otherwise what it is.
 std::string greet(const Socket& socket, const std::string& token, Clock::time_point end) {
   socket.send_at_once();
   std::string answer;
@@ -19,12 +19,12 @@ std::string greet(const Socket& socket, const std::string& token, Clock::time_po
     socket.send_all(clients_greeting(token), end);
     while (answer.size() < greeting_size) socket.receive(answer, greeting_size - answer.size(), end);
   } catch (const std::exception& error) {
-    return std::string("it takes connections, but does not answer as a rendezvous does: ") + error.what();
+    return std::string("it accepts connections, but does not answer like a rendezvous: ") + error.what();
   }
   if (same_greeting(answer, servers_greeting(token))) return {};
   return answer.starts_with(greeting_prefix) ? "it is the rendezvous of another job: it has another token (WMTP_TOKEN, "
                                                "or the launcher's name of the job)"
-                                             : "something answers there that is no rendezvous of wmtp-host";
+                                             : "the server there is not a rendezvous of wmtp-host";
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ StoreClient::StoreClient(const std::string& place, const std::function<std::opti
   const auto attempt = [&](milliseconds limit, std::string& cause) {
     const auto meeting = where();
     if (!meeting) {
-      cause = "rank 0 has not said yet where it listens";
+      cause = "rank 0 has not published its address yet";
       return Socket();
     }
     Socket socket = connected_to(meeting->host, meeting->port, limit, cause);
@@ -58,7 +58,7 @@ Message StoreClient::ask(const Message& request) {
       socket_.receive(received_, size_t{1} << 16, end);
     }
   } catch (const std::exception& error) {
-    socket_ = Socket();  // an answer that comes late would be taken for the next one's
+    socket_ = Socket();  // a late answer would be read as that of the next request
     throw std::runtime_error("the rendezvous at " + place_ + " is gone: " + error.what());
   }
 }

@@ -15,19 +15,19 @@
 namespace wmtp {
 namespace {
 
-constexpr int accepts_in_a_row = 16;  // then those who are known get their turn
+constexpr int accepts_in_a_row = 16;  // then the known clients are served
 constexpr std::chrono::milliseconds pause_without_descriptors{10};
 
 Socket eventfd_socket() {
   Socket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (wake.fd() < 0) throw Error(ExitStatus::storage, std::string("cannot make an eventfd: ") + std::strerror(errno));
+  if (wake.fd() < 0) throw Error(ExitStatus::storage, std::string("cannot create an eventfd: ") + std::strerror(errno));
   return wake;
 }
 
 int64_t whole_number(const std::string& text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) throw std::runtime_error("no whole number");
+  if (error != std::errc{} || end != text.data() + text.size()) throw std::runtime_error("not an integer");
   return number;
 }
 
@@ -57,7 +57,7 @@ void StoreServer::serve() {
     if (polled[0].revents != 0) return;
     auto events = polled.begin() + 2;
     for (auto one = connections_.begin(); one != connections_.end(); ++events) {
-      if (goes_on(*one, events->revents)) {
+      if (handle(*one, events->revents)) {
         ++one;
         continue;
       }
@@ -85,9 +85,9 @@ void StoreServer::accept_some() {
       return;
     }
     socket.send_at_once();
-    socket.notice_silence();
+    socket.enable_keep_alive();
     const auto is_stranger = [](const Connection& one) { return !one.is_known; };
-    if (std::count_if(connections_.begin(), connections_.end(), is_stranger) >= most_strangers) drop_oldest_stranger();
+    if (std::count_if(connections_.begin(), connections_.end(), is_stranger) >= max_strangers) drop_oldest_stranger();
     connections_.push_back({std::move(socket), Clock::now() + time_to_greet_});
   }
 }
@@ -100,8 +100,8 @@ bool StoreServer::drop_oldest_stranger() {
   return true;
 }
 
-/// What came, and what can be sent. False when the connection has come to its end.
-bool StoreServer::goes_on(Connection& connection, short events) {
+/// Receives and sends what is possible without blocking. False when the connection has ended.
+bool StoreServer::handle(Connection& connection, short events) {
   try {
     if (!connection.is_known && Clock::now() >= connection.greets_by) return false;
     if (events == 0) return true;
@@ -114,7 +114,7 @@ bool StoreServer::goes_on(Connection& connection, short events) {
     if (!connection.is_known) return connection.in.size() < greeting_size || greet(connection);
     while (const auto request = take_message(connection.in)) connection.out += encoded(answer(connection, *request));
     return send_some(connection);
-  } catch (const std::exception&) {  // what it sent is none of our messages, or too much for the memory
+  } catch (const std::exception&) {  // an invalid message, or out of memory
     return false;
   }
 }
@@ -159,8 +159,8 @@ Message StoreServer::answer(Connection& connection, const Message& request) {
     const int64_t before = entry == entries_.end() ? 0 : whole_number(entry->second);
     return {entries_[key] = std::to_string(before + whole_number(value))};
   }
-  if (what != "swap") throw std::runtime_error("no request of a rendezvous");
-  // As c10d's stores have it: an entry that is not there counts as empty.
+  if (what != "swap") throw std::runtime_error("unknown request");
+  // As in c10d's stores, an absent entry counts as empty.
   if (entry == entries_.end() ? !value.empty() : entry->second != value)
     return {entry == entries_.end() ? value : entry->second};
   return {entries_[key] = request.at(3)};

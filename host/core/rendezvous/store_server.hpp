@@ -1,9 +1,9 @@
-// StoreServer: the rendezvous store of a job, served by a thread of rank 0's process. Knows no LibTorch.
+// StoreServer: the rendezvous store of a job, served by a thread of rank 0's process.
 //
-// Whoever connects has time_to_greet to show the job's token, and nothing before that makes the server allocate more
-// than a greeting; of those that have not shown it at most most_strangers are kept, and the oldest of them makes room.
-// So neither silent connections nor many keep the ranks out. No name is ever looked up. A client may name a key that is
-// set once its connection has closed, by which the others see that its process is gone.
+// A client has time_to_greet to present the job's token; before that the server allocates no more than a greeting for
+// it. At most max_strangers connections without a token are kept; a new one replaces the oldest. So neither silent nor
+// numerous connections keep the ranks out. A client may name a key that is set when its connection closes, by which the
+// others learn that its process has ended.
 #pragma once
 
 #include <list>
@@ -18,9 +18,9 @@ namespace wmtp {
 
 class StoreServer {
  public:
-  static constexpr int most_strangers = 256;
+  static constexpr int max_strangers = 256;
 
-  /// `listener` as network.hpp gives it. Error(storage) when the system gives no descriptor.
+  /// `listener`: a listening socket (network.hpp). Error(storage) when no descriptor is available.
   StoreServer(Socket listener, const std::string& token,
               std::chrono::milliseconds time_to_greet = std::chrono::seconds(5));
   ~StoreServer();
@@ -41,7 +41,7 @@ class StoreServer {
   void accept_some();
   bool drop_oldest_stranger();
   int milliseconds_to_next_deadline() const;
-  bool goes_on(Connection& connection, short events);
+  bool handle(Connection& connection, short events);
   bool greet(Connection& connection);
   static bool send_some(Connection& connection);
   Message answer(Connection& connection, const Message& request);

@@ -1,4 +1,4 @@
-// Texts as the bytes that a rendezvous store holds.
+// Conversion between texts and the bytes of c10d's stores.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ std::string greeting(const std::string& role, const std::string& token) {
   return std::string(greeting_prefix) + sha256_of("wmtp-rendezvous 1 " + role + " " + token);
 }
 
-[[noreturn]] void refuse_message() { throw std::runtime_error("no message of a rendezvous"); }
+[[noreturn]] void refuse_message() { throw std::runtime_error("invalid message"); }
 
 }  // namespace
 
@@ -45,7 +45,7 @@ bool same_greeting(const std::string& a, const std::string& b) {
 std::string drawn_token() {
   uint8_t drawn[16];
   if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
-    throw Error(ExitStatus::storage, std::string("the system gives no random numbers: ") + std::strerror(errno));
+    throw Error(ExitStatus::storage, std::string("the system provides no random numbers: ") + std::strerror(errno));
   std::string token;
   for (const uint8_t byte : drawn) (token += "0123456789abcdef"[byte >> 4]) += "0123456789abcdef"[byte & 15];
   return token;

@@ -1,9 +1,8 @@
 #include "core/runlog/upkeep.hpp"
 
-#include <unistd.h>
-
 #include "core/runlog/database.hpp"
 #include "core/runlog/open_log.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 
@@ -22,20 +21,13 @@ void snapshot_log(const fs::path& path, const fs::path& copy) {
   if (fs::exists(copy, ignored))
     throw Error(ExitStatus::usage, copy.string() + " is there already; name another file for the copy");
   if (!fs::is_regular_file(path, ignored)) throw Error(ExitStatus::usage, "there is no run log " + path.string());
-  const fs::path draft = copy.string() + ".tmp-" + std::to_string(getpid());
-  fs::remove(draft, ignored);
-  try {
+  FileDraft draft(copy);
+  {
     Database database(path, Database::Mode::read);
     database.set_busy_timeout(kPatience);
-    Statement(database, "VACUUM INTO ?1").run(draft.string());
-    fs::rename(draft, copy);
-  } catch (const fs::filesystem_error& error) {
-    fs::remove(draft, ignored);
-    throw Error(ExitStatus::storage, error.what());
-  } catch (...) {
-    fs::remove(draft, ignored);
-    throw;
+    Statement(database, "VACUUM INTO ?1").run(draft.path().string());
   }
+  draft.publish();
 }
 
 }  // namespace wmtp

@@ -9,7 +9,7 @@
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/strict_json.hpp"
-#include "io/synced_file.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -28,12 +28,7 @@ std::string bytes_of(const fs::path& file) {
   return bytes;
 }
 
-void copy_one(const fs::path& from, const fs::path& to) {
-  const std::string bytes = bytes_of(from);
-  SyncedFile out(to);
-  out.add(bytes);
-  out.finish();
-}
+void copy_one(const fs::path& from, const fs::path& to) { write_new_file(to, bytes_of(from)); }
 
 }  // namespace
 

@@ -8,14 +8,10 @@
 //
 // A model that puts a space before every text, as Llama's, or changes it otherwise, gives SentencePiece's own ids of
 // the text as a whole, which is held as long.
-#include <fcntl.h>
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <tuple>
@@ -31,6 +27,7 @@
 #include "core/tokenizer/tokenizer.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "core/tokenizer/tokenizer_json.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 
@@ -264,24 +261,6 @@ std::string fewest_pieces(const std::string& complaint) {
   return complaint.substr(versus + 4, complaint.find('.', versus) - versus - 4);
 }
 
-/// Written beside it and renamed, so that the name never stands for half a model.
-void write_model(const std::string& bytes, const fs::path& model) {
-  const fs::path temporary = model.string() + ".tmp-" + std::to_string(getpid());
-  const auto fail = [&](const char* call) {
-    const std::string why = std::strerror(errno);
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw Error(ExitStatus::storage, std::string("cannot ") + call + " " + temporary.string() + ": " + why +
-                                         "; free space or check the folder's rights");
-  };
-  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) fail("create");
-  const bool written =
-      write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) && fsync(file) == 0;
-  if (close(file) != 0 || !written) fail("write");
-  if (rename(temporary.c_str(), model.c_str()) != 0) fail("rename");
-}
-
 }  // namespace
 
 std::unique_ptr<Tokenizer> byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
@@ -340,7 +319,7 @@ void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const fs:
     throw Error(ExitStatus::data, "data.tokenizer.vocab_size is " + with_thousands(vocab_size) + ", but " + found +
                                       " hold no more than " + with_thousands(made.GetPieceSize()) +
                                       " pieces; set it to at most that, or give more text");
-  write_model(bytes, model);
+  write_file_durably(model, bytes);
 }
 
 }  // namespace wmtp

@@ -18,6 +18,7 @@
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "engine/prepare/record_prepare.hpp"
 #include "engine/prepare/token_writer.hpp"
+#include "io/durable_file.hpp"
 #include "io/prepared_folder.hpp"
 
 namespace wmtp {
@@ -81,30 +82,30 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
 }
 
 void build(const Experiment& experiment, const Plan& plan, const Say& say) {
-  TemporaryFolder temporary(plan.folder);
+  FolderDraft draft(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
   const bool by_share = experiment.validation.share > 0;
   SplitParts parts = split_files(plan.split.train, splitting_of(experiment));
   if (!by_share) parts.validation = split_files(plan.split.validation, {experiment.data.separator}).train;
-  if (config.kind == "file") copy_tokenizer_files(experiment.resolve(config.file), temporary.path());
+  if (config.kind == "file") copy_tokenizer_files(experiment.resolve(config.file), draft.path());
   if (config.kind == "bpe") {
     const auto text = [&] {
       return config.files.empty() ? parts.train : whole_files(tokenizer_files(experiment, plan.split));
     };
     make_tokenizer(config, plan.tokenizer, text, say);
-    fs::copy_file(plan.tokenizer, temporary.path() / tokenizer_model_name);
+    fs::copy_file(plan.tokenizer, draft.path() / tokenizer_model_name);
   }
   const auto tokenizer = open_tokenizer(
-      experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(temporary.path()));
+      experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(draft.path()));
   Json prepared{{"format", format_version},
                 {"tokenizer", experiment.data.tokenizer.kind},
                 {"vocab_size", tokenizer->vocab_size()},
                 {"end_of_text", tokenizer->end_of_text()},
                 {"dtype", id_dtype(tokenizer->vocab_size())}};
-  prepared["train"] = encode_parts(parts.train, "train", true, *tokenizer, temporary.path(), say);
+  prepared["train"] = encode_parts(parts.train, "train", true, *tokenizer, draft.path(), say);
   if (by_share || !plan.split.validation.empty())
-    prepared["validation"] = encode_parts(parts.validation, "validation", !by_share, *tokenizer, temporary.path(), say);
-  temporary.finish(std::move(prepared));
+    prepared["validation"] = encode_parts(parts.validation, "validation", !by_share, *tokenizer, draft.path(), say);
+  publish_prepared(draft, std::move(prepared));
 }
 
 /// What a share made of the text, each time: it is the one split that no list of files shows.

@@ -16,6 +16,7 @@
 #include "core/records/records.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "engine/prepare/token_writer.hpp"
+#include "io/durable_file.hpp"
 #include "io/prepared_folder.hpp"
 
 namespace wmtp {
@@ -50,12 +51,12 @@ void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
 fs::path write_texts(const RecordPlan& plan, const std::string& prompt_template, const fs::path& folder) {
   const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, double(total_bytes(plan.files.train))));
   const fs::path file = folder / "texts.txt";
-  SyncedFile texts(file);
+  DurableFile texts(file);
   uint64_t number = 0;
   const auto take = [&](const Record& record) {
     if (static_cast<double>(hash64(0, number++) >> 11) * 0x1p-53 >= share) return;
-    texts.add(prompt_of(record, prompt_template));
-    texts.add(record.output + "\n");
+    texts.write(prompt_of(record, prompt_template));
+    texts.write(record.output + "\n");
   };
   read_all(plan.files.train, plan.needs, take, "reading the records");
   texts.finish();
@@ -123,45 +124,45 @@ class Builder {
     entry.correct = record.correct ? static_cast<int8_t>(*record.correct) : int8_t{-1};
     entry.held_out = validation;
     ids_.add(ids);
-    index_.add({reinterpret_cast<const char*>(&entry), sizeof entry});
+    index_.write({reinterpret_cast<const char*>(&entry), sizeof entry});
   }
 
   const Experiment& experiment_;
   const RecordPlan& plan_;
   const Tokenizer& tokenizer_;
   TokenWriter ids_;
-  SyncedFile index_;
+  DurableFile index_;
   std::set<int64_t> held_out_;
   Counts counts_;
 };
 
 void build(const Experiment& experiment, const RecordPlan& plan, const Say& say) {
-  TemporaryFolder temporary(plan.folder);
+  FolderDraft draft(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
-  if (config.kind == "file") copy_tokenizer_files(experiment.resolve(config.file), temporary.path());
+  if (config.kind == "file") copy_tokenizer_files(experiment.resolve(config.file), draft.path());
   if (config.kind == "bpe") {
     fs::path texts;
     make_tokenizer(
         config, plan.tokenizer,
         [&] {
           if (!config.files.empty()) return whole_files(tokenizer_files(experiment, {}));
-          texts = write_texts(plan, experiment.data.prompt_template, temporary.path());
+          texts = write_texts(plan, experiment.data.prompt_template, draft.path());
           return whole_files({texts});
         },
         say);
     if (!texts.empty()) fs::remove(texts);
-    fs::copy_file(plan.tokenizer, temporary.path() / tokenizer_model_name);
+    fs::copy_file(plan.tokenizer, draft.path() / tokenizer_model_name);
   }
   const auto tokenizer = open_tokenizer(
-      experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(temporary.path()));
+      experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(draft.path()));
   say("encoding the records of " + counted(static_cast<int64_t>(plan.files.train.size()), "file") + " (" +
       human_bytes(total_bytes(plan.files.train)) + ")");
-  Json prepared = Builder(experiment, plan, *tokenizer, temporary.path()).build();
+  Json prepared = Builder(experiment, plan, *tokenizer, draft.path()).build();
   prepared["format"] = records_format;
   prepared["tokenizer"] = config.kind;
   prepared["vocab_size"] = tokenizer->vocab_size();
   prepared["dtype"] = id_dtype(tokenizer->vocab_size());
-  temporary.finish(std::move(prepared));
+  publish_prepared(draft, std::move(prepared));
 }
 
 void tell(const Experiment& experiment, const Json& prepared, const Say& say) {

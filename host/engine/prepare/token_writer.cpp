@@ -91,7 +91,7 @@ void TokenWriter::add(const std::vector<int32_t>& ids) {
                                         std::to_string(vocab_size) + " ids: its file is damaged");
     const char bytes[] = {static_cast<char>(id), static_cast<char>(id >> 8), static_cast<char>(id >> 16),
                           static_cast<char>(id >> 24)};
-    file_.add({bytes, wide_ ? size_t{4} : size_t{2}});
+    file_.write({bytes, wide_ ? size_t{4} : size_t{2}});
   }
   num_ids_ += static_cast<int64_t>(ids.size());
 }

@@ -13,7 +13,7 @@
 #include "base/work_progress.hpp"
 #include "core/documents/documents.hpp"
 #include "core/tokenizer/tokenizer.hpp"
-#include "io/synced_file.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 
@@ -43,7 +43,7 @@ class TokenWriter {
  private:
   void add_document(std::istream& in, int64_t left, WorkProgress* progress);
 
-  SyncedFile file_;
+  DurableFile file_;
   const Tokenizer& tokenizer_;
   bool wide_;
   int64_t num_ids_ = 0;

@@ -8,7 +8,7 @@
 
 namespace wmtp {
 
-TEST(Crc32c, GivesThePublishedCheckValues) {
+TEST(Crc32c, MatchesThePublishedCheckValues) {
   EXPECT_EQ(crc32c("123456789", 9), 0xE3069283u);
   EXPECT_EQ(crc32c_by_table("123456789", 9), 0xE3069283u);
   const std::string zeros(32, '\0'), ones(32, '\xff');  // RFC 3720, B.4
@@ -17,7 +17,7 @@ TEST(Crc32c, GivesThePublishedCheckValues) {
   EXPECT_EQ(crc32c("", 0), 0u);
 }
 
-TEST(Crc32c, IsTheSameByInstructionAndByTableAtEveryLengthAndAlignment) {
+TEST(Crc32c, InstructionAndTablesAgreeAtEveryLengthAndAlignment) {
   std::mt19937 random(1);
   std::vector<uint8_t> bytes(64 << 10);
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
@@ -31,7 +31,7 @@ TEST(Crc32c, IsTheSameByInstructionAndByTableAtEveryLengthAndAlignment) {
   }
 }
 
-TEST(Crc32c, ContinuesWithThePreviousValue) {
+TEST(Crc32c, ContinuesFromThePreviousValue) {
   const std::string text(40'000, 'x');
   const uint32_t whole = crc32c(text.data(), text.size());
   for (const size_t cut : {0, 1, 767, 768, 12'288, 39'999, 40'000}) {

@@ -36,13 +36,13 @@ class InputPaths : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(InputPaths, AreRegularFilesOrLinksToThem) {
+TEST_F(InputPaths, AcceptRegularFilesAndLinksToThem) {
   EXPECT_NO_THROW(check_is_file(folder_ / "file"));
   EXPECT_NO_THROW(check_is_file(folder_ / "link"));
   EXPECT_NO_THROW(check_is_file_or_folder(folder_));
 }
 
-TEST_F(InputPaths, OfAnyOtherTypeAreRefusedWithTheirTypeBeforeTheyAreOpened) {
+TEST_F(InputPaths, RefuseOtherTypesWithoutOpeningThem) {
   const std::string folder = folder_.string();
   EXPECT_EQ(refusal([&] { check_is_file(folder_); }), folder + " is a folder, not a regular file; name a regular file");
   EXPECT_EQ(refusal([&] { check_is_file(folder_ / "pipe"); }, ExitStatus::data),

@@ -6,7 +6,7 @@
 namespace wmtp {
 namespace {
 
-TEST(Log, SendsMessagesToStderrWithoutTimeAndColour) {
+TEST(Log, WritesMessagesToStderrWithoutTimeAndColour) {
   configure_log({});
   testing::internal::CaptureStderr();
   log_info("step 1 {}");
@@ -15,7 +15,7 @@ TEST(Log, SendsMessagesToStderrWithoutTimeAndColour) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "step 1 {}\nwarning: slow\nerror: gone\n");
 }
 
-TEST(Log, LeavesOutInformationWhenQuiet) {
+TEST(Log, OmitsInformationWhenQuiet) {
   configure_log({.quiet = true});
   testing::internal::CaptureStderr();
   log_info("step 1");
@@ -24,7 +24,7 @@ TEST(Log, LeavesOutInformationWhenQuiet) {
   configure_log({});
 }
 
-TEST(Log, TakesNoColourOutsideATerminal) { EXPECT_FALSE(stderr_takes_color()); }
+TEST(Log, UsesNoColourOutsideATerminal) { EXPECT_FALSE(stderr_takes_color()); }
 
 }  // namespace
 }  // namespace wmtp

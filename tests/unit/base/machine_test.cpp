@@ -27,7 +27,7 @@ class AvailableMemory : public testing::Test {
   static constexpr int64_t of_system = 8000 * 1024;
 };
 
-TEST_F(AvailableMemory, IsTheSystemsWithoutALimit) {
+TEST_F(AvailableMemory, IsThatOfTheSystemWithoutALimit) {
   EXPECT_EQ(available(), of_system);
   put("proc/self/cgroup", "0::/user.slice/shell\n");
   put("sys/fs/cgroup/user.slice/memory.max", "max\n");
@@ -35,7 +35,7 @@ TEST_F(AvailableMemory, IsTheSystemsWithoutALimit) {
   EXPECT_EQ(available(), of_system);
 }
 
-TEST_F(AvailableMemory, IsWhatTheTightestGroupAboveLeaves) {
+TEST_F(AvailableMemory, IsTheRemainderOfTheTightestGroup) {
   put("proc/self/cgroup", "0::/a/b\n");
   put("sys/fs/cgroup/a/b/memory.max", "1000000\n");
   put("sys/fs/cgroup/a/b/memory.current", "100000\n");
@@ -47,7 +47,7 @@ TEST_F(AvailableMemory, IsWhatTheTightestGroupAboveLeaves) {
   EXPECT_EQ(available(), 150000) << "a file's cache gives way";
 }
 
-TEST_F(AvailableMemory, HeedsTheLimitOfAContainerWhoseGroupIsNotToBeSeen) {
+TEST_F(AvailableMemory, UsesTheLimitOfAContainerWhoseGroupIsNotVisible) {
   put("proc/self/cgroup", "12:cpu,cpuacct:/docker/4f\n9:memory:/docker/4f\n");
   put("sys/fs/cgroup/memory/memory.limit_in_bytes", "500000\n");
   put("sys/fs/cgroup/memory/memory.usage_in_bytes", "200000\n");
@@ -55,7 +55,7 @@ TEST_F(AvailableMemory, HeedsTheLimitOfAContainerWhoseGroupIsNotToBeSeen) {
   EXPECT_EQ(available(), 350000);
 }
 
-TEST_F(AvailableMemory, IsNotKnownWhereTheSystemDoesNotSayIt) {
+TEST_F(AvailableMemory, IsUnknownWithoutMeminfo) {
   std::filesystem::remove_all(root_);
   EXPECT_EQ(available(), std::nullopt);
 }

@@ -28,7 +28,7 @@ TEST(WindowOrder, DrawsEveryWindowOnceInEachEpoch) {
   }
 }
 
-TEST(WindowOrder, ShufflesAnewForEachEpochAndSeed) {
+TEST(WindowOrder, DependsOnEpochAndSeed) {
   for (int64_t count : {100, 4097}) {
     const WindowOrder order(1, count, "shuffled"), other(2, count, "shuffled");
     EXPECT_NE(epoch_of(order, count, 0), epoch_of(order, count, 1));
@@ -43,13 +43,13 @@ TEST(WindowOrder, DependsOnSeedCountAndPositionOnly) {
   EXPECT_EQ(order.window(2500), later);
 }
 
-TEST(WindowOrder, IsTheSameInEveryReleaseOfThisProgram) {
+TEST(WindowOrder, IsTheSameInEveryRelease) {
   const WindowOrder order(42, 10, "shuffled");
   EXPECT_EQ(epoch_of(order, 10, 0), (std::vector<int64_t>{3, 9, 1, 8, 7, 6, 4, 5, 0, 2}));
   EXPECT_EQ(epoch_of(order, 10, 1), (std::vector<int64_t>{9, 3, 6, 2, 5, 0, 8, 7, 4, 1}));
 }
 
-TEST(WindowOrder, PutsAWindowAnywhereWithAboutTheSameChance) {
+TEST(WindowOrder, PlacesAWindowUniformly) {
   constexpr int64_t count = 7, epochs = 7000;
   const WindowOrder order(3, count, "shuffled");
   std::vector<int> at_first(count);
@@ -57,12 +57,12 @@ TEST(WindowOrder, PutsAWindowAnywhereWithAboutTheSameChance) {
   for (int times : at_first) EXPECT_NEAR(times, epochs / count, 150);  // five standard deviations
 }
 
-TEST(WindowOrder, GoesThroughTheFileWhenSequential) {
+TEST(WindowOrder, IsTheFilesOrderWhenSequential) {
   const WindowOrder order(42, 3, "sequential");
   EXPECT_EQ(epoch_of(order, 6, 0), (std::vector<int64_t>{0, 1, 2, 0, 1, 2}));
 }
 
-TEST(WindowOrder, TakesDataWithoutAnEnd) {
+TEST(WindowOrder, SupportsVeryLargeCounts) {
   const WindowOrder order(42, std::numeric_limits<int64_t>::max(), "shuffled");
   std::set<int64_t> seen;
   for (int64_t position = 0; position < 1000; ++position) seen.insert(order.window(position));
@@ -70,7 +70,7 @@ TEST(WindowOrder, TakesDataWithoutAnEnd) {
   EXPECT_GE(*seen.begin(), 0);
 }
 
-TEST(WindowOrder, GivesAStepTheSameWindowsWhateverTheLayout) {
+TEST(WindowOrder, GivesAStepTheSameWindowsInEveryLayout) {
   const auto step = [](int64_t world, int64_t accumulation, int64_t batch_size, int64_t step_index) {
     std::set<int64_t> positions;
     for (int64_t m = step_index * accumulation; m < (step_index + 1) * accumulation; ++m)

@@ -18,7 +18,7 @@ TEST(Sha256, MatchesThePublishedValues) {
   EXPECT_EQ(sha256_of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-TEST(Sha256, IsTheSameInPiecesAndFromAFile) {
+TEST(Sha256, IsTheSameInPartsAndFromAFile) {
   EXPECT_EQ(Sha256().add("a").add("bc").hex(), of_abc);
   const auto file = std::filesystem::temp_directory_path() / ("sha256_test." + std::to_string(::getpid()));
   std::ofstream(file) << "abc";

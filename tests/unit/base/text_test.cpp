@@ -8,26 +8,28 @@
 namespace wmtp {
 namespace {
 
-TEST(NearestName, FindsASlipOfTheHand) {
+TEST(NearestName, FindsATypingMistake) {
   const std::vector<std::string> names{"dim", "layers", "heads", "warmup_steps"};
   EXPECT_EQ(nearest_name("layres", names), "layers");
   EXPECT_EQ(nearest_name("laters", names), "layers");
   EXPECT_EQ(nearest_name("dims", names), "dim");
 }
 
-TEST(NearestName, TakesNoOtherShortWordForASlip) {
+TEST(NearestName, DoesNotConfuseShortWords) {
   EXPECT_EQ(nearest_name("gpu", {"auto", "cpu", "cuda"}), "");
   EXPECT_EQ(nearest_name("rl", {"dim", "lr"}), "lr");
   EXPECT_EQ(nearest_name("cp", {"auto", "cpu"}), "cpu");
 }
 
-TEST(Counted, AgreesWithItsNumber) {
+TEST(Counted, UsesThePluralExceptForOne) {
   EXPECT_EQ(counted(1, "rank"), "1 rank");
   EXPECT_EQ(counted(0, "rank"), "0 ranks");
   EXPECT_EQ(counted(1200, "forward pass", "es"), "1,200 forward passes");
 }
 
-TEST(NearestName, KnowsAnUnfinishedName) { EXPECT_EQ(nearest_name("warmup", {"dim", "warmup_steps"}), "warmup_steps"); }
+TEST(NearestName, CompletesAnUnfinishedName) {
+  EXPECT_EQ(nearest_name("warmup", {"dim", "warmup_steps"}), "warmup_steps");
+}
 
 TEST(NearestName, IsEmptyWhenNothingIsNear) {
   EXPECT_EQ(nearest_name("colour", {"dim", "layers"}), "");

@@ -17,7 +17,7 @@ double total(const std::map<std::string, double>& used) {
   return sum;
 }
 
-TEST(TimeUse, BelongsToTheInnermostScopeAndToTheOuterOneAfterwards) {
+TEST(TimeUse, CountsForTheInnermostScopeThenForTheOuterOne) {
   forget_time_used();
   const auto start = std::chrono::steady_clock::now();
   {
@@ -37,7 +37,7 @@ TEST(TimeUse, BelongsToTheInnermostScopeAndToTheOuterOneAfterwards) {
   EXPECT_EQ(time_used("nobody"), 0);
 }
 
-TEST(TimeUse, AddsUpToTheTimeThatPassedSinceItWasForgotten) {
+TEST(TimeUse, AddsUpToTheTimeSinceItWasReset) {
   { const TimeScope before("before"); }
   forget_time_used();
   const auto start = std::chrono::steady_clock::now();
@@ -52,7 +52,7 @@ TEST(TimeUse, AddsUpToTheTimeThatPassedSinceItWasForgotten) {
   EXPECT_EQ(time_used("before"), 0);
 }
 
-TEST(TimeUse, OfAnotherThreadIsItsOwn) {
+TEST(TimeUse, IsSeparateForEachThread) {
   forget_time_used();
   std::thread([] {
     const TimeScope scope("elsewhere");

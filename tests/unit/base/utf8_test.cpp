@@ -7,7 +7,7 @@ namespace {
 
 const std::string replaced = "\xef\xbf\xbd";
 
-TEST(Utf8, IsNeitherOverlongNorASurrogateNorAboveTheLastCharacter) {
+TEST(Utf8, RefusesOverlongFormsSurrogatesAndTooLargeCharacters) {
   EXPECT_EQ(valid_utf8("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), 10u);
   for (const char* bad :
        {"\xc0\xaf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\x80", "\xff"})
@@ -15,7 +15,7 @@ TEST(Utf8, IsNeitherOverlongNorASurrogateNorAboveTheLastCharacter) {
 }
 
 /// As Python's decode(errors="replace"): one for each maximal beginning of a character.
-TEST(Utf8, IsRepairedAsPythonRepairsIt) {
+TEST(Utf8, IsRepairedAsByPython) {
   EXPECT_EQ(repaired_utf8("a\xff\xfe"
                           "b"),
             "a" + replaced + replaced + "b");
@@ -28,7 +28,7 @@ TEST(Utf8, IsRepairedAsPythonRepairsIt) {
   EXPECT_EQ(repaired_utf8("\xc3\xa9"), "\xc3\xa9");
 }
 
-TEST(Utf8, LeavesAnOpenEndForTheBytesThatFollow) {
+TEST(Utf8, ExcludesAnIncompleteCharacterAtTheEnd) {
   EXPECT_EQ(without_open_end("a\xe2\x82"), 1u);
   EXPECT_EQ(without_open_end("a\xe2\x82\xac"), 4u);
   EXPECT_EQ(without_open_end("a\xff"), 2u) << "nothing can make it whole";
@@ -36,7 +36,7 @@ TEST(Utf8, LeavesAnOpenEndForTheBytesThatFollow) {
   EXPECT_EQ(start_of_character("a\xe2\x82\xac", 4), 4u);
 }
 
-TEST(Utf8, IsCutBeforeTheLastNewlineElseBeforeTheLastCharacter) {
+TEST(Utf8, IsSplitBeforeTheLastNewlineOrTheLastCharacter) {
   EXPECT_EQ(cut_of("ab\ncd\nef"), 5u);
   EXPECT_EQ(cut_of("\nab\xc3\xa9"), 3u);
   EXPECT_EQ(cut_of(""), 0u);

@@ -11,18 +11,18 @@ namespace {
 using Unit = WorkProgress::Unit;
 using namespace std::chrono_literals;
 
-TEST(WorkProgress, SaysHowMuchIsDoneAndForeseesTheRestFromItsSpeed) {
+TEST(WorkProgress, ShowsTheAmountAndEstimatesTheRestFromTheSpeed) {
   EXPECT_EQ(detail::progress_text("encoding", 1 << 20, 4 << 20, Unit::bytes, 20),
             "encoding: 1.0 MiB of 4.0 MiB, 1m 00s left");
   EXPECT_EQ(detail::progress_text("judging", 1500, 3000, Unit::pieces, 7), "judging: 1,500 of 3,000, 7.0s left");
 }
 
-TEST(WorkProgress, ForeseesNothingBeforeThereIsASpeedAndAfterTheLastPiece) {
+TEST(WorkProgress, EstimatesNothingAtTheStartAndAtTheEnd) {
   EXPECT_EQ(detail::progress_text("judging", 0, 3, Unit::pieces, 5), "judging: 0 of 3");
   EXPECT_EQ(detail::progress_text("judging", 3, 3, Unit::pieces, 5), "judging: 3 of 3");
 }
 
-TEST(WorkProgress, TellsTheTimeOfWorkOfUnknownSize) {
+TEST(WorkProgress, ShowsTheTimeOfWorkOfUnknownSize) {
   EXPECT_EQ(detail::progress_text("training a tokenizer", 0, 0, Unit::pieces, 61), "training a tokenizer: 1m 01s");
 }
 
@@ -39,19 +39,19 @@ std::string shown_in(std::chrono::milliseconds time) {
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(WorkProgress, IsNotShownOfShortWorkAndEndsAtOnce) {
+TEST(WorkProgress, ShowsNothingForShortWorkAndEndsImmediately) {
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_EQ(shown_in(10ms), "");
   EXPECT_LT(std::chrono::steady_clock::now() - begun, 1s);
 }
 
-TEST(WorkProgress, IsShownOfLongWorkUnderItsOwnersName) {
+TEST(WorkProgress, ShowsLongWorkWithItsPrefix) {
   name_progress("rho1");
   EXPECT_EQ(shown_in(2500ms).find("rho1: counting: 1 of 4, "), 0u);
   name_progress("");
 }
 
-TEST(WorkProgress, IsNotShownOnceHidden) {
+TEST(WorkProgress, ShowsNothingWhenHidden) {
   EXPECT_EXIT(
       {
         hide_progress();

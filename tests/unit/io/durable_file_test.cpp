@@ -17,31 +17,31 @@ FileHook failing(FileOperation kind, int code, int nth = 1) {
   };
 }
 
-TEST(DurableFile, WritesFrontToBackAndAtOffsets) {
+TEST(DurableFile, WritesSequentiallyAndAtOffsets) {
   TestFolder folder;
   DurableFile file(folder / "file");
-  file.write("abc", 3);
+  file.write("abc");
   file.write_at(6, "ghi", 3);
-  file.write("def", 3);
+  file.write("def");
   file.finish();
   EXPECT_EQ(get(folder / "file"), "abcdefghi");
 }
 
-TEST(DurableFile, NeverOverwrites) {
+TEST(DurableFile, NeverOverwritesAFile) {
   TestFolder folder;
   put(folder / "file", "kept");
   EXPECT_SAYS(refusal(ExitStatus::storage, [&] { DurableFile file(folder / "file"); }), "File exists");
   EXPECT_EQ(get(folder / "file"), "kept");
 }
 
-TEST(DurableFile, EveryOperationThatFailsIsAnErrorNamingThePath) {
+TEST(DurableFile, ReportsEveryFailedOperationWithThePath) {
   for (const FileOperation operation :
        {FileOperation::open, FileOperation::write, FileOperation::fsync, FileOperation::close}) {
     TestFolder folder;
     set_file_hook(failing(operation, EIO));
     const std::string text = refusal(ExitStatus::storage, [&] {
       DurableFile file(folder / "some-file");
-      file.write("x", 1);
+      file.write("x");
       file.finish();
     });
     EXPECT_SAYS(text, "some-file");
@@ -49,7 +49,7 @@ TEST(DurableFile, EveryOperationThatFailsIsAnErrorNamingThePath) {
   }
 }
 
-TEST(DurableFile, AFileThatMayNotGrowIsAStorageErrorAfterTheShortWrite) {
+TEST(DurableFile, ReportsAStorageErrorWhenTheFileMayNotGrow) {
   TestFolder folder;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -58,8 +58,8 @@ TEST(DurableFile, AFileThatMayNotGrowIsAStorageErrorAfterTheShortWrite) {
     ::setrlimit(RLIMIT_FSIZE, &limit);
     try {
       DurableFile file(folder / "file");
-      const std::string text(3000, 'x');
-      file.write(text.data(), text.size());
+      file.write(std::string(3000, 'x'));
+      file.finish();
     } catch (const Error& error) {
       ::_exit(static_cast<int>(error.status()));
     }
@@ -86,7 +86,7 @@ TEST(FolderDraft, LeavesNothingUnlessItIsPublished) {
   EXPECT_EQ(get(folder / "run/step-000001/file"), "x");
 }
 
-TEST(FolderDraft, RemovesWhatAProcessOfTheSameNumberLeft) {
+TEST(FolderDraft, RemovesTheDraftOfAnEarlierProcessWithTheSamePid) {
   TestFolder folder;
   fs::create_directory(draft_path(folder / "model"));
   put(draft_path(folder / "model") / "old", "x");
@@ -95,14 +95,14 @@ TEST(FolderDraft, RemovesWhatAProcessOfTheSameNumberLeft) {
   EXPECT_TRUE(fs::is_empty(folder / "model"));
 }
 
-TEST(FolderDraft, NeverReplacesAFolderNotEvenAnEmptyOne) {
+TEST(FolderDraft, NeverReplacesAFolder) {
   TestFolder folder;
   FolderDraft draft(folder / "model");
   fs::create_directory(folder / "model");
   EXPECT_SAYS(refusal(ExitStatus::storage, [&] { draft.publish(); }), "File exists");
 }
 
-TEST(FolderDraft, AFailureAtAnyPlaceOfASaveLeavesNoFolderAndTheNextSaveWorks) {
+TEST(FolderDraft, LeavesNoFolderAfterAnyFailureAndTheNextSaveWorks) {
   int failures = 0;
   for (const FileOperation operation :
        {FileOperation::create_folder, FileOperation::open, FileOperation::write, FileOperation::fsync,
@@ -128,7 +128,7 @@ TEST(FolderDraft, AFailureAtAnyPlaceOfASaveLeavesNoFolderAndTheNextSaveWorks) {
   EXPECT_GT(failures, 20);
 }
 
-TEST(WriteFileDurably, ReplacesAFileWholeOrNotAtAll) {
+TEST(WriteFileDurably, ReplacesAFileCompletelyOrNotAtAll) {
   TestFolder folder;
   write_file_durably(folder / "latest", "one");
   write_file_durably(folder / "latest", "two");

@@ -24,7 +24,7 @@ class RunLockTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(RunLockTest, IsHeldWhileItLives) {
+TEST_F(RunLockTest, IsHeldWhileItExists) {
   EXPECT_FALSE(RunLock::is_held(folder_));
   {
     const RunLock lock(folder_);
@@ -33,7 +33,7 @@ TEST_F(RunLockTest, IsHeldWhileItLives) {
   EXPECT_FALSE(RunLock::is_held(folder_));
 }
 
-TEST_F(RunLockTest, RefusesAFolderThatARunOfAnotherLogHas) {
+TEST_F(RunLockTest, RefusesTheFolderOfARunOfAnotherLog) {
   { const RunLock theirs(folder_); }
   try {
     const RunLock lock(folder_);
@@ -44,7 +44,7 @@ TEST_F(RunLockTest, RefusesAFolderThatARunOfAnotherLogHas) {
   }
 }
 
-TEST_F(RunLockTest, IsDroppedWhenItsProcessIsKilled) {
+TEST_F(RunLockTest, IsReleasedWhenItsProcessIsKilled) {
   int told[2];
   ASSERT_EQ(pipe(told), 0);
   const pid_t child = fork();

@@ -42,7 +42,7 @@ class ScratchFolderTest : public testing::Test {
   fs::path parent_;
 };
 
-TEST_F(ScratchFolderTest, IsPrivateAndGoesWithItsObject) {
+TEST_F(ScratchFolderTest, IsPrivateAndRemovedByItsDestructor) {
   fs::path path;
   {
     const ScratchFolder folder;
@@ -50,13 +50,13 @@ TEST_F(ScratchFolderTest, IsPrivateAndGoesWithItsObject) {
     EXPECT_EQ(path.parent_path(), parent_);
     EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all);
     std::ofstream(path / "file") << "x";
-    remove_ownerless_scratch_folders(parent_);
+    remove_abandoned_scratch_folders(parent_);
     EXPECT_TRUE(fs::exists(path / "file")) << "its owner lives";
   }
   EXPECT_FALSE(fs::exists(path));
 }
 
-TEST_F(ScratchFolderTest, OfAKilledProcessIsRemovedByTheNextOne) {
+TEST_F(ScratchFolderTest, OfAKilledProcessIsRemovedByALaterProcess) {
   int told[2];
   ASSERT_EQ(pipe(told), 0);
   const pid_t child = fork();
@@ -68,18 +68,18 @@ TEST_F(ScratchFolderTest, OfAKilledProcessIsRemovedByTheNextOne) {
   }
   char byte;
   ASSERT_EQ(read(told[0], &byte, 1), 1);
-  remove_ownerless_scratch_folders(parent_);
+  remove_abandoned_scratch_folders(parent_);
   EXPECT_FALSE(fs::is_empty(parent_)) << "its owner lives";
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_FALSE(fs::is_empty(parent_));
-  remove_ownerless_scratch_folders(parent_);
+  remove_abandoned_scratch_folders(parent_);
   EXPECT_TRUE(fs::is_empty(parent_));
   close(told[0]);
   close(told[1]);
 }
 
-TEST_F(ScratchFolderTest, NothingElseIsRemoved) {
+TEST_F(ScratchFolderTest, RemovesNothingElse) {
   const fs::path elsewhere = parent_ / "elsewhere", ownerless = planted("aaaaaa"), open = planted("bbbbbb");
   fs::create_directory(elsewhere);
   std::ofstream(elsewhere / "file") << "x";
@@ -90,7 +90,7 @@ TEST_F(ScratchFolderTest, NothingElseIsRemoved) {
   const bool is_root = geteuid() == 0 && chown(of_another.c_str(), 65534, 65534) == 0;
   const std::string file = planted("ffffff") / "file";
   fs::rename(file, parent_ / "kept");
-  remove_ownerless_scratch_folders(parent_);
+  remove_abandoned_scratch_folders(parent_);
   EXPECT_FALSE(fs::exists(ownerless));
   EXPECT_TRUE(fs::exists(elsewhere / "file")) << "links lead nowhere";
   EXPECT_TRUE(fs::exists(open));
@@ -99,17 +99,17 @@ TEST_F(ScratchFolderTest, NothingElseIsRemoved) {
   EXPECT_EQ(fs::exists(of_another), is_root) << "only root can give a folder away here";
 }
 
-TEST_F(ScratchFolderTest, NothingIsRemovedWhereOthersCanRenameFolders) {
+TEST_F(ScratchFolderTest, RemovesNothingWhereOthersCanRenameFolders) {
   const fs::path folder = planted("aaaaaa");
   ASSERT_EQ(chmod(parent_.c_str(), 0777), 0);
-  remove_ownerless_scratch_folders(parent_);
+  remove_abandoned_scratch_folders(parent_);
   EXPECT_TRUE(fs::exists(folder));
   ASSERT_EQ(chmod(parent_.c_str(), 01777), 0);
-  remove_ownerless_scratch_folders(parent_);
+  remove_abandoned_scratch_folders(parent_);
   EXPECT_FALSE(fs::exists(folder)) << "as in /tmp";
 }
 
-TEST_F(ScratchFolderTest, ATemporaryFolderThatIsMissingOrAFileIsRefused) {
+TEST_F(ScratchFolderTest, RefusesATemporaryFolderThatIsMissingOrAFile) {
   std::ofstream(parent_ / "file") << "x";
   for (const char* name : {"absent", "file"}) {
     setenv("TMPDIR", (parent_ / name).c_str(), 1);

@@ -119,7 +119,7 @@ inline void fill_checkpoint(const fs::path& folder, int64_t step) {
     writer.finish();
   }
   DurableFile blob(folder / "plugin-state.bin");
-  blob.write("state of the plugin", 19);
+  blob.write("state of the plugin");
   blob.finish();
   write_manifest(folder, manifest);
 }

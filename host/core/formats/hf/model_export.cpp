@@ -9,8 +9,8 @@
 #include "core/formats/safetensors/tensor_check.hpp"
 #include "core/tokenizer/tokenizer_export.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
+#include "io/durable_file.hpp"
 #include "io/input_file.hpp"
-#include "io/product_folder.hpp"
 
 namespace wmtp {
 namespace {
@@ -131,7 +131,7 @@ ExportedModel export_model(const ModelExport& request) {
   if (!saved.has_max_sequence_length) saved.model.max_sequence_length = usual_sequence_length;
   std::vector<TensorMove> moves = plan_moves(request, saved, files);
   const SourceSums sums(request.model, "model");
-  ProductFolder product(request.target);
+  OutputFolder product(request.target);
   move_tensors(std::move(moves), product.path(), file_names(request, saved), sums);
   write_descriptions(request, saved, product.path());
   bool has_tokenizer = copy_tokenizer(request.model, product.path());

@@ -16,8 +16,8 @@
 #include "core/tokenizer/json_tokenizer.hpp"
 #include "core/tokenizer/tokenizer_export.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
+#include "io/durable_file.hpp"
 #include "io/input_file.hpp"
-#include "io/product_folder.hpp"
 
 namespace wmtp {
 namespace {
@@ -232,7 +232,7 @@ ImportedModel import_model(const ModelImport& request) {
   const int64_t copies = add_heads(request, source.saved.model);
   std::vector<TensorMove> moves = Planner(source, source.saved.model, copies).plan(request.source);
   const SourceSums sums = source.is_hf ? SourceSums() : SourceSums(request.source, "model");
-  ProductFolder product(request.target);
+  OutputFolder product(request.target);
   Manifest manifest;
   manifest.kind = "model";
   manifest.state = json::object();

@@ -12,7 +12,7 @@
 #include "core/formats/hf/tensor_stream.hpp"
 #include "core/formats/safetensors/number_formats.hpp"
 #include "core/formats/safetensors/tensor_check.hpp"
-#include "io/product_folder.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -233,7 +233,7 @@ LoraOptions export_adapter(const AdapterExport& request) {
   std::vector<std::string> names{peft_tensors_name};
   if (model.future_tokens > 1) names.emplace_back(extra_adapter_tensors_name);
   const std::string base = request.shape_is_base ? absolute_text(request.shape) : saved.base_path;
-  ProductFolder product(request.target);
+  OutputFolder product(request.target);
   move_tensors(std::move(moves), product.path(), names, sums);
   write_new_file(product.path() / peft_config_name, pretty_json(peft_config_json(saved.options, base)));
   write_new_file(product.path() / extra_adapter_identity_name,
@@ -251,7 +251,7 @@ LoraOptions import_adapter(const AdapterImport& request) {
   source.lora().plus_ratio = beside.plus_ratio;
   std::vector<TensorMove> moves = source.moves();
   const std::string base = check_base(request.source, beside.base_fingerprint, request.base);
-  ProductFolder product(request.target);
+  OutputFolder product(request.target);
   Manifest manifest;
   manifest.kind = "adapter";
   manifest.state = json::object();

@@ -72,8 +72,8 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
     }
     size_ = part.end;
   }
-  file_.write(&length, sizeof length);
-  file_.write(header.data(), header.size());
+  file_.write({reinterpret_cast<const char*>(&length), sizeof length});
+  file_.write(header);
 }
 
 void SafetensorsWriter::write(const std::string& name, int64_t offset, const void* bytes, size_t count) {

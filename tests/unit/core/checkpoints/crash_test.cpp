@@ -146,7 +146,7 @@ TEST(Crash, ThePowerCutOfTheseTestsWouldShowASaveWithoutFsync) {
   });
   const fs::path path = folder / "file";
   DurableFile file(path);
-  file.write("abcdefgh", 8);
+  file.write("abcdefgh");
   file.finish();
   set_file_hook({});
   cut.announce(FileOperation::sync_folder, folder.path());

@@ -140,7 +140,7 @@ TEST(Manifest, RefusesTextThatIsNotExactlyWhatWasWritten) {
   EXPECT_SAYS(refused(changed), "has the sum");
   std::string twice = good;
   twice.insert(1, "\"step\":7,");
-  EXPECT_SAYS(refused(twice), "stands twice");
+  EXPECT_SAYS(refused(twice), "occurs twice");
   json without = sound_document();
   EXPECT_SAYS(refused(without.dump()), "no crc32c");
 }

@@ -12,7 +12,7 @@
 #include "core/export/tensorboard.hpp"
 #include "core/runlog/database.hpp"
 #include "core/runlog/run_log.hpp"
-#include "io/file_draft.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -122,8 +122,8 @@ TEST_F(ExportTest, LeavesWhatIsThereAsItIs) {
   const fs::path file = folder_ / "taken";
   std::ofstream(file) << "mine";
   EXPECT_THROW(export_mlflow(log, {1}, file), Error);
-  EXPECT_THROW(FileDraft{file}, Error);
-  EXPECT_THROW(FileDraft{folder_}, Error);
+  EXPECT_THROW(OutputFile{file}, Error);
+  EXPECT_THROW(OutputFile{folder_}, Error);
   EXPECT_THROW(export_tensorboard(log, {1}, folder_), Error);
   EXPECT_EQ(fs::file_size(file), 4u);
   for (const auto& one : fs::directory_iterator(folder_))

@@ -139,7 +139,7 @@ TEST(StoreServer, ServesItsRanksWhileStrangersHoldAllTheConnectionsTheyCanGet) {
   StoreServer server(listener_at("127.0.0.1", 0), "token");  // strangers have 5 s
   StoreClient first = client_of(server.port());
   std::vector<Socket> strangers;
-  for (int i = 0; i < StoreServer::most_strangers + 50; ++i) strangers.push_back(stranger_at(server.port()));
+  for (int i = 0; i < StoreServer::max_strangers + 50; ++i) strangers.push_back(stranger_at(server.port()));
   const auto begun = Clock::now();
   StoreClient second = client_of(server.port());
   first.set("key", "value");
@@ -169,7 +169,7 @@ TEST(StoreClient, SaysWhatItReachedInsteadOfTheRendezvous) {
   const Socket silent = listener_at("127.0.0.1", 0);
   const std::string told = refusal(silent.port());
   EXPECT_NE(told.find("127.0.0.1:" + std::to_string(silent.port())), std::string::npos) << told;
-  EXPECT_NE(told.find("it takes connections, but does not answer"), std::string::npos) << told;
+  EXPECT_NE(told.find("it accepts connections, but does not answer"), std::string::npos) << told;
   const Socket other = listener_at("127.0.0.1", 0);
   std::thread greeter([&] {
     Socket guest;

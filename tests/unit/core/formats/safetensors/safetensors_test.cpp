@@ -128,7 +128,7 @@ TEST(Safetensors, RefusesEveryHeaderThatIsNotSound) {
       {two(R"([4],"data_offsets":[0,4])", R"([4],"data_offsets":[0,4])", 4), "they overlap"},
       {two(R"([4],"data_offsets":[0,4])", R"([4],"data_offsets":[5,9])", 9), "there is a hole"},
       {with_length("{\"w\":" + good + ",\"w\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[8,8]}}") + "12345678",
-       "stands twice"},
+       "occurs twice"},
       {with_length(R"({"__metadata__":{"a":1}})"), "__metadata__ has a number where a string was wanted"},
       {with_length(R"({"__metadata__":{"a":{}}})"), "__metadata__ has an object where a string was wanted"},
       {with_length(R"({"__metadata__":[]})"), "__metadata__ has an array"},
