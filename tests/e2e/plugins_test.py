@@ -58,7 +58,7 @@ def test_a_new_plugin_is_a_folder_named_after_it(place):
 
 def test_a_new_plugin_never_writes_over_what_is_there(place):
     (place.folder / "mine").mkdir()
-    place.refuse_command(2, "it is there already", command=["plugins", "new", "mine", "--kind", "adapter"])
+    place.refuse_command(2, "already exists", command=["plugins", "new", "mine", "--kind", "adapter"])
     assert not list((place.folder / "mine").iterdir())
 
 

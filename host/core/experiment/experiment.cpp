@@ -1,4 +1,3 @@
-// See experiment.hpp.
 #include "core/experiment/experiment.hpp"
 
 #include "base/error.hpp"
@@ -8,6 +7,12 @@ namespace wmtp {
 
 std::filesystem::path Experiment::resolve(const std::string& path) const {
   return std::filesystem::absolute(file.parent_path() / path).lexically_normal();
+}
+
+OptionValues given_options(const PluginChoice& choice) {
+  OptionValues given;
+  for (const std::string& name : choice.given) given[name] = choice.options.at(name);
+  return given;
 }
 
 int64_t num_parameters(const ModelConfig& model) {
@@ -22,8 +27,8 @@ int64_t num_parameters(const ModelConfig& model) {
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes) {
   const int64_t size = experiment.parallel.shard_group_size;
   if (size == 0 || processes % size == 0) return "";
-  return "found groups of " + std::to_string(size) + " ranks (shard_group_size) for " + std::to_string(processes) +
-         " processes, wanted a divisor of the processes";
+  return "found shard_group_size " + std::to_string(size) + " for " + std::to_string(processes) +
+         " processes, wanted a divisor of the number of processes";
 }
 
 void check_groups(const Experiment& experiment, int64_t processes) {

@@ -1,5 +1,5 @@
-// How a key of the schema is tied to a member of Experiment: `key(name, AT(train.steps), help)`. The member's type
-// gives the value's type, so that the two cannot differ.
+// Declares keys of the schema: `key(name, AT(train.steps), help)`. The type of the value follows from the type of the
+// member of Experiment. Also declares the parts of the schema, one for each schema*.cpp.
 #pragma once
 
 #include <optional>
@@ -16,6 +16,10 @@
   [place](auto& e) -> auto& { return place(e).member; }
 
 namespace wmtp {
+
+std::vector<SchemaTable> model_tables();
+std::vector<SchemaTable> data_tables();
+SchemaTable validation_table();
 
 template <class Enum>
 inline const std::vector<Enum> all_of;

@@ -16,6 +16,6 @@ std::filesystem::path library_folder() {
 
 std::filesystem::path own_plugin_folder() { return library_folder() / "wmtp" / "plugins"; }
 
-std::filesystem::path own_program() { return library_folder().parent_path() / "bin" / "wmtp-host"; }
+std::filesystem::path host_program() { return library_folder().parent_path() / "bin" / "wmtp-host"; }
 
 }  // namespace wmtp

@@ -1,5 +1,5 @@
-// The probe's child. A plugin's static objects and constructor may write, crash or never return: stdout is kept aside
-// for the one JSON object, and the parent's death or limit ends this process.
+// The probe's child process. A plugin's static objects and constructor may print, crash or never return: stdout is
+// reserved for the JSON object, and the process ends with its parent or at the parent's time limit.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -52,7 +52,7 @@ int probe_child_main(const std::string& question, const std::function<std::strin
     answer = refusal(status, question + ": " + error.what());
   } catch (...) {
     status = ExitStatus::plugin;
-    answer = refusal(status, question + ": its code threw something that is no std::exception");
+    answer = refusal(status, question + ": its code threw something other than a std::exception");
   }
   const bool written = answer_end >= 0 && write_all(answer_end, answer + "\n");
   close(answer_end);

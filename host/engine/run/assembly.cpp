@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "core/corpus/step_count.hpp"
-#include "core/experiment/given_options.hpp"
 #include "core/formats/hf/weights_source.hpp"
 #include "core/job/identity.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"

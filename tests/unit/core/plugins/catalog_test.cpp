@@ -44,7 +44,7 @@ class CatalogTest : public testing::Test {
     unsetenv("WMTP_PLUGIN_PATH");
     child(good_child);
   }
-  ~CatalogTest() override { set_probe_program(own_program(), 20s); }
+  ~CatalogTest() override { set_probe_program(host_program(), 20s); }
 
   void child(const std::string& script, std::chrono::milliseconds limit = 10s) {
     set_probe_program(folder_.write_program("child", script), limit);
@@ -79,7 +79,7 @@ TEST_F(CatalogTest, TakesNamesAndNothingElse) {
                                   std::string("Rho1"), std::string("1rho"), std::string("_rho"), std::string("rho-1"),
                                   std::string("good.so"), std::string(33, 'a'), std::string(300, 'a'), with_nul}) {
     EXPECT_FALSE(is_plugin_name(name)) << name;
-    EXPECT_THAT(refusal(catalog, name, ExitStatus::usage), HasSubstr("is not the name of a plugin")) << name;
+    EXPECT_THAT(refusal(catalog, name, ExitStatus::usage), HasSubstr("is not a valid plugin name")) << name;
   }
   EXPECT_EQ(times_asked(), 0U);
 }
@@ -149,7 +149,7 @@ TEST_F(CatalogTest, AChildThatDiesIsAReason) {
   child("exit 0");
   EXPECT_THAT(refusal(catalog, "rho1"), HasSubstr("exit code 0 before it was described"));
   child("echo '{}'");
-  EXPECT_THAT(refusal(catalog, "rho1"), HasSubstr("gave no description"));
+  EXPECT_THAT(refusal(catalog, "rho1"), HasSubstr("returned no description"));
   child("echo '{\"refused\": \"rho1.so: built for another\", \"status\": 3}'; exit 3");
   EXPECT_EQ(refusal(catalog, "rho1"), "rho1.so: built for another");
   set_probe_program(folder_.path() / "absent", 1s);
@@ -187,7 +187,7 @@ TEST_F(CatalogTest, ListsBadFilesWithTheirProblem) {
   ASSERT_EQ(problems.size(), 3U);
   EXPECT_EQ(problems["good"], "");
   EXPECT_THAT(problems["bad"], HasSubstr("not a shared library"));
-  EXPECT_THAT(problems["Loud"], HasSubstr("never looked up"));
+  EXPECT_THAT(problems["Loud"], HasSubstr("not a valid plugin name"));
 }
 
 TEST_F(CatalogTest, LooksAtTwoPluginsAtOnceAndNoMore) {
@@ -224,7 +224,7 @@ TEST(ProbeChild, KeepsStdoutForTheAnswer) {
   EXPECT_EQ(child([](const std::string& file) -> std::string { throw Error(ExitStatus::plugin, file + ": no"); }), 3);
   EXPECT_EQ(test::bytes_of(out), "{\"refused\":\"x.so: no\",\"status\":3}\n");
   EXPECT_EQ(child([](const std::string&) -> std::string { throw 42; }), 3);
-  EXPECT_THAT(test::bytes_of(out), HasSubstr("no std::exception"));
+  EXPECT_THAT(test::bytes_of(out), HasSubstr("other than a std::exception"));
 }
 
 }  // namespace
