@@ -64,7 +64,7 @@ def test_a_new_plugin_never_writes_over_what_is_there(place):
 
 @pytest.mark.parametrize("name", ["Rho", "1x", "a-b", "../x"])
 def test_a_new_plugin_has_a_plugins_name(place, name):
-    place.refuse_command(2, "no plugin's name", command=["plugins", "new", name, "--kind", "pipeline"])
+    place.refuse_command(2, "not a valid plugin name", command=["plugins", "new", name, "--kind", "pipeline"])
     assert not [path for path in place.folder.iterdir() if path.is_dir()]
 
 

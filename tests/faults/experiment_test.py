@@ -116,5 +116,5 @@ def test_a_refused_experiment_leaves_no_log(place):
 def test_a_state_cannot_be_offloaded_from_a_cpu(place):
     place.refuse(2, r"\[parallel\] cpu_offload = true: there is no CUDA device", parallel__cpu_offload=True,
                  parallel__device="auto")
-    place.refuse(2, r"experiment\.toml:\d+:\d+", "in whose memory the state lies anyway", parallel__cpu_offload=True,
+    place.refuse(2, r"experiment\.toml:\d+:\d+", "the state is in host memory anyway", parallel__cpu_offload=True,
                  parallel__device="cpu")

@@ -162,16 +162,16 @@ def test_what_a_plugin_needs_follows_from_its_options(place):
                  pipeline={"plugin": "chosen", "by": "excess"})
     place.refuse(2, r"\"chosen\" reads value\.value, but there is no \[value\]", env=OURS,
                  pipeline={"plugin": "chosen", "by": "value"})
-    place.refuse(2, r"reads nothing of a reference with these options", env=OURS, reference__weights="run:x",
+    place.refuse(2, r"reads no reference with these options", env=OURS, reference__weights="run:x",
                  pipeline={"plugin": "chosen", "by": "loss"})
-    place.refuse(2, r"needs pairs of a right and a wrong answer", env=OURS, pipeline={"plugin": "chosen", "pairs": True})
+    place.refuse(2, r"needs pairs of a correct and an incorrect answer", env=OURS, pipeline={"plugin": "chosen", "pairs": True})
     place.refuse(2, r"\"doubled\" over \"chosen\" reads reference\.loss", env=OURS,
                  pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "by": "excess"}})
 
 
 def test_a_wrapper_and_an_inner_weighting_go_together(place):
-    place.refuse(2, r"\"doubled\" is laid over another weighting", env=OURS, pipeline={"plugin": "doubled"})
-    place.refuse(2, r"\"chosen\" is laid over no other one", env=OURS,
+    place.refuse(2, r"\"doubled\" is a wrapper, but there is no", env=OURS, pipeline={"plugin": "doubled"})
+    place.refuse(2, r"\"chosen\" is not a wrapper", env=OURS,
                  pipeline={"plugin": "chosen", "inner": {"plugin": "baseline"}})
     place.refuse(2, r"found the wrapper \"doubled\"", env=OURS,
                  pipeline={"plugin": "doubled", "inner": {"plugin": "doubled"}})

@@ -14,7 +14,7 @@ bool learns_scores(const PluginNeeds& needs) {
 }
 
 /// The policy starts with the stage's tensors. The vocabulary is checked with the tokenizer.
-void check_same_shape(const TomlPlace& place, const ModelConfig& ours, const ModelConfig& theirs,
+void check_same_shape(const TomlPlace& place, const ModelConfig& policy, const ModelConfig& stage,
                       Diagnostics& diagnostics) {
   const std::pair<const char*, int64_t ModelConfig::*> members[] = {
       {"dim", &ModelConfig::dim},         {"layers", &ModelConfig::layers},
@@ -22,16 +22,16 @@ void check_same_shape(const TomlPlace& place, const ModelConfig& ours, const Mod
       {"ffn_dim", &ModelConfig::ffn_dim}, {"future_tokens", &ModelConfig::future_tokens}};
   std::string found, wanted;
   for (const auto& [name, member] : members) {
-    if (ours.*member == theirs.*member) continue;
+    if (policy.*member == stage.*member) continue;
     const std::string comma = found.empty() ? "" : ", ";
-    found += comma + name + " " + std::to_string(theirs.*member);
-    wanted += comma + std::to_string(ours.*member);
+    found += comma + name + " " + std::to_string(stage.*member);
+    wanted += comma + std::to_string(policy.*member);
   }
   for (const auto& [name, flag] : shape_flags) {
-    if (ours.*flag == theirs.*flag) continue;
+    if (policy.*flag == stage.*flag) continue;
     const std::string comma = found.empty() ? "" : ", ";
-    found += comma + name + " " + toml_text(theirs.*flag);
-    wanted += comma + toml_text(ours.*flag);
+    found += comma + name + " " + toml_text(stage.*flag);
+    wanted += comma + toml_text(policy.*flag);
   }
   if (found.empty()) return;
   diagnostics.add(place, "the stage's model has a different shape: found " + found + ", wanted " + wanted +
@@ -46,12 +46,13 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
   const Experiment& stage = *loaded.experiment;
   const TomlPlace place = bound.place(table + ".experiment");
   if (has_tokenizer(e.data) && has_tokenizer(stage.data)) {
-    const TokenizerConfig &ours = e.data.tokenizer, &theirs = stage.data.tokenizer;
+    const TokenizerConfig &wanted = e.data.tokenizer, &found = stage.data.tokenizer;
     if (!same_tokenizer(e, stage)) {
       diagnostics.add(place,
-                      "the stage has a different tokenizer: found " + theirs.kind + " with " +
-                          std::to_string(theirs.vocab_size) + " tokens, wanted " + ours.kind + " with " +
-                          std::to_string(ours.vocab_size) + (ours.kind == "bpe" ? ", trained on the same files" : ""),
+                      "the stage has a different tokenizer: found " + found.kind + " with " +
+                          std::to_string(found.vocab_size) + " tokens, wanted " + wanted.kind + " with " +
+                          std::to_string(wanted.vocab_size) +
+                          (wanted.kind == "bpe" ? ", trained on the same files" : ""),
                       "set the same [data.tokenizer] in both (kind, files and vocab_size)");
     }
   } else if (e.model.vocab_size != stage.model.vocab_size) {

@@ -86,13 +86,13 @@ void from_value(const Value& value, Member& member) {
 template <class Place>
 Key key(std::string name, Place place, std::string help) {
   using Member = std::remove_cvref_t<decltype(place(std::declval<Experiment&>()))>;
-  Key made;
-  made.name = std::move(name);
-  made.help = std::move(help);
-  made.rule = rule_of<Member>();
-  made.get = [place](const Experiment& e) { return to_value(place(e)); };
-  made.set = [place](Experiment& e, const Value& value) { from_value(value, place(e)); };
-  return made;
+  Key result;
+  result.name = std::move(name);
+  result.help = std::move(help);
+  result.rule = rule_of<Member>();
+  result.get = [place](const Experiment& e) { return to_value(place(e)); };
+  result.set = [place](Experiment& e, const Value& value) { from_value(value, place(e)); };
+  return result;
 }
 
 }  // namespace wmtp

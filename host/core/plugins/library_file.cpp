@@ -181,7 +181,7 @@ void check_fingerprint(const std::filesystem::path& file, const std::vector<std:
                        const std::string& wanted) {
   if (std::find(entries.begin(), entries.end(), wanted) != entries.end()) return;
   refuse(file, "built for " + build_fingerprint_text(entries.front()) + "; this host is " +
-                   build_fingerprint_text(wanted) + "; rebuild the plugin with this host's sdk");
+                   build_fingerprint_text(wanted) + "; build the plugin again with this host's sdk");
 }
 
 std::string build_fingerprint_text(const std::string& entry_symbol) {

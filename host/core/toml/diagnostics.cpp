@@ -77,11 +77,11 @@ int Diagnostics::add_file(const std::string& name, const std::string& text) {
 }
 
 int Diagnostics::add_override(const std::string& text) {
-  const std::string whole = "--set " + text;
-  const auto characters = printable(whole);
+  const std::string printed_text = "--set " + text;
+  const auto characters = printable(printed_text);
   std::string label = join(characters, 0, std::min(characters.size(), max_width));
   if (characters.size() > max_width) label += "...";
-  sources_.push_back({label, whole, false});
+  sources_.push_back({label, printed_text, false});
   return static_cast<int>(sources_.size()) - 1;
 }
 

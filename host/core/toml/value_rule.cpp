@@ -82,7 +82,7 @@ std::string found_text(const Node& node) {
     case Node::Kind::text:
       return "the text " + quote(node.text);
     case Node::Kind::list:
-      return "a list of " + std::to_string(node.items.size());
+      return "a list of length " + std::to_string(node.items.size());
     case Node::Kind::table:
       return "a table";
     case Node::Kind::time:

@@ -17,7 +17,7 @@ using test::TemporaryFolder;
 using testing::Contains;
 using testing::HasSubstr;
 
-/// A whole library of this machine to damage: our own.
+/// A valid library of this machine.
 std::string good_library() { return test::bytes_of(library_folder() / "libwmtp_core.so"); }
 
 std::string refusal(const std::filesystem::path& file) {
@@ -32,13 +32,13 @@ std::string refusal(const std::filesystem::path& file) {
   return "";
 }
 
-TEST(LibraryFile, ListsWhatALibraryExports) {
+TEST(LibraryFile, ListsTheExportsOfALibrary) {
   const auto names = exported_symbols(library_folder() / "libwmtp_core.so");
   EXPECT_THAT(names, Contains(HasSubstr("probe_plugin")));
   for (const std::string& name : names) EXPECT_NE(name, "malloc") << "a symbol that is only used was listed";
 }
 
-TEST(LibraryFile, RefusesTextAndShowsHowItBegins) {
+TEST(LibraryFile, RefusesTextAndShowsItsBeginning) {
   const TemporaryFolder folder;
   EXPECT_THAT(refusal(folder.write("a.so", "#include <wmtp/plugin.hpp>\n")), HasSubstr("\"#include <wmtp/p\""));
   EXPECT_THAT(refusal(folder.write("b.so", "")), HasSubstr("empty"));
@@ -50,7 +50,7 @@ TEST(LibraryFile, RefusesALibraryWithoutAnEntry) {
   EXPECT_THAT(refusal(folder.write("a.so", good_library())), HasSubstr("without a plugin's entry"));
 }
 
-TEST(LibraryFile, RefusesALibraryCutAnywhere) {
+TEST(LibraryFile, RefusesALibraryTruncatedAnywhere) {
   const TemporaryFolder folder;
   const std::string whole = good_library();
   for (size_t part = 1; part < 16; ++part) {
@@ -60,7 +60,7 @@ TEST(LibraryFile, RefusesALibraryCutAnywhere) {
   EXPECT_THAT(refusal(folder.write("cut.so", whole.substr(0, whole.size() - 1))), HasSubstr("truncated"));
 }
 
-TEST(LibraryFile, RefusesForeignFilesWithBothValues) {
+TEST(LibraryFile, RefusesLibrariesForOtherMachinesWithBothValues) {
   const TemporaryFolder folder;
   const auto changed = [&](size_t offset, char value) {
     std::string bytes = good_library();
@@ -89,7 +89,7 @@ TEST(LibraryFile, SurvivesAnyDamage) {
   EXPECT_EQ(refused, 300) << "none of them has a plugin's entry";
 }
 
-TEST(LibraryFile, RefusesLinksFoldersAndFilesThatAnyoneCanWrite) {
+TEST(LibraryFile, RefusesLinksFoldersAndFilesWritableByEveryone) {
   const TemporaryFolder folder;
   const auto file = folder.write("a.so", good_library());
   std::filesystem::create_symlink(file, folder.path() / "link.so");
@@ -103,7 +103,7 @@ TEST(LibraryFile, RefusesLinksFoldersAndFilesThatAnyoneCanWrite) {
   EXPECT_THAT(refusal(file), HasSubstr("writable by everyone"));
 }
 
-TEST(Fingerprint, IsReadableOnBothSides) {
+TEST(Fingerprint, MismatchIsReportedWithBothFingerprints) {
   const std::string wanted = "wmtp_plugin__sdk_0_1__headers_12e4ab__torch_2_11_0__gcc_12__abi_1";
   const std::string older = "wmtp_plugin__sdk_0_1__torch_2_10_0__clang_14__abi_0";
   EXPECT_EQ(build_fingerprint_text(wanted), "sdk 0.1, headers 12e4ab, torch 2.11.0, gcc 12, C++ ABI 1");
@@ -111,12 +111,12 @@ TEST(Fingerprint, IsReadableOnBothSides) {
   EXPECT_NO_THROW(check_fingerprint("a.so", {older, wanted}, wanted));
   try {
     check_fingerprint("a.so", {older}, wanted);
-    FAIL() << "another fingerprint was taken";
+    FAIL() << "accepted another fingerprint";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::plugin);
     EXPECT_STREQ(error.what(),
                  "a.so: built for sdk 0.1, headers of an earlier version, torch 2.10.0, clang 14, C++ ABI 0; this host "
-                 "is sdk 0.1, headers 12e4ab, torch 2.11.0, gcc 12, C++ ABI 1; rebuild the plugin with this host's "
+                 "is sdk 0.1, headers 12e4ab, torch 2.11.0, gcc 12, C++ ABI 1; build the plugin again with this host's "
                  "sdk");
   }
 }
