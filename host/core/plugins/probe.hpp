@@ -2,12 +2,12 @@
 //
 // parent  1. The path is a regular file (no symlink, not writable by everyone). Done if the cache contains it.
 //         2. It is a complete ELF file for this machine and exports an entry symbol (read, not loaded).
-//         3. Runs `wmtp-host __probe FILE` with a time limit of 20 s and reads one JSON object from its stdout.
-// child   4. Loads the engine, which refuses an entry of another fingerprint before any plugin code runs.
+//         3. Runs `wmtp-engine describe FILE` with a time limit of 20 s and reads one JSON object from its stdout.
+// child   4. The engine refuses an entry of another fingerprint before any plugin code runs.
 //         5. Opens the library, creates one instance, asks for its options and needs, prints JSON.
 //
-// The same way, `wmtp-host __check SETTINGS` creates the plugin with an experiment's options (a wrapper with its inner
-// plugin), `__layout QUESTIONS` asks for the parameters that an adapter adds to a model, and `__try QUESTION` runs a
+// The same way, `wmtp-engine check SETTINGS` creates the plugin with an experiment's options (a wrapper with its inner
+// plugin), `layouts QUESTIONS` asks for the parameters that an adapter adds to a model, and `try QUESTION` runs a
 // trial. If the child dies or exceeds the limit, the plugin is refused; the message names the signal or the limit.
 #pragma once
 
@@ -39,12 +39,7 @@ std::string try_in_child(const std::string& trial, const PluginSetting& plugin);
 /// The plugins that are linked into the engine (static build); empty in other builds. Not cached.
 std::vector<PluginDescription> probe_built_in();
 
-/// The child's side: prints the JSON that `answer` returns for `question` (a file or settings); returns the exit code.
-/// Never throws. `answer` calls the engine (describe_with_engine and others in core/job/job.hpp); the caller passes it,
-/// because that folder is on a higher floor.
-int probe_child_main(const std::string& question, const std::function<std::string(const std::string&)>& answer);
-
-/// The argument of `__probe` for an array of descriptions of the built-in plugins.
+/// The FILE of `describe` for an array of descriptions of the built-in plugins.
 inline constexpr char probe_built_in_file[] = "built-in";
 
 /// [tests only] replaces the child's program and its time limit.

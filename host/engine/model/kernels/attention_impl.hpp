@@ -8,6 +8,8 @@
 
 #include "core/model/chunks.hpp"
 #include "engine/model/kernels/attention.hpp"
+#include "engine/model/kernels/products_impl.hpp"
+#include "engine/model/kernels/rows_impl.hpp"
 
 namespace wmtp::kernels::WMTP_ISA {
 namespace {

@@ -1,5 +1,3 @@
 // The kernels for one instruction set; its flags stand in host/CMakeLists.txt.
 #define WMTP_ISA avx512
 #include "engine/model/kernels/attention_impl.hpp"
-#include "engine/model/kernels/products_impl.hpp"
-#include "engine/model/kernels/rows_impl.hpp"

@@ -1,5 +1,5 @@
-// The probe's child process. A plugin's static objects and constructor may print, crash or never return: stdout is
-// reserved for the JSON object, and the process ends with its parent or at the parent's time limit.
+#include "engine/run/answer_probe.hpp"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "core/plugins/probe.hpp"
 
 namespace wmtp {
 namespace {
@@ -32,7 +31,7 @@ bool write_all(int end, const std::string& text) {
 
 }  // namespace
 
-int probe_child_main(const std::string& question, const std::function<std::string(const std::string&)>& ask) {
+int answer_probe(const std::string& question, const std::function<std::string(const std::string&)>& ask) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
@@ -52,7 +51,7 @@ int probe_child_main(const std::string& question, const std::function<std::strin
     answer = refusal(status, question + ": " + error.what());
   } catch (...) {
     status = ExitStatus::plugin;
-    answer = refusal(status, question + ": its code threw something other than a std::exception");
+    answer = refusal(status, question + ": its code threw something that is no std::exception");
   }
   const bool written = answer_end >= 0 && write_all(answer_end, answer + "\n");
   close(answer_end);
