@@ -13,12 +13,9 @@
 namespace wmtp {
 namespace {
 
-std::string number(int64_t value) { return std::to_string(value); }
-
-class DataRules {
+class DataRules : RuleChecker {
  public:
-  DataRules(const Bound& bound, Diagnostics& diagnostics)
-      : bound_(bound), e_(bound.experiment), diagnostics_(diagnostics) {}
+  DataRules(const Bound& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}
 
   void all() {
     kinds();
@@ -34,14 +31,6 @@ class DataRules {
   }
 
  private:
-  void refuse(const std::string& key, const std::string& message, const std::string& hint = "") {
-    diagnostics_.add(bound_.place(key), message, hint);
-  }
-  /// Points at the key instead of its value: the key must be removed.
-  void refuse_key(const std::string& key, const std::string& message, const std::string& hint = "") {
-    diagnostics_.add(bound_.keys.at(key), message, hint);
-  }
-
   void kinds() {
     if (!bound_.good({"data", "data.kind"})) return;
     const auto fits = [&](const std::vector<std::string>& kinds) {
@@ -188,16 +177,12 @@ class DataRules {
 
   void difficulty_order() {
     if (!bound_.has("data.order") || e_.data.order != "sequential") return;
-    refuse("data.order", "order \"sequential\" does not apply to [data.difficulty], which draws records at random",
+    refuse("data.order", "order \"sequential\" does not apply to [data.difficulty], which defines the order of records",
            "remove one of them");
   }
 
   static std::string item(const std::string& key, size_t i) { return path_of(key, std::to_string(i)); }
   static std::string shown(double value) { return printed("%.15g", value); }
-
-  const Bound& bound_;
-  const Experiment& e_;
-  Diagnostics& diagnostics_;
 };
 
 /// Everything that the training text of a tokenizer depends on.

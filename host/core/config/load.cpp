@@ -32,9 +32,8 @@ class Loader {
 
     const size_t before = diagnostics_.count();
     if (const Entry* sweep = document->find("sweep"); sweep && chain.size() > 1)
-      diagnostics_.add(
-          sweep->place, "found [sweep] in a stage, which must be a single run",
-          "write one file for each value, and sweep over the files in the experiment that names the stage");
+      diagnostics_.add(sweep->place, "found [sweep] in a stage, which must be a single run",
+                       "write a stage file for each value; the [sweep] of the experiment can list these files");
     Bound bound = bind(*document, source, diagnostics_);
     Experiment& e = bound.experiment;
     e.file = std::filesystem::absolute(request.file).lexically_normal();

@@ -12,8 +12,6 @@
 namespace wmtp {
 namespace {
 
-std::string number(int64_t value) { return std::to_string(value); }
-
 /// Llama's rule: 2/3 of 4 dim, rounded up to a multiple of 256.
 int64_t llama_ffn_dim(int64_t dim) { return (8 * dim / 3 + 255) / 256 * 256; }
 
@@ -35,10 +33,9 @@ std::string first_read(const PluginNeeds& needs, const std::string& model) {
   return "";
 }
 
-class Rules {
+class Rules : RuleChecker {
  public:
-  Rules(const Bound& bound, Diagnostics& diagnostics)
-      : bound_(bound), e_(bound.experiment), diagnostics_(diagnostics) {}
+  Rules(const Bound& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}
 
   void all(const PluginNeeds* needs) {
     name();
@@ -59,14 +56,6 @@ class Rules {
   }
 
  private:
-  void refuse(const std::string& key, const std::string& message, const std::string& hint = "") {
-    diagnostics_.add(bound_.place(key), message, hint);
-  }
-  /// Points at the key instead of its value: the key must be removed.
-  void refuse_key(const std::string& key, const std::string& message, const std::string& hint = "") {
-    diagnostics_.add(bound_.keys.at(key), message, hint);
-  }
-
   void name() {
     if (!bound_.good({"name"})) return;
     const bool letters = std::all_of(e_.name.begin(), e_.name.end(), [](unsigned char byte) {
@@ -272,10 +261,6 @@ class Rules {
   std::string title() const {
     return "pipeline " + quote(e_.pipeline.plugin) + (e_.inner ? " over " + quote(e_.inner->plugin) : "");
   }
-
-  const Bound& bound_;
-  const Experiment& e_;
-  Diagnostics& diagnostics_;
 };
 
 /// Copies values that a frozen model's table does not give from [model].

@@ -29,6 +29,26 @@ void check_rules(const Bound& bound, const std::optional<PluginNeeds>& needs, Di
 /// The part of check_rules that concerns data and tokenizer (data_rules.cpp).
 void check_data_rules(const Bound& bound, Diagnostics& diagnostics);
 
+/// Base of classes that check rules across keys.
+class RuleChecker {
+ protected:
+  RuleChecker(const Bound& bound, Diagnostics& diagnostics)
+      : bound_(bound), e_(bound.experiment), diagnostics_(diagnostics) {}
+
+  void refuse(const std::string& key, const std::string& message, const std::string& hint = "") {
+    diagnostics_.add(bound_.place(key), message, hint);
+  }
+  /// Points at the key instead of its value: the key must be removed.
+  void refuse_key(const std::string& key, const std::string& message, const std::string& hint = "") {
+    diagnostics_.add(bound_.keys.at(key), message, hint);
+  }
+  static std::string number(int64_t value) { return std::to_string(value); }
+
+  const Bound& bound_;
+  const Experiment& e_;
+  Diagnostics& diagnostics_;
+};
+
 /// Whether both experiments use one tokenizer: same kind and size, trained on the same text.
 bool same_tokenizer(const Experiment& one, const Experiment& other);
 

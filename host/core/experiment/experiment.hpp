@@ -98,7 +98,7 @@ struct ArithmeticConfig {
   bool operator==(const ArithmeticConfig&) const = default;
 };
 
-/// Sampling of records by metadata.difficulty; not given: all records with equal probability.
+/// Shares of records by metadata.difficulty; not given: all records are drawn equally often.
 struct DifficultyConfig {
   bool given = false;
   std::vector<std::string> bins;    ///< closed ranges, "6-10"; records outside all of them are skipped

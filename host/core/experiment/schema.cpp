@@ -20,36 +20,35 @@ SchemaTable head_table() {
 }
 
 SchemaTable train_table() {
-  return {
-      "train",
-      "Length of the run and size of the batches. Requires exactly one of `steps` and `epochs`.",
-      {key("steps", AT(train.steps), "number of optimizer steps")
-           .range(1, 1e12)
-           .defaults_to("required without `epochs`")
-           .unset_when_empty(),
-       key("epochs", AT(train.epochs),
-           "number of passes over the training data, may be a fraction; not for `random` data")
-           .above(0)
-           .defaults_to("required without `steps`")
-           .unset_when_empty(),
-       key("batch_size", AT(train.batch_size), "number of sequences of a micro-batch on each rank")
-           .required()
-           .range(1, 1 << 20),
-       key("sequence_length", AT(train.sequence_length), "length of a sequence, in tokens")
-           .required()
-           .range(2, 1 << 20),
-       key("gradient_accumulation", AT(train.gradient_accumulation), "number of micro-batches of an optimizer step")
-           .range(1, 1 << 20),
-       key("clip_norm", AT(train.clip_norm),
-           "maximum norm of the gradient: a larger gradient is scaled down to it; 0: no clipping")
-           .at_least(0),
-       key("norm", AT(train.norm),
-           "norm of the gradient for clipping, the guard and the log: the root of the sum of squares, the sum of "
-           "magnitudes, or the largest magnitude"),
-       key("normalize", AT(train.normalize),
-           "divisor of a head's weighted loss: the number of its valid tokens, or the sum of its weights; the loss of "
-           "a step is the mean over the heads")
-           .one_of({"tokens", "weights"})}};
+  return {"train",
+          "Length of the run and size of the batches. Requires exactly one of `steps` and `epochs`.",
+          {key("steps", AT(train.steps), "number of optimizer steps")
+               .range(1, 1e12)
+               .defaults_to("required without `epochs`")
+               .unset_when_empty(),
+           key("epochs", AT(train.epochs),
+               "number of passes over the training data, may be a fraction; not for `random` data")
+               .above(0)
+               .defaults_to("required without `steps`")
+               .unset_when_empty(),
+           key("batch_size", AT(train.batch_size), "number of sequences of a micro-batch on each rank")
+               .required()
+               .range(1, 1 << 20),
+           key("sequence_length", AT(train.sequence_length), "length of a sequence, in tokens")
+               .required()
+               .range(2, 1 << 20),
+           key("gradient_accumulation", AT(train.gradient_accumulation), "number of micro-batches of an optimizer step")
+               .range(1, 1 << 20),
+           key("clip_norm", AT(train.clip_norm),
+               "maximum norm of the gradient: a larger gradient is scaled down to it; 0: no clipping")
+               .at_least(0),
+           key("norm", AT(train.norm),
+               "norm of the gradient for clipping, the guard and the log: the root of the sum of squares, the sum of "
+               "magnitudes, or the largest magnitude"),
+           key("normalize", AT(train.normalize),
+               "divisor of a head's weighted loss: the number of its valid tokens, or the sum of its weights; the loss "
+               "of a step is the mean over the heads")
+               .one_of({"tokens", "weights"})}};
 }
 
 SchemaTable optimizer_table() {
@@ -90,8 +89,7 @@ SchemaTable schedule_table() {
            .range(0, 1e12),
        key("stable_steps", AT(schedule.stable_steps),
            "only for `wsd`: number of steps at the peak learning rate after the warm-up; it then decays linearly until "
-           "the "
-           "last step")
+           "the last step")
            .range(1, 1e12)
            .defaults_to("required by `wsd`")
            .unset_when_empty(),
@@ -101,12 +99,11 @@ SchemaTable schedule_table() {
 }
 
 SchemaTable parallel_table() {
-  Key checkpointing =
-      key("activation_checkpointing", AT(parallel.activation_checkpointing),
-          "trunk blocks whose activations are recomputed in the backward pass to save memory: none, all, "
-          "or the given share of the trained blocks, beginning with the first")
-          .one_of({"none", "full"})
-          .range(0, 1);
+  Key checkpointing = key("activation_checkpointing", AT(parallel.activation_checkpointing),
+                          "trunk blocks whose activations are recomputed in the backward pass to save memory: none, "
+                          "all, or the given share of the trained blocks, beginning with the first")
+                          .one_of({"none", "full"})
+                          .range(0, 1);
   checkpointing.rule.type = ValueType::text_or_number;
   checkpointing.get = [](const Experiment& e) {
     const double share = e.parallel.activation_checkpointing;
@@ -117,51 +114,47 @@ SchemaTable parallel_table() {
     const auto* name = std::get_if<std::string>(&value);
     e.parallel.activation_checkpointing = name ? double(*name == "full") : std::get<double>(value);
   };
-  return {
-      "parallel",
-      "Number of ranks, sharding, precision and device.",
-      {key("processes", AT(parallel.processes), "number of ranks").range(1, 65536).not_in_identity(),
-       key("strategy", AT(parallel.strategy),
-           "`full_shard`: parameters, gradients and optimizer state are sharded over all ranks; `shard_grad_op`: the "
-           "same, "
-           "but gathered parameters are kept for the whole step; `no_shard`: nothing is sharded; `hybrid_shard`: as "
-           "`full_shard` within groups of `shard_group_size` ranks, each with a complete copy")
-           .not_in_identity(),
-       key("shard_group_size", AT(parallel.shard_group_size),
-           "only for `hybrid_shard`: number of consecutive ranks that share one copy of the model; a divisor of the "
-           "number "
-           "of ranks")
-           .range(1, 65536)
-           .defaults_to("required by `hybrid_shard`")
-           .unset_when_empty()
-           .not_in_identity(),
-       key("precision", AT(parallel.precision),
-           "number format of the computation; master parameters remain fp32; `fp16` uses automatic loss scaling and is "
-           "slow on CPUs"),
-       key("reduce", AT(parallel.reduce),
-           "number format in which gradients are reduced between ranks; `bf16` requires a `precision` other than "
-           "`fp32`")
-           .one_of({"fp32", "bf16"}),
-       key("replicate_frozen", AT(parallel.replicate_frozen),
-           "whether every rank holds all frozen parameters: uses more memory, saves gathering them")
-           .not_in_identity(),
-       checkpointing,
-       key("cpu_offload", AT(parallel.cpu_offload),
-           "whether the master shards of trained parameters and the optimizer state are kept in host memory, which "
-           "saves "
-           "device memory; requires a CUDA `device`")
-           .not_in_identity(),
-       key("device", AT(parallel.device),
-           "device of the ranks; `auto`: CUDA if the host has a device for each local rank, else the CPU")
-           .one_of({"auto", "cpu", "cuda"})
-           .not_in_identity(),
-       key("oversubscribe", AT(parallel.oversubscribe),
-           "whether `wmtp-host run` may start more than 8 ranks for each usable core")
-           .not_in_identity(),
-       key("timeout_seconds", AT(parallel.timeout_seconds),
-           "maximum wait for another rank, in seconds, also at the rendezvous")
-           .range(1, 86400)
-           .not_in_identity()}};
+  return {"parallel",
+          "Number of ranks, sharding, precision and device.",
+          {key("processes", AT(parallel.processes), "number of ranks").range(1, 65536).not_in_identity(),
+           key("strategy", AT(parallel.strategy),
+               "`full_shard`: parameters, gradients and optimizer state are sharded over all ranks; `shard_grad_op`: "
+               "the same, but gathered parameters are kept for the whole step; `no_shard`: nothing is sharded; "
+               "`hybrid_shard`: as `full_shard` within groups of `shard_group_size` ranks, each with a complete copy")
+               .not_in_identity(),
+           key("shard_group_size", AT(parallel.shard_group_size),
+               "only for `hybrid_shard`: number of consecutive ranks that share one copy of the model; a divisor of "
+               "the number of ranks")
+               .range(1, 65536)
+               .defaults_to("required by `hybrid_shard`")
+               .unset_when_empty()
+               .not_in_identity(),
+           key("precision", AT(parallel.precision),
+               "number format of the computation; master parameters remain fp32; `fp16` uses automatic loss scaling "
+               "and is slow on CPUs"),
+           key("reduce", AT(parallel.reduce),
+               "number format in which gradients are reduced between ranks; `bf16` requires a `precision` other than "
+               "`fp32`")
+               .one_of({"fp32", "bf16"}),
+           key("replicate_frozen", AT(parallel.replicate_frozen),
+               "whether every rank holds all frozen parameters: uses more memory, saves gathering them")
+               .not_in_identity(),
+           checkpointing,
+           key("cpu_offload", AT(parallel.cpu_offload),
+               "whether the master shards of trained parameters and the optimizer state are kept in host memory, which "
+               "saves device memory; requires a CUDA `device`")
+               .not_in_identity(),
+           key("device", AT(parallel.device),
+               "device of the ranks; `auto`: CUDA if the host has a device for each local rank, else the CPU")
+               .one_of({"auto", "cpu", "cuda"})
+               .not_in_identity(),
+           key("oversubscribe", AT(parallel.oversubscribe),
+               "whether `wmtp-host run` may start more than 8 ranks for each usable core")
+               .not_in_identity(),
+           key("timeout_seconds", AT(parallel.timeout_seconds),
+               "maximum wait for another rank, in seconds, also at the rendezvous")
+               .range(1, 86400)
+               .not_in_identity()}};
 }
 
 SchemaTable checkpoint_table() {
@@ -172,8 +165,7 @@ SchemaTable checkpoint_table() {
            .range(0, 1e12),
        key("every_minutes", AT(checkpoint.every_minutes),
            "minimum time between checkpoints, in minutes: the first step that ends later saves one; 0: no checkpoints "
-           "by "
-           "time")
+           "by time")
            .range(0, 1e6),
        key("keep", AT(checkpoint.keep), "number of newest checkpoints to keep").range(1, 1e6)}};
   table.in_identity = false;
@@ -181,30 +173,25 @@ SchemaTable checkpoint_table() {
 }
 
 SchemaTable guard_table() {
-  return {
-      "guard",
-      "Skips steps with unusual losses or gradients, so that they change no parameter. Steps that are not finite are "
-      "always skipped. The other limits are off by default, because the model does not learn from the data of a "
-      "skipped "
-      "step.",
-      {key("loss_spike", AT(guard.loss_spike),
-           "maximum distance of a loss above the mean of the last `window` accepted losses, in standard deviations, "
-           "for "
-           "example 6; 0: off")
-           .at_least(0),
-       key("spike_floor", AT(guard.spike_floor),
-           "with `loss_spike`: smallest distance above the mean, in units of the loss, at which a step is skipped, "
-           "however "
-           "small the standard deviation is")
-           .at_least(0),
-       key("window", AT(guard.window),
-           "with `loss_spike`: number of accepted losses that mean and standard deviation are computed from; no step "
-           "is "
-           "skipped for its loss until this number is reached")
-           .range(1, 1e6),
-       key("grad_norm", AT(guard.grad_norm), "maximum norm of the gradient before clipping; 0: off").at_least(0),
-       key("max_in_a_row", AT(guard.max_in_a_row), "number of consecutive skipped steps that ends the run")
-           .range(1, 1e9)}};
+  return {"guard",
+          "Skips steps with unusual losses or gradients, so that they change no parameter. Steps that are not finite "
+          "are always skipped. The other limits are off by default, because the model does not learn from the data of "
+          "a skipped step.",
+          {key("loss_spike", AT(guard.loss_spike),
+               "maximum distance of a loss above the mean of the last `window` accepted losses, in standard "
+               "deviations, for example 6; 0: off")
+               .at_least(0),
+           key("spike_floor", AT(guard.spike_floor),
+               "with `loss_spike`: smallest distance above the mean, in units of the loss, at which a step is skipped, "
+               "however small the standard deviation is")
+               .at_least(0),
+           key("window", AT(guard.window),
+               "with `loss_spike`: number of accepted losses that mean and standard deviation are computed from; no "
+               "step is skipped for its loss until this number is reached")
+               .range(1, 1e6),
+           key("grad_norm", AT(guard.grad_norm), "maximum norm of the gradient before clipping; 0: off").at_least(0),
+           key("max_in_a_row", AT(guard.max_in_a_row), "number of consecutive skipped steps that ends the run")
+               .range(1, 1e9)}};
 }
 
 SchemaTable log_table() {
@@ -215,8 +202,7 @@ SchemaTable log_table() {
            .range(1, 1e12),
        key("samples", AT(log.samples),
            "number of validation sequences whose losses and weights are logged token by token at each validation, at "
-           "most "
-           "`train.batch_size`; 0: none")
+           "most `train.batch_size`; 0: none")
            .range(0, 1e6),
        key("database", AT(log.database), "file of the database, relative to the working directory").not_empty(),
        key("tensorboard", AT(log.tensorboard),
@@ -230,14 +216,11 @@ SchemaTable sweep_table() {
   SchemaTable table{
       "sweep",
       "Makes the file describe several runs, the members of the sweep. Each key is a key of the experiment with a list "
-      "of "
-      "values (`seed = [1, 2, 3]`, `optimizer.lr = [1e-3, 3e-4]`); the members are all combinations, at most 1,000, "
-      "the "
-      "first key varying slowest. Each table of the list `[[sweep.members]]` sets several keys together. `wmtp-host "
-      "run` "
-      "trains one member at a time, or K at a time with `--jobs K`, each on a share of the cores. It first trains the "
-      "stages that members need, each once, skips members with a finished run in the log, and prints a table of all "
-      "members at the end.",
+      "of values (`seed = [1, 2, 3]`, `optimizer.lr = [1e-3, 3e-4]`); the members are all combinations, at most 1,000, "
+      "the first key varying slowest. Each table of the list `[[sweep.members]]` sets several keys together. "
+      "`wmtp-host run` trains one member at a time, or K at a time with `--jobs K`, each on a share of the cores. It "
+      "first trains the stages that members need, each once, skips members with a finished run in the log, and prints "
+      "a table of all members at the end.",
       {}};
   table.read_elsewhere = true;  // core/config/sweep.hpp
   table.in_identity = false;

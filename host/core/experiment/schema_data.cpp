@@ -60,8 +60,8 @@ SchemaTable data_table() {
            .defaults_to("each file is one document")
            .unset_when_empty(),
        key("hold_out_share", AT(data.hold_out_share),
-           "share of each file's documents, from its end, that is excluded from training, as with "
-           "`validation.share`; a stage inherits it from the experiment that names it")
+           "share of each file's documents, from its end, that is excluded from training, as with `validation.share`; "
+           "a stage inherits it from the experiment that names it")
            .range(0, 0.5)
            .above(0)
            .only_for({"text"})
@@ -77,87 +77,76 @@ SchemaTable data_table() {
 }
 
 SchemaTable tokenizer_table() {
-  SchemaTable table{
-      "data.tokenizer",
-      "The tokenizer. Experiments with the same table (and the same training text, for `bpe`) share one tokenizer.",
-      {key("kind", AT(data.tokenizer.kind),
-           "`byte`: 256 bytes, begin of text and end of text; `bpe`: a SentencePiece BPE trained on text; `file`: an "
-           "existing tokenizer")
-           .one_of({"byte", "bpe", "file"}),
-       key("file", AT(data.tokenizer.file),
-           "for `file`: a `tokenizer.json` of a BPE (Llama, Qwen2, GPT-2), with a `tokenizer_config.json` that names "
-           "the "
-           "`eos_token` in the same folder, or a SentencePiece `tokenizer.model`")
-           .not_empty()
-           .is_path(PathKind::path)
-           .defaults_to("required for `file`")
-           .unset_when_empty(),
-       key("files", AT(data.tokenizer.files), "for `bpe`: patterns of the text files to train the tokenizer on")
-           .not_empty()
-           .is_path(PathKind::paths)
-           .defaults_to("`data.files`; with `records`, the texts of the records")
-           .unset_when_empty(),
-       key("vocab_size", AT(data.tokenizer.vocab_size), "number of tokens")
-           .range(258, 1 << 24)
-           .defaults_to("258 for `byte`; required for `bpe`; not allowed for `file`, which requires `model.vocab_size`")
-           .unset_when_empty()}};
-  table.is_given = AT(data.tokenizer.given);
-  table.mark_given = [](Experiment& e) { e.data.tokenizer.given = true; };
-  table.kinds = {"text", "records"};
-  return table;
+  return optional_table(
+      {"data.tokenizer",
+       "The tokenizer. Experiments with the same table (and the same training text, for `bpe`) share one tokenizer.",
+       {key("kind", AT(data.tokenizer.kind),
+            "`byte`: 256 bytes, begin of text and end of text; `bpe`: a SentencePiece BPE trained on text; `file`: an "
+            "existing tokenizer")
+            .one_of({"byte", "bpe", "file"}),
+        key("file", AT(data.tokenizer.file),
+            "for `file`: a `tokenizer.json` of a BPE (Llama, Qwen2, GPT-2), with a `tokenizer_config.json` that names "
+            "the `eos_token` in the same folder, or a SentencePiece `tokenizer.model`")
+            .not_empty()
+            .is_path(PathKind::path)
+            .defaults_to("required for `file`")
+            .unset_when_empty(),
+        key("files", AT(data.tokenizer.files), "for `bpe`: patterns of the text files to train the tokenizer on")
+            .not_empty()
+            .is_path(PathKind::paths)
+            .defaults_to("`data.files`; with `records`, the texts of the records")
+            .unset_when_empty(),
+        key("vocab_size", AT(data.tokenizer.vocab_size), "number of tokens")
+            .range(258, 1 << 24)
+            .defaults_to(
+                "258 for `byte`; required for `bpe`; not allowed for `file`, which requires `model.vocab_size`")
+            .unset_when_empty()}},
+      AT(data.tokenizer.given), {"text", "records"});
 }
 
 SchemaTable arithmetic_table() {
-  SchemaTable table{
-      "data.arithmetic",
-      "Generates the records, instead of `files`: expressions over F_7[X]/(X^5) with correct and incorrect answers, "
-      "the "
-      "arithmetic task of arXiv 2404.19737.",
-      {key("problems", AT(data.arithmetic.problems), "number of distinct expressions").range(1, 1e8),
-       key("seed", AT(data.arithmetic.seed), "seed of the problems, independent of the run's `seed`").at_least(0),
-       key("operations", AT(data.arithmetic.operations), "operations that the expressions consist of")
-           .one_of({"negate", "add", "multiply", "compose"})
-           .not_empty(),
-       key("min_operations", AT(data.arithmetic.min_operations), "minimum number of operations of a problem")
-           .range(1, 100),
-       key("max_operations", AT(data.arithmetic.max_operations), "maximum number of operations of a problem")
-           .range(1, 100),
-       key("answers_right", AT(data.arithmetic.answers_right), "number of correct answers to each problem").range(0, 1),
-       key("answers_wrong", AT(data.arithmetic.answers_wrong), "number of incorrect answers to each problem")
-           .range(0, 10),
-       key("steps", AT(data.arithmetic.steps),
-           "whether an answer shows the result of each operation before the final one")}};
-  table.is_given = AT(data.arithmetic.given);
-  table.mark_given = [](Experiment& e) { e.data.arithmetic.given = true; };
-  table.kinds = {"records"};
-  return table;
+  return optional_table(
+      {"data.arithmetic",
+       "Generates the records, instead of `files`: expressions over F_7[X]/(X^5) with correct and incorrect answers, "
+       "the arithmetic task of arXiv 2404.19737.",
+       {key("problems", AT(data.arithmetic.problems), "number of distinct expressions").range(1, 1e8),
+        key("seed", AT(data.arithmetic.seed), "seed of the problems, independent of the run's `seed`").at_least(0),
+        key("operations", AT(data.arithmetic.operations), "operations that the expressions consist of")
+            .one_of({"negate", "add", "multiply", "compose"})
+            .not_empty(),
+        key("min_operations", AT(data.arithmetic.min_operations), "minimum number of operations of a problem")
+            .range(1, 100),
+        key("max_operations", AT(data.arithmetic.max_operations), "maximum number of operations of a problem")
+            .range(1, 100),
+        key("answers_right", AT(data.arithmetic.answers_right), "number of correct answers to each problem")
+            .range(0, 1),
+        key("answers_wrong", AT(data.arithmetic.answers_wrong), "number of incorrect answers to each problem")
+            .range(0, 10),
+        key("steps", AT(data.arithmetic.steps),
+            "whether an answer shows the result of each operation, not only the final result")}},
+      AT(data.arithmetic.given), {"records"});
 }
 
 SchemaTable difficulty_table() {
-  SchemaTable table{
-      "data.difficulty",
-      "Draws records with a probability that depends on the bin of their `metadata.difficulty` and changes linearly "
-      "over "
-      "the run. Without this table all records are drawn with equal probability.",
-      {key("bins", AT(data.difficulty.bins), "closed ranges such as `\"6-10\"`; records outside all bins are skipped")
-           .required()
-           .not_empty(),
-       key("weights", AT(data.difficulty.weights),
-           "share of each bin at the start of the run, divided by their sum; a bin of weight 0 is not trained on, but "
-           "is "
-           "part of the validation")
-           .required()
-           .not_empty()
-           .range(0, 1e9),
-       key("end_weights", AT(data.difficulty.end_weights), "share of each bin at the end of the run")
-           .not_empty()
-           .range(0, 1e9)
-           .defaults_to("`weights`")
-           .unset_when_empty()}};
-  table.is_given = AT(data.difficulty.given);
-  table.mark_given = [](Experiment& e) { e.data.difficulty.given = true; };
-  table.kinds = {"records"};
-  return table;
+  return optional_table(
+      {"data.difficulty",
+       "Sets the share of records that are drawn from each bin of `metadata.difficulty`; the shares may change "
+       "linearly over the run. Without this table all records are drawn equally often.",
+       {key("bins", AT(data.difficulty.bins), "closed ranges such as `\"6-10\"`; records outside all bins are skipped")
+            .required()
+            .not_empty(),
+        key("weights", AT(data.difficulty.weights),
+            "share of each bin at the start of the run, divided by their sum; a bin of weight 0 is not trained on, but "
+            "is part of the validation")
+            .required()
+            .not_empty()
+            .range(0, 1e9),
+        key("end_weights", AT(data.difficulty.end_weights), "share of each bin at the end of the run")
+            .not_empty()
+            .range(0, 1e9)
+            .defaults_to("`weights`")
+            .unset_when_empty()}},
+      AT(data.difficulty.given), {"records"});
 }
 
 }  // namespace
@@ -167,34 +156,31 @@ std::vector<SchemaTable> data_tables() {
 }
 
 SchemaTable validation_table() {
-  SchemaTable table{
-      "validation",
-      "Computes the unweighted loss on data that is excluded from training. Without this table there is no validation.",
-      {key("every_steps", AT(validation.every_steps),
-           "steps between validations; 0: only before the first step and at the end")
-           .range(0, 1e12),
-       key("batches", AT(validation.batches), "number of micro-batches of a validation, over all ranks").range(1, 1e9),
-       key("files", AT(validation.files),
-           "patterns of the validation files, which are excluded from training, also in stages; with `records`, all "
-           "their "
-           "problems are excluded")
-           .not_empty()
-           .is_path(PathKind::paths)
-           .defaults_to("1 file of `data.files` in 20; with `records`, 1 problem in 20")
-           .unset_when_empty(),
-       key("share", AT(validation.share),
-           "instead of `files`: the share of each file's documents (`data.separator`), from its end, that is used for "
-           "validation and excluded from training, also in stages; a file that is one document is cut at the end of a "
-           "line")
-           .range(0, 0.5)
-           .above(0)
-           .only_for({"text"})
-           .defaults_to("none")
-           .unset_when_empty()}};
-  table.is_given = AT(validation.given);
-  table.mark_given = [](Experiment& e) { e.validation.given = true; };
-  table.kinds = {"text", "records"};
-  return table;
+  return optional_table(
+      {"validation",
+       "Computes the unweighted loss on data that is excluded from training. Without this table there is no "
+       "validation.",
+       {key("every_steps", AT(validation.every_steps),
+            "steps between validations; 0: only before the first step and at the end")
+            .range(0, 1e12),
+        key("batches", AT(validation.batches), "number of micro-batches of a validation, over all ranks").range(1, 1e9),
+        key("files", AT(validation.files),
+            "patterns of the validation files, which are excluded from training, also in stages; with `records`, all "
+            "their problems are excluded")
+            .not_empty()
+            .is_path(PathKind::paths)
+            .defaults_to("1 file of `data.files` in 20; with `records`, 1 problem in 20")
+            .unset_when_empty(),
+        key("share", AT(validation.share),
+            "instead of `files`: the share of each file's documents (`data.separator`), from its end, that is used for "
+            "validation and excluded from training, also in stages; a file that is one document is cut at the end of a "
+            "line")
+            .range(0, 0.5)
+            .above(0)
+            .only_for({"text"})
+            .defaults_to("none")
+            .unset_when_empty()}},
+      AT(validation.given), {"text", "records"});
 }
 
 }  // namespace wmtp

@@ -17,6 +17,15 @@
 
 namespace wmtp {
 
+/// A table that is given if the file contains it, which sets `flag`; `kinds` of data allow it.
+template <class Flag>
+SchemaTable optional_table(SchemaTable table, Flag flag, std::vector<std::string> kinds = {}) {
+  table.is_given = flag;
+  table.mark_given = [flag](Experiment& e) { flag(e) = true; };
+  table.kinds = std::move(kinds);
+  return table;
+}
+
 std::vector<SchemaTable> model_tables();
 std::vector<SchemaTable> data_tables();
 SchemaTable validation_table();

@@ -63,9 +63,8 @@ SchemaTable rope_table(const std::string& model, Place place, std::function<bool
   const auto scaling = [place](auto& e) -> auto& { return *place(e); };
   SchemaTable table{
       model + ".rope_scaling",
-      std::string(
-          "Scales the rotary position embedding, for sequences longer than those of pretraining, as in Llama 3.1. "
-          "Keys and formulas are those of Hugging Face transformers. Default: ") +
+      std::string("Scales the rotary position embedding, for sequences longer than those of pretraining, as in Llama "
+                  "3.1. Keys and formulas are those of Hugging Face transformers. Default: ") +
           (model == "model" ? "no scaling." : "as in `[model]`; `rope_type = \"default\"` means no scaling."),
       {key("rope_type", IN(scaling, rope_type),
            "`default`: no scaling; `linear`: all angles are scaled; `llama3`: low frequencies are scaled")
@@ -83,8 +82,7 @@ SchemaTable rope_table(const std::string& model, Place place, std::function<bool
            .unset_when_empty(),
        key("high_freq_factor", IN(scaling, high_freq_factor),
            "`llama3`: angles with more rotations within the original length are not scaled; between the two factors "
-           "the "
-           "scaling is interpolated")
+           "the scaling is interpolated")
            .above(0)
            .defaults_to("required by `llama3`")
            .unset_when_empty(),
@@ -116,29 +114,27 @@ SchemaTable plugin_table(const std::string& name, Key plugin,
 
 template <class Frozen>
 SchemaTable frozen_table(const std::string& name, const std::string& help, Frozen frozen) {
-  SchemaTable table{
-      name,
-      help + ". Requires exactly one of `experiment` and `weights`.",
-      {key("experiment", IN(frozen, experiment),
-           "file of the experiment that trains the model; it runs first unless the log contains a finished run of it")
-           .not_empty()
-           .is_path(PathKind::path)
-           .unset_when_empty(),
-       key("weights", IN(frozen, weights),
-           "weights: a safetensors file or folder, or `run:NAME` for the latest finished run of that name")
-           .not_empty()
-           .is_path(PathKind::weights)
-           .unset_when_empty(),
-       key("strategy", IN(frozen, strategy), "sharding strategy of this model")
-           .defaults_to("`parallel.strategy`")
-           .not_in_identity(),
-       key("precision", IN(frozen, precision), "number format of this model's computation")
-           .defaults_to("`parallel.precision`"),
-       key("cache", IN(frozen, cache), "whether its outputs are stored in a file and reused by later epochs and runs")
-           .not_in_identity()}};
-  table.is_given = IN(frozen, given);
-  table.mark_given = [frozen](Experiment& e) { frozen(e).given = true; };
-  return table;
+  return optional_table(
+      {name,
+       help + ". Requires exactly one of `experiment` and `weights`.",
+       {key("experiment", IN(frozen, experiment),
+            "file of the experiment that trains the model; it runs first unless the log contains a finished run of it")
+            .not_empty()
+            .is_path(PathKind::path)
+            .unset_when_empty(),
+        key("weights", IN(frozen, weights),
+            "weights: a safetensors file or folder, or `run:NAME` for the newest finished run of that name")
+            .not_empty()
+            .is_path(PathKind::weights)
+            .unset_when_empty(),
+        key("strategy", IN(frozen, strategy), "sharding strategy of this model")
+            .defaults_to("`parallel.strategy`")
+            .not_in_identity(),
+        key("precision", IN(frozen, precision), "number format of this model's computation")
+            .defaults_to("`parallel.precision`"),
+        key("cache", IN(frozen, cache), "whether its outputs are stored in a file and reused by later epochs and runs")
+            .not_in_identity()}},
+      IN(frozen, given));
 }
 
 template <class Frozen>
@@ -190,18 +186,16 @@ SchemaTable adapter_table() {
 
 SchemaTable model_table() {
   SchemaTable table{"model", "The policy: a Llama that predicts several future tokens.", model_keys(AT(model), true)};
-  table.keys.push_back(
-      key("weights", AT(model.weights),
-          "initial weights: a safetensors file or folder with the tensor names of Meta or Hugging Face, or `run:NAME`; "
-          "empty: drawn from `seed`")
-          .is_path(PathKind::weights));
-  table.keys.push_back(
-      key("new_heads", AT(model.new_heads),
-          "initial values of heads 2, 3, ... when `weights` lack them: copies of the last block, or drawn from `seed`; "
-          "the adapter `heads` trains only them")
-          .one_of({"copy", "new"})
-          .defaults_to("weights without these heads are refused")
-          .unset_when_empty());
+  table.keys.push_back(key("weights", AT(model.weights),
+                           "initial weights: a safetensors file or folder with the tensor names of Meta or Hugging "
+                           "Face, or `run:NAME`; empty, without `experiment`: drawn from `seed`")
+                           .is_path(PathKind::weights));
+  table.keys.push_back(key("new_heads", AT(model.new_heads),
+                           "initial values of heads 2, 3, ... when `weights` lack them: copies of the last block, or "
+                           "drawn from `seed`; the adapter `heads` trains only them")
+                           .one_of({"copy", "new"})
+                           .defaults_to("weights without these heads are refused")
+                           .unset_when_empty());
   table.keys.push_back(key("experiment", AT(model.experiment),
                            "instead of `weights`: file of the experiment that trains the initial weights; it runs "
                            "first unless the log contains a finished run of it")
@@ -211,29 +205,20 @@ SchemaTable model_table() {
   return table;
 }
 
-SchemaTable model_rope_table() {
-  return rope_table("model", AT(model.rope_scaling), [](const Experiment&) { return true; });
-}
-
-SchemaTable reference_table() {
-  return frozen_table("reference", "A frozen reference model, for pipelines that read its outputs", AT(reference));
-}
-SchemaTable reference_model_table() { return frozen_model_table("reference", AT(reference)); }
-
-SchemaTable reference_rope_table() { return frozen_rope_table("reference", AT(reference)); }
-
-SchemaTable value_table() {
-  return frozen_table("value", "A frozen model with a value head, for pipelines that read its values", AT(value));
-}
-SchemaTable value_model_table() { return frozen_model_table("value", AT(value)); }
-SchemaTable value_rope_table() { return frozen_rope_table("value", AT(value)); }
-
 }  // namespace
 
 std::vector<SchemaTable> model_tables() {
-  return {pipeline_table(),   inner_table(),       adapter_table(),         model_table(),
-          model_rope_table(), reference_table(),   reference_model_table(), reference_rope_table(),
-          value_table(),      value_model_table(), value_rope_table()};
+  return {pipeline_table(),
+          inner_table(),
+          adapter_table(),
+          model_table(),
+          rope_table("model", AT(model.rope_scaling), [](const Experiment&) { return true; }),
+          frozen_table("reference", "A frozen reference model, for pipelines that read its outputs", AT(reference)),
+          frozen_model_table("reference", AT(reference)),
+          frozen_rope_table("reference", AT(reference)),
+          frozen_table("value", "A frozen model with a value head, for pipelines that read its values", AT(value)),
+          frozen_model_table("value", AT(value)),
+          frozen_rope_table("value", AT(value))};
 }
 
 }  // namespace wmtp

@@ -172,8 +172,8 @@ std::vector<std::string> entry_symbols(const std::filesystem::path& file) {
   std::erase_if(entries, [](const std::string& name) { return !name.starts_with(entry_prefix); });
   if (entries.empty())
     refuse(file,
-           "a library without a plugin's entry; end its source with WMTP_PIPELINE(...) or WMTP_ADAPTER(...), and "
-           "build it with wmtp_add_plugin");
+           "a library without a plugin's entry; end its source with WMTP_PIPELINE(...) or WMTP_ADAPTER(...), and build "
+           "it with wmtp_add_plugin");
   return entries;
 }
 
@@ -186,8 +186,8 @@ void check_fingerprint(const std::filesystem::path& file, const std::vector<std:
 
 std::string build_fingerprint_text(const std::string& entry_symbol) {
   static const std::regex form(
-      "wmtp_plugin__sdk_(\\d+)_(\\d+)(?:__headers_([0-9a-f]+))?__torch_(\\d+)_(\\d+)_(\\d+)__([a-z]+)_(\\d+)"
-      "__abi_(\\d+)");
+      "wmtp_plugin__sdk_(\\d+)_(\\d+)(?:__headers_([0-9a-f]+))?__torch_(\\d+)_(\\d+)_(\\d+)__([a-z]+)_(\\d+)__abi_(\\d+"
+      ")");
   std::smatch part;
   if (!std::regex_match(entry_symbol, part, form)) return entry_symbol;
   const std::string headers = part[3].matched ? part.str(3) : "of an earlier version";

@@ -224,23 +224,10 @@ std::string range_text(const ValueRule& rule) {
 }
 
 std::string type_text(ValueType type) {
-  switch (type) {
-    case ValueType::flag:
-      return "true or false";
-    case ValueType::integer:
-      return "integer";
-    case ValueType::number:
-      return "number";
-    case ValueType::text:
-      return "text";
-    case ValueType::text_or_number:
-      return "text or number";
-    case ValueType::texts:
-      return "list of texts";
-    case ValueType::numbers:
-      return "list of numbers";
-  }
-  return "";
+  // In the order of ValueType.
+  constexpr const char* names[] = {"true or false",  "integer",       "number",         "text",
+                                   "text or number", "list of texts", "list of numbers"};
+  return names[static_cast<size_t>(type)];
 }
 
 std::string wanted(const ValueRule& rule) {
