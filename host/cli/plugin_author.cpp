@@ -6,7 +6,7 @@
 #include "base/counted.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
-#include "core/experiment/given_options.hpp"
+#include "core/experiment/experiment.hpp"
 #include "core/plugins/catalog.hpp"
 #include "core/plugins/probe.hpp"
 #include "core/plugins/scaffold.hpp"
@@ -67,9 +67,9 @@ int check(const Options& options, const GlobalOptions& globals) {
                         "each option has a help, and a default within its range"});
   bool all = true;
   for (const Trial& trial : trials_of(plugin.role)) {
-    const TrialResult result = hold(trial, setting);
+    const TrialResult result = run_trial(trial, setting);
     all &= result.passed;
-    table.rows.push_back({trial.name, result.passed ? "passed" : "FAILED", result.told, trial.promise});
+    table.rows.push_back({trial.name, result.passed ? "passed" : "FAILED", result.message, trial.promise});
   }
   print_table(std::cout, table, options.json ? TableFormat::json : TableFormat::text);
   return int(all ? ExitStatus::done : ExitStatus::plugin);

@@ -58,13 +58,13 @@ def test_a_new_plugin_is_a_folder_named_after_it(place):
 
 def test_a_new_plugin_never_writes_over_what_is_there(place):
     (place.folder / "mine").mkdir()
-    place.refuse_command(2, "it is there already", command=["plugins", "new", "mine", "--kind", "adapter"])
+    place.refuse_command(2, "already exists", command=["plugins", "new", "mine", "--kind", "adapter"])
     assert not list((place.folder / "mine").iterdir())
 
 
 @pytest.mark.parametrize("name", ["Rho", "1x", "a-b", "../x"])
 def test_a_new_plugin_has_a_plugins_name(place, name):
-    place.refuse_command(2, "no plugin's name", command=["plugins", "new", name, "--kind", "pipeline"])
+    place.refuse_command(2, "not a valid plugin name", command=["plugins", "new", name, "--kind", "pipeline"])
     assert not [path for path in place.folder.iterdir() if path.is_dir()]
 
 

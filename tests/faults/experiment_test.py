@@ -1,4 +1,4 @@
-"""Experiments that must be refused before any training: exit 2, the place in the file, what to write instead."""
+"""Experiments that are refused before any training: exit 2, the place in the file, what to write instead."""
 import os
 
 import pytest
@@ -12,11 +12,11 @@ def place_of(file, text, at):
     return rf"{file.name}:{line}:{column}"
 
 
-def test_an_unknown_key_is_told_with_its_place_and_the_nearest_known_one(place):
+def test_an_unknown_key_is_reported_with_its_place_and_a_similar_key(place):
     ended = place.refuse(2, "batchsize", r"batch_size", train__batchsize=2)
     file = place.folder / "experiment.toml"
     place.refuse(2, place_of(file, "batchsize", "batchsize"), train__batchsize=2)
-    assert "batchsize = 2" in ended.err, "the line itself is shown"
+    assert "batchsize = 2" in ended.err, "the line is printed"
     assert any(set(line.strip()) == {"^"} for line in ended.err.splitlines()), f"no caret\n{ended}"
 
 
@@ -24,7 +24,7 @@ def test_an_unknown_table_is_refused(place):
     place.refuse(2, "optimiser", "optimizer", optimiser={"lr": 1e-3})
 
 
-def test_a_wrong_type_is_told_with_what_was_found_and_what_was_wanted(place):
+def test_a_wrong_type_is_reported_with_found_and_wanted(place):
     place.refuse(2, r"experiment\.toml:\d+:\d+", "steps", "integer", "string|text", train__steps="ten")
 
 
@@ -36,16 +36,16 @@ def test_a_number_out_of_range_is_refused(place, value):
 def test_missing_keys_and_tables_are_all_named(place):
     ended = place.refuse(2, "vocab_size", r"\bdim\b", r"\[optimiser\]", r"\bsteps\b", model={"layers": 5, "heads": 4},
                          train__steps=None, optimiser={"lr": 1e-3})
-    assert "batch_size" not in ended.err, "what is there must not be reported"
+    assert "batch_size" not in ended.err, "a given key is not missing"
     place.refuse(2, r"\[data\]", "kind", r"\bdim\b", model={"layers": 5, "heads": 4}, data=None)
 
 
-def test_all_mistakes_are_told_at_once(place):
+def test_all_errors_are_reported_at_once(place):
     place.refuse(2, "batchsize", "optimizr", r"\blr\b", "heads", "keeep", train__batchsize=2, optimizr={"lr": 1},
                  optimizer__lr=float("nan"), model__heads="four", pipeline={"plugin": "rho1", "keeep": 0.6})
 
 
-def test_an_option_of_a_plugin_is_checked_by_the_plugins_own_schema(place):
+def test_an_option_of_a_plugin_is_checked_by_the_schema_of_the_plugin(place):
     place.refuse(2, r"experiment\.toml:\d+:\d+", "keep", pipeline={"plugin": "rho1", "keep": 1.5},
                  reference__weights="reference.safetensors")
 
@@ -58,7 +58,7 @@ def test_a_missing_experiment_file_is_named(place):
     place.refuse_command(2, r"absent\.toml", command=["run", "absent.toml"])
 
 
-def test_toml_cut_short_is_told_with_its_place(place):
+def test_truncated_toml_is_reported_with_its_place(place):
     text = to_toml(experiment())
     file = place.folder / "cut.toml"
     file.write_text(text[:text.index("[train]") + 4])
@@ -72,7 +72,7 @@ def test_a_file_of_one_mebibyte_is_refused_unread(place):
 
 
 @pytest.mark.parametrize("parts", [30_000, 5_000, 200])
-def test_a_long_dotted_key_is_refused_and_crashes_nothing(place, parts):
+def test_a_long_dotted_key_is_refused_without_a_crash(place, parts):
     file = place.folder / "dotted.toml"
     file.write_text(".".join(["a"] * parts) + " = 1\n")
     place.refuse_command(2, r"dotted\.toml", command=["run", file])
@@ -113,8 +113,8 @@ def test_a_refused_experiment_leaves_no_log(place):
 
 
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a CUDA device")
-def test_a_state_cannot_be_offloaded_from_a_cpu(place):
+def test_offload_is_refused_on_a_cpu(place):
     place.refuse(2, r"\[parallel\] cpu_offload = true: there is no CUDA device", parallel__cpu_offload=True,
                  parallel__device="auto")
-    place.refuse(2, r"experiment\.toml:\d+:\d+", "in whose memory the state lies anyway", parallel__cpu_offload=True,
+    place.refuse(2, r"experiment\.toml:\d+:\d+", "the state is in host memory anyway", parallel__cpu_offload=True,
                  parallel__device="cpu")

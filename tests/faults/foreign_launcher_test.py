@@ -181,7 +181,7 @@ def test_ranks_that_cannot_be_cut_into_groups_are_refused(place):
     for running in start_job(place, 3, free_port(), **groups):
         running.wait()
         assert running.code == 2, running
-        assert "groups of 2 ranks (shard_group_size) for 3 processes" in running.err, running
+        assert "shard_group_size 2 for 3 processes" in running.err, running
     assert not (place.folder / "runs").exists()
 
 

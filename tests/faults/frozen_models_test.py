@@ -52,7 +52,7 @@ def test_a_critic_gives_no_model_that_predicts_tokens(place_with_records, table)
     place = place_with_records
     place.write({**experiment(**records(pipeline=CRITIC)), "name": "critic"}, "critic.toml")
     pipeline = {"plugin": "rho1"} if table == "reference" else {"plugin": "baseline"}
-    place.refuse(2, r"experiment\.toml:\d+:\d+: the stage leaves no head that predicts tokens: found pipeline .critic",
+    place.refuse(2, r"experiment\.toml:\d+:\d+: the stage has no head that predicts tokens: found pipeline .critic",
                  **records(pipeline=pipeline, **{f"{table}__experiment": "critic.toml"}))
     assert not place.log.runs(), "the stage was trained first"
 

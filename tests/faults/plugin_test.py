@@ -1,5 +1,5 @@
-"""Plugins that must be refused (exit 2 for a name that is none, exit 3 for a library), and plugins that misbehave in a
-run: every rank ends with exit 3, and the plugin is named."""
+"""Plugins that are refused (exit 2 for an invalid name, exit 3 for a library), and plugins that misbehave in a run: every
+rank ends with exit 3, and the message names the plugin."""
 import json
 import shutil
 import time
@@ -21,15 +21,15 @@ def own_path(place):
 
 
 @pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b", "Rho1", "", "x" * 300, "1x"])
-def test_a_name_that_is_none_is_refused_and_nothing_is_opened(place, name):
+def test_an_invalid_name_is_refused_and_nothing_is_opened(place, name):
     place.refuse(2, "plugin", pipeline={"plugin": name})
 
 
-def test_an_absent_plugin_is_told_with_the_nearest_name_and_the_places_searched(place):
+def test_an_absent_plugin_is_reported_with_a_similar_name_and_the_searched_folders(place):
     place.refuse(3, "rho2", "rho1", str(BUILD / "lib/wmtp/plugins"), pipeline={"plugin": "rho2"})
 
 
-def test_a_text_file_is_no_plugin(place):
+def test_a_text_file_is_refused(place):
     (pipelines(place) / "words.so").write_text("these are only words\n")
     place.refuse(3, r"words\.so", env=own_path(place), pipeline={"plugin": "words"})
 
@@ -40,7 +40,7 @@ def test_a_truncated_library_is_refused(place):
     place.refuse(3, r"half\.so", env=own_path(place), pipeline={"plugin": "half"})
 
 
-def test_an_empty_file_is_no_plugin(place):
+def test_an_empty_file_is_refused(place):
     (pipelines(place) / "empty.so").write_bytes(b"")
     place.refuse(3, r"empty\.so", env=own_path(place), pipeline={"plugin": "empty"})
 
@@ -71,7 +71,7 @@ UNDESCRIBED = [
     ("exits", ["exit|ended|answer"]),
     ("bad_schema", ["keep", "60"]),
 ]
-ENDLESS = [("loops", [r"20 s"])]  # the whole limit is waited for
+ENDLESS = [("loops", [r"20 s"])]  # waits for the whole limit
 
 
 @pytest.mark.soak
@@ -80,8 +80,8 @@ def test_a_library_that_cannot_be_described_is_refused(place, name, messages):
     place.refuse(3, name, *messages, env=OURS, pipeline={"plugin": name})
 
 
-def test_what_a_library_writes_is_not_taken_for_its_description(place):
-    """It claims to be "a lie" on stdout while it is loaded; the answer goes another way."""
+def test_output_of_a_library_is_not_taken_for_its_description(place):
+    """It prints another description on stdout while it is loaded; the answer uses another descriptor."""
     described = json.loads(place.host("plugins", "inspect", "writes", "--json", env=OURS).out)
     assert described["name"] == "writes" and described["kind"] == "pipeline"
     place.run(env=OURS, train__steps=1, pipeline={"plugin": "writes"})
@@ -106,7 +106,7 @@ ON_ALL = [(-1, fault) for fault in FAULTS]
 def test_a_plugin_that_misbehaves_ends_every_rank_and_is_named(place, rank, fault):
     place.refuse(3, "faulty", FAULTS[fault], env=OURS, train__steps=5,
                  pipeline={"plugin": "faulty", "fault": fault, "step": 2, "rank": rank})
-    assert max(place.log.losses(), default=0) <= 1, "the step with the fault was logged as done"
+    assert max(place.log.losses(), default=0) <= 1, "the step with the fault was logged as finished"
 
 
 ADAPTER_FAULTS = {("forward", "exception"): r"forward\(\) threw: the adapter has given up",
@@ -140,13 +140,13 @@ def test_weights_that_are_all_zero_give_no_loss_and_no_nan(place):
     assert place.log.losses()[2] == 0.0 and place.log.losses()[3] > 1
 
 
-def test_the_list_shows_a_bad_library_with_its_problem_and_goes_on(place):
+def test_the_list_shows_a_bad_library_with_its_problem_and_the_other_plugins(place):
     (pipelines(place) / "words.so").write_text("these are only words\n")
     ended = place.host("plugins", "list", env=own_path(place))
     assert "words" in ended.out + ended.err and "rho1" in ended.out
 
 
-def test_a_value_that_the_plugin_refuses_is_told_with_its_letter(place):
+def test_a_value_that_the_plugin_refuses_is_reported_with_its_character(place):
     ended = place.refuse(2, r"experiment\.toml:\d+:12: \[pipeline\] marks: no mark is called x", env=OURS,
                          pipeline={"plugin": "chosen", "marks": "abxc"})
     shown, caret = ended.err.splitlines()[-2:]
@@ -157,21 +157,21 @@ def test_a_value_that_the_plugin_refuses_is_told_with_its_letter(place):
     assert not (place.folder / "runs").exists()
 
 
-def test_what_a_plugin_needs_follows_from_its_options(place):
+def test_the_needs_of_a_plugin_depend_on_its_options(place):
     place.refuse(2, r"\"chosen\" reads reference\.loss, but there is no \[reference\]", env=OURS,
                  pipeline={"plugin": "chosen", "by": "excess"})
     place.refuse(2, r"\"chosen\" reads value\.value, but there is no \[value\]", env=OURS,
                  pipeline={"plugin": "chosen", "by": "value"})
-    place.refuse(2, r"reads nothing of a reference with these options", env=OURS, reference__weights="run:x",
+    place.refuse(2, r"reads no reference with these options", env=OURS, reference__weights="run:x",
                  pipeline={"plugin": "chosen", "by": "loss"})
-    place.refuse(2, r"needs pairs of a right and a wrong answer", env=OURS, pipeline={"plugin": "chosen", "pairs": True})
+    place.refuse(2, r"needs pairs of a correct and an incorrect answer", env=OURS, pipeline={"plugin": "chosen", "pairs": True})
     place.refuse(2, r"\"doubled\" over \"chosen\" reads reference\.loss", env=OURS,
                  pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "by": "excess"}})
 
 
-def test_a_wrapper_and_an_inner_weighting_go_together(place):
-    place.refuse(2, r"\"doubled\" is laid over another weighting", env=OURS, pipeline={"plugin": "doubled"})
-    place.refuse(2, r"\"chosen\" is laid over no other one", env=OURS,
+def test_a_wrapper_requires_an_inner_weighting(place):
+    place.refuse(2, r"\"doubled\" is a wrapper, but there is no", env=OURS, pipeline={"plugin": "doubled"})
+    place.refuse(2, r"\"chosen\" is not a wrapper", env=OURS,
                  pipeline={"plugin": "chosen", "inner": {"plugin": "baseline"}})
     place.refuse(2, r"found the wrapper \"doubled\"", env=OURS,
                  pipeline={"plugin": "doubled", "inner": {"plugin": "doubled"}})

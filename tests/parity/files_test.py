@@ -238,7 +238,7 @@ def test_what_a_hugging_face_folder_would_mean_otherwise_is_told(place):
     table = imported(place, "theirs", "ours")
     keys = {f"model__{key}": value for key, value in (table | {"weights": "theirs"}).items()}
     place.refuse(4, r"4 heads and 2 kv_heads, \[model\] has 2 and 1", **keys | {"model__heads": 2, "model__kv_heads": 1})
-    place.refuse(2, "new_heads goes with weights", **keys | {"model__new_heads": "copy", "model__weights": None})
+    place.refuse(2, "new_heads has no effect without weights", **keys | {"model__new_heads": "copy", "model__weights": None})
     for weights in ("theirs", "ours"):
         ended = place.run(**keys | {"model__rope_scaling": None, "model__weights": weights}, train__steps=1)
         assert ended.err.count('rope_scaling is {"factor":4.0') == 1 and "there and null here" in ended.err, ended

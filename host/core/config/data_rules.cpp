@@ -1,12 +1,11 @@
-// See data_rules.hpp.
-#include "core/config/data_rules.hpp"
-
+// Rules of [data] and its tables: keys for each kind of data, tokenizers, bins of difficulty and length.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
 
 #include "base/text.hpp"
+#include "core/config/rules.hpp"
 #include "core/experiment/canonical.hpp"
 #include "core/experiment/difficulty.hpp"
 #include "core/experiment/schema.hpp"
@@ -14,12 +13,9 @@
 namespace wmtp {
 namespace {
 
-std::string number(int64_t value) { return std::to_string(value); }
-
-class DataRules {
+class DataRules : RuleChecker {
  public:
-  DataRules(const Bound& bound, Diagnostics& diagnostics)
-      : bound_(bound), e_(bound.experiment), diagnostics_(diagnostics) {}
+  DataRules(const Bound& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}
 
   void all() {
     kinds();
@@ -35,14 +31,6 @@ class DataRules {
   }
 
  private:
-  void refuse(const std::string& key, const std::string& message, const std::string& hint = "") {
-    diagnostics_.add(bound_.place(key), message, hint);
-  }
-  // At the key itself: it is one too many.
-  void refuse_key(const std::string& key, const std::string& message, const std::string& hint = "") {
-    diagnostics_.add(bound_.keys.at(key), message, hint);
-  }
-
   void kinds() {
     if (!bound_.good({"data", "data.kind"})) return;
     const auto fits = [&](const std::vector<std::string>& kinds) {
@@ -50,21 +38,21 @@ class DataRules {
     };
     for (const SchemaTable& table : schema()) {
       if (!fits(table.kinds) && bound_.has(table.name)) {
-        refuse_key(table.name, "[" + table.name + "] does not go with data of kind " + quote(e_.data.kind),
-                   "it is for kind " + join_names(table.kinds) + ": remove the table");
+        refuse_key(table.name, "[" + table.name + "] does not apply to data of kind " + quote(e_.data.kind),
+                   "remove the table; it is for kind " + join_names(table.kinds));
       }
       for (const Key& key : table.keys) {
         const std::string path = path_of(table.name, key.name);
         if (fits(key.kinds) || !bound_.has(path)) continue;
-        refuse_key(path, "[" + table.name + "] " + key.name + " does not go with kind " + quote(e_.data.kind),
-                   "it is for kind " + join_names(key.kinds) + ": remove it");
+        refuse_key(path, "[" + table.name + "] " + key.name + " does not apply to data of kind " + quote(e_.data.kind),
+                   "remove the key; it is for kind " + join_names(key.kinds));
       }
     }
     const bool generated = bound_.has("data.arithmetic");
     const std::string needed = e_.data.kind == "tokens" ? "file" : has_tokenizer(e_.data) && !generated ? "files" : "";
     if (!needed.empty() && !bound_.has("data." + needed)) {
       diagnostics_.add(bound_.keys.at("data"),
-                       "[data] lacks " + needed + ", which kind " + quote(e_.data.kind) + " needs");
+                       "[data] lacks " + needed + ", which kind " + quote(e_.data.kind) + " requires");
     }
   }
 
@@ -73,7 +61,7 @@ class DataRules {
     const ArithmeticConfig& a = e_.data.arithmetic;
     if (bound_.has("data.files")) {
       refuse_key("data.files", "found both files and [data.arithmetic], wanted one of them",
-                 "the table makes the records that files would name");
+                 "the table generates the records instead of reading them from files");
     }
     if (bound_.good({"data.arithmetic.min_operations", "data.arithmetic.max_operations"}) &&
         a.min_operations > a.max_operations) {
@@ -83,19 +71,18 @@ class DataRules {
     if (bound_.good({"data.arithmetic.answers_right", "data.arithmetic.answers_wrong"}) &&
         a.answers_right + a.answers_wrong == 0) {
       refuse("data.arithmetic.answers_wrong",
-             "found neither answers_right nor answers_wrong, wanted at least one answer to each problem");
+             "found answers_right 0 and answers_wrong 0, wanted at least one answer to each problem");
     }
     const std::set<std::string> operations(a.operations.begin(), a.operations.end());
     if (bound_.good({"data.arithmetic.operations"}) && operations.size() < a.operations.size()) {
-      refuse("data.arithmetic.operations", "found an operation twice, wanted each at most once",
-             "all that are named are drawn alike");
+      refuse("data.arithmetic.operations", "found an operation twice, wanted each at most once");
     }
   }
 
   void validation_share() {
     if (!bound_.has("validation.share") || !bound_.has("validation.files")) return;
     refuse_key("validation.share", "found both files and share, wanted one of them",
-               "files holds whole files out, share the end of each file of data.files");
+               "files holds out whole files, share the end of each file of data.files");
   }
 
   void tokenizer() {
@@ -103,43 +90,45 @@ class DataRules {
     const TokenizerConfig& t = e_.data.tokenizer;
     const bool has_file = bound_.has("data.tokenizer.file");
     if (has_file && t.kind != "file")
-      refuse_key("data.tokenizer.file", "[data.tokenizer] file does not go with kind " + quote(t.kind),
+      refuse_key("data.tokenizer.file", "[data.tokenizer] file does not apply to kind " + quote(t.kind),
                  "remove it, or set kind = \"file\"");
-    if (t.kind == "file") ready_tokenizer(has_file);
+    if (t.kind == "file") tokenizer_file(has_file);
     if (has_tokenizer(e_.data) && t.kind == "bpe" && !bound_.has("data.tokenizer.vocab_size")) {
-      refuse("data.tokenizer.vocab_size", "[data.tokenizer] lacks vocab_size, which kind \"bpe\" needs");
+      refuse("data.tokenizer.vocab_size", "[data.tokenizer] lacks vocab_size, which kind \"bpe\" requires");
       return;
     }
     if (has_tokenizer(e_.data) && t.kind == "byte") {
       if (t.vocab_size != byte_vocab_size) {
-        refuse("data.tokenizer.vocab_size",
-               "found vocab_size " + number(t.vocab_size) + ", but the byte tokenizer has " + number(byte_vocab_size));
+        refuse("data.tokenizer.vocab_size", "found vocab_size " + number(t.vocab_size) + ", wanted " +
+                                                number(byte_vocab_size) + ", the size of the byte tokenizer");
       }
       if (bound_.has("data.tokenizer.files")) {
-        refuse_key("data.tokenizer.files", "the byte tokenizer is not trained, so it takes no files", "remove the key");
+        refuse_key("data.tokenizer.files",
+                   "[data.tokenizer] files does not apply to kind \"byte\", which is not trained", "remove the key");
       }
     }
     if (!bound_.good({"model", "model.vocab_size"})) return;
     if (has_tokenizer(e_.data) && t.kind == "file") {
       if (!bound_.has("model.vocab_size"))
-        refuse("model.vocab_size", "[model] lacks vocab_size, which a tokenizer of kind \"file\" does not give",
-               "as many as the weights have; at least one for each of the tokenizer's ids");
+        refuse("model.vocab_size", "[model] lacks vocab_size, which a tokenizer of kind \"file\" requires",
+               "set the size of the weights' vocabulary, at least the number of the tokenizer's ids");
     } else if (has_tokenizer(e_.data) && e_.model.vocab_size != t.vocab_size) {
       refuse("model.vocab_size",
-             "found vocab_size " + number(e_.model.vocab_size) + ", but the tokenizer has " + number(t.vocab_size),
-             "leave the key out: it follows the tokenizer");
+             "found vocab_size " + number(e_.model.vocab_size) + ", wanted " + number(t.vocab_size) +
+                 ", the size of the tokenizer",
+             "remove the key: its default is the size of the tokenizer");
     }
     if (!has_tokenizer(e_.data) && !bound_.has("model.vocab_size")) {
-      refuse("model.vocab_size", "[model] lacks vocab_size, which data of kind " + quote(e_.data.kind) + " needs");
+      refuse("model.vocab_size", "[model] lacks vocab_size, which data of kind " + quote(e_.data.kind) + " requires");
     }
   }
 
-  void ready_tokenizer(bool has_file) {
-    if (!has_file) refuse("data.tokenizer.kind", "[data.tokenizer] lacks file, which kind \"file\" needs");
+  void tokenizer_file(bool has_file) {
+    if (!has_file) refuse("data.tokenizer.kind", "[data.tokenizer] lacks file, which kind \"file\" requires");
     for (const std::string key : {"vocab_size", "files"})
       if (bound_.has("data.tokenizer." + key))
-        refuse_key("data.tokenizer." + key, "[data.tokenizer] " + key + " does not go with kind \"file\"",
-                   "the file says it: remove the key");
+        refuse_key("data.tokenizer." + key, "[data.tokenizer] " + key + " does not apply to kind \"file\"",
+                   "remove the key: the file defines the tokenizer");
   }
 
   void length_bins() {
@@ -149,7 +138,7 @@ class DataRules {
       const bool whole = std::floor(bounds[i]) == bounds[i];
       if (whole && (i == 0 || bounds[i] > bounds[i - 1])) continue;
       refuse(item("data.length_bins", i),
-             whole ? "length_bins do not rise: found " + shown(bounds[i]) + " after " + shown(bounds[i - 1])
+             whole ? "length_bins are not ascending: found " + shown(bounds[i]) + " after " + shown(bounds[i - 1])
                    : "found the bound " + shown(bounds[i]) + ", wanted a whole number of tokens");
     }
   }
@@ -163,12 +152,12 @@ class DataRules {
       const auto range = parse_difficulty_range(bins[i]);
       if (!range) {
         refuse(key, "found the bin " + quote(bins[i]) + ", wanted a closed range such as \"6-10\"",
-               "whole numbers, the smaller one first");
+               "two whole numbers, the smaller one first");
         continue;
       }
       for (const auto& [other, text] : before) {
         if (range->first <= other.last && other.first <= range->last)
-          refuse(key, "bin " + quote(bins[i]) + " overlaps " + quote(text), "a record is in one bin");
+          refuse(key, "bin " + quote(bins[i]) + " overlaps " + quote(text), "bins must be disjoint");
       }
       before.emplace_back(*range, bins[i]);
     }
@@ -182,25 +171,21 @@ class DataRules {
       refuse(key, "found " + number(static_cast<int64_t>(weights.size())) + " " + name + " for " +
                       number(static_cast<int64_t>(bins)) + " bins, wanted one for each");
     } else if (std::accumulate(weights.begin(), weights.end(), 0.0) <= 0) {
-      refuse(key, name + " are all 0: no record would be drawn", "give the bins to train on a weight above 0");
+      refuse(key, name + " are all 0, so no record would be drawn", "set a weight above 0 for each bin to train on");
     }
   }
 
   void difficulty_order() {
     if (!bound_.has("data.order") || e_.data.order != "sequential") return;
-    refuse("data.order", "order \"sequential\" does not go with [data.difficulty], which draws records by their bins",
-           "leave one of them out");
+    refuse("data.order", "order \"sequential\" does not apply to [data.difficulty], which defines the order of records",
+           "remove one of them");
   }
 
   static std::string item(const std::string& key, size_t i) { return path_of(key, std::to_string(i)); }
   static std::string shown(double value) { return printed("%.15g", value); }
-
-  const Bound& bound_;
-  const Experiment& e_;
-  Diagnostics& diagnostics_;
 };
 
-// What the text that a tokenizer is trained on follows from, in no order.
+/// Everything that the training text of a tokenizer depends on.
 std::set<std::string> tokenizer_text(const Experiment& e) {
   std::set<std::string> text;
   if (e.data.tokenizer.kind == "file") text.insert(e.resolve(e.data.tokenizer.file).string());
@@ -225,9 +210,8 @@ std::set<std::string> tokenizer_text(const Experiment& e) {
 void check_data_rules(const Bound& bound, Diagnostics& diagnostics) { DataRules(bound, diagnostics).all(); }
 
 bool same_tokenizer(const Experiment& one, const Experiment& other) {
-  const TokenizerConfig &ours = one.data.tokenizer, &theirs = other.data.tokenizer;
-  return ours.kind == theirs.kind && ours.vocab_size == theirs.vocab_size &&
-         tokenizer_text(one) == tokenizer_text(other);
+  const TokenizerConfig &a = one.data.tokenizer, &b = other.data.tokenizer;
+  return a.kind == b.kind && a.vocab_size == b.vocab_size && tokenizer_text(one) == tokenizer_text(other);
 }
 
 }  // namespace wmtp

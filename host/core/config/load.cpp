@@ -1,11 +1,9 @@
-// See load.hpp.
 #include "core/config/load.hpp"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "core/config/plugin_options.hpp"
 #include "core/config/rules.hpp"
 #include "core/config/stage_rules.hpp"
 #include "core/toml/toml_source.hpp"
@@ -13,7 +11,7 @@
 namespace wmtp {
 namespace {
 
-using Chain = std::vector<std::filesystem::path>;  ///< the files from the first experiment to the one in hand
+using Chain = std::vector<std::filesystem::path>;  ///< files from the first experiment to the current stage
 
 class Loader {
  public:
@@ -24,18 +22,18 @@ class Loader {
     Experiment experiment;
     std::optional<PluginNeeds> needs;
   };
-  /// The value is whole only when no mistake was added.
+  /// The experiment is complete only when no error was added.
   Loaded load(const LoadRequest& request, const Chain& chain, const std::string& text) {
     const int source = diagnostics_.add_file(request.file.string(), text);
     std::optional<Node> document = parse_source(source, text, diagnostics_);
     Node fallback;
-    for (const std::string& one : request.overrides) lay_override(document ? *document : fallback, one, diagnostics_);
+    for (const std::string& one : request.overrides) apply_override(document ? *document : fallback, one, diagnostics_);
     if (!document) return {};
 
     const size_t before = diagnostics_.count();
     if (const Entry* sweep = document->find("sweep"); sweep && chain.size() > 1)
-      diagnostics_.add(sweep->place, "[sweep] in a stage, which is one run",
-                       "give the values in the experiment that names it, by a file for each");
+      diagnostics_.add(sweep->place, "found [sweep] in a stage, which must be a single run",
+                       "write a stage file for each value; the [sweep] of the experiment can list these files");
     Bound bound = bind(*document, source, diagnostics_);
     Experiment& e = bound.experiment;
     e.file = std::filesystem::absolute(request.file).lexically_normal();
@@ -52,8 +50,8 @@ class Loader {
   Diagnostics& diagnostics() { return diagnostics_; }
 
  private:
-  /// Text is held out by file or by the end of each file, records by problem: the same problems may stand in other
-  /// files.
+  /// Text is held out by file or by the end of each file; records by problem, because other files may contain the same
+  /// problems.
   static void hold_out(Experiment& e, const LoadRequest& request) {
     if (!has_tokenizer(e.data)) return;
     std::vector<std::string>& held_out = e.data.kind == "records" ? e.data.hold_out : e.data.exclude;
@@ -65,9 +63,9 @@ class Loader {
     if (e.data.kind == "text") e.data.hold_out_share = std::max(e.data.hold_out_share, request.hold_out_share);
   }
 
-  /// A file that two tables name is one stage.
+  /// Tables that name the same file share one stage.
   void load_stages(Bound& bound, const std::optional<PluginNeeds>& needs, const LoadRequest& parent, const Chain& chain,
-                   bool parent_good) {
+                   bool is_parent_good) {
     Experiment& e = bound.experiment;
     std::map<std::filesystem::path, LoadedStage> loaded;
     const std::pair<const char*, const std::string*> named[] = {
@@ -88,20 +86,20 @@ class Loader {
       auto stage = loaded.find(canonical);
       if (stage == loaded.end()) stage = loaded.emplace(canonical, load_stage(request, chain, canonical, place)).first;
       if (!stage->second.experiment) continue;
-      if (parent_good && stage->second.is_good)
+      if (is_parent_good && stage->second.is_good)
         check_stage(bound, {table, has_objective(e), needs && needs->scores}, stage->second, diagnostics_);
       e.stages[table] = stage->second.experiment;
     }
   }
 
-  /// Without an experiment when there is none to speak of.
+  /// Without an experiment when the file is unreadable or part of a cycle.
   LoadedStage load_stage(const LoadRequest& request, Chain chain, const std::filesystem::path& canonical,
                          TomlPlace place) {
     if (std::find(chain.begin(), chain.end(), canonical) != chain.end()) {
       std::string names;
       for (const auto& file : chain) names += file.filename().string() + " > ";
-      diagnostics_.add(place, "a stage that needs itself: " + names + canonical.filename().string(),
-                       "a stage is trained first, so it cannot follow from this experiment");
+      diagnostics_.add(place, "the stages form a cycle: " + names + canonical.filename().string(),
+                       "a stage is trained before the experiment that names it; remove one of these references");
       return {};
     }
     chain.push_back(canonical);
@@ -115,9 +113,9 @@ class Loader {
     const size_t before = diagnostics_.count();
     Loaded stage = load(request, chain, text);
     const bool is_good = diagnostics_.count() == before;
-    const bool objective = is_good && has_objective(stage.experiment);
+    const bool trains_objective = is_good && has_objective(stage.experiment);
     return {std::make_shared<const Experiment>(std::move(stage.experiment)), std::move(stage.needs), is_good,
-            objective};
+            trains_objective};
   }
 
   bool has_objective(const Experiment& e) const { return describe_("pipeline", e.pipeline.plugin).role == "objective"; }
@@ -131,8 +129,8 @@ class Loader {
 }  // namespace
 
 Experiment load_experiment(const LoadRequest& request) {
-  SourceTexts read_now;
-  SourceTexts& texts = request.texts ? *request.texts : read_now;
+  SourceTexts own_texts;
+  SourceTexts& texts = request.texts ? *request.texts : own_texts;
   Loader loader(request, texts);
   const std::string& text = texts.of(request.file);
   const Chain chain{std::filesystem::weakly_canonical(std::filesystem::absolute(request.file))};

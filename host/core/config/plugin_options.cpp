@@ -1,10 +1,8 @@
-// See plugin_options.hpp.
-#include "core/config/plugin_options.hpp"
-
+// Checks plugin options by the schemas that the plugins declare, then by the plugins themselves.
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "core/experiment/given_options.hpp"
+#include "core/config/rules.hpp"
 #include "core/experiment/schema.hpp"
 #include "core/toml/toml_place.hpp"
 #include "core/toml/value_rule.hpp"
@@ -13,24 +11,11 @@ namespace wmtp {
 namespace {
 
 ValueRule rule_of(const OptionSpec& option) {
+  // In the order of OptionSpec::Type.
+  constexpr ValueType types[] = {ValueType::number, ValueType::integer, ValueType::flag, ValueType::text,
+                                 ValueType::texts};
   ValueRule rule;
-  switch (option.type) {
-    case OptionSpec::Type::number:
-      rule.type = ValueType::number;
-      break;
-    case OptionSpec::Type::integer:
-      rule.type = ValueType::integer;
-      break;
-    case OptionSpec::Type::flag:
-      rule.type = ValueType::flag;
-      break;
-    case OptionSpec::Type::text:
-      rule.type = ValueType::text;
-      break;
-    case OptionSpec::Type::texts:
-      rule.type = ValueType::texts;
-      break;
-  }
+  rule.type = types[static_cast<size_t>(option.type)];
   if (option.min) rule.min = *option.min;
   if (option.max) rule.max = *option.max;
   rule.choices = option.choices;
@@ -43,7 +28,7 @@ OptionValue to_option(const Value& value) {
         if constexpr (std::is_constructible_v<OptionValue, decltype(held)>)
           return held;
         else
-          throw Error(ExitStatus::bug, "an option of a plugin has a type that no plugin can declare");
+          throw Error(ExitStatus::bug, "a plugin option has a type that plugins cannot declare");
       },
       value);
 }
@@ -59,7 +44,7 @@ void bind_option(const OptionSpec& option, const std::string& table, const Entry
   }
 }
 
-// Integers stand for numbers in a description that went through JSON.
+/// JSON turns whole numbers into integers.
 OptionValues defaults_of(const PluginDescription& description) {
   OptionValues defaults;
   for (const OptionSpec& option : description.options) {
@@ -74,10 +59,8 @@ const Node* table_in(const Node& document, const std::string& path) {
   const Node* node = &document;
   for (size_t from = 0; node && from <= path.size();) {
     const size_t dot = std::min(path.find('.', from), path.size());
-    const std::string part = path.substr(from, dot - from);
-    const auto entry =
-        std::find_if(node->entries.begin(), node->entries.end(), [&](const Entry& one) { return one.key == part; });
-    node = entry == node->entries.end() ? nullptr : &entry->value;
+    const Entry* entry = node->find(path.substr(from, dot - from));
+    node = entry ? &entry->value : nullptr;
     from = dot + 1;
   }
   return node;
@@ -96,12 +79,12 @@ class PluginBinder {
       if (!outer) return std::nullopt;
       if (outer->description.role != "wrapper") return ask("pipeline", *outer, nullptr);
       diagnostics_.add(bound_.place("pipeline.plugin"),
-                       quote(e.pipeline.plugin) + " is laid over another weighting, but there is no [pipeline.inner]",
+                       quote(e.pipeline.plugin) + " is a wrapper, but there is no [pipeline.inner]",
                        "add [pipeline.inner] with plugin = \"...\" and its options");
       return std::nullopt;
     }
     auto inner = bind("pipeline.inner", "pipeline", *e.inner);
-    if (!go_together(outer, inner) || !outer || !inner) return std::nullopt;
+    if (!is_wrapper_of_weighting(outer, inner) || !outer || !inner) return std::nullopt;
     return ask("pipeline", *outer, &*inner);
   }
 
@@ -110,7 +93,7 @@ class PluginBinder {
   }
 
  private:
-  /// The plugin with its options, or nothing after a mistake in this table.
+  /// The plugin with its options; nothing after an error in this table.
   std::optional<PluginSetting> bind(const std::string& table, const std::string& kind, PluginChoice& choice) {
     const std::string plugin_key = path_of(table, "plugin");
     if (!bound_.good({table.c_str(), plugin_key.c_str()})) return std::nullopt;
@@ -150,17 +133,17 @@ class PluginBinder {
     }
   }
 
-  bool go_together(const std::optional<PluginSetting>& outer, const std::optional<PluginSetting>& inner) {
+  bool is_wrapper_of_weighting(const std::optional<PluginSetting>& outer, const std::optional<PluginSetting>& inner) {
     const size_t before = diagnostics_.count();
     if (outer && outer->description.role != "wrapper") {
       diagnostics_.add(bound_.keys.at("pipeline.inner"),
-                       "pipeline " + quote(outer->description.name) + " is laid over no other one",
+                       "pipeline " + quote(outer->description.name) + " is not a wrapper, so it takes no inner plugin",
                        "remove [pipeline.inner], or name a wrapper in [pipeline]");
     }
     if (inner && inner->description.role != "weighting") {
-      diagnostics_.add(bound_.place("pipeline.inner.plugin"), "found the " + inner->description.role + " " +
-                                                                  quote(inner->description.name) +
-                                                                  ", wanted a weighting that is no wrapper itself");
+      diagnostics_.add(
+          bound_.place("pipeline.inner.plugin"),
+          "found the " + inner->description.role + " " + quote(inner->description.name) + ", wanted a weighting");
     }
     return diagnostics_.count() == before;
   }

@@ -1,4 +1,3 @@
-// See rules.hpp.
 #include "core/config/rules.hpp"
 
 #include <algorithm>
@@ -7,16 +6,13 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "core/config/data_rules.hpp"
 #include "core/config/stage_rules.hpp"
 #include "core/experiment/schema.hpp"
 
 namespace wmtp {
 namespace {
 
-std::string number(int64_t value) { return std::to_string(value); }
-
-// Llama's rule: 2/3 of 4 dim, rounded up to a multiple of 256.
+/// Llama's rule: 2/3 of 4 dim, rounded up to a multiple of 256.
 int64_t llama_ffn_dim(int64_t dim) { return (8 * dim / 3 + 255) / 256 * 256; }
 
 struct Frozen {
@@ -29,7 +25,7 @@ std::vector<Frozen> all_frozen(const Experiment& e) {
           {"value", "value model", "critic.toml", &e.value}};
 }
 
-// "reference.loss" for "reference"; "" when nothing of that model is read.
+/// "reference.loss" for "reference"; "" when the pipeline reads nothing of that model.
 std::string first_read(const PluginNeeds& needs, const std::string& model) {
   for (const std::string& read : needs.reads) {
     if (read.starts_with(model + ".")) return read;
@@ -37,10 +33,9 @@ std::string first_read(const PluginNeeds& needs, const std::string& model) {
   return "";
 }
 
-class Rules {
+class Rules : RuleChecker {
  public:
-  Rules(const Bound& bound, Diagnostics& diagnostics)
-      : bound_(bound), e_(bound.experiment), diagnostics_(diagnostics) {}
+  Rules(const Bound& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}
 
   void all(const PluginNeeds* needs) {
     name();
@@ -56,19 +51,11 @@ class Rules {
     reduction();
     offload();
     check_data_rules(bound_, diagnostics_);
-    for (const Frozen& frozen : all_frozen(e_)) beside(frozen, needs);
+    for (const Frozen& frozen : all_frozen(e_)) frozen_model(frozen, needs);
     if (needs && needs->pairs) pairs();
   }
 
  private:
-  void refuse(const std::string& key, const std::string& message, const std::string& hint = "") {
-    diagnostics_.add(bound_.place(key), message, hint);
-  }
-  // At the key itself: it is one too many.
-  void refuse_key(const std::string& key, const std::string& message, const std::string& hint = "") {
-    diagnostics_.add(bound_.keys.at(key), message, hint);
-  }
-
   void name() {
     if (!bound_.good({"name"})) return;
     const bool letters = std::all_of(e_.name.begin(), e_.name.end(), [](unsigned char byte) {
@@ -79,13 +66,13 @@ class Rules {
     refuse("name",
            "name: found " + quote(e_.name) +
                ", wanted at most 64 letters, digits, '.', '_' or '-', the first a letter or digit",
-           "the run's folder is named after it");
+           "it is also the name of the run's folder");
   }
 
   void model(const std::string& table, const ModelConfig& m) {
     const auto at = [&](const char* key) { return table + "." + key; };
     const auto good = [&](std::initializer_list<const char*> keys) {
-      // A shape that takes values from [model] is only as good as they are.
+      // A frozen model's shape copies values from [model], including erroneous ones.
       return std::all_of(keys.begin(), keys.end(), [&](const char* key) {
         return !bound_.bad.count(at(key)) && !bound_.bad.count(path_of("model", key));
       });
@@ -94,7 +81,7 @@ class Rules {
       refuse(at("heads"), "found " + number(m.heads) + " heads for dim " + number(m.dim) + ", wanted a divisor of dim");
     } else if (good({"dim", "heads"}) && m.dim / m.heads % 2 != 0) {
       refuse(at("heads"), "dim / heads is " + number(m.dim / m.heads) + ", wanted an even number",
-             "the rotary embedding turns pairs");
+             "the rotary embedding rotates pairs of components");
     }
     if (good({"heads", "kv_heads"}) && m.heads % m.kv_heads != 0) {
       refuse(at("kv_heads"),
@@ -104,24 +91,24 @@ class Rules {
       refuse(at("layers"),
              "found " + number(m.layers) + " layers for " + number(m.future_tokens) +
                  " future_tokens, wanted at least one layer for each",
-             "layers counts trunk and heads together");
+             "layers is the number of blocks of trunk and heads together");
     }
     if (table != "model" && good({"vocab_size"}) && m.vocab_size != e_.model.vocab_size) {
-      refuse(at("vocab_size"), "[" + table + "] has " + number(m.vocab_size) + " tokens, the model " +
+      refuse(at("vocab_size"), "[" + table + "] has " + number(m.vocab_size) + " tokens, [model] " +
                                    number(e_.model.vocab_size) + ", wanted the same vocabulary");
     }
     rope_scaling(at("rope_scaling"), m);
-    // Told for a frozen model only where its table sets the length: [model] itself tells the rest.
+    // For a frozen model without its own length, the error of [model] is enough.
     const bool own_length = table == "model" || bound_.has(at("max_sequence_length"));
     if (own_length && good({"max_sequence_length"}) && bound_.good({"train.sequence_length"}) &&
         e_.train.sequence_length > m.max_sequence_length) {
-      refuse("train.sequence_length", "a sequence longer than the model: found " + number(e_.train.sequence_length) +
-                                          " tokens, wanted at most [" + table +
+      refuse("train.sequence_length", "found sequence_length " + number(e_.train.sequence_length) +
+                                          ", wanted at most [" + table +
                                           "] max_sequence_length = " + number(m.max_sequence_length));
     }
   }
 
-  /// Each type has its own keys, and needs all of them.
+  /// Each type requires its own keys and refuses the others.
   void rope_scaling(const std::string& table, const ModelConfig& m) {
     if (!bound_.has(table) || !bound_.good({table.c_str(), (table + ".rope_type").c_str()})) return;
     const std::string type = m.rope_scaling ? m.rope_scaling->rope_type : "default";
@@ -133,7 +120,7 @@ class Rules {
       const std::string key = path_of(table, all[i]);
       if (i < wanted && !bound_.has(key)) missing.push_back(all[i]);
       if (i >= wanted && bound_.has(key))
-        refuse_key(key, "[" + table + "] " + all[i] + " is no key of rope_type " + quote(type), "remove it");
+        refuse_key(key, "[" + table + "] " + all[i] + " does not apply to rope_type " + quote(type), "remove it");
     }
     if (!missing.empty())
       refuse(table + ".rope_type", "[" + table + "] rope_type " + quote(type) + " lacks " + join_names(missing));
@@ -150,26 +137,25 @@ class Rules {
       refuse_key("model.weights", "found both experiment and weights, wanted one of them");
     }
     if (bound_.has("model.new_heads") && bound_.good({"model", "model.weights"}) && e_.model.weights.empty())
-      refuse_key("model.new_heads", "new_heads goes with weights, and there are none",
-                 "remove it: without weights every head is drawn");
+      refuse_key("model.new_heads", "new_heads has no effect without weights",
+                 "remove it: without weights all heads are initialized at random");
   }
 
   void lengths() {
     if (bound_.good({"train.sequence_length", "model.future_tokens"}) &&
         e_.train.sequence_length <= e_.model.future_tokens) {
-      refuse("train.sequence_length", "found a sequence of " + number(e_.train.sequence_length) + " tokens for " +
-                                          number(e_.model.future_tokens) +
-                                          " future_tokens, wanted more tokens than that");
+      refuse("train.sequence_length", "found sequence_length " + number(e_.train.sequence_length) + " for " +
+                                          number(e_.model.future_tokens) + " future_tokens, wanted longer sequences");
     }
   }
 
   void steps() {
     if (!bound_.good({"train", "train.steps", "train.epochs"})) return;
     const bool steps = bound_.has("train.steps"), epochs = bound_.has("train.epochs");
-    if (!steps && !epochs) refuse("train.", "[train] lacks steps or epochs: nothing says how long to train");
+    if (!steps && !epochs) refuse("train.", "[train] lacks steps or epochs, the length of the run");
     if (steps && epochs) refuse_key("train.epochs", "found both steps and epochs, wanted one of them");
     if (epochs && e_.data.kind == "random") {
-      refuse_key("train.epochs", "random data has no end, so there are no epochs", "give [train] steps");
+      refuse_key("train.epochs", "random data is unlimited, so it has no epochs", "set [train] steps instead");
     }
     if (steps && bound_.good({"schedule.warmup_steps", "schedule.stable_steps"})) schedule_within_steps();
   }
@@ -181,19 +167,18 @@ class Rules {
       refuse("schedule.warmup_steps",
              "found " + number(schedule.warmup_steps) + " warmup_steps, wanted less than " + steps);
     else if (schedule.warmup_steps + schedule.stable_steps >= e_.train.steps)
-      refuse("schedule.stable_steps", "found " + number(schedule.warmup_steps) + " warmup_steps and " +
-                                          number(schedule.stable_steps) +
-                                          " stable_steps, which leaves no step to decay in: wanted less than " + steps);
+      refuse("schedule.stable_steps",
+             "found " + number(schedule.warmup_steps) + " warmup_steps and " + number(schedule.stable_steps) +
+                 " stable_steps, which leaves no steps for the decay; wanted a sum less than " + steps);
   }
 
   void schedule() {
     if (!bound_.good({"schedule", "schedule.name", "schedule.stable_steps"})) return;
     const bool wsd = e_.schedule.name == "wsd", stable = bound_.has("schedule.stable_steps");
-    if (wsd && !stable)
-      refuse("schedule.name", "\"wsd\" lacks stable_steps: nothing says when the learning rate begins to fall");
+    if (wsd && !stable) refuse("schedule.name", "\"wsd\" lacks stable_steps, the number of steps before the decay");
     if (!wsd && stable)
       refuse_key("schedule.stable_steps",
-                 "stable_steps goes with the schedule \"wsd\", here it is \"" + e_.schedule.name + "\"",
+                 "stable_steps applies only to the schedule \"wsd\", found \"" + e_.schedule.name + "\"",
                  "remove it, or set name = \"wsd\"");
   }
 
@@ -205,17 +190,17 @@ class Rules {
       if (frozen.config->strategy == Strategy::hybrid_shard && hybrid.empty()) hybrid = frozen.table;
     if (hybrid.empty()) {
       if (bound_.has(key))
-        refuse_key(key, "shard_group_size goes with the strategy \"hybrid_shard\", and nothing has that",
+        refuse_key(key, "shard_group_size applies only to the strategy \"hybrid_shard\", which no model has",
                    "remove it, or set [parallel] strategy = \"hybrid_shard\"");
       return;
     }
     if (!bound_.has(key)) {
-      refuse(hybrid + ".strategy",
-             "\"hybrid_shard\" lacks [parallel] shard_group_size: nothing says how many ranks hold "
-             "one model between them");
+      refuse(
+          hybrid + ".strategy",
+          "\"hybrid_shard\" lacks [parallel] shard_group_size, the number of ranks that share one copy of the model");
     } else if (bound_.has("parallel.processes") && bound_.good({"parallel.processes"}) &&
                e_.parallel.processes % e_.parallel.shard_group_size != 0) {
-      refuse(key, misfit_of_groups(e_, e_.parallel.processes));  // a launcher may know of more, where none are given
+      refuse(key, misfit_of_groups(e_, e_.parallel.processes));  // if not given, a launcher sets them
     }
   }
 
@@ -223,7 +208,7 @@ class Rules {
     if (!bound_.good({"parallel", "parallel.reduce", "parallel.precision"})) return;
     if (e_.parallel.reduce == Precision::fp32 || e_.parallel.precision != Precision::fp32) return;
     refuse("parallel.reduce",
-           "found reduce \"bf16\" for precision \"fp32\", whose gradients it would round to 8 bits, wanted \"fp32\"",
+           "found reduce \"bf16\" for precision \"fp32\", wanted \"fp32\": bf16 would round the gradients to 8 bits",
            "remove it, or set precision = \"bf16\"");
   }
 
@@ -231,12 +216,12 @@ class Rules {
     if (!bound_.good({"parallel", "parallel.cpu_offload", "parallel.device"})) return;
     if (e_.parallel.cpu_offload && e_.parallel.device == "cpu")
       refuse("parallel.cpu_offload",
-             "found cpu_offload = true for device \"cpu\", in whose memory the state lies anyway, wanted false",
+             "found cpu_offload = true for device \"cpu\", wanted false: the state is in host memory anyway",
              "remove it, or set device = \"cuda\"");
   }
 
-  // A frozen model is given where the pipeline reads it, and nowhere else.
-  void beside(const Frozen& frozen, const PluginNeeds* needs) {
+  /// A frozen model is given if and only if the pipeline reads it.
+  void frozen_model(const Frozen& frozen, const PluginNeeds* needs) {
     const std::string& table = frozen.table;
     const std::string experiment = table + ".experiment", weights = table + ".weights", shape = table + ".model";
     const std::string read = needs ? first_read(*needs, table) : "";
@@ -252,38 +237,34 @@ class Rules {
     if (!by_experiment && !by_weights) refuse(table + ".", "[" + table + "] lacks experiment or weights");
     if (by_experiment && by_weights) refuse_key(weights, "found both experiment and weights, wanted one of them");
     if (by_experiment && bound_.has(shape)) {
-      refuse_key(shape, "[" + shape + "] goes with weights; an experiment has a shape of its own", "remove the table");
+      refuse_key(shape, "[" + shape + "] applies only to weights; an experiment defines its own shape",
+                 "remove the table");
     }
     if (needs && read.empty()) {
-      refuse_key(
-          table,
-          title() + " reads nothing of a " + frozen.what + (e_.pipeline.options.empty() ? "" : " with these options"),
-          "remove [" + table + "]: it would be trained for nothing");
+      refuse_key(table,
+                 title() + " reads no " + frozen.what + (e_.pipeline.options.empty() ? "" : " with these options"),
+                 "remove [" + table + "]: it would have no effect");
     }
   }
 
   void pairs() {
     if (bound_.good({"data", "data.kind"}) && e_.data.kind != "records") {
-      refuse("data.kind", title() + " needs pairs of a right and a wrong answer, which data of kind " +
-                              quote(e_.data.kind) + " has not; wanted kind \"records\"");
+      refuse("data.kind", title() + " needs pairs of a correct and an incorrect answer: found data of kind " +
+                              quote(e_.data.kind) + ", wanted kind \"records\"");
     }
     if (bound_.good({"train", "train.batch_size"}) && e_.train.batch_size % 2 != 0) {
-      refuse("train.batch_size", "found batch_size " + number(e_.train.batch_size) + ", but " + title() +
-                                     " needs pairs of answers in it; wanted an even number");
+      refuse("train.batch_size", "found batch_size " + number(e_.train.batch_size) +
+                                     ", wanted an even number, because " + title() + " needs pairs of answers");
     }
   }
 
   std::string title() const {
     return "pipeline " + quote(e_.pipeline.plugin) + (e_.inner ? " over " + quote(e_.inner->plugin) : "");
   }
-
-  const Bound& bound_;
-  const Experiment& e_;
-  Diagnostics& diagnostics_;
 };
 
-// What a frozen model's own table leaves open is as in [model].
-void follow_shape(const Bound& bound, const std::string& table, ModelConfig& shape, const ModelConfig& model) {
+/// Copies values that a frozen model's table does not give from [model].
+void complete_shape(const Bound& bound, const std::string& table, ModelConfig& shape, const ModelConfig& model) {
   for (const auto& [key, flag] : shape_flags)
     if (!bound.has(path_of(table, key))) shape.*flag = model.*flag;
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads == 0 ? model.kv_heads : shape.heads;
@@ -307,7 +288,6 @@ void drop_default_scaling(ModelConfig& model) {
 void resolve_defaults(Bound& bound) {
   Experiment& e = bound.experiment;
   TokenizerConfig& tokenizer = e.data.tokenizer;
-  // Text is always read through a tokenizer, named or not.
   if (has_tokenizer(e.data) && bound.good({"data.tokenizer"})) tokenizer.given = true;
   if (tokenizer.kind == "byte" && !bound.has("data.tokenizer.vocab_size")) tokenizer.vocab_size = byte_vocab_size;
   if (e.data.difficulty.end_weights.empty()) e.data.difficulty.end_weights = e.data.difficulty.weights;
@@ -317,7 +297,7 @@ void resolve_defaults(Bound& bound) {
   if (m.vocab_size == 0 && has_tokenizer(e.data)) m.vocab_size = tokenizer.vocab_size;
   if (m.max_sequence_length == 0) m.max_sequence_length = e.train.sequence_length;
   drop_default_scaling(m);
-  // A default is as bad as what it follows from.
+  // A default that depends on an erroneous key is erroneous too.
   const auto follow = [&](const char* key, const char* from) {
     if (!bound.has(key) && !bound.good({from})) bound.bad.insert(key);
   };
@@ -330,7 +310,7 @@ void resolve_defaults(Bound& bound) {
   if (!bound.has("optimizer.value_head_lr")) e.optimizer.value_head_lr = e.optimizer.lr;
   for (const auto& [table, frozen] : {std::pair{"reference.model", &e.reference}, {"value.model", &e.value}}) {
     if (!frozen->model) continue;
-    follow_shape(bound, table, *frozen->model, m);
+    complete_shape(bound, table, *frozen->model, m);
     drop_default_scaling(*frozen->model);
   }
 }

@@ -1,3 +1,4 @@
+// File format: for each file its path and size, each ended by a zero byte (which no path contains), then the text.
 #include "core/config/source_texts.hpp"
 
 #include <fstream>
@@ -14,7 +15,6 @@ std::filesystem::path key_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-// Pairs of path and size, each ended by a zero byte, which no path holds, and the text.
 SourceTexts::SourceTexts(const std::filesystem::path& written) {
   if (written.empty()) return;
   std::ifstream in(written, std::ios::binary);
@@ -24,7 +24,7 @@ SourceTexts::SourceTexts(const std::filesystem::path& written) {
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
   }
   if (texts_.empty() || !in.eof())
-    throw Error(ExitStatus::bug, written.string() + ": cannot read the experiment that the launcher hands over");
+    throw Error(ExitStatus::bug, written.string() + ": cannot read the experiment from the launcher");
 }
 
 const std::string& SourceTexts::of(const std::filesystem::path& file) {
@@ -42,7 +42,8 @@ std::filesystem::path SourceTexts::file() {
   for (const auto& [path, text] : texts_) out << path.string() << '\0' << text.size() << '\0' << text;
   out.close();
   if (!out)
-    throw Error(ExitStatus::storage, file.string() + ": cannot be written; is there room in the temporary folder?");
+    throw Error(ExitStatus::storage,
+                file.string() + ": cannot be written; check the free space of the temporary folder");
   return file;
 }
 

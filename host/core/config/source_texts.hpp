@@ -1,6 +1,5 @@
-// The texts of experiments' files, each read once. A process that trains takes hours, and an edit meanwhile must not
-// reach the ranks, stages and members of a sweep that start later: they are handed the texts that were checked.
-// Knows no LibTorch.
+// The texts of experiment files, each read once. Training takes hours; ranks, stages and members of a sweep that start
+// later receive the texts that were checked, so that later edits of the files have no effect.
 #pragma once
 
 #include <filesystem>
@@ -15,14 +14,14 @@ namespace wmtp {
 class SourceTexts {
  public:
   SourceTexts() = default;
-  /// Those that another process wrote with `file()`; "": none. Error(bug) where it cannot be read.
+  /// Reads the texts that another process wrote with `file()`; "": none. Error(bug) when it cannot be read.
   explicit SourceTexts(const std::filesystem::path& written);
 
-  /// Read when it is first asked for. Errors as read_source.
+  /// The file's text, read by the first call. Errors as read_source.
   const std::string& of(const std::filesystem::path& file);
 
-  /// A file with all texts, for the processes that this one starts; it is deleted with this object. Only the first call
-  /// writes it, because a process may be reading it at the next: call it once everything is loaded. Error(storage).
+  /// A file with all texts for child processes, deleted with this object. Only the first call writes it, because a
+  /// child process may be reading it later: call it after everything is loaded. Error(storage).
   std::filesystem::path file();
 
  private:

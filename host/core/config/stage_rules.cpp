@@ -1,9 +1,8 @@
-// See stage_rules.hpp.
 #include "core/config/stage_rules.hpp"
 
 #include <algorithm>
 
-#include "core/config/data_rules.hpp"
+#include "core/config/rules.hpp"
 #include "core/experiment/schema.hpp"
 
 namespace wmtp {
@@ -14,8 +13,8 @@ bool learns_scores(const PluginNeeds& needs) {
                      [](const std::string& head) { return head.ends_with(", score)"); });
 }
 
-// The policy takes over the stage's tensors as they are; their number of tokens is told with the tokenizer.
-void check_same_shape(const TomlPlace& place, const ModelConfig& ours, const ModelConfig& theirs,
+/// The policy starts with the stage's tensors. The vocabulary is checked with the tokenizer.
+void check_same_shape(const TomlPlace& place, const ModelConfig& policy, const ModelConfig& stage,
                       Diagnostics& diagnostics) {
   const std::pair<const char*, int64_t ModelConfig::*> members[] = {
       {"dim", &ModelConfig::dim},         {"layers", &ModelConfig::layers},
@@ -23,19 +22,20 @@ void check_same_shape(const TomlPlace& place, const ModelConfig& ours, const Mod
       {"ffn_dim", &ModelConfig::ffn_dim}, {"future_tokens", &ModelConfig::future_tokens}};
   std::string found, wanted;
   for (const auto& [name, member] : members) {
-    if (ours.*member == theirs.*member) continue;
+    if (policy.*member == stage.*member) continue;
     const std::string comma = found.empty() ? "" : ", ";
-    found += comma + name + " " + std::to_string(theirs.*member);
-    wanted += comma + std::to_string(ours.*member);
+    found += comma + name + " " + std::to_string(stage.*member);
+    wanted += comma + std::to_string(policy.*member);
   }
   for (const auto& [name, flag] : shape_flags) {
-    if (ours.*flag == theirs.*flag) continue;
+    if (policy.*flag == stage.*flag) continue;
     const std::string comma = found.empty() ? "" : ", ";
-    found += comma + name + " " + toml_text(theirs.*flag);
-    wanted += comma + toml_text(ours.*flag);
+    found += comma + name + " " + toml_text(stage.*flag);
+    wanted += comma + toml_text(policy.*flag);
   }
   if (found.empty()) return;
-  diagnostics.add(place, "the stage's model has another shape: found " + found + ", wanted " + wanted + " as here");
+  diagnostics.add(place, "the stage's model has a different shape: found " + found + ", wanted " + wanted +
+                             " as in this experiment");
 }
 
 }  // namespace
@@ -46,30 +46,32 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
   const Experiment& stage = *loaded.experiment;
   const TomlPlace place = bound.place(table + ".experiment");
   if (has_tokenizer(e.data) && has_tokenizer(stage.data)) {
-    const TokenizerConfig &ours = e.data.tokenizer, &theirs = stage.data.tokenizer;
+    const TokenizerConfig &wanted = e.data.tokenizer, &found = stage.data.tokenizer;
     if (!same_tokenizer(e, stage)) {
       diagnostics.add(place,
-                      "the stage has another tokenizer: found " + theirs.kind + " with " +
-                          std::to_string(theirs.vocab_size) + " tokens, wanted " + ours.kind + " with " +
-                          std::to_string(ours.vocab_size) + (ours.kind == "bpe" ? ", trained on the same files" : ""),
-                      "give both the same [data.tokenizer] (kind, files and vocab_size)");
+                      "the stage has a different tokenizer: found " + found.kind + " with " +
+                          std::to_string(found.vocab_size) + " tokens, wanted " + wanted.kind + " with " +
+                          std::to_string(wanted.vocab_size) +
+                          (wanted.kind == "bpe" ? ", trained on the same files" : ""),
+                      "set the same [data.tokenizer] in both (kind, files and vocab_size)");
     }
   } else if (e.model.vocab_size != stage.model.vocab_size) {
-    diagnostics.add(place, "the stage has " + std::to_string(stage.model.vocab_size) + " tokens, wanted vocab_size " +
-                               std::to_string(e.model.vocab_size) + " as here");
+    diagnostics.add(place, "the stage has a different vocabulary: found vocab_size " +
+                               std::to_string(stage.model.vocab_size) + ", wanted " +
+                               std::to_string(e.model.vocab_size) + " as in this experiment");
   }
   if (e.data.kind == "text" && stage.data.kind == "text" && held_out_share(e) > 0 &&
       e.data.separator != stage.data.separator) {
     diagnostics.add(place,
-                    "the stage splits its files at another data.separator: found " + toml_text(stage.data.separator) +
-                        ", wanted " + toml_text(e.data.separator) +
-                        " as here, so that it leaves out what is held out here",
-                    "give both the same [data] separator");
+                    "the stage has a different data.separator: found " + toml_text(stage.data.separator) + ", wanted " +
+                        toml_text(e.data.separator) +
+                        " as in this experiment, so that the stage does not train on the documents held out here",
+                    "set the same [data] separator in both");
   }
   if (stage.model.max_sequence_length < e.train.sequence_length) {
     diagnostics.add(place,
-                    "a sequence longer than the stage's model: found sequence_length " +
-                        std::to_string(e.train.sequence_length) + ", wanted at most " +
+                    "the stage's model is too short: found sequence_length " + std::to_string(e.train.sequence_length) +
+                        ", wanted at most the stage's max_sequence_length " +
                         std::to_string(stage.model.max_sequence_length),
                     "set [model] max_sequence_length in the stage");
   }
@@ -77,20 +79,20 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
   const bool predicts_tokens = table == "reference" || (table == "model" && !user.has_objective);
   if (predicts_tokens && loaded.has_objective) {
     diagnostics.add(place,
-                    "the stage leaves no head that predicts tokens: found pipeline " + quote(stage.pipeline.plugin) +
-                        ", which trains value heads alone",
-                    "name an experiment whose pipeline is a weighting; a value model stands in [value]");
+                    "the stage has no head that predicts tokens: found pipeline " + quote(stage.pipeline.plugin) +
+                        ", which trains only value heads",
+                    "name an experiment whose pipeline is a weighting; value models belong in [value]");
   }
   if (table == "value" && loaded.needs && loaded.needs->heads.empty()) {
     diagnostics.add(place,
                     "the stage trains no value head: found pipeline " + quote(stage.pipeline.plugin) +
-                        ", wanted one that has values to give",
+                        ", wanted one that trains a value head",
                     "name an experiment with pipeline \"critic\"");
   }
   if (table == "value" && loaded.needs && learns_scores(*loaded.needs) && !user.reads_scores)
     diagnostics.add(
         place,
-        "the stage's value head learns scores, which rank answers and are no expected outcomes: found pipeline " +
+        "the stage's value head learns scores, which rank answers but do not estimate their outcome: found pipeline " +
             quote(stage.pipeline.plugin) + ", wanted one that learns values",
         scores_hint);
 }

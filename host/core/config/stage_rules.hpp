@@ -1,4 +1,4 @@
-// Rules over an experiment and a stage that it names.
+// Rules between an experiment and a stage that it names.
 #pragma once
 
 #include <memory>
@@ -11,33 +11,31 @@
 
 namespace wmtp {
 
-/// What of a model's shape is given as true or false.
+/// Flags that are part of a model's shape.
 inline constexpr std::pair<const char*, bool ModelConfig::*> shape_flags[] = {
     {"qkv_bias", &ModelConfig::qkv_bias}, {"tie_word_embeddings", &ModelConfig::tie_word_embeddings}};
 
-/// What to do where a pipeline that reads values is given scores.
+/// Hint for a pipeline that reads values but gets scores.
 inline constexpr const char* scores_hint =
     "train the critic with loss = \"lambda_return\" or \"monte_carlo\"; or give verifiable critic = \"score\"";
 
-/// A stage, what its pipeline needs and is, and whether it has no mistake.
 struct LoadedStage {
   std::shared_ptr<const Experiment> experiment;
   std::optional<PluginNeeds> needs;
-  bool is_good = false;
-  bool has_objective = false;  ///< which trains value heads, and keeps no head that predicts tokens
+  bool is_good = false;        ///< without errors
+  bool has_objective = false;  ///< its pipeline is an objective: trains value heads, leaves no token heads
 };
 
-/// Who names a stage: its table ("model", "reference", "value"), whether its own pipeline is an objective too, and
-/// whether that can read scores.
+/// The experiment that names the stage.
 struct StageUser {
-  std::string table;
-  bool has_objective = false;
-  bool reads_scores = false;
+  std::string table;           ///< that names the stage: "model", "reference" or "value"
+  bool has_objective = false;  ///< its pipeline is an objective
+  bool reads_scores = false;   ///< its pipeline accepts scores
 };
 
-/// The stage and who names it: one tokenizer or one vocabulary, one separator of documents where the end of files is
-/// held out, room for the sequences, for [model] the same shape, for [value] a value head whose values the pipeline can
-/// read, elsewhere heads that predict tokens unless the user trains value heads alone.
+/// Adds an error unless both have one tokenizer (or vocabulary), the same document separator if the end of files is
+/// held out, and the stage's model is long enough; for [model]: the same shape; for [value]: a value head with values
+/// that the pipeline can read; for the others: token heads, unless the user's pipeline is an objective.
 void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& stage, Diagnostics& diagnostics);
 
 }  // namespace wmtp

@@ -9,7 +9,7 @@
 namespace wmtp {
 namespace {
 
-/// Values of some keys that go together.
+/// Values of keys that are set together.
 using Choice = std::vector<std::pair<std::string, const Node*>>;
 
 std::string toml_of(const Node& node) {
@@ -30,8 +30,8 @@ std::string toml_of(const Node& node) {
   return "[" + text + "]";
 }
 
-/// What a run's name can hold of it.
-std::string in_a_name(const std::string& text) {
+/// The characters that a run's name may contain.
+std::string name_part(const std::string& text) {
   std::string name;
   for (const char c : text)
     if (std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-') name += c;
@@ -54,8 +54,8 @@ class Reader {
     }
   }
 
-  /// Every combination, the first axis slowest.
-  std::vector<SweepMember> combined(TomlPlace place) {
+  /// All combinations, the first axis varying slowest.
+  std::vector<SweepMember> combinations(TomlPlace place) {
     std::vector<Choice> all{{}};
     for (const std::vector<Choice>& axis : axes_) {
       if (all.size() * axis.size() > most_sweep_members) {
@@ -79,14 +79,14 @@ class Reader {
  private:
   void list(const std::string& key, const Entry& entry) {
     if (entry.value.kind != Node::Kind::list || entry.value.items.empty()) {
-      diagnostics_.add(entry.place, "[sweep] " + key + ": wanted a list of values, at least one",
-                       "a single value belongs in the experiment itself");
+      diagnostics_.add(entry.place, "[sweep] " + key + ": wanted a non-empty list of values",
+                       "set a single value in the experiment itself");
       return;
     }
     std::vector<Choice> axis;
     for (const Node& value : entry.value.items) {
       if (value.kind == Node::Kind::table || value.kind == Node::Kind::time)
-        diagnostics_.add(value.place, "[sweep] " + key + ": found a table or a time, which no key takes");
+        diagnostics_.add(value.place, "[sweep] " + key + ": found a table or a time, which no key accepts");
       axis.push_back({{key, &value}});
     }
     axes_.push_back(std::move(axis));
@@ -119,7 +119,7 @@ class Reader {
     for (const auto& [key, value] : choice) {
       member.overrides.push_back(key + "=" + toml_of(*value));
       if (key != "seed")
-        member.suffix += "-" + in_a_name(key.substr(key.rfind('.') + 1)) + "-" + in_a_name(toml_of(*value));
+        member.suffix += "-" + name_part(key.substr(key.rfind('.') + 1)) + "-" + name_part(toml_of(*value));
     }
     return member;
   }
@@ -142,8 +142,8 @@ std::vector<SweepMember> read_sweep(const std::filesystem::path& file, SourceTex
   if (sweep->value.kind == Node::Kind::table)
     reader.lists("", sweep->value);
   else
-    diagnostics.add(sweep->place, "\"sweep\" is a table: wanted [sweep] and its keys below");
-  std::vector<SweepMember> members = reader.combined(sweep->place);
+    diagnostics.add(sweep->place, "\"sweep\" is a table: wanted [sweep] followed by its keys");
+  std::vector<SweepMember> members = reader.combinations(sweep->place);
   diagnostics.raise();
   return members;
 }

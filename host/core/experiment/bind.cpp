@@ -1,4 +1,3 @@
-// See bind.hpp.
 #include "core/experiment/bind.hpp"
 
 #include <algorithm>
@@ -15,7 +14,7 @@ std::string shown_key(const std::string& table, const std::string& key) {
   return table.empty() ? key : header_of(table) + " " + key;
 }
 
-// Tables that stand directly in `parent`, by their last part.
+/// Last parts of the names of the tables directly in `parent`.
 std::vector<std::string> tables_in(const std::string& parent) {
   std::vector<std::string> names;
   for (const SchemaTable& table : schema()) {
@@ -38,7 +37,7 @@ std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
   }
   for (const SchemaTable& other : schema()) {
     if (find_key(other, key)) {
-      return quote(key) + " is a key " + (other.name.empty() ? "above all tables" : "of " + header_of(other.name));
+      return quote(key) + " is a " + (other.name.empty() ? "top-level key" : "key of " + header_of(other.name));
     }
   }
   return (table.name.empty() ? "known: " : "known keys: ") + join_names(known);
@@ -49,7 +48,7 @@ class Binder {
   Binder(Bound& bound, Diagnostics& diagnostics) : bound_(bound), diagnostics_(diagnostics) {}
 
   void table(const SchemaTable& table, const Node& node) {
-    if (table.give) table.give(bound_.experiment);
+    if (table.mark_given) table.mark_given(bound_.experiment);
     for (const Entry& entry : node.entries) {
       const std::string path = path_of(table.name, entry.key);
       const Key* key = find_key(table, entry.key);
@@ -81,11 +80,11 @@ class Binder {
       if (names.empty()) continue;
       const std::string list = join_names(names);
       if (table.name.empty())
-        diagnostics_.add(bound_.start, list + " is missing", "begin with name = \"...\"");
+        diagnostics_.add(bound_.start, list + " is missing", "start the file with name = \"...\"");
       else if (bound_.has(table.name))
         diagnostics_.add(bound_.keys[table.name], header_of(table.name) + " lacks " + list);
       else
-        diagnostics_.add(bound_.start, header_of(table.name) + " is missing: it needs " + list);
+        diagnostics_.add(bound_.start, header_of(table.name) + " is missing, wanted the table with " + list);
     }
   }
 
@@ -105,10 +104,10 @@ class Binder {
       if (!inner.read_elsewhere) table(inner, entry.value);
       return;
     }
-    const bool doubled = entry.value.kind == Node::Kind::list && !entry.value.items.empty() &&
-                         entry.value.items[0].kind == Node::Kind::table;
+    const bool is_array = entry.value.kind == Node::Kind::list && !entry.value.items.empty() &&
+                          entry.value.items[0].kind == Node::Kind::table;
     diagnostics_.add(entry.place, quote(inner.name) + " is a table: wanted " + header_of(inner.name) +
-                                      " and its keys below" + (doubled ? ", once" : ""));
+                                      " followed by its keys" + (is_array ? ", only once" : ""));
     bound_.bad.insert(inner.name);
     for (const Key& key : inner.keys) bound_.bad.insert(path_of(inner.name, key.name));
   }

@@ -1,5 +1,4 @@
-// Binding: nodes -> Experiment by the schema. What spans several keys is left to rules.hpp, a plugin's own keys to
-// plugin_options.hpp.
+// Converts TOML nodes to an Experiment by the schema. core/config checks rules across keys and binds plugin options.
 #pragma once
 
 #include <initializer_list>
@@ -13,22 +12,22 @@
 
 namespace wmtp {
 
-/// An experiment on its way, with the places that later mistakes point at.
+/// An experiment with the places that later error messages refer to.
 struct Bound {
   Experiment experiment;
-  TomlPlace start;                          ///< of the file
-  std::map<std::string, TomlPlace> keys;    ///< of every given key and table: "train.steps", "train"
-  std::map<std::string, TomlPlace> values;  ///< the same, and of the items of lists: "data.files.0"
-  std::set<std::string> bad;                ///< keys whose mistake is told already, missing ones too
+  TomlPlace start;                          ///< start of the file
+  std::map<std::string, TomlPlace> keys;    ///< places of all given keys and tables: "train.steps", "train"
+  std::map<std::string, TomlPlace> values;  ///< places of their values, and of list items: "data.files.0"
+  std::set<std::string> bad;                ///< keys with a reported error, including missing keys
 
   bool has(const std::string& key) const { return keys.count(key) > 0; }
-  /// None of them has a mistake: a rule over them says something new.
+  /// Whether no error was reported for these keys, so that an error of a rule over them is new.
   bool good(std::initializer_list<const char*> names) const;
-  /// The value of a given key; else the header of its table; else the start of the file.
+  /// The place of the key's value; if not given, of its table's header, else the start of the file.
   TomlPlace place(const std::string& key) const;
 };
 
-/// Adds all mistakes: unknown and missing keys and tables, types, ranges, what is not supported yet.
+/// Adds all errors: unknown and missing keys and tables, types, ranges, values that are not supported yet.
 Bound bind(const Node& document, int source, Diagnostics& diagnostics);
 
 }  // namespace wmtp

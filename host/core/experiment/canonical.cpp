@@ -1,5 +1,7 @@
-// See canonical.hpp. One printer walks the schema; what a hash leaves out is said there, key by key.
+// One visitor walks the schema, which also marks the keys that the hash skips.
 #include "core/experiment/canonical.hpp"
+
+#include <algorithm>
 
 #include "base/sha256.hpp"
 #include "core/experiment/schema.hpp"
@@ -11,21 +13,17 @@ Value to_value(const OptionValue& option) {
   return std::visit([](const auto& held) { return Value(held); }, option);
 }
 
-bool stands_for(const std::vector<std::string>& kinds, const Experiment& e) {
-  if (kinds.empty()) return true;
-  for (const std::string& kind : kinds) {
-    if (kind == e.data.kind) return true;
-  }
-  return false;
+bool applies_to(const std::vector<std::string>& kinds, const Experiment& e) {
+  return kinds.empty() || std::find(kinds.begin(), kinds.end(), e.data.kind) != kinds.end();
 }
 
-// Calls visit(table, key or null, name, value) for every key that has a value, plugin options included.
+/// Calls visit(table, key or null, name, value) for every key that has a value, and for plugin options (key null).
 template <class Visit>
 void for_each_value(const Experiment& e, Visit visit) {
   for (const SchemaTable& table : schema()) {
-    if ((table.is_given && !table.is_given(e)) || !stands_for(table.kinds, e)) continue;
+    if ((table.is_given && !table.is_given(e)) || !applies_to(table.kinds, e)) continue;
     for (const Key& key : table.keys) {
-      if (!stands_for(key.kinds, e)) continue;
+      if (!applies_to(key.kinds, e)) continue;
       if (const auto value = key.get(e)) visit(table, &key, key.name, *value);
     }
     if (!table.plugin) continue;
@@ -34,12 +32,12 @@ void for_each_value(const Experiment& e, Visit visit) {
 }
 
 Value with_absolute_paths(const Experiment& e, const Key& key, Value value) {
-  if (key.names == Key::Names::paths) {
+  if (key.path_kind == PathKind::paths) {
     for (std::string& path : std::get<std::vector<std::string>>(value)) path = e.resolve(path).string();
-  } else if (key.names != Key::Names::nothing) {
+  } else if (key.path_kind != PathKind::none) {
     std::string& path = std::get<std::string>(value);
-    const bool names_a_run = key.names == Key::Names::weights && path.starts_with("run:");
-    if (!path.empty() && !names_a_run) path = e.resolve(path).string();
+    const bool is_run = key.path_kind == PathKind::weights && path.starts_with("run:");
+    if (!path.empty() && !is_run) path = e.resolve(path).string();
   }
   return value;
 }
@@ -76,7 +74,7 @@ std::string config_hash(const Experiment& experiment, const IdentityParts& parts
   Printer printer;
   for_each_value(
       experiment, [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
-        const bool counts = table.in_identity && (!key || (key->in_identity && key->names == Key::Names::nothing));
+        const bool counts = table.in_identity && (!key || (key->in_identity && key->path_kind == PathKind::none));
         if (counts) printer.add(table, name, value);
       });
   Sha256 hash;

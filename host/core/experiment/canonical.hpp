@@ -1,4 +1,4 @@
-// An Experiment as text: all keys, defaults included, in the schema's order; and the identity made from it.
+// An Experiment as canonical text (all keys including defaults, in the order of the schema) and its hash.
 #pragma once
 
 #include <map>
@@ -8,21 +8,21 @@
 
 namespace wmtp {
 
-/// The resolved experiment as TOML that `load_experiment` reads back to an equal value (paths made absolute). A plugin's
-/// option that nobody gave is a comment: some plugins refuse the mere mention of one that has no effect.
+/// The resolved experiment as TOML that `load_experiment` reads back to an equal value (paths made absolute). Default
+/// values of plugin options are comments, because some plugins refuse an option that has no effect.
 std::string to_toml(const Experiment& experiment);
 
-/// What `config_hash` adds to the text: content hashes of data, tokenizer and weights, plugin versions, stages' hashes.
+/// Further input of `config_hash`: content hashes of data, tokenizer and weights, plugin versions, hashes of stages.
 using IdentityParts = std::map<std::string, std::string>;
 
-/// SHA-256 of the canonical text without name, [log], [checkpoint], processes, strategy, device and without any path
-/// (content hashes in `parts` stand for what paths name).
+/// SHA-256 of the canonical text without name, [log], [checkpoint], processes, strategy, device and all paths (`parts`
+/// contains hashes of the content instead).
 std::string config_hash(const Experiment& experiment, const IdentityParts& parts);
 
-/// The values of one table as they stand in that text; "" when it is not given.
+/// One table of the canonical text; "" when it is not given.
 std::string table_text(const Experiment& experiment, const std::string& table);
 
-/// "train.batch_size" -> "4", for run_params.
+/// "train.batch_size" -> 4, for run_params.
 std::map<std::string, OptionValue> flat_values(const Experiment& experiment);
 
 }  // namespace wmtp

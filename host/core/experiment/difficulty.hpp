@@ -1,4 +1,4 @@
-// Bins of difficulty: "6-10" in an experiment, a closed range of metadata.difficulty. Knows no LibTorch.
+// Bins of metadata.difficulty: "6-10" in an experiment is a closed range.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,12 @@ namespace wmtp {
 
 constexpr int64_t max_difficulty = 1'000'000'000;
 
-/// Closed.
 struct DifficultyRange {
-  int64_t first = 0, last = 0;
+  int64_t first = 0, last = 0;  ///< both included
   bool holds(int64_t difficulty) const { return first <= difficulty && difficulty <= last; }
 };
 
-/// Nothing unless the text is two whole numbers up to max_difficulty with a `-` between, the first not the larger.
+/// Parses "FIRST-LAST", two integers from 0 to max_difficulty, the smaller one first; nothing for other texts.
 inline std::optional<DifficultyRange> parse_difficulty_range(const std::string& text) {
   DifficultyRange range;
   const char *end = text.data() + text.size(), *dash = text.data() + std::min(text.find('-'), text.size());
@@ -30,7 +29,7 @@ inline std::optional<DifficultyRange> parse_difficulty_range(const std::string& 
   return range.first <= range.last ? std::optional(range) : std::nullopt;
 }
 
-/// Index of the range that holds it, or -1.
+/// Index of the range that contains `difficulty`, or -1.
 inline int64_t bin_of(const std::vector<DifficultyRange>& ranges, int64_t difficulty) {
   const auto at =
       std::find_if(ranges.begin(), ranges.end(), [&](const DifficultyRange& range) { return range.holds(difficulty); });

@@ -1,4 +1,3 @@
-// See experiment.hpp.
 #include "core/experiment/experiment.hpp"
 
 #include "base/error.hpp"
@@ -8,6 +7,12 @@ namespace wmtp {
 
 std::filesystem::path Experiment::resolve(const std::string& path) const {
   return std::filesystem::absolute(file.parent_path() / path).lexically_normal();
+}
+
+OptionValues given_options(const PluginChoice& choice) {
+  OptionValues given;
+  for (const std::string& name : choice.given) given[name] = choice.options.at(name);
+  return given;
 }
 
 int64_t num_parameters(const ModelConfig& model) {
@@ -22,8 +27,8 @@ int64_t num_parameters(const ModelConfig& model) {
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes) {
   const int64_t size = experiment.parallel.shard_group_size;
   if (size == 0 || processes % size == 0) return "";
-  return "found groups of " + std::to_string(size) + " ranks (shard_group_size) for " + std::to_string(processes) +
-         " processes, wanted a divisor of the processes";
+  return "found shard_group_size " + std::to_string(size) + " for " + std::to_string(processes) +
+         " processes, wanted a divisor of the number of processes";
 }
 
 void check_groups(const Experiment& experiment, int64_t processes) {
@@ -31,58 +36,24 @@ void check_groups(const Experiment& experiment, int64_t processes) {
     throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] " + misfit);
 }
 
+namespace {
+
+/// The name of an enum's value; `names` are in the order of the enum.
+template <class Enum, size_t count>
+const char* name_of(Enum value, const char* const (&names)[count]) {
+  return names[static_cast<size_t>(value)];
+}
+
+}  // namespace
+
 const char* to_string(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::no_shard:
-      return "no_shard";
-    case Strategy::shard_grad_op:
-      return "shard_grad_op";
-    case Strategy::full_shard:
-      return "full_shard";
-    case Strategy::hybrid_shard:
-      return "hybrid_shard";
-  }
-  return "";
+  return name_of(strategy, {"no_shard", "shard_grad_op", "full_shard", "hybrid_shard"});
 }
 
-const char* to_string(Precision precision) {
-  switch (precision) {
-    case Precision::fp32:
-      return "fp32";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp16:
-      return "fp16";
-  }
-  return "";
-}
+const char* to_string(Precision precision) { return name_of(precision, {"fp32", "bf16", "fp16"}); }
 
-const char* to_string(Norm norm) {
-  switch (norm) {
-    case Norm::l2:
-      return "l2";
-    case Norm::l1:
-      return "l1";
-    case Norm::inf:
-      return "inf";
-  }
-  return "";
-}
+const char* to_string(Norm norm) { return name_of(norm, {"l2", "l1", "inf"}); }
 
-const char* to_string(OptionSpec::Type type) {
-  switch (type) {
-    case OptionSpec::Type::number:
-      return "number";
-    case OptionSpec::Type::integer:
-      return "integer";
-    case OptionSpec::Type::flag:
-      return "flag";
-    case OptionSpec::Type::text:
-      return "text";
-    case OptionSpec::Type::texts:
-      return "texts";
-  }
-  return "";
-}
+const char* to_string(OptionSpec::Type type) { return name_of(type, {"number", "integer", "flag", "text", "texts"}); }
 
 }  // namespace wmtp

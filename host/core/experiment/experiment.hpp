@@ -1,5 +1,5 @@
-// Experiment: the one typed value that everything a run does follows from. Parsed once (load.hpp), printed and hashed
-// (canonical.hpp); nothing reads TOML or the environment after that. Defaults stand here and nowhere else.
+// Experiment: the typed value that defines a run. Parsed once (core/config/load.hpp), printed and hashed
+// (canonical.hpp); nothing reads the TOML file after that. All defaults are in this file.
 #pragma once
 
 #include <algorithm>
@@ -16,23 +16,27 @@
 namespace wmtp {
 
 using OptionValue = std::variant<bool, int64_t, double, std::string, std::vector<std::string>>;
-using OptionValues = std::map<std::string, OptionValue>;  ///< every option of the plugin's schema, defaults filled in
+using OptionValues = std::map<std::string, OptionValue>;  ///< by name
 
 struct PluginChoice {
   std::string plugin;
-  OptionValues options;
-  std::set<std::string> given = {};  ///< names of those that the experiment gives
+  OptionValues options;              ///< all options of the plugin's schema, including defaults
+  std::set<std::string> given = {};  ///< names of the options that the experiment gives
   bool operator==(const PluginChoice&) const = default;
 };
 
-/// How the angles of rotary positions are stretched, for texts longer than those a model was first trained on. Keys and
-/// formulas are those of transformers (modeling_rope_utils.py).
+/// The options to create a plugin with: only those that the experiment gives, because plugins distinguish a given value
+/// from a default.
+OptionValues given_options(const PluginChoice& choice);
+
+/// Scaling of the rotary position embedding, for sequences longer than those of pretraining. Keys and formulas are
+/// those of transformers (modeling_rope_utils.py).
 struct RopeScaling {
-  std::string rope_type;        ///< "linear" or "llama3"; until resolved also "default", which is no scaling
-  double factor = 0;            ///< positions count 1 / factor
-  double low_freq_factor = 0;   ///< llama3: angles that turn fewer times in the original length are stretched whole
-  double high_freq_factor = 0;  ///< llama3: those that turn more often are not; between the two in parts
-  int64_t original_max_position_embeddings = 0;  ///< llama3: the original length
+  std::string rope_type;        ///< "linear" or "llama3"; before defaults are resolved also "default": no scaling
+  double factor = 0;            ///< angles are divided by it
+  double low_freq_factor = 0;   ///< llama3: angles with fewer rotations in the original length are divided by `factor`
+  double high_freq_factor = 0;  ///< llama3: angles with more rotations are unchanged; interpolated in between
+  int64_t original_max_position_embeddings = 0;  ///< llama3: the original length in tokens
   bool operator==(const RopeScaling&) const = default;
 };
 
@@ -42,17 +46,17 @@ struct ModelConfig {
   int64_t heads = 0;
   int64_t kv_heads = 0;    ///< resolved: = heads when not given
   int64_t ffn_dim = 0;     ///< resolved: Llama's rule when not given
-  int64_t vocab_size = 0;  ///< resolved: the tokenizer's when one is named
+  int64_t vocab_size = 0;  ///< resolved: the tokenizer's if there is one
   int64_t future_tokens = 4;
   int64_t max_sequence_length = 0;  ///< resolved: = train.sequence_length when not given
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;
   double norm_eps = 1e-5;
-  bool qkv_bias = false;             ///< queries, keys and values have biases, as Qwen2's do
-  bool tie_word_embeddings = false;  ///< the output layer is the embedding's matrix: one parameter with two uses
+  bool qkv_bias = false;             ///< projections to queries, keys and values have biases, as in Qwen2
+  bool tie_word_embeddings = false;  ///< the output layer uses the embedding's matrix: one parameter
   std::string weights;               ///< "", a safetensors file or directory, or "run:NAME"
-  std::string new_heads;   ///< the policy's, of heads 2, 3, ... that the weights lack: "copy", "new", "" refuses
-  std::string experiment;  ///< the policy's: path of the stage that trains its first weights, as written
+  std::string new_heads;  ///< policy only: heads 2, 3, ... that the weights lack: "copy", "new"; "": refuse the weights
+  std::string experiment;  ///< policy only: path (as written) of the stage that trains the initial weights
   bool operator==(const ModelConfig&) const = default;
 };
 
@@ -60,28 +64,28 @@ enum class Strategy { no_shard, shard_grad_op, full_shard, hybrid_shard };
 enum class Precision { fp32, bf16, fp16 };
 enum class Norm { l2, l1, inf };
 
-/// A frozen model beside the policy: [reference], [value].
+/// A frozen model: [reference], [value].
 struct FrozenConfig {
   bool given = false;
-  std::string experiment;  ///< path of the stage that trains it, as written
+  std::string experiment;  ///< path (as written) of the stage that trains it
   std::string weights;
-  std::optional<ModelConfig> model;  ///< [reference.model]; else the stage's shape, or the policy's
+  std::optional<ModelConfig> model;  ///< [reference.model]; not given: the shape of the stage or the policy
   std::optional<Strategy> strategy;
   std::optional<Precision> precision;
-  bool cache = true;  ///< whether what it says of a window is kept for other epochs and runs
+  bool cache = true;  ///< whether its outputs are stored for later epochs and runs
   bool operator==(const FrozenConfig&) const = default;
 };
 
 struct TokenizerConfig {
   bool given = false;
   std::string kind = "byte";  ///< "byte" (256 bytes + begin, end), "bpe" (SentencePiece, trained when prepared), "file"
-  std::vector<std::string> files;  ///< bpe: the patterns of the text it is trained on; empty: data.files
-  std::string file;                ///< file: a tokenizer.json, or a SentencePiece model
+  std::vector<std::string> files;  ///< bpe: patterns of the training text; empty: data.files
+  std::string file;                ///< file: a tokenizer.json or a SentencePiece model
   int64_t vocab_size = 0;          ///< bpe: required; byte: 258; file: 0
   bool operator==(const TokenizerConfig&) const = default;
 };
 
-/// Problems of our own making (core/arithmetic/arithmetic.hpp): [data.arithmetic].
+/// Generated records (core/arithmetic/arithmetic.hpp): [data.arithmetic].
 struct ArithmeticConfig {
   bool given = false;
   int64_t problems = 20000;
@@ -90,35 +94,35 @@ struct ArithmeticConfig {
   int64_t min_operations = 1, max_operations = 5;  ///< of a problem
   int64_t answers_right = 1;                       ///< 0 or 1 for each problem
   int64_t answers_wrong = 1;
-  bool steps = true;  ///< whether answers show the result of each operation
+  bool steps = true;  ///< answers show the result of each operation
   bool operator==(const ArithmeticConfig&) const = default;
 };
 
-/// Which records are drawn how often, by metadata.difficulty. Given or not: without it every record is drawn alike.
+/// Shares of records by metadata.difficulty; not given: all records are drawn equally often.
 struct DifficultyConfig {
   bool given = false;
-  std::vector<std::string> bins;    ///< closed ranges, "6-10"; records in none of them are left out
-  std::vector<double> weights;      ///< the bins' shares at the start of the run; any positive sum
-  std::vector<double> end_weights;  ///< at its end, linear between; resolved: = weights when not given
+  std::vector<std::string> bins;    ///< closed ranges, "6-10"; records outside all of them are skipped
+  std::vector<double> weights;      ///< shares of the bins at the start of the run; any positive sum
+  std::vector<double> end_weights;  ///< at the end, linear in between; resolved: = weights when not given
   bool operator==(const DifficultyConfig&) const = default;
 };
 
 struct DataConfig {
-  std::string kind;                ///< "text", "records", "tokens", "random"
-  std::vector<std::string> files;  ///< text, records: patterns; `*` within a name, `**` over folders
-  std::vector<std::string>
-      exclude;  ///< text, records: patterns left out; a stage also gets its parent's validation files
+  std::string kind;                  ///< "text", "records", "tokens", "random"
+  std::vector<std::string> files;    ///< text, records: patterns; `*` within a name, `**` over folders
+  std::vector<std::string> exclude;  ///< text, records: patterns; stages of text add their parent's validation files
   TokenizerConfig tokenizer;
-  ArithmeticConfig arithmetic;             ///< records: made, where no files are named
+  ArithmeticConfig arithmetic;             ///< records: generated instead of read from files
   std::string select = "all";              ///< records: "all" or "correct"
   std::string prompt_template = "alpaca";  ///< records: "alpaca" or "plain"
-  int64_t max_pairs_per_problem = 50;      ///< records: 0 is no cap
-  std::vector<double> length_bins{100, 150,  200, 300,
-                                  500, 1000, 2000};  ///< records: upper bounds, tokens of the answer
-  std::vector<std::string> hold_out;  ///< records: files whose problems are not trained on; a stage gets its parent's
-  bool hold_out_problems = false;     ///< records: one problem in twenty is not trained on; a stage gets its parent's
-  std::string separator;              ///< text: between the documents of a file; "": a file is one document
-  double hold_out_share = 0;          ///< text: last share of a file that is not trained on; a stage gets its parent's
+  int64_t max_pairs_per_problem = 50;      ///< records: 0: unlimited
+  /// records: upper bounds of an answer's length in tokens
+  std::vector<double> length_bins{100, 150, 200, 300, 500, 1000, 2000};
+  // Excluded from training; stages inherit all three from their parent.
+  std::vector<std::string> hold_out;  ///< records: problems of these files
+  bool hold_out_problems = false;     ///< records: 1 problem in 20
+  double hold_out_share = 0;          ///< text: last share of each file's documents
+  std::string separator;              ///< text: separates the documents of a file; "": a file is one document
   DifficultyConfig difficulty;
   std::string file;                ///< tokens: raw little-endian ids
   std::string dtype = "uint16";    ///< tokens: "uint16" or "uint32"
@@ -127,13 +131,13 @@ struct DataConfig {
 };
 
 struct TrainConfig {
-  int64_t steps = 0;  ///< 0: `epochs` says how long
+  int64_t steps = 0;  ///< 0: `epochs` is given
   double epochs = 0;
-  int64_t batch_size = 0;  ///< sequences per rank and micro-batch
+  int64_t batch_size = 0;  ///< sequences of a micro-batch on each rank
   int64_t sequence_length = 0;
   int64_t gradient_accumulation = 1;
   double clip_norm = 1.0;            ///< 0: off
-  Norm norm = Norm::l2;              ///< of the gradient, for clipping, the guard and the log
+  Norm norm = Norm::l2;              ///< norm of the gradient for clipping, the guard and the log
   std::string normalize = "tokens";  ///< "tokens" or "weights"
   bool operator==(const TrainConfig&) const = default;
 };
@@ -141,7 +145,7 @@ struct TrainConfig {
 struct OptimizerConfig {
   std::string name = "adamw";
   double lr = 3e-4;
-  double value_head_lr = 0;  ///< of value heads; resolved: = lr when not given
+  double value_head_lr = 0;  ///< learning rate of value heads; resolved: = lr when not given
   double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
@@ -152,7 +156,7 @@ struct OptimizerConfig {
 struct ScheduleConfig {
   std::string name = "constant";  ///< "constant", "cosine" or "wsd"
   int64_t warmup_steps = 0;
-  int64_t stable_steps = 0;  ///< wsd: steps at the full rate, between the warm-up and the decay
+  int64_t stable_steps = 0;  ///< wsd: steps at the peak rate between warm-up and decay
   double min_lr_ratio = 0.1;
   bool operator==(const ScheduleConfig&) const = default;
 };
@@ -160,37 +164,37 @@ struct ScheduleConfig {
 struct ParallelConfig {
   int64_t processes = 1;
   Strategy strategy = Strategy::full_shard;
-  int64_t shard_group_size = 0;  ///< hybrid_shard: neighbouring ranks that hold one model between them
+  int64_t shard_group_size = 0;  ///< hybrid_shard: consecutive ranks that share one copy of the model
   Precision precision = Precision::fp32;
-  Precision reduce = Precision::fp32;   ///< in which gradients travel between ranks: fp32 or bf16
-  bool replicate_frozen = false;        ///< every rank holds what is frozen whole
-  double activation_checkpointing = 0;  ///< share of the blocks: "none" is 0, "full" 1
-  bool cpu_offload = false;             ///< master shards and optimizer state in the host's memory; CUDA alone
+  Precision reduce = Precision::fp32;   ///< number format of the gradient reduction: fp32 or bf16
+  bool replicate_frozen = false;        ///< every rank holds all frozen parameters
+  double activation_checkpointing = 0;  ///< share of the trained trunk blocks: "none" is 0, "full" is 1
+  bool cpu_offload = false;             ///< master shards and optimizer state in host memory; CUDA only
   std::string device = "auto";          ///< "auto", "cpu", "cuda"
-  bool oversubscribe = false;           ///< more than 8 local ranks on each usable core
-  double timeout_seconds = 120;         ///< longest wait for another rank, at the rendezvous too
+  bool oversubscribe = false;           ///< allow more than 8 local ranks for each usable core
+  double timeout_seconds = 120;         ///< maximum wait for another rank, also at the rendezvous
   bool operator==(const ParallelConfig&) const = default;
 };
 
 struct CheckpointConfig {
-  int64_t every_steps = 0;   ///< 0: none by steps
-  double every_minutes = 0;  ///< since the last save, by rank 0's clock; 0: none by time
+  int64_t every_steps = 0;   ///< 0: no checkpoints by steps
+  double every_minutes = 0;  ///< since the last save, by rank 0's clock; 0: no checkpoints by time
   int64_t keep = 2;
   bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct ValidationConfig {
-  int64_t every_steps = 0;         ///< 0: only at step 0 and at the end, where there is validation data
+  int64_t every_steps = 0;         ///< 0: only at step 0 and at the end
   int64_t batches = 8;             ///< micro-batches over all ranks together
-  std::vector<std::string> files;  ///< text, records: held out of every training set, its stages' too
-  double share = 0;                ///< text: last share of each file's documents that is held out; 0: not given
+  std::vector<std::string> files;  ///< text, records: excluded from training, also in stages
+  double share = 0;                ///< text: last share of each file's documents; 0: not given
   bool given = false;
   bool operator==(const ValidationConfig&) const = default;
 };
 
 struct GuardConfig {
-  double loss_spike = 0;   ///< standard deviations over the mean of the last `window` losses; 0: off
-  double spike_floor = 1;  ///< a loss that is nearer to the mean is no spike
+  double loss_spike = 0;   ///< standard deviations above the mean of the last `window` losses; 0: off
+  double spike_floor = 1;  ///< minimum distance of a spike from the mean
   int64_t window = 100;
   double grad_norm = 0;  ///< limit before clipping; 0: off
   int64_t max_in_a_row = 10;
@@ -199,9 +203,9 @@ struct GuardConfig {
 
 struct LogConfig {
   int64_t every_steps = 1;
-  int64_t samples = 1;                    ///< sequences looked at token by token, at each validation
+  int64_t samples = 1;                    ///< sequences logged token by token at each validation
   std::string database = "runs/wmtp.db";  ///< relative to the working directory
-  std::string tensorboard;                ///< folder for event files, likewise; "" for none
+  std::string tensorboard;                ///< folder of event files, likewise; "": none
   bool operator==(const LogConfig&) const = default;
 };
 
@@ -209,9 +213,9 @@ struct Experiment {
   std::string name;
   int64_t seed = 0;
   PluginChoice pipeline;
-  std::optional<PluginChoice> inner;  ///< [pipeline.inner]: what a wrapper is laid over
+  std::optional<PluginChoice> inner;  ///< [pipeline.inner]: the plugin that a wrapper modifies
   PluginChoice adapter{"full", {}, {}};
-  std::string adapter_weights;  ///< [adapter] weights: first values of the adapter's own parameters
+  std::string adapter_weights;  ///< [adapter] weights: initial values of the adapter's parameters
   ModelConfig model;
   FrozenConfig reference;
   FrozenConfig value;
@@ -225,33 +229,33 @@ struct Experiment {
   GuardConfig guard;
   LogConfig log;
 
-  std::filesystem::path file;  ///< where it was read; paths in it are relative to this file's folder
-  std::string source;          ///< the text as it stood in the file
-  /// The parsed experiments that are run first, by the table that names them: "model", "reference", "value".
+  std::filesystem::path file;  ///< absolute; paths in the experiment are relative to its folder
+  std::string source;          ///< the text of the file
+  /// The experiments to run first, by the table that names them: "model", "reference", "value".
   std::map<std::string, std::shared_ptr<const Experiment>> stages;
 
-  /// A stage by its table's name, or null.
+  /// The stage that a table names, or null.
   const Experiment* stage(const std::string& table) const {
     const auto found = stages.find(table);
     return found == stages.end() ? nullptr : found->second.get();
   }
-  /// A path of this experiment, resolved against its file's folder.
+  /// Resolves a path of this experiment against its file's folder.
   std::filesystem::path resolve(const std::string& path) const;
 };
 
-/// Whether ids come from a tokenizer, named or not.
+/// Whether token ids come from a tokenizer, given or default.
 inline bool has_tokenizer(const DataConfig& data) { return data.kind == "text" || data.kind == "records"; }
-/// Last share of each text file's documents that is not trained on.
+/// Last share of each text file's documents that is excluded from training.
 inline double held_out_share(const Experiment& e) { return std::max(e.validation.share, e.data.hold_out_share); }
 /// Trunk blocks, without the heads.
 inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
 inline int64_t head_dim(const ModelConfig& m) { return m.dim / m.heads; }
-/// Parameters of the whole model.
+/// Number of parameters of the whole model.
 int64_t num_parameters(const ModelConfig& model);
 
-/// Why this many ranks cannot be cut into the groups of hybrid_shard; "" when they can, or nothing is to be cut.
+/// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes);
-/// Error(usage) where they cannot: of ranks whose number is not the file's own.
+/// Error(usage) with that reason, for a number of ranks that a launcher gives.
 void check_groups(const Experiment& experiment, int64_t processes);
 
 const char* to_string(Strategy);

@@ -1,4 +1,5 @@
-// What is known of a plugin without loading it: plain data, read once in a child process and cached.
+// A plugin's description as plain data: the process does not load the plugin; a child process reads the description
+// once, and it is cached.
 #pragma once
 
 #include <filesystem>
@@ -21,15 +22,15 @@ struct OptionSpec {
   std::string help;
 };
 
-/// What a pipeline asks of the host with certain options, so that a missing [reference] is told before training.
-/// Adapters ask for nothing.
+/// What a pipeline needs from the host with given options, so that a missing [reference] is reported before training.
+/// Adapters have no needs.
 struct PluginNeeds {
   std::vector<std::string> reads;  ///< "reference.loss"
   std::vector<std::string> heads;  ///< value heads and their kinds: "return (linear)", "rank (mlp, score)"
-  bool pairs = false;              ///< a right and a wrong answer in neighbouring rows
-  bool prompts = false;            ///< prompt tokens are targets too
-  std::string when = "";           ///< weightings are asked at "token", "before", "head" or "all"; empty for others
-  bool scores = false;             ///< a value model whose head learned scores will do
+  bool pairs = false;              ///< a correct and an incorrect answer in consecutive rows
+  bool prompts = false;            ///< prompt tokens are also targets
+  std::string when = "";           ///< weightings: called at "token", "before", "head" or "all"; else empty
+  bool scores = false;             ///< accepts a value model whose head learned scores
   bool operator==(const PluginNeeds&) const = default;
 };
 
@@ -38,30 +39,30 @@ struct PluginDescription {
   std::string role;  ///< "weighting", "wrapper", "objective" or "adapter"
   std::string name, version, summary;
   std::vector<OptionSpec> options;
-  /// With the default options; nothing where they alone do not say it: a wrapper needs what its inner one does, and a
-  /// plugin may refuse its own defaults (an option that must be given).
+  /// With the default options. Nothing for a wrapper, which has the needs of its inner plugin, and for a plugin that
+  /// refuses its defaults (an option is required).
   std::optional<PluginNeeds> needs;
-  std::filesystem::path path;  ///< empty for a built-in one
-  std::string sha256;          ///< of the file
+  std::filesystem::path path;  ///< empty for a built-in plugin
+  std::string sha256;          ///< hash of the file
 };
 
-/// A plugin with the options that it is to run with: those that the experiment gives. The others keep their defaults.
+/// A plugin with the options to create it with.
 struct PluginSetting {
   PluginDescription description;
-  OptionValues options;
+  OptionValues options;  ///< those that the experiment gives; the plugin has defaults for the others
 };
 
-/// A value that an option's range lets through and the plugin cannot take.
+/// An option value that is in range but that the plugin refuses.
 struct OptionMistake {
-  bool of_inner = false;  ///< of the wrapped one
+  bool of_inner = false;  ///< an option of the wrapped plugin
   std::string option, message;
-  int64_t at = -1;  ///< byte of a text option where it is wrong; -1: all of it
+  int64_t at = -1;  ///< byte of the error in a text option; -1: the whole value
 };
 
-/// What a plugin says of its options, once it is made with them.
+/// A plugin's answer when it is created with given options.
 struct PluginAnswer {
   PluginNeeds needs;
-  std::optional<OptionMistake> mistake;  ///< then there are no needs
+  std::optional<OptionMistake> mistake;  ///< if given, `needs` is empty
 };
 
 const char* to_string(OptionSpec::Type);

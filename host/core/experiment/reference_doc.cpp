@@ -1,4 +1,3 @@
-// See reference_doc.hpp.
 #include "core/experiment/reference_doc.hpp"
 
 #include "base/text.hpp"
@@ -34,13 +33,13 @@ std::string allowed(const Key& key) {
 
 std::string meaning(const Key& key) {
   std::string text = key.help;
-  if (!key.kinds.empty()) text += "; only for kind " + kinds_of(key.kinds);
-  if (key.names == Key::Names::path || key.names == Key::Names::paths) text += "; relative to this file";
+  if (!key.kinds.empty()) text += "; only for " + kinds_of(key.kinds);
+  if (key.path_kind == PathKind::path || key.path_kind == PathKind::paths) text += "; relative to the experiment file";
   return text;
 }
 
 std::string print(const SchemaTable& table) {
-  std::string text = table.name.empty() ? "## Above all tables\n\n" : "## `[" + table.name + "]`\n\n";
+  std::string text = table.name.empty() ? "## Top-level keys\n\n" : "## `[" + table.name + "]`\n\n";
   if (!table.name.empty()) text += table.help + "\n\n";
   if (table.read_elsewhere) return text;
   if (!table.kinds.empty()) text += "Only for data of kind " + kinds_of(table.kinds) + ".\n\n";
@@ -54,11 +53,10 @@ std::string print(const SchemaTable& table) {
 
 std::string not_yet() {
   std::string text =
-      "## Not supported yet\n\nThese public names are known and refused, so that no file means less than it says.\n\n"
-      "| name | instead |\n| --- | --- |\n";
+      "## Not supported yet\n\nThese values are reserved and refused.\n\n| value | supported |\n| --- | --- |\n";
   for (const SchemaTable& table : schema()) {
     for (const Key& key : table.keys) {
-      for (const std::string& value : key.rule.later) {
+      for (const std::string& value : key.rule.planned) {
         text += "| `" + path_of(table.name, key.name) + "`: " + value + " | " + wanted(key.rule) + " |\n";
       }
     }
@@ -71,13 +69,13 @@ std::string not_yet() {
 std::string experiment_reference_markdown() {
   std::string text =
       "# Experiment file\n\n"
-      "Made from the schema (`host/core/experiment/schema.cpp`); a test holds the two together.\n\n"
-      "An experiment is one TOML file of at most 16 KiB. Every key is known, or refused with the nearest known one; "
-      "all\n"
-      "mistakes are told at once. `--set table.key=value` replaces or adds a key; its value is TOML, and a bare word "
-      "such\n"
-      "as `full_shard` is taken as text. An integer may stand for a number; NaN and infinities are refused "
-      "everywhere.\n\n"
+      "Generated from the schema (`host/core/experiment/schema*.cpp`) and checked by a test.\n\n"
+      "An experiment is one TOML file of at most 16 KiB. Unknown keys are refused, with a suggestion where a known key "
+      "is\n"
+      "similar, and all errors of a file are reported at once. `--set table.key=value` replaces or adds a key; the "
+      "value\n"
+      "is TOML, except that a bare word such as `full_shard` needs no quotes. Where a number is wanted, an integer is\n"
+      "accepted; NaN and infinity are always refused.\n\n"
       "```toml\nname = \"rho1\"\nseed = 42\n\n[pipeline]\nplugin = \"rho1\"\nkeep = 0.6\n\n[model]\ndim = 256\nlayers "
       "= 6\n"
       "heads = 8\n\n[reference]\nexperiment = \"reference.toml\"\n\n[data]\nkind = \"text\"\nfiles = "

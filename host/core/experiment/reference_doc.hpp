@@ -1,4 +1,4 @@
-// The experiment reference (docs/experiment.md), made from the schema.
+// docs/experiment.md, generated from the schema.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // The schema: every table and key of an experiment, declared once. The loader, the printer, the hash, run_params and
-// the reference page all read this one list, in this order. Defaults are those of an Experiment{} (experiment.hpp).
+// the reference page read this list, in this order. Defaults are those of Experiment{} (experiment.hpp).
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@
 
 namespace wmtp {
 
-struct Key {
-  enum class Names { nothing, path, paths, weights };  ///< weights: a path or "run:NAME"
+enum class PathKind { none, path, paths, weights };  ///< weights: a path or "run:NAME"
 
+struct Key {
   std::string name;
   ValueRule rule;
   std::string help;
@@ -22,9 +22,9 @@ struct Key {
   std::function<void(Experiment&, const Value&)> set;
 
   bool is_required = false;
-  std::string default_text;        ///< where the default follows from other keys
-  std::vector<std::string> kinds;  ///< of data for which the key may stand; empty: all
-  Names names = Names::nothing;    ///< a path is no part of the identity: the content it names is
+  std::string default_text;             ///< describes a default that depends on other keys
+  std::vector<std::string> kinds;       ///< kinds of data that allow the key; empty: all
+  PathKind path_kind = PathKind::none;  ///< the identity contains the content of files instead of their paths
   bool in_identity = true;
 
   Key& required() {
@@ -54,8 +54,8 @@ struct Key {
     rule.choices = std::move(choices);
     return *this;
   }
-  Key& later(std::vector<std::string> names) {
-    rule.later = std::move(names);
+  Key& planned(std::vector<std::string> names) {
+    rule.planned = std::move(names);
     return *this;
   }
   Key& not_empty() {
@@ -70,28 +70,28 @@ struct Key {
     kinds = std::move(data_kinds);
     return *this;
   }
-  Key& is_path(Names what) {
-    names = what;
+  Key& is_path(PathKind kind) {
+    path_kind = kind;
     return *this;
   }
   Key& not_in_identity() {
     in_identity = false;
     return *this;
   }
-  /// Zero and the empty text or list mean "not given".
+  /// Zero, an empty text and an empty list mean "not given".
   Key& unset_when_empty();
 };
 
 struct SchemaTable {
-  std::string name;  ///< "" for the keys above all tables, "data.tokenizer" for a table in a table
+  std::string name;  ///< "" for the top-level keys, "data.tokenizer" for a nested table
   std::string help;
   std::vector<Key> keys;
-  std::function<bool(const Experiment&)> is_given{};               ///< null: always there
-  std::function<void(Experiment&)> give{};                         ///< called before the first key is set
-  std::function<const PluginChoice&(const Experiment&)> plugin{};  ///< other keys are that plugin's options
-  std::vector<std::string> kinds{};  ///< of data for which the table may stand; empty: all
+  std::function<bool(const Experiment&)> is_given{};               ///< null: always given
+  std::function<void(Experiment&)> mark_given{};                   ///< called before the first key is set
+  std::function<const PluginChoice&(const Experiment&)> plugin{};  ///< further keys are that plugin's options
+  std::vector<std::string> kinds{};                                ///< kinds of data that allow the table; empty: all
   bool in_identity = true;
-  bool read_elsewhere = false;  ///< its keys are no keys of the schema
+  bool read_elsewhere = false;  ///< its keys are not in the schema
 };
 
 const std::vector<SchemaTable>& schema();

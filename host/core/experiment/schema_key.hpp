@@ -1,5 +1,5 @@
-// How a key of the schema is tied to a member of Experiment: `key(name, AT(train.steps), help)`. The member's type
-// gives the value's type, so that the two cannot differ.
+// Declares keys of the schema: `key(name, AT(train.steps), help)`. The type of the value follows from the type of the
+// member of Experiment. Also declares the parts of the schema, one for each schema*.cpp.
 #pragma once
 
 #include <optional>
@@ -16,6 +16,19 @@
   [place](auto& e) -> auto& { return place(e).member; }
 
 namespace wmtp {
+
+/// A table that is given if the file contains it, which sets `flag`; `kinds` of data allow it.
+template <class Flag>
+SchemaTable optional_table(SchemaTable table, Flag flag, std::vector<std::string> kinds = {}) {
+  table.is_given = flag;
+  table.mark_given = [flag](Experiment& e) { flag(e) = true; };
+  table.kinds = std::move(kinds);
+  return table;
+}
+
+std::vector<SchemaTable> model_tables();
+std::vector<SchemaTable> data_tables();
+SchemaTable validation_table();
 
 template <class Enum>
 inline const std::vector<Enum> all_of;
@@ -82,13 +95,13 @@ void from_value(const Value& value, Member& member) {
 template <class Place>
 Key key(std::string name, Place place, std::string help) {
   using Member = std::remove_cvref_t<decltype(place(std::declval<Experiment&>()))>;
-  Key made;
-  made.name = std::move(name);
-  made.help = std::move(help);
-  made.rule = rule_of<Member>();
-  made.get = [place](const Experiment& e) { return to_value(place(e)); };
-  made.set = [place](Experiment& e, const Value& value) { from_value(value, place(e)); };
-  return made;
+  Key result;
+  result.name = std::move(name);
+  result.help = std::move(help);
+  result.rule = rule_of<Member>();
+  result.get = [place](const Experiment& e) { return to_value(place(e)); };
+  result.set = [place](Experiment& e, const Value& value) { from_value(value, place(e)); };
+  return result;
 }
 
 }  // namespace wmtp

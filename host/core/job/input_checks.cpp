@@ -7,7 +7,6 @@
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"
 #include "core/job/identity.hpp"
-#include "core/plugins/pipeline_needs.hpp"
 
 namespace wmtp {
 namespace {

@@ -6,7 +6,6 @@
 #include "core/corpus/step_count.hpp"
 #include "core/plan/layout.hpp"
 #include "core/plan/memory.hpp"
-#include "core/plugins/pipeline_needs.hpp"
 #include "core/plugins/probe.hpp"
 #include "core/records/longest_record.hpp"
 

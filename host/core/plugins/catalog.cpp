@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "base/text.hpp"
 #include "core/plugins/installation.hpp"
 #include "core/plugins/probe.hpp"
@@ -21,14 +22,7 @@ std::filesystem::path folder_of(const std::filesystem::path& root, const std::st
   return root / (kind + "s");
 }
 
-/// A name as it may stand in a message: no control characters, not endless.
-std::string shown(const std::string& name) {
-  std::string text;
-  for (unsigned char c : name.substr(0, 40)) text += c < 0x20 || c == 0x7f ? '?' : static_cast<char>(c);
-  return "'" + text + (name.size() > 40 ? "…'" : "'");
-}
-
-/// NAME of every NAME.so of a kind's folder, sorted; a folder that is absent has none.
+/// NAME of every NAME.so in a folder, sorted; none if the folder is absent.
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code absent;
@@ -42,9 +36,9 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
 PluginDescription describe_file(const std::string& kind, const std::string& name, const std::filesystem::path& file) {
   PluginDescription description = probe_plugin(file);
   if (description.kind != kind || description.name != name) {
-    throw Error(ExitStatus::plugin, file.string() + ": it says that it is the " + description.kind + " '" +
-                                        description.name + "', but it lies where the " + kind + " '" + name +
-                                        "' is looked for; rename or move the file");
+    throw Error(ExitStatus::plugin, file.string() + ": contains the " + description.kind + " '" + description.name +
+                                        "', but its path is that of the " + kind + " '" + name +
+                                        "'; rename or move the file");
   }
   return description;
 }
@@ -54,7 +48,7 @@ void add_search_path(std::vector<std::filesystem::path>& folders) {
   std::string rest = variable != nullptr ? variable : "";
   while (!rest.empty()) {
     const size_t end = rest.find(':');
-    // An empty part is not the current folder, as it would be in PATH: nothing is loaded that nobody named.
+    // Unlike in PATH, an empty part does not mean the current folder: code is loaded only from named folders.
     if (end != 0) folders.push_back(std::filesystem::absolute(rest.substr(0, end)).lexically_normal());
     rest = end == std::string::npos ? "" : rest.substr(end + 1);
   }
@@ -72,7 +66,7 @@ bool is_plugin_name(const std::string& name) {
 Catalog::Catalog(std::vector<std::filesystem::path> extra) {
   for (const auto& folder : extra) {
     if (!std::filesystem::is_directory(folder)) {
-      throw Error(ExitStatus::usage, "--plugin-dir " + folder.string() + ": no such folder; it should hold " +
+      throw Error(ExitStatus::usage, "--plugin-dir " + folder.string() + ": no such folder; wanted a folder with " +
                                          "pipelines/NAME.so and adapters/NAME.so");
     }
     folders_.push_back(std::filesystem::absolute(folder).lexically_normal());
@@ -83,9 +77,9 @@ Catalog::Catalog(std::vector<std::filesystem::path> extra) {
 
 PluginDescription Catalog::describe(const std::string& kind, const std::string& name) const {
   if (!is_plugin_name(name)) {
-    throw Error(ExitStatus::usage, shown(name) +
-                                       " is not the name of a plugin: lower case letters, digits and '_', at " +
-                                       "most 32, beginning with a letter; a path is given by --plugin-dir FOLDER");
+    throw Error(ExitStatus::usage, printable(name) +
+                                       " is not a valid plugin name: wanted at most 32 lower case letters, digits and "
+                                       "'_', the first a letter; use --plugin-dir FOLDER for other folders");
   }
   std::vector<std::string> known, searched;
   for (const auto& root : folders_) {
@@ -106,7 +100,7 @@ PluginDescription Catalog::describe(const std::string& kind, const std::string& 
   const std::string nearest = nearest_name(name, known);
   throw Error(ExitStatus::plugin,
               "no " + kind + " '" + name + "'" + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?") +
-                  "\n  searched: " + join_names(searched) + "\n  `wmtp-host plugins list` shows what there is");
+                  "\n  searched: " + join_names(searched) + "\n  `wmtp-host plugins list` lists all plugins");
 }
 
 std::vector<std::string> Catalog::names(const std::string& kind) const {
@@ -142,14 +136,15 @@ std::vector<Catalog::Listed> Catalog::list() const {
     for (size_t i = next++; i < all.size(); i = next++) {
       PluginDescription& description = all[i].description;
       try {
-        if (!is_plugin_name(description.name)) throw Error(ExitStatus::plugin, "not a plugin's name, never looked up");
+        if (!is_plugin_name(description.name))
+          throw Error(ExitStatus::plugin, "not a valid plugin name, so it cannot be used");
         description = describe_file(description.kind, description.name, description.path);
       } catch (const std::exception& error) {
         all[i].problem = error.what();
       }
     }
   };
-  std::thread second(describe_some);  // two children at once: each loads LibTorch
+  std::thread second(describe_some);  // at most two children at a time, because each loads LibTorch
   describe_some();
   second.join();
 
@@ -170,6 +165,20 @@ LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std
   };
   request.check_plugin = check_plugin;
   return request;
+}
+
+PluginSetting setting_of(const Catalog& catalog, const std::string& kind, const PluginChoice& choice) {
+  return {catalog.describe(kind, choice.plugin), given_options(choice)};
+}
+
+PluginNeeds pipeline_needs(const Experiment& experiment, const Catalog& catalog) {
+  const PluginSetting outer = setting_of(catalog, "pipeline", experiment.pipeline);
+  if (experiment.inner) {
+    const PluginSetting inner = setting_of(catalog, "pipeline", *experiment.inner);
+    return check_plugin(outer, &inner).needs;
+  }
+  if (outer.description.needs && outer.options.empty()) return *outer.description.needs;
+  return check_plugin(outer, nullptr).needs;
 }
 
 }  // namespace wmtp

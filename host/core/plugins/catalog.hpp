@@ -1,10 +1,10 @@
-// Catalog: plugins by name on the search path, described without running their code in this process.
+// Catalog: finds plugins by name on the search path and describes them without running their code in this process.
 //
-// Search order, first hit wins: `--plugin-dir` folders, WMTP_PLUGIN_PATH (':' between folders), the folder of this
-// build or installation (../lib/wmtp/plugins from the binary). Each holds pipelines/NAME.so and adapters/NAME.so.
-// An absent folder of WMTP_PLUGIN_PATH holds nothing; an absent --plugin-dir is Error(usage). In a static build the
-// plugins inside the engine come last. The first hit is described or refused; the search never goes on behind it.
-// A description is read by a child process (probe.hpp) and cached by path, size and modification time.
+// Search order: `--plugin-dir` folders, WMTP_PLUGIN_PATH (folders separated by ':'), the folder of this build or
+// installation (../lib/wmtp/plugins from the binary); in a static build also the plugins linked into the engine. Each
+// folder contains pipelines/NAME.so and adapters/NAME.so. An absent folder of WMTP_PLUGIN_PATH is empty; an absent
+// --plugin-dir is Error(usage). The first match is described or refused; later folders are not searched then. A child
+// process reads the description (probe.hpp), which is cached by path, size and modification time.
 #pragma once
 
 #include <filesystem>
@@ -20,18 +20,18 @@ class Catalog {
   /// [before start] `extra` are the --plugin-dir folders.
   explicit Catalog(std::vector<std::filesystem::path> extra);
 
-  /// Error(usage) when the name is not [a-z][a-z0-9_]{0,31}; Error(plugin) when absent (nearest name, places searched)
-  /// or when the library is refused (both values where something differs).
+  /// Error(usage) when the name is not [a-z][a-z0-9_]{0,31}; Error(plugin) when the plugin is absent (with the most
+  /// similar name and the searched folders) or its library is refused.
   PluginDescription describe(const std::string& kind, const std::string& name) const;
 
   struct Listed {
     PluginDescription description;
-    std::string problem;    ///< why it is refused; empty when it is fine
-    bool shadowed = false;  ///< an earlier folder has the same name
+    std::string problem;    ///< why it is refused; empty if it is not
+    bool shadowed = false;  ///< an earlier folder contains the same name
   };
-  /// Everything on the search path; a bad file is listed with its problem, never a crash.
+  /// All plugins on the search path, including refused ones with their problem.
   std::vector<Listed> list() const;
-  /// The names of one kind on the search path, and runs no code of any.
+  /// The names of all plugins of a kind; runs no plugin code.
   std::vector<std::string> names(const std::string& kind) const;
 
   const std::vector<std::filesystem::path>& folders() const { return folders_; }
@@ -40,11 +40,17 @@ class Catalog {
   std::vector<std::filesystem::path> folders_;
 };
 
-/// An experiment's file and overrides as a request to load it with the plugins of this catalog, which must outlive it.
+/// A request to load an experiment with the plugins of `catalog`, which must outlive it.
 LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides,
                          std::vector<std::string> held_out = {});
 
-/// Whether a plugin's name may be looked up at all.
+/// Whether the name has the form of a plugin's name.
 bool is_plugin_name(const std::string& name);
+
+/// The description and given options of a plugin that an experiment names. Error(plugin).
+PluginSetting setting_of(const Catalog& catalog, const std::string& kind, const PluginChoice& choice);
+
+/// What the experiment's pipeline needs with its options: from the cache, else from a child process. Error(plugin).
+PluginNeeds pipeline_needs(const Experiment& experiment, const Catalog& catalog);
 
 }  // namespace wmtp

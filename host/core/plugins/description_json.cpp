@@ -1,5 +1,7 @@
 #include "core/plugins/description_json.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 namespace wmtp {
@@ -24,25 +26,8 @@ OptionValue value_from_json(Type type, const nlohmann::json& json) {
   throw std::invalid_argument("unknown option type");
 }
 
-// Own words instead of to_string(OptionSpec::Type): a cache must not change its meaning with a text for people.
-const char* type_key(Type type) {
-  switch (type) {
-    case Type::number:
-      return "number";
-    case Type::integer:
-      return "integer";
-    case Type::flag:
-      return "flag";
-    case Type::text:
-      return "text";
-    case Type::texts:
-      return "texts";
-  }
-  return "";
-}
-
 nlohmann::json option_to_json(const OptionSpec& option) {
-  nlohmann::json json{{"name", option.name}, {"type", type_key(option.type)}, {"help", option.help}};
+  nlohmann::json json{{"name", option.name}, {"type", to_string(option.type)}, {"help", option.help}};
   std::visit([&](const auto& value) { json["default"] = value; }, option.default_value);
   if (option.min) json["min"] = *option.min;
   if (option.max) json["max"] = *option.max;
@@ -55,11 +40,10 @@ OptionSpec option_from_json(const nlohmann::json& json) {
   option.name = json.at("name").get<std::string>();
   option.help = json.at("help").get<std::string>();
   const std::string key = json.at("type").get<std::string>();
-  bool known = false;
-  for (Type type : all_types) {
-    if (key == type_key(type)) option.type = type, known = true;
-  }
-  if (!known) throw std::invalid_argument("unknown option type '" + key + "'");
+  const auto type =
+      std::find_if(std::begin(all_types), std::end(all_types), [&](Type t) { return key == to_string(t); });
+  if (type == std::end(all_types)) throw std::invalid_argument("unknown option type '" + key + "'");
+  option.type = *type;
   option.default_value = value_from_json(option.type, json.at("default"));
   if (json.contains("min")) option.min = json["min"].get<double>();
   if (json.contains("max")) option.max = json["max"].get<double>();

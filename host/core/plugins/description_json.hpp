@@ -1,5 +1,4 @@
-// A plugin's description, and its answer when it is asked with certain options, as JSON: between the probe child and
-// its parent, and in the probe's cache.
+// Plugin descriptions, settings and answers as JSON, for the probe's child process and cache.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,11 +14,11 @@ PluginDescription description_from_json(const nlohmann::json& json);
 nlohmann::json to_json(const PluginNeeds& needs);
 PluginNeeds needs_from_json(const nlohmann::json& json);
 
-/// {"needs": …} or {"mistake": …}.
+/// {"needs": ...} or {"mistake": ...}.
 nlohmann::json to_json(const PluginAnswer& answer);
 PluginAnswer answer_from_json(const nlohmann::json& json);
 
-/// What loads and makes a plugin: who it is, its file and its options.
+/// Identity, file and options: what is needed to load and create the plugin.
 nlohmann::json to_json(const PluginSetting& setting);
 PluginSetting setting_from_json(const nlohmann::json& json);
 

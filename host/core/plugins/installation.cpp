@@ -19,9 +19,9 @@ std::filesystem::path own_plugin_folder() { return library_folder() / "wmtp" / "
 std::filesystem::path engine_program() {
   const std::filesystem::path program = library_folder().parent_path() / "bin" / "wmtp-engine";
   if (!std::filesystem::exists(program))
-    throw Error(ExitStatus::bug, "the engine " + program.string() +
-                                     " is missing; build it with `make build`, which needs LibTorch (`make setup` "
-                                     "installs it)");
+    throw Error(ExitStatus::bug,
+                "the engine " + program.string() +
+                    " is missing; build it with `make build`, which needs LibTorch (`make setup` installs it)");
   return program;
 }
 

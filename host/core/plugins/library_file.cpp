@@ -3,22 +3,26 @@
 #include <elf.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <regex>
 
 #include "base/error.hpp"
 
 namespace wmtp {
 namespace {
 
+constexpr char entry_prefix[] = "wmtp_plugin__";
+
 #if defined(__x86_64__)
 constexpr uint16_t host_machine = EM_X86_64;
 #elif defined(__aarch64__)
 constexpr uint16_t host_machine = EM_AARCH64;
 #else
-#error "no ELF machine number is known for this processor"
+#error "unknown ELF machine number of this processor"
 #endif
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& reason) {
@@ -42,14 +46,14 @@ std::string machine_name(uint16_t machine) {
   }
 }
 
-/// The first bytes as a person can read them.
+/// The first bytes, printable.
 std::string beginning(const std::string& bytes) {
   std::string text;
   for (unsigned char c : bytes.substr(0, 16)) text += std::isprint(c) ? static_cast<char>(c) : '.';
   return "\"" + text + "\"";
 }
 
-/// Reads parts of the file; whatever reaches beyond its end means that the file was cut.
+/// Reads parts of the file; a part beyond its end means that the file is truncated.
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& file) : path_(file), stream_(file, std::ios::binary) {
@@ -61,7 +65,7 @@ class Reader {
 
   void require(uint64_t offset, uint64_t count, const std::string& what) const {
     if (offset > size_ || count > size_ - offset) {
-      refuse(path_, "truncated or damaged: its " + what + " should reach byte " +
+      refuse(path_, "truncated or damaged: its " + what + " should end at byte " +
                         (count > UINT64_MAX - offset ? "2^64" : std::to_string(offset + count)) +
                         ", but the file has " + std::to_string(size_) + "; build or copy the plugin again");
     }
@@ -91,11 +95,11 @@ class Reader {
 };
 
 Elf64_Ehdr read_header(Reader& reader, const std::filesystem::path& file) {
-  if (reader.size() == 0) refuse(file, "an empty file; build the plugin again");
+  if (reader.size() == 0) refuse(file, "empty file; build the plugin again");
   const std::string start = reader.bytes(0, std::min<uint64_t>(reader.size(), sizeof(Elf64_Ehdr)), "first bytes");
   if (start.compare(0, SELFMAG, ELFMAG) != 0) {
     refuse(file, "not a shared library: it begins with " + beginning(start) +
-                     " instead of the ELF mark; a plugin is built by wmtp_add_plugin");
+                     " instead of the ELF signature; build plugins with wmtp_add_plugin");
   }
   reader.require(0, sizeof(Elf64_Ehdr), "ELF header");
   Elf64_Ehdr header;
@@ -113,7 +117,7 @@ Elf64_Ehdr read_header(Reader& reader, const std::filesystem::path& file) {
 }
 
 void check_segments(Reader& reader, const Elf64_Ehdr& header, const std::filesystem::path& file) {
-  if (header.e_phentsize != sizeof(Elf64_Phdr)) refuse(file, "damaged: its segment table has entries of another size");
+  if (header.e_phentsize != sizeof(Elf64_Phdr)) refuse(file, "damaged: its segment table has an unexpected entry size");
   for (const Elf64_Phdr& segment : reader.table<Elf64_Phdr>(header.e_phoff, header.e_phnum, "segment table")) {
     if (segment.p_type == PT_LOAD) reader.require(segment.p_offset, segment.p_filesz, "segment");
   }
@@ -123,12 +127,12 @@ void check_segments(Reader& reader, const Elf64_Ehdr& header, const std::filesys
 
 FileStamp check_library_file(const std::filesystem::path& file) {
   struct stat info {};
-  if (lstat(file.c_str(), &info) != 0) refuse(file, std::string("cannot be looked at: ") + std::strerror(errno));
-  if (S_ISLNK(info.st_mode)) refuse(file, "a symbolic link; put the library itself there");
+  if (lstat(file.c_str(), &info) != 0) refuse(file, std::string("cannot be accessed: ") + std::strerror(errno));
+  if (S_ISLNK(info.st_mode)) refuse(file, "symbolic link; copy the library itself to this place");
   if (!S_ISREG(info.st_mode)) refuse(file, "not a regular file");
   if ((info.st_mode & S_IWOTH) != 0) {
-    refuse(file,
-           "writable by everyone, so anyone could have put code in it; check it, then: chmod o-w " + file.string());
+    refuse(file, "writable by everyone, so anyone could have replaced its code; check the file, then run chmod o-w " +
+                     file.string());
   }
   return {std::filesystem::absolute(file).lexically_normal(), info.st_size,
           int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
@@ -145,9 +149,10 @@ std::vector<std::string> exported_symbols(const std::filesystem::path& file) {
   for (const Elf64_Shdr& section : sections) {
     if (section.sh_type != SHT_NOBITS) reader.require(section.sh_offset, section.sh_size, "section");
     if (section.sh_type != SHT_DYNSYM) continue;
-    if (section.sh_link >= sections.size()) refuse(file, "damaged: its symbol table names no section of texts");
-    const Elf64_Shdr& texts = sections[section.sh_link];
-    const std::string text = reader.bytes(texts.sh_offset, texts.sh_size, "symbol names");
+    if (section.sh_link >= sections.size())
+      refuse(file, "damaged: its symbol table refers to a missing string section");
+    const Elf64_Shdr& strings = sections[section.sh_link];
+    const std::string text = reader.bytes(strings.sh_offset, strings.sh_size, "symbol names");
     const auto symbols =
         reader.table<Elf64_Sym>(section.sh_offset, section.sh_size / sizeof(Elf64_Sym), "symbol table");
     for (const Elf64_Sym& symbol : symbols) {
@@ -155,11 +160,39 @@ std::vector<std::string> exported_symbols(const std::filesystem::path& file) {
                             ELF64_ST_VISIBILITY(symbol.st_other) == STV_DEFAULT;
       if (!exported) continue;
       const size_t end = text.find('\0', symbol.st_name);
-      if (end == std::string::npos) refuse(file, "damaged: a symbol's name lies outside its table");
+      if (end == std::string::npos) refuse(file, "damaged: a symbol's name is outside the string section");
       names.push_back(text.substr(symbol.st_name, end - symbol.st_name));
     }
   }
   return names;
+}
+
+std::vector<std::string> entry_symbols(const std::filesystem::path& file) {
+  std::vector<std::string> entries = exported_symbols(file);
+  std::erase_if(entries, [](const std::string& name) { return !name.starts_with(entry_prefix); });
+  if (entries.empty())
+    refuse(file,
+           "a library without a plugin's entry; end its source with WMTP_PIPELINE(...) or WMTP_ADAPTER(...), and build "
+           "it with wmtp_add_plugin");
+  return entries;
+}
+
+void check_fingerprint(const std::filesystem::path& file, const std::vector<std::string>& entries,
+                       const std::string& wanted) {
+  if (std::find(entries.begin(), entries.end(), wanted) != entries.end()) return;
+  refuse(file, "built for " + build_fingerprint_text(entries.front()) + "; this host is " +
+                   build_fingerprint_text(wanted) + "; build the plugin again with this host's sdk");
+}
+
+std::string build_fingerprint_text(const std::string& entry_symbol) {
+  static const std::regex form(
+      "wmtp_plugin__sdk_(\\d+)_(\\d+)(?:__headers_([0-9a-f]+))?__torch_(\\d+)_(\\d+)_(\\d+)__([a-z]+)_(\\d+)__abi_(\\d+"
+      ")");
+  std::smatch part;
+  if (!std::regex_match(entry_symbol, part, form)) return entry_symbol;
+  const std::string headers = part[3].matched ? part.str(3) : "of an earlier version";
+  return "sdk " + part.str(1) + "." + part.str(2) + ", headers " + headers + ", torch " + part.str(4) + "." +
+         part.str(5) + "." + part.str(6) + ", " + part.str(7) + " " + part.str(8) + ", C++ ABI " + part.str(9);
 }
 
 }  // namespace wmtp

@@ -6,7 +6,6 @@
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
-#include "core/plugins/build_fingerprint.hpp"
 #include "core/plugins/description_json.hpp"
 #include "core/plugins/installation.hpp"
 #include "core/plugins/library_file.hpp"
@@ -26,7 +25,8 @@ ProbeProgram& probe_program() {
   return value;
 }
 
-/// The program's version, and the state of its library: a build of the day must not read what yesterday's wrote.
+/// The program's version and the modification time of its library, so that a new build does not use an older build's
+/// cache entries.
 std::string program_version() {
   const std::filesystem::path library = library_folder() / "libwmtp_core.so";
   std::error_code absent;
@@ -42,19 +42,18 @@ std::string last_line(const std::string& text) {
 }
 
 [[noreturn]] void refuse(const std::string& file, const std::string& reason, const ChildResult& child) {
-  const std::string said = last_line(child.messages);
-  throw Error(ExitStatus::plugin, file + ": " + reason + (said.empty() ? "" : "; its last message: " + said));
+  const std::string message = last_line(child.messages);
+  throw Error(ExitStatus::plugin, file + ": " + reason + (message.empty() ? "" : "; its last message: " + message));
 }
 
-/// How a child that was lost is told of.
-struct Errand {
+/// Messages about a child that died or exceeded the limit.
+struct ChildTask {
   const char *took_too_long, *when;
 };
-constexpr Errand describing{
-    "loading and describing it took longer than {:g} s and was stopped; look at its static "
-    "objects and its constructor",
-    "when it was loaded and described"};
-constexpr Errand trying{"the trial took longer than {:g} s and was stopped", "in the trial"};
+constexpr ChildTask describing{
+    "loading and describing it took longer than {:g} s and was stopped; check its static objects and its constructor",
+    "while it was loaded and described"};
+constexpr ChildTask running_trial{"the trial took longer than {:g} s and was stopped", "in the trial"};
 
 ChildResult run_probe(const std::vector<std::string>& question) {
   try {
@@ -64,19 +63,19 @@ ChildResult run_probe(const std::vector<std::string>& question) {
   }
 }
 
-/// Steps 3 to 5: what the child says when it is asked about `file`, as JSON.
+/// Steps 3 to 5: the child's answer about `file`, as JSON.
 nlohmann::json ask_child(const std::string& file, const std::vector<std::string>& question,
-                         const Errand& errand = describing) {
+                         const ChildTask& task = describing) {
   const ProbeProgram& probe = probe_program();
   const ChildResult child = run_probe(question);
   if (child.timed_out) {
-    refuse(file, fmt::format(fmt::runtime(errand.took_too_long), std::chrono::duration<double>(probe.limit).count()),
+    refuse(file, fmt::format(fmt::runtime(task.took_too_long), std::chrono::duration<double>(probe.limit).count()),
            child);
   }
   if (child.signal != 0) {
     refuse(file,
-           "its code ended the probe by signal " + std::to_string(child.signal) + " (" + strsignal(child.signal) +
-               ") " + errand.when,
+           "its code ended the probe with signal " + std::to_string(child.signal) + " (" + strsignal(child.signal) +
+               ") " + task.when,
            child);
   }
   const auto json = nlohmann::json::parse(child.output, nullptr, /*allow_exceptions=*/false);
@@ -106,13 +105,13 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
   const ProbeCache cache(ProbeCache::usual_file(), program_version());
   if (auto known = cache.find(stamp)) return *known;
 
-  entry_symbols(stamp.path, exported_symbols(stamp.path));
+  entry_symbols(stamp.path);
   const std::string sha256 = sha256_of_file(stamp.path);
   PluginDescription description;
   try {
     description = description_from_json(ask_child(stamp.path.string(), {"describe", stamp.path.string()}));
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitStatus::plugin, stamp.path.string() + ": the probe gave no description: " + error.what());
+    throw Error(ExitStatus::plugin, stamp.path.string() + ": the probe returned no description: " + error.what());
   }
   description.path = stamp.path;
   description.sha256 = sha256;
@@ -124,7 +123,7 @@ PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inne
   nlohmann::json settings{{"plugin", to_json(plugin)}};
   if (inner) settings["inner"] = to_json(*inner);
   const std::string question = settings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const bool is_file = !plugin.description.path.empty();  // a built-in one is asked anew each time
+  const bool is_file = !plugin.description.path.empty();  // answers of built-in plugins are not cached
   const FileStamp stamp = is_file ? check_library_file(plugin.description.path) : FileStamp{};
   const ProbeCache cache(is_file ? ProbeCache::usual_file() : "", program_version());
   if (auto known = cache.find_needs(stamp, question)) return {*known, std::nullopt};
@@ -134,7 +133,7 @@ PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inne
   try {
     answer = answer_from_json(ask_child(where, {"check", question}));
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitStatus::plugin, where + ": the probe gave no answer: " + error.what());
+    throw Error(ExitStatus::plugin, where + ": the probe returned no answer: " + error.what());
   }
   if (!answer.mistake) cache.keep_needs(stamp, question, answer.needs);
   return answer;
@@ -155,7 +154,7 @@ std::string try_in_child(const std::string& trial, const PluginSetting& plugin) 
   const nlohmann::json question{{"trial", trial}, {"plugin", to_json(plugin)}};
   const auto answer =
       ask_child(plugin.description.name,
-                {"try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, trying);
+                {"try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, running_trial);
   return answer.at("told");
 }
 

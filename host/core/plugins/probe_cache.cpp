@@ -11,7 +11,7 @@
 namespace wmtp {
 namespace {
 constexpr uintmax_t size_limit = 4 << 20;
-constexpr size_t most_questions = 64;
+constexpr size_t max_answers = 64;
 }  // namespace
 
 ProbeCache::ProbeCache(std::filesystem::path file, std::string version)
@@ -64,7 +64,7 @@ void ProbeCache::replace(const std::function<void(nlohmann::json& entries)>& cha
     change(entries);
     write_file_durably(file_, entries.dump(1) + "\n");
   } catch (const std::exception&) {
-    // The next run probes again; nobody is told, because nothing is lost.
+    // No message, because nothing is lost: the next run probes again.
   }
 }
 
@@ -89,7 +89,7 @@ void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question
   replace([&](nlohmann::json& entries) {
     nlohmann::json& entry = entries.at(stamp.path.string());
     if (entry.at("key") != key_of(stamp)) return;
-    if (entry["answers"].size() >= most_questions) entry["answers"] = nlohmann::json::object();
+    if (entry["answers"].size() >= max_answers) entry["answers"] = nlohmann::json::object();
     entry["answers"][sha256_of(question)] = answer;
   });
 }

@@ -1,7 +1,6 @@
-// Descriptions of plugins that were probed before, by path, size, modification time and version of this program, and
-// what they need with the options that were asked about.
-// One JSON file, replaced whole by a rename; a damaged, foreign or unwritable one only means that plugins are probed
-// again. Two writers at once may lose an entry, never damage the file. A refusal is never kept.
+// Cache of probed plugins: descriptions by path, size, modification time and version of this program, and answers to
+// questions about them. One JSON file, replaced by a rename; if it is damaged or unwritable, plugins are probed again.
+// Two concurrent writers may lose an entry but never damage the file. Refusals are not cached.
 #pragma once
 
 #include <filesystem>
@@ -17,19 +16,19 @@ namespace wmtp {
 
 class ProbeCache {
  public:
-  /// `version` is the program's; an empty `file` keeps nothing.
+  /// `version` is the program's; with an empty `file` nothing is cached.
   ProbeCache(std::filesystem::path file, std::string version);
-  /// $XDG_CACHE_HOME/wmtp/plugins.json or ~/.cache/wmtp/plugins.json; empty when neither is known.
+  /// $XDG_CACHE_HOME/wmtp/plugins.json or ~/.cache/wmtp/plugins.json; empty without these variables.
   static std::filesystem::path usual_file();
 
   std::optional<PluginDescription> find(const FileStamp& stamp) const;
   void keep(const FileStamp& stamp, const PluginDescription& description) const;
 
-  /// `question` says who is asked with which options, the sha256 of each file included. Needs are kept beside a file's
-  /// description, and go with it; of each file a few dozen.
+  /// `question` contains the plugins, their options and the sha256 of their files. Answers are stored with the file's
+  /// description and removed with it, at most 64 for each file.
   std::optional<PluginNeeds> find_needs(const FileStamp& stamp, const std::string& question) const;
   void keep_needs(const FileStamp& stamp, const std::string& question, const PluginNeeds& needs) const;
-  /// The same for any other answer.
+  /// The same for other answers.
   std::optional<nlohmann::json> find_answer(const FileStamp& stamp, const std::string& question) const;
   void keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const;
 

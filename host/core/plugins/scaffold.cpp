@@ -36,10 +36,11 @@ std::string filled(std::string text, const std::map<std::string, std::string>& v
 
 std::vector<fs::path> make_plugin_folder(const std::string& kind, const std::string& name, const fs::path& folder) {
   if (!is_plugin_name(name))
-    throw Error(ExitStatus::usage, "'" + name + "' is no plugin's name: a letter, then letters, digits and '_', all " +
-                                       "lower case, 32 at most");
+    throw Error(ExitStatus::usage, "'" + name + "' is not a valid plugin name: wanted at most 32 lower case letters, " +
+                                       "digits and '_', the first a letter");
   if (fs::exists(folder))
-    throw Error(ExitStatus::usage, folder.string() + ": it is there already; choose another name, or a folder with -o");
+    throw Error(ExitStatus::usage,
+                folder.string() + ": already exists; choose another name, or another folder with -o");
   const std::map<std::string, std::string> values{{"@NAME@", name},
                                                   {"@KIND@", kind},
                                                   {"@CLASS@", class_of(name)},

@@ -1,5 +1,5 @@
-// A new plugin's folder: sources, build file and a page, from the templates of this version; it builds and passes its
-// own test (`plugins check`) as it is.
+// Creates the folder of a new plugin from this version's templates: sources, build file and README. It builds and
+// passes `plugins check` without changes.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@
 
 namespace wmtp {
 
-/// Makes `folder`, whole or not at all; `kind`: "pipeline" or "adapter". Gives its files. The build looks for the sdk
-/// beside this program first. Error(usage) when the name is no plugin's name or the folder is there already;
-/// Error(storage) when it cannot be written.
+/// Creates `folder` completely or not at all; `kind`: "pipeline" or "adapter". Returns its files. The build first looks
+/// for the sdk in this program's prefix. Error(usage) for an invalid name or an existing folder; Error(storage) when it
+/// cannot be written.
 std::vector<std::filesystem::path> make_plugin_folder(const std::string& kind, const std::string& name,
                                                       const std::filesystem::path& folder);
 

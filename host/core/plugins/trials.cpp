@@ -6,26 +6,26 @@
 namespace wmtp {
 
 std::vector<Trial> trials_of(const std::string& role) {
-  const Trial again{"again", "the same training twice gives the same bits"};
-  const Trial speed{"speed", "what it costs"};
+  const Trial again{"again", "repeating the training gives the same bits"};
+  const Trial speed{"speed", "time of a step"};
   if (role == "adapter")
-    return {{"trains", "a training with it goes through, and its gradients are finite"},
-            {"merged", "weights with the adapter folded in give the same losses as the adapter beside them"},
+    return {{"trains", "a training finishes with finite gradients"},
+            {"merged", "merged weights give the same losses as base weights with the adapter"},
             again,
             speed};
   const Trial trains =
       role == "objective"
-          ? Trial{"trains", "a training with it goes through: a finite scalar that depends on its heads"}
-          : Trial{"trains", "a training with it goes through: weights of the right shape, finite, not negative"};
+          ? Trial{"trains", "a training finishes; the objective is a finite scalar that depends on its heads"}
+          : Trial{"trains", "a training finishes; weights have the right shape, are finite and not negative"};
   return {trains,
-          {"no_targets", "a batch without a single target is no mistake"},
+          {"no_targets", "a batch without targets is accepted"},
           {"extremes", "losses of 0 and of thousands give no NaN"},
           again,
-          {"resumes", "a new instance with the saved state goes on to the same bits"},
+          {"resumes", "a new instance resumed from the saved state gives the same bits"},
           speed};
 }
 
-TrialResult hold(const Trial& trial, const PluginSetting& plugin) {
+TrialResult run_trial(const Trial& trial, const PluginSetting& plugin) {
   try {
     return {trial, true, try_in_child(trial.name, plugin)};
   } catch (const Error& error) {

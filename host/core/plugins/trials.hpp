@@ -1,6 +1,5 @@
-// Trials: what `plugins check` holds a plugin to, one after another, each in a child process of its own with a time
-// limit: a plugin that crashes or hangs fails one trial and harms nothing. Knows no LibTorch; the child's side is
-// try_plugin.hpp.
+// Trials: the tests of `plugins check`. Each runs in its own child process with a time limit, so that a plugin that
+// crashes or hangs fails only that trial. The child's side is engine/plugin_check/try_plugin.hpp.
 #pragma once
 
 #include <string>
@@ -12,20 +11,20 @@ namespace wmtp {
 
 struct Trial {
   std::string name;
-  std::string promise;  ///< what must hold, in a few words
+  std::string promise;  ///< the tested property
 };
 
-/// In the order in which they are held. `role`: "weighting", "wrapper", "objective" or "adapter".
+/// In the order of execution. `role`: "weighting", "wrapper", "objective" or "adapter".
 std::vector<Trial> trials_of(const std::string& role);
 
 struct TrialResult {
   Trial trial;
   bool passed = false;
-  std::string told;  ///< what was measured, or what is wrong
+  std::string message;  ///< the measurement or the failure
 };
 
-/// One of them, with the plugin's options. Never throws what the plugin did. A wrapper is tried over a weighting of
-/// our own.
-TrialResult hold(const Trial& trial, const PluginSetting& plugin);
+/// Runs one trial with the plugin's options; failures of the plugin do not throw. A wrapper wraps a weighting of the
+/// engine.
+TrialResult run_trial(const Trial& trial, const PluginSetting& plugin);
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// See diagnostics.hpp. What is shown of a file may be anything: control characters never reach the terminal.
+// A file may contain any characters; control characters never reach the terminal.
 #include "core/toml/diagnostics.hpp"
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 namespace wmtp {
 namespace {
 
-constexpr size_t shown_width = 100;
+constexpr size_t max_width = 100;
 
-// Characters that move the cursor, colour the screen or turn the writing direction.
-bool is_obeyed_by_terminals(const std::string& character) {
+/// Characters that move the cursor, colour the screen or change the writing direction.
+bool is_terminal_control(const std::string& character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first < 0x20 || first >= 0x7F;
   const auto second = static_cast<unsigned char>(character[1]);
@@ -22,16 +22,16 @@ bool is_obeyed_by_terminals(const std::string& character) {
   return (second == 0x80 && third >= 0xA8 && third <= 0xAE) || (second == 0x81 && third >= 0xA6 && third <= 0xA9);
 }
 
-// One string for each code point; safe to print.
+/// One string for each code point, safe to print.
 std::vector<std::string> printable(const std::string& text) {
   std::vector<std::string> characters;
   for (size_t at = 0; at < text.size();) {
     size_t end = at + 1;
     while (end < text.size() && is_continuation(text[end])) ++end;
     std::string character = text.substr(at, end - at);
-    const bool broken = is_continuation(character[0]) || character.size() > 4;
+    const bool is_invalid = is_continuation(character[0]) || character.size() > 4;
     if (character == "\t") character = " ";
-    characters.push_back(broken || is_obeyed_by_terminals(character) ? "?" : character);
+    characters.push_back(is_invalid || is_terminal_control(character) ? "?" : character);
     at = end;
   }
   return characters;
@@ -59,10 +59,10 @@ std::string join(const std::vector<std::string>& parts, size_t from, size_t to) 
 
 std::string quote(const std::string& text) {
   const auto characters = printable(text);
-  const size_t shown = std::min<size_t>(characters.size(), 60);
+  const size_t length = std::min<size_t>(characters.size(), 60);
   std::string result = "\"";
-  result += join(characters, 0, shown);
-  result += shown < characters.size() ? "...\"" : "\"";
+  result += join(characters, 0, length);
+  result += length < characters.size() ? "...\"" : "\"";
   return result;
 }
 
@@ -77,11 +77,11 @@ int Diagnostics::add_file(const std::string& name, const std::string& text) {
 }
 
 int Diagnostics::add_override(const std::string& text) {
-  const std::string whole = "--set " + text;
-  const auto characters = printable(whole);
-  std::string label = join(characters, 0, std::min(characters.size(), shown_width));
-  if (characters.size() > shown_width) label += "...";
-  sources_.push_back({label, whole, false});
+  const std::string printed_text = "--set " + text;
+  const auto characters = printable(printed_text);
+  std::string label = join(characters, 0, std::min(characters.size(), max_width));
+  if (characters.size() > max_width) label += "...";
+  sources_.push_back({label, printed_text, false});
   return static_cast<int>(sources_.size()) - 1;
 }
 
@@ -99,8 +99,8 @@ std::string Diagnostics::print(const Found& found) const {
   const auto characters = printable(line_of(source.text, found.place.line));
   const auto caret = static_cast<size_t>(std::max(found.place.column, 1) - 1);
   if (!characters.empty()) {
-    const size_t from = caret < shown_width - 20 ? 0 : caret - shown_width / 2;
-    const size_t to = std::min(characters.size(), from + shown_width);
+    const size_t from = caret < max_width - 20 ? 0 : caret - max_width / 2;
+    const size_t to = std::min(characters.size(), from + max_width);
     text += "    " + (from < to ? join(characters, from, to) : std::string()) + "\n";
     text += "    " + std::string(caret - from, ' ') + "^\n";
   }

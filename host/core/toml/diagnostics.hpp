@@ -1,4 +1,4 @@
-// Diagnostics: every mistake of an experiment, its overrides and its stages, collected and told at once.
+// Diagnostics: all errors of an experiment, its overrides and its stages, collected and reported together.
 #pragma once
 
 #include <string>
@@ -11,20 +11,19 @@ namespace wmtp {
 
 class Diagnostics {
  public:
-  /// A file, by the name to show. Places with the returned number point into it.
+  /// Adds a file under the name to print; returns its source number.
   int add_file(const std::string& name, const std::string& text);
-  /// An override; `text` is "a.b=value". Places point into "--set a.b=value".
+  /// Adds an override, "a.b=value"; its columns count from the start of "--set a.b=value".
   int add_override(const std::string& text);
 
-  /// `message` may have several lines: those after the first are shown below the caret, before the hint.
+  /// Lines of `message` after the first are printed below the caret, before the hint.
   void add(TomlPlace place, std::string message, std::string hint = "", ExitStatus status = ExitStatus::usage);
 
   size_t count() const { return found_.size(); }
-  /// The text that places with this number point into.
   const std::string& text_of(int source) const { return sources_[static_cast<size_t>(source)].text; }
 
-  /// Throws one Error with all mistakes in the order of their places: a file, its overrides, then its stages. The
-  /// status is usage, unless every mistake is a plugin's own failure. Does nothing when there is none.
+  /// Throws one Error with all errors in the order of their places: a file, its overrides, then its stages. Its status
+  /// is plugin if every error has that status, else usage. Does nothing without errors.
   void raise() const;
 
  private:
@@ -44,9 +43,9 @@ class Diagnostics {
   std::vector<Found> found_;
 };
 
-/// Text of a user on one line, in quotes, shortened, with nothing in it that a terminal would obey.
+/// Untrusted text in quotes, on one line, cut at 60 characters; terminal control characters are replaced by '?'.
 std::string quote(const std::string& text);
-/// Foreign text on one line, with nothing in it that a terminal would obey.
+/// Untrusted text on one line; terminal control characters are replaced by '?'.
 std::string on_one_line(const std::string& text);
 
 }  // namespace wmtp

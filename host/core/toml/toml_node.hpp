@@ -1,14 +1,15 @@
-// Node: a TOML document as plain data with a place for every key and value, so that only toml_source.cpp knows toml++,
-// and so that a `--set` is laid over a file by moving nodes.
+// Node: a TOML document as plain data with the position of every key and value. Only toml_source.cpp uses toml++, and
+// `--set` is applied to a file by moving nodes.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace wmtp {
 
-/// Where something stands: a source known to Diagnostics; line and column from 1, columns in code points.
+/// A position: the number of a source in Diagnostics, line and column from 1, columns in code points.
 struct TomlPlace {
   int source = 0;
   int line = 1;
@@ -25,10 +26,11 @@ struct Node {
   double number = 0;
   std::string text;
   std::vector<Node> items;
-  std::vector<Entry> entries;  ///< in the order in which their keys stand
+  std::vector<Entry> entries;  ///< in the order of the file
   TomlPlace place;
 
-  Entry* find(const std::string& key);
+  const Entry* find(const std::string& key) const;
+  Entry* find(const std::string& key) { return const_cast<Entry*>(std::as_const(*this).find(key)); }
 };
 
 struct Entry {
@@ -37,8 +39,8 @@ struct Entry {
   Node value;
 };
 
-inline Entry* Node::find(const std::string& key) {
-  for (Entry& entry : entries) {
+inline const Entry* Node::find(const std::string& key) const {
+  for (const Entry& entry : entries) {
     if (entry.key == key) return &entry;
   }
   return nullptr;

@@ -1,10 +1,10 @@
-// See toml_place.hpp.
 #include "core/toml/toml_place.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace wmtp {
 namespace {
@@ -19,33 +19,19 @@ size_t offset_of(const std::string& text, const TomlPlace& place) {
   return at;
 }
 
-TomlPlace place_at(const std::string& text, int source, size_t offset) {
-  TomlPlace place{source, 1, 1};
-  for (size_t at = 0; at < offset; ++at) {
-    if (text[at] == '\n') {
-      ++place.line;
-      place.column = 1;
-    } else if (!is_continuation(text[at])) {
-      ++place.column;
-    }
-  }
-  place.column += offset < text.size() && is_continuation(text[offset]) ? -1 : 0;
-  return place;
-}
-
-/// A string of TOML from its first quote on; a bare word, as --set takes it, has none.
-class WrittenText {
+/// Walks the TOML of a string. A bare word, which --set accepts, has no quotes.
+class StringWalker {
  public:
-  WrittenText(const std::string& source, size_t at) : source_(source), at_(at) {
+  StringWalker(const std::string& source, size_t at) : source_(source), at_(at) {
     const char first = at < source.size() ? source[at] : '\0';
     if (first != '"' && first != '\'') return;
     is_basic_ = first == '"';
-    is_long_ = source.compare(at, 3, std::string(3, first)) == 0;
-    at_ += is_long_ ? 3 : 1;
-    if (is_long_) at_ += line_break();
+    is_multiline_ = source.compare(at, 3, std::string(3, first)) == 0;
+    at_ += is_multiline_ ? 3 : 1;
+    if (is_multiline_) at_ += line_break();
   }
   size_t at() const { return at_; }
-  /// Goes on by one piece and gives the bytes of text that it stands for.
+  /// Advances by one character or escape; returns the number of decoded bytes.
   size_t next() {
     if (is_basic_ && source_[at_] == '\\') return escape();
     const size_t line = line_break();
@@ -60,7 +46,7 @@ class WrittenText {
   }
   size_t escape() {
     const char kind = at_ + 1 < source_.size() ? source_[at_ + 1] : '\0';
-    if (is_long_ && (kind == '\n' || kind == '\r' || kind == ' ' || kind == '\t')) {
+    if (is_multiline_ && (kind == '\n' || kind == '\r' || kind == ' ' || kind == '\t')) {
       at_ = std::min(source_.find_first_not_of(" \t\r\n", at_ + 1), source_.size());
       return 0;
     }
@@ -72,19 +58,32 @@ class WrittenText {
 
   const std::string& source_;
   size_t at_;
-  bool is_basic_ = false, is_long_ = false;
+  bool is_basic_ = false, is_multiline_ = false;
 };
 
 }  // namespace
 
+TomlPlace place_of_byte(int source, const std::string& text, size_t byte) {
+  TomlPlace place{source, 1, 1};
+  for (size_t at = 0; at < byte; ++at) {
+    if (text[at] == '\n') {
+      ++place.line;
+      place.column = 1;
+    } else if (!is_continuation(text[at])) {
+      ++place.column;
+    }
+  }
+  return place;
+}
+
 TomlPlace place_in_text(const std::string& source, TomlPlace value, size_t byte) {
-  WrittenText text(source, offset_of(source, value));
+  StringWalker text(source, offset_of(source, value));
   size_t start = text.at();
   for (size_t passed = 0; passed <= byte && text.at() < source.size();) {
     start = text.at();
     passed += text.next();
   }
-  return place_at(source, value.source, start);
+  return place_of_byte(value.source, source, start_of_character(source, start));
 }
 
 }  // namespace wmtp

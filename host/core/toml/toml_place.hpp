@@ -1,5 +1,4 @@
-// From a byte of a text's value to its place in the TOML that says it: for a plugin that finds a mistake inside an
-// option.
+// Positions in TOML text: from a byte to a line and column.
 #pragma once
 
 #include <string>
@@ -8,8 +7,11 @@
 
 namespace wmtp {
 
-/// Where in `source` byte `byte` of a text stands whose TOML begins at `value`: quotes, escapes and line breaks of all
-/// four kinds of strings are counted. The byte after the last one is the closing quote's place.
+TomlPlace place_of_byte(int source, const std::string& text, size_t byte);
+
+/// The place in `source` of byte `byte` of a decoded string whose TOML begins at `value`, for a plugin that reports an
+/// error inside a text option. Accounts for quotes, escapes and line breaks of all four kinds of strings. The byte
+/// after the last one is the closing quote.
 TomlPlace place_in_text(const std::string& source, TomlPlace value, size_t byte);
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// See value_rule.hpp. NaN and infinities are refused for every number: no range has to think of them.
+// NaN and infinities are refused for every number, so no range needs to exclude them.
 #include "core/toml/value_rule.hpp"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace wmtp {
 namespace {
 
-/// The choice that other programs call by this word, else the nearest one.
-std::string meant_choice(const std::string& word, const std::vector<std::string>& choices) {
+/// The choice that other programs give this name, else the most similar one.
+std::string suggested_choice(const std::string& word, const std::vector<std::string>& choices) {
   if (word == "gpu" && std::find(choices.begin(), choices.end(), "cuda") != choices.end()) return "cuda";
   return nearest_name(word, choices);
 }
@@ -25,14 +25,14 @@ std::string number_text(double number) {
   const bool plain = size == 0 || (size >= 1e-4 && size < 1e15);
   const auto format = plain ? std::chars_format::fixed : std::chars_format::scientific;
   std::string result(text, std::to_chars(text, text + sizeof text, number, format).ptr);
-  // TOML takes 10000 for an integer; 1e-05 is read, but nobody writes it.
+  // TOML reads 10000 as an integer; 1e-05 is valid but unusual.
   if (plain && result.find('.') == std::string::npos) result += ".0";
   const size_t exponent = result.find('e');
   if (exponent != std::string::npos && result[exponent + 2] == '0') result.erase(exponent + 2, 1);
   return result;
 }
 
-// Bounds in messages and docs, and numbers in lists: 65536, not 65536.0.
+/// For bounds in messages and docs, and numbers in lists: 65536, not 65536.0.
 std::string bound_text(double bound) {
   const std::string text = number_text(bound);
   return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
@@ -82,7 +82,7 @@ std::string found_text(const Node& node) {
     case Node::Kind::text:
       return "the text " + quote(node.text);
     case Node::Kind::list:
-      return "a list of " + std::to_string(node.items.size());
+      return "a list of length " + std::to_string(node.items.size());
     case Node::Kind::table:
       return "a table";
     case Node::Kind::time:
@@ -97,7 +97,7 @@ class Check {
       : rule_(rule), name_(name), diagnostics_(diagnostics) {}
 
   std::optional<Value> value(const Node& node) {
-    if (is_later(node)) return std::nullopt;
+    if (is_planned(node)) return std::nullopt;
     switch (rule_.type) {
       case ValueType::flag:
         if (node.kind == Node::Kind::flag) return Value(node.flag);
@@ -135,11 +135,11 @@ class Check {
     return std::nullopt;
   }
 
-  bool is_later(const Node& node) {
+  bool is_planned(const Node& node) {
     std::string found = node.text;
     if (node.kind == Node::Kind::flag) found = node.flag ? "true" : "false";
     if (node.kind == Node::Kind::integer || node.kind == Node::Kind::number) found = "a number";
-    if (std::find(rule_.later.begin(), rule_.later.end(), found) == rule_.later.end()) return false;
+    if (std::find(rule_.planned.begin(), rule_.planned.end(), found) == rule_.planned.end()) return false;
     diagnostics_.add(node.place, name_ + ": " + (node.kind == Node::Kind::text ? quote(found) : found) +
                                      " is not supported yet, wanted " + wanted(rule_));
     return true;
@@ -177,12 +177,12 @@ class Check {
     const bool known = rule_.choices.empty() ||
                        std::find(rule_.choices.begin(), rule_.choices.end(), node.text) != rule_.choices.end();
     if (!known) {
-      const std::string nearest = meant_choice(node.text, rule_.choices);
+      const std::string nearest = suggested_choice(node.text, rule_.choices);
       return refuse(node, nearest.empty() ? "" : "did you mean " + quote(nearest) + "?");
     }
     if (node.text.empty() && !rule_.may_be_empty) return refuse(node);
-    // C functions that take the text would end at the NUL.
-    if (node.text.find('\0') != std::string::npos) return refuse(node, "a text has no NUL in it");
+    // C functions would cut the text at the NUL.
+    if (node.text.find('\0') != std::string::npos) return refuse(node, "a text must not contain NUL");
     return node.text;
   }
 
@@ -224,28 +224,15 @@ std::string range_text(const ValueRule& rule) {
 }
 
 std::string type_text(ValueType type) {
-  switch (type) {
-    case ValueType::flag:
-      return "true or false";
-    case ValueType::integer:
-      return "integer";
-    case ValueType::number:
-      return "number";
-    case ValueType::text:
-      return "text";
-    case ValueType::text_or_number:
-      return "text or number";
-    case ValueType::texts:
-      return "list of texts";
-    case ValueType::numbers:
-      return "list of numbers";
-  }
-  return "";
+  // In the order of ValueType.
+  constexpr const char* names[] = {"true or false",  "integer",       "number",         "text",
+                                   "text or number", "list of texts", "list of numbers"};
+  return names[static_cast<size_t>(type)];
 }
 
 std::string wanted(const ValueRule& rule) {
   if (!rule.choices.empty()) {
-    const std::string list = rule.type == ValueType::texts ? "a list out of " : "";
+    const std::string list = rule.type == ValueType::texts ? "a list of values from " : "";
     if (rule.choices.size() == 1) return list + quote(rule.choices[0]);
     if (rule.type == ValueType::text_or_number) {
       std::string text;
@@ -255,11 +242,12 @@ std::string wanted(const ValueRule& rule) {
     return list + (list.empty() ? "one of " : "") + join_names(in_quotes(rule.choices));
   }
   std::string text = type_text(rule.type);
-  if (rule.type == ValueType::flag && !rule.later.empty()) text = "false";
+  if (rule.type == ValueType::flag && !rule.planned.empty()) text = "false";
   if (rule.type == ValueType::integer) text = "an integer";
   if (rule.type == ValueType::number) text = "a number";
-  if (rule.type == ValueType::text) text = rule.may_be_empty ? "a text" : "a text that is not empty";
-  if (rule.type == ValueType::texts) text = rule.may_be_empty ? "a list of texts" : "a list of texts, none empty";
+  if (rule.type == ValueType::text) text = rule.may_be_empty ? "a text" : "a non-empty text";
+  if (rule.type == ValueType::texts)
+    text = rule.may_be_empty ? "a list of texts" : "a non-empty list of non-empty texts";
   if (rule.type == ValueType::numbers) text = rule.count == 2 ? "a list of two numbers" : "a list of numbers";
   const std::string range = range_text(rule);
   if (range.empty()) return text;

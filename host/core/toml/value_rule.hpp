@@ -1,4 +1,4 @@
-// ValueRule: what one value must be (type, range, choices), whether a key of the schema or an option of a plugin.
+// ValueRule: type, range and choices of one value, for keys of the schema and options of plugins.
 #pragma once
 
 #include <limits>
@@ -19,19 +19,19 @@ struct ValueRule {
   ValueType type = ValueType::text;
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  bool above = false;                ///< min itself is outside
-  bool below = false;                ///< max itself is outside
+  bool above = false;                ///< min is excluded
+  bool below = false;                ///< max is excluded
   std::vector<std::string> choices;  ///< empty: any text
-  std::vector<std::string> later;    ///< public names that this version does not know yet: refused as such
+  std::vector<std::string> planned;  ///< names refused with "not supported yet"
   bool may_be_empty = true;          ///< texts and lists
-  size_t count = 0;                  ///< numbers: how many; 0: any number of them
+  size_t count = 0;                  ///< required length of a list of numbers; 0: any
 };
 
-/// The value, or nothing after a mistake was added. `name` is how the key is called in messages.
+/// The value; nothing when an error was added. `name` is the key's name in messages.
 std::optional<Value> check_value(const Node& node, const ValueRule& rule, const std::string& name,
                                  Diagnostics& diagnostics);
 
-/// "a number above 0", "one of "a" and "b""
+/// "a number above 0", "one of "a" and "b"".
 std::string wanted(const ValueRule& rule);
 /// "1 to 64", "above 0", "[0, 1)", "" for any.
 std::string range_text(const ValueRule& rule);

@@ -7,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
-#include "core/plugins/build_fingerprint.hpp"
 #include "core/plugins/library_file.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
 #include "engine/plugin_runtime/options_binder.hpp"
@@ -105,7 +104,7 @@ std::unique_ptr<Adapter> create_instance(const PluginEntry& entry) {
 
 const PluginEntry& open_plugin(const std::filesystem::path& file) {
   check_library_file(file);
-  check_fingerprint(file, entry_symbols(file, exported_symbols(file)), WMTP_ENTRY_SYMBOL_TEXT);
+  check_fingerprint(file, entry_symbols(file), WMTP_ENTRY_SYMBOL_TEXT);
 
   static std::mutex one_at_a_time;
   const std::scoped_lock lock(one_at_a_time);

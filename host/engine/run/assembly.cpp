@@ -6,7 +6,6 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/corpus/step_count.hpp"
-#include "core/experiment/given_options.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/weights_source.hpp"
 #include "core/job/identity.hpp"

@@ -1,4 +1,4 @@
-// A temporary folder with experiments, and plugins that exist only as descriptions.
+// A temporary folder for experiment files, and plugins that exist only as descriptions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ inline PluginDescription known_plugin(const std::string& kind, const std::string
   throw Error(ExitStatus::plugin, "no " + kind + " \"" + name + "\"\nsearched: somewhere");
 }
 
-/// What it runs with: given, or its default.
+/// The given value of an option, or its default.
 template <class T>
 T option(const PluginSetting& plugin, const std::string& name) {
   if (const auto given = plugin.options.find(name); given != plugin.options.end()) return std::get<T>(given->second);
@@ -68,8 +68,8 @@ T option(const PluginSetting& plugin, const std::string& name) {
   return {};
 }
 
-/// The answers of those plugins: `formula` reads what its text holds, takes scores with "score" in it, and refuses "?" in it, `shuffled` needs what its
-/// inner one does.
+/// Answers of these plugins: `formula` reads the outputs named in its text, accepts scores if it contains "score" and
+/// refuses "?"; `shuffled` has the needs of its inner plugin.
 inline PluginAnswer asked_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
   if (inner) {
     PluginAnswer answer = asked_plugin(*inner, nullptr);
@@ -111,7 +111,7 @@ class ExperimentFolder : public testing::Test {
   Experiment load(const std::string& text, const std::vector<std::string>& overrides = {}) const {
     return load_experiment({write("a.toml", text), overrides, known_plugin, {}, asked_plugin});
   }
-  /// The error message for a text that must be refused, without the folder's name.
+  /// The error for a text that must be refused, without the folder's name.
   std::string refused(const std::string& text, const std::vector<std::string>& overrides = {},
                       ExitStatus status = ExitStatus::usage) const {
     try {
@@ -139,7 +139,7 @@ inline void expect_in_order(const std::string& text, const std::vector<std::stri
   }
 }
 
-/// A complete experiment in which one `from` is replaced by `to`.
+/// Replaces the first `from` by `to`.
 inline std::string with(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;

@@ -1,4 +1,4 @@
-// What an experiment says becomes one value; what it says wrongly is told all at once, at its place.
+// Loading an experiment: values and defaults; all errors at once, each with its place.
 #include <chrono>
 
 #include "support/experiment_fixture.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using Load = ExperimentFolder;
 
-TEST_F(Load, FillsInTheDefaultsOfTheContract) {
+TEST_F(Load, FillsInDefaults) {
   const Experiment e = load(small);
   EXPECT_EQ(e.seed, 0);
   EXPECT_EQ(e.adapter.plugin, "full");
@@ -27,13 +27,13 @@ TEST_F(Load, FillsInTheDefaultsOfTheContract) {
   EXPECT_EQ(e.file, folder_ / "a.toml");
 }
 
-TEST_F(Load, TakesTheFeedForwardWidthFromLlamasRule) {
+TEST_F(Load, ComputesTheFeedForwardWidthByLlamasRule) {
   EXPECT_EQ(load(small, {"model.dim=4096"}).model.ffn_dim, 11008);
   EXPECT_EQ(load(small, {"model.dim=768"}).model.ffn_dim, 2048);
   EXPECT_EQ(load(small, {"model.ffn_dim=100"}).model.ffn_dim, 100);
 }
 
-TEST_F(Load, ReadsEveryTableOfTheContract) {
+TEST_F(Load, ReadsEveryTable) {
   const Experiment e = load(
       "name = \"all\"\nseed = 42\n[pipeline]\nplugin = \"baseline\"\n[adapter]\nplugin = \"lora\"\nrank = 16\n"
       "[model]\ndim = 64\nlayers = 6\nheads = 4\nkv_heads = 2\nffn_dim = 128\nvocab_size = 100\nfuture_tokens = 2\n"
@@ -70,12 +70,12 @@ TEST_F(Load, ReadsEveryTableOfTheContract) {
   EXPECT_EQ(e.log.tensorboard, "board");
 }
 
-TEST_F(Load, TellsAllMistakesAtOnceInTheOrderOfTheirLines) {
-  const std::string told = refused(
+TEST_F(Load, ReportsAllErrorsAtOnceInLineOrder) {
+  const std::string message = refused(
       "name = \"x\"\n[pipeline]\nplugin = \"baseline\"\n[model]\ndim = \"wide\"\nlayres = 6\nheads = 4\nvocab_size = "
       "9\n"
       "[data]\nkind = \"random\"\n[train]\nsteps = 0\nbatch_size = 2\nsequence_length = 32\n[optimiser]\nlr = 1\n");
-  expect_in_order(told,
+  expect_in_order(message,
                   {"a.toml:4:2: [model] lacks layers",
                    "a.toml:5:7: [model] dim: found the text \"wide\", wanted an integer from 2 to 65536\n"
                    "    dim = \"wide\"\n"
@@ -85,17 +85,17 @@ TEST_F(Load, TellsAllMistakesAtOnceInTheOrderOfTheirLines) {
                    "a.toml:15:2: unknown table [optimiser]\n    [optimiser]\n     ^\n  did you mean [optimizer]?"});
 }
 
-TEST_F(Load, SaysInWhichTableAMisplacedKeyBelongs) {
+TEST_F(Load, NamesTheTableOfAMisplacedKey) {
   expect_in_order(refused(with(small, "batch_size", "lr = 0.1\nbatch_size")),
                   {"unknown key \"lr\" in [train]", "\"lr\" is a key of [optimizer]"});
 }
 
 TEST_F(Load, NamesMissingTablesAndTheirKeys) {
-  const std::string told = refused("name = \"x\"\n");
-  expect_in_order(told, {"a.toml:1:1: [pipeline] is missing: it needs plugin",
-                         "a.toml:1:1: [model] is missing: it needs dim, layers and heads",
-                         "a.toml:1:1: [data] is missing: it needs kind",
-                         "a.toml:1:1: [train] is missing: it needs batch_size and sequence_length"});
+  const std::string message = refused("name = \"x\"\n");
+  expect_in_order(message, {"a.toml:1:1: [pipeline] is missing, wanted the table with plugin",
+                            "a.toml:1:1: [model] is missing, wanted the table with dim, layers and heads",
+                            "a.toml:1:1: [data] is missing, wanted the table with kind",
+                            "a.toml:1:1: [train] is missing, wanted the table with batch_size and sequence_length"});
   expect_in_order(refused(""), {"a.toml:1:1: name is missing"});
 }
 
@@ -109,27 +109,28 @@ TEST_F(Load, RefusesNanAndInfinityEverywhere) {
   }
 }
 
-TEST_F(Load, SaysFoundAndWantedForAWrongType) {
+TEST_F(Load, ReportsFoundAndWantedForAWrongType) {
   EXPECT_NE(refused(with(small, "steps = 10", "steps = 1e3")).find("found the number 1000.0, wanted an integer"),
             std::string::npos);
   EXPECT_NE(refused(with(small, "steps = 10", "steps = true")).find("found true, wanted an integer"),
             std::string::npos);
-  EXPECT_NE(refused(with(small, "steps = 10", "steps = [1]")).find("found a list of 1"), std::string::npos);
+  EXPECT_NE(refused(with(small, "steps = 10", "steps = [1]")).find("found a list of length 1"), std::string::npos);
   EXPECT_NE(refused(with(small, "steps = 10", "steps = 2026-01-31")).find("found a date or time"), std::string::npos);
   EXPECT_NE(refused(with(small, "\"small\"", "{a = 1}")).find("found a table, wanted a text"), std::string::npos);
   EXPECT_NE(refused(with(text_experiment, "[\"corpus/**.py\"]", "[\"a\", 3]")).find("found the integer 3"),
             std::string::npos);
-  EXPECT_NE(refused(small + "[optimizer]\nbetas = [0.9]\n").find("found a list of 1, wanted a list of two numbers"),
-            std::string::npos);
-  EXPECT_NE(refused(with(small, "[train]", "[[train]]")).find("wanted [train] and its keys below, once"),
+  EXPECT_NE(
+      refused(small + "[optimizer]\nbetas = [0.9]\n").find("found a list of length 1, wanted a list of two numbers"),
+      std::string::npos);
+  EXPECT_NE(refused(with(small, "[train]", "[[train]]")).find("wanted [train] followed by its keys, only once"),
             std::string::npos);
   EXPECT_NE(refused("model = 3\n" + with(small, "[model]", "[modle]")).find("\"model\" is a table: wanted [model]"),
             std::string::npos);
 }
 
-TEST_F(Load, TakesAnIntegerForANumber) { EXPECT_EQ(load(small + "[guard]\nloss_spike = 3\n").guard.loss_spike, 3.0); }
+TEST_F(Load, AcceptsAnIntegerAsANumber) { EXPECT_EQ(load(small + "[guard]\nloss_spike = 3\n").guard.loss_spike, 3.0); }
 
-TEST_F(Load, HoldsTheRangesOfTheSchema) {
+TEST_F(Load, ChecksTheRangesOfTheSchema) {
   for (const std::string line :
        {"[optimizer]\nbetas = [0.9, 1.0]", "[optimizer]\nbetas = [-0.1, 0.9]", "[optimizer]\nlr = 0",
         "[optimizer]\neps = 0.0", "[schedule]\nmin_lr_ratio = 1.5", "[checkpoint]\nkeep = 0",
@@ -147,7 +148,7 @@ TEST_F(Load, SuggestsTheNearestChoice) {
   expect_in_order(refused(small + "[parallel]\ndevice = \"gpu\"\n"), {"did you mean \"cuda\"?"});
 }
 
-TEST_F(Load, TakesANameOrAShareOfTheBlocksToRunAgain) {
+TEST_F(Load, AcceptsANameOrAShareOfBlocksToRecompute) {
   const auto share_of = [&](const std::string& value) {
     return load(small + "[parallel]\nactivation_checkpointing = " + value + "\n").parallel.activation_checkpointing;
   };
@@ -160,30 +161,30 @@ TEST_F(Load, TakesANameOrAShareOfTheBlocksToRunAgain) {
                     {"wanted \"none\", \"full\", or a number from 0 to 1"});
 }
 
-TEST_F(Load, RefusesWhatIsNotSupportedYetAsSuch) {
+TEST_F(Load, RefusesPlannedValuesAsNotSupportedYet) {
   EXPECT_NE(refused(small + "[optimizer]\nname = \"sgd\"\n").find("not supported yet"), std::string::npos);
 }
 
-TEST_F(Load, RefusesToOffloadFromACpu) {
+TEST_F(Load, RefusesOffloadOnCpu) {
   expect_in_order(
       refused(small + "[parallel]\ncpu_offload = true\ndevice = \"cpu\"\n"),
-      {"a.toml:16:15: found cpu_offload = true", "in whose memory the state lies anyway", "device = \"cuda\""});
+      {"a.toml:16:15: found cpu_offload = true", "the state is in host memory anyway", "device = \"cuda\""});
   EXPECT_TRUE(load(small + "[parallel]\ncpu_offload = true\n").parallel.cpu_offload);
 }
 
-TEST_F(Load, TellsADuplicateKeyAndBrokenTomlAtTheirPlace) {
+TEST_F(Load, ReportsADuplicateKeyAndInvalidTomlAtTheirPlace) {
   expect_in_order(refused(small + "steps = 11\n"), {"a.toml:15:9:", "cannot redefine", "    steps = 11\n", "^"});
-  expect_in_order(refused("name = \"x"), {"a.toml:1:", "no valid TOML"});
+  expect_in_order(refused("name = \"x"), {"a.toml:1:", "invalid TOML"});
   expect_in_order(refused(small.substr(0, small.size() - 20)), {"a.toml:"});
 }
 
-TEST_F(Load, RefusesEveryByteThatCannotBeginAKey) {
+TEST_F(Load, RefusesEveryByteThatCannotStartAKey) {
   for (char byte = 1; byte < 127; ++byte) {
     for (const std::string start : {"", "[", "[[", "a.", "[a.", "x = {"}) refused(start + byte + "\n");
   }
 }
 
-TEST_F(Load, RefusesAFileThatIsMissingOrNoFile) {
+TEST_F(Load, RefusesAMissingFileAndAFolder) {
   for (const auto& file : {folder_ / "none.toml", folder_}) {
     try {
       load_experiment({file, {}, known_plugin, {}});
@@ -197,19 +198,19 @@ TEST_F(Load, RefusesAFileThatIsMissingOrNoFile) {
   }
 }
 
-TEST_F(Load, RefusesAFileOverTheLimitBySize) {
+TEST_F(Load, RefusesAFileAboveTheSizeLimit) {
   EXPECT_NE(refused(std::string(1 << 20, '#')).find("found 1048576 bytes, wanted at most 16384"), std::string::npos);
   EXPECT_NO_THROW(load(small + std::string(16384 - small.size(), '\n')));
   refused(small + std::string(16385 - small.size(), '\n'));
 }
 
-TEST_F(Load, RefusesBytesThatAreNoUtf8WithTheirOffset) {
+TEST_F(Load, RefusesInvalidUtf8WithItsOffset) {
   for (const std::string bytes : {"\xff", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) {
-    EXPECT_NE(refused("# caf\xc3\xa9\n# " + bytes + "\n" + small).find("a.toml:2:3: byte 10 is no valid UTF-8"),
+    EXPECT_NE(refused("# caf\xc3\xa9\n# " + bytes + "\n" + small).find("a.toml:2:3: byte 10 is not valid UTF-8"),
               std::string::npos);
   }
-  EXPECT_NE(refused(std::string("name = \"a\0b\"\n", 13)).find("byte 9 is a NUL"), std::string::npos);
-  EXPECT_NE(refused(with(text_experiment, "corpus", "a\\u0000b")).find("no NUL"), std::string::npos);
+  EXPECT_NE(refused(std::string("name = \"a\0b\"\n", 13)).find("byte 9 is NUL"), std::string::npos);
+  EXPECT_NE(refused(with(text_experiment, "corpus", "a\\u0000b")).find("must not contain NUL"), std::string::npos);
   EXPECT_NO_THROW(load("# caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\x89\n" + small));
 }
 
@@ -234,19 +235,19 @@ TEST_F(Load, RefusesDeepKeysBeforeTheyReachTheParser) {
             std::string::npos);
 }
 
-TEST_F(Load, KeepsATerminalSafeFromWhatAFileSays) {
-  const std::string told = refused(with(small, "\"small\"",
-                                        "'a\xc2\x9b"
-                                        "2J\xe2\x80\xae'"));
-  EXPECT_EQ(told.find("\xc2\x9b"), std::string::npos);
-  EXPECT_EQ(told.find("\xe2\x80\xae"), std::string::npos);
+TEST_F(Load, PrintsNoTerminalControlCharactersOfAFile) {
+  const std::string message = refused(with(small, "\"small\"",
+                                           "'a\xc2\x9b"
+                                           "2J\xe2\x80\xae'"));
+  EXPECT_EQ(message.find("\xc2\x9b"), std::string::npos);
+  EXPECT_EQ(message.find("\xe2\x80\xae"), std::string::npos);
   EXPECT_EQ(refused("# \x1b[2J\n" + small).find('\x1b'), std::string::npos);
 }
 
 TEST_F(Load, PutsTheCaretUnderTheCharacterInALongLine) {
-  const std::string told = refused(with(small, "[data]", "[data] # " + repeated("\xc3\xa9", 300)) + "lr = {x = '" +
-                                   repeated("y", 300) + "', z = nan}\n");
-  expect_in_order(told, {"a.toml:15:1: unknown table [train.lr]", "\n    lr = ", "\n    ^"});
+  const std::string message = refused(with(small, "[data]", "[data] # " + repeated("\xc3\xa9", 300)) + "lr = {x = '" +
+                                      repeated("y", 300) + "', z = nan}\n");
+  expect_in_order(message, {"a.toml:15:1: unknown table [train.lr]", "\n    lr = ", "\n    ^"});
   const std::string far =
       refused(small + "[pipeline2]\n" + repeated(" ", 200) + "x = 1\n[optimizer]\n" + repeated(" ", 200) + "lr = -1\n");
   for (size_t at = 0, end; at < far.size(); at = end + 1) {
@@ -255,7 +256,7 @@ TEST_F(Load, PutsTheCaretUnderTheCharacterInALongLine) {
   }
 }
 
-TEST_F(Load, NamesAStatusThreeOnlyWhenNothingButAPluginFails) {
+TEST_F(Load, FailsWithThePluginStatusOnlyIfAllErrorsArePluginFailures) {
   const std::string absent = with(small, "baseline", "bseline");
   expect_in_order(refused(absent, {}, ExitStatus::plugin),
                   {"a.toml:3:10: no pipeline \"bseline\"", "^", "  searched: somewhere"});
@@ -263,7 +264,7 @@ TEST_F(Load, NamesAStatusThreeOnlyWhenNothingButAPluginFails) {
   expect_in_order(refused(with(small, "baseline", "../x"), {}, ExitStatus::usage), {"\"../x\" is no name of a plugin"});
 }
 
-TEST_F(Load, LetsOtherFailuresOfAPluginThrough) {
+TEST_F(Load, PropagatesOtherFailuresOfAPlugin) {
   const auto broken = [](const std::string&, const std::string&) -> PluginDescription {
     throw Error(ExitStatus::storage, "disk full");
   };
@@ -275,7 +276,7 @@ TEST_F(Load, LetsOtherFailuresOfAPluginThrough) {
   }
 }
 
-TEST_F(Load, TellsAMistakeInUnderATenthOfASecond) {
+TEST_F(Load, ReportsAnErrorInLessThanATenthOfASecond) {
   write("a.toml", small + "[optimiser]\nlr = 1\n" + repeated("# filler\n", 1600));
   const auto start = std::chrono::steady_clock::now();
   EXPECT_THROW(load_experiment({folder_ / "a.toml", {}, known_plugin, {}}), Error);

@@ -1,4 +1,4 @@
-// Whatever bytes stand in a file, it is read or refused: never a crash, never another ending.
+// Files with random mutations are loaded or refused, without crashes and other errors.
 #include <random>
 
 #include "support/experiment_fixture.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using Mutations = ExperimentFolder;
 
-TEST_F(Mutations, OfAFileAreReadOrRefused) {
+TEST_F(Mutations, OfAFileAreLoadedOrRefused) {
   write("b.toml", text_experiment);
   const std::string whole = with(text_experiment, "baseline", "rho1") +
                             "[reference]\nexperiment = \"b.toml\"\n[optimizer]\nbetas = [0.9, 0.95]\nlr = 3e-4\n";

@@ -1,4 +1,4 @@
-// `--set a.b=value`: a value in TOML, laid over the file, checked by the same schema.
+// `--set a.b=value`: a TOML value that is applied to the file and checked by the same schema.
 #include "support/experiment_fixture.hpp"
 
 namespace wmtp {
@@ -17,7 +17,7 @@ TEST_F(Overrides, ReplaceAndAddKeys) {
   EXPECT_EQ(e.source, small);
 }
 
-TEST_F(Overrides, TakeABareWordAsText) {
+TEST_F(Overrides, AcceptABareWordAsText) {
   const Experiment e = load(small, {"parallel.strategy=shard_grad_op", "adapter.plugin=lora", "log.database=/tmp/x.db",
                                     "model.weights=run:base", "name=2nd"});
   EXPECT_EQ(e.parallel.strategy, Strategy::shard_grad_op);
@@ -35,11 +35,11 @@ TEST_F(Overrides, ReplaceAWholeTable) {
             std::string::npos);
 }
 
-TEST_F(Overrides, MendAMistakeOfTheFile) {
+TEST_F(Overrides, ReplaceAnErroneousValueOfTheFile) {
   EXPECT_EQ(load(with(small, "steps = 10", "steps = \"x\""), {"train.steps=4"}).train.steps, 4);
 }
 
-TEST_F(Overrides, AreNamedWithACaretWhereTheyAreWrong) {
+TEST_F(Overrides, AreReportedWithACaretAtTheError) {
   EXPECT_EQ(refused(small, {"optimizer.lr=nan"}),
             "--set optimizer.lr=nan: [optimizer] lr: found the number nan, wanted a number above 0\n"
             "    --set optimizer.lr=nan\n"
@@ -54,7 +54,7 @@ TEST_F(Overrides, AreNamedWithACaretWhereTheyAreWrong) {
       {"--set train.steps=many: [train] steps: found the text \"many\"", "--set model.dim=\"x\": [model] dim"});
 }
 
-TEST_F(Overrides, AreToldAfterTheMistakesOfTheFile) {
+TEST_F(Overrides, AreReportedAfterTheErrorsOfTheFile) {
   expect_in_order(refused(small + "x = 1\n", {"y=2"}),
                   {"a.toml:15:1: unknown key \"x\"", "--set y=2: unknown key \"y\""});
 }
@@ -64,15 +64,15 @@ TEST_F(Overrides, AreRefusedWithoutKeyOrValue) {
   EXPECT_NE(refused(small, {"train.steps="}).find("found no value"), std::string::npos);
   EXPECT_NE(refused(small, {"=3"}).find("found the key \"\""), std::string::npos);
   EXPECT_NE(refused(small, {""}).find("found no value"), std::string::npos);
-  EXPECT_NE(refused(small, {"train..steps=3"}).find("wanted words joined by dots"), std::string::npos);
-  EXPECT_NE(refused(small, {"name=a b"}).find("no valid TOML"), std::string::npos);
+  EXPECT_NE(refused(small, {"train..steps=3"}).find("wanted names joined by dots"), std::string::npos);
+  EXPECT_NE(refused(small, {"name=a b"}).find("invalid TOML"), std::string::npos);
   EXPECT_NE(refused(small, {"name=1\nseed=2"}).find("found several lines"), std::string::npos);
-  EXPECT_NE(refused(small, {"name.x=1"}).find("\"name\" is no table"), std::string::npos);
-  EXPECT_NE(refused(small, {"name=\xff"}).find("no valid UTF-8"), std::string::npos);
+  EXPECT_NE(refused(small, {"name.x=1"}).find("\"name\" is not a table"), std::string::npos);
+  EXPECT_NE(refused(small, {"name=\xff"}).find("not valid UTF-8"), std::string::npos);
   EXPECT_NE(refused(small, {"name=" + std::string(20000, 'a')}).find("wanted at most 16384"), std::string::npos);
 }
 
-TEST_F(Overrides, AreToldEvenWhenTheFileIsBroken) {
+TEST_F(Overrides, AreReportedEvenIfTheFileIsInvalid) {
   expect_in_order(refused("name = \n", {"train.steps"}), {"a.toml:1:", "--set train.steps: found no value"});
 }
 

@@ -31,7 +31,7 @@ TEST_F(RecordsConfig, AreReadBackAsTheyArePrinted) {
   EXPECT_EQ(config_hash(again, {}), config_hash(e, {}));
 }
 
-TEST_F(RecordsConfig, AreMadeInPlaceOfFiles) {
+TEST_F(RecordsConfig, AreGeneratedInsteadOfReadFromFiles) {
   const Experiment e = load(head + "[data]\nkind = \"records\"\n[data.arithmetic]\nproblems = 10\n");
   EXPECT_TRUE(e.data.arithmetic.given);
   EXPECT_EQ(to_toml(load(to_toml(e))), to_toml(e));
@@ -43,25 +43,25 @@ TEST_F(RecordsConfig, AreMadeInPlaceOfFiles) {
             std::string::npos);
 }
 
-TEST_F(RecordsConfig, RefuseKeysOfOtherKindsAndTheOtherWayRound) {
-  EXPECT_NE(refused(head + data + "dtype = \"uint16\"\n").find("dtype does not go with kind \"records\""),
+TEST_F(RecordsConfig, RefuseKeysOfOtherKindsAndViceVersa) {
+  EXPECT_NE(refused(head + data + "dtype = \"uint16\"\n").find("dtype does not apply to data of kind \"records\""),
             std::string::npos);
   EXPECT_NE(refused(head + "[data]\nkind = \"text\"\nfiles = [\"a\"]\nselect = \"all\"\n")
-                .find("select does not go with kind \"text\""),
+                .find("select does not apply to data of kind \"text\""),
             std::string::npos);
   EXPECT_NE(refused(head + data + "select = \"right\"\n").find("one of \"all\" and \"correct\""), std::string::npos);
 }
 
 TEST_F(RecordsConfig, RefuseMalformedAndOverlappingBinsAtTheirColumn) {
-  const std::string told =
+  const std::string message =
       refused(head + data +
               "[data.difficulty]\nbins = [\"1-5\", \"5-9\", \"3\", \"9-7\", \" 1-2\", \"20-30\"]\nweights = [1]\n");
-  expect_in_order(told, {"a.toml:16:16: bin \"5-9\" overlaps \"1-5\"", "a.toml:16:23: found the bin \"3\"",
-                         "wanted a closed range such as \"6-10\"", "a.toml:16:28: found the bin \"9-7\"",
-                         "a.toml:16:35: found the bin \" 1-2\"", "found 1 weights for 6 bins"});
+  expect_in_order(message, {"a.toml:16:16: bin \"5-9\" overlaps \"1-5\"", "a.toml:16:23: found the bin \"3\"",
+                            "wanted a closed range such as \"6-10\"", "a.toml:16:28: found the bin \"9-7\"",
+                            "a.toml:16:35: found the bin \" 1-2\"", "found 1 weights for 6 bins"});
 }
 
-TEST_F(RecordsConfig, RefuseWeightsThatDrawNothing) {
+TEST_F(RecordsConfig, RefuseWeightsThatAreAllZero) {
   const std::string bins = head + data + "[data.difficulty]\nbins = [\"1-5\", \"6-9\"]\n";
   EXPECT_NE(refused(bins + "weights = [0, 0]\n").find("weights are all 0"), std::string::npos);
   EXPECT_NE(refused(bins + "weights = [1, 1]\nend_weights = [0, 0]\n").find("end_weights are all 0"),
@@ -69,17 +69,17 @@ TEST_F(RecordsConfig, RefuseWeightsThatDrawNothing) {
   EXPECT_NE(refused(bins + "weights = [1, -1]\n").find("a.toml:17:15"), std::string::npos);
   EXPECT_NE(refused(bins).find("lacks weights"), std::string::npos);
   EXPECT_NE(refused(head + data + "order = \"sequential\"\n[data.difficulty]\nbins = [\"1-5\"]\nweights = [1]\n")
-                .find("does not go with [data.difficulty]"),
+                .find("does not apply to [data.difficulty]"),
             std::string::npos);
 }
 
-TEST_F(RecordsConfig, RefuseLengthBinsThatDoNotRise) {
-  EXPECT_NE(refused(head + data + "length_bins = [10, 20, 20]\n").find("do not rise: found 20 after 20"),
+TEST_F(RecordsConfig, RefuseLengthBinsThatAreNotAscending) {
+  EXPECT_NE(refused(head + data + "length_bins = [10, 20, 20]\n").find("are not ascending: found 20 after 20"),
             std::string::npos);
   EXPECT_NE(refused(head + data + "length_bins = [10.5]\n").find("a whole number of tokens"), std::string::npos);
 }
 
-TEST_F(RecordsConfig, TellTheirStagesWhichProblemsToLeaveOut) {
+TEST_F(RecordsConfig, PassHeldOutProblemsToTheirStages) {
   const std::string pipeline = "[pipeline]\nplugin = \"rho1\"\n[reference]\nexperiment = \"stage.toml\"\n";
   std::string parent = head + data;
   parent.replace(parent.find("[pipeline]"), std::string("[pipeline]\nplugin = \"baseline\"\n").size(), pipeline);

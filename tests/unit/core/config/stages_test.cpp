@@ -1,5 +1,5 @@
-// Stages: the experiment that [reference] names is loaded with its own mistakes, and leaves out what its parent holds
-// out.
+// Stages: the experiments that [model], [reference] and [value] name are loaded, checked and do not train on data that
+// their parents hold out.
 #include "support/experiment_fixture.hpp"
 
 namespace wmtp {
@@ -10,7 +10,7 @@ class Stages : public ExperimentFolder {
   const std::string parent_ = with(text_experiment, "baseline", "rho1") + "[reference]\nexperiment = \"b.toml\"\n";
 };
 
-TEST_F(Stages, AreLoadedBesideTheExperimentThatNamesThem) {
+TEST_F(Stages, AreLoadedWithTheExperimentThatNamesThem) {
   write("b.toml", text_experiment);
   const Experiment e = load(parent_);
   ASSERT_TRUE(e.stage("reference"));
@@ -19,30 +19,30 @@ TEST_F(Stages, AreLoadedBesideTheExperimentThatNamesThem) {
   EXPECT_FALSE(load(text_experiment).stage("reference"));
 }
 
-TEST_F(Stages, AreOneWhereTwoTablesNameTheSameFile) {
+TEST_F(Stages, AreSharedByTablesThatNameTheSameFile) {
   const std::string twice = with(with(text_experiment, "\"baseline\"", "\"formula\"\nweight = \"ref\""), "dim = 64\n",
                                  "dim = 64\nexperiment = \"./b.toml\"\n") +
                             "[reference]\nexperiment = \"b.toml\"\n";
   write("b.toml", text_experiment + "stesp = 3\n");
-  const std::string told = refused(twice);
-  EXPECT_EQ(told.find("unknown key"), told.rfind("unknown key")) << "told twice:\n" << told;
+  const std::string message = refused(twice);
+  EXPECT_EQ(message.find("unknown key"), message.rfind("unknown key")) << "reported twice:\n" << message;
   write("b.toml", text_experiment);
   const Experiment e = load(twice);
   ASSERT_TRUE(e.stage("model"));
   EXPECT_EQ(e.stage("model"), e.stage("reference"));
 }
 
-TEST_F(Stages, OfTheModelHaveItsShape) {
+TEST_F(Stages, OfTheModelRequireItsShape) {
   const std::string parent = with(small, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\n");
   write("b.toml", small);
   EXPECT_EQ(load(parent).stage("model")->name, "small");
   write("b.toml", with(small, "layers = 6\nheads = 4", "layers = 5\nheads = 2"));
   expect_in_order(refused(parent),
-                  {"a.toml:6:14: the stage's model has another shape: found layers 5, heads 2, kv_heads 2",
-                   "wanted 6, 4, 4 as here"});
+                  {"a.toml:6:14: the stage's model has a different shape: found layers 5, heads 2, kv_heads 2",
+                   "wanted 6, 4, 4 as in this experiment"});
 }
 
-TEST_F(Stages, OfValuesMayHaveAnotherShapeAndTrainAValueHead) {
+TEST_F(Stages, OfValuesMayHaveAnotherShapeButRequireAValueHead) {
   const std::string parent =
       with(small, "\"baseline\"", "\"formula\"\nweight = \"value\"") + "[value]\nexperiment = \"b.toml\"\n";
   write("b.toml", with(with(small, "\"baseline\"", "\"critic\"\nloss = \"lambda_return\""), "dim = 64", "dim = 128"));
@@ -60,24 +60,25 @@ TEST_F(Stages, OfValuesThatLearnScoresAreRefusedUnlessThePipelineReadsThem) {
   };
   write("b.toml", with(records, "baseline", "critic"));
   expect_in_order(refused(reads("value")),
-                  {"the stage's value head learns scores, which rank answers and are no expected outcomes: found "
+                  {"the stage's value head learns scores, which rank answers but do not estimate their outcome: found "
                    "pipeline \"critic\", wanted one that learns values",
                    "loss = \"lambda_return\""});
   EXPECT_TRUE(load(reads("value score")).stage("value"));
 }
 
-TEST_F(Stages, OfTheModelAndTheReferenceKeepHeadsThatPredictTokens) {
+TEST_F(Stages, OfTheModelAndTheReferenceRequireTokenHeads) {
   write("b.toml", with(small, "\"baseline\"", "\"critic\"\nloss = \"lambda_return\""));
-  const char* told = "the stage leaves no head that predicts tokens: found pipeline \"critic\"";
-  expect_in_order(refused(with(small, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\n")), {"a.toml:6:14: ", told});
+  const char* message = "the stage has no head that predicts tokens: found pipeline \"critic\"";
+  expect_in_order(refused(with(small, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\n")),
+                  {"a.toml:6:14: ", message});
   expect_in_order(refused(with(small, "baseline", "rho1") + "[reference]\nexperiment = \"b.toml\"\n"),
-                  {"a.toml:16:14: ", told});
+                  {"a.toml:16:14: ", message});
   const std::string critic = with(small, "\"baseline\"", "\"critic\"\nloss = \"lambda_return\"");
   EXPECT_TRUE(load(with(critic, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\n")).stage("model"))
-      << "a critic goes on from a critic";
+      << "a critic may continue a critic";
 }
 
-TEST_F(Stages, LeaveOutTheValidationFilesOfAllThatNeedThem) {
+TEST_F(Stages, ExcludeTheValidationFilesOfTheirParents) {
   write("b.toml", parent_.substr(0, parent_.find("[reference]")) +
                       "[validation]\nfiles = [\"own/*.py\"]\n[reference]\nexperiment = \"c.toml\"\n");
   write("c.toml", text_experiment + "[validation]\n");
@@ -89,7 +90,7 @@ TEST_F(Stages, LeaveOutTheValidationFilesOfAllThatNeedThem) {
   EXPECT_EQ(e.stage("reference")->stage("reference")->data.exclude[2], folder_ / "own/*.py");
 }
 
-TEST_F(Stages, LeaveOutTheShareOfEachFileThatIsHeldOutByAnyThatNeedThem) {
+TEST_F(Stages, ExcludeTheShareOfEachFileThatTheirParentsHoldOut) {
   const auto stage = [&](const std::string& text) { return *load(text).stage("reference"); };
   write("b.toml", parent_.substr(0, parent_.find("[reference]")) + "[reference]\nexperiment = \"c.toml\"\n");
   write("c.toml", text_experiment + "[validation]\nshare = 0.05\n");
@@ -100,49 +101,50 @@ TEST_F(Stages, LeaveOutTheShareOfEachFileThatIsHeldOutByAnyThatNeedThem) {
   EXPECT_EQ(held.stage("reference")->validation.share, 0.05);
   expect_in_order(refused(with(parent_, "kind = \"text\"\n", "kind = \"text\"\nseparator = \"\\n--\"\n") +
                           "[validation]\nshare = 0.2\n"),
-                  {"the stage splits its files at another data.separator: found \"\", wanted \"\\n--\" as here"});
+                  {"the stage has a different data.separator: found \"\", wanted \"\\n--\" as in this experiment"});
 }
 
-TEST_F(Stages, HaveTheirMistakesToldWithTheirOwnFileAfterTheParents) {
+TEST_F(Stages, ReportTheirErrorsWithTheirFileAfterTheParents) {
   write("b.toml", text_experiment + "stesp = 3\n");
-  const std::string told = refused(parent_ + "[train2]\n");
-  expect_in_order(told, {"a.toml:", "unknown table [train2]", "b.toml:19:1: unknown key \"stesp\" in [train]"});
+  const std::string message = refused(parent_ + "[train2]\n");
+  expect_in_order(message, {"a.toml:", "unknown table [train2]", "b.toml:19:1: unknown key \"stesp\" in [train]"});
 }
 
-TEST_F(Stages, AreRefusedWhereTheyAreMissing) {
+TEST_F(Stages, AreRefusedIfTheirFileIsMissing) {
   expect_in_order(refused(parent_), {"a.toml:20:14: b.toml: no such file", "    experiment = \"b.toml\"\n", "^"});
 }
 
-TEST_F(Stages, MayNotNeedThemselves) {
+TEST_F(Stages, MayNotFormACycle) {
   write("b.toml", with(parent_, "b.toml", "a.toml"));
-  expect_in_order(refused(parent_), {"b.toml:20:14: a stage that needs itself: a.toml > b.toml > a.toml"});
+  expect_in_order(refused(parent_), {"b.toml:20:14: the stages form a cycle: a.toml > b.toml > a.toml"});
   expect_in_order(refused(with(parent_, "b.toml", "./a.toml")), {"a.toml > a.toml"});
 }
 
-TEST_F(Stages, ShareTheTokenizerWithTheirParent) {
+TEST_F(Stages, RequireTheTokenizerOfTheirParent) {
   write("b.toml", with(text_experiment, "vocab_size = 512", "vocab_size = 300"));
-  expect_in_order(refused(parent_), {"a.toml:20:14: the stage has another tokenizer: found bpe with 300 tokens"});
+  expect_in_order(refused(parent_), {"a.toml:20:14: the stage has a different tokenizer: found bpe with 300 tokens"});
   write("b.toml", with(text_experiment, "files = [\"corpus/**.py\"]\nvocab", "files = [\"other/**.py\"]\nvocab"));
-  expect_in_order(refused(parent_), {"the stage has another tokenizer"});
+  expect_in_order(refused(parent_), {"the stage has a different tokenizer"});
   write("b.toml", with(text_experiment, "files = [\"corpus/**.py\"]\nvocab", "files = [\"./corpus/**.py\"]\nvocab"));
   EXPECT_NO_THROW(load(parent_));
 }
 
-TEST_F(Stages, ShareTheVocabularyWhereThereIsNoTokenizer) {
+TEST_F(Stages, RequireTheVocabularyOfTheirParentWithoutATokenizer) {
   const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nexperiment = \"b.toml\"\n";
   write("b.toml", small);
   EXPECT_NO_THROW(load(rho1));
   write("b.toml", with(small, "vocab_size = 100", "vocab_size = 101"));
-  expect_in_order(refused(rho1), {"the stage has 101 tokens, wanted vocab_size 100"});
+  expect_in_order(refused(rho1), {"the stage has a different vocabulary: found vocab_size 101, wanted 100"});
 }
 
-TEST_F(Stages, TakeSequencesAsLongAsTheirParents) {
+TEST_F(Stages, RequireAModelForTheSequencesOfTheirParent) {
   write("b.toml", with(text_experiment, "sequence_length = 32", "sequence_length = 16"));
-  expect_in_order(refused(parent_),
-                  {"a sequence longer than the stage's model: found sequence_length 32, wanted at most 16"});
+  expect_in_order(
+      refused(parent_),
+      {"the stage's model is too short: found sequence_length 32, wanted at most the stage's max_sequence_length 16"});
 }
 
-TEST_F(Stages, FailWithStatusThreeWhenOnlyTheirPluginDoes) {
+TEST_F(Stages, FailWithThePluginStatusIfOnlyTheirPluginFails) {
   write("b.toml", with(text_experiment, "baseline", "absent"));
   expect_in_order(refused(parent_, {}, ExitStatus::plugin), {"b.toml:3:10: no pipeline \"absent\""});
 }

@@ -12,30 +12,30 @@ class Sweep : public ExperimentFolder {
     SourceTexts texts;
     return read_sweep(folder_ / "sweep.toml", texts);
   }
-  std::string told(const std::string& sweep) {
+  std::string message(const std::string& sweep) {
     try {
       members(sweep);
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::usage);
       return error.what();
     }
-    return "was taken";
+    return "accepted";
   }
 };
 
 using Overrides = std::vector<std::string>;
 
-TEST_F(Sweep, IsEveryCombinationTheFirstKeySlowest) {
+TEST_F(Sweep, HasAllCombinationsWithTheFirstKeySlowest) {
   const auto found = members("[sweep]\noptimizer.lr = [0.001, 3e-4]\nseed = [1, 2]\n");
   ASSERT_EQ(found.size(), 4u);
   EXPECT_EQ(found[0].overrides, (Overrides{"optimizer.lr=0.001", "seed=1"}));
   EXPECT_EQ(found[1].overrides, (Overrides{"optimizer.lr=0.001", "seed=2"}));
   EXPECT_EQ(found[2].overrides[0], "optimizer.lr=0.0003");
   EXPECT_EQ(found[0].suffix, "-lr-0.001");
-  EXPECT_EQ(found[0].suffix, found[1].suffix) << "the seed is in no name";
+  EXPECT_EQ(found[0].suffix, found[1].suffix) << "no name contains the seed";
 }
 
-TEST_F(Sweep, TakesValuesOfEveryKind) {
+TEST_F(Sweep, AcceptsValuesOfEveryKind) {
   const auto found = members(
       "[sweep]\n\"model.heads\" = [2]\npipeline = {plugin = [\"baseline\"]}\noptimizer.betas = [[0.9, 0.95]]\n"
       "optimizer.decay_norms = [true]\n");
@@ -47,7 +47,7 @@ TEST_F(Sweep, TakesValuesOfEveryKind) {
   EXPECT_EQ(e.optimizer.beta2, 0.95);
 }
 
-TEST_F(Sweep, CombinesTablesOfKeysThatGoTogether) {
+TEST_F(Sweep, CombinesTablesOfKeysThatAreSetTogether) {
   const auto found = members(
       "[sweep]\nseed = [1, 2]\n[[sweep.members]]\nmodel.dim = 32\noptimizer.lr = 1.0\n[[sweep.members]]\nmodel.dim = "
       "64\n");
@@ -56,22 +56,24 @@ TEST_F(Sweep, CombinesTablesOfKeysThatGoTogether) {
   EXPECT_EQ(found[3].overrides, (Overrides{"seed=2", "model.dim=64"}));
 }
 
-TEST_F(Sweep, IsNoneWithoutTheTable) { EXPECT_TRUE(members("").empty()); }
+TEST_F(Sweep, IsEmptyWithoutTheTable) { EXPECT_TRUE(members("").empty()); }
 
-TEST_F(Sweep, TellsAllMistakesAtTheirPlaces) {
-  expect_in_order(told("[sweep]\nseed = 3\noptimizer.lr = []\nmodel = {dim = [{}]}\n"),
-                  {"sweep.toml:16:1: [sweep] seed: wanted a list", "sweep.toml:17:", "optimizer.lr", "found a table"});
-  expect_in_order(told("[[sweep.members]]\n"), {"wanted a table with at least one key"});
+TEST_F(Sweep, ReportsAllErrorsAtTheirPlaces) {
+  expect_in_order(
+      message("[sweep]\nseed = 3\noptimizer.lr = []\nmodel = {dim = [{}]}\n"),
+      {"sweep.toml:16:1: [sweep] seed: wanted a non-empty list", "sweep.toml:17:", "optimizer.lr", "found a table"});
+  expect_in_order(message("[[sweep.members]]\n"), {"wanted a table with at least one key"});
   std::string many = "[sweep]\n";
   for (const char* key : {"a", "b", "c"}) many += std::string(key) + " = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]\n";
-  expect_in_order(told(many), {"more than 1,000 members"});
-  expect_in_order(told("sweep = 3\n"), {"\"sweep\""});
+  expect_in_order(message(many), {"more than 1,000 members"});
+  expect_in_order(message("sweep = 3\n"), {"\"sweep\""});
 }
 
-TEST_F(Sweep, IsNoConcernOfTheExperimentItselfAndRefusedInAStage) {
+TEST_F(Sweep, IsIgnoredByTheExperimentAndRefusedInAStage) {
   EXPECT_EQ(load(small + "[sweep]\nno.such = [1]\n").seed, 0);
   std::ofstream(folder_ / "stage.toml") << small << "[sweep]\nseed = [1]\n";
-  expect_in_order(refused(small + "[reference]\nexperiment = \"stage.toml\"\n"), {"stage.toml:", "[sweep] in a stage"});
+  expect_in_order(refused(small + "[reference]\nexperiment = \"stage.toml\"\n"),
+                  {"stage.toml:", "found [sweep] in a stage"});
 }
 
 }  // namespace

@@ -84,13 +84,13 @@ TEST_F(Canonical, HasEveryKeyWithItsDefault) {
              "strategy = \"full_shard\"\n", "cpu_offload = false\n", "[log]\nevery_steps = 1\n"});
 }
 
-TEST_F(Canonical, ShowsAPluginsOptionThatNobodyGaveAsACommentAndKnowsItApart) {
+TEST_F(Canonical, PrintsDefaultsOfPluginOptionsAsComments) {
   const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:b\"\n";
   const Experiment e = load(rho1, {"pipeline.keep=0.6"});
   EXPECT_EQ(e.pipeline.given, std::set<std::string>{"keep"});
   expect_in_order(to_toml(e), {"\nplugin = \"rho1\"\nkeep = 0.6\n# limit = inf\n# mode = \"signed\"\n"});
   EXPECT_EQ(reload(e).pipeline, e.pipeline);
-  EXPECT_EQ(config_hash(e, {}), config_hash(load(rho1), {})) << "to give the default changes no number";
+  EXPECT_EQ(config_hash(e, {}), config_hash(load(rho1), {})) << "giving the default value changes no result";
 }
 
 TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
@@ -104,7 +104,7 @@ TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
   }
 }
 
-TEST_F(Canonical, HashIgnoresHowRanksAreGrouped) {
+TEST_F(Canonical, HashIgnoresShardGroups) {
   const auto of_two = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all{"parallel.processes=4", "parallel.strategy=hybrid_shard"};
     all.insert(all.end(), more.begin(), more.end());
@@ -114,7 +114,7 @@ TEST_F(Canonical, HashIgnoresHowRanksAreGrouped) {
   EXPECT_EQ(of_two({"parallel.shard_group_size=4"}), hash({}));
 }
 
-TEST_F(Canonical, HashTellsWhatChangesTheResult) {
+TEST_F(Canonical, HashChangesWithEverythingThatChangesTheResult) {
   const std::string base = hash({});
   for (const std::string other :
        {"seed=1", "train.steps=11", "optimizer.lr=0.1", "parallel.precision=bf16", "train.batch_size=3",
@@ -127,7 +127,7 @@ TEST_F(Canonical, HashTellsWhatChangesTheResult) {
   EXPECT_NE(hash({}, {{"a", "b\" = \"c"}}), hash({}, {{"a\" = \"b", "c"}}));
 }
 
-TEST_F(Canonical, HashKnowsTheInnerPluginAndItsOptions) {
+TEST_F(Canonical, HashIncludesTheInnerPluginAndItsOptions) {
   const std::string wrapper = with(small, "baseline", "shuffled");
   const auto hash_of = [&](const std::string& plugin, const std::string& option) {
     return config_hash(load(wrapper, {"pipeline.inner.plugin=" + plugin, "pipeline.inner." + option}), {});
@@ -140,14 +140,14 @@ TEST_F(Canonical, HashKnowsTheInnerPluginAndItsOptions) {
   EXPECT_EQ(std::get<std::string>(flat.at("pipeline.inner.weight")), "ce");
 }
 
-TEST_F(Canonical, HashIgnoresCachesAndTakesWeightsByContent) {
+TEST_F(Canonical, HashIgnoresCachesAndPathsOfWeights) {
   const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:b\"\n";
   EXPECT_EQ(config_hash(load(rho1), {}), config_hash(load(rho1, {"reference.cache=false"}), {}));
   EXPECT_EQ(hash({}), hash({"adapter.weights=\"run:x\""}));
   EXPECT_NE(hash({}), hash({"optimizer.value_head_lr=1"}));
 }
 
-TEST_F(Canonical, GivesFlatValuesOfTheirTypes) {
+TEST_F(Canonical, ReturnsFlatValuesWithTheirTypes) {
   const auto flat = flat_values(load(small, {"adapter.plugin=lora"}));
   EXPECT_EQ(std::get<int64_t>(flat.at("train.batch_size")), 2);
   EXPECT_EQ(std::get<double>(flat.at("optimizer.lr")), 3e-4);
@@ -171,13 +171,13 @@ TEST_F(Canonical, CountsTheParametersOfTheModel) {
   EXPECT_EQ(num_parameters(m), 3 * (2 * 16 + 2 * 8 + 3 * 32 + 2 * 4) + 2 * 40 + 4);
 }
 
-TEST_F(Canonical, ReferencePageIsTheOneInDocs) {
+TEST_F(Canonical, ReferencePageMatchesDocs) {
   const auto page = source_tree() / "docs/experiment.md";
-  // The way to write the page anew: WMTP_WRITE_DOCS=1 in the environment of this test.
+  // WMTP_WRITE_DOCS=1 rewrites the page.
   if (std::getenv("WMTP_WRITE_DOCS")) std::ofstream(page) << experiment_reference_markdown();
   std::ifstream stream(page);
   const std::string text((std::istreambuf_iterator<char>(stream)), {});
-  EXPECT_EQ(text, experiment_reference_markdown()) << "run this test with WMTP_WRITE_DOCS=1 and look at the change";
+  EXPECT_EQ(text, experiment_reference_markdown()) << "run this test with WMTP_WRITE_DOCS=1 and review the change";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 using namespace std::chrono_literals;
 
-/// What the child prints for a good plugin, taken from the path that it is asked for.
+/// Prints the description of a good plugin, with the name from the path in the question.
 constexpr char good_child[] = R"(
 name=$(basename "$2" .so)
 echo "$2" >> "$(dirname "$0")/asked"
@@ -26,7 +26,7 @@ echo '{"kind":"pipeline","role":"weighting","name":"'$name'","version":"1.0",'
 echo '"summary":"s","needs":null,"path":"","sha256":"","options":[]}'
 )";
 
-/// A library that has an entry: our own, with one exported name changed to an entry's.
+/// libwmtp_core.so with one exported name replaced by an entry symbol.
 std::string library_with_entry() {
   std::string bytes = test::bytes_of(library_folder() / "libwmtp_core.so");
   const std::string name = "_ZN4wmtp14is_plugin_nameERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
@@ -69,7 +69,7 @@ class CatalogTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(CatalogTest, TakesNamesAndNothingElse) {
+TEST_F(CatalogTest, AcceptsOnlyValidNames) {
   for (const char* name : {"a", "rho1", "small_lora", "abcdefghijklmnopqrstuvwxyz012345"})
     EXPECT_TRUE(is_plugin_name(name));
   add("a", "good");
@@ -79,7 +79,7 @@ TEST_F(CatalogTest, TakesNamesAndNothingElse) {
                                   std::string("Rho1"), std::string("1rho"), std::string("_rho"), std::string("rho-1"),
                                   std::string("good.so"), std::string(33, 'a'), std::string(300, 'a'), with_nul}) {
     EXPECT_FALSE(is_plugin_name(name)) << name;
-    EXPECT_THAT(refusal(catalog, name, ExitStatus::usage), HasSubstr("is not the name of a plugin")) << name;
+    EXPECT_THAT(refusal(catalog, name, ExitStatus::usage), HasSubstr("is not a valid plugin name")) << name;
   }
   EXPECT_EQ(times_asked(), 0U);
 }
@@ -92,7 +92,7 @@ TEST_F(CatalogTest, TheFirstFolderWins) {
   EXPECT_EQ(Catalog({folder_.path() / "first"}).describe("pipeline", "rho1").path, first);
   const Catalog by_variable({});
   EXPECT_EQ(by_variable.describe("pipeline", "rho1").path, folder_.path() / "second/pipelines/rho1.so");
-  ASSERT_EQ(by_variable.folders().size(), 3U) << "an empty part is no folder";
+  ASSERT_EQ(by_variable.folders().size(), 3U) << "an empty part is not a folder";
   EXPECT_EQ(by_variable.folders().back(), own_plugin_folder());
 
   size_t shadowed = 0;
@@ -100,7 +100,7 @@ TEST_F(CatalogTest, TheFirstFolderWins) {
   EXPECT_GE(shadowed, 1U);
 }
 
-TEST_F(CatalogTest, AnAbsentPluginComesWithTheNearestNameAndThePlacesSearched) {
+TEST_F(CatalogTest, AnAbsentPluginIsReportedWithASimilarNameAndTheSearchedFolders) {
   add("a", "rho1");
   const Catalog catalog({folder_.path() / "a"});
   EXPECT_THAT(refusal(catalog, "rh01"),
@@ -109,7 +109,7 @@ TEST_F(CatalogTest, AnAbsentPluginComesWithTheNearestNameAndThePlacesSearched) {
   EXPECT_THROW(Catalog({folder_.path() / "absent"}), Error);
 }
 
-TEST_F(CatalogTest, ABadFileIsRefusedAndNothingBehindItIsTaken) {
+TEST_F(CatalogTest, ABadFileIsRefusedAndLaterFoldersAreNotSearched) {
   folder_.write("first/pipelines/rho1.so", "text");
   add("second", "rho1");
   const Catalog catalog({folder_.path() / "first", folder_.path() / "second"});
@@ -120,7 +120,7 @@ TEST_F(CatalogTest, ABadFileIsRefusedAndNothingBehindItIsTaken) {
   EXPECT_EQ(times_asked(), 0U);
 }
 
-TEST_F(CatalogTest, AsksTheChildOnceForAFile) {
+TEST_F(CatalogTest, RunsTheChildOnceForAFile) {
   add("a", "rho1");
   const Catalog catalog({folder_.path() / "a"});
   const PluginDescription first = catalog.describe("pipeline", "rho1");
@@ -129,10 +129,10 @@ TEST_F(CatalogTest, AsksTheChildOnceForAFile) {
   EXPECT_EQ(times_asked(), 1U);
   std::filesystem::last_write_time(first.path, std::filesystem::file_time_type::clock::now() + 5s);
   catalog.describe("pipeline", "rho1");
-  EXPECT_EQ(times_asked(), 2U) << "a changed file was not looked at again";
+  EXPECT_EQ(times_asked(), 2U) << "a changed file was not probed again";
 }
 
-TEST_F(CatalogTest, AFileThatSaysAnotherNameIsRefused) {
+TEST_F(CatalogTest, AFileThatContainsAnotherPluginIsRefused) {
   add("a", "rho2");
   std::string script = good_child;
   script.replace(script.find("'$name'"), 7, "rho1");
@@ -140,7 +140,7 @@ TEST_F(CatalogTest, AFileThatSaysAnotherNameIsRefused) {
   EXPECT_THAT(refusal(Catalog({folder_.path() / "a"}), "rho2"), AllOf(HasSubstr("'rho1'"), HasSubstr("'rho2'")));
 }
 
-TEST_F(CatalogTest, AChildThatDiesIsAReason) {
+TEST_F(CatalogTest, TheDeathOfTheChildIsReported) {
   add("a", "rho1");
   const Catalog catalog({folder_.path() / "a"});
   child("echo 'first' >&2; echo 'terminate called' >&2; kill -ABRT $$");
@@ -149,14 +149,14 @@ TEST_F(CatalogTest, AChildThatDiesIsAReason) {
   child("exit 0");
   EXPECT_THAT(refusal(catalog, "rho1"), HasSubstr("exit code 0 before it was described"));
   child("echo '{}'");
-  EXPECT_THAT(refusal(catalog, "rho1"), HasSubstr("gave no description"));
+  EXPECT_THAT(refusal(catalog, "rho1"), HasSubstr("returned no description"));
   child("echo '{\"refused\": \"rho1.so: built for another\", \"status\": 3}'; exit 3");
   EXPECT_EQ(refusal(catalog, "rho1"), "rho1.so: built for another");
   set_probe_program(folder_.path() / "absent", 1s);
   EXPECT_THAT(refusal(catalog, "rho1"), HasSubstr("cannot start"));
 }
 
-TEST_F(CatalogTest, AChildThatNeverEndsIsStoppedWithAllItStarted) {
+TEST_F(CatalogTest, AChildThatNeverEndsIsStoppedWithItsChildren) {
   add("a", "rho1");
   const std::string pid_file = (folder_.path() / "pid").string();
   child("sleep 60 & echo $! > " + pid_file + "; wait", 500ms);
@@ -166,7 +166,7 @@ TEST_F(CatalogTest, AChildThatNeverEndsIsStoppedWithAllItStarted) {
   const pid_t started = std::stoi(test::bytes_of(pid_file));
   bool alive = true;
   for (int i = 0; i < 100 && alive; ++i) {
-    // A killed process may still wait for its parent to take notice of it.
+    // A killed process may be a zombie until its parent reaps it.
     const std::string stat = test::bytes_of("/proc/" + std::to_string(started) + "/stat");
     alive = kill(started, 0) == 0 && stat.find(") Z") == std::string::npos;
     if (alive) usleep(20'000);
@@ -187,10 +187,10 @@ TEST_F(CatalogTest, ListsBadFilesWithTheirProblem) {
   ASSERT_EQ(problems.size(), 3U);
   EXPECT_EQ(problems["good"], "");
   EXPECT_THAT(problems["bad"], HasSubstr("not a shared library"));
-  EXPECT_THAT(problems["Loud"], HasSubstr("never looked up"));
+  EXPECT_THAT(problems["Loud"], HasSubstr("not a valid plugin name"));
 }
 
-TEST_F(CatalogTest, LooksAtTwoPluginsAtOnceAndNoMore) {
+TEST_F(CatalogTest, DescribesAtMostTwoPluginsAtATime) {
   for (const char* name : {"one", "two", "three", "four", "five"}) add("a", name);
   const std::string now = (folder_.path() / "now").string();
   std::filesystem::create_directory(now);

@@ -33,7 +33,7 @@ PluginDescription rho1() {
   return description;
 }
 
-TEST(DescriptionJson, GoesThereAndBackWithEveryType) {
+TEST(DescriptionJson, RoundTripsEveryType) {
   const PluginDescription before = rho1();
   const PluginDescription after = description_from_json(nlohmann::json::parse(to_json(before).dump()));
   EXPECT_EQ(to_json(after), to_json(before));
@@ -48,7 +48,7 @@ TEST(DescriptionJson, GoesThereAndBackWithEveryType) {
   EXPECT_EQ(after.options[4].default_value, before.options[4].default_value);
 }
 
-TEST(ProbeCache, KnowsAFileUntilItChanges) {
+TEST(ProbeCache, RemembersAFileUntilItChanges) {
   const TemporaryFolder folder;
   const ProbeCache cache(folder.path() / "deep" / "plugins.json", "0.1");
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
@@ -63,7 +63,7 @@ TEST(ProbeCache, KnowsAFileUntilItChanges) {
   EXPECT_FALSE(ProbeCache(folder.path() / "deep" / "plugins.json", "0.2").find(stamp).has_value()) << "another version";
 }
 
-TEST(DescriptionJson, CarriesSettingsAndAnswersWithTheTypesOfTheirValues) {
+TEST(DescriptionJson, RoundTripsSettingsAndAnswersWithTheirTypes) {
   const PluginSetting before{rho1(),
                              {{"keep", 1.0},
                               {"top", int64_t{3}},
@@ -81,7 +81,7 @@ TEST(DescriptionJson, CarriesSettingsAndAnswersWithTheTypesOfTheirValues) {
   EXPECT_EQ(answer_from_json(to_json(PluginAnswer{*rho1().needs, {}})).needs, rho1().needs);
 }
 
-TEST(ProbeCache, KnowsNeedsUntilTheFileOrTheQuestionChanges) {
+TEST(ProbeCache, RemembersNeedsUntilTheFileOrTheQuestionChanges) {
   const TemporaryFolder folder;
   const ProbeCache cache(folder.path() / "plugins.json", "0.1");
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
@@ -94,9 +94,9 @@ TEST(ProbeCache, KnowsNeedsUntilTheFileOrTheQuestionChanges) {
   EXPECT_FALSE(cache.find_needs({stamp.path, 2, 42}, "keep 0.5"));
   for (int i = 0; i < 100; ++i) cache.keep_needs(stamp, std::to_string(i), *rho1().needs);
   EXPECT_TRUE(cache.find_needs(stamp, "99"));
-  EXPECT_FALSE(cache.find_needs(stamp, "keep 0.5")) << "there is no end to what is kept";
+  EXPECT_FALSE(cache.find_needs(stamp, "keep 0.5")) << "the number of answers is not limited";
   cache.keep({stamp.path, 2, 42}, rho1());
-  EXPECT_FALSE(cache.find_needs({stamp.path, 2, 42}, "99")) << "needs of another state of the file";
+  EXPECT_FALSE(cache.find_needs({stamp.path, 2, 42}, "99")) << "needs of another version of the file";
 }
 
 TEST(ProbeCache, IsRebuiltWhenItIsDamaged) {
@@ -125,17 +125,17 @@ TEST(ProbeCache, ForgetsFilesThatAreGone) {
   EXPECT_EQ(test::bytes_of(file).find("gone.so"), std::string::npos);
 }
 
-TEST(ProbeCache, SaysNothingWhenItCannotWrite) {
+TEST(ProbeCache, IgnoresFailuresToWrite) {
   const TemporaryFolder folder;
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
-  // A file where a folder should be: refused for every user, root too.
+  // A file instead of a folder: writing fails for every user, including root.
   const ProbeCache cache(folder.path() / "rho1.so" / "plugins.json", "0.1");
   EXPECT_NO_THROW(cache.keep(stamp, rho1()));
   EXPECT_FALSE(cache.find(stamp).has_value());
   EXPECT_NO_THROW(ProbeCache("", "0.1").keep(stamp, rho1()));
 }
 
-TEST(ProbeCache, StaysWholeWithManyWriters) {
+TEST(ProbeCache, StaysIntactWithConcurrentWriters) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "plugins.json";
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
