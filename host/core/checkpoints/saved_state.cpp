@@ -1,4 +1,3 @@
-// See saved_state.hpp.
 #include "core/checkpoints/saved_state.hpp"
 
 #include <cmath>

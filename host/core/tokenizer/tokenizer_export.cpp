@@ -1,4 +1,3 @@
-// See tokenizer_export.hpp.
 #include "core/tokenizer/tokenizer_export.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// See external_json.hpp.
 #include "core/formats/hf/external_json.hpp"
 
 #include <algorithm>

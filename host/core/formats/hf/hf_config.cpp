@@ -1,4 +1,3 @@
-// See hf_config.hpp.
 #include "core/formats/hf/hf_config.hpp"
 
 #include "core/formats/hf/external_json.hpp"

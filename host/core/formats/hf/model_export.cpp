@@ -1,4 +1,3 @@
-// See model_export.hpp.
 #include "core/formats/hf/model_export.hpp"
 
 #include "base/files.hpp"

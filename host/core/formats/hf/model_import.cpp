@@ -1,4 +1,3 @@
-// See model_import.hpp.
 #include "core/formats/hf/model_import.hpp"
 
 #include <memory>

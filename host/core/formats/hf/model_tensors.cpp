@@ -1,4 +1,3 @@
-// See model_tensors.hpp.
 #include "core/formats/hf/model_tensors.hpp"
 
 namespace wmtp {

@@ -1,4 +1,3 @@
-// See params_file.hpp.
 #include "core/formats/hf/params_file.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// See peft_adapter.hpp.
 #include "core/formats/hf/peft_adapter.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// See rope_json.hpp.
 #include "core/formats/hf/rope_json.hpp"
 
 #include <cmath>

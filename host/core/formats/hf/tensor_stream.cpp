@@ -1,4 +1,3 @@
-// See tensor_stream.hpp.
 #include "core/formats/hf/tensor_stream.hpp"
 
 #include <algorithm>

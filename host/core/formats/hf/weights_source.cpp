@@ -1,4 +1,3 @@
-// See weights_source.hpp.
 #include "core/formats/hf/weights_source.hpp"
 
 #include <algorithm>
