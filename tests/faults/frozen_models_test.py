@@ -25,7 +25,7 @@ def test_value_weights_of_another_vocabulary_or_width_are_refused(place_with_rec
     verifiable = {"pipeline": {"plugin": "verifiable"}, "value__weights": "run:critic"}
     place.run(**records(**verifiable))
     place.refuse_everywhere(4, r"\[value\] .*its vocabulary has \d+ ids, the policy's 512", **SMALL, **verifiable)
-    place.refuse_everywhere(4, r"tok_embeddings\.weight.* shape \[\d+, 64\], the model has \[\d+, 32\]",
+    place.refuse_everywhere(4, r"tok_embeddings\.weight.* shape \[\d+,64\], the model has \[\d+,32\]",
                             **records(**verifiable, value__model={"dim": 32}))
 
 

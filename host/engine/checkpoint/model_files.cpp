@@ -8,8 +8,6 @@
 #include "base/error.hpp"
 #include "base/work_progress.hpp"
 #include "core/checkpoints/manifest.hpp"
-#include "core/formats/hf/first_weights.hpp"
-#include "core/formats/hf/model_export.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
@@ -142,13 +140,14 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 }
 
 void load_model(const std::filesystem::path& weights, ShardedModel& model) {
-  const FirstWeights source(weights, model.config(), model.num_heads());
+  const InitialWeights source(weights, model.config(), model.num_heads());
   const ShardUnit* adapter = model.adapter_unit();
   std::set<std::string> known;
   const auto read = [&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
-    const bool own_start = spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
-    const auto tensor = source.find(spec.name, spec.shape, own_start);
-    if (tensor) WeightsSource::read(*tensor, begin, count, out);
+    const bool may_initialize =
+        spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
+    const auto tensor = source.find(spec.name, spec.shape, may_initialize);
+    if (tensor) tensor->read(begin, count, out);
     return tensor.has_value();
   };
   model.fill(read, "loading " + weights.filename().string());

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/formats/hf/first_weights.hpp"
+#include "core/formats/hf/initial_weights.hpp"
 #include "core/formats/safetensors/safetensors.hpp"
 #include "engine/comm/channels.hpp"
 #include "engine/shard/sharded_model.hpp"

@@ -16,7 +16,6 @@
 #include "core/job/git_commit.hpp"
 #include "core/report/summary.hpp"
 #include "core/runlog/log_reader.hpp"
-#include "core/tokenizer/token_text.hpp"
 #include "engine/memory/allocator.hpp"
 
 namespace wmtp {

@@ -1,6 +1,7 @@
 #include "core/formats/safetensors/safetensors_folder.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "base/storage_error.hpp"
@@ -15,6 +16,11 @@ bool is_plain_file_name(const std::string& name) {
   return !name.empty() && name.size() <= 255 && name[0] != '.' && std::none_of(name.begin(), name.end(), [](char c) {
     return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
   });
+}
+
+bool equal_bytes(const TensorPlace& one, const TensorPlace& other) {
+  return one.entry->shape == other.entry->shape && one.entry->dtype == other.entry->dtype &&
+         std::memcmp(one.bytes(), other.bytes(), static_cast<size_t>(one.entry->end - one.entry->begin)) == 0;
 }
 
 SafetensorsFolder::SafetensorsFolder(const fs::path& path) {

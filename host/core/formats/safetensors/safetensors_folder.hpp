@@ -20,6 +20,9 @@ struct TensorPlace {
   const uint8_t* bytes() const { return file->bytes(*entry); }
 };
 
+/// Whether two tensors have the same shape, dtype and bytes.
+bool equal_bytes(const TensorPlace& one, const TensorPlace& other);
+
 class SafetensorsFolder {
  public:
   /// `path`: a file or a folder. Error(data) if there is nothing to read, if the index names a tensor or a file that

@@ -202,7 +202,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
         return "the list [begin, end]";
       case Place::shape_values:
       case Place::offset_values:
-        return "an integer of at least 0";
+        return "a whole number of at least 0";
       case Place::metadata_value:
         return "a string";
       default:
@@ -285,8 +285,8 @@ void check_layout(std::vector<TensorEntry>& entries, int64_t buffer, const std::
     covered = entry.end;
   }
   if (covered != buffer) {
-    throw Error(ExitStatus::data, where + ": " + std::to_string(buffer - covered) +
-                                      " bytes follow the last tensor; the file is damaged");
+    throw Error(ExitStatus::data,
+                where + ": " + std::to_string(buffer - covered) + " bytes follow the last tensor; the file is damaged");
   }
 }
 

@@ -91,7 +91,7 @@ TEST(TensorStream, RefusesATensorThatContradictsItsManifest) {
   const SourceSums sums(model, "model");
   EXPECT_SAYS(refusal(ExitStatus::data,
                       [&] { move_tensors({move_of(files, RowOrder::kept, 0)}, folder.path(), {"out"}, sums); }),
-              "tensor \"w\" has another sum than the manifest says");
+              "tensor \"w\" differs from its checksum in the manifest");
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { SourceSums(model, "adapter"); }), "it holds a model; wanted a adapter");
 }
 
