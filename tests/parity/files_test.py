@@ -343,7 +343,7 @@ def test_merging_is_what_a_run_does_at_its_end(place, case):
     assert "whole (model" in place.host("checkpoint", "verify", "merged").out
     place.refuse_command(2, "-o merged is there already",
                          command=["checkpoint", "merge", run / "adapter", "--base", "base", "-o", "merged"])
-    place.refuse_command(4, "fingerprint of the model it was trained beside",
+    place.refuse_command(4, "fingerprint of the model it was trained on",
                          command=["checkpoint", "merge", run, "--base", run / "model", "-o", "other"])
     place.refuse_command(4, "base holds no adapter", command=["checkpoint", "merge", "base", "--base", "base", "-o", "x"])
     place.refuse_command(4, "holds no model of this program",

@@ -56,20 +56,20 @@ void check_identity(const fs::path& folder, const AdapterIdentity& adapter, cons
     if (text(key) != wanted[key].dump())
       refuse(where, what + " is " + text(key) + ", here it is " + wanted[key].dump() + "; " + advice);
   };
-  compare("format_version", "its format_version", "read it with the program that wrote it");
+  compare("format_version", "its format_version", "load it with the program that wrote it");
   compare("plugin", "its plugin", "set [adapter] plugin to the one it was trained with");
   if (text("options") != wanted["options"].dump()) {
     const json options = found.value("options", json());
     for (const auto& [name, value] : wanted["options"].items()) {
-      const std::string theirs = options.is_object() && options.contains(name) ? options[name].dump() : "not given";
-      if (theirs != value.dump())
-        refuse(where, "its option " + name + " is " + theirs + ", here it is " + value.dump() + "; set [adapter] " +
-                          name + " to what it was trained with");
+      const std::string saved = options.is_object() && options.contains(name) ? options[name].dump() : "not given";
+      if (saved != value.dump())
+        refuse(where, "its option " + name + " is " + saved + ", here it is " + value.dump() + "; set [adapter] " +
+                          name + " to the value it was trained with");
     }
     refuse(where, "its options are " + text("options") + ", here they are " + wanted["options"].dump());
   }
-  compare("base_fingerprint", "the fingerprint of the model it was trained beside",
-          "start from that model: set [model] weights, or model and seed, as they were then");
+  compare("base_fingerprint", "the fingerprint of the model it was trained on",
+          "start from that model: set [model] weights, or model and seed, as in that run");
 }
 
 void check_tensors(const fs::path& folder, const SafetensorsFile& file, const ParameterGroup& group) {
@@ -89,7 +89,7 @@ void check_tensors(const fs::path& folder, const SafetensorsFile& file, const Pa
 
 }  // namespace
 
-bool adapter_stands_alone(const ShardedModel& model) {
+bool only_adapter_trains(const ShardedModel& model) {
   if (!model.adapter_unit()) return false;
   for (const auto& unit : model.units())
     for (const auto& group : unit->groups())
@@ -121,7 +121,7 @@ void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, Sharde
     refuse(folder,
            "adapter '" + adapter.plugin + "' has no parameters of its own to read; leave [adapter] weights out");
   if (const Manifest manifest = verify_checkpoint(folder); manifest.kind != "adapter")
-    refuse(folder, "it holds a " + manifest.kind + "; name the adapter folder of a run");
+    refuse(folder, "it contains a " + manifest.kind + "; name the adapter folder of a run");
   check_identity(folder, adapter, base);
   const SafetensorsFile file(folder / adapter_tensors_name);
   check_tensors(folder, file, *model.adapter_unit()->groups().front());

@@ -34,10 +34,10 @@ SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) 
   return saved;
 }
 
-/// Gathers a group whole, and gives one parameter after another in fp32 on the CPU.
-class WholeGroup {
+/// The gathered parameters of a group, each in fp32 on the CPU.
+class GatheredGroup {
  public:
-  explicit WholeGroup(ParameterGroup& group) : group_(group), flat_(group.gather_master()) {}
+  explicit GatheredGroup(ParameterGroup& group) : group_(group), flat_(group.gather_master()) {}
   Tensor parameter(const Placed& placed) const {
     return flat_.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).view(placed.spec.shape);
   }
@@ -62,13 +62,13 @@ std::map<std::string, Slot> slots_of(const ShardedModel& model) {
   return slots;
 }
 
-Tensor merged(const Adapter& adapter, const Slot& slot, Tensor weight, const WholeGroup& parameters) {
+Tensor merged(const Adapter& adapter, const Slot& slot, Tensor weight, const GatheredGroup& parameters) {
   std::vector<Tensor> params;
   for (const Param& param : adapter.declare(slot)) params.push_back(*parameters.find(slot.name + "." + param.name));
   return params.empty() ? weight : adapter.merged(slot, weight, params).contiguous();
 }
 
-/// What goes into model.safetensors: everything but what adapters put beside the slots.
+/// The contents of model.safetensors: all groups except that of the adapter.
 std::vector<ParameterGroup*> groups_of_model(const ShardedModel& model) {
   std::vector<ParameterGroup*> groups;
   for (const auto& unit : model.units())
@@ -102,7 +102,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     writer.emplace(draft->path() / file_name, entries_of(groups), std::map<std::string, std::string>{{"format", "pt"}});
   });
 
-  std::optional<WholeGroup> adapter_parameters;
+  std::optional<GatheredGroup> adapter_parameters;
   if (ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(*unit->groups().front());
   const auto slots = slots_of(model);
   int64_t all = 0;
@@ -110,10 +110,10 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     for (const Placed& placed : group->parameters()) all += placed.count * int64_t(sizeof(float));
   WorkProgress progress("writing the model", all, WorkProgress::Unit::bytes);
   for (ParameterGroup* group : groups) {
-    const WholeGroup whole(*group);
+    const GatheredGroup gathered(*group);
     attempt([&] {
       for (const Placed& placed : group->parameters()) {
-        Tensor value = whole.parameter(placed);
+        Tensor value = gathered.parameter(placed);
         const auto slot = slots.find(placed.spec.name);
         if (adapter && adapter_parameters && slot != slots.end())
           value = merged(*adapter, slot->second, value, *adapter_parameters);
@@ -173,7 +173,7 @@ ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
   tokenizer.file = folder / (tokenizer.kind == "bpe" ? tokenizer_model_name : tokenizer_json_name);
   if (!std::filesystem::exists(tokenizer.file))
     throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"" + tokenizer.kind +
-                                      "\" wants " + tokenizer.file.string() + ", which is missing");
+                                      "\" needs " + tokenizer.file.string() + ", which is missing");
   return tokenizer;
 }
 

@@ -27,7 +27,7 @@ namespace {
 
 using nlohmann::json;
 
-static_assert(LossScale::hysteresis == most_overflows_left, "a checkpoint is held to what a run can save");
+static_assert(LossScale::hysteresis == max_overflows_left, "a checkpoint is checked against the limits of a run");
 
 /// The moves of one run that are made at more than one place of its way. Before it is gone, and so however the run
 /// ends, a save in flight comes to its end and into the log.
@@ -94,7 +94,7 @@ class TrainingRun {
     end_save();
     const int64_t step = trainer().state().step;
     if (saved_at_ == step) return;
-    saver_.begin(save_request(), last ? SaveMode::alone : SaveMode::beside_training);
+    saver_.begin(save_request(), last ? SaveMode::alone : SaveMode::concurrent);
     last_save_ = std::chrono::steady_clock::now();
     if (!last) return;
     const SaveOutcome outcome = *saver_.finish();
@@ -106,7 +106,7 @@ class TrainingRun {
   void publish_model() {
     const Phase phase("checkpoint");
     const int64_t step = trainer().state().step;
-    if (adapter_stands_alone(assembly_.model()))
+    if (only_adapter_trains(assembly_.model()))
       save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash,
                    {identity_.adapter.name, identity_.adapter.version, experiment_.adapter.options,
                     assembly_.started_from().string()},

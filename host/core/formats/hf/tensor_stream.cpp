@@ -102,7 +102,7 @@ void reorder_rows(RowOrder order, const uint8_t* in, uint8_t* out, int64_t head_
 }
 
 SourceSums::SourceSums(const fs::path& folder, const std::string& kind) {
-  if (!is_there(folder / "manifest.json")) return;
+  if (!is_there(folder / manifest_file_name)) return;
   has_manifest_ = true;
   const Manifest manifest = read_manifest(folder);
   if (manifest.kind != kind)

@@ -39,8 +39,8 @@ std::string refused(json changes) {
 TEST(HfConfig, ReadsConfigsOfLlama2And3AndOfNewerTransformers) {
   const ModelConfig model = read(llama_2);
   EXPECT_EQ(model.dim, 4096);
-  EXPECT_EQ(model.kv_heads, 32) << "not given: as many as heads";
-  EXPECT_EQ(model.rope_theta, 10000.0) << "not given: the first Llama's";
+  EXPECT_EQ(model.kv_heads, 32) << "defaults to the number of heads";
+  EXPECT_EQ(model.rope_theta, 10000.0) << "defaults to that of the first Llama";
   EXPECT_EQ(model.norm_eps, 1e-5);
   EXPECT_EQ(model.future_tokens, 1);
   EXPECT_EQ(model.max_sequence_length, 4096);
@@ -142,7 +142,7 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
   EXPECT_SAYS(both, "\n  attention_bias is true; wanted false");
   EXPECT_EQ(refused({{"rope_scaling", {{"type", "default"}}}, {"attention_bias", true}}).find("rope_scaling"),
             std::string::npos)
-      << "the default scaling is none";
+      << "type default means no scaling";
 }
 
 TEST(HfConfig, RefusesAFileThatIsNotAConfig) {

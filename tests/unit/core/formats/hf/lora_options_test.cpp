@@ -31,7 +31,7 @@ TEST(LoraOptions, RoundTripsThroughAPeftConfig) {
   EXPECT_TRUE(peft_config_json(some_options(), "")["base_model_name_or_path"].is_null());
   put(folder / "adapter_config.json", config.dump());
   LoraOptions back = read_peft_config(folder.path());
-  EXPECT_EQ(back.plus_ratio, 1.0) << "PEFT has no word for it";
+  EXPECT_EQ(back.plus_ratio, 1.0) << "PEFT has no key for it";
   back.plus_ratio = 2;
   EXPECT_EQ(option_values(back), option_values(some_options()));
 }

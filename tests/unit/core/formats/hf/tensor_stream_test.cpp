@@ -92,7 +92,8 @@ TEST(TensorStream, RefusesATensorThatContradictsItsManifest) {
   EXPECT_SAYS(refusal(ExitStatus::data,
                       [&] { move_tensors({move_of(files, RowOrder::kept, 0)}, folder.path(), {"out"}, sums); }),
               "tensor \"w\" differs from its checksum in the manifest");
-  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SourceSums(model, "adapter"); }), "it holds a model; wanted a adapter");
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SourceSums(model, "adapter"); }),
+              "it contains a model; wanted a adapter");
 }
 
 TEST(TensorStream, RefusesReadsBeyondATensor) {
