@@ -118,7 +118,7 @@ def test_what_is_no_byte_level_bpe_is_refused_by_name(place, text):
     (place.folder / "tokenizer.json").write_text(said.replace('"id": 0', '"id": 0, "id": 0', 1))
     place.refuse_command(4, "stands twice in one object", command=["data", "prepare", place.write(**TEXT)])
     write_tokenizer(place.folder, json.loads(said), end="<none>")
-    place.refuse_command(4, "its eos_token .<none>. is none of the added", command=["data", "prepare", place.write(**TEXT)])
+    place.refuse_command(4, "its eos_token .<none>. is not one of the added", command=["data", "prepare", place.write(**TEXT)])
     (place.folder / "tokenizer_config.json").unlink()
     place.refuse_command(4, "must name the eos_token", command=["data", "prepare", place.write(**TEXT)])
     write_tokenizer(place.folder, json.loads(said))

@@ -31,19 +31,20 @@ struct Slice {
 
 inline constexpr const char* manifest_file_name = "manifest.json";
 
-/// Prefix of the tensors of a pipeline's state.
-inline constexpr const char* pipeline_prefix = "pipeline/";
+// Prefixes of the logical names: parameters, their moments, and the state of a pipeline.
+inline constexpr const char *parameter_prefix = "param/", *average_prefix = "exp_avg/", *square_prefix = "exp_avg_sq/",
+                            *pipeline_prefix = "pipeline/";
 
 struct Manifest {
   int64_t step = 0;
   int64_t world_size = 1;
   std::string kind;  ///< "resume", "model" or "adapter"
   std::string config_hash;
-  std::map<std::string, std::string> plugins;  ///< "pipeline rho1" -> sha256
-  nlohmann::json state;                        ///< of a checkpoint for resuming (saved_state.hpp); else {}
-  std::vector<Slice> slices;                   ///< those of one tensor cover it without overlap
-  std::map<std::string, int64_t> files;        ///< name -> bytes; set by write_manifest
-  std::map<std::string, uint32_t> sums;        ///< name -> checksum of the bytes outside slices; set likewise
+  std::map<std::string, std::string> plugins;       ///< "pipeline rho1" -> sha256
+  nlohmann::json state = nlohmann::json::object();  ///< of a checkpoint for resuming (saved_state.hpp); else {}
+  std::vector<Slice> slices;                        ///< those of one tensor cover it without overlap
+  std::map<std::string, int64_t> files;             ///< name -> bytes; set by write_manifest
+  std::map<std::string, uint32_t> sums;             ///< name -> checksum of the bytes outside slices; set likewise
 };
 
 /// The manifest has an unknown version: it is refused as Error(data), but not damaged.

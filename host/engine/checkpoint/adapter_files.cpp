@@ -32,8 +32,9 @@ void write_folder(const fs::path& folder, Manifest manifest, const json& identit
   for (const Placed& placed : group.parameters()) {
     const Tensor value = flat.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).contiguous();
     writer.write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
-    manifest.slices.push_back({"param/" + placed.spec.name, placed.spec.shape, 0, placed.count, adapter_tensors_name,
-                               placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
+    manifest.slices.push_back({parameter_prefix + placed.spec.name, placed.spec.shape, 0, placed.count,
+                               adapter_tensors_name, placed.spec.name,
+                               crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
   }
   writer.finish();
   write_new_file(draft.path() / adapter_identity_name, pretty_json(identity));
@@ -109,7 +110,6 @@ void save_adapter(const fs::path& folder, int64_t step, const std::string& confi
       manifest.step = step;
       manifest.kind = "adapter";
       manifest.config_hash = config_hash;
-      manifest.state = json::object();
       write_folder(folder, std::move(manifest), identity_json(adapter, base), group, flat);
     });
   failure.share("writing the adapter", channels.peers());

@@ -118,7 +118,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
         if (adapter && adapter_parameters && slot != slots.end())
           value = merged(*adapter, slot->second, value, *adapter_parameters);
         writer->write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
-        manifest.slices.push_back({"param/" + placed.spec.name, placed.spec.shape, 0, placed.count, file_name,
+        manifest.slices.push_back({parameter_prefix + placed.spec.name, placed.spec.shape, 0, placed.count, file_name,
                                    placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
         progress.done(int64_t(value.nbytes()));
       }
@@ -131,7 +131,6 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     manifest.step = step;
     manifest.kind = "model";
     manifest.config_hash = config_hash;
-    manifest.state = json::object();
     write_manifest(draft->path(), manifest);
     draft->publish();
   });

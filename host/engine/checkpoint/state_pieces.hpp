@@ -14,9 +14,6 @@
 
 namespace wmtp {
 
-// Prefixes of the logical names of tensors.
-inline constexpr const char *parameter_prefix = "param/", *average_prefix = "exp_avg/", *square_prefix = "exp_avg_sq/";
-
 /// The safetensors name of a dtype; Error(storage) if tensors of this dtype cannot be saved. The state of plugins keeps
 /// its dtype: counts and running sums may need more than fp32 to resume exactly.
 const char* state_dtype_name(at::ScalarType dtype);

@@ -54,6 +54,12 @@ bool ExternalJson::flag(const char* key, bool fallback) {
   return fallback;
 }
 
+std::string ExternalJson::text(const char* key, const char* wanted) {
+  if (has(key) && object_[key].is_string()) return object_[key];
+  if (wanted) refuse(key, wanted);
+  return "";
+}
+
 void ExternalJson::only(const char* key, std::initializer_list<nlohmann::json> allowed) {
   if (!has(key) || std::find(allowed.begin(), allowed.end(), object_[key]) != allowed.end()) return;
   refuse(key, allowed.size() == 0 ? "null" : allowed.begin()->dump());

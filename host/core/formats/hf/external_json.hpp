@@ -26,6 +26,8 @@ class ExternalJson {
   int64_t integer(const char* key, int64_t from, int64_t to, std::optional<int64_t> fallback = std::nullopt);
   double positive(const char* key, std::optional<double> fallback = std::nullopt);
   bool flag(const char* key, bool fallback);
+  /// "" for anything but a string; that is a mistake if `wanted` describes what is wanted.
+  std::string text(const char* key, const char* wanted = nullptr);
   /// For a key with fixed behavior here: it must be missing, null, or one of `allowed`.
   void only(const char* key, std::initializer_list<nlohmann::json> allowed);
   /// Records the mistake "`key` is VALUE; wanted WANTED".

@@ -63,17 +63,14 @@ OptionValues option_values(const LoraOptions& lora) {
 
 SavedLora read_saved_lora(const std::filesystem::path& folder) {
   ExternalJson keys(folder / adapter_identity_name);
+  SavedLora saved;
   keys.integer("format_version", adapter_format_version, adapter_format_version);
   if (!keys.has("plugin")) keys.refuse("plugin", "\"lora\"");
   keys.only("plugin", {"lora"});
   if (!keys.has("options") || !keys.value("options").is_object()) keys.refuse("options", "the plugin's options");
-  if (!keys.has("base_fingerprint") || !keys.value("base_fingerprint").is_string())
-    keys.refuse("base_fingerprint", "the fingerprint of the model it was trained on");
+  saved.base_fingerprint = keys.text("base_fingerprint", "the fingerprint of the model it was trained on");
+  saved.base_path = keys.text("base_path");
   keys.finish("only adapters of the plugin lora are exported");
-
-  SavedLora saved;
-  saved.base_fingerprint = keys.value("base_fingerprint");
-  if (keys.has("base_path") && keys.value("base_path").is_string()) saved.base_path = keys.value("base_path");
   ExternalJson options(keys.value("options"), (folder / adapter_identity_name).string() + ": options");
   LoraOptions& lora = saved.options;
   lora.rank = options.integer("rank", 1, max_rank);

@@ -216,7 +216,6 @@ ImportedModel import_model(const ModelImport& request) {
   ProductFolder product(request.target);
   Manifest manifest;
   manifest.kind = "model";
-  manifest.state = json::object();
   manifest.slices = move_tensors(std::move(moves), product.path(), {hf_model_name}, sums);
   const bool from_meta = !source.is_hf && source.saved.tokenizer.empty();  // our params.json names the tokenizer
   const std::string left_out = find_tokenizer(request.source, source.saved);

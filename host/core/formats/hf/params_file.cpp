@@ -62,7 +62,7 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   keys.only("tokenizer", {"byte", "bpe", "tokenizer_json"});
   saved.bos_token_id = read_token_ids(keys, "bos_token_id");
   saved.eos_token_id = read_token_ids(keys, "eos_token_id");
-  if (keys.has("tokenizer") && keys.value("tokenizer").is_string()) saved.tokenizer = keys.value("tokenizer");
+  saved.tokenizer = keys.text("tokenizer");
   model.rope_scaling = read_rope_scaling(keys, "rope_scaling");
   if (!model.rope_scaling) keys.only("use_scaled_rope", {false});
   keys.only("moe", {});

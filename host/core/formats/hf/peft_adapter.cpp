@@ -89,10 +89,7 @@ ExtraIdentity read_extra_identity(const fs::path& folder) {
   ExternalJson keys(folder / extra_identity_name);
   keys.integer("format_version", extra_format_version, extra_format_version);
   extra.plus_ratio = keys.positive("plus_ratio", 1.0);
-  if (keys.has("base_fingerprint") && keys.value("base_fingerprint").is_string())
-    extra.base_fingerprint = keys.value("base_fingerprint");
-  else
-    keys.refuse("base_fingerprint", "the fingerprint of the base");
+  extra.base_fingerprint = keys.text("base_fingerprint", "the fingerprint of the base");
   keys.finish("export the adapter again");
   return extra;
 }
@@ -251,7 +248,6 @@ LoraOptions import_adapter(const AdapterImport& request) {
   ProductFolder product(request.target);
   Manifest manifest;
   manifest.kind = "adapter";
-  manifest.state = json::object();
   manifest.slices = move_tensors(std::move(moves), product.path(), {adapter_tensors_name}, SourceSums());
   const AdapterIdentity identity{"lora", "from PEFT", option_values(source.lora()), absolute_text(request.base)};
   write_new_file(product.path() / adapter_identity_name, pretty_json(identity_json(identity, base)));

@@ -150,8 +150,8 @@ std::vector<Slice> move_tensors(std::vector<TensorMove> moves, const fs::path& f
     const MoveSums moved = pieces.run(writers, progress);
     sums.check(move.source, moved.read);
     for (const TensorMove::Target& target : move.targets)
-      slices.push_back(
-          {"param/" + target.name, move.shape, 0, pieces.count(), files[target.file], target.name, moved.written});
+      slices.push_back({parameter_prefix + target.name, move.shape, 0, pieces.count(), files[target.file], target.name,
+                        moved.written});
   }
   for (const auto& writer : writers) writer->finish();
   return slices;

@@ -105,7 +105,7 @@ TEST(ModelImport, AFailedWriteLeavesNothing) {
 
 TEST(ModelImport, RefusesAFolderWithoutAModel) {
   TestFolder folder;
-  EXPECT_SAYS(refusal(ExitStatus::data, [&] { import_model({folder / "none", folder / "x"}); }), "is no folder");
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { import_model({folder / "none", folder / "x"}); }), "is not a folder");
   EXPECT_SAYS(refusal(ExitStatus::data,
                       [&] {
                         import_model({folder.path(), folder / "x"});

@@ -19,7 +19,7 @@ TEST(SafetensorsFolder, OpensAFileAFolderAndAnIndexedFolder) {
 
   write_one(folder / "consolidated.safetensors", "a", 3);
   const std::string text = refusal(ExitStatus::data, [&] { SafetensorsFolder all(folder.path()); });
-  EXPECT_SAYS(text, "stands in");
+  EXPECT_SAYS(text, "is in both");
   put(folder / "model.safetensors.index.json",
       R"({"metadata":{"total_size":2},"weight_map":{"a":"model-00001-of-00002.safetensors",)"
       R"("b":"model-00002-of-00002.safetensors"}})");
