@@ -74,9 +74,7 @@ class ManifestCheck {
   }
 
   void check_cover(std::vector<const Slice*>& slices) const {
-    std::sort(slices.begin(), slices.end(), [](const Slice* a, const Slice* b) {
-      return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;
-    });
+    std::ranges::sort(slices, {}, [](const Slice* slice) { return std::pair(slice->begin, slice->end); });
     int64_t covered = 0;
     for (const Slice* slice : slices) {
       if (slice->shape != slices.front()->shape) refuse(*slice, "has another shape than the tensor's other slices");

@@ -10,7 +10,7 @@ namespace wmtp {
 std::vector<SliceRange> slice_ranges(const std::filesystem::path& path, const std::vector<Slice>& slices) {
   const std::string name = path.filename();
   const auto is_here = [&](const Slice& slice) { return slice.file == name; };
-  if (std::none_of(slices.begin(), slices.end(), is_here)) return {};  // may be no safetensors file
+  if (std::ranges::none_of(slices, is_here)) return {};  // may be no safetensors file
   return slice_ranges(SafetensorsFile(path), slices);
 }
 
@@ -37,9 +37,7 @@ std::vector<SliceRange> slice_ranges(const SafetensorsFile& file, const std::vec
     range.end = entry->end;
     range.dtype = entry->dtype;
   }
-  std::sort(ranges.begin(), ranges.end(), [](const SliceRange& a, const SliceRange& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-  });
+  std::ranges::sort(ranges, {}, [](const SliceRange& range) { return std::pair(range.begin, range.end); });
   for (size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].begin < ranges[i - 1].end) {
       throw Error(ExitStatus::data, path.string() + ": entry " + printable(ranges[i].slice->entry) +

@@ -91,9 +91,8 @@ std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {
   if (failure && failure != std::errc::no_such_file_or_directory) {
     throw storage_error("list", run_folder, failure.value());
   }
-  std::sort(folders.begin(), folders.end(), [](const fs::path& a, const fs::path& b) {
-    return step_of_name(a.filename().string()) > step_of_name(b.filename().string());
-  });
+  std::ranges::sort(folders, std::greater<>{},
+                    [](const fs::path& folder) { return step_of_name(folder.filename().string()); });
   return folders;
 }
 

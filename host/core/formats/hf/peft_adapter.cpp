@@ -100,11 +100,10 @@ void complete_targets(LoraOptions& lora, const SafetensorsFolder& files) {
   lora.targets.clear();
   for (const Projection& projection : projections()) {
     const std::string part = "." + std::string(projection.hf_name) + ".lora_";
-    const auto names = files.names();
-    const bool found = std::any_of(names.begin(), names.end(),
-                                   [&](const std::string& name) { return name.find(part) != std::string::npos; });
+    const bool found = std::ranges::any_of(
+        files.names(), [&](const std::string& name) { return name.find(part) != std::string::npos; });
     const bool listed =
-        std::any_of(given.begin(), given.end(), [&](const Projection& other) { return other.name == projection.name; });
+        std::ranges::any_of(given, [&](const Projection& other) { return other.name == projection.name; });
     if (found || listed) lora.targets.push_back(projection);
   }
 }

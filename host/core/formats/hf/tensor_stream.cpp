@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <tuple>
 
 #include "base/crc32c.hpp"
 #include "base/files.hpp"
@@ -129,10 +128,8 @@ void SourceSums::check(const TensorPlace& place, uint32_t sum) const {
 
 std::vector<Slice> move_tensors(std::vector<TensorMove> moves, const fs::path& folder,
                                 const std::vector<std::string>& files, const SourceSums& sums) {
-  std::stable_sort(moves.begin(), moves.end(), [](const TensorMove& a, const TensorMove& b) {
-    return std::tuple(a.source.file->path(), a.source.entry->begin) <
-           std::tuple(b.source.file->path(), b.source.entry->begin);
-  });
+  std::ranges::stable_sort(
+      moves, {}, [](const TensorMove& move) { return std::pair(move.source.file->path(), move.source.entry->begin); });
   std::vector<std::vector<TensorEntry>> entries(files.size());
   for (const TensorMove& move : moves)
     for (const TensorMove::Target& target : move.targets)

@@ -16,6 +16,11 @@ constexpr size_t max_dimensions = 32;
 constexpr size_t max_metadata = 4096;  // keys; in the map a short string takes ten times its length
 constexpr size_t max_piece = 64 << 10;
 
+[[noreturn]] void refuse_tensor(const std::string& where, const std::string& name, const std::string& what) {
+  throw Error(ExitStatus::data,
+              where + ": " + name + " " + what + "; the file is damaged, or was not written by safetensors");
+}
+
 /// Accepts {name: {dtype, shape: [..], data_offsets: [begin, end]}, "__metadata__": {..}} and nothing else.
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -211,9 +216,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
-    const bool metadata = name_ == "__metadata__";
-    throw Error(ExitStatus::data, where_ + ": " + (metadata ? "__metadata__" : "tensor " + printable(name_)) + " " +
-                                      what + "; the file is damaged, or was not written by safetensors");
+    refuse_tensor(where_, name_ == "__metadata__" ? name_ : "tensor " + printable(name_), what);
   }
 
   SafetensorsHeader& header_;
@@ -249,10 +252,7 @@ std::string_view readable_part(std::string_view json) {
 }
 
 void check_size(const TensorEntry& entry, int64_t buffer, const std::string& where) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ExitStatus::data, where + ": tensor " + printable(entry.name) + " " + what +
-                                      "; the file is damaged, or was not written by safetensors");
-  };
+  const auto refuse = [&](const std::string& what) { refuse_tensor(where, "tensor " + printable(entry.name), what); };
   int64_t bytes = dtype_size(entry.dtype);
   const bool empty = std::find(entry.shape.begin(), entry.shape.end(), 0) != entry.shape.end();
   for (const int64_t length : entry.shape) {
@@ -271,9 +271,7 @@ void check_size(const TensorEntry& entry, int64_t buffer, const std::string& whe
 }
 
 void check_layout(std::vector<TensorEntry>& entries, int64_t buffer, const std::string& where) {
-  std::stable_sort(entries.begin(), entries.end(), [](const TensorEntry& a, const TensorEntry& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-  });
+  std::ranges::stable_sort(entries, {}, [](const TensorEntry& entry) { return std::pair(entry.begin, entry.end); });
   int64_t covered = 0;
   for (const TensorEntry& entry : entries) {
     if (entry.begin != covered) {
