@@ -3,7 +3,8 @@
 //
 // A checksum covers every byte of a checkpoint: each slice has its own, so that damage can be attributed to a tensor;
 // each file has one for its other bytes (headers, files without tensors); the manifest has "crc32c", computed over its
-// canonical text without that field. A manifest whose text is not canonical is refused, so every changed bit is detected.
+// canonical text without that field. A manifest whose text is not canonical is refused, so every changed bit is
+// detected.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +63,8 @@ Manifest parse_manifest(std::string_view text, const std::string& where);
 /// agree), and writes manifest.json. [one rank, after the others have finished]
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
-/// Reads all files and compares sizes and checksums. Error(data) names the file, the tensor, what was found and what was
-/// wanted; Error(storage) if something cannot be read, which is no proof of damage.
+/// Reads all files and compares sizes and checksums. Error(data) names the file, the tensor, what was found and what
+/// was wanted; Error(storage) if something cannot be read, which is no proof of damage.
 Manifest verify_checkpoint(const std::filesystem::path& folder);
 
 /// A rank's file in a checkpoint for resuming: "rank-0001.safetensors"

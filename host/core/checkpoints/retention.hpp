@@ -1,5 +1,5 @@
-// Decides which checkpoints of a run are kept. Deletes only step-NNNNNN folders beyond the limit and drafts of processes
-// that no longer exist; a damaged checkpoint is renamed to NAME.bad and kept for inspection.
+// Decides which checkpoints of a run are kept. Deletes only step-NNNNNN folders beyond the limit and drafts of
+// processes that no longer exist; a damaged checkpoint is renamed to NAME.bad and kept for inspection.
 // A folder is renamed to NAME.tmp-PID before it is deleted, so a crash leaves a draft and never half a checkpoint.
 // [one process of a run at a time]
 #pragma once
@@ -23,8 +23,8 @@ struct GoodCheckpoint {
   Manifest manifest;
 };
 
-/// The newest checkpoint that verifies; damaged newer ones are set aside. Error(storage) for one that cannot be read and
-/// UnknownManifestVersion are passed on: neither is damage.
+/// The newest checkpoint that verifies; damaged newer ones are set aside. Error(storage) for one that cannot be read
+/// and UnknownManifestVersion are passed on: neither is damage.
 std::optional<GoodCheckpoint> newest_good(const std::filesystem::path& run_folder, const DamageReport& report);
 
 /// Deletes all but the newest `keep` (at least 1) checkpoints, the newest of which verifies; none if none verifies.

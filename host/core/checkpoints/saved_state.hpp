@@ -34,8 +34,8 @@ struct SavedState {
 
 inline constexpr int64_t max_overflows_left = 2;
 
-/// Reads the state of a checkpoint for resuming. Error(status) starts with `where` and names the key, what was found and
-/// what was wanted.
+/// Reads the state of a checkpoint for resuming. Error(status) starts with `where` and names the key, what was found
+/// and what was wanted.
 SavedState saved_state(const Manifest& manifest, const std::string& where, ExitStatus status = ExitStatus::data);
 
 }  // namespace wmtp

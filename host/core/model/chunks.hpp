@@ -9,10 +9,10 @@
 
 namespace wmtp {
 
-/// Tokens of a chunk: its logits take 16 MB in fp32 up to a vocabulary of 16,384. At least 256 tokens, because each chunk
-/// adds to the full weight gradient: 131 tokens of 32,000 x 512 took 1.2 times the time in bf16.
-/// Twice as many if losses are needed first: tokens that fit in one chunk are multiplied once (rho-1 with 1,020 tokens of
-/// 8,192 x 256 in one chunk instead of two: 1.1 times the tokens per second).
+/// Tokens of a chunk: its logits take 16 MB in fp32 up to a vocabulary of 16,384. At least 256 tokens, because each
+/// chunk adds to the full weight gradient: 131 tokens of 32,000 x 512 took 1.2 times the time in bf16. Twice as many if
+/// losses are needed first: tokens that fit in one chunk are multiplied once (rho-1 with 1,020 tokens of 8,192 x 256 in
+/// one chunk instead of two: 1.1 times the tokens per second).
 inline int64_t chunk_tokens(int64_t vocab_size, bool losses_first = false) {
   return std::clamp<int64_t>((int64_t{losses_first ? 8 : 4} << 20) / vocab_size, 256, 4096);
 }
@@ -25,8 +25,9 @@ inline constexpr int64_t keys_of_panel = 64;
 /// Floats of the widest vector register: features are padded to a multiple of it.
 inline constexpr int64_t widest_vector = 16;
 
-/// Floats of scratch memory that a thread needs for one head of D features over S positions (kernels/attention_impl.hpp):
-/// keys and values, and a block's queries, scores and results; in backward also the gradient of each.
+/// Floats of scratch memory that a thread needs for one head of D features over S positions
+/// (kernels/attention_impl.hpp): keys and values, and a block's queries, scores and results; in backward also the
+/// gradient of each.
 inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
   const int64_t padded = round_up(D, widest_vector);
   const int64_t width = round_up(S, keys_of_panel);

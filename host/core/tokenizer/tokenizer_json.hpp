@@ -45,8 +45,8 @@ struct TokenizerJson {
   std::vector<int32_t> before_text;  ///< special ids of the file's template
 
   bool byte_fallback = false;  ///< a piece is one word, its spaces written as space_mark; there are no splits
-  /// Where a space_mark is added: nowhere; before the text, or before every piece, unless it begins with a space; before
-  /// every piece.
+  /// Where a space_mark is added: nowhere; before the text, or before every piece, unless it begins with a space;
+  /// before every piece.
   enum class FirstMark { none, text, missing, always } first_mark = FirstMark::none;
 };
 

@@ -1,6 +1,6 @@
-// The trained parameters of an adapter, without the model: written to adapter/ of a run and loaded by [adapter] weights.
-// adapter.safetensors contains the declared parameters in fp32 under their full names; adapter.json names the plugin,
-// options and base; manifest.json is as in model/.
+// The trained parameters of an adapter, without the model: written to adapter/ of a run and loaded by [adapter]
+// weights. adapter.safetensors contains the declared parameters in fp32 under their full names; adapter.json names the
+// plugin, options and base; manifest.json is as in model/.
 #pragma once
 
 #include <filesystem>

@@ -21,14 +21,14 @@ struct ModelTokenizer {
   nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null if unknown
 };
 
-/// [all ranks, collective] Writes and publishes `folder` (model.safetensors in fp32, params.json, the tokenizer's files,
-/// manifest.json) with adapters merged into their layers. Returns the size of model.safetensors on rank 0.
+/// [all ranks, collective] Writes and publishes `folder` (model.safetensors in fp32, params.json, the tokenizer's
+/// files, manifest.json) with adapters merged into their layers. Returns the size of model.safetensors on rank 0.
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
                    ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer, Channels& channels);
 
-/// [each rank, no communication] Fills the rank's own shards from a file or folder. Parameters of adapters, and of value
-/// heads that are trained, keep their initial values if the files lack them. Error(data) names a tensor that is missing,
-/// has another shape or dtype, or is unexpected (tensors of heads that the model does not use are allowed).
+/// [each rank, no communication] Fills the rank's own shards from a file or folder. Parameters of adapters, and of
+/// value heads that are trained, keep their initial values if the files lack them. Error(data) names a tensor that is
+/// missing, has another shape or dtype, or is unexpected (tensors of heads that the model does not use are allowed).
 void load_model(const std::filesystem::path& weights, ShardedModel& model);
 
 /// The tokenizer that params.json names; kind "" if it names none. Error(data) if its file is missing.

@@ -27,8 +27,8 @@ class InitialWeights {
   struct Tensor {
     TensorPlace place;
     int64_t rotary_heads = 0;  ///< if positive, the rows are in RowOrder "halves" (tensor_stream.hpp)
-    /// Reads `count` elements of the flattened tensor from element `begin` on, in Meta's order. Error(data) if the dtype
-    /// is not a weight dtype.
+    /// Reads `count` elements of the flattened tensor from element `begin` on, in Meta's order. Error(data) if the
+    /// dtype is not a weight dtype.
     void read(int64_t begin, int64_t count, float* out) const;
   };
   /// The source of a parameter. Nothing if the files lack it and it is to be initialized: with `may_initialize`, or as

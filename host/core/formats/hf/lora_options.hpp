@@ -38,8 +38,8 @@ SavedLora read_saved_lora(const std::filesystem::path& folder);
 /// `base`: the folder from which PEFT's AutoPeftModel loads the base; "" if unknown.
 nlohmann::json peft_config_json(const LoraOptions& lora, const std::string& base);
 
-/// Error(data) names every key that asks for more than LoRA, rsLoRA or DoRA of one rank on linear layers of every block.
-/// `targets` contains the listed ones; none for a pattern.
+/// Error(data) names every key that asks for more than LoRA, rsLoRA or DoRA of one rank on linear layers of every
+/// block. `targets` contains the listed ones; none for a pattern.
 LoraOptions read_peft_config(const std::filesystem::path& folder);
 
 /// A parameter that LoRA adds to a linear layer, in our names and PEFT's.

@@ -1,7 +1,7 @@
 // Exports a finished model to the formats of other programs.
-//   hf    a Hugging Face Llama: the trunk, with head 1's block as last layer (model.safetensors, config.json). Parts that
-//         a Llama has no place for, the blocks of heads 2, 3, … and value heads, go into mtp_heads.safetensors and
-//         mtp_heads.json under Meta's names, so that import_model restores the same model.
+//   hf    a Hugging Face Llama: the trunk, with head 1's block as last layer (model.safetensors, config.json). Parts
+//         that a Llama has no place for, the blocks of heads 2, 3, … and value heads, go into mtp_heads.safetensors
+//         and mtp_heads.json under Meta's names, so that import_model restores the same model.
 //   meta  Meta's names and row order, all heads in one file (consolidated.00.safetensors, params.json).
 // Tokenizer files are copied; for this program's own tokenizers, hf also gets a tokenizer.json with the same ids
 // (core/tokenizer/tokenizer_export.hpp). hf also copies the chat template and generation_config.json.

@@ -26,9 +26,9 @@ struct ImportedModel {
   std::string tokenizer_left_out;  ///< why a tokenizer.json, or the only tokenizer, was not kept, or ""
 };
 
-/// Error(data) names every tensor that is missing, misshapen or unexpected and every key that asks for more than a plain
-/// Llama; a pickle is refused with the command that converts it. Error(usage) for the target and for a future_tokens
-/// that contradicts the files.
+/// Error(data) names every tensor that is missing, misshapen or unexpected and every key that asks for more than a
+/// plain Llama; a pickle is refused with the command that converts it. Error(usage) for the target and for a
+/// future_tokens that contradicts the files.
 ImportedModel import_model(const ModelImport& request);
 
 }  // namespace wmtp

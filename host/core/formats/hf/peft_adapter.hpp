@@ -1,8 +1,8 @@
 // Converts adapters of the plugin `lora` to PEFT folders and back, bit for bit.
 //
-// A PEFT folder (adapter_config.json, adapter_model.safetensors, with Hugging Face's names and row order) belongs to the
-// Hugging Face Llama that export_model makes of the base: trunk and head 1. Parts that PEFT has no place for go into
-// separate files: the updates of heads 2, 3, … under our names (mtp_adapter.safetensors), and plus_ratio and the
+// A PEFT folder (adapter_config.json, adapter_model.safetensors, with Hugging Face's names and row order) belongs to
+// the Hugging Face Llama that export_model makes of the base: trunk and head 1. Parts that PEFT has no place for go
+// into separate files: the updates of heads 2, 3, … under our names (mtp_adapter.safetensors), and plus_ratio and the
 // fingerprint of the base (mtp_adapter.json). A crash leaves TARGET.tmp-PID.
 #pragma once
 

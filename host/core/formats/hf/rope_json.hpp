@@ -1,5 +1,5 @@
-// The JSON object that describes the scaling of rotary positions: `rope_scaling`, or `rope_parameters` in newer files of
-// transformers, which also contains rope_theta.
+// The JSON object that describes the scaling of rotary positions: `rope_scaling`, or `rope_parameters` in newer files
+// of transformers, which also contains rope_theta.
 #pragma once
 
 #include <nlohmann/json.hpp>
