@@ -1,6 +1,6 @@
 // Exports this program's tokenizers (bytes, and SentencePiece models trained by it) as tokenizer.json of the tokenizers
-// library with the same ids. One difference remains: that library decodes U+2581 in a text as a space, this program
-// keeps its bytes.
+// library with the same ids. One difference remains: that library reads U+2581 in a text as a space, this program
+// encodes its bytes.
 #pragma once
 
 #include <filesystem>
