@@ -59,7 +59,7 @@ TEST(Manifest, RefusesEveryInvalidField) {
       {[](json& d) { d["step"] = 18446744073709551615u; }, "step is 18446744073709551615"},
       {[](json& d) { d.erase("step"); }, "has no step"},
       {[](json& d) { d["world_size"] = 0; }, "world_size is 0"},
-      {[](json& d) { d["world_size"] = 1; }, "world_size is 1, but files lists 2 of ranks"},
+      {[](json& d) { d["world_size"] = 1; }, "world_size is 1, but files lists 2 files of ranks"},
       {[](json& d) { d["world_size"] = 3; }, "world_size is 3, but files does not list rank-0002.safetensors"},
       {[](json& d) { d["world_size"] = 1000000; }, "world_size is 1000000, but files does not list rank-0002"},
       {[](json& d) { d["kind"] = "model"; }, "world_size is 2; wanted 1 where kind is model"},
@@ -176,9 +176,9 @@ TEST(Manifest, WriterRefusesWhatItCouldNotReadBack) {
   Manifest manifest;
   manifest.kind = "model";
   manifest.files = {{"file", 4}};
-  EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }), "has 3 bytes where 4");
+  EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }), "has 3 bytes; wanted 4");
   manifest.files = {{"other", 4}};
-  EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }), "is missing where 4");
+  EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }), "is missing; wanted 4");
 }
 
 TEST(Manifest, FiveThousandMutatedManifestsNeverCrash) {

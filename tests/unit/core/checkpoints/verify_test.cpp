@@ -72,7 +72,7 @@ TEST(Verify, RefusesAFolderOfAnotherStepOrWithoutAManifest) {
   TestFolder folder;
   const fs::path checkpoint = save_checkpoint(folder.path(), 2);
   fs::copy(checkpoint, folder / "step-000003");
-  EXPECT_SAYS(refusal(ExitStatus::data, [&] { verify_checkpoint(folder / "step-000003"); }), "it is of step 2");
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { verify_checkpoint(folder / "step-000003"); }), "its step is 2");
   fs::copy(checkpoint, folder / "my-copy");
   EXPECT_EQ(verify_checkpoint(folder / "my-copy").step, 2);
   fs::remove(checkpoint / "manifest.json");
