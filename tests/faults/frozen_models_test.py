@@ -25,7 +25,7 @@ def test_value_weights_of_another_vocabulary_or_width_are_refused(place_with_rec
     verifiable = {"pipeline": {"plugin": "verifiable"}, "value__weights": "run:critic"}
     place.run(**records(**verifiable))
     place.refuse_everywhere(4, r"\[value\] .*its vocabulary has \d+ ids, the policy's 512", **SMALL, **verifiable)
-    place.refuse_everywhere(4, r"tok_embeddings\.weight.* shape \[\d+, 64\], the model has \[\d+, 32\]",
+    place.refuse_everywhere(4, r"tok_embeddings\.weight.* shape \[\d+,64\], the model has \[\d+,32\]",
                             **records(**verifiable, value__model={"dim": 32}))
 
 
@@ -74,7 +74,7 @@ def test_an_adapter_for_another_base_is_refused(place):
     lora = {"plugin": "lora", "rank": 2}
     place.run("--set", "name=tuned", adapter=lora, **SMALL)
     place.run(adapter={**lora, "weights": "run:tuned"}, **SMALL)
-    place.refuse(4, r"the fingerprint of the model it was trained beside is \"[0-9a-f]{16}\", here it is",
+    place.refuse(4, r"the fingerprint of the model it was trained on is \"[0-9a-f]{16}\", here it is",
                  adapter={**lora, "weights": "run:tuned"}, seed=8, **SMALL)
 
 

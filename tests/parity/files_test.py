@@ -343,7 +343,7 @@ def test_merging_is_what_a_run_does_at_its_end(place, case):
     assert "whole (model" in place.host("checkpoint", "verify", "merged").out
     place.refuse_command(2, "-o merged is there already",
                          command=["checkpoint", "merge", run / "adapter", "--base", "base", "-o", "merged"])
-    place.refuse_command(4, "fingerprint of the model it was trained beside",
+    place.refuse_command(4, "fingerprint of the model it was trained on",
                          command=["checkpoint", "merge", run, "--base", run / "model", "-o", "other"])
     place.refuse_command(4, "base holds no adapter", command=["checkpoint", "merge", "base", "--base", "base", "-o", "x"])
     place.refuse_command(4, "holds no model of this program",
@@ -618,7 +618,7 @@ def test_what_peft_has_and_the_plugin_lora_has_not_is_refused(place):
     file.write_text(json.dumps(original | {"target_modules": ["q_proj", "v_proj"]}))
     refuse_import(place, 'layers.2.self_attn.v_proj.lora_A.weight" is missing', options=["--base", "base"])
     file.write_text(json.dumps(original | {"target_modules": ".*q_proj"}))
-    refuse_import(place, "the base has 1 heads beside", options=["--base", "many"])
+    refuse_import(place, "the base has 1 heads in addition", options=["--base", "many"])
     imported(place, "theirs", "ours", "--base", "base")
 
 
@@ -628,5 +628,5 @@ def test_an_adapter_does_not_come_back_to_another_base(place):
     exported(place, "trial", "theirs", "--to", "peft")
     place.refuse_command(2, "which needs --base", command=["checkpoint", "import", "theirs", "-o", "ours"])
     for command in (["import", "theirs"], ["export", place.log.folder() / "adapter", "--to", "peft"]):
-        place.refuse_command(4, "trained beside a model of fingerprint", command=[
+        place.refuse_command(4, "trained on a model with the fingerprint", command=[
             "checkpoint", *command, "-o", "ours", "--base", place.log.folder() / "model"])

@@ -86,20 +86,20 @@ REFUSED = {
     "normalizer is .NFKC.": lambda said: said.update(normalizer={"type": "NFKC"}),
     "model is .WordPiece.": lambda said: said["model"].update(type="WordPiece"),
     "pre_tokenizer is .Metaspace.": lambda said: said.update(pre_tokenizer={"type": "Metaspace"}),
-    "pre_tokenizer holds .Whitespace.": lambda said: said.update(
+    "pre_tokenizer contains .Whitespace.": lambda said: said.update(
         pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}, {"type": "ByteLevel"}]}),
     "pre_tokenizer Split has the behavior .MergedWithNext.": lambda said: said.update(pre_tokenizer={"type": "Sequence", "pretokenizers": [
         {"type": "Split", "pattern": {"Regex": "x"}, "behavior": "MergedWithNext", "invert": False},
         {"type": "ByteLevel", "use_regex": False}]}),
-    "pre_tokenizer: no expression that is known here": lambda said: said.update(pre_tokenizer={"type": "Sequence", "pretokenizers": [
+    "pre_tokenizer: unsupported expression": lambda said: said.update(pre_tokenizer={"type": "Sequence", "pretokenizers": [
         {"type": "Split", "pattern": {"Regex": "(x"}, "behavior": "Isolated", "invert": False},
         {"type": "ByteLevel", "use_regex": False}]}),
     "decoder is .WordPiece.": lambda said: said.update(decoder={"type": "WordPiece"}),
     "post_processor is .BertProcessing.": lambda said: said.update(post_processor={"type": "BertProcessing"}),
     "the added token .<tool>. has lstrip true": lambda said: said["added_tokens"][-1].update(lstrip=True),
     "model dropout is .0.5.": lambda said: said["model"].update(dropout=0.5),
-    "the byte 33 is no token": lambda said: said["model"]["vocab"].pop("!"),
-    "merges: .nowhere. is no token": lambda said: said["model"]["merges"].append("nowhere t"),
+    "the byte 33 is not a token": lambda said: said["model"]["vocab"].pop("!"),
+    "merges: .nowhere. is not in the vocabulary": lambda said: said["model"]["merges"].append("nowhere t"),
     "two tokens have the id 300": lambda said: said["model"]["vocab"].update(aaaaaaaaaa=300),
     "truncation is": lambda said: said.update(truncation={"max_length": 5}),
 }
@@ -118,7 +118,7 @@ def test_what_is_no_byte_level_bpe_is_refused_by_name(place, text):
     (place.folder / "tokenizer.json").write_text(said.replace('"id": 0', '"id": 0, "id": 0', 1))
     place.refuse_command(4, "occurs twice in one object", command=["data", "prepare", place.write(**TEXT)])
     write_tokenizer(place.folder, json.loads(said), end="<none>")
-    place.refuse_command(4, "its eos_token .<none>. is none of the added", command=["data", "prepare", place.write(**TEXT)])
+    place.refuse_command(4, "its eos_token .<none>. is not one of the added", command=["data", "prepare", place.write(**TEXT)])
     (place.folder / "tokenizer_config.json").unlink()
     place.refuse_command(4, "must name the eos_token", command=["data", "prepare", place.write(**TEXT)])
     write_tokenizer(place.folder, json.loads(said))

@@ -1,4 +1,3 @@
-// See adapter_identity.hpp.
 #include "core/checkpoints/adapter_identity.hpp"
 
 namespace wmtp {

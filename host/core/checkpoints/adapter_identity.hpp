@@ -1,4 +1,4 @@
-// Who an adapter is: adapter.json, beside its numbers in adapter.safetensors. Knows no LibTorch.
+// adapter.json: which plugin, options and base the parameters in adapter.safetensors belong to.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,15 +12,14 @@ inline constexpr const char* adapter_tensors_name = "adapter.safetensors";
 inline constexpr const char* adapter_identity_name = "adapter.json";
 inline constexpr int adapter_format_version = 1;
 
-/// What an adapter's numbers mean something with.
 struct AdapterIdentity {
   std::string plugin;   ///< name
-  std::string version;  ///< of the plugin; told, not compared
+  std::string version;  ///< of the plugin; informational, not compared
   OptionValues options;
-  std::string base_path = {};  ///< where the model was that it was trained beside; told, not compared; "" unknown
+  std::string base_path = {};  ///< of the model it was trained on; informational, not compared; "" if unknown
 };
 
-/// The document of adapter.json; `base` is the fingerprint_text of the model that the adapter stands beside.
+/// The document of adapter.json; `base`: the fingerprint_text of the model that it adapts.
 nlohmann::json identity_json(const AdapterIdentity& adapter, const std::string& base);
 
 }  // namespace wmtp

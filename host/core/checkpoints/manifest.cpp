@@ -17,8 +17,6 @@ using nlohmann::json;
 
 constexpr int64_t max_manifest = 16 << 20;
 constexpr int64_t current_version = 1;
-constexpr const char* file_name = "manifest.json";
-
 constexpr int64_t max_sum = std::numeric_limits<uint32_t>::max();
 
 Slice read_slice(const json& item, const std::string& where) {
@@ -64,13 +62,13 @@ Manifest read_document(const json& document, const std::string& where) {
 
 uint32_t sum_of(const std::string& text) { return crc32c(text.data(), text.size()); }
 
-/// The one text of a document, its sum included; keys are in alphabetical order.
+/// The canonical text of a document, including its checksum; keys are in alphabetical order.
 std::string canonical_text(json document) {
   document["crc32c"] = sum_of(document.dump());
   return document.dump() + "\n";
 }
 
-/// Error(bug) when reading the text would not give the document back.
+/// Error(bug) if parsing the text would not restore the document.
 std::string checked_text(const json& document, const std::string& where) {
   try {
     std::string text = canonical_text(document);
@@ -80,8 +78,8 @@ std::string checked_text(const json& document, const std::string& where) {
   } catch (const json::exception&) {  // a string that is not UTF-8
   }
   throw Error(ExitStatus::bug, where +
-                                   ": state holds what JSON cannot: a NaN, an infinity, binary data or a string "
-                                   "that is not UTF-8");
+                                   ": state contains a value that JSON cannot represent: a NaN, an infinity, binary "
+                                   "data or a string that is not UTF-8");
 }
 
 void fill_from_folder(Manifest& manifest, const fs::path& folder) {
@@ -99,7 +97,7 @@ void fill_from_folder(Manifest& manifest, const fs::path& folder) {
     if (found == sizes.end() || found->second != bytes) {
       const std::string size = found == sizes.end() ? "is missing" : "has " + std::to_string(found->second) + " bytes";
       throw Error(ExitStatus::bug,
-                  (folder / name).string() + " " + size + " where " + std::to_string(bytes) + " were to be written");
+                  (folder / name).string() + " " + size + "; wanted " + std::to_string(bytes) + " bytes");
     }
   }
   manifest.files = std::move(sizes);
@@ -131,19 +129,17 @@ json to_json(const Manifest& manifest) {
 Manifest parse_manifest(std::string_view text, const std::string& where) {
   json document = parse_strict_json(text, where);
   if (!document.is_object() || !document.contains("crc32c")) {
-    throw Error(ExitStatus::data, where + ": there is no crc32c; the file is damaged, or no manifest");
+    throw Error(ExitStatus::data, where + ": crc32c is missing; the file is damaged, or is not a manifest");
   }
   const json sum = document["crc32c"];
   document.erase("crc32c");
   const uint32_t wanted = sum_of(document.dump());
   if (sum != wanted) {
-    throw Error(ExitStatus::data, where + ": its content has the sum " + std::to_string(wanted) + ", its crc32c says " +
-                                      sum.dump().substr(0, 40) + "; the file is damaged");
+    throw Error(ExitStatus::data, where + ": its content has the checksum " + std::to_string(wanted) +
+                                      ", its crc32c is " + sum.dump().substr(0, 40) + "; the file is damaged");
   }
   if (text != canonical_text(document)) {
-    throw Error(ExitStatus::data, where +
-                                      ": it is not written as this program writes it; the file is damaged or was "
-                                      "edited");
+    throw Error(ExitStatus::data, where + ": its text is not canonical; the file is damaged or was edited");
   }
   if (const auto version = document.find("version"); version != document.end() && *version != current_version) {
     throw UnknownManifestVersion(where + ": version " + version->dump().substr(0, 40) + "; this program reads " +
@@ -155,18 +151,19 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
 }
 
 Manifest read_manifest(const fs::path& folder) {
-  const fs::path path = folder / file_name;
+  const fs::path path = folder / manifest_file_name;
   return parse_manifest(read_small_file(path, max_manifest), path.string());
 }
 
 void write_manifest(const fs::path& folder, const Manifest& manifest) {
-  const fs::path path = folder / file_name;
+  const fs::path path = folder / manifest_file_name;
   Manifest complete = manifest;
   fill_from_folder(complete, folder);
   const std::string text = checked_text(to_json(complete), path.string());
   check_manifest(complete, path.string(), ExitStatus::bug);
   if (static_cast<int64_t>(text.size()) > max_manifest) {
-    throw Error(ExitStatus::bug, path.string() + ": " + std::to_string(text.size()) + " bytes are more than is read");
+    throw Error(ExitStatus::bug,
+                path.string() + ": " + std::to_string(text.size()) + " bytes, more than readers accept");
   }
   write_new_file(path, text);
 }

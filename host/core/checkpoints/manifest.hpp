@@ -1,10 +1,10 @@
-// Manifest: what a checkpoint folder holds, so that it can be verified without LibTorch and loaded at any world size.
-// manifest.json stands in every step-NNNNNN/, model/ and adapter/ folder and is written last.
+// Manifest: the contents of a checkpoint folder, so that it can be verified without LibTorch and loaded at any world
+// size. Every step-NNNNNN/, model/ and adapter/ folder contains manifest.json, which is written last.
 //
-// Every byte of a checkpoint is under a sum: a slice's bytes under the slice's own, so that damage is named by tensor;
-// the rest of each file (headers, files without tensors) under the file's; the manifest under its own "crc32c", taken
-// over its canonical text without that field. A manifest that is not written canonically is refused, so no bit of it
-// can change unseen.
+// A checksum covers every byte of a checkpoint: each slice has its own, so that damage can be attributed to a tensor;
+// each file has one for its other bytes (headers, files without tensors); the manifest has "crc32c", computed over its
+// canonical text without that field. A manifest whose text is not canonical is refused, so every changed bit is
+// detected.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace wmtp {
 
-/// A run of elements of a logical tensor, kept as one safetensors entry of a file.
+/// A range of elements of a logical tensor, stored as one safetensors entry of a file.
 struct Slice {
   std::string tensor;          ///< logical name: "param/layers.0.attention.wq.weight", "exp_avg/…"
   std::vector<int64_t> shape;  ///< of the whole logical tensor
@@ -30,43 +30,46 @@ struct Slice {
   uint32_t crc32c = 0;         ///< of the slice's bytes
 };
 
-/// Before the names of the tensors that a pipeline remembers.
-inline constexpr const char* pipeline_prefix = "pipeline/";
+inline constexpr const char* manifest_file_name = "manifest.json";
+
+// Prefixes of the logical names: parameters, their moments, and the state of a pipeline.
+inline constexpr const char *parameter_prefix = "param/", *average_prefix = "exp_avg/", *square_prefix = "exp_avg_sq/",
+                            *pipeline_prefix = "pipeline/";
 
 struct Manifest {
   int64_t step = 0;
   int64_t world_size = 1;
   std::string kind;  ///< "resume", "model" or "adapter"
   std::string config_hash;
-  std::map<std::string, std::string> plugins;  ///< "pipeline rho1" -> sha256
-  nlohmann::json state;                        ///< of a checkpoint for resuming (saved_state.hpp); else empty
-  std::vector<Slice> slices;                   ///< those of one tensor cover it whole, without overlap
-  std::map<std::string, int64_t> files;        ///< name -> bytes; write_manifest fills it from the folder
-  std::map<std::string, uint32_t> sums;        ///< name -> sum of the bytes outside slices; filled likewise
+  std::map<std::string, std::string> plugins;       ///< "pipeline rho1" -> sha256
+  nlohmann::json state = nlohmann::json::object();  ///< of a checkpoint for resuming (saved_state.hpp); else {}
+  std::vector<Slice> slices;                        ///< those of one tensor cover it without overlap
+  std::map<std::string, int64_t> files;             ///< name -> bytes; set by write_manifest
+  std::map<std::string, uint32_t> sums;             ///< name -> checksum of the bytes outside slices; set likewise
 };
 
-/// A manifest of a version that this program does not know: refused as data, but not damaged.
+/// The manifest has an unknown version: it is refused as Error(data), but not damaged.
 class UnknownManifestVersion : public Error {
  public:
   explicit UnknownManifestVersion(const std::string& message) : Error(ExitStatus::data, message) {}
 };
 
 nlohmann::json to_json(const Manifest& manifest);
-/// Error(data) naming file and key. At most 16 MiB are read; the manifest carries its own CRC.
+/// Error(data) names the file and the key. At most 16 MiB are read.
 Manifest read_manifest(const std::filesystem::path& folder);
-/// The same from the text of a manifest; `where` begins the errors.
+/// The same from the text of a manifest; errors start with `where`.
 Manifest parse_manifest(std::string_view text, const std::string& where);
-/// After every other file of the folder is finished: takes sizes and sums from the folder (where `files` is given, it
-/// must agree) and writes manifest.json. [one rank, after the others have finished]
+/// Computes sizes and checksums of the other files in the folder, which must be finished (sizes already in `files` must
+/// agree), and writes manifest.json. [one rank, after the others have finished]
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
-/// Reads everything and compares sizes and sums. Error(data) names the file, the tensor, found and wanted;
-/// Error(storage) when something cannot be read, which is no proof of damage.
+/// Reads all files and compares sizes and checksums. Error(data) names the file, the tensor, what was found and what
+/// was wanted; Error(storage) if something cannot be read, which is no proof of damage.
 Manifest verify_checkpoint(const std::filesystem::path& folder);
 
-/// What one rank writes of a checkpoint for resuming: "rank-0001.safetensors"
+/// A rank's file in a checkpoint for resuming: "rank-0001.safetensors"
 std::string rank_file_name(int64_t rank);
-/// step-NNNNNN folders of a run, newest first (names only; nothing is opened).
+/// The step-NNNNNN folders of a run, newest first; judged by name only.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run_folder);
 /// "step-000100"
 std::string checkpoint_name(int64_t step);

@@ -1,4 +1,4 @@
-// What a manifest must say to be believed, whoever wrote it.
+// Checks of a manifest's values, independent of the program that wrote it.
 #include <algorithm>
 
 #include "base/storage_error.hpp"
@@ -28,8 +28,8 @@ class ManifestCheck {
       refuse("kind is " + printable(manifest_.kind) + "; wanted \"resume\", \"model\" or \"adapter\"");
     }
     for (const auto& [name, bytes] : manifest_.files) {
-      if (!is_plain_file_name(name) || name == "manifest.json") {
-        refuse("files names " + printable(name) + "; wanted names of files beside the manifest");
+      if (!is_plain_file_name(name) || name == manifest_file_name) {
+        refuse("files names " + printable(name) + "; wanted names of files in the folder of the manifest");
       }
       if (bytes < 0) refuse("files: " + printable(name) + " has " + std::to_string(bytes) + " bytes; wanted 0 or more");
     }
@@ -43,7 +43,7 @@ class ManifestCheck {
       check_rank_files();
       check_pipeline_tensors(saved_state(manifest_, where_, status_), tensors);
     } else {
-      check_of_one_rank();
+      check_single_rank();
     }
   }
 
@@ -51,7 +51,7 @@ class ManifestCheck {
   void check_slice(const Slice& slice) const {
     if (slice.tensor.empty() || slice.entry.empty()) refuse("a slice has an empty tensor or entry name");
     if (!manifest_.files.contains(slice.file)) {
-      refuse(slice, "lies in the file " + printable(slice.file) + ", which files does not list");
+      refuse(slice, "is in the file " + printable(slice.file) + ", which files does not list");
     }
     const int64_t elements = count_elements(slice);
     if (slice.begin < 0 || slice.begin > slice.end || slice.end > elements) {
@@ -74,15 +74,13 @@ class ManifestCheck {
   }
 
   void check_cover(std::vector<const Slice*>& slices) const {
-    std::sort(slices.begin(), slices.end(), [](const Slice* a, const Slice* b) {
-      return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;
-    });
+    std::ranges::sort(slices, {}, [](const Slice* slice) { return std::pair(slice->begin, slice->end); });
     int64_t covered = 0;
     for (const Slice* slice : slices) {
       if (slice->shape != slices.front()->shape) refuse(*slice, "has another shape than the tensor's other slices");
       if (slice->begin != covered) {
         refuse(*slice, "begins at element " + std::to_string(slice->begin) + "; wanted " + std::to_string(covered) +
-                           ", where the one before ends");
+                           ", the end of the previous one");
       }
       covered = slice->end;
     }
@@ -92,7 +90,7 @@ class ManifestCheck {
     }
   }
 
-  /// Every rank writes one file, whatever it holds.
+  /// Every rank writes one file, even if it has nothing to save.
   void check_rank_files() const {
     const std::string size = "world_size is " + std::to_string(manifest_.world_size);
     int64_t listed = 0;
@@ -103,31 +101,31 @@ class ManifestCheck {
       }
     }
     if (listed != manifest_.world_size) {
-      refuse(size + ", but files lists " + std::to_string(listed) + " of ranks; wanted one for each");
+      refuse(size + ", but files lists " + std::to_string(listed) + " files of ranks; wanted one for each");
     }
   }
 
-  void check_of_one_rank() const {
+  void check_single_rank() const {
     if (manifest_.world_size != 1) {
       refuse("world_size is " + std::to_string(manifest_.world_size) + "; wanted 1 where kind is " + manifest_.kind);
     }
     if (manifest_.state != nlohmann::json::object())
-      refuse("state is not {}; wanted that where kind is " + manifest_.kind);
+      refuse("state is not empty; wanted {} where kind is " + manifest_.kind);
   }
 
   void check_pipeline_tensors(const SavedState& state,
                               const std::map<std::string, std::vector<const Slice*>>& tensors) const {
     for (const auto& [name, shape] : state.pipeline_tensors) {
       const auto found = tensors.find(pipeline_prefix + name);
-      if (found == tensors.end()) refuse("state: pipeline_tensors names " + printable(name) + ", which no slice holds");
+      if (found == tensors.end()) refuse("state: pipeline_tensors names " + printable(name) + ", which has no slice");
       if (found->second.front()->shape != shape) {
-        refuse(*found->second.front(), "has another shape than state: pipeline_tensors says");
+        refuse(*found->second.front(), "has another shape than in state: pipeline_tensors");
       }
     }
     for (const auto& [tensor, slices] : tensors) {
       if (tensor.starts_with(pipeline_prefix) &&
           !state.pipeline_tensors.contains(tensor.substr(std::string_view(pipeline_prefix).size()))) {
-        refuse(*slices.front(), "is not named by state: pipeline_tensors");
+        refuse(*slices.front(), "is missing in state: pipeline_tensors");
       }
     }
   }

@@ -9,8 +9,8 @@ namespace wmtp {
 
 std::vector<SliceRange> slice_ranges(const std::filesystem::path& path, const std::vector<Slice>& slices) {
   const std::string name = path.filename();
-  const auto lies_here = [&](const Slice& slice) { return slice.file == name; };
-  if (std::none_of(slices.begin(), slices.end(), lies_here)) return {};
+  const auto is_here = [&](const Slice& slice) { return slice.file == name; };
+  if (std::ranges::none_of(slices, is_here)) return {};  // may be no safetensors file
   return slice_ranges(SafetensorsFile(path), slices);
 }
 
@@ -24,7 +24,7 @@ std::vector<SliceRange> slice_ranges(const SafetensorsFile& file, const std::vec
     const auto refuse = [&](const std::string& what) {
       throw Error(ExitStatus::data, path.string() + ": entry " + printable(range.slice->entry) + " of tensor " +
                                         printable(range.slice->tensor) + " " + what +
-                                        "; the file is damaged or of another save");
+                                        "; the file is damaged or belongs to another save");
     };
     const TensorEntry* entry = file.find(range.slice->entry);
     if (entry == nullptr) refuse("is missing");
@@ -37,13 +37,11 @@ std::vector<SliceRange> slice_ranges(const SafetensorsFile& file, const std::vec
     range.end = entry->end;
     range.dtype = entry->dtype;
   }
-  std::sort(ranges.begin(), ranges.end(), [](const SliceRange& a, const SliceRange& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-  });
+  std::ranges::sort(ranges, {}, [](const SliceRange& range) { return std::pair(range.begin, range.end); });
   for (size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].begin < ranges[i - 1].end) {
       throw Error(ExitStatus::data, path.string() + ": entry " + printable(ranges[i].slice->entry) +
-                                        " is named by two slices of the manifest; wanted one");
+                                        " is named by two slices of the manifest");
     }
   }
   return ranges;
@@ -56,19 +54,20 @@ void SliceDtypes::check(const std::filesystem::path& file, const std::vector<Sli
       throw Error(ExitStatus::data, file.string() + ": tensor " + printable(tensor) + " is " + range.dtype +
                                         "; wanted " + wanted + "; the file was not written by this program");
     };
-    const bool remembered = tensor.starts_with(pipeline_prefix);
-    if (for_resuming_ && !remembered && range.dtype != "F32") refuse("F32, in which parameters and moments are saved");
+    const bool is_pipeline_state = tensor.starts_with(pipeline_prefix);
+    if (for_resuming_ && !is_pipeline_state && range.dtype != "F32")
+      refuse("F32, the dtype of saved parameters and moments");
     if (for_resuming_ &&
         std::find(state_dtype_names.begin(), state_dtype_names.end(), range.dtype) == state_dtype_names.end()) {
-      refuse("one in which a pipeline's state is saved");
+      refuse("a dtype of saved pipeline state");
     }
-    const auto [first, fresh] = first_.emplace(tensor, range.dtype);
+    const auto [first, is_new] = first_.emplace(tensor, range.dtype);
     if (first->second != range.dtype) refuse(first->second + ", as in the tensor's other slices");
   }
 }
 
 uint32_t crc32c_of_range(const InputFile& file, int64_t begin, int64_t end, uint32_t previous) {
-  // Small enough to stay in the second-level cache between the copy and the sum.
+  // Small enough to stay in the second-level cache between the copy and the checksum.
   constexpr int64_t piece = 256 << 10;
   thread_local std::vector<char> buffer(piece);
   while (begin < end) {

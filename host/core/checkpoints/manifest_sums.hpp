@@ -1,5 +1,5 @@
-// Where the slices of a checkpoint lie in its files, in which dtype, and the sums over and between them: shared by the
-// writer of the manifest, by verification, and by the run that loads it.
+// Positions, dtypes and checksums of the slices of a checkpoint in its files; used by the writer of the manifest, by
+// verification and by loading.
 #pragma once
 
 #include <array>
@@ -20,34 +20,34 @@ struct SliceRange {
   std::string dtype;           ///< of the entry
 };
 
-/// The places of those `slices` that lie in the file, in the order of their bytes. Error(data) when an entry is
-/// missing, has another number of elements than its slice, or is named by two slices.
+/// The ranges of those `slices` that are in the file, sorted by position. Error(data) if an entry is missing, has
+/// another number of elements than its slice, or is named by two slices.
 std::vector<SliceRange> slice_ranges(const std::filesystem::path& file, const std::vector<Slice>& slices);
 std::vector<SliceRange> slice_ranges(const SafetensorsFile& file, const std::vector<Slice>& slices);
 
-/// Holds the slices of a checkpoint to one dtype for each tensor; of one for resuming to F32, and to one of
-/// state_dtype_names where a pipeline remembers it.
+/// Checks that all slices of a tensor have one dtype; in a checkpoint for resuming this must be F32, or one of
+/// state_dtype_names for the state of a pipeline.
 class SliceDtypes {
  public:
   explicit SliceDtypes(const std::string& kind) : for_resuming_(kind == "resume") {}
-  /// Error(data) names the file, the tensor, found and wanted. `ranges` are those of the file.
+  /// `ranges`: those of `file`. Error(data) names the file, the tensor, what was found and what was wanted.
   void check(const std::filesystem::path& file, const std::vector<SliceRange>& ranges);
 
  private:
   bool for_resuming_;
-  std::map<std::string, std::string> first_;  ///< by tensor
+  std::map<std::string, std::string> first_;  ///< the first dtype found, by tensor
 };
 
-/// In which a pipeline's state is saved.
+/// The dtypes in which the state of a pipeline is saved.
 inline constexpr std::array<const char*, 8> state_dtype_names{"F32", "F64", "BF16", "F16", "I64", "I32", "U8", "BOOL"};
 
-/// Over the bytes of [begin, end), continuing with `previous`.
+/// Checksum of the bytes in [begin, end), continuing from `previous`.
 uint32_t crc32c_of_range(const InputFile& file, int64_t begin, int64_t end, uint32_t previous = 0);
 
-/// Over all bytes that no range holds.
+/// Checksum of all bytes outside the ranges.
 uint32_t crc32c_outside(const InputFile& file, const std::vector<SliceRange>& ranges);
 
-/// The values that read_manifest accepts; Error(status) otherwise.
+/// Error(status) for values that read_manifest does not accept.
 void check_manifest(const Manifest& manifest, const std::string& where, ExitStatus status);
 
 }  // namespace wmtp

@@ -24,7 +24,7 @@ fs::path set_aside(const fs::path& folder) {
   return target;
 }
 
-/// The process of a draft's name, or 0 when it is no draft of ours.
+/// The process ID in a draft's name, or 0 if it is not the name of a draft of this program.
 pid_t process_of_draft(const std::string& name) {
   const size_t mark = name.rfind(".tmp-");
   if (mark == std::string::npos) return 0;
@@ -56,7 +56,7 @@ std::optional<GoodCheckpoint> newest_good(const fs::path& run_folder, const Dama
 }
 
 std::vector<fs::path> keep_newest(const fs::path& run_folder, int64_t keep, const DamageReport& report) {
-  if (keep < 1) throw Error(ExitStatus::bug, "keep_newest was asked to keep " + std::to_string(keep) + " checkpoints");
+  if (keep < 1) throw Error(ExitStatus::bug, "keep_newest was called with keep = " + std::to_string(keep));
   std::vector<fs::path> deleted;
   if (!newest_good(run_folder, report)) return deleted;
   const std::vector<fs::path> folders = list_checkpoints(run_folder);

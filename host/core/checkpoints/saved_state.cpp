@@ -1,4 +1,3 @@
-// See saved_state.hpp.
 #include "core/checkpoints/saved_state.hpp"
 
 #include <cmath>
@@ -11,8 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-/// More than any run sees, and far from where sums of counts overflow.
-constexpr int64_t most_tokens = int64_t(1) << 53;
+/// More than any run reads, and small enough that sums of counts do not overflow.
+constexpr int64_t max_tokens = int64_t(1) << 53;
 
 SavedState::Scale read_scale(const json& object, const std::string& where, int64_t step, ExitStatus status) {
   JsonFields fields(object, where + ": state: loss_scale", status);
@@ -20,10 +19,10 @@ SavedState::Scale read_scale(const json& object, const std::string& where, int64
   const json& scale = fields.value("scale");
   int exponent = 0;
   if (!scale.is_number() || std::frexp(scale.get<double>(), &exponent) != 0.5 || exponent < 1)
-    fields.refuse("scale is " + scale.dump().substr(0, 40) + "; wanted a power of two from 1 on");
+    fields.refuse("scale is " + scale.dump().substr(0, 40) + "; wanted a power of two, at least 1");
   saved.scale = scale.get<double>();
   saved.finite_steps = fields.integer("finite_steps", step);
-  saved.overflows_left = fields.integer("overflows_left", most_overflows_left);
+  saved.overflows_left = fields.integer("overflows_left", max_overflows_left);
   fields.finish();
   return saved;
 }
@@ -38,8 +37,8 @@ void read_pipeline_tensors(const json& object, const std::string& where, ExitSta
 SavedState saved_state(const Manifest& manifest, const std::string& where, ExitStatus status) {
   JsonFields fields(manifest.state, where + ": state", status);
   SavedState saved;
-  saved.tokens = fields.integer("tokens", most_tokens);
-  if (fields.has("drawn")) saved.drawn = fields.integer("drawn", most_tokens);
+  saved.tokens = fields.integer("tokens", max_tokens);
+  if (fields.has("drawn")) saved.drawn = fields.integer("drawn", max_tokens);
   const std::vector<double> window = fields.numbers("guard_window");
   saved.guard_window.assign(window.begin(), window.end());
   saved.skipped_in_a_row = fields.integer("skipped_in_a_row", manifest.step);

@@ -1,9 +1,9 @@
 // Verification, and the names of checkpoint folders.
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 
 #include "base/storage_error.hpp"
+#include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "core/checkpoints/manifest.hpp"
 #include "core/checkpoints/manifest_sums.hpp"
@@ -13,11 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string hex(uint32_t sum) {
-  char text[16];
-  std::snprintf(text, sizeof text, "0x%08x", sum);
-  return text;
-}
+std::string hex(uint32_t sum) { return printed("0x%08x", sum); }
 
 void verify_file(const fs::path& path, const Manifest& manifest, SliceDtypes& dtypes, WorkProgress& progress) {
   const std::string name = path.filename();
@@ -25,22 +21,22 @@ void verify_file(const fs::path& path, const Manifest& manifest, SliceDtypes& dt
   const int64_t wanted = manifest.files.at(name);
   if (file.size() != wanted) {
     throw Error(ExitStatus::data, path.string() + " has " + std::to_string(file.size()) + " bytes, the manifest says " +
-                                      std::to_string(wanted) + "; it was cut short or is of another save");
+                                      std::to_string(wanted) + "; it was cut short or belongs to another save");
   }
   const std::vector<SliceRange> ranges = slice_ranges(path, manifest.slices);
   dtypes.check(path, ranges);
   for (const SliceRange& range : ranges) {
     const uint32_t sum = crc32c_of_range(file, range.begin, range.end);
     if (sum != range.slice->crc32c) {
-      throw Error(ExitStatus::data, path.string() + ": tensor " + printable(range.slice->tensor) + " has the sum " +
-                                        hex(sum) + ", the manifest says " + hex(range.slice->crc32c) +
-                                        "; the file is damaged, use an older checkpoint");
+      throw Error(ExitStatus::data, path.string() + ": tensor " + printable(range.slice->tensor) +
+                                        " has the checksum " + hex(sum) + ", the manifest says " +
+                                        hex(range.slice->crc32c) + "; the file is damaged, use an older checkpoint");
     }
     progress.done(range.end - range.begin);
   }
   const uint32_t sum = crc32c_outside(file, ranges);
   if (sum != manifest.sums.at(name)) {
-    throw Error(ExitStatus::data, path.string() + ": the bytes outside its tensors have the sum " + hex(sum) +
+    throw Error(ExitStatus::data, path.string() + ": the bytes outside its tensors have the checksum " + hex(sum) +
                                       ", the manifest says " + hex(manifest.sums.at(name)) +
                                       "; the file is damaged, use an older checkpoint");
   }
@@ -57,7 +53,7 @@ Manifest verify_checkpoint(const fs::path& folder) {
   Manifest manifest = read_manifest(folder);
   const int64_t named_step = step_of_name(folder.filename().string());
   if (named_step >= 0 && named_step != manifest.step) {
-    throw Error(ExitStatus::data, (folder / "manifest.json").string() + ": it is of step " +
+    throw Error(ExitStatus::data, (folder / manifest_file_name).string() + ": its step is " +
                                       std::to_string(manifest.step) + "; the folder's name says " +
                                       std::to_string(named_step));
   }
@@ -69,27 +65,19 @@ Manifest verify_checkpoint(const fs::path& folder) {
   return manifest;
 }
 
-std::string checkpoint_name(int64_t step) {
-  char text[32];
-  std::snprintf(text, sizeof text, "step-%06lld", static_cast<long long>(step));
-  return text;
-}
+std::string checkpoint_name(int64_t step) { return printed("step-%06lld", static_cast<long long>(step)); }
 
 int64_t step_of_name(std::string_view name) {
   constexpr std::string_view prefix = "step-";
   if (name.substr(0, prefix.size()) != prefix) return -1;
   int64_t step = -1;
   const auto [end, failure] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), step);
-  // Only the one way to write it: two folders must not stand for one step.
+  // Only the canonical name is accepted: two folders must not denote the same step.
   return failure == std::errc{} && end == name.data() + name.size() && step >= 0 && name == checkpoint_name(step) ? step
                                                                                                                   : -1;
 }
 
-std::string rank_file_name(int64_t rank) {
-  char text[48];
-  std::snprintf(text, sizeof text, "rank-%04lld.safetensors", static_cast<long long>(rank));
-  return text;
-}
+std::string rank_file_name(int64_t rank) { return printed("rank-%04lld.safetensors", static_cast<long long>(rank)); }
 
 std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {
   std::vector<fs::path> folders;
@@ -103,9 +91,8 @@ std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {
   if (failure && failure != std::errc::no_such_file_or_directory) {
     throw storage_error("list", run_folder, failure.value());
   }
-  std::sort(folders.begin(), folders.end(), [](const fs::path& a, const fs::path& b) {
-    return step_of_name(a.filename().string()) > step_of_name(b.filename().string());
-  });
+  std::ranges::sort(folders, std::greater<>{},
+                    [](const fs::path& folder) { return step_of_name(folder.filename().string()); });
   return folders;
 }
 

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "core/config/stage_rules.hpp"
 #include "core/corpus/training_tokens.hpp"
-#include "core/formats/hf/first_weights.hpp"
+#include "core/formats/hf/initial_weights.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"
 #include "core/job/identity.hpp"
@@ -18,7 +18,7 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
   const ModelConfig shape = config.model ? *config.model : model_config_of(weights, experiment.model);
   check_frozen_shape(table, weights, shape, experiment.model,
                      table == "value" && pipeline_needs(experiment, catalog).scores);
-  check_first_weights(weights, shape, table == "value" ? 0 : 1);
+  check_initial_weights(weights, shape, table == "value" ? 0 : 1);
 }
 
 }  // namespace
@@ -29,8 +29,8 @@ void check_inputs(const Experiment& experiment, int64_t processes, const Catalog
   if (experiment.data.kind == "tokens") open_training_tokens(experiment, processes);
   if (const std::string& weights = experiment.model.weights; !weights.empty()) {
     const bool objective = catalog.describe("pipeline", experiment.pipeline.plugin).role == "objective";
-    check_first_weights(resolve_weights(weights, experiment, database), experiment.model,
-                        objective ? 0 : experiment.model.future_tokens);
+    check_initial_weights(resolve_weights(weights, experiment, database), experiment.model,
+                          objective ? 0 : experiment.model.future_tokens);
   }
   check_frozen("reference", experiment.reference, experiment, catalog, database);
   check_frozen("value", experiment.value, experiment, catalog, database);

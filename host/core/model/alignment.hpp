@@ -1,4 +1,4 @@
-// How a group's flat storage is padded and cut; `plan` counts with the same numbers. Knows no LibTorch.
+// Padding and sharding of a group's flat storage; shared by the engine and `plan`.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace wmtp {
 
-/// Elements that each parameter of a group begins at a multiple of: 256 bytes in fp32, 128 in bf16.
+/// Each parameter of a group begins at a multiple of this number of elements: 256 bytes in fp32, 128 in bf16.
 inline constexpr int64_t alignment = 64;
 
-/// Elements of a gradient that are widened to fp64 at a time to take its norm: what is widened stays in the cache.
+/// Elements of a gradient that are widened to fp64 at a time for its norm; the widened values stay in the cache.
 inline constexpr int64_t widened_for_norm = 1 << 18;
 
-/// Ranks that hold a group's shards between them, of all `ranks`.
+/// The number of ranks, of all `ranks`, among which a group is sharded.
 inline int64_t ranks_in_row(Strategy strategy, int64_t shard_group_size, int64_t ranks) {
   if (strategy == Strategy::no_shard) return 1;
   return strategy == Strategy::hybrid_shard ? shard_group_size : ranks;

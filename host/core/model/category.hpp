@@ -1,4 +1,4 @@
-// What bytes are for. Knows no LibTorch.
+// Categories of memory use.
 #pragma once
 
 #include <array>
@@ -18,9 +18,14 @@ enum class MemoryCategory {
   other
 };
 inline constexpr int num_memory_categories = 9;
-const char* to_string(MemoryCategory);
 
-/// Live bytes at one moment.
+constexpr const char* to_string(MemoryCategory category) {
+  constexpr const char* names[] = {"parameters", "gathered",      "gradients",  "optimizer", "activations",
+                                   "logits",     "communication", "checkpoint", "other"};
+  return names[int(category)];
+}
+
+/// Bytes in use at one moment.
 struct MemoryMoment {
   std::array<int64_t, num_memory_categories> bytes{};
   int64_t total = 0;  ///< their sum

@@ -1,5 +1,5 @@
-// In what portions the largest temporaries exist: chunks of logits, blocks of attention. Apart from the code that
-// uses them, so that `plan` counts with the same numbers. Knows no LibTorch.
+// Sizes of the chunks in which the largest temporaries are computed: logits and attention blocks. Shared by the engine
+// and `plan`.
 #pragma once
 
 #include <algorithm>
@@ -9,24 +9,25 @@
 
 namespace wmtp {
 
-/// Tokens of a chunk: its logits take 16 MB in fp32 up to a vocabulary of 16,384. Never fewer than 256 tokens, since
-/// each chunk adds to the whole weight gradient: 131 tokens of 32,000 x 512 took 1.2 times the time in bf16.
-/// Twice as many where losses come first: tokens that fit in one chunk are multiplied once (rho-1 with 1,020 tokens of
-/// 8,192 x 256 in one chunk beside two: 1.1 times the tokens a second).
+/// Tokens of a chunk: its logits take 16 MB in fp32 up to a vocabulary of 16,384. At least 256 tokens, because each
+/// chunk adds to the full weight gradient: 131 tokens of 32,000 x 512 took 1.2 times the time in bf16. Twice as many if
+/// losses are needed first: tokens that fit in one chunk are multiplied once (rho-1 with 1,020 tokens of 8,192 x 256 in
+/// one chunk instead of two: 1.1 times the tokens per second).
 inline int64_t chunk_tokens(int64_t vocab_size, bool losses_first = false) {
   return std::clamp<int64_t>((int64_t{losses_first ? 8 : 4} << 20) / vocab_size, 256, 4096);
 }
 
-/// Queries of a block of attention: a multiple of the rows of its tiles (6, 12).
+/// Queries of an attention block: a multiple of the rows of its tiles (6, 12).
 inline constexpr int64_t queries_of_block = 48;
 inline int64_t blocks_of_queries(int64_t S) { return (S + queries_of_block - 1) / queries_of_block; }
-/// Keys that lie together, transposed.
+/// Keys that are stored together, transposed.
 inline constexpr int64_t keys_of_panel = 64;
-/// Floats of the widest vector: features are padded to a multiple.
+/// Floats of the widest vector register: features are padded to a multiple of it.
 inline constexpr int64_t widest_vector = 16;
 
-/// Floats with which a thread works on one head of D features over S positions (kernels/attention_impl.hpp): keys and
-/// values, and a block's queries, scores and results, in backward each with its gradient.
+/// Floats of scratch memory that a thread needs for one head of D features over S positions
+/// (kernels/attention_impl.hpp): keys and values, and a block's queries, scores and results; in backward also the
+/// gradient of each.
 inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
   const int64_t padded = round_up(D, widest_vector);
   const int64_t width = round_up(S, keys_of_panel);
@@ -34,11 +35,11 @@ inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
   return (backward ? 2 : 1) * width * D + (backward ? 3 : 1) * S * padded + of_block + keys_of_panel * padded;
 }
 
-/// Threads are given heads. Where there are fewer than this, the queries of each are cut in parts, whatever the number
-/// of threads: what the parts give for a key is added up.
+/// Threads are assigned heads. If there are fewer heads than this, the queries of each head are split into parts,
+/// independently of the number of threads; the contributions of the parts to a key are summed.
 inline constexpr int64_t least_tasks = 16;
 
-/// Into how many parts the queries of each of `heads` heads of keys are cut, over S positions.
+/// The number of parts into which the queries of each of `heads` key heads are split, over S positions.
 inline int64_t parts_of_queries(int64_t heads, int64_t S) {
   return std::min((least_tasks + heads - 1) / heads, blocks_of_queries(S));
 }

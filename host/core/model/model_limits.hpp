@@ -1,4 +1,4 @@
-// The largest shapes that files of other programs may ask for: those that [model] takes (core/experiment/schema_models.cpp).
+// The largest shapes accepted from files of other programs: the limits of [model] (core/experiment/schema_models.cpp).
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,13 @@ namespace wmtp {
 inline constexpr int64_t max_dim = 65536, max_layers = 1024, max_heads = 1024, max_ffn_dim = 1 << 20,
                          max_vocabulary = 1 << 24, max_future_tokens = 64, max_positions = 1 << 20;
 
-/// What of the attention heads does not go into the model's width, as "wanted …" is to be ended; the width and the
-/// heads are positive.
+/// How the attention heads contradict the model's width, phrased to follow "wanted "; all these sizes must be positive.
 inline std::vector<std::string> head_mistakes(const ModelConfig& model) {
   std::vector<std::string> mistakes;
   if (model.dim % model.heads != 0)
     mistakes.push_back("a divisor of the width " + std::to_string(model.dim));
   else if (head_dim(model) % 2 != 0)
-    mistakes.push_back("heads of an even width, found " + std::to_string(head_dim(model)));
+    mistakes.push_back("heads of even width, found " + std::to_string(head_dim(model)));
   if (model.heads % model.kv_heads != 0)
     mistakes.push_back("a multiple of the " + std::to_string(model.kv_heads) + " heads of keys and values");
   return mistakes;

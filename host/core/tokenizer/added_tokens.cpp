@@ -7,9 +7,9 @@ namespace wmtp {
 void AddedTokens::add(std::string_view content, int32_t id) {
   size_t node = 0;
   for (const char byte : content) {
-    const auto [place, fresh] = nodes_[node].next.try_emplace(byte, nodes_.size());
-    node = place->second;
-    if (fresh) nodes_.emplace_back();
+    const auto [next, is_new] = nodes_[node].next.try_emplace(byte, nodes_.size());
+    node = next->second;
+    if (is_new) nodes_.emplace_back();
   }
   nodes_[node].id = id;
   begins_[static_cast<unsigned char>(content[0])] = true;

@@ -1,4 +1,4 @@
-// Finds tokens in a text before it is cut into words: the leftmost, and of those that begin there the longest.
+// Finds added tokens in a text before it is split into words: the leftmost, and the longest of those that begin there.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace wmtp {
 class AddedTokens {
  public:
   void add(std::string_view content, int32_t id);
-  size_t longest() const { return longest_; }  ///< bytes; 0 when there is none
+  size_t longest() const { return longest_; }  ///< in bytes; 0 if there are none
 
   struct Found {
     size_t begin, end;

@@ -8,7 +8,7 @@
 namespace wmtp {
 namespace {
 
-constexpr size_t most_kept = 1 << 16, longest_kept = 64;
+constexpr size_t max_cached_words = 1 << 16, max_cached_length = 64;
 
 uint64_t key_of(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
@@ -19,48 +19,39 @@ uint64_t key_of(int32_t left, int32_t right) {
 BytePairMerges::BytePairMerges(const TokenizerJson& bpe) : byte_ids_(bpe.byte_ids), characters_(bpe.characters) {
   int32_t rank = 0;
   for (const TokenizerJson::Merge& merge : bpe.merges)
-    merges_.insert_or_assign(key_of(merge.left, merge.right), Made{rank++, merge.made});
+    merges_.insert_or_assign(key_of(merge.left, merge.right), Merge{rank++, merge.merged});
   if (!bpe.ignore_merges) return;
   std::vector<bool> is_added(bpe.tokens.size());
   for (const TokenizerJson::Added& added : bpe.added) is_added[static_cast<size_t>(added.id)] = true;
   for (size_t id = 0; id < bpe.tokens.size(); ++id)
-    if (!is_added[id] && !bpe.tokens[id].empty()) whole_words_.emplace(bpe.tokens[id], static_cast<int32_t>(id));
+    if (!is_added[id] && !bpe.tokens[id].empty()) word_tokens_.emplace(bpe.tokens[id], static_cast<int32_t>(id));
 }
 
-const BytePairMerges::Made* BytePairMerges::find(int32_t left, int32_t right) const {
+const BytePairMerges::Merge* BytePairMerges::find(int32_t left, int32_t right) const {
   const auto found = merges_.find(key_of(left, right));
   return found == merges_.end() ? nullptr : &found->second;
 }
 
 void BytePairMerges::encode(std::string_view word, std::vector<int32_t>& ids) const {
   const std::string text(word);
-  if (const auto whole = whole_words_.find(text); whole != whole_words_.end()) {
-    ids.push_back(whole->second);
-    return;
-  }
-  auto kept = kept_.find(text);
-  if (kept == kept_.end()) {
-    if (word.size() > longest_kept) {
-      const std::vector<int32_t> made = merged(word);
-      ids.insert(ids.end(), made.begin(), made.end());
-      return;
-    }
-    if (kept_.size() >= most_kept) kept_.clear();
-    kept = kept_.emplace(text, merged(word)).first;
-  }
-  ids.insert(ids.end(), kept->second.begin(), kept->second.end());
+  const auto append = [&](const std::vector<int32_t>& more) { ids.insert(ids.end(), more.begin(), more.end()); };
+  if (const auto token = word_tokens_.find(text); token != word_tokens_.end()) return ids.push_back(token->second);
+  if (const auto cached = cache_.find(text); cached != cache_.end()) return append(cached->second);
+  if (word.size() > max_cached_length) return append(merged(word));
+  if (cache_.size() >= max_cached_words) cache_.clear();
+  append(cache_.emplace(text, merged(word)).first->second);
 }
 
-/// Of each character that is a token, else of each byte.
+/// The id of each character that is a token, and of each byte of the others.
 std::vector<int32_t> BytePairMerges::first_ids(std::string_view word) const {
   std::vector<int32_t> ids;
   for (size_t begin = 0, end = 0; begin < word.size(); begin = end) {
     end = begin + 1;
     while (end < word.size() && is_continuation(word[end])) ++end;
-    const auto whole =
+    const auto character =
         characters_.empty() ? characters_.end() : characters_.find(std::string(word.substr(begin, end - begin)));
-    if (whole != characters_.end())
-      ids.push_back(whole->second);
+    if (character != characters_.end())
+      ids.push_back(character->second);
     else
       for (const char byte : word.substr(begin, end - begin))
         ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
@@ -71,25 +62,25 @@ std::vector<int32_t> BytePairMerges::first_ids(std::string_view word) const {
 std::vector<int32_t> BytePairMerges::merged(std::string_view word) const {
   struct Part {
     int32_t id;
-    size_t before, next;  ///< as indices of the first ids; their number at either end
+    size_t before, next;  ///< indices into the first ids; their number at either end
   };
   const std::vector<int32_t> first = first_ids(word);
   const size_t end = first.size();
   std::vector<Part> parts;
   for (size_t i = 0; i < end; ++i) parts.push_back({first[i], i == 0 ? end : i - 1, i + 1});
-  using Pair = std::tuple<int32_t, size_t, int32_t, int32_t>;  // rank, left part, both ids as they were
+  using Pair = std::tuple<int32_t, size_t, int32_t, int32_t>;  // rank, left part, both ids when it was added
   std::priority_queue<Pair, std::vector<Pair>, std::greater<>> pairs;
   const auto add = [&](size_t left) {
     if (left == end || parts[left].next == end) return;
     const int32_t a = parts[left].id, b = parts[parts[left].next].id;
-    if (const Made* made = find(a, b)) pairs.emplace(made->rank, left, a, b);
+    if (const Merge* merge = find(a, b)) pairs.emplace(merge->rank, left, a, b);
   };
   for (size_t i = 0; i < end; ++i) add(i);
   while (!pairs.empty()) {
     const auto [rank, left, a, b] = pairs.top();
     pairs.pop();
     Part& part = parts[left];
-    if (part.id != a || part.next == end || parts[part.next].id != b) continue;  // joined with something else since
+    if (part.id != a || part.next == end || parts[part.next].id != b) continue;  // a later merge changed it
     const size_t gone = part.next;
     part.id = find(a, b)->id;
     part.next = parts[gone].next;

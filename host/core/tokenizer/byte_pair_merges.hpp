@@ -1,5 +1,5 @@
-// Byte-pair encoding of one word: of all neighbours the pair whose merge stands first is joined, the leftmost of
-// several, until none is left (Sennrich et al. 2016). A heap of the pairs makes that n log n for a word of n bytes.
+// Byte-pair encoding of one word: repeatedly joins the adjacent pair whose merge has the highest priority, the leftmost
+// if there are several (Sennrich et al. 2016). A heap of the pairs makes this O(n log n) for a word of n bytes.
 #pragma once
 
 #include <array>
@@ -16,22 +16,22 @@ class BytePairMerges {
  public:
   explicit BytePairMerges(const TokenizerJson& bpe);
 
-  /// Appends the ids of a word. What was made of words lately is kept. Not for several threads at once.
+  /// Appends the ids of a word. Caches the ids of short words, so it is not thread-safe.
   void encode(std::string_view word, std::vector<int32_t>& ids) const;
 
  private:
-  struct Made {
+  struct Merge {
     int32_t rank, id;
   };
-  const Made* find(int32_t left, int32_t right) const;
+  const Merge* find(int32_t left, int32_t right) const;
   std::vector<int32_t> first_ids(std::string_view word) const;
   std::vector<int32_t> merged(std::string_view word) const;
 
   std::array<int32_t, 256> byte_ids_;
   std::unordered_map<std::string, int32_t> characters_;
-  std::unordered_map<uint64_t, Made> merges_;             ///< by both ids
-  std::unordered_map<std::string, int32_t> whole_words_;  ///< that are tokens whatever their merges say
-  mutable std::unordered_map<std::string, std::vector<int32_t>> kept_;
+  std::unordered_map<uint64_t, Merge> merges_;            ///< by both ids
+  std::unordered_map<std::string, int32_t> word_tokens_;  ///< words encoded as one token, regardless of merges
+  mutable std::unordered_map<std::string, std::vector<int32_t>> cache_;
 };
 
 }  // namespace wmtp

@@ -11,7 +11,7 @@ namespace {
 constexpr const char* white_space =
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
 
-/// The expression with \s and \S written out; \S within a class stays PCRE2's.
+/// The expression with \s and \S expanded; \S within a class is left to PCRE2.
 std::string for_pcre2(const std::string& expression) {
   std::string text;
   bool in_class = false;
@@ -60,24 +60,24 @@ SplitPattern::SplitPattern(const std::string& expression, const std::string& whe
   PCRE2_SIZE offset = 0;
   compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), PCRE2_UTF | PCRE2_UCP, &error,
                                   &offset, nullptr);
-  if (!compiled_->code)
-    throw Error(ExitStatus::data, where + ": no expression that is known here: " + message_of(error));
-  pcre2_jit_compile(compiled_->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);  // without it, only slower
+  if (!compiled_->code) throw Error(ExitStatus::data, where + ": unsupported expression: " + message_of(error));
+  pcre2_jit_compile(compiled_->code,
+                    PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);  // may fail: matching is then only slower
   compiled_->data = pcre2_match_data_create_from_pattern(compiled_->code, nullptr);
 }
 
 SplitPattern::~SplitPattern() = default;
 SplitPattern::SplitPattern(SplitPattern&&) noexcept = default;
 
-SplitPattern::Match SplitPattern::find(std::string_view text, size_t from, bool goes_on) const {
-  const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | (goes_on ? PCRE2_PARTIAL_HARD : 0);
+SplitPattern::Match SplitPattern::find(std::string_view text, size_t from, bool more_follows) const {
+  const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | (more_follows ? PCRE2_PARTIAL_HARD : 0);
   const int found = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from, options,
                                 compiled_->data, nullptr);
   if (found == PCRE2_ERROR_NOMATCH) return {Match::Kind::none, text.size(), text.size()};
   if (found < 0 && found != PCRE2_ERROR_PARTIAL)
-    throw Error(ExitStatus::data, where_ + ": matching a text ends with: " + message_of(found));
-  const PCRE2_SIZE* places = pcre2_get_ovector_pointer(compiled_->data);
-  return {found == PCRE2_ERROR_PARTIAL ? Match::Kind::undecided : Match::Kind::found, places[0], places[1]};
+    throw Error(ExitStatus::data, where_ + ": matching a text failed: " + message_of(found));
+  const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(compiled_->data);
+  return {found == PCRE2_ERROR_PARTIAL ? Match::Kind::undecided : Match::Kind::found, bounds[0], bounds[1]};
 }
 
 }  // namespace wmtp

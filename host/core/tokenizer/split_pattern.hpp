@@ -1,8 +1,6 @@
-// A regular expression by which a tokenizer cuts text into the words that it makes ids of: Unicode classes and
-// lookahead, as in the files of the tokenizers library. Knows no LibTorch; PCRE2 does the matching.
-//
-// The library matches with Oniguruma. What the two read differently is written out for PCRE2: \s is Unicode's
-// White_Space in both (PCRE2 alone would add U+180E).
+// A regular expression by which a tokenizer splits text into words, with Unicode classes and lookahead, as in files of
+// the tokenizers library. Matched by PCRE2; that library uses Oniguruma. Where the two differ, the expression is
+// rewritten: \s is Unicode's White_Space in both (PCRE2 alone would include U+180E).
 #pragma once
 
 #include <memory>
@@ -13,7 +11,7 @@ namespace wmtp {
 
 class SplitPattern {
  public:
-  /// Error(data) ends with PCRE2's own words when it is no expression that can be matched. `where` begins it.
+  /// Error(data) with PCRE2's message if the expression is invalid; it starts with `where`.
   SplitPattern(const std::string& expression, const std::string& where);
   ~SplitPattern();
   SplitPattern(SplitPattern&&) noexcept;
@@ -22,10 +20,10 @@ class SplitPattern {
     enum class Kind { found, none, undecided } kind = Kind::none;
     size_t begin = 0, end = 0;
   };
-  /// The first match in `text` (UTF-8) from byte `from` on that is not empty. With `goes_on`, text follows that is not
-  /// known yet: undecided where it could make another match of it. Error(data) where the expression takes more steps
-  /// than PCRE2 allows. Not for several threads at once.
-  Match find(std::string_view text, size_t from, bool goes_on) const;
+  /// The first nonempty match in `text` (UTF-8) at or after byte `from`. If `more_follows`, further text is still
+  /// unknown: undecided if it could change the match. Error(data) if the expression takes more steps than PCRE2 allows.
+  /// Not thread-safe.
+  Match find(std::string_view text, size_t from, bool more_follows) const;
 
  private:
   struct Compiled;

@@ -1,4 +1,4 @@
-// Tokenizers: text to ids and back. Knows no LibTorch; "bpe" uses SentencePiece, so it lives in the engine library.
+// Tokenizers: text to ids and back.
 #pragma once
 
 #include <filesystem>
@@ -16,29 +16,38 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   virtual int64_t vocab_size() const = 0;
-  virtual int64_t end_of_text() const = 0;  ///< stands after every document
-  /// Which texts it takes: all bytes, UTF-8 alone, or all bytes with U+FFFD in place of what is no UTF-8.
+  virtual int64_t end_of_text() const = 0;  ///< the id after every document
+  /// The accepted input: any bytes, only UTF-8, or any bytes with U+FFFD in place of those that are not UTF-8.
   enum class Reads { bytes, utf8, repaired };
   virtual Reads reads() const = 0;
-  /// Special ids that belong before a text.
+  /// Special ids to put before a text.
   virtual std::vector<int32_t> before_text() const { return {}; }
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  /// Appends ids of the beginning of a text, and returns how many bytes it was; of all of it unless the text `goes_on`,
-  /// then as far as no more text can change them. (Of Reads::repaired the text is UTF-8 already.)
-  virtual size_t encode_begin(std::string_view text, bool goes_on, std::vector<int32_t>& ids) const;
+  /// Appends the ids of the beginning of a text and returns its length in bytes: all of the text or, if `more_follows`,
+  /// the part whose ids no further text can change. (For Reads::repaired, the text must already be UTF-8.)
+  virtual size_t encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids) const;
   virtual std::string decode(const std::vector<int32_t>& ids) const = 0;
 };
 
 /// 256 bytes, begin 256, end 257.
 std::unique_ptr<Tokenizer> byte_tokenizer();
-/// Loads a SentencePiece model; whether its BOS stands before a text is said beside it (tokenizer_files.hpp).
-/// Error(data) when the file is not one.
+/// Loads a SentencePiece model; tokenizer_config.json in its folder says whether a BOS precedes each text
+/// (tokenizer_files.hpp). Error(data) if the file is not a SentencePiece model.
 std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model);
-/// Trains a BPE with byte fallback, digits split, whitespace and newlines kept, deterministic; writes `model`
-/// atomically. Error(data) when the text is too small for the vocabulary (says the largest that fits).
+/// Loads a tokenizer.json (tokenizer_json.hpp). The ids are those of the tokenizers library, without the special tokens
+/// of its template; invalid UTF-8 becomes U+FFFD as with Python's errors="replace". The eos_token of
+/// tokenizer_config.json in the same folder ends a text. Error(data) if either file is missing or of an unsupported
+/// kind. Not thread-safe.
+std::unique_ptr<Tokenizer> json_tokenizer(const std::filesystem::path& file);
+/// Trains a BPE with byte fallback: digits split, whitespace and newlines kept, deterministic. Writes `model`
+/// atomically. Error(data) if the text is too small for the vocabulary (names the largest that fits).
 void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const std::filesystem::path& model);
-/// What an experiment reads through: `file` is that of a "bpe" or a "file". Error(data) where a "file" has more ids
-/// than the model.
+/// The tokenizer of an experiment; `file` is used for kinds "bpe" and "file". Error(data) if a "file" has more ids than
+/// the model.
 std::unique_ptr<Tokenizer> open_tokenizer(const Experiment& experiment, const std::filesystem::path& file);
+
+/// One token as readable text. Bytes that are not UTF-8 by themselves appear as <0xE2>; a token without text, or any
+/// token if `tokenizer` is null, as its id: <257>.
+std::string token_text(const Tokenizer* tokenizer, int64_t id);
 
 }  // namespace wmtp

@@ -1,18 +1,15 @@
-// See tokenizer_export.hpp.
 #include "core/tokenizer/tokenizer_export.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/files.hpp"
+#include "core/tokenizer/tokenizer_files.hpp"
 #include "core/tokenizer/tokenizer_json.hpp"
 
 namespace wmtp {
@@ -21,12 +18,12 @@ namespace {
 namespace fs = std::filesystem;
 using json = nlohmann::json;
 
-/// One field after another of a message in protobuf's wire format.
+/// Iterates over the fields of a message in protobuf's wire format.
 class Message {
  public:
   explicit Message(std::string_view bytes) : bytes_(bytes) {}
 
-  /// False at the end, and where the bytes are no message: then broken().
+  /// False at the end and on malformed bytes; the latter set broken().
   bool next() {
     if (bytes_.empty() || broken_) return false;
     const uint64_t key = varint();
@@ -86,7 +83,7 @@ struct Piece {
 struct SentencePieceModel {
   std::vector<Piece> pieces;
   bool is_bpe = false;
-  bool keeps_texts = true;  ///< no normalization, no space added or removed
+  bool keeps_texts = true;  ///< no normalization, no spaces added or removed
 };
 
 Piece piece_of(Message message) {
@@ -99,7 +96,7 @@ Piece piece_of(Message message) {
   return piece;
 }
 
-/// NormalizerSpec: its flags are true where they are not written.
+/// NormalizerSpec; its flags default to true.
 bool keeps_texts(Message spec) {
   bool adds_prefix = true, removes_spaces = true, escapes_spaces = true, has_map = false;
   while (spec.next()) {
@@ -119,9 +116,7 @@ bool is_bpe(Message trainer_spec) {
 }
 
 SentencePieceModel read_model(const fs::path& file) {
-  check_is_file(file);
-  std::ifstream in(file, std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(in), {});
+  const std::string bytes = read_tokenizer_file(file);
   SentencePieceModel model;
   Message message(bytes);
   while (message.next()) {
@@ -134,7 +129,7 @@ SentencePieceModel read_model(const fs::path& file) {
   return model;
 }
 
-/// Which two pieces make which, the best score first; of those that make the same piece, in the order of their ids.
+/// All pairs of pieces that join to a piece, by descending score of the result, then by their ids.
 json merges_of(const SentencePieceModel& model, const std::unordered_map<std::string_view, size_t>& ids) {
   std::vector<std::tuple<float, size_t, size_t>> merges;
   for (const Piece& piece : model.pieces) {
@@ -156,24 +151,12 @@ json added_token(size_t id, const std::string& content, bool special) {
           {"rstrip", false}, {"normalized", !special}, {"special", special}};
 }
 
-/// The letters of GPT-2: each byte's own where it can be seen, else one from 256 on.
-std::string letter_of(unsigned byte) {
-  const auto is_seen = [](unsigned b) { return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174; };
-  unsigned code = byte;
-  if (!is_seen(byte)) {
-    code = 256;
-    for (unsigned other = 0; other < byte; ++other) code += !is_seen(other);
-  }
-  if (code < 0x80) return std::string(1, static_cast<char>(code));
-  return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
-}
-
 }  // namespace
 
 json byte_tokenizer_json() {
   constexpr unsigned bytes = 256;
   json vocabulary = json::object();
-  for (unsigned byte = 0; byte < bytes; ++byte) vocabulary[letter_of(byte)] = byte;
+  for (unsigned byte = 0; byte < bytes; ++byte) vocabulary[byte_letters()[byte]] = byte;
   const json byte_level{
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
   return {{"version", "1.0"},

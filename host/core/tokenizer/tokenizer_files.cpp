@@ -1,7 +1,7 @@
 #include "core/tokenizer/tokenizer_files.hpp"
 
+#include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -9,6 +9,7 @@
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/strict_json.hpp"
+#include "base/text.hpp"
 #include "io/durable_file.hpp"
 
 namespace wmtp {
@@ -16,19 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path config_beside(const fs::path& file) { return file.parent_path() / tokenizer_config_name; }
+fs::path config_path(const fs::path& file) { return file.parent_path() / tokenizer_config_name; }
 
-bool has_config(const fs::path& file) { return is_there(config_beside(file)); }
+bool has_config(const fs::path& file) { return is_there(config_path(file)); }
 
-std::string bytes_of(const fs::path& file) {
-  check_is_file(file);
-  std::ifstream in(file, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(in), {});
-  if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, "cannot read " + file.string());
-  return bytes;
-}
-
-void copy_one(const fs::path& from, const fs::path& to) { write_new_file(to, bytes_of(from)); }
+void copy_one(const fs::path& from, const fs::path& to) { write_new_file(to, read_tokenizer_file(from)); }
 
 }  // namespace
 
@@ -38,26 +31,38 @@ fs::path tokenizer_file_in(const fs::path& folder) {
   return folder / (is_there(folder / tokenizer_json_name) ? tokenizer_json_name : tokenizer_model_name);
 }
 
-std::optional<TokenizerConfigFile> tokenizer_config_beside(const fs::path& file) {
+std::string read_tokenizer_file(const fs::path& file) {
+  check_is_file(file);
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  const std::streamoff size = in.tellg();
+  if (size > std::streamoff(max_tokenizer_bytes))
+    throw Error(ExitStatus::data, file.string() + " has " + human_bytes(size) + "; at most 64 MiB are read");
+  std::string bytes(static_cast<size_t>(std::max<std::streamoff>(size, 0)), '\0');
+  if (size < 0 || !in.seekg(0).read(bytes.data(), size))
+    throw Error(ExitStatus::data, "cannot read " + file.string() + "; check the path");
+  return bytes;
+}
+
+std::optional<TokenizerConfigFile> read_tokenizer_config(const fs::path& file) {
   if (!has_config(file)) return std::nullopt;
-  const std::string where = config_beside(file).string();
-  const nlohmann::json config = parse_strict_json(bytes_of(where), where);
+  const std::string where = config_path(file).string();
+  const nlohmann::json config = parse_strict_json(read_tokenizer_file(where), where);
   if (!config.is_object()) throw Error(ExitStatus::data, where + ": wanted an object");
   const auto token = [&](const char* key) {
     nlohmann::json value = config.value(key, nlohmann::json());
     if (value.is_object()) value = value.value("content", nlohmann::json());
     return value.is_string() ? value.get<std::string>() : std::string();
   };
-  const auto flag = [&](const char* key, bool otherwise) {
+  const auto flag = [&](const char* key, bool fallback) {
     const nlohmann::json value = config.value(key, nlohmann::json());
-    if (value.is_null()) return otherwise;
+    if (value.is_null()) return fallback;
     if (!value.is_boolean())
       throw Error(ExitStatus::data, where + ": " + key + " is " + value.dump() + ", wanted true or false");
     return value.get<bool>();
   };
   if (!is_tokenizer_json(file) && flag("add_eos_token", false))
     throw Error(ExitStatus::data,
-                where + ": add_eos_token is true, wanted false: a prompt would end with what ends a text");
+                where + ": add_eos_token is true, wanted false: a prompt would end with the token that ends a text");
   return TokenizerConfigFile{token("bos_token"), token("eos_token"), flag("add_bos_token", true)};
 }
 
@@ -75,11 +80,11 @@ std::string llama_tokenizer_config(bool begins_texts) {
 
 void copy_tokenizer_files(const fs::path& file, const fs::path& folder) {
   copy_one(file, folder / (is_tokenizer_json(file) ? tokenizer_json_name : tokenizer_model_name));
-  if (has_config(file)) copy_one(config_beside(file), folder / tokenizer_config_name);
+  if (has_config(file)) copy_one(config_path(file), folder / tokenizer_config_name);
 }
 
 std::string tokenizer_hash(const fs::path& file) {
-  return sha256_of_file(file) + (has_config(file) ? " " + sha256_of_file(config_beside(file)) : "");
+  return sha256_of_file(file) + (has_config(file) ? " " + sha256_of_file(config_path(file)) : "");
 }
 
 }  // namespace wmtp

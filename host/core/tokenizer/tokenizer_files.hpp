@@ -1,43 +1,45 @@
-// The files of a tokenizer that is there already, by which every folder that a model or its data lie in keeps it:
-// tokenizer.json or tokenizer.model (SentencePiece), and tokenizer_config.json, which says what the other file does
-// not: what ends a text, and whether a SentencePiece model begins it with its BOS. Beside a tokenizer that was trained
-// here there is none. Knows no LibTorch.
+// The files of an existing tokenizer, copied into every folder of a model or of prepared data: tokenizer.json or
+// tokenizer.model (SentencePiece), and tokenizer_config.json, which names the end-of-text token and says whether a
+// SentencePiece model puts its BOS before a text. Tokenizers trained by this program have no tokenizer_config.json.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace wmtp {
 
 inline constexpr const char* tokenizer_model_name = "tokenizer.model";
 inline constexpr const char* tokenizer_json_name = "tokenizer.json";
 inline constexpr const char* tokenizer_config_name = "tokenizer_config.json";
+inline constexpr size_t max_tokenizer_bytes = size_t{64} << 20;
 
-/// A tokenizer.json is one by the end of its name, whatever stands before; all others are SentencePiece's.
+/// Decided by the extension .json; all other files are SentencePiece models.
 bool is_tokenizer_json(const std::filesystem::path& file);
 
-/// The one that lies in a folder under its kind's name.
+/// The path of the tokenizer in a folder.
 std::filesystem::path tokenizer_file_in(const std::filesystem::path& folder);
 
-struct TokenizerConfigFile {
-  std::string bos_token, eos_token;  ///< "" where it names none
-  bool add_bos_token = true;         ///< of a SentencePiece model, as Llama's where the file does not say
-};
-/// Nothing where there is no such file. Error(data) when it is broken, or wants an EOS behind every text: a prompt
-/// would end with it.
-std::optional<TokenizerConfigFile> tokenizer_config_beside(const std::filesystem::path& file);
+/// Error(data) if the file cannot be read or has more than max_tokenizer_bytes.
+std::string read_tokenizer_file(const std::filesystem::path& file);
 
-/// tokenizer_config.json of a Llama's SentencePiece model, in transformers' words: with a BOS and a space before texts,
-/// as Llama's own, or with neither, as those that are trained here.
+struct TokenizerConfigFile {
+  std::string bos_token, eos_token;  ///< "" if it names none
+  bool add_bos_token = true;         ///< for a SentencePiece model; the default is Llama's
+};
+/// tokenizer_config.json in the folder of `file`; nothing if there is none. Error(data) if it is malformed, or adds an
+/// EOS after every text: prompts would end with it.
+std::optional<TokenizerConfigFile> read_tokenizer_config(const std::filesystem::path& file);
+
+/// tokenizer_config.json of a SentencePiece model for transformers: with a BOS and a space before texts, as for Llama's
+/// own model, or with neither, as for models trained by this program.
 std::string llama_tokenizer_config(bool begins_texts);
 
-/// Copies `file` into `folder` under its kind's name, and tokenizer_config.json where it lies beside it. Error(data)
-/// when it cannot be read.
+/// Copies `file` into `folder` under the name of its kind, with tokenizer_config.json if there is one. Error(data) if
+/// it cannot be read.
 void copy_tokenizer_files(const std::filesystem::path& file, const std::filesystem::path& folder);
 
-/// SHA-256 of what copy_tokenizer_files copies.
+/// SHA-256 of the files that copy_tokenizer_files copies.
 std::string tokenizer_hash(const std::filesystem::path& file);
 
 }  // namespace wmtp

@@ -1,40 +1,28 @@
 #include "core/tokenizer/tokenizer_json.hpp"
 
-#include <algorithm>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
 
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/printable.hpp"
 #include "base/strict_json.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "core/tokenizer/tokenizer_files.hpp"
 
 namespace wmtp {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::streamsize longest_file = 64 << 20;
-constexpr uint64_t highest_id = (1 << 24) - 1;
+constexpr uint64_t max_id = (1 << 24) - 1;
 constexpr const char* gpt2_words = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-/// GPT-2's letters for bytes: those that are printable stand for themselves, the others for U+0100 and on.
 std::unordered_map<std::string, char> bytes_by_letter() {
-  const auto utf8 = [](unsigned code) {
-    return code < 0x80 ? std::string(1, static_cast<char>(code))
-                       : std::string{static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
-  };
   std::unordered_map<std::string, char> letters;
-  unsigned next = 0x100;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const bool printable = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
-    letters[utf8(printable ? byte : next++)] = static_cast<char>(byte);
-  }
+  for (unsigned byte = 0; byte < 256; ++byte) letters.emplace(byte_letters()[byte], static_cast<char>(byte));
   return letters;
 }
 
@@ -47,22 +35,15 @@ std::unordered_map<std::string, char> bytes_by_name() {
 
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& file) : where_(file.string()), letters_(bytes_by_letter()) {
-    check_is_file(file);
-    std::ifstream in(file, std::ios::binary | std::ios::ate);
-    if (!in) refuse("it cannot be read; check the path");
-    const std::streamsize size = in.tellg();
-    if (size > longest_file) refuse("it has " + human_bytes(size) + ", at most 64 MiB are read");
-    std::string text(static_cast<size_t>(size), '\0');
-    in.seekg(0);
-    if (!in.read(text.data(), size)) refuse("it cannot be read");
-    document_ = parse_strict_json(text, where_);
-  }
+  explicit Reader(const std::filesystem::path& file)
+      : where_(file.string()),
+        letters_(bytes_by_letter()),
+        document_(parse_strict_json(read_tokenizer_file(file), where_)) {}
 
   TokenizerJson read() {
     for (const char* key : {"truncation", "padding"})
       if (const json& part = at(document_, key); !part.is_null())
-        refuse(std::string(key) + " is " + name_of(part) + ", wanted null: it is not known here");
+        refuse(std::string(key) + " is " + name_of(part) + ", wanted null: it is not supported");
     model();
     added_tokens();
     if (bpe_.byte_fallback) {
@@ -90,7 +71,7 @@ class Reader {
   static bool is(const json& value, std::string_view text) {
     return value.is_string() && value.get_ref<const std::string&>() == text;
   }
-  /// A part of the document without Sequences of one part or of none around it: those do nothing.
+  /// A part of the document. Sequences of one part or of none are removed, because they have no effect.
   const json& part_of(const char* key, const char* list) const {
     static const json nothing;
     const json* part = &at(document_, key);
@@ -98,7 +79,7 @@ class Reader {
       part = at(*part, list).empty() ? &nothing : &at(*part, list)[0];
     return *part;
   }
-  /// Its type, or itself, cut.
+  /// The part's type or, if it has none, its JSON.
   static std::string name_of(const json& part) {
     const std::string type = type_of(part);
     if (part.is_string()) return printable(part.get<std::string>());
@@ -118,14 +99,14 @@ class Reader {
       const size_t length = static_cast<unsigned char>(token[i]) < 0x80 ? 1 : 2;
       const auto letter = letters_.find(token.substr(i, length));
       if (letter == letters_.end())
-        refuse("the token " + printable(token) + " holds a letter that stands for no byte; wanted a byte-level BPE");
+        refuse("the token " + printable(token) + " contains a letter that stands for no byte; wanted a byte-level BPE");
       bytes += letter->second;
       i += length;
     }
     return bytes;
   }
 
-  /// Of a token of SentencePiece's.
+  /// The bytes of a SentencePiece token.
   std::string bytes_of_piece(const std::string& token) const {
     if (const auto byte = letters_.find(token); byte != letters_.end()) return std::string(1, byte->second);
     std::string bytes = token;
@@ -136,12 +117,12 @@ class Reader {
 
   int32_t id_of(const std::string& token, const std::string& what) const {
     const auto found = ids_.find(token);
-    if (found == ids_.end()) refuse(what + " " + printable(token) + " is no token of the vocabulary");
+    if (found == ids_.end()) refuse(what + " " + printable(token) + " is not in the vocabulary");
     return found->second;
   }
 
-  void place(uint64_t id, std::string bytes, const std::string& token) {
-    if (id > highest_id) refuse("the token " + printable(token) + " has the id " + std::to_string(id) + ", too high");
+  void set_token(uint64_t id, std::string bytes, const std::string& token) {
+    if (id > max_id) refuse("the token " + printable(token) + " has the id " + std::to_string(id) + ", too high");
     if (id >= bpe_.tokens.size()) bpe_.tokens.resize(id + 1);
     if (!bpe_.tokens[id].empty() && bpe_.tokens[id] != bytes) refuse("two tokens have the id " + std::to_string(id));
     bpe_.tokens[id] = std::move(bytes);
@@ -161,28 +142,28 @@ class Reader {
     if (bpe_.byte_fallback) letters_ = bytes_by_name();
     const json& vocabulary = at(model, "vocab");
     if (!vocabulary.is_object()) refuse("model has no vocab, wanted an object of tokens and ids");
-    for (const json& added : at(document_, "added_tokens"))  // they may stand in both, and are no letters of bytes
+    for (const json& added : at(document_, "added_tokens"))  // may also be in vocab, and are plain text there
       if (at(added, "content").is_string()) added_contents_.insert(added["content"].get<std::string>());
     for (const auto& [token, id] : vocabulary.items()) {
       if (!id.is_number_unsigned()) refuse("the token " + printable(token) + " has the id " + name_of(id));
-      if (token.empty()) refuse("the empty text is a token");
-      if (!ids_.emplace(token, id.get<uint64_t>() > highest_id ? -1 : id.get<int32_t>()).second) continue;
+      if (token.empty()) refuse("the empty string is a token");
+      if (!ids_.emplace(token, id.get<uint64_t>() > max_id ? -1 : id.get<int32_t>()).second) continue;
       if (added_contents_.contains(token)) continue;
-      place(id.get<uint64_t>(), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of(token), token);
+      set_token(id.get<uint64_t>(), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of(token), token);
       const bool one_character = start_of_character(token, token.size() - 1) == 0;
       if (bpe_.byte_fallback && one_character) bpe_.characters.emplace(token, ids_[token]);
     }
     for (const auto& [letter, byte] : letters_) {
       const auto found = ids_.find(letter);
       const auto code = static_cast<unsigned char>(byte);
-      if (found == ids_.end()) refuse("the byte " + std::to_string(code) + " is no token; wanted all 256");
+      if (found == ids_.end()) refuse("the byte " + std::to_string(code) + " is not a token; wanted all 256");
       bpe_.byte_ids[code] = found->second;
     }
     merges(at(model, "merges"));
   }
 
   void merges(const json& list) {
-    if (!list.is_array()) refuse("model has no merges, wanted a list of them");
+    if (!list.is_array()) refuse("model has no merges, wanted a list of merges");
     for (const json& one : list) {
       std::string left, right;
       if (one.is_string()) {
@@ -193,9 +174,9 @@ class Reader {
         left = one[0], right = one[1];
       }
       if (left.empty() || right.empty() || right.find(' ') != std::string::npos)
-        refuse("merges hold " + name_of(one) + ", wanted \"a b\" or [\"a\", \"b\"]");
+        refuse("merges contain " + name_of(one) + ", wanted \"a b\" or [\"a\", \"b\"]");
       bpe_.merges.push_back(
-          {id_of(left, "merges:"), id_of(right, "merges:"), id_of(left + right, "merges: what is made,")});
+          {id_of(left, "merges:"), id_of(right, "merges:"), id_of(left + right, "merges: the result")});
     }
   }
 
@@ -204,15 +185,15 @@ class Reader {
     if (!list.is_array() && !list.is_null()) refuse("added_tokens is " + name_of(list) + ", wanted a list");
     for (const json& one : list) {
       if (!at(one, "content").is_string() || !at(one, "id").is_number_unsigned() || one["content"] == "")
-        refuse("added_tokens hold " + name_of(one) + ", wanted objects of id and content");
+        refuse("added_tokens contain " + name_of(one) + ", wanted objects with id and content");
       const std::string content = one["content"], owner = "the added token " + printable(content);
       for (const char* key : {"single_word", "lstrip", "rstrip"})
-        if (flag(one, key, owner)) refuse(owner + " has " + key + " true, wanted false: it is not known here");
+        if (flag(one, key, owner)) refuse(owner + " has " + key + " true, wanted false: it is not supported");
       const uint64_t id = one["id"];
       const auto in_vocabulary = ids_.find(content);
       if (in_vocabulary != ids_.end() && static_cast<uint64_t>(in_vocabulary->second) != id)
-        refuse(owner + " has the id " + std::to_string(id) + ", in model vocab another; wanted the same");
-      place(id, content, content);
+        refuse(owner + " has the id " + std::to_string(id) + ", but another in model vocab; wanted the same");
+      set_token(id, content, content);
       bpe_.added.push_back(
           {static_cast<int32_t>(id), content, flag(one, "special", owner), flag(one, "normalized", owner)});
     }
@@ -224,18 +205,18 @@ class Reader {
     bpe_.composes = true;
   }
 
-  /// How spaces become marks: by normalizers, in older files, or by the pre_tokenizer Metaspace.
+  /// How spaces become space_marks: by normalizers (older files) or by the pre_tokenizer Metaspace.
   void spaces() {
     const json &normalizer = part_of("normalizer", "normalizers"), &part = part_of("pre_tokenizer", "pretokenizers");
     const bool by_normalizers = part.is_null();
     if (!by_normalizers && !normalizer.is_null())
       refuse("normalizer is " + name_of(normalizer) +
-             ", wanted null beside a pre_tokenizer, where byte_fallback is true");
+             ", wanted null with a pre_tokenizer, where byte_fallback is true");
     by_normalizers ? marks_by_normalizers(normalizer) : marks_by_metaspace(part);
     for (const TokenizerJson::Added& added : bpe_.added)
       if (added.normalized && by_normalizers)
-        refuse("the added token " + printable(added.content) + " has normalized true, wanted false: it is not known " +
-               "here how a normalizer changes it");
+        refuse("the added token " + printable(added.content) +
+               " has normalized true, wanted false: normalizing added tokens is not supported");
   }
 
   void marks_by_normalizers(const json& part) {
@@ -247,7 +228,7 @@ class Reader {
       else if (type == "Replace" && is(at(at(one, "pattern"), "String"), " ") && is(at(one, "content"), space_mark))
         replaces = true;
       else
-        refuse("normalizer holds " + name_of(one) + ", wanted Prepend of U+2581, and Replace of spaces by it");
+        refuse("normalizer contains " + name_of(one) + ", wanted Prepend of U+2581, and Replace of spaces by it");
     }
     if (!replaces) refuse("normalizer replaces no spaces, wanted Replace by U+2581, or the pre_tokenizer Metaspace");
   }
@@ -256,13 +237,12 @@ class Reader {
     using FirstMark = TokenizerJson::FirstMark;
     const std::map<std::string, FirstMark> schemes{
         {"never", FirstMark::none}, {"first", FirstMark::text}, {"always", FirstMark::missing}};
-    const json& said = at(part, "prepend_scheme");
-    const auto scheme = schemes.find(said.is_string() ? said.get<std::string>() : "");
+    const json& name = at(part, "prepend_scheme");
+    const auto scheme = schemes.find(name.is_string() ? name.get<std::string>() : "");
     if (type_of(part) != "Metaspace" || !is(at(part, "replacement"), space_mark) || scheme == schemes.end())
       refuse("pre_tokenizer is " + name_of(part) +
              ", wanted Metaspace with U+2581 and a prepend_scheme where byte_fallback is true");
-    if (at(part, "split") != false)
-      refuse("pre_tokenizer Metaspace has split true, wanted false: it is not known here");
+    if (at(part, "split") != false) refuse("pre_tokenizer Metaspace has split true, wanted false: it is not supported");
     bpe_.first_mark = scheme->second;
   }
 
@@ -299,7 +279,7 @@ class Reader {
       return;
     }
     if (type != "Split")
-      refuse("pre_tokenizer holds " + name_of(part) + ", wanted Split, Digits, and ByteLevel at the end");
+      refuse("pre_tokenizer contains " + name_of(part) + ", wanted Split, Digits, and ByteLevel at the end");
     const json& behavior = at(part, "behavior");
     const bool invert = flag(part, "invert", "pre_tokenizer Split"), keeps_all = behavior == "Isolated";
     if (!keeps_all && !(behavior == "Removed" && invert))
@@ -339,18 +319,18 @@ class Reader {
       const json& id = at(at(one, "SpecialToken"), "id");
       const json& ids = id.is_string() ? at(at(at(part, "special_tokens"), id.get<std::string>().c_str()), "ids") : id;
       if (!ids.is_array() || in_text)
-        refuse("post_processor TemplateProcessing has " + name_of(one) + (in_text ? " behind the text" : "") +
-               ", wanted special tokens before the text alone");
+        refuse("post_processor TemplateProcessing has " + name_of(one) + (in_text ? " after the text" : "") +
+               ", wanted special tokens before the text only");
       for (const json& value : ids) {
         if (!value.is_number_unsigned() || value.get<uint64_t>() >= bpe_.tokens.size())
-          refuse("post_processor TemplateProcessing names the id " + name_of(value) + ", which is no token's");
+          refuse("post_processor TemplateProcessing names the id " + name_of(value) + ", which is not a token");
         bpe_.before_text.push_back(value);
       }
     }
   }
 
   std::string where_;
-  std::unordered_map<std::string, char> letters_;  ///< or names: what tokens of single bytes are called
+  std::unordered_map<std::string, char> letters_;  ///< bytes by letter (byte-level BPE) or by name (byte_fallback)
   json document_;
   TokenizerJson bpe_;
   std::unordered_map<std::string, int32_t> ids_;
@@ -358,6 +338,23 @@ class Reader {
 };
 
 }  // namespace
+
+const std::array<std::string, 256>& byte_letters() {
+  static const auto letters = [] {
+    std::array<std::string, 256> all;
+    unsigned next = 0x100;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      const bool printable = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
+      const unsigned code = printable ? byte : next++;
+      if (code < 0x80)
+        all[byte] = static_cast<char>(code);
+      else
+        all[byte] = {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+    }
+    return all;
+  }();
+  return letters;
+}
 
 TokenizerJson read_tokenizer_json(const std::filesystem::path& file) { return Reader(file).read(); }
 

@@ -1,6 +1,6 @@
-// tokenizer.json of the tokenizers library, as far as it is a byte-level BPE (GPT-2, Llama 3, Qwen2, SmolLM), or
-// SentencePiece's BPE in JSON, with spaces as U+2581 and bytes where a character is no token (Llama 2, TinyLlama): read
-// strictly, so that what this program would do otherwise is refused by its name. Knows no LibTorch.
+// Parser of tokenizer.json of the tokenizers library, for two kinds: a byte-level BPE (GPT-2, Llama 3, Qwen2, SmolLM),
+// and SentencePiece's BPE in JSON, with spaces as U+2581 and byte fallback (Llama 2, TinyLlama). Everything that this
+// program would compute differently is refused by name.
 #pragma once
 
 #include <array>
@@ -17,40 +17,43 @@ inline constexpr std::string_view space_mark = "\xe2\x96\x81";  // U+2581, a spa
 
 struct TokenizerJson {
   struct Merge {
-    int32_t left, right, made;
+    int32_t left, right, merged;
   };
-  /// Found in the text before it is cut into words. Those that are not `normalized` are found first.
+  /// Matched in the text before it is split into words; those that are not `normalized` are matched first.
   struct Added {
     int32_t id;
     std::string content;
     bool special, normalized;
   };
-  /// One cut after another; each cuts the pieces of the one before.
+  /// Each split divides the pieces of the previous one.
   struct Split {
     std::string expression;
-    bool keeps_matches_alone = false;  ///< what lies between matches is dropped
+    bool keeps_only_matches = false;  ///< text between matches is dropped
   };
 
-  std::vector<std::string> tokens;  ///< bytes by id; "" where there is no such id
+  std::vector<std::string> tokens;  ///< bytes by id; "" for ids that do not exist
   std::array<int32_t, 256> byte_ids{};
-  /// Of a BPE with byte_fallback: characters that are tokens; others are their bytes. Empty of a byte-level BPE.
+  /// With byte_fallback: the characters that are tokens; others are encoded as bytes. Empty for a byte-level BPE.
   std::unordered_map<std::string, int32_t> characters;
-  std::vector<Merge> merges;  ///< the first ones go first
+  std::vector<Merge> merges;  ///< by descending priority
   std::vector<Added> added;
   std::vector<Split> splits;
-  bool composes = false;             ///< the text is brought into Unicode's form NFC first
-  bool add_prefix_space = false;     ///< a space before every piece that begins with none
-  size_t prefixed_split = 0;         ///< … before it is cut by this one of the splits
-  bool ignore_merges = false;        ///< a word that is a token is that token
-  std::vector<int32_t> before_text;  ///< special ids that the file's template puts there
+  bool composes = false;             ///< the text is first normalized to NFC
+  bool add_prefix_space = false;     ///< adds a space before every piece that does not begin with one …
+  size_t prefixed_split = 0;         ///< … before this one of the splits is applied
+  bool ignore_merges = false;        ///< a word that is a token is encoded as that token
+  std::vector<int32_t> before_text;  ///< special ids of the file's template
 
-  bool byte_fallback = false;  ///< a piece is one word, its spaces written as space_mark; nothing below splits it
-  /// Where another space_mark comes first: nowhere, before the text or every piece unless a space is there, before
-  /// every piece.
+  bool byte_fallback = false;  ///< a piece is one word, its spaces written as space_mark; there are no splits
+  /// Where a space_mark is added: nowhere; before the text, or before every piece, unless it begins with a space;
+  /// before every piece.
   enum class FirstMark { none, text, missing, always } first_mark = FirstMark::none;
 };
 
-/// Error(data) names the part of the file that is missing, broken, or of a kind that is not read here.
+/// Error(data) names the part of the file that is missing, malformed, or of an unsupported kind.
 TokenizerJson read_tokenizer_json(const std::filesystem::path& file);
+
+/// GPT-2's letters for bytes: printable bytes stand for themselves, the others for U+0100 and up.
+const std::array<std::string, 256>& byte_letters();
 
 }  // namespace wmtp

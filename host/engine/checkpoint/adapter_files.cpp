@@ -32,8 +32,9 @@ void write_folder(const fs::path& folder, Manifest manifest, const json& identit
   for (const Placed& placed : group.parameters()) {
     const Tensor value = flat.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).contiguous();
     writer.write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
-    manifest.slices.push_back({"param/" + placed.spec.name, placed.spec.shape, 0, placed.count, adapter_tensors_name,
-                               placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
+    manifest.slices.push_back({parameter_prefix + placed.spec.name, placed.spec.shape, 0, placed.count,
+                               adapter_tensors_name, placed.spec.name,
+                               crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
   }
   writer.finish();
   write_new_file(draft.path() / adapter_identity_name, pretty_json(identity));
@@ -56,20 +57,20 @@ void check_identity(const fs::path& folder, const AdapterIdentity& adapter, cons
     if (text(key) != wanted[key].dump())
       refuse(where, what + " is " + text(key) + ", here it is " + wanted[key].dump() + "; " + advice);
   };
-  compare("format_version", "its format_version", "read it with the program that wrote it");
+  compare("format_version", "its format_version", "load it with the program that wrote it");
   compare("plugin", "its plugin", "set [adapter] plugin to the one it was trained with");
   if (text("options") != wanted["options"].dump()) {
     const json options = found.value("options", json());
     for (const auto& [name, value] : wanted["options"].items()) {
-      const std::string theirs = options.is_object() && options.contains(name) ? options[name].dump() : "not given";
-      if (theirs != value.dump())
-        refuse(where, "its option " + name + " is " + theirs + ", here it is " + value.dump() + "; set [adapter] " +
-                          name + " to what it was trained with");
+      const std::string saved = options.is_object() && options.contains(name) ? options[name].dump() : "not given";
+      if (saved != value.dump())
+        refuse(where, "its option " + name + " is " + saved + ", here it is " + value.dump() + "; set [adapter] " +
+                          name + " to the value it was trained with");
     }
     refuse(where, "its options are " + text("options") + ", here they are " + wanted["options"].dump());
   }
-  compare("base_fingerprint", "the fingerprint of the model it was trained beside",
-          "start from that model: set [model] weights, or model and seed, as they were then");
+  compare("base_fingerprint", "the fingerprint of the model it was trained on",
+          "start from that model: set [model] weights, or model and seed, as in that run");
 }
 
 void check_tensors(const fs::path& folder, const SafetensorsFile& file, const ParameterGroup& group) {
@@ -89,7 +90,7 @@ void check_tensors(const fs::path& folder, const SafetensorsFile& file, const Pa
 
 }  // namespace
 
-bool adapter_stands_alone(const ShardedModel& model) {
+bool only_adapter_trains(const ShardedModel& model) {
   if (!model.adapter_unit()) return false;
   for (const auto& unit : model.units())
     for (const auto& group : unit->groups())
@@ -109,7 +110,6 @@ void save_adapter(const fs::path& folder, int64_t step, const std::string& confi
       manifest.step = step;
       manifest.kind = "adapter";
       manifest.config_hash = config_hash;
-      manifest.state = json::object();
       write_folder(folder, std::move(manifest), identity_json(adapter, base), group, flat);
     });
   failure.share("writing the adapter", channels.peers());
@@ -121,7 +121,7 @@ void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, Sharde
     refuse(folder,
            "adapter '" + adapter.plugin + "' has no parameters of its own to read; leave [adapter] weights out");
   if (const Manifest manifest = verify_checkpoint(folder); manifest.kind != "adapter")
-    refuse(folder, "it holds a " + manifest.kind + "; name the adapter folder of a run");
+    refuse(folder, "it contains a " + manifest.kind + "; name the adapter folder of a run");
   check_identity(folder, adapter, base);
   const SafetensorsFile file(folder / adapter_tensors_name);
   check_tensors(folder, file, *model.adapter_unit()->groups().front());

@@ -1,6 +1,6 @@
-// What an adapter trained, without the model it stands beside: the folder adapter/ of a run, and the first values that
-// [adapter] weights names. adapter.safetensors holds the declared parameters in fp32, by their full names; adapter.json
-// says which plugin, options and base they are of; manifest.json is as in model/.
+// The trained parameters of an adapter, without the model: written to adapter/ of a run and loaded by [adapter]
+// weights. adapter.safetensors contains the declared parameters in fp32 under their full names; adapter.json names the
+// plugin, options and base; manifest.json is as in model/.
 #pragma once
 
 #include <filesystem>
@@ -13,17 +13,17 @@
 
 namespace wmtp {
 
-/// Whether adapter/ says all that was trained of the model: the adapter declared parameters, and of the model's own
-/// none trains. (Value heads are the pipeline's; they lie in model/.)
-bool adapter_stands_alone(const ShardedModel& model);
+/// Whether adapter/ contains everything that was trained: the adapter declared parameters, and none of the model's own
+/// are trained. (Value heads belong to the pipeline and are saved in model/.)
+bool only_adapter_trains(const ShardedModel& model);
 
 /// [all ranks, collective] Writes and publishes `folder`.
 void save_adapter(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
                   const AdapterIdentity& adapter, ShardedModel& model, Channels& channels);
 
-/// [all ranks, collective] Fills the adapter's parameters from a folder that save_adapter wrote, after the model was
-/// filled. Error(data) when a checksum differs, when it is of another plugin, of other options or of another base (both
-/// are told), and when a tensor is missing, has another shape or has no place.
+/// [all ranks, collective] Fills the adapter's parameters from a folder that save_adapter wrote; the model must be
+/// filled already. Error(data) if a checksum differs, if plugin, options or base differ (names both), or if a tensor is
+/// missing, misshapen or unexpected.
 void load_adapter(const std::filesystem::path& folder, const AdapterIdentity& adapter, ShardedModel& model);
 
 }  // namespace wmtp

@@ -8,8 +8,6 @@
 #include "base/error.hpp"
 #include "base/work_progress.hpp"
 #include "core/checkpoints/manifest.hpp"
-#include "core/formats/hf/first_weights.hpp"
-#include "core/formats/hf/model_export.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
@@ -36,10 +34,10 @@ SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) 
   return saved;
 }
 
-/// Gathers a group whole, and gives one parameter after another in fp32 on the CPU.
-class WholeGroup {
+/// The gathered parameters of a group, each in fp32 on the CPU.
+class GatheredGroup {
  public:
-  explicit WholeGroup(ParameterGroup& group) : group_(group), flat_(group.gather_master()) {}
+  explicit GatheredGroup(ParameterGroup& group) : group_(group), flat_(group.gather_master()) {}
   Tensor parameter(const Placed& placed) const {
     return flat_.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).view(placed.spec.shape);
   }
@@ -64,14 +62,14 @@ std::map<std::string, Linear> slots_of(const ShardedModel& model) {
   return slots;
 }
 
-Tensor merged(const Adapter& adapter, const Linear& slot, Tensor weight, const WholeGroup& parameters) {
+Tensor merged(const Adapter& adapter, const Linear& slot, Tensor weight, const GatheredGroup& parameters) {
   std::vector<Tensor> params;
   for (const Param& param : declared(&adapter, slot)) params.push_back(*parameters.find(slot.name + "." + param.name));
   if (params.empty()) return weight;
   return dynamic_cast<const LinearAdapter&>(adapter).merged(slot, weight, params).contiguous();
 }
 
-/// What goes into model.safetensors: everything but what adapters put beside the slots.
+/// The contents of model.safetensors: all groups except that of the adapter.
 std::vector<ParameterGroup*> groups_of_model(const ShardedModel& model) {
   std::vector<ParameterGroup*> groups;
   for (const auto& unit : model.units())
@@ -105,7 +103,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     writer.emplace(draft->path() / file_name, entries_of(groups), std::map<std::string, std::string>{{"format", "pt"}});
   });
 
-  std::optional<WholeGroup> adapter_parameters;
+  std::optional<GatheredGroup> adapter_parameters;
   if (ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(*unit->groups().front());
   const auto slots = slots_of(model);
   int64_t all = 0;
@@ -113,15 +111,15 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     for (const Placed& placed : group->parameters()) all += placed.count * int64_t(sizeof(float));
   WorkProgress progress("writing the model", all, WorkProgress::Unit::bytes);
   for (ParameterGroup* group : groups) {
-    const WholeGroup whole(*group);
+    const GatheredGroup gathered(*group);
     attempt([&] {
       for (const Placed& placed : group->parameters()) {
-        Tensor value = whole.parameter(placed);
+        Tensor value = gathered.parameter(placed);
         const auto slot = slots.find(placed.spec.name);
         if (adapter && adapter_parameters && slot != slots.end())
           value = merged(*adapter, slot->second, value, *adapter_parameters);
         writer->write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
-        manifest.slices.push_back({"param/" + placed.spec.name, placed.spec.shape, 0, placed.count, file_name,
+        manifest.slices.push_back({parameter_prefix + placed.spec.name, placed.spec.shape, 0, placed.count, file_name,
                                    placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
         progress.done(int64_t(value.nbytes()));
       }
@@ -134,7 +132,6 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     manifest.step = step;
     manifest.kind = "model";
     manifest.config_hash = config_hash;
-    manifest.state = json::object();
     write_manifest(draft->path(), manifest);
     draft->publish();
   });
@@ -143,13 +140,14 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 }
 
 void load_model(const std::filesystem::path& weights, ShardedModel& model) {
-  const FirstWeights source(weights, model.config(), model.num_heads());
+  const InitialWeights source(weights, model.config(), model.num_heads());
   const ShardUnit* adapter = model.adapter_unit();
   std::set<std::string> known;
   const auto read = [&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
-    const bool own_start = spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
-    const auto tensor = source.find(spec.name, spec.shape, own_start);
-    if (tensor) WeightsSource::read(*tensor, begin, count, out);
+    const bool may_initialize =
+        spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
+    const auto tensor = source.find(spec.name, spec.shape, may_initialize);
+    if (tensor) tensor->read(begin, count, out);
     return tensor.has_value();
   };
   model.fill(read, "loading " + weights.filename().string());
@@ -175,7 +173,7 @@ ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
   tokenizer.file = folder / (tokenizer.kind == "bpe" ? tokenizer_model_name : tokenizer_json_name);
   if (!std::filesystem::exists(tokenizer.file))
     throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"" + tokenizer.kind +
-                                      "\" wants " + tokenizer.file.string() + ", which is missing");
+                                      "\" needs " + tokenizer.file.string() + ", which is missing");
   return tokenizer;
 }
 

@@ -1,4 +1,4 @@
-// Work that rank 0 does alone, while the others wait to hear how it ended.
+// Work that rank 0 does alone while the other ranks wait for its result.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace wmtp {
 
 class SharedFailure {
  public:
-  /// Does the work, unless earlier work has failed. [rank 0]
+  /// Runs `work` and records its failure; does nothing if earlier work has failed. [rank 0]
   template <class Work>
   void attempt(Work&& work) {
     if (failure_) return;
@@ -24,7 +24,11 @@ class SharedFailure {
     }
   }
   /// Throws rank 0's failure on every rank, with its status. `what` names the exchange. [all ranks, collective]
-  void share(const std::string& what, Peers& peers) const;
+  void share(const std::string& what, Peers& peers) const {
+    const std::string mine = failure_ ? std::to_string(int(failure_->status())) + " " + failure_->what() : "";
+    const std::string shared = peers.broadcast(what, mine);
+    if (!shared.empty()) throw Error(ExitStatus(std::stoi(shared)), shared.substr(shared.find(' ') + 1));
+  }
 
  private:
   std::optional<Error> failure_;

@@ -15,7 +15,7 @@ namespace {
 using at::Tensor;
 using nlohmann::json;
 
-/// Those of state_dtype_names.
+/// In the order of state_dtype_names.
 constexpr std::array<at::ScalarType, state_dtype_names.size()> dtypes{
     at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte, at::kBool};
 
@@ -23,7 +23,7 @@ json slice_json(const Slice& s) { return {s.tensor, s.shape, s.begin, s.end, s.f
 
 Slice slice_of(const json& j) { return {j[0], j[1].get<std::vector<int64_t>>(), j[2], j[3], j[4], j[5], j[6]}; }
 
-/// In two parts, so that a test can end the process with half of it written.
+/// Writes in two parts, so that a test can end the process between them.
 void write_piece(SafetensorsWriter& writer, Piece& piece, bool half_a_file) {
   const auto* bytes = static_cast<const char*>(piece.values.const_data_ptr());
   const auto count = size_t(piece.values.nbytes());
@@ -46,16 +46,16 @@ const char* state_dtype_name(at::ScalarType dtype) {
 at::ScalarType state_dtype(const std::string& name) {
   for (size_t i = 0; i < dtypes.size(); ++i)
     if (name == state_dtype_names[i]) return dtypes[i];
-  throw Error(ExitStatus::data, "checkpoint: dtype " + name + " is not one that is saved");
+  throw Error(ExitStatus::data, "checkpoint: dtype " + name + " is not a dtype of saved state");
 }
 
 std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer) {
   std::vector<StateFlat> flats;
   for (ShardedOptimizer::State& state : optimizer.states()) {
-    if (!state.group->counts_in_norm()) continue;  // another rank holds the same, and writes it
-    flats.push_back({"param/", state.group, state.group->master().detach()});
-    flats.push_back({"exp_avg/", state.group, state.exp_avg.detach()});
-    flats.push_back({"exp_avg_sq/", state.group, state.exp_avg_sq.detach()});
+    if (!state.group->counts_in_norm()) continue;  // a replica; another rank writes it
+    flats.push_back({parameter_prefix, state.group, state.group->master().detach()});
+    flats.push_back({average_prefix, state.group, state.exp_avg.detach()});
+    flats.push_back({square_prefix, state.group, state.exp_avg_sq.detach()});
   }
   return flats;
 }

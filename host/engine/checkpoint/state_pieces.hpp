@@ -1,5 +1,5 @@
-// What one rank writes of a checkpoint for resuming: its parts of every trained tensor and of its moments, and on rank
-// 0 what the pipeline remembers; of replicas, rank 0's.
+// The part of a checkpoint for resuming that one rank writes: its shards of every trained tensor and of its moments
+// (those of the first replica only) and, on rank 0, the state of the pipeline.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,33 +14,33 @@
 
 namespace wmtp {
 
-/// The safetensors name of a dtype that is saved; Error(storage) for another. A plugin's counts and running sums are
-/// wider than fp32, and go on as if nothing had happened only in full.
+/// The safetensors name of a dtype; Error(storage) if tensors of this dtype cannot be saved. The state of plugins keeps
+/// its dtype: counts and running sums may need more than fp32 to resume exactly.
 const char* state_dtype_name(at::ScalarType dtype);
-at::ScalarType state_dtype(const std::string& name);  ///< Error(data) for another
+at::ScalarType state_dtype(const std::string& name);  ///< Error(data) for a dtype that is never saved
 
-/// One flat tensor of a group: its masters or moments.
+/// The masters or one of the moments of a group, flat.
 struct StateFlat {
-  const char* prefix;  ///< of the logical names: "param/", "exp_avg/", "exp_avg_sq/"
+  const char* prefix;  ///< of the logical names
   const ParameterGroup* group;
-  at::Tensor values;  ///< laid out like the group's master shard
+  at::Tensor values;  ///< same layout as the group's master shard
 };
 
-/// Views of what this rank has to write, in the order of the file.
+/// Views of everything that this rank writes, in file order.
 std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer);
 
 struct Piece {
   Slice slice;
-  at::Tensor values;  ///< contiguous on the CPU: of a plugin in its own dtype, all else fp32
+  at::Tensor values;  ///< contiguous, on the CPU; fp32, or the dtype of the plugin's state
 };
 
-/// `flats` on the CPU; `tensors` (by name, on the CPU) are written by rank 0. Their sums are not yet taken.
+/// Cuts `flats` into pieces, on rank 0 followed by `tensors` (by name); all on the CPU. Checksums are not yet set.
 std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map<std::string, at::Tensor>& tensors,
                              int rank);
 
-/// Writes this rank's file, durably, and takes the sums on the way. Text for rank 0: the slices, or the reason why not.
+/// Writes this rank's file durably and computes the checksums. Returns a report for rank 0: the slices, or the error.
 std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank);
-/// The slices of such a text. Error(storage) with the reason.
+/// The slices of a report; Error(storage) if it contains an error.
 std::vector<Slice> slices_of_report(const std::string& report);
 
 }  // namespace wmtp

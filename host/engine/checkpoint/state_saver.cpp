@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Adds the time it lives to a sum.
+/// Adds its lifetime to a sum.
 class Stopwatch {
  public:
   explicit Stopwatch(double& sum) : sum_(sum) {}
@@ -31,9 +31,9 @@ class Stopwatch {
 
 }  // namespace
 
-/// All that the thread of a save needs.
+/// Everything that the thread of a save needs.
 struct StateSaver::Work {
-  std::string name;  ///< of its exchanges
+  std::string name;  ///< of the exchanges between ranks
   SaveMode mode;
   Clock::time_point begun;
   std::filesystem::path target;
@@ -53,7 +53,7 @@ StateSaver::~StateSaver() {
 }
 
 void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
-  if (running_.valid()) throw Error(ExitStatus::bug, "a save was begun before the one before had ended");
+  if (running_.valid()) throw Error(ExitStatus::bug, "a save was begun while another one was in flight");
   stall_seconds_ = 0;
   const Stopwatch watch(stall_seconds_);
   const MemoryScope scope(MemoryCategory::checkpoint);
@@ -133,7 +133,7 @@ void StateSaver::copy(std::vector<StateFlat>& flats, SaveMode mode) {
     const Tensor live = std::move(flats[i].values);
     if (!buffers_[i].defined())
       buffers_[i] = at::empty(live.sizes(), at::TensorOptions(live.scalar_type()).pinned_memory(live.is_cuda()));
-    // LibTorch's copy would start threads of its own beside those of the training.
+    // LibTorch's copy would start threads in addition to those of the training.
     if (live.is_cpu())
       std::memcpy(buffers_[i].mutable_data_ptr(), live.const_data_ptr(), size_t(live.nbytes()));
     else
@@ -143,7 +143,7 @@ void StateSaver::copy(std::vector<StateFlat>& flats, SaveMode mode) {
 }
 
 void StateSaver::write(const Work& work, SaveOutcome& outcome) {
-  BackgroundStore texts(peers_, work.name);
+  BackgroundStore store(peers_, work.name);
   const int rank = peers_.rank();
   std::optional<FolderDraft> draft;
   json opened;
@@ -156,14 +156,14 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
       opened["error"] = error.what();
     }
   }
-  opened = json::parse(texts.broadcast(opened.dump()));
+  opened = json::parse(store.broadcast(opened.dump()));
   if (opened.contains("error")) throw Error(ExitStatus::storage, opened["error"].get<std::string>());
 
   std::vector<Piece> pieces = pieces_of(work.flats, work.tensors, rank);
   const std::string mine = write_rank_file(opened["path"].get<std::string>(), pieces, rank);
   json ended{{"error", ""}, {"rank_lost", false}};
   try {
-    const std::vector<std::string> reports = texts.gather(mine);
+    const std::vector<std::string> reports = store.gather(mine);
     if (rank == 0) {
       gather_and_publish(*draft, work, reports);
       clear_older(outcome);
@@ -171,11 +171,12 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
     }
   } catch (const Error& error) {
     if (rank != 0) throw;
-    ended = {{"error", error.what()}, {"rank_lost", error.status() == ExitStatus::peer}};  // the others wait for it
+    ended = {{"error", error.what()},
+             {"rank_lost", error.status() == ExitStatus::peer}};  // the other ranks wait for it
   } catch (const std::exception& error) {
     ended["error"] = error.what();
   }
-  ended = json::parse(texts.broadcast(ended.dump()));
+  ended = json::parse(store.broadcast(ended.dump()));
   outcome.failure = ended["error"];
   outcome.rank_lost = ended["rank_lost"];
 }

@@ -12,15 +12,15 @@ namespace {
 
 using at::Tensor;
 
-/// Gives the elements of logical tensors, from whichever slices hold them. The constructor holds every slice to its
-/// file: what is copied later lies where the manifest says, in the dtype that it has.
+/// Reads elements of logical tensors from the slices that contain them. The constructor checks every slice against its
+/// file, so that later reads cannot fail because of a wrong position or dtype.
 class SliceReader {
  public:
   SliceReader(const std::filesystem::path& folder, const Manifest& manifest) : folder_(folder) {
     SliceDtypes dtypes(manifest.kind);
     for (const Slice& slice : manifest.slices) {
-      const auto [opened, fresh] = files_.try_emplace(slice.file, folder / slice.file);
-      if (!fresh) continue;
+      const auto [opened, is_new] = files_.try_emplace(slice.file, folder / slice.file);
+      if (!is_new) continue;
       const SafetensorsFile& file = opened->second;
       const std::vector<SliceRange> ranges = slice_ranges(file, manifest.slices);
       dtypes.check(file.path(), ranges);
@@ -28,7 +28,7 @@ class SliceReader {
     }
   }
 
-  /// Error(data) when there is no such tensor of this shape.
+  /// Error(data) unless there is such a tensor of this shape.
   void check(const std::string& tensor, const std::vector<int64_t>& shape) const {
     const std::vector<int64_t>& found = slices_of(tensor).front().range.slice->shape;
     if (found != shape)
@@ -36,7 +36,7 @@ class SliceReader {
                          c10::str(at::IntArrayRef(shape)));
   }
 
-  /// Elements [begin, begin + part.numel()) of a tensor that was checked.
+  /// Reads elements [begin, begin + part.numel()) of a tensor that was checked.
   void read(const std::string& tensor, int64_t begin, const Tensor& part) const {
     for (const auto& [range, file] : slices_of(tensor)) {
       const int64_t from = std::max(begin, range.slice->begin), to = std::min(begin + part.numel(), range.slice->end);
@@ -58,7 +58,7 @@ class SliceReader {
   };
   const std::vector<Place>& slices_of(const std::string& tensor) const {
     const auto found = slices_.find(tensor);
-    if (found == slices_.end()) refuse(tensor, "it is missing; the checkpoint is of another model or adapter");
+    if (found == slices_.end()) refuse(tensor, "it is missing; the checkpoint belongs to another model or adapter");
     return found->second;
   }
   [[noreturn]] void refuse(const std::string& tensor, const std::string& why) const {
@@ -69,17 +69,15 @@ class SliceReader {
   std::map<std::string, std::vector<Place>> slices_;
 };
 
-constexpr const char *parameters = "param/", *averages = "exp_avg/", *squares = "exp_avg_sq/";
-
-/// That the checkpoint holds all of what the optimizer wants, before any of it is changed.
-void check_holds(const SliceReader& reader, const SavedState& saved, ShardedOptimizer& optimizer,
-                 const std::filesystem::path& folder) {
+/// Error(data) unless the checkpoint contains everything that the optimizer needs.
+void check_complete(const SliceReader& reader, const SavedState& saved, ShardedOptimizer& optimizer,
+                    const std::filesystem::path& folder) {
   for (const ShardedOptimizer::State& state : optimizer.states()) {
-    for (const char* prefix : {parameters, averages, squares})
+    for (const char* prefix : {parameter_prefix, average_prefix, square_prefix})
       for (const Placed& placed : state.group->parameters()) reader.check(prefix + placed.spec.name, placed.spec.shape);
     if (!saved.optimizer_steps.contains(state.group->name()))
       throw Error(ExitStatus::data, folder.string() + ": state: optimizer_steps has no '" + state.group->name() +
-                                        "'; the checkpoint is of another model or adapter");
+                                        "'; the checkpoint belongs to another model or adapter");
   }
 }
 
@@ -90,13 +88,15 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
   LoadedState loaded{read_manifest(folder), {}};
   const auto& [manifest, saved] = loaded;
   if (manifest.kind != "resume")
-    throw Error(ExitStatus::data, folder.string() + ": it holds a " + manifest.kind + ", no checkpoint for resuming");
+    throw Error(ExitStatus::data,
+                folder.string() + ": it contains a " + manifest.kind + ", not a checkpoint for resuming");
   loaded.state = saved_state(manifest, folder.string());
   const SliceReader reader(folder, manifest);
-  check_holds(reader, saved, optimizer, folder);
+  check_complete(reader, saved, optimizer, folder);
   for (ShardedOptimizer::State& state : optimizer.states()) {
-    const std::pair<const char*, Tensor*> flats[] = {
-        {parameters, &state.group->master()}, {averages, &state.exp_avg}, {squares, &state.exp_avg_sq}};
+    const std::pair<const char*, Tensor*> flats[] = {{parameter_prefix, &state.group->master()},
+                                                     {average_prefix, &state.exp_avg},
+                                                     {square_prefix, &state.exp_avg_sq}};
     for (const auto& [prefix, flat] : flats)
       state.group->for_each_part(*flat, [&, &prefix = prefix](const Placed& placed, int64_t begin, const Tensor& part) {
         reader.read(prefix + placed.spec.name, begin, part);

@@ -1,6 +1,6 @@
-// Everything a run needs to go on as if it had not stopped: parameters, optimizer, step, data cursor, guard window,
-// plugin state. Random draws are keyed by step and sequence, so they have no state. Written by state_saver.hpp; loads
-// at any world size and under any strategy, since slices say which elements of which tensor they hold.
+// Loads the state of an interrupted run: parameters, optimizer, step, data cursor, guard window, plugin state. Random
+// draws are keyed by step and sequence and need no state. Written by state_saver.hpp. Loads at any world size and
+// strategy, because each slice names the elements of the tensor that it contains.
 #pragma once
 
 #include <filesystem>
@@ -18,9 +18,9 @@ struct LoadedState {
   SavedState state;
 };
 
-/// [all ranks] Fills parameters, moments and `tensors` from a folder whose sums were verified. Error(data), before any
-/// of them is changed, when a tensor or the steps of a group are missing, or a slice has another shape, dtype or place
-/// than wanted.
+/// [all ranks] Fills parameters, moments and `tensors` from a folder whose checksums were verified. Error(data), before
+/// anything is changed, if a tensor or the steps of a group are missing, or a slice has another shape, dtype or range
+/// than expected.
 LoadedState load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
                                 std::map<std::string, at::Tensor>& tensors);
 

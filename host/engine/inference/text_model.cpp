@@ -9,7 +9,6 @@
 #include "core/checkpoints/manifest.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"
-#include "core/tokenizer/json_tokenizer.hpp"
 #include "engine/checkpoint/model_files.hpp"
 
 namespace wmtp {

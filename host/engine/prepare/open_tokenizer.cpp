@@ -23,7 +23,6 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
-#include "core/tokenizer/json_tokenizer.hpp"
 #include "core/tokenizer/tokenizer.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "core/tokenizer/tokenizer_json.hpp"
@@ -122,7 +121,7 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   void add_begin_of_text(const fs::path& model) {
-    const auto config = tokenizer_config_beside(model);
+    const auto config = read_tokenizer_config(model);
     if (!config || !config->add_bos_token) return;
     const std::string& name = config->bos_token;
     const int id = name.empty() ? processor_.bos_id() : processor_.PieceToId(name);

@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "core/corpus/step_count.hpp"
 #include "core/formats/hf/params_file.hpp"
-#include "core/formats/hf/weights_source.hpp"
+#include "core/formats/hf/initial_weights.hpp"
 #include "core/job/identity.hpp"
 #include "core/job/input_checks.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
@@ -258,7 +258,7 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
     load_model(weights, *model);
     started_from_ = std::filesystem::absolute(weights).lexically_normal();
     if (session.is_rank0())
-      for (const std::string& difference : different_math(weights, config))
+      for (const std::string& difference : math_differences(weights, config))
         log_warning("[model] weights " + weights.string() + ": " + difference);
   }
   if (!experiment.adapter_weights.empty())

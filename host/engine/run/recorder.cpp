@@ -19,7 +19,6 @@
 #include "core/job/time_left.hpp"
 #include "core/report/summary.hpp"
 #include "core/runlog/log_reader.hpp"
-#include "core/tokenizer/token_text.hpp"
 #include "engine/memory/allocator.hpp"
 
 namespace wmtp {

@@ -84,7 +84,7 @@ class TrainingRun {
     finish_save();
     const int64_t step = trainer().state().step;
     if (saved_at_ == step) return;
-    saver_.begin(save_request(), last ? SaveMode::alone : SaveMode::beside_training);
+    saver_.begin(save_request(), last ? SaveMode::alone : SaveMode::concurrent);
     last_save_ = std::chrono::steady_clock::now();
     if (!last) return;
     const SaveOutcome outcome = *saver_.finish();
@@ -96,7 +96,7 @@ class TrainingRun {
   void publish_model() {
     const Phase phase("checkpoint");
     const int64_t step = trainer().state().step;
-    if (adapter_stands_alone(assembly_.model()))
+    if (only_adapter_trains(assembly_.model()))
       save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash,
                    {identity_.adapter.name, identity_.adapter.version, experiment_.adapter.options,
                     assembly_.started_from().string()},

@@ -1,4 +1,3 @@
-// See external_json.hpp.
 #include "core/formats/hf/external_json.hpp"
 
 #include <algorithm>
@@ -10,26 +9,26 @@
 
 namespace wmtp {
 
-ForeignKeys::ForeignKeys(const std::filesystem::path& file)
-    : ForeignKeys(parse_strict_json(read_small_file(file, 1 << 20), file.string()), file.string()) {}
+ExternalJson::ExternalJson(const std::filesystem::path& file)
+    : ExternalJson(parse_strict_json(read_small_file(file, 1 << 20), file.string()), file.string()) {}
 
-ForeignKeys::ForeignKeys(nlohmann::json object, std::string where)
+ExternalJson::ExternalJson(nlohmann::json object, std::string where)
     : object_(std::move(object)), where_(std::move(where)) {
   if (!object_.is_object())
     throw Error(ExitStatus::data, where_ + ": it is " + object_.type_name() + "; wanted an object of keys");
 }
 
-bool ForeignKeys::has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
+bool ExternalJson::has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
 
-void ForeignKeys::refuse(const std::string& key, const std::string& wanted) {
+void ExternalJson::refuse(const std::string& key, const std::string& wanted) {
   const std::string found =
       object_.contains(key) ? "is " + object_[key].dump(-1, ' ', true).substr(0, 200) : "is missing";
-  const std::string quoted = printable(key);  // an unknown one is whatever the file says
+  const std::string quoted = printable(key);  // an unknown key may contain anything
   mistakes_.push_back(quoted.substr(1, quoted.size() - 2) + " " + found + "; wanted " + wanted);
 }
 
-int64_t ForeignKeys::integer(const char* key, int64_t from, int64_t to, std::optional<int64_t> otherwise) {
-  if (!has(key) && otherwise) return *otherwise;
+int64_t ExternalJson::integer(const char* key, int64_t from, int64_t to, std::optional<int64_t> fallback) {
+  if (!has(key) && fallback) return *fallback;
   if (has(key) && object_[key].is_number_unsigned()) {
     const uint64_t found = object_[key];
     if (found >= static_cast<uint64_t>(from) && found <= static_cast<uint64_t>(to)) return static_cast<int64_t>(found);
@@ -38,8 +37,8 @@ int64_t ForeignKeys::integer(const char* key, int64_t from, int64_t to, std::opt
   return from;
 }
 
-double ForeignKeys::positive(const char* key, std::optional<double> otherwise) {
-  if (!has(key) && otherwise) return *otherwise;
+double ExternalJson::positive(const char* key, std::optional<double> fallback) {
+  if (!has(key) && fallback) return *fallback;
   if (has(key) && object_[key].is_number()) {
     const double found = object_[key];
     if (std::isfinite(found) && found > 0) return found;
@@ -48,19 +47,25 @@ double ForeignKeys::positive(const char* key, std::optional<double> otherwise) {
   return 1;
 }
 
-bool ForeignKeys::flag(const char* key, bool otherwise) {
-  if (!has(key)) return otherwise;
+bool ExternalJson::flag(const char* key, bool fallback) {
+  if (!has(key)) return fallback;
   if (object_[key].is_boolean()) return object_[key];
   refuse(key, "true or false");
-  return otherwise;
+  return fallback;
 }
 
-void ForeignKeys::only(const char* key, std::initializer_list<nlohmann::json> allowed) {
+std::string ExternalJson::text(const char* key, const char* wanted) {
+  if (has(key) && object_[key].is_string()) return object_[key];
+  if (wanted) refuse(key, wanted);
+  return "";
+}
+
+void ExternalJson::only(const char* key, std::initializer_list<nlohmann::json> allowed) {
   if (!has(key) || std::find(allowed.begin(), allowed.end(), object_[key]) != allowed.end()) return;
   refuse(key, allowed.size() == 0 ? "null" : allowed.begin()->dump());
 }
 
-void ForeignKeys::finish(const std::string& advice) const {
+void ExternalJson::finish(const std::string& advice) const {
   if (mistakes_.empty()) return;
   std::string text = where_ + ": ";
   for (const std::string& mistake : mistakes_) text += (mistakes_.size() > 1 ? "\n  " : "") + mistake;

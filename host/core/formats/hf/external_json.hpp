@@ -1,4 +1,4 @@
-// The keys of a small JSON file that another program wrote: read with their ranges, all mistakes told at once.
+// Reads the keys of a small JSON file of another program, with their ranges, and reports all mistakes at once.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,28 @@
 
 namespace wmtp {
 
-class ForeignKeys {
+class ExternalJson {
  public:
-  /// Error(data) when the file is missing, longer than 1 MiB, no JSON, or no object at its top.
-  explicit ForeignKeys(const std::filesystem::path& file);
-  ForeignKeys(nlohmann::json object, std::string where);
+  /// Error(data) if the file is missing, longer than 1 MiB, not JSON, or not an object.
+  explicit ExternalJson(const std::filesystem::path& file);
+  ExternalJson(nlohmann::json object, std::string where);
 
-  /// Whether the key is there and not null.
+  /// Whether the key exists and is not null.
   bool has(const char* key) const;
   const nlohmann::json& all() const { return object_; }
   const nlohmann::json& value(const char* key) const { return object_[key]; }
 
-  // What does not fit is noted, and the smallest value that would is returned; `otherwise` stands for a missing key.
-  int64_t integer(const char* key, int64_t from, int64_t to, std::optional<int64_t> otherwise = std::nullopt);
-  double positive(const char* key, std::optional<double> otherwise = std::nullopt);
-  bool flag(const char* key, bool otherwise);
-  /// A key that may only say what this program does anyway: missing, null, or one of `allowed`.
+  // These record a value that does not fit as a mistake and return a valid one. A missing key gives `fallback`.
+  int64_t integer(const char* key, int64_t from, int64_t to, std::optional<int64_t> fallback = std::nullopt);
+  double positive(const char* key, std::optional<double> fallback = std::nullopt);
+  bool flag(const char* key, bool fallback);
+  /// "" for anything but a string; that is a mistake if `wanted` describes what is wanted.
+  std::string text(const char* key, const char* wanted = nullptr);
+  /// For a key with fixed behavior here: it must be missing, null, or one of `allowed`.
   void only(const char* key, std::initializer_list<nlohmann::json> allowed);
-  /// Notes "`key` is VALUE; wanted WANTED".
+  /// Records the mistake "`key` is VALUE; wanted WANTED".
   void refuse(const std::string& key, const std::string& wanted);
-  /// Error(data) with a line for each mistake; nothing when there are none. `advice` ends it.
+  /// Error(data) listing the mistakes and ending with `advice`; returns if there are none.
   void finish(const std::string& advice) const;
 
  private:

@@ -1,7 +1,6 @@
-// See hf_config.hpp.
 #include "core/formats/hf/hf_config.hpp"
 
-#include "core/formats/hf/external_json.hpp"
+#include "base/files.hpp"
 #include "core/formats/hf/rope_json.hpp"
 #include "core/model/model_limits.hpp"
 
@@ -10,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-double read_rope_theta(ForeignKeys& keys) {
+double read_rope_theta(ExternalJson& keys) {
   if (!keys.has("rope_parameters") || !keys.value("rope_parameters").is_object())
     return keys.positive("rope_theta", 10000.0);
   const json& parameters = keys.value("rope_parameters");
@@ -21,8 +20,8 @@ double read_rope_theta(ForeignKeys& keys) {
   return 10000.0;
 }
 
-/// Older files say it in rope_scaling, newer ones in rope_parameters, ours in both.
-std::optional<RopeScaling> read_scaling(ForeignKeys& keys) {
+/// Older files have rope_scaling, newer ones rope_parameters, ours both.
+std::optional<RopeScaling> read_scaling(ExternalJson& keys) {
   const auto older = read_rope_scaling(keys, "rope_scaling"), newer = read_rope_scaling(keys, "rope_parameters");
   if (older && newer && *older != *newer) keys.refuse("rope_parameters", "the same as in rope_scaling");
   return newer ? newer : older;
@@ -34,10 +33,9 @@ json rope_parameters_json(const ModelConfig& model) {
   return part;
 }
 
-bool is_qwen2(const ForeignKeys& keys) { return keys.has("model_type") && keys.value("model_type") == "qwen2"; }
+bool is_qwen2(const ExternalJson& keys) { return keys.has("model_type") && keys.value("model_type") == "qwen2"; }
 
-/// A Llama, or a Qwen2: a Llama with biases beside queries, keys and values.
-void check_architecture(ForeignKeys& keys) {
+void check_architecture(ExternalJson& keys) {
   const bool qwen2 = is_qwen2(keys);
   if (!qwen2 && (!keys.has("model_type") || keys.value("model_type") != "llama"))
     keys.refuse("model_type", "\"llama\" or \"qwen2\"");
@@ -46,16 +44,25 @@ void check_architecture(ForeignKeys& keys) {
   for (const char* key : {"attention_bias", "mlp_bias", "use_sliding_window"}) keys.only(key, {false});
   keys.only("partial_rotary_factor", {1.0});
   for (const char* key : {"quantization_config", "num_local_experts"}) keys.only(key, {});
-  if (!qwen2) keys.only("sliding_window", {});  // of Qwen2 it counts with use_sliding_window alone
+  if (!qwen2) keys.only("sliding_window", {});  // Qwen2 ignores it unless use_sliding_window is true
   const json layers = keys.has("layer_types") ? keys.value("layer_types") : json::array();
   for (const json& type : layers.is_array() ? layers : json::array({layers}))
-    if (type != "full_attention") return keys.refuse("layer_types", "\"full_attention\" alone");
+    if (type != "full_attention") return keys.refuse("layer_types", "\"full_attention\" only");
 }
 
 }  // namespace
 
+bool is_hf_folder(const std::filesystem::path& folder) {
+  return is_there(folder / hf_config_name) && !is_there(folder / params_file_name);
+}
+
+std::filesystem::path hf_files(const std::filesystem::path& folder) {
+  const bool alone = !is_there(folder / "model.safetensors.index.json") && is_there(folder / hf_model_name);
+  return alone ? folder / hf_model_name : folder;
+}
+
 ModelConfig read_hf_config(const std::filesystem::path& folder) {
-  ForeignKeys keys(folder / hf_config_name);
+  ExternalJson keys(folder / hf_config_name);
   check_architecture(keys);
   ModelConfig model;
   model.future_tokens = 1;
@@ -63,8 +70,9 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.layers = keys.integer("num_hidden_layers", 1, max_layers);
   model.heads = keys.integer("num_attention_heads", 1, max_heads);
   model.qkv_bias = is_qwen2(keys);
-  const auto as_many = model.qkv_bias ? std::nullopt : std::optional(model.heads);  // transformers' own default differs
-  model.kv_heads = keys.integer("num_key_value_heads", 1, max_heads, as_many);
+  // No fallback for Qwen2, whose default in transformers is another number.
+  const auto fallback = model.qkv_bias ? std::nullopt : std::optional(model.heads);
+  model.kv_heads = keys.integer("num_key_value_heads", 1, max_heads, fallback);
   model.tie_word_embeddings = keys.flag("tie_word_embeddings", false);
   model.ffn_dim = keys.integer("intermediate_size", 1, max_ffn_dim);
   model.vocab_size = keys.integer("vocab_size", 2, max_vocabulary);
@@ -74,8 +82,21 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.rope_scaling = read_scaling(keys);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("num_attention_heads", mistake);
   if (model.dim % model.heads == 0) keys.only("head_dim", {head_dim(model)});
-  keys.finish("only Llamas and Qwen2 models are imported");
+  keys.finish("only Llama and Qwen2 models are imported");
   return model;
+}
+
+SavedShape read_hf_shape(const std::filesystem::path& folder) {
+  SavedShape saved;
+  saved.model = read_hf_config(folder);
+  if (!is_there(folder / heads_identity_name)) return saved;
+  ExternalJson keys(folder / heads_identity_name);
+  keys.integer("format_version", heads_format_version, heads_format_version);
+  saved.model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens);
+  saved.model.layers += saved.model.future_tokens - 1;
+  saved.value_heads = read_value_heads(keys);
+  keys.finish("export the model again");
+  return saved;
 }
 
 json hf_config_json(const ModelConfig& model, const std::string& dtype) {

@@ -1,6 +1,5 @@
-// config.json of a Hugging Face Llama or Qwen2 (a Llama with biases of queries, keys and values): written for trunk and
-// head 1, read where it asks for nothing that this program does not compute.
-// Knows no LibTorch.
+// Folders of a Hugging Face Llama or Qwen2 (a Llama with biases of queries, keys and values). Writes config.json for
+// trunk and head 1; reads it if it asks for nothing that this program does not compute.
 #pragma once
 
 #include <filesystem>
@@ -8,20 +7,31 @@
 #include <string>
 
 #include "core/experiment/experiment.hpp"
+#include "core/formats/hf/params_file.hpp"
 
 namespace wmtp {
 
 inline constexpr const char* hf_config_name = "config.json";
+inline constexpr const char* hf_model_name = "model.safetensors";
+// What a Hugging Face model has no place for: heads 2, 3, … and value heads (model_export.hpp).
+inline constexpr const char* heads_tensors_name = "mtp_heads.safetensors";
+inline constexpr const char* heads_identity_name = "mtp_heads.json";
+inline constexpr int heads_format_version = 1;
 
-/// The shape, with future_tokens 1 (its layers are all there is). Error(data) names every key whose value asks for
-/// something else: another architecture, positions that are turned in part or stretched otherwise than "linear" and
-/// "llama3", other biases, a sliding window, quantised weights, heads of another width than hidden_size /
-/// num_attention_heads; and what is out of range.
+/// Whether a folder contains config.json and no params.json.
+bool is_hf_folder(const std::filesystem::path& folder);
+/// The weights that transformers reads: model.safetensors alone, or the folder of the files that the index names.
+std::filesystem::path hf_files(const std::filesystem::path& folder);
+
+/// The shape, with future_tokens 1. Error(data) names every key that is out of range or asks for something else:
+/// another architecture, partial rotary positions, scaling other than "linear" and "llama3", other biases, a sliding
+/// window, quantized weights, a head width other than hidden_size / num_attention_heads.
 ModelConfig read_hf_config(const std::filesystem::path& folder);
+/// The same with the heads of mtp_heads.json, if the folder has one; without tokenizer and ids.
+SavedShape read_hf_shape(const std::filesystem::path& folder);
 
-/// For transformers from 4.31 on (stretched positions from 4.43): rope_theta, rope_scaling and torch_dtype stand there
-/// under their old and new names. `dtype` is
-/// "F32" or "BF16". Without ids of special tokens.
+/// For transformers 4.31 and later (scaled positions: 4.43), with old and new names of rope_theta, rope_scaling and
+/// torch_dtype; without ids of special tokens. `dtype`: "F32" or "BF16".
 nlohmann::json hf_config_json(const ModelConfig& model, const std::string& dtype);
 
 }  // namespace wmtp

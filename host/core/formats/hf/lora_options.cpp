@@ -1,4 +1,4 @@
-// See lora_options.hpp. Formats: peft 0.21, LoraConfig and save_and_load.
+// Formats: peft 0.21, LoraConfig and save_and_load.
 #include "core/formats/hf/lora_options.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t max_rank = 65536;  // the plugin's
+constexpr int64_t max_rank = 65536;  // as in the plugin
 
 const Projection* find_projection(const std::string& target, std::string_view (Projection::*name_of)() const) {
   for (const Projection& projection : projections())
@@ -21,8 +21,7 @@ const Projection* find_projection(const std::string& target, std::string_view (P
   return nullptr;
 }
 
-/// A list of names, each of a linear layer.
-std::vector<Projection> read_targets(ForeignKeys& keys, const char* key,
+std::vector<Projection> read_targets(ExternalJson& keys, const char* key,
                                      std::string_view (Projection::*name_of)() const) {
   std::vector<Projection> targets;
   for (const json& target : keys.value(key)) {
@@ -37,12 +36,12 @@ std::vector<Projection> read_targets(ForeignKeys& keys, const char* key,
   return targets;
 }
 
-/// As PEFT and people write it: 16, not 16.0.
+/// 16 rather than 16.0, as PEFT writes it.
 json plain_number(double value) {
   return value == std::floor(value) && std::abs(value) < 1e15 ? json(static_cast<int64_t>(value)) : json(value);
 }
 
-double share(ForeignKeys& keys, const char* key) {
+double read_dropout(ExternalJson& keys, const char* key) {
   if (!keys.has(key)) return 0;
   const json& value = keys.value(key);
   if (value.is_number() && value.get<double>() >= 0 && value.get<double>() <= 0.99) return value;
@@ -50,7 +49,7 @@ double share(ForeignKeys& keys, const char* key) {
   return 0;
 }
 
-/// Keys of later versions of PEFT too: what is off or empty changes nothing.
+/// Keys of later versions of PEFT have no effect either if they are off or empty.
 bool is_off(const json& value) { return value.is_null() || value == false || value.empty() || value == ""; }
 
 }  // namespace
@@ -63,23 +62,20 @@ OptionValues option_values(const LoraOptions& lora) {
 }
 
 SavedLora read_saved_lora(const std::filesystem::path& folder) {
-  ForeignKeys keys(folder / adapter_identity_name);
+  ExternalJson keys(folder / adapter_identity_name);
+  SavedLora saved;
   keys.integer("format_version", adapter_format_version, adapter_format_version);
   if (!keys.has("plugin")) keys.refuse("plugin", "\"lora\"");
   keys.only("plugin", {"lora"});
   if (!keys.has("options") || !keys.value("options").is_object()) keys.refuse("options", "the plugin's options");
-  if (!keys.has("base_fingerprint") || !keys.value("base_fingerprint").is_string())
-    keys.refuse("base_fingerprint", "the fingerprint of the model it was trained beside");
-  keys.finish("adapters of the plugin lora are exported");
-
-  SavedLora saved;
-  saved.base_fingerprint = keys.value("base_fingerprint");
-  if (keys.has("base_path") && keys.value("base_path").is_string()) saved.base_path = keys.value("base_path");
-  ForeignKeys options(keys.value("options"), (folder / adapter_identity_name).string() + ": options");
+  saved.base_fingerprint = keys.text("base_fingerprint", "the fingerprint of the model it was trained on");
+  saved.base_path = keys.text("base_path");
+  keys.finish("only adapters of the plugin lora are exported");
+  ExternalJson options(keys.value("options"), (folder / adapter_identity_name).string() + ": options");
   LoraOptions& lora = saved.options;
   lora.rank = options.integer("rank", 1, max_rank);
   lora.alpha = options.has("alpha") && options.value("alpha") == 0.0 ? 0 : options.positive("alpha");
-  lora.dropout = share(options, "dropout");
+  lora.dropout = read_dropout(options, "dropout");
   lora.rslora = options.flag("rslora", false);
   lora.dora = options.flag("dora", false);
   lora.plus_ratio = options.positive("plus_ratio", 1.0);
@@ -89,7 +85,7 @@ SavedLora read_saved_lora(const std::filesystem::path& folder) {
     options.refuse("targets", "a list of linear layers");
   const OptionValues known = option_values(lora);
   for (const auto& [name, value] : options.all().items())
-    if (!known.contains(name)) options.refuse(name, "no such option: this program does not know what it changes");
+    if (!known.contains(name)) options.refuse(name, "no such option: its effect is unknown");
   options.finish("read it with the program that wrote it");
   return saved;
 }
@@ -114,39 +110,39 @@ json peft_config_json(const LoraOptions& lora, const std::string& base) {
 }
 
 LoraOptions read_peft_config(const std::filesystem::path& folder) {
-  // Those that say nothing of the numbers, or are read below.
-  static const std::set<std::string> spoken_for{"auto_mapping",
-                                                "base_model_name_or_path",
-                                                "bias",
-                                                "inference_mode",
-                                                "init_lora_weights",
-                                                "layers_pattern",
-                                                "lora_alpha",
-                                                "lora_dropout",
-                                                "megatron_core",
-                                                "peft_type",
-                                                "peft_version",
-                                                "qalora_group_size",
-                                                "r",
-                                                "revision",
-                                                "runtime_config",
-                                                "target_modules",
-                                                "task_type",
-                                                "use_dora",
-                                                "use_rslora"};
-  ForeignKeys keys(folder / peft_config_name);
+  // Keys that are read below or do not affect the numbers.
+  static const std::set<std::string> known{"auto_mapping",
+                                           "base_model_name_or_path",
+                                           "bias",
+                                           "inference_mode",
+                                           "init_lora_weights",
+                                           "layers_pattern",
+                                           "lora_alpha",
+                                           "lora_dropout",
+                                           "megatron_core",
+                                           "peft_type",
+                                           "peft_version",
+                                           "qalora_group_size",
+                                           "r",
+                                           "revision",
+                                           "runtime_config",
+                                           "target_modules",
+                                           "task_type",
+                                           "use_dora",
+                                           "use_rslora"};
+  ExternalJson keys(folder / peft_config_name);
   if (!keys.has("peft_type")) keys.refuse("peft_type", "\"LORA\"");
   keys.only("peft_type", {"LORA"});
   keys.only("task_type", {"CAUSAL_LM"});
   keys.only("bias", {"none"});
-  // Others change the base's weights before training.
+  // Other methods change the weights of the base before training.
   keys.only("init_lora_weights", {true, false, "gaussian", "orthogonal"});
   for (const auto& [key, value] : keys.all().items())
-    if (!spoken_for.contains(key) && !is_off(value)) keys.refuse(key, "nothing: the plugin lora has no such thing");
+    if (!known.contains(key) && !is_off(value)) keys.refuse(key, "nothing: the plugin lora does not support it");
   LoraOptions lora;
   lora.rank = keys.integer("r", 1, max_rank);
   lora.alpha = keys.positive("lora_alpha", 8.0);
-  lora.dropout = share(keys, "lora_dropout");
+  lora.dropout = read_dropout(keys, "lora_dropout");
   lora.rslora = keys.flag("use_rslora", false);
   lora.dora = keys.flag("use_dora", false);
   if (keys.has("target_modules") && keys.value("target_modules").is_array())

@@ -1,5 +1,5 @@
-// What a LoRA adapter's numbers mean something with, as adapter.json of the plugin `lora` and PEFT's
-// adapter_config.json say it. Knows no LibTorch.
+// The options that define a LoRA adapter, as written in adapter.json of the plugin `lora` and in PEFT's
+// adapter_config.json.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,8 @@ struct LoraOptions {
   int64_t rank = 0;
   double alpha = 0, dropout = 0;
   bool rslora = false, dora = false;
-  double plus_ratio = 1;            ///< of the training alone; PEFT has no word for it
-  std::vector<Projection> targets;  ///< in the order in which they are given
+  double plus_ratio = 1;            ///< affects training only; PEFT has no key for it
+  std::vector<Projection> targets;  ///< in the given order
 };
 
 /// All options of the plugin.
@@ -29,24 +29,24 @@ OptionValues option_values(const LoraOptions& lora);
 struct SavedLora {
   LoraOptions options;
   std::string base_fingerprint;
-  std::string base_path;  ///< "" where it is not known
+  std::string base_path;  ///< "" if unknown
 };
-/// Of a folder that a run with the plugin `lora` left. Error(data) for another plugin, or an option that is not known
-/// here and might change what the numbers mean.
+/// Reads adapter.json of a run with the plugin `lora`. Error(data) for another plugin, or for an unknown option, which
+/// might change the meaning of the numbers.
 SavedLora read_saved_lora(const std::filesystem::path& folder);
 
-/// `base`: the folder by which PEFT's AutoPeftModel opens the base; "" where it is not known.
+/// `base`: the folder from which PEFT's AutoPeftModel loads the base; "" if unknown.
 nlohmann::json peft_config_json(const LoraOptions& lora, const std::string& base);
 
-/// Error(data) names every key whose value asks for more than LoRA, rsLoRA or DoRA of one rank on linear layers of
-/// every block. `targets` has those that the config lists; of a pattern, none.
+/// Error(data) names every key that asks for more than LoRA, rsLoRA or DoRA of one rank on linear layers of every
+/// block. `targets` contains the listed ones; none for a pattern.
 LoraOptions read_peft_config(const std::filesystem::path& folder);
 
-/// The parameters beside one linear layer, in our names and PEFT's.
+/// A parameter that LoRA adds to a linear layer, in our names and PEFT's.
 struct LoraPart {
   std::string name, peft_suffix;           ///< "lora_A", "lora_A.weight"
-  std::vector<int64_t> shape, peft_shape;  ///< [1,out] and [out] for DoRA's magnitude; else the same
-  bool has_rows_of_weight = false;         ///< its rows, or elements, are the weight's: they go where those go
+  std::vector<int64_t> shape, peft_shape;  ///< [1,out] and [out] for DoRA's magnitude, else equal
+  bool has_rows_of_weight = false;         ///< its rows, or elements, are reordered together with the weight's
 };
 std::vector<LoraPart> lora_parts(const LoraOptions& lora, const ProjectionShape& shape);
 

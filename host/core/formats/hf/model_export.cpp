@@ -1,4 +1,3 @@
-// See model_export.hpp.
 #include "core/formats/hf/model_export.hpp"
 
 #include "base/files.hpp"
@@ -19,7 +18,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr size_t main_file = 0, heads_file = 1;
-constexpr int64_t usual_sequence_length = 2048;  // LlamaConfig's
+constexpr int64_t default_sequence_length = 2048;  // of transformers' LlamaConfig
 
 TensorMove::Target target_of(const ModelTensor& tensor, ModelFormat format) {
   if (format == ModelFormat::meta) return {main_file, tensor.name};
@@ -27,7 +26,7 @@ TensorMove::Target target_of(const ModelTensor& tensor, ModelFormat format) {
                                 : TensorMove::Target{main_file, tensor.hf_name};
 }
 
-/// Every tensor of the model and where it goes. Error(data) when one is missing, misshapen, or of nothing that we know.
+/// Every tensor of the model with its targets. Error(data) if one is missing, misshapen or unexpected.
 std::vector<TensorMove> plan_moves(const ModelExport& request, const SavedShape& saved,
                                    const SafetensorsFolder& files) {
   TensorCheck check(files);
@@ -37,18 +36,15 @@ std::vector<TensorMove> plan_moves(const ModelExport& request, const SavedShape&
     if (!place) continue;
     TensorMove move{*place, {target_of(tensor, request.format)}, tensor.shape, request.dtype};
     if (request.format == ModelFormat::meta && saved.model.tie_word_embeddings && tensor.name == embedding_weight)
-      move.targets.push_back({main_file, output_weight});  // Meta's code has no ties
-    if (request.format == ModelFormat::hf && !tensor.hf_name.empty() && tensor.rotary_heads > 0) {
-      move.order = RowOrder::pairs_to_halves;
-      move.heads = tensor.rotary_heads;
-      move.rows = tensor.shape[0];
-    }
+      move.targets.push_back({main_file, output_weight});  // Meta's code does not tie embeddings
+    if (request.format == ModelFormat::hf && !tensor.hf_name.empty())
+      move.reorder(RowOrder::pairs_to_halves, tensor.rotary_heads, tensor.shape[0]);
     moves.push_back(std::move(move));
   }
   const auto of_value_head = [](const std::string& name) { return name.starts_with("value_heads."); };
   check.check_rest(of_value_head);
   refuse_tensors(request.model.string(), check.mistakes(),
-                 "name a whole model: a run's model folder, or an imported one");
+                 "name a complete model: a run's model folder, or an imported one");
   for (const std::string& name : files.names())
     if (of_value_head(name)) {
       const TensorPlace place = *files.find(name);
@@ -78,32 +74,24 @@ void write_descriptions(const ModelExport& request, const SavedShape& saved, con
                                                               {"value_heads", saved.value_heads}}));
 }
 
-}  // namespace
-
-void copy_companions(const fs::path& from, const fs::path& to) {
-  for (const char* name : {"chat_template.jinja", "generation_config.json"})
-    if (is_there(from / name)) write_new_file(to / name, read_small_file(from / name, longest_tokenizer));
-}
-
+/// Whether there was a tokenizer to copy.
 bool copy_tokenizer(const fs::path& from, const fs::path& to) {
   bool copied = false;
   for (const char* name : {tokenizer_model_name, tokenizer_json_name, tokenizer_config_name}) {
     if (!is_there(from / name)) continue;
-    write_new_file(to / name, read_small_file(from / name, longest_tokenizer));
+    write_new_file(to / name, read_small_file(from / name, max_tokenizer_bytes));
     copied = copied || std::string_view(name) != tokenizer_config_name;
   }
   return copied;
 }
-
-namespace {
 
 void write_json_tokenizer(const fs::path& folder, const json& tokenizer, const char* begin, const char* end) {
   write_new_file(folder / tokenizer_json_name, tokenizer.dump() + "\n");
   write_new_file(folder / tokenizer_config_name, pretty_json(exported_tokenizer_config(begin, end)));
 }
 
-/// Of the tokenizers that are this program's own: that no BOS stands before their texts, as it does before a Llama's,
-/// and a tokenizer.json, since transformers makes other ids of the SentencePiece model. Whether it wrote one.
+/// For this program's own tokenizers, writes a tokenizer_config.json (they put no BOS before texts, unlike Llama's) and
+/// a tokenizer.json, because transformers would derive other ids from the SentencePiece model. Whether it wrote any.
 bool write_own_tokenizer(const SavedShape& saved, const fs::path& folder) {
   if (saved.tokenizer == "byte") {
     write_json_tokenizer(folder, byte_tokenizer_json(), byte_begin_token, byte_end_token);
@@ -121,14 +109,19 @@ bool write_own_tokenizer(const SavedShape& saved, const fs::path& folder) {
 
 }  // namespace
 
+void copy_chat_files(const fs::path& from, const fs::path& to) {
+  for (const char* name : {"chat_template.jinja", "generation_config.json"})
+    if (is_there(from / name)) write_new_file(to / name, read_small_file(from / name, max_tokenizer_bytes));
+}
+
 ExportedModel export_model(const ModelExport& request) {
   const SafetensorsFolder files(request.model);
   SavedShape saved = read_params(request.model, files);
   if (!saved.value_heads.empty() && !predicts_tokens(saved, files))
     throw Error(ExitStatus::data, request.model.string() +
-                                      ": it has value heads and predicts no tokens, for which these formats have no "
-                                      "place; export the policy instead");
-  if (!saved.has_max_sequence_length) saved.model.max_sequence_length = usual_sequence_length;
+                                      ": it has value heads and predicts no tokens, which these formats do not "
+                                      "support; export the policy instead");
+  if (!saved.has_max_sequence_length) saved.model.max_sequence_length = default_sequence_length;
   std::vector<TensorMove> moves = plan_moves(request, saved, files);
   const SourceSums sums(request.model, "model");
   OutputFolder product(request.target);
@@ -137,7 +130,7 @@ ExportedModel export_model(const ModelExport& request) {
   bool has_tokenizer = copy_tokenizer(request.model, product.path());
   if (request.format == ModelFormat::hf) {
     has_tokenizer = write_own_tokenizer(saved, product.path()) || has_tokenizer;
-    copy_companions(request.model, product.path());
+    copy_chat_files(request.model, product.path());
   }
   product.publish();
   return {has_tokenizer, saved.has_max_sequence_length};

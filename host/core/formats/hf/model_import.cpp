@@ -1,4 +1,3 @@
-// See model_import.hpp.
 #include "core/formats/hf/model_import.hpp"
 
 #include <memory>
@@ -10,10 +9,8 @@
 #include "core/formats/hf/model_tensors.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/tensor_stream.hpp"
-#include "core/formats/hf/weights_source.hpp"
 #include "core/formats/safetensors/tensor_check.hpp"
-#include "core/model/model_limits.hpp"
-#include "core/tokenizer/json_tokenizer.hpp"
+#include "core/tokenizer/tokenizer.hpp"
 #include "core/tokenizer/tokenizer_export.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "io/durable_file.hpp"
@@ -28,49 +25,38 @@ using nlohmann::json;
 struct Source {
   bool is_hf = false;
   std::unique_ptr<SafetensorsFolder> files;
-  std::unique_ptr<SafetensorsFolder> heads;  ///< mtp_heads.safetensors beside a Hugging Face model, or null
+  std::unique_ptr<SafetensorsFolder> heads;  ///< mtp_heads.safetensors of a Hugging Face folder, or null
   SavedShape saved;
 };
-
-void read_heads(const fs::path& folder, Source& source) {
-  if (!is_there(folder / heads_identity_name)) return;
-  ForeignKeys keys(folder / heads_identity_name);
-  keys.integer("format_version", heads_format_version, heads_format_version);
-  ModelConfig& model = source.saved.model;
-  model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens);
-  model.layers += model.future_tokens - 1;
-  source.saved.value_heads = read_value_heads(keys);
-  keys.finish("export the model again");
-  source.heads = std::make_unique<SafetensorsFolder>(folder / heads_tensors_name);
-}
 
 Source open_source(const fs::path& folder) {
   Source source;
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored))
     throw Error(ExitStatus::data, folder.string() +
-                                      " is no folder; name one with config.json (Hugging Face) or "
-                                      "params.json (Meta) beside its safetensors files");
+                                      " is not a folder; name one that contains config.json (Hugging Face) or "
+                                      "params.json (Meta) and safetensors files");
   source.is_hf = is_there(folder / hf_config_name);
   if (!source.is_hf && !is_there(folder / params_file_name))
     throw Error(ExitStatus::data, folder.string() +
-                                      " holds neither config.json (Hugging Face) nor params.json (Meta); "
-                                      "fetch the whole model");
+                                      " contains neither config.json (Hugging Face) nor params.json (Meta); "
+                                      "download the whole model");
   source.files = std::make_unique<SafetensorsFolder>(source.is_hf ? hf_files(folder) : folder);
   if (source.is_hf) {
-    source.saved.model = read_hf_config(folder);
-    ForeignKeys keys(folder / hf_config_name);
+    source.saved = read_hf_shape(folder);
+    ExternalJson keys(folder / hf_config_name);
     source.saved.bos_token_id = read_token_ids(keys, "bos_token_id");
     source.saved.eos_token_id = read_token_ids(keys, "eos_token_id");
     keys.finish("compare it with tokenizer_config.json");
-    read_heads(folder, source);
+    if (is_there(folder / heads_identity_name))
+      source.heads = std::make_unique<SafetensorsFolder>(folder / heads_tensors_name);
   } else {
     source.saved = read_params(folder, *source.files);
   }
   return source;
 }
 
-/// Gives the shape the heads that are asked for, and says how many of them are to be copies.
+/// Adds the requested heads to the shape; returns how many of them must be copied.
 int64_t add_heads(const ModelImport& request, ModelConfig& model) {
   if (request.future_tokens == 0 || request.future_tokens == model.future_tokens) return 0;
   if (model.future_tokens > 1)
@@ -99,20 +85,16 @@ class Planner {
  private:
   void add(const ModelTensor& tensor) {
     const bool extra = tensor.hf_name.empty();
-    if (extra && copies_ > 0) return;  // the last block's tensors have them as further targets
+    if (extra && copies_ > 0) return;  // additional targets of the last block's tensors, see below
     TensorCheck& check = extra && heads_check_ ? *heads_check_ : check_;
     const bool by_hf_name = source_.is_hf && !extra;
     const auto place = check.take(by_hf_name ? tensor.hf_name : tensor.name, tensor.shape);
     if (!place) return;
     TensorMove move{*place, {{0, tensor.name}}, tensor.shape};
-    const std::string last = "layers." + std::to_string(num_trunk_blocks(model_)) + ".";
+    const std::string last = first_head_block(model_) + ".";
     for (int64_t i = 0; i < copies_ && tensor.name.starts_with(last); ++i)
       move.targets.push_back({0, "extra_heads." + std::to_string(i) + "." + tensor.name.substr(last.size())});
-    if (by_hf_name && tensor.rotary_heads > 0) {
-      move.order = RowOrder::halves_to_pairs;
-      move.heads = tensor.rotary_heads;
-      move.rows = tensor.shape[0];
-    }
+    if (by_hf_name) move.reorder(RowOrder::halves_to_pairs, tensor.rotary_heads, tensor.shape[0]);
     moves_.push_back(std::move(move));
   }
 
@@ -132,25 +114,25 @@ class Planner {
       }
   }
 
-  /// Where embeddings are tied a second copy of the matrix may stand in the files, but it must be one.
+  /// If embeddings are tied, the files may contain the matrix a second time; both must be equal.
   void take_tied_copy() {
     const std::string name = source_.is_hf ? hf_output_weight : output_weight;
     if (!model_.tie_word_embeddings || !source_.files->find(name)) return;
     const std::vector<int64_t> shape{model_.vocab_size, model_.dim};
     const auto copy = check_.take(name, shape);
-    const auto own = source_.files->find(source_.is_hf ? "model.embed_tokens.weight" : embedding_weight);
+    const auto own = source_.files->find(source_.is_hf ? hf_embedding_weight : embedding_weight);
     if (!copy || !own || own->entry->shape != shape) return;
-    if (!are_copies(*copy, *own))
+    if (!equal_bytes(*copy, *own))
       differing_copy_ = "tensor \"" + name + "\" differs from the embedding's, and tie_word_embeddings is true";
   }
 
   void finish(const fs::path& folder) {
     take_tied_copy();
-    check_.check_rest(follows_from_the_shape);
+    check_.check_rest(is_derived_buffer);
     std::vector<std::string> mistakes = check_.mistakes();
     if (!differing_copy_.empty()) mistakes.push_back(differing_copy_);
     if (heads_check_) {
-      heads_check_->check_rest([](const std::string&) { return false; });
+      heads_check_->check_rest();
       mistakes.insert(mistakes.end(), heads_check_->mistakes().begin(), heads_check_->mistakes().end());
     }
     refuse_tensors(folder.string(), mistakes,
@@ -166,25 +148,24 @@ class Planner {
   std::vector<TensorMove> moves_;
 };
 
-/// Whether tokenizer.json is the one that export_model writes of a tokenizer of this program, which is then kept as it
-/// was: "byte" or "bpe"; "" of any other.
+/// "byte" or "bpe" if tokenizer.json is what export_model writes for that tokenizer of this program; else "".
 std::string own_tokenizer(const fs::path& folder) {
   if (!is_there(folder / tokenizer_json_name)) return "";
-  const json found = json::parse(read_small_file(folder / tokenizer_json_name, longest_tokenizer), nullptr, false);
+  const json found = json::parse(read_small_file(folder / tokenizer_json_name, max_tokenizer_bytes), nullptr, false);
   if (found == byte_tokenizer_json()) return "byte";
   if (!is_there(folder / tokenizer_model_name)) return "";
   try {
-    const auto config = tokenizer_config_beside(folder / tokenizer_model_name);
-    if (config && config->add_bos_token) return "";  // it was told to since
+    const auto config = read_tokenizer_config(folder / tokenizer_model_name);
+    if (config && config->add_bos_token) return "";  // edited after the export
     return found == sentencepiece_tokenizer_json(folder / tokenizer_model_name) ? "bpe" : "";
   } catch (const Error& error) {
     if (error.status() != ExitStatus::data) throw;
-    return "";  // tokenizer.json may still be one that is read
+    return "";  // tokenizer.json may still be readable by itself
   }
 }
 
-/// Names the tokenizer that lies beside the weights: tokenizer.json where it is one that is read here, else
-/// tokenizer.model. Returns why the first of them is not kept, or "".
+/// Sets saved.tokenizer to the tokenizer in the folder: tokenizer.json if this program can read it, else
+/// tokenizer.model. Returns why the first candidate is not kept, or "".
 std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
   if (const std::string own = own_tokenizer(folder); !own.empty()) {
     saved.tokenizer = own;
@@ -207,21 +188,21 @@ std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
     const int64_t ids = json_tokenizer(file)->vocab_size();
     if (ids > saved.model.vocab_size)
       throw Error(ExitStatus::data, file.string() + " has " + with_thousands(ids) + " ids, the model " +
-                                        with_thousands(saved.model.vocab_size) + "; it is another model's");
+                                        with_thousands(saved.model.vocab_size) + "; it belongs to another model");
   };
   if (!is_kept(tokenizer_json_name, "tokenizer_json", read_json))
-    is_kept(tokenizer_model_name, "bpe", [](const fs::path& file) { tokenizer_config_beside(file); });
+    is_kept(tokenizer_model_name, "bpe", [](const fs::path& file) { read_tokenizer_config(file); });
   return why;
 }
 
-/// Its files, by core/tokenizer/tokenizer_files.hpp. Meta's own code puts a BOS before every text, and no file says so.
-void keep_tokenizer(const fs::path& from, const std::string& kind, bool is_metas, const fs::path& to) {
+/// Copies the tokenizer's files. Meta's own code puts a BOS before every text, which no file of Meta's states.
+void keep_tokenizer(const fs::path& from, const std::string& kind, bool from_meta, const fs::path& to) {
   if (own_tokenizer(from) == kind && kind == "bpe")
-    return write_new_file(to / tokenizer_model_name, read_small_file(from / tokenizer_model_name, longest_tokenizer));
+    return write_new_file(to / tokenizer_model_name, read_small_file(from / tokenizer_model_name, max_tokenizer_bytes));
   if (kind == "tokenizer_json") copy_tokenizer_files(from / tokenizer_json_name, to);
   if (kind != "bpe") return;
   copy_tokenizer_files(from / tokenizer_model_name, to);
-  if (is_metas && !is_there(to / tokenizer_config_name))
+  if (from_meta && !is_there(to / tokenizer_config_name))
     write_new_file(to / tokenizer_config_name, llama_tokenizer_config(/*begins_texts=*/true));
 }
 
@@ -235,13 +216,12 @@ ImportedModel import_model(const ModelImport& request) {
   OutputFolder product(request.target);
   Manifest manifest;
   manifest.kind = "model";
-  manifest.state = json::object();
   manifest.slices = move_tensors(std::move(moves), product.path(), {hf_model_name}, sums);
-  const bool is_metas = !source.is_hf && source.saved.tokenizer.empty();  // ours names its tokenizer
+  const bool from_meta = !source.is_hf && source.saved.tokenizer.empty();  // our params.json names the tokenizer
   const std::string left_out = find_tokenizer(request.source, source.saved);
   write_new_file(product.path() / params_file_name, params_text(source.saved));
-  keep_tokenizer(request.source, source.saved.tokenizer, is_metas, product.path());
-  copy_companions(request.source, product.path());
+  keep_tokenizer(request.source, source.saved.tokenizer, from_meta, product.path());
+  copy_chat_files(request.source, product.path());
   write_manifest(product.path(), manifest);
   product.publish();
   return {source.saved.model, source.saved.tokenizer, left_out};

@@ -1,11 +1,10 @@
-// Models of other programs as a folder like a run's model/: fp32 with Meta's names, params.json, manifest.json, which
-// [model] weights, [reference] weights and `checkpoint export` take.
-//   Hugging Face  config.json beside model.safetensors, or beside the files of model.safetensors.index.json; heads 2,
-//   3,
-//                 … and value heads from mtp_heads.safetensors, where export_model left them
-//   Meta          params.json beside one safetensors file with Meta's names; all heads in it
-// Weights may be fp32, bf16 or fp16. Tensors pass one after another. A crash leaves TARGET.tmp-PID, which no reader
-// looks at. Knows no LibTorch.
+// Imports models of other programs into a folder like a run's model/: fp32 tensors with Meta's names, params.json and
+// manifest.json, usable as [model] weights, [reference] weights and for `checkpoint export`.
+//   Hugging Face  config.json with model.safetensors, or with the files of model.safetensors.index.json; heads 2, 3, …
+//                 and value heads from mtp_heads.safetensors if export_model wrote one
+//   Meta          params.json with one safetensors file with Meta's names and all heads
+// Weights may be fp32, bf16 or fp16. Tensors are streamed one by one. A crash leaves TARGET.tmp-PID, which no reader
+// opens.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +16,19 @@ namespace wmtp {
 
 struct ModelImport {
   std::filesystem::path source;  ///< a folder
-  std::filesystem::path target;  ///< not there yet, or empty
-  int64_t future_tokens = 0;     ///< where above 0: heads that are not in the files begin as copies of the last block
+  std::filesystem::path target;  ///< must not exist, or be empty
+  int64_t future_tokens = 0;     ///< if positive, heads that the files lack start as copies of the last block
 };
 
 struct ImportedModel {
   ModelConfig model;
-  std::string tokenizer;           ///< of params.json; "" where none was kept
+  std::string tokenizer;           ///< as in params.json; "" if none was kept
   std::string tokenizer_left_out;  ///< why a tokenizer.json, or the only tokenizer, was not kept, or ""
 };
 
-/// What was written. Error(data) names every tensor that is missing, has another shape, or has no place,
-/// and every key that asks for something else than a plain Llama; pickles are refused with the command that converts
-/// them. Error(usage) for the target and for future_tokens that the files contradict.
+/// Error(data) names every tensor that is missing, misshapen or unexpected and every key that asks for more than a
+/// plain Llama; a pickle is refused with the command that converts it. Error(usage) for the target and for a
+/// future_tokens that contradicts the files.
 ImportedModel import_model(const ModelImport& request);
 
 }  // namespace wmtp

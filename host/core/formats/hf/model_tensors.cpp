@@ -1,4 +1,3 @@
-// See model_tensors.hpp.
 #include "core/formats/hf/model_tensors.hpp"
 
 namespace wmtp {
@@ -32,8 +31,14 @@ std::vector<std::string> block_names(const ModelConfig& model) {
   return names;
 }
 
+std::string first_head_block(const ModelConfig& model) { return "layers." + std::to_string(num_trunk_blocks(model)); }
+
+bool is_derived_buffer(const std::string& name) {
+  return name == "rope.freqs" || name.ends_with(".rotary_emb.inv_freq");
+}
+
 std::vector<ModelTensor> model_tensors(const ModelConfig& model) {
-  std::vector<ModelTensor> all{{embedding_weight, "model.embed_tokens.weight", {model.vocab_size, model.dim}}};
+  std::vector<ModelTensor> all{{embedding_weight, hf_embedding_weight, {model.vocab_size, model.dim}}};
   for (const std::string& block : block_names(model)) {
     const bool in_hf = block.starts_with("layers.");
     const auto add = [&](std::string_view name, std::string_view hf_name, const std::string& kind,

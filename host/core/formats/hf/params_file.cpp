@@ -1,8 +1,8 @@
-// See params_file.hpp.
 #include "core/formats/hf/params_file.hpp"
 
 #include <algorithm>
 
+#include "core/formats/hf/model_tensors.hpp"
 #include "core/formats/hf/rope_json.hpp"
 #include "core/model/model_limits.hpp"
 
@@ -18,7 +18,7 @@ int64_t rows_of(const SafetensorsFolder& files, const std::string& tensor) {
 
 }  // namespace
 
-json read_value_heads(ForeignKeys& keys) {
+json read_value_heads(ExternalJson& keys) {
   const auto has_text = [](const json& head, const char* key) { return head.contains(key) && head[key].is_string(); };
   const auto is_head = [&](const json& head) {
     return head.is_object() && has_text(head, "name") && has_text(head, "kind") &&
@@ -33,17 +33,17 @@ json read_value_heads(ForeignKeys& keys) {
   return json::array();
 }
 
-json read_token_ids(ForeignKeys& keys, const char* key) {
+json read_token_ids(ExternalJson& keys, const char* key) {
   if (!keys.has(key)) return nullptr;
   const json& ids = keys.value(key);
   const auto is_id = [](const json& id) { return id.is_number_unsigned() && id < (1 << 24); };
   if (is_id(ids) || (ids.is_array() && !ids.empty() && std::all_of(ids.begin(), ids.end(), is_id))) return ids;
-  keys.refuse(key, "an id, or a list of them");
+  keys.refuse(key, "an id, or a list of ids");
   return nullptr;
 }
 
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files) {
-  ForeignKeys keys(folder / params_file_name);
+  ExternalJson keys(folder / params_file_name);
   SavedShape saved;
   ModelConfig& model = saved.model;
   model.dim = keys.integer("dim", 2, max_dim);
@@ -53,8 +53,8 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens, 1);
   model.rope_theta = keys.positive("rope_theta", 10000.0);
   model.norm_eps = keys.positive("norm_eps", 1e-5);
-  model.vocab_size = rows_of(files, "tok_embeddings.weight");
-  model.ffn_dim = rows_of(files, "layers.0.feed_forward.w1.weight");  // 0 where the file has none
+  model.vocab_size = rows_of(files, embedding_weight);
+  model.ffn_dim = rows_of(files, "layers.0.feed_forward.w1.weight");  // 0 if there is no such tensor
   model.qkv_bias = keys.flag("qkv_bias", false);
   model.tie_word_embeddings = keys.flag("tie_word_embeddings", false);
   saved.has_max_sequence_length = keys.has("max_seq_len");
@@ -62,7 +62,7 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   keys.only("tokenizer", {"byte", "bpe", "tokenizer_json"});
   saved.bos_token_id = read_token_ids(keys, "bos_token_id");
   saved.eos_token_id = read_token_ids(keys, "eos_token_id");
-  if (keys.has("tokenizer") && keys.value("tokenizer").is_string()) saved.tokenizer = keys.value("tokenizer");
+  saved.tokenizer = keys.text("tokenizer");
   model.rope_scaling = read_rope_scaling(keys, "rope_scaling");
   if (!model.rope_scaling) keys.only("use_scaled_rope", {false});
   keys.only("moe", {});
@@ -71,12 +71,12 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("n_heads", mistake);
   if (model.layers < model.future_tokens)
     keys.refuse("n_layers", "one for each of the " + std::to_string(model.future_tokens) + " future tokens");
-  keys.finish("only a plain Llama's shape is read");
+  keys.finish("only the shape of a plain Llama is supported");
   return saved;
 }
 
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files) {
-  return files.find("layers." + std::to_string(num_trunk_blocks(saved.model)) + ".attention_norm.weight").has_value();
+  return files.find(first_head_block(saved.model) + ".attention_norm.weight").has_value();
 }
 
 std::string pretty_json(const json& document) { return document.dump(2) + "\n"; }

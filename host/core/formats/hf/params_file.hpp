@@ -1,6 +1,6 @@
-// params.json: the shape of a model beside its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
-// rope_scaling, qkv_bias, tie_word_embeddings, value_heads, tokenizer). Meta's own files give neither vocabulary nor feed-forward width plainly: those two are read off the
-// tensors. Knows no LibTorch.
+// params.json: the shape of a model in the folder of its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
+// rope_scaling, qkv_bias, tie_word_embeddings, value_heads, tokenizer). Meta's own files state vocabulary and
+// feed-forward width indirectly or not at all, so those two are taken from the tensors.
 #pragma once
 
 #include <filesystem>
@@ -17,28 +17,28 @@ inline constexpr const char* params_file_name = "params.json";
 
 struct SavedShape {
   ModelConfig model;
-  nlohmann::json value_heads =
-      nlohmann::json::array();           ///< [{"name": …, "kind": …, "meaning": …}]; an older one has no meaning
-  bool has_max_sequence_length = false;  ///< else model.max_sequence_length is 0
-  std::string tokenizer{};               ///< "byte", "bpe", "tokenizer_json", or "" where none is named
+  /// [{"name": …, "kind": …, "meaning": …}]; no "meaning" in files of earlier versions.
+  nlohmann::json value_heads = nlohmann::json::array();
+  bool has_max_sequence_length = false;       ///< if not, model.max_sequence_length is 0
+  std::string tokenizer{};                    ///< "byte", "bpe", "tokenizer_json", or "" if none is named
   nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null
 };
 
-/// Error(data) with every key that is missing, out of range, or asks for what a plain Llama has not.
+/// Error(data) with every key that is missing, out of range, or asks for more than a plain Llama.
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files);
 
-/// An id, a list of ids, or null where the key is missing; anything else is noted.
-nlohmann::json read_token_ids(ForeignKeys& keys, const char* key);
+/// An id, a list of ids, or null if the key is missing; records a mistake for anything else.
+nlohmann::json read_token_ids(ExternalJson& keys, const char* key);
 
-/// Whether the files hold the block of head 1; a value model's do not.
+/// Whether the files contain the block of head 1; those of a value model do not.
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files);
 
-/// The list under "value_heads": none when the key is missing.
-nlohmann::json read_value_heads(ForeignKeys& keys);
+/// The list under "value_heads"; empty if the key is missing.
+nlohmann::json read_value_heads(ExternalJson& keys);
 
 std::string params_text(const SavedShape& saved);
 
-/// Ends with a line feed; numbers as short as they can be.
+/// Indented by two spaces, with a final newline.
 std::string pretty_json(const nlohmann::json& document);
 
 }  // namespace wmtp

@@ -1,4 +1,3 @@
-// See peft_adapter.hpp.
 #include "core/formats/hf/peft_adapter.hpp"
 
 #include <algorithm>
@@ -20,6 +19,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr const char* extra_tensors_name = "mtp_adapter.safetensors";
+constexpr const char* extra_identity_name = "mtp_adapter.json";
+constexpr int extra_format_version = 1;
+
 std::string peft_name(const std::string& block, const Projection& projection, const LoraPart& part) {
   return "base_model.model.model." + block + "." + std::string(projection.hf_name) + "." + part.peft_suffix;
 }
@@ -28,9 +31,10 @@ std::string own_name(const std::string& block, const Projection& projection, con
   return block + "." + std::string(projection.name) + "." + part.name;
 }
 
+/// Whether PEFT has a place for the block.
 bool in_peft(const std::string& block) { return block.starts_with("layers."); }
 
-/// Calls with every block, layer and part of an adapter of this shape.
+/// call(block, projection, shape, part) for every part of an adapter of this shape.
 template <typename Call>
 void for_each_part(const LoraOptions& lora, const ModelConfig& model, Call call) {
   for (const std::string& block : block_names(model))
@@ -41,16 +45,13 @@ void for_each_part(const LoraOptions& lora, const ModelConfig& model, Call call)
 }
 
 void reorder(TensorMove& move, RowOrder order, const ProjectionShape& shape, const LoraPart& part) {
-  if (!part.has_rows_of_weight || shape.rotary_heads == 0) return;
-  move.order = order;
-  move.heads = shape.rotary_heads;
-  move.rows = shape.out;
+  if (part.has_rows_of_weight) move.reorder(order, shape.rotary_heads, shape.out);
 }
 
 ModelConfig shape_in(const fs::path& model) {
   if (!is_there(model / params_file_name))
     throw Error(ExitStatus::data,
-                model.string() + " holds no " + params_file_name +
+                model.string() + " contains no " + params_file_name +
                     ": name a model of this program as base; `wmtp-host checkpoint import` makes one");
   return read_params(model, SafetensorsFolder(model)).model;
 }
@@ -71,47 +72,43 @@ std::vector<TensorMove> moves_to_peft(const SavedLora& saved, const ModelConfig&
                   reorder(move, RowOrder::pairs_to_halves, shape, part);
                   moves.push_back(std::move(move));
                 });
-  check.check_rest([](const std::string&) { return false; });
-  refuse_tensors(adapter.string(), check.mistakes(), "the adapter and the model's shape do not belong together");
+  check.check_rest();
+  refuse_tensors(adapter.string(), check.mistakes(), "the adapter does not fit the shape of the model");
   return moves;
 }
 
-/// What mtp_adapter.json says of a PEFT folder that came from here.
-struct Beside {
-  std::string base_fingerprint;  ///< "" where it says nothing
+/// mtp_adapter.json of a PEFT folder that export_adapter wrote.
+struct ExtraIdentity {
+  std::string base_fingerprint;  ///< "" if unknown
   double plus_ratio = 1;
 };
 
-Beside read_beside(const fs::path& folder) {
-  Beside beside;
-  if (!is_there(folder / extra_adapter_identity_name)) return beside;
-  ForeignKeys keys(folder / extra_adapter_identity_name);
-  keys.integer("format_version", extra_adapter_format_version, extra_adapter_format_version);
-  beside.plus_ratio = keys.positive("plus_ratio", 1.0);
-  if (keys.has("base_fingerprint") && keys.value("base_fingerprint").is_string())
-    beside.base_fingerprint = keys.value("base_fingerprint");
-  else
-    keys.refuse("base_fingerprint", "the fingerprint of the base");
+ExtraIdentity read_extra_identity(const fs::path& folder) {
+  ExtraIdentity extra;
+  if (!is_there(folder / extra_identity_name)) return extra;
+  ExternalJson keys(folder / extra_identity_name);
+  keys.integer("format_version", extra_format_version, extra_format_version);
+  extra.plus_ratio = keys.positive("plus_ratio", 1.0);
+  extra.base_fingerprint = keys.text("base_fingerprint", "the fingerprint of the base");
   keys.finish("export the adapter again");
-  return beside;
+  return extra;
 }
 
-/// A config that gives its targets by a pattern leaves them to the tensors' names; they are put in our order.
+/// Adds targets that the tensors' names show (the config may give a pattern instead of names), in our order.
 void complete_targets(LoraOptions& lora, const SafetensorsFolder& files) {
   const auto given = lora.targets;
   lora.targets.clear();
   for (const Projection& projection : projections()) {
     const std::string part = "." + std::string(projection.hf_name) + ".lora_";
-    const auto names = files.names();
-    const bool found = std::any_of(names.begin(), names.end(),
-                                   [&](const std::string& name) { return name.find(part) != std::string::npos; });
+    const bool found = std::ranges::any_of(
+        files.names(), [&](const std::string& name) { return name.find(part) != std::string::npos; });
     const bool listed =
-        std::any_of(given.begin(), given.end(), [&](const Projection& other) { return other.name == projection.name; });
+        std::ranges::any_of(given, [&](const Projection& other) { return other.name == projection.name; });
     if (found || listed) lora.targets.push_back(projection);
   }
 }
 
-/// The files of a PEFT folder, open while its tensors are moved.
+/// The open files of a PEFT folder; its moves refer to them.
 class PeftFolder {
  public:
   PeftFolder(const fs::path& folder, const ModelConfig& model)
@@ -120,12 +117,12 @@ class PeftFolder {
     complete_targets(lora_, files_);
     if (lora_.targets.empty())
       throw Error(ExitStatus::data, folder.string() + ": it adapts no linear layer of a Llama");
-    if (is_there(folder / extra_adapter_tensors_name)) extra_.emplace(folder / extra_adapter_tensors_name);
+    if (is_there(folder / extra_tensors_name)) extra_.emplace(folder / extra_tensors_name);
     if (model.future_tokens > 1 && !extra_)
-      throw Error(ExitStatus::data, folder.string() + " has no " + extra_adapter_tensors_name + ", and the base has " +
+      throw Error(ExitStatus::data, folder.string() + " has no " + extra_tensors_name + ", and the base has " +
                                         std::to_string(model.future_tokens - 1) +
-                                        " heads beside the one that PEFT knows; import the base without "
-                                        "--future-tokens, or an adapter that was exported from here");
+                                        " heads in addition to the one that PEFT knows; import the base without "
+                                        "--future-tokens, or an adapter that this program exported");
   }
 
   std::vector<TensorMove> moves() const {
@@ -150,23 +147,22 @@ class PeftFolder {
   LoraOptions& lora() { return lora_; }
 
  private:
-  /// A pickle's own message says how to convert it.
+  /// Opening a pickle fails with a message that explains the conversion.
   static fs::path tensors_in(const fs::path& folder) {
     const fs::path pickle = folder / "adapter_model.bin";
     return is_there(pickle) && !is_there(folder / peft_tensors_name) ? pickle : folder / peft_tensors_name;
   }
 
   void refuse_mistakes(TensorCheck& check, std::optional<TensorCheck>& extra_check) const {
-    const auto none = [](const std::string&) { return false; };
-    check.check_rest(none);
+    check.check_rest();
     std::vector<std::string> mistakes = check.mistakes();
     if (extra_check) {
-      extra_check->check_rest(none);
+      extra_check->check_rest();
       mistakes.insert(mistakes.end(), extra_check->mistakes().begin(), extra_check->mistakes().end());
     }
     refuse_tensors(folder_.string(), mistakes,
                    std::string("compare the files with ") + peft_config_name +
-                       " and the base: every block needs every layer's update");
+                       " and the base: every target layer of every block needs its update");
   }
 
   fs::path folder_;
@@ -191,28 +187,26 @@ uint64_t fingerprint_of(const TensorPlace& place, const std::string& name) {
   return sum;
 }
 
-}  // namespace
-
+/// fingerprint_text of a model as its adapters record it. Reads the whole model.
 std::string model_fingerprint(const fs::path& model) {
   const SafetensorsFolder files(model);
   TensorCheck check(files);
   std::vector<std::pair<std::string, TensorPlace>> places;
   for (const ModelTensor& tensor : model_tensors(shape_in(model)))
     if (const auto place = check.take(tensor.name, tensor.shape)) places.emplace_back(tensor.name, *place);
-  refuse_tensors(model.string(), check.mistakes(), "name a whole model as base");
+  refuse_tensors(model.string(), check.mistakes(), "name a complete model as base");
   uint64_t sum = 0;
   for (const auto& [name, place] : places) sum += fingerprint_of(place, name);
   return fingerprint_text(sum);
 }
 
-namespace {
-
-/// The base's fingerprint. Error(data) when the adapter's is another; "" is none.
+/// The base's fingerprint. Error(data) if it is not `wanted`; "" accepts any.
 std::string check_base(const fs::path& adapter, const std::string& wanted, const fs::path& base) {
   const std::string found = model_fingerprint(base);
   if (!wanted.empty() && wanted != found)
-    throw Error(ExitStatus::data, adapter.string() + ": it was trained beside a model of fingerprint " + wanted + ", " +
-                                      base.string() + " has " + found + "; name the model that its run started from");
+    throw Error(ExitStatus::data, adapter.string() + ": it was trained on a model with the fingerprint " + wanted +
+                                      ", " + base.string() + " has " + found +
+                                      "; name the model that its run started from");
   return found;
 }
 
@@ -231,15 +225,14 @@ LoraOptions export_adapter(const AdapterExport& request) {
   std::vector<TensorMove> moves = moves_to_peft(saved, model, request.adapter, files);
   const SourceSums sums(request.adapter, "adapter");
   std::vector<std::string> names{peft_tensors_name};
-  if (model.future_tokens > 1) names.emplace_back(extra_adapter_tensors_name);
+  if (model.future_tokens > 1) names.emplace_back(extra_tensors_name);
   const std::string base = request.shape_is_base ? absolute_text(request.shape) : saved.base_path;
   OutputFolder product(request.target);
   move_tensors(std::move(moves), product.path(), names, sums);
   write_new_file(product.path() / peft_config_name, pretty_json(peft_config_json(saved.options, base)));
-  write_new_file(product.path() / extra_adapter_identity_name,
-                 pretty_json({{"format_version", extra_adapter_format_version},
-                              {"base_fingerprint", saved.base_fingerprint},
-                              {"plus_ratio", saved.options.plus_ratio}}));
+  write_new_file(product.path() / extra_identity_name, pretty_json({{"format_version", extra_format_version},
+                                                                    {"base_fingerprint", saved.base_fingerprint},
+                                                                    {"plus_ratio", saved.options.plus_ratio}}));
   product.publish();
   return saved.options;
 }
@@ -247,14 +240,13 @@ LoraOptions export_adapter(const AdapterExport& request) {
 LoraOptions import_adapter(const AdapterImport& request) {
   const ModelConfig model = shape_in(request.base);
   PeftFolder source(request.source, model);
-  const Beside beside = read_beside(request.source);
-  source.lora().plus_ratio = beside.plus_ratio;
+  const ExtraIdentity extra = read_extra_identity(request.source);
+  source.lora().plus_ratio = extra.plus_ratio;
   std::vector<TensorMove> moves = source.moves();
-  const std::string base = check_base(request.source, beside.base_fingerprint, request.base);
+  const std::string base = check_base(request.source, extra.base_fingerprint, request.base);
   OutputFolder product(request.target);
   Manifest manifest;
   manifest.kind = "adapter";
-  manifest.state = json::object();
   manifest.slices = move_tensors(std::move(moves), product.path(), {adapter_tensors_name}, SourceSums());
   const AdapterIdentity identity{"lora", "from PEFT", option_values(source.lora()), absolute_text(request.base)};
   write_new_file(product.path() / adapter_identity_name, pretty_json(identity_json(identity, base)));

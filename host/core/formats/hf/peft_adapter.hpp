@@ -1,10 +1,9 @@
-// Adapters of the plugin lora as PEFT's, and back.
+// Converts adapters of the plugin `lora` to PEFT folders and back, bit for bit.
 //
-// A PEFT folder: adapter_config.json, adapter_model.safetensors, with Hugging Face's names and order of rows. It stands
-// beside the Hugging Face Llama that export_model makes of the base: trunk and head 1. What PEFT has no place for lies
-// beside it: the updates of heads 2, 3, … with our names (mtp_adapter.safetensors), and plus_ratio and the fingerprint
-// of the base (mtp_adapter.json). So export and import give the same adapter back bit for bit. Durable as every
-// product; a crash leaves TARGET.tmp-PID. Knows no LibTorch.
+// A PEFT folder (adapter_config.json, adapter_model.safetensors, with Hugging Face's names and row order) belongs to
+// the Hugging Face Llama that export_model makes of the base: trunk and head 1. Parts that PEFT has no place for go
+// into separate files: the updates of heads 2, 3, … under our names (mtp_adapter.safetensors), and plus_ratio and the
+// fingerprint of the base (mtp_adapter.json). A crash leaves TARGET.tmp-PID.
 #pragma once
 
 #include <filesystem>
@@ -13,32 +12,25 @@
 
 namespace wmtp {
 
-inline constexpr const char* extra_adapter_tensors_name = "mtp_adapter.safetensors";
-inline constexpr const char* extra_adapter_identity_name = "mtp_adapter.json";
-inline constexpr int extra_adapter_format_version = 1;
-
-/// A folder's path from the root on, without a slash at its end.
+/// The absolute, normalized path without a trailing slash.
 std::string absolute_text(const std::filesystem::path& folder);
 
 struct AdapterExport {
   std::filesystem::path adapter;  ///< a run's adapter/, or an imported one
-  std::filesystem::path shape;    ///< a model of the same shape as the base: the run's merged one, or the base itself
-  std::filesystem::path target;   ///< not there yet, or empty
-  bool shape_is_base = false;     ///< whether its fingerprint must be the one that the adapter names
+  std::filesystem::path shape;    ///< a model of the same shape as the base: the run's merged model, or the base itself
+  std::filesystem::path target;   ///< must not exist, or be empty
+  bool shape_is_base = false;     ///< whether its fingerprint must equal the adapter's
 };
-/// Error(data) when the adapter is damaged, of another plugin, or does not fit the shape.
+/// Error(data) if the adapter is damaged, of another plugin, or does not fit the shape.
 LoraOptions export_adapter(const AdapterExport& request);
 
 struct AdapterImport {
   std::filesystem::path source;  ///< with adapter_config.json
-  std::filesystem::path base;    ///< the model it stands beside, imported: its fingerprint becomes the adapter's
-  std::filesystem::path target;  ///< not there yet, or empty
+  std::filesystem::path base;    ///< the imported model that it adapts; the adapter records its fingerprint
+  std::filesystem::path target;  ///< must not exist, or be empty
 };
-/// Gives the options that [adapter] needs to read it. Error(data) for what the plugin lora cannot be, for a base with
-/// heads 2, 3, … of which the files say nothing, and for another base than the files name.
+/// Returns the options that [adapter] needs to load it. Error(data) for what the plugin `lora` does not support, for a
+/// base with heads 2, 3, … that the files do not contain, and for a base other than the one that the files name.
 LoraOptions import_adapter(const AdapterImport& request);
-
-/// fingerprint_text of a model as an adapter beside it knows it. Reads all of it.
-std::string model_fingerprint(const std::filesystem::path& model);
 
 }  // namespace wmtp

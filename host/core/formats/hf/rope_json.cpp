@@ -1,4 +1,3 @@
-// See rope_json.hpp.
 #include "core/formats/hf/rope_json.hpp"
 
 #include <cmath>
@@ -16,14 +15,14 @@ constexpr const char* wanted_llama3 =
     "rope_type \"llama3\" with factor (at least 1), low_freq_factor, high_freq_factor (the larger one) and "
     "original_max_position_embeddings, and nothing else";
 
-/// 0 where there is no number above 0.
+/// 0 unless the key holds a finite number above 0.
 double number(const json& part, const char* key) {
   if (!part.contains(key) || !part[key].is_number()) return 0;
   const double found = part[key];
   return std::isfinite(found) && found > 0 ? found : 0;
 }
 
-/// Whether nothing is said but rope_theta, the type, and `own` keys.
+/// Whether there are no keys but rope_theta, the type, and `own`.
 bool has_only(const json& part, const std::set<std::string>& own) {
   for (const auto& [key, value] : part.items()) {
     const bool allowed = key == "rope_theta" || key == "rope_type" || key == "type" || value.is_null() ||
@@ -41,7 +40,7 @@ std::string type_of(const json& part) {
 
 }  // namespace
 
-std::optional<RopeScaling> read_rope_scaling(ForeignKeys& keys, const char* key) {
+std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key) {
   if (!keys.has(key)) return std::nullopt;
   const json& part = keys.value(key);
   const std::string type = part.is_object() ? type_of(part) : "?";

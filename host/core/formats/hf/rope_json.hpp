@@ -1,5 +1,5 @@
-// The object by which a model's files say how its rotary positions are stretched: `rope_scaling`, in newer files of
-// transformers `rope_parameters`, where rope_theta stands too. Knows no LibTorch.
+// The JSON object that describes the scaling of rotary positions: `rope_scaling`, or `rope_parameters` in newer files
+// of transformers, which also contains rope_theta.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,11 +10,10 @@
 
 namespace wmtp {
 
-/// Nothing where the key is missing, null, or asks for no scaling. Notes a mistake where its type is neither "default",
-/// "linear" nor "llama3", where a key of the type is missing or out of range, and where there is one of another type.
-std::optional<RopeScaling> read_rope_scaling(ForeignKeys& keys, const char* key);
+/// Nothing if the key is missing, null, or asks for no scaling. Records a mistake for a type other than "default",
+/// "linear" and "llama3", and for a key of the type that is missing, out of range, or of another type.
+std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key);
 
-/// The keys of the scaling's type.
 nlohmann::json rope_scaling_json(const RopeScaling& scaling);
 
 }  // namespace wmtp

@@ -1,10 +1,8 @@
-// See tensor_stream.hpp.
 #include "core/formats/hf/tensor_stream.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <tuple>
 
 #include "base/crc32c.hpp"
 #include "base/files.hpp"
@@ -22,12 +20,12 @@ using Writers = std::vector<std::unique_ptr<SafetensorsWriter>>;
 /// Small enough to stay in the second-level cache between reading, converting, summing and writing.
 constexpr int64_t piece_elements = 64 << 10;
 
-/// Of all bytes that were read, and of those that were written to each target.
+/// Of all bytes read, and of the bytes written to each target.
 struct MoveSums {
   uint32_t read = 0, written = 0;
 };
 
-/// Buffers of one move, and what is done with a piece in them.
+/// Executes one move, piece by piece in its own buffers.
 class Pieces {
  public:
   explicit Pieces(const TensorMove& move)
@@ -78,13 +76,20 @@ class Pieces {
 
   const TensorMove& move_;
   const TensorEntry& entry_;
-  const int64_t read_size_, count_, size_;  ///< size_: elements of a piece; one head's where rows change places
+  const int64_t read_size_, count_, size_;  ///< size_: elements of a piece; of one head if reordered
   std::vector<uint8_t> read_, ordered_;
   std::vector<float> numbers_;
   std::vector<uint16_t> short_;
 };
 
 }  // namespace
+
+void TensorMove::reorder(RowOrder wanted, int64_t rotary_heads, int64_t all_rows) {
+  if (rotary_heads == 0) return;
+  order = wanted;
+  heads = rotary_heads;
+  rows = all_rows;
+}
 
 void reorder_rows(RowOrder order, const uint8_t* in, uint8_t* out, int64_t head_rows, int64_t row_bytes) {
   for (int64_t pair_row = 0; pair_row < head_rows; ++pair_row) {
@@ -96,38 +101,35 @@ void reorder_rows(RowOrder order, const uint8_t* in, uint8_t* out, int64_t head_
 }
 
 SourceSums::SourceSums(const fs::path& folder, const std::string& kind) {
-  if (!is_there(folder / "manifest.json")) return;
-  given_ = true;
+  if (!is_there(folder / manifest_file_name)) return;
+  has_manifest_ = true;
   const Manifest manifest = read_manifest(folder);
   if (manifest.kind != kind)
-    throw Error(ExitStatus::data, folder.string() + ": it holds a " + manifest.kind + "; wanted a " + kind);
+    throw Error(ExitStatus::data, folder.string() + ": it contains a " + manifest.kind + "; wanted a " + kind);
   for (const auto& [name, bytes] : manifest.files) {
     const InputFile file(folder / name);
     if (file.size() != bytes ||
         crc32c_outside(file, slice_ranges(folder / name, manifest.slices)) != manifest.sums.at(name))
-      throw Error(ExitStatus::data, (folder / name).string() +
-                                        " differs from what the manifest says of it; see "
-                                        "`wmtp-host checkpoint verify`");
+      throw Error(ExitStatus::data,
+                  (folder / name).string() + " differs from its manifest; see `wmtp-host checkpoint verify`");
   }
   for (const Slice& slice : manifest.slices) sums_[{slice.file, slice.entry}] = slice.crc32c;
 }
 
 void SourceSums::check(const TensorPlace& place, uint32_t sum) const {
-  if (!given_) return;
+  if (!has_manifest_) return;
   const auto found = sums_.find({place.file->path().filename().string(), place.entry->name});
   if (found != sums_.end() && found->second == sum) return;
   throw Error(ExitStatus::data,
               place.file->path().string() + ": tensor " + printable(place.entry->name) +
-                  (found == sums_.end() ? " is not in the manifest" : " has another sum than the manifest says") +
+                  (found == sums_.end() ? " is not in the manifest" : " differs from its checksum in the manifest") +
                   "; the file is damaged, use another copy");
 }
 
 std::vector<Slice> move_tensors(std::vector<TensorMove> moves, const fs::path& folder,
                                 const std::vector<std::string>& files, const SourceSums& sums) {
-  std::stable_sort(moves.begin(), moves.end(), [](const TensorMove& a, const TensorMove& b) {
-    return std::tuple(a.source.file->path(), a.source.entry->begin) <
-           std::tuple(b.source.file->path(), b.source.entry->begin);
-  });
+  std::ranges::stable_sort(
+      moves, {}, [](const TensorMove& move) { return std::pair(move.source.file->path(), move.source.entry->begin); });
   std::vector<std::vector<TensorEntry>> entries(files.size());
   for (const TensorMove& move : moves)
     for (const TensorMove::Target& target : move.targets)
@@ -145,8 +147,8 @@ std::vector<Slice> move_tensors(std::vector<TensorMove> moves, const fs::path& f
     const MoveSums moved = pieces.run(writers, progress);
     sums.check(move.source, moved.read);
     for (const TensorMove::Target& target : move.targets)
-      slices.push_back(
-          {"param/" + target.name, move.shape, 0, pieces.count(), files[target.file], target.name, moved.written});
+      slices.push_back({parameter_prefix + target.name, move.shape, 0, pieces.count(), files[target.file], target.name,
+                        moved.written});
   }
   for (const auto& writer : writers) writer->finish();
   return slices;

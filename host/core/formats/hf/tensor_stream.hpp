@@ -1,7 +1,7 @@
-// Tensors from file to file, piece by piece: at most one attention head's rows are in memory. On the way their numbers
-// may change format, and their rows the order that rotary positions pair them in:
-//   pairs   Meta's: rows 2i and 2i + 1 of a head turn together
-//   halves  Hugging Face's: rows i and i + head_dim / 2
+// Copies tensors between files piece by piece, with at most the rows of one attention head in memory. On the way it
+// converts dtypes and the row order in which rotary positions pair rows:
+//   pairs   Meta: rows 2i and 2i + 1 of a head are rotated together
+//   halves  Hugging Face: rows i and i + head_dim / 2
 // Row j * head_dim / 2 + i of halves is row 2i + j of pairs (transformers, convert_llama_weights_to_hf.py).
 #pragma once
 
@@ -19,44 +19,46 @@ namespace wmtp {
 
 enum class RowOrder { kept, pairs_to_halves, halves_to_pairs };
 
-/// Where row `pair_row` of a head in pairs lies in halves.
+/// The row in halves order of a head's row `pair_row` in pairs order.
 inline int64_t halves_row(int64_t pair_row, int64_t head_rows) { return pair_row % 2 * (head_rows / 2) + pair_row / 2; }
 
-/// One head's rows, `row_bytes` each. `in` and `out` do not overlap.
+/// Reorders one head's rows of `row_bytes` each. `in` and `out` must not overlap.
 void reorder_rows(RowOrder order, const uint8_t* in, uint8_t* out, int64_t head_rows, int64_t row_bytes);
 
-/// A tensor and where it goes: more than one target gives copies.
+/// A tensor and its targets, each of which gets a copy.
 struct TensorMove {
   TensorPlace source;
   struct Target {
-    size_t file = 0;  ///< of those that are written together
+    size_t file = 0;  ///< index into the files of move_tensors
     std::string name;
   };
   std::vector<Target> targets;
   std::vector<int64_t> shape;  ///< of the targets
   std::string dtype = "F32";   ///< of the targets: F32 or BF16
   RowOrder order = RowOrder::kept;
-  int64_t heads = 0, rows = 0;  ///< of a tensor that is reordered: all its rows, and how many heads they fall into
+  int64_t heads = 0, rows = 0;  ///< of a reordered tensor: its number of heads, and all their rows together
+
+  /// Requests a reordering, unless `rotary_heads` is 0.
+  void reorder(RowOrder wanted, int64_t rotary_heads, int64_t all_rows);
 };
 
-/// What the manifest beside some weights says of them, if there is one. Weights of other programs have none, and none
-/// of this is checked then.
+/// The checksums of the manifest in a folder of weights. Weights of other programs have none; then nothing is checked.
 class SourceSums {
  public:
   SourceSums() = default;
-  /// Reads `folder`/manifest.json, and compares sizes and what lies outside tensors. Error(data) names what differs,
-  /// and a folder of another kind.
+  /// Reads manifest.json, if `folder` has one, and checks file sizes and the bytes outside tensors. Error(data) names
+  /// the difference, or a manifest of another kind.
   SourceSums(const std::filesystem::path& folder, const std::string& kind);
-  /// Error(data) when the bytes of the tensor have another sum than the manifest says.
+  /// Error(data) if `sum` differs from the tensor's checksum in the manifest.
   void check(const TensorPlace& place, uint32_t sum) const;
 
  private:
-  bool given_ = false;
+  bool has_manifest_ = false;
   std::map<std::pair<std::string, std::string>, uint32_t> sums_;  ///< by file and entry
 };
 
-/// Writes `files` into `folder`, each a safetensors file of the targets that name it, in the order in which the sources
-/// lie: both sides are read and written front to back. The result is ready for a manifest.
+/// Writes the safetensors files `files` into `folder`, each with the targets that name it. Sources and targets are read
+/// and written front to back. Returns the slices for a manifest.
 std::vector<Slice> move_tensors(std::vector<TensorMove> moves, const std::filesystem::path& folder,
                                 const std::vector<std::string>& files, const SourceSums& sums);
 

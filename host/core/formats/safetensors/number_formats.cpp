@@ -1,4 +1,4 @@
-// See number_formats.hpp. The loops have no branch, so that the compiler makes vector code of them.
+// See number_formats.hpp. The loops are free of branches so that the compiler vectorizes them.
 #include "core/formats/safetensors/number_formats.hpp"
 
 #include <bit>
@@ -15,8 +15,8 @@ uint16_t bits_at(const uint8_t* bytes, int64_t i) {
   return bits;
 }
 
-/// Exponent and mantissa shifted into place are the number times 2^-112, subnormals too; infinities and NaNs are then
-/// given the largest exponent.
+/// Exponent and mantissa shifted into fp32 position give the number times 2^-112, subnormals included; infinities and
+/// NaNs then get the largest exponent.
 float from_f16(uint16_t half) {
   const uint32_t magnitude = half & 0x7fffu, sign = uint32_t(half & 0x8000u) << 16;
   const uint32_t scaled = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
@@ -42,7 +42,7 @@ void to_float(const std::string& dtype, const uint8_t* bytes, int64_t count, flo
   } else if (dtype == "F16") {
     for (int64_t i = 0; i < count; ++i) out[i] = from_f16(bits_at(bytes, i));
   } else {
-    throw Error(ExitStatus::bug, "numbers of dtype " + dtype + " are asked for as fp32");
+    throw Error(ExitStatus::bug, "dtype " + dtype + " cannot be converted to fp32");
   }
 }
 

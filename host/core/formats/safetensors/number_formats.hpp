@@ -1,4 +1,4 @@
-// Weights as fp32, bf16 and fp16, converted by their bits. Knows no LibTorch.
+// Conversion of weights between fp32, bf16 and fp16, by their bits.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,13 @@
 
 namespace wmtp {
 
-/// The safetensors dtypes that weights are read in: F32, BF16, F16.
+/// Whether weights may have this safetensors dtype: F32, BF16 or F16.
 bool is_weight_dtype(const std::string& dtype);
 
-/// Exact. `bytes` need not be aligned. Error(bug) for another dtype.
+/// Exact. `bytes` need not be aligned. Error(bug) for a dtype that is not a weight dtype.
 void to_float(const std::string& dtype, const uint8_t* bytes, int64_t count, float* out);
 
-/// To the nearest, ties to even, as PyTorch does; a NaN stays one.
+/// Rounds to nearest, ties to even, as PyTorch does; a NaN stays a NaN.
 void to_bf16(const float* values, int64_t count, uint16_t* out);
 
 }  // namespace wmtp

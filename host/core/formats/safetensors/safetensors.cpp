@@ -18,14 +18,14 @@ std::string shell_quoted(const std::string& text) {
   return quoted + "'";
 }
 
-/// What torch.save writes is a program: it is never read, only named.
+/// A pickle can run code when it is loaded, so it is never read.
 [[noreturn]] void refuse_pickle(const std::filesystem::path& path) {
   std::filesystem::path target = path;
   target.replace_extension(".safetensors");
   throw Error(ExitStatus::data,
               path.string() +
                   " is a pickle of torch.save, which can run code when it is read; only safetensors files are "
-                  "read. Convert it, where you trust it, with\n  python3 -c \"import sys, torch; from "
+                  "read. If you trust the file, convert it with\n  python3 -c \"import sys, torch; from "
                   "safetensors.torch import save_file; save_file({k: v.contiguous().clone() for k, v in "
                   "torch.load(sys.argv[1], map_location='cpu', weights_only=True).items()}, sys.argv[2])\" " +
                   shell_quoted(path.string()) + " " + shell_quoted(target.string()));
@@ -37,21 +37,21 @@ bool looks_like_pickle(std::string_view start) {
   return zip || pickle;
 }
 
-/// The header's text. A pickle's first bytes may also be the length of a header, so they decide only once the file is
-/// known to be no safetensors file.
+/// The header's text. A pickle's first bytes may also be a valid header length, so they are examined only after the
+/// file has turned out not to be a safetensors file.
 std::string read_header(const InputFile& file, const std::filesystem::path& path) {
   const auto refuse = [&](const std::string& start, const std::string& what) {
     if (looks_like_pickle(start)) refuse_pickle(path);
-    throw Error(ExitStatus::data, path.string() + " is no whole safetensors file: " + what);
+    throw Error(ExitStatus::data, path.string() + " is not a complete safetensors file: " + what);
   };
   std::string start(static_cast<size_t>(std::min<int64_t>(file.size(), 9)), '\0');
   file.read_at(0, start.data(), start.size());
-  if (start.size() < 9) refuse(start, "it has " + std::to_string(file.size()) + " bytes, a header alone has 10");
+  if (start.size() < 9) refuse(start, "it has " + std::to_string(file.size()) + " bytes; the smallest header takes 10");
   uint64_t length;
   std::memcpy(&length, start.data(), sizeof length);
   if (length > static_cast<uint64_t>(max_safetensors_header)) {
-    refuse(start, "its header would have " + std::to_string(length) + " bytes; at most " +
-                      std::to_string(max_safetensors_header) + " are read");
+    refuse(start, "its header would have " + std::to_string(length) + " bytes; the limit is " +
+                      std::to_string(max_safetensors_header));
   }
   if (static_cast<int64_t>(length) > file.size() - 8) {
     refuse(start, "its header has " + std::to_string(length) + " bytes, the file has " + std::to_string(file.size()) +
@@ -73,7 +73,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!index_.emplace(entries_[i].name, i).second) {
       throw Error(ExitStatus::data, path.string() + ": tensor " + printable(entries_[i].name) +
-                                        " stands twice; wanted once; the file is damaged");
+                                        " occurs twice; the file is damaged");
     }
   }
   size_ = static_cast<size_t>(file_.size());
@@ -88,7 +88,7 @@ void SafetensorsFile::read(const TensorEntry& entry, int64_t offset, void* bytes
   const int64_t room = entry.end - entry.begin - offset;
   if (offset < 0 || room < 0 || count > static_cast<uint64_t>(room)) {
     throw Error(ExitStatus::bug, path_.string() + ": read of " + std::to_string(count) + " bytes at " +
-                                     std::to_string(offset) + " goes beyond the tensor " + printable(entry.name));
+                                     std::to_string(offset) + " reaches beyond the tensor " + printable(entry.name));
   }
   file_.read_at(entry.begin + offset, bytes, count);
 }

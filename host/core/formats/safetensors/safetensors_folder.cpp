@@ -1,6 +1,7 @@
 #include "core/formats/safetensors/safetensors_folder.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "base/storage_error.hpp"
@@ -15,6 +16,11 @@ bool is_plain_file_name(const std::string& name) {
   return !name.empty() && name.size() <= 255 && name[0] != '.' && std::none_of(name.begin(), name.end(), [](char c) {
     return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
   });
+}
+
+bool equal_bytes(const TensorPlace& one, const TensorPlace& other) {
+  return one.entry->shape == other.entry->shape && one.entry->dtype == other.entry->dtype &&
+         std::memcmp(one.bytes(), other.bytes(), static_cast<size_t>(one.entry->end - one.entry->begin)) == 0;
 }
 
 SafetensorsFolder::SafetensorsFolder(const fs::path& path) {
@@ -48,8 +54,8 @@ void SafetensorsFolder::open(const fs::path& path) {
   for (const TensorEntry& entry : file.entries()) {
     const auto [other, added] = places_.emplace(entry.name, TensorPlace{&file, &entry});
     if (!added) {
-      throw Error(ExitStatus::data, "tensor " + printable(entry.name) + " stands in " +
-                                        other->second.file->path().string() + " and in " + path.string() +
+      throw Error(ExitStatus::data, "tensor " + printable(entry.name) + " is in both " +
+                                        other->second.file->path().string() + " and " + path.string() +
                                         "; name one of the files instead of the folder");
     }
   }
@@ -61,13 +67,13 @@ void SafetensorsFolder::open_by_index(const fs::path& index) {
   const nlohmann::json document = parse_strict_json(read_small_file(index, limit), where);
   const auto map = document.is_object() ? document.find("weight_map") : document.end();
   if (map == document.end() || !map->is_object()) {
-    throw Error(ExitStatus::data, where + ": there is no weight_map; wanted {\"weight_map\": {tensor: file}}");
+    throw Error(ExitStatus::data, where + ": weight_map is missing; wanted {\"weight_map\": {tensor: file}}");
   }
   std::set<std::string> names;
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string() || !is_plain_file_name(file.get_ref<const std::string&>())) {
       throw Error(ExitStatus::data, where + ": the file of " + printable(tensor) + " is " + printable(file.dump()) +
-                                        "; wanted the name of a file beside the index");
+                                        "; wanted the name of a file in the folder of the index");
     }
     names.insert(file.get<std::string>());
   }
@@ -77,8 +83,7 @@ void SafetensorsFolder::open_by_index(const fs::path& index) {
     if (!place || place->file->path().filename() != file.get<std::string>()) {
       throw Error(ExitStatus::data, where + ": tensor " + printable(tensor) + " is not in " +
                                         printable(file.get<std::string>()) +
-                                        ", where the index says it is; fetch "
-                                        "the folder again");
+                                        ", which the index names for it; download the folder again");
     }
   }
 }
@@ -94,9 +99,10 @@ void SafetensorsFolder::open_all(const fs::path& folder) {
   if (failure) throw storage_error("list", folder, failure.value());
   std::sort(files.begin(), files.end());
   std::sort(pickles.begin(), pickles.end());
-  if (files.empty() && !pickles.empty()) open(pickles.front());  // says how to convert it
+  if (files.empty() && !pickles.empty()) open(pickles.front());  // its error explains the conversion
   if (files.empty() && pickles.empty()) {
-    throw Error(ExitStatus::data, folder.string() + " holds no *.safetensors file; name the folder or file of weights");
+    throw Error(ExitStatus::data,
+                folder.string() + " contains no *.safetensors file; name the folder or file of weights");
   }
   for (const fs::path& file : files) open(file);
 }

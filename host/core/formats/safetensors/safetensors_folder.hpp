@@ -1,5 +1,5 @@
-// Weights that may be one file or a folder of several: as Hugging Face writes them, with model.safetensors.index.json,
-// or plain *.safetensors files, whose names must not repeat.
+// Weights in one safetensors file or in a folder of several: the files that model.safetensors.index.json (Hugging Face)
+// names or, without an index, all *.safetensors files. No tensor name may occur twice.
 #pragma once
 
 #include <filesystem>
@@ -13,17 +13,20 @@
 
 namespace wmtp {
 
-/// A tensor and the file that holds it; valid while its SafetensorsFolder lives.
+/// A tensor and the file that contains it; valid while its SafetensorsFolder exists.
 struct TensorPlace {
   const SafetensorsFile* file = nullptr;
   const TensorEntry* entry = nullptr;
   const uint8_t* bytes() const { return file->bytes(*entry); }
 };
 
+/// Whether two tensors have the same shape, dtype and bytes.
+bool equal_bytes(const TensorPlace& one, const TensorPlace& other);
+
 class SafetensorsFolder {
  public:
-  /// A file, or a folder. Error(data) when there is nothing to read, when the index names a tensor or a file that is
-  /// not there, or when two files hold the same name.
+  /// `path`: a file or a folder. Error(data) if there is nothing to read, if the index names a tensor or a file that
+  /// does not exist, or if two files contain a tensor of the same name.
   explicit SafetensorsFolder(const std::filesystem::path& path);
   std::optional<TensorPlace> find(const std::string& name) const;
   std::vector<std::string> names() const;  ///< in alphabetical order
@@ -38,7 +41,8 @@ class SafetensorsFolder {
   std::map<std::string, TensorPlace> places_;
 };
 
-/// Names of files inside checkpoints and indexes: no folder part, nothing hidden.
+/// Whether a name that a checkpoint or an index gives is a plain file name: no directory part, no leading dot, no
+/// control characters.
 bool is_plain_file_name(const std::string& name);
 
 }  // namespace wmtp

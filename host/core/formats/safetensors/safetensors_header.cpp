@@ -1,5 +1,5 @@
-// The JSON is taken event by event: a document tree would forget duplicate keys, and would let a header of 16 MiB cost
-// ten times as much.
+// See safetensors_header.hpp. The JSON is parsed event by event: a document tree would drop duplicate keys and use ten
+// times as much memory for a header of 16 MiB.
 #include "core/formats/safetensors/safetensors_header.hpp"
 
 #include <algorithm>
@@ -13,13 +13,18 @@ namespace wmtp {
 namespace {
 
 constexpr size_t max_dimensions = 32;
-constexpr size_t max_metadata = 4096;  // a short text costs ten times its length in the map
+constexpr size_t max_metadata = 4096;  // keys; in the map a short string takes ten times its length
 constexpr size_t max_piece = 64 << 10;
 
-/// The one shape a header may have: {name: {dtype, shape: [..], data_offsets: [begin, end]}, "__metadata__": {..}}.
+[[noreturn]] void refuse_tensor(const std::string& where, const std::string& name, const std::string& what) {
+  throw Error(ExitStatus::data,
+              where + ": " + name + " " + what + "; the file is damaged, or was not written by safetensors");
+}
+
+/// Accepts {name: {dtype, shape: [..], data_offsets: [begin, end]}, "__metadata__": {..}} and nothing else.
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
-  /// `is_cut`: what is read is the readable part of a longer header.
+  /// `is_cut`: the text is the readable part of a longer header.
   HeaderHandler(SafetensorsHeader& header, const std::string& where, bool is_cut)
       : header_(header), where_(where), is_cut_(is_cut) {}
 
@@ -27,7 +32,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     if (place_ == Place::start) {
       place_ = Place::top;
     } else if (place_ == Place::name && name_ == "__metadata__") {
-      if (has_metadata_) refuse("stands twice");
+      if (has_metadata_) refuse("occurs twice");
       has_metadata_ = true;
       place_ = Place::metadata;
     } else if (place_ == Place::name) {
@@ -140,7 +145,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
                 where_ + ": the header " +
                     (is_cut_ ? "has " + std::to_string(max_piece) + " bytes without a quote before byte "
                              : std::string("is not JSON at byte ")) +
-                    std::to_string(position) + " of it; the file is damaged, or no safetensors file");
+                    std::to_string(position) + " of it; the file is damaged, or not a safetensors file");
   }
 
  private:
@@ -202,7 +207,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
         return "the list [begin, end]";
       case Place::shape_values:
       case Place::offset_values:
-        return "a whole number from 0 on";
+        return "a whole number of at least 0";
       case Place::metadata_value:
         return "a string";
       default:
@@ -211,9 +216,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
-    const bool metadata = name_ == "__metadata__";
-    throw Error(ExitStatus::data, where_ + ": " + (metadata ? "__metadata__" : "tensor " + printable(name_)) + " " +
-                                      what + "; the file is damaged, or was not written by safetensors");
+    refuse_tensor(where_, name_ == "__metadata__" ? name_ : "tensor " + printable(name_), what);
   }
 
   SafetensorsHeader& header_;
@@ -226,7 +229,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   std::optional<std::vector<int64_t>> shape_, offsets_;
 };
 
-/// A quote that ends or begins a text, from `from` on; the end of the header where there is none.
+/// Position of the first unescaped quote at or after `from`; json.size() if there is none.
 size_t next_quote(std::string_view json, size_t from) {
   for (size_t at = json.find('"', from); at != std::string_view::npos; at = json.find('"', at + 1)) {
     size_t escapes = 0;
@@ -236,8 +239,8 @@ size_t next_quote(std::string_view json, size_t from) {
   return json.size();
 }
 
-/// No name, list or padding of a header is long, and to find a long one costs a hundredth of reading it. The bytes that
-/// are worth reading: all, or those to the end of what max_piece holds of the first long piece.
+/// The part of the header that is worth parsing: all of it, or everything up to max_piece bytes into the first stretch
+/// without quotes that is longer than that. Valid headers have none, and the search costs a hundredth of parsing.
 std::string_view readable_part(std::string_view json) {
   for (size_t begin = 0; begin < json.size();) {
     const std::string_view part = json.substr(0, begin + max_piece + 1);
@@ -249,10 +252,7 @@ std::string_view readable_part(std::string_view json) {
 }
 
 void check_size(const TensorEntry& entry, int64_t buffer, const std::string& where) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ExitStatus::data, where + ": tensor " + printable(entry.name) + " " + what +
-                                      "; the file is damaged, or was not written by safetensors");
-  };
+  const auto refuse = [&](const std::string& what) { refuse_tensor(where, "tensor " + printable(entry.name), what); };
   int64_t bytes = dtype_size(entry.dtype);
   const bool empty = std::find(entry.shape.begin(), entry.shape.end(), 0) != entry.shape.end();
   for (const int64_t length : entry.shape) {
@@ -260,7 +260,7 @@ void check_size(const TensorEntry& entry, int64_t buffer, const std::string& whe
   }
   if (empty) bytes = 0;
   const std::string offsets = std::string("[") + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + "]";
-  if (entry.begin > entry.end) refuse("has data_offsets " + offsets + ", which end before they begin");
+  if (entry.begin > entry.end) refuse("has data_offsets " + offsets + ", whose end is before their begin");
   if (entry.end > buffer) {
     refuse("has data_offsets " + offsets + ", but the file has " + std::to_string(buffer) + " bytes of tensors");
   }
@@ -271,22 +271,20 @@ void check_size(const TensorEntry& entry, int64_t buffer, const std::string& whe
 }
 
 void check_layout(std::vector<TensorEntry>& entries, int64_t buffer, const std::string& where) {
-  std::stable_sort(entries.begin(), entries.end(), [](const TensorEntry& a, const TensorEntry& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-  });
+  std::ranges::stable_sort(entries, {}, [](const TensorEntry& entry) { return std::pair(entry.begin, entry.end); });
   int64_t covered = 0;
   for (const TensorEntry& entry : entries) {
     if (entry.begin != covered) {
       throw Error(ExitStatus::data,
                   where + ": tensor " + printable(entry.name) + " begins at byte " + std::to_string(entry.begin) +
-                      " of the buffer, the one before ends at " + std::to_string(covered) +
+                      " of the buffer, the previous one ends at " + std::to_string(covered) +
                       (entry.begin < covered ? ": they overlap" : ": there is a hole") + "; the file is damaged");
     }
     covered = entry.end;
   }
   if (covered != buffer) {
-    throw Error(ExitStatus::data, where + ": " + std::to_string(buffer - covered) +
-                                      " bytes follow the last tensor; wanted none; the file is damaged");
+    throw Error(ExitStatus::data,
+                where + ": " + std::to_string(buffer - covered) + " bytes follow the last tensor; the file is damaged");
   }
 }
 

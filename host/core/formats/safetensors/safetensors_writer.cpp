@@ -25,7 +25,7 @@ int64_t byte_size(const TensorEntry& entry, const std::string& path) {
   return bytes;
 }
 
-/// Sets begin and end relative to the buffer and gives the header, padded so that the buffer begins at a multiple of 8.
+/// The header, padded so that the buffer begins at a multiple of 8. Sets each entry's begin and end within the buffer.
 std::string header_text(std::vector<TensorEntry>& entries, const std::map<std::string, std::string>& metadata,
                         const std::string& path) {
   std::string text = "{";
@@ -36,7 +36,7 @@ std::string header_text(std::vector<TensorEntry>& entries, const std::map<std::s
       text += ":";
       text += value.dump();
     } catch (const nlohmann::json::exception&) {
-      refuse(path, printable(key) + " or what belongs to it is not UTF-8");
+      refuse(path, printable(key) + " or its value is not UTF-8");
     }
   };
   if (!metadata.empty()) add("__metadata__", metadata);
@@ -51,7 +51,7 @@ std::string header_text(std::vector<TensorEntry>& entries, const std::map<std::s
   text += "}";
   text.append((8 - text.size() % 8) % 8, ' ');
   if (static_cast<int64_t>(text.size()) > max_safetensors_header) {
-    refuse(path, "its header of " + std::to_string(text.size()) + " bytes is longer than what is read");
+    refuse(path, "its header has " + std::to_string(text.size()) + " bytes, more than readers accept");
   }
   return text;
 }
@@ -68,7 +68,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
   for (const TensorEntry& entry : entries) {
     const Part part{.begin = data_begin + entry.begin, .end = data_begin + entry.end};
     if (entry.name == "__metadata__" || !parts_.emplace(entry.name, part).second) {
-      refuse(path_, "tensor " + printable(entry.name) + " is named twice, or as the format itself names its metadata");
+      refuse(path_, "tensor " + printable(entry.name) + " is named twice, or has the name reserved for metadata");
     }
     size_ = part.end;
   }
@@ -78,12 +78,12 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
 
 void SafetensorsWriter::write(const std::string& name, int64_t offset, const void* bytes, size_t count) {
   const auto found = parts_.find(name);
-  if (found == parts_.end()) refuse(path_, "tensor " + printable(name) + " was not announced");
+  if (found == parts_.end()) refuse(path_, "tensor " + printable(name) + " was not declared");
   Part& part = found->second;
   const int64_t room = part.end - part.begin - offset;
   if (offset < 0 || room < 0 || count > static_cast<uint64_t>(room)) {
     refuse(path_, "write of " + std::to_string(count) + " bytes at " + std::to_string(offset) +
-                      " goes beyond the tensor " + printable(name));
+                      " reaches beyond the tensor " + printable(name));
   }
   file_.write_at(part.begin + offset, bytes, count);
   part.written += static_cast<int64_t>(count);

@@ -1,4 +1,3 @@
-// See tensor_check.hpp.
 #include "core/formats/safetensors/tensor_check.hpp"
 
 #include "base/storage_error.hpp"
@@ -32,9 +31,9 @@ std::optional<TensorPlace> TensorCheck::take(const std::string& name, const std:
   return place;
 }
 
-void TensorCheck::check_rest(const std::function<bool(const std::string&)>& may_stay) {
+void TensorCheck::check_rest(const std::function<bool(const std::string&)>& is_allowed) {
   for (const std::string& name : files_.names())
-    if (!taken_.contains(name) && !may_stay(name))
+    if (!taken_.contains(name) && !(is_allowed && is_allowed(name)))
       mistakes_.push_back("tensor " + printable(name) + " has no place in the model");
 }
 

@@ -1,5 +1,4 @@
-// Whether files hold the tensors that a model is made of: all that is missing, misshapen or has no place is told at
-// once.
+// Checks that files contain the tensors of a model, and reports every missing, misshapen or unexpected tensor at once.
 #pragma once
 
 #include <functional>
@@ -14,12 +13,12 @@ namespace wmtp {
 
 class TensorCheck {
  public:
-  /// The files outlive it.
+  /// `files` must outlive the check.
   explicit TensorCheck(const SafetensorsFolder& files) : files_(files) {}
-  /// The tensor, when it has that shape and a dtype of weights; otherwise the mistake is noted.
+  /// The tensor if it has this shape and a weight dtype; otherwise records the mistake.
   std::optional<TensorPlace> take(const std::string& name, const std::vector<int64_t>& shape);
-  /// Notes every tensor that was not taken, but those that `may_stay` allows.
-  void check_rest(const std::function<bool(const std::string&)>& may_stay);
+  /// Records every tensor that was not taken, except those that `is_allowed` accepts.
+  void check_rest(const std::function<bool(const std::string&)>& is_allowed = nullptr);
   const std::vector<std::string>& mistakes() const { return mistakes_; }
 
  private:
@@ -31,7 +30,7 @@ class TensorCheck {
 /// "[4,8]"
 std::string shape_text(const std::vector<int64_t>& shape);
 
-/// Error(data) with a line for each mistake, of a thousand at most; nothing when there are none.
+/// Error(data) listing the mistakes, at most 1,000 of them; returns if there are none.
 void refuse_tensors(const std::string& where, const std::vector<std::string>& mistakes, const std::string& advice);
 
 }  // namespace wmtp

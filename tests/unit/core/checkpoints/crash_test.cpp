@@ -1,6 +1,6 @@
-// A child saves two checkpoints and deletes the older; it is ended before its n-th file operation, for every n. Once
-// by a plain end, once by a power cut: what was not yet fsynced is damaged, and renames whose folder was not yet
-// fsynced are undone.
+// A child process saves two checkpoints and deletes the older one; it is killed before its n-th file operation, for
+// every n: once normally, once with a simulated power loss, which damages data that was not yet fsynced and undoes
+// renames whose folder was not yet fsynced.
 #include <sys/wait.h>
 
 #include <map>
@@ -11,8 +11,8 @@
 
 namespace wmtp::test {
 
-/// Remembers, in the child, what a power cut could still take away. The hook is called before an operation, so the
-/// operation announced last has not happened.
+/// Records, in the child, what a power loss could still destroy. The hook runs before an operation, so the last
+/// operation that it saw has not happened.
 class PowerCut {
  public:
   void announce(FileOperation operation, const fs::path& path) {
@@ -68,7 +68,7 @@ class PowerCut {
   std::map<fs::path, fs::path> renames_;
 };
 
-/// True when the child came to its end before operation `n`.
+/// Whether the child finished before operation `n`.
 bool save_and_crash(const fs::path& run_folder, int n, bool power_cut) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -112,10 +112,10 @@ void crash_everywhere(bool power_cut) {
     const bool finished = save_and_crash(folder / "run", n, power_cut);
     int damaged = 0;
     const auto good = newest_good(folder / "run", [&](const auto&, const auto&, const auto&) { ++damaged; });
-    EXPECT_EQ(damaged, 0) << "half a checkpoint under its final name, operation " << n;
+    EXPECT_EQ(damaged, 0) << "an incomplete checkpoint under its final name, operation " << n;
     const int64_t step = good ? good->manifest.step : 0;
     if (good) expect_content(good->folder, step);
-    EXPECT_GE(step, newest) << "a later crash has lost an earlier checkpoint, operation " << n;
+    EXPECT_GE(step, newest) << "a later crash destroyed an earlier checkpoint, operation " << n;
     newest = step;
     seen.insert(step);
 
@@ -134,11 +134,11 @@ void crash_everywhere(bool power_cut) {
   EXPECT_LT(n, 200);
 }
 
-TEST(Crash, AtAnyOperationLeavesAWholeCheckpointOrNoneButNeverAMix) { crash_everywhere(false); }
+TEST(Crash, AtAnyOperationLeavesACompleteCheckpointOrNone) { crash_everywhere(false); }
 
-TEST(Crash, APowerCutAtAnyOperationLeavesAWholeCheckpointOrNone) { crash_everywhere(true); }
+TEST(Crash, PowerLossAtAnyOperationLeavesACompleteCheckpointOrNone) { crash_everywhere(true); }
 
-TEST(Crash, ThePowerCutOfTheseTestsWouldShowASaveWithoutFsync) {
+TEST(Crash, SimulatedPowerLossDetectsASaveWithoutFsync) {
   TestFolder folder;
   PowerCut cut;
   set_file_hook([&](FileOperation operation, const fs::path& path) {

@@ -11,7 +11,7 @@ namespace wmtp::test {
 
 using nlohmann::json;
 
-/// A manifest that is sound, and what each change of it should be called.
+/// A valid manifest and the expected error for each change of it.
 json sound_document() {
   return json::parse(R"({"format":"wmtp-checkpoint","version":1,"step":7,"world_size":2,"kind":"resume",
       "config_hash":"ab","plugins":{"pipeline rho1":"cd"},"state":{"tokens":9,"drawn":4,"guard_window":[2.5],
@@ -30,7 +30,7 @@ std::string sealed(json document) {
   return document.dump() + "\n";
 }
 
-TEST(Manifest, GivesBackWhatWasWritten) {
+TEST(Manifest, ReadsBackWhatWasWritten) {
   TestFolder folder;
   const Manifest read = read_manifest(save_checkpoint(folder.path(), 12));
   EXPECT_EQ(read.step, 12);
@@ -47,7 +47,7 @@ TEST(Manifest, GivesBackWhatWasWritten) {
   EXPECT_EQ(read.sums.at("plugin-state.bin"), crc32c("state of the plugin", 19));
 }
 
-TEST(Manifest, RefusesEveryFieldThatIsNotSound) {
+TEST(Manifest, RefusesEveryInvalidField) {
   struct Change {
     std::function<void(json&)> apply;
     std::string expected;
@@ -59,12 +59,12 @@ TEST(Manifest, RefusesEveryFieldThatIsNotSound) {
       {[](json& d) { d["step"] = 18446744073709551615u; }, "step is 18446744073709551615"},
       {[](json& d) { d.erase("step"); }, "has no step"},
       {[](json& d) { d["world_size"] = 0; }, "world_size is 0"},
-      {[](json& d) { d["world_size"] = 1; }, "world_size is 1, but files lists 2 of ranks"},
+      {[](json& d) { d["world_size"] = 1; }, "world_size is 1, but files lists 2 files of ranks"},
       {[](json& d) { d["world_size"] = 3; }, "world_size is 3, but files does not list rank-0002.safetensors"},
       {[](json& d) { d["world_size"] = 1000000; }, "world_size is 1000000, but files does not list rank-0002"},
       {[](json& d) { d["kind"] = "model"; }, "world_size is 2; wanted 1 where kind is model"},
       {[](json& d) { d["kind"] = "adapter", d["world_size"] = 1; },
-       "state is not {}; wanted that where kind is adapter"},
+       "state is not empty; wanted {} where kind is adapter"},
       {[](json& d) { d["step"] = 1000000000001; }, "step is 1000000000001; wanted 0 to 1000000000000"},
       {[](json& d) { d["kind"] = "other"; }, "kind is \"other\""},
       {[](json& d) { d["format"] = "other"; }, "another format"},
@@ -73,9 +73,10 @@ TEST(Manifest, RefusesEveryFieldThatIsNotSound) {
       {[](json& d) { d["more"] = 1; }, "unknown key \"more\""},
       {[](json& d) { d.erase("state"); }, "has no state"},
       {[](json& d) { d["state"]["tokens"] = -9; }, "state tokens is -9"},
-      {[](json& d) { d["state"]["pipeline_tensors"]["seen"] = {4}; }, "\"pipeline/seen\" has another shape than state"},
-      {[](json& d) { d["state"].erase("pipeline_tensors"); }, "\"pipeline/seen\" is not named by state"},
-      {[](json& d) { d["state"]["pipeline_tensors"]["other"] = {3}; }, "names \"other\", which no slice holds"},
+      {[](json& d) { d["state"]["pipeline_tensors"]["seen"] = {4}; },
+       "\"pipeline/seen\" has another shape than in state"},
+      {[](json& d) { d["state"].erase("pipeline_tensors"); }, "\"pipeline/seen\" is missing in state"},
+      {[](json& d) { d["state"]["pipeline_tensors"]["other"] = {3}; }, "names \"other\", which has no slice"},
       {[](json& d) { d["plugins"] = json::array(); }, "plugins is array"},
       {[](json& d) { d["plugins"]["x"] = 1; }, "plugins: \"x\""},
       {[](json& d) { d["files"]["../x"] = d["files"]["rank-0000.safetensors"]; }, "files names \"../x\""},
@@ -126,47 +127,48 @@ TEST(Manifest, RefusesEveryFieldThatIsNotSound) {
   }
 }
 
-TEST(Manifest, RefusesTextThatIsNotExactlyWhatWasWritten) {
+TEST(Manifest, RefusesTextThatIsNotCanonical) {
   const std::string good = sealed(sound_document());
   const auto refused = [](const std::string& text) {
     return refusal(ExitStatus::data, [&] { parse_manifest(text, "m"); });
   };
   EXPECT_SAYS(refused(""), "not JSON");
-  EXPECT_SAYS(refused("[]"), "no crc32c");
-  EXPECT_SAYS(refused(" " + good), "not written as this program writes it");
+  EXPECT_SAYS(refused("[]"), "crc32c is missing");
+  EXPECT_SAYS(refused(" " + good), "its text is not canonical");
   EXPECT_SAYS(refused(good.substr(0, good.size() - 3)), "not JSON");
   std::string changed = good;
   changed.replace(changed.find("\"step\":7"), 8, "\"step\":8");
-  EXPECT_SAYS(refused(changed), "has the sum");
+  EXPECT_SAYS(refused(changed), "has the checksum");
   std::string twice = good;
   twice.insert(1, "\"step\":7,");
   EXPECT_SAYS(refused(twice), "occurs twice");
   json without = sound_document();
-  EXPECT_SAYS(refused(without.dump()), "no crc32c");
+  EXPECT_SAYS(refused(without.dump()), "crc32c is missing");
 }
 
-TEST(Manifest, OneOfAnotherVersionIsNotCalledDamaged) {
+TEST(Manifest, DoesNotCallAnotherVersionDamaged) {
   json document = sound_document();
   document["version"] = 2;
   document["something"] = "new";
   EXPECT_THROW(parse_manifest(sealed(document), "m"), UnknownManifestVersion);
 }
 
-TEST(Manifest, AnythingLongerThanTheLimitIsNotRead) {
+TEST(Manifest, RefusesAFileBeyondTheSizeLimit) {
   TestFolder folder;
   put(folder / "manifest.json", "");
   fs::resize_file(folder / "manifest.json", 1LL << 40);
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { read_manifest(folder.path()); }), "at most 16777216 are read");
 }
 
-TEST(Manifest, TheWriterRefusesWhatItCouldNotReadBack) {
+TEST(Manifest, WriterRefusesWhatItCouldNotReadBack) {
   for (const json& state : {json{{"x", std::nan("")}}, json{{"x", std::numeric_limits<double>::infinity()}},
                             json{{"x", "\xff"}}, json::binary({1, 2})}) {
     TestFolder folder;
     Manifest manifest;
     manifest.kind = "resume";
     manifest.state = state;
-    EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }), "state holds what JSON");
+    EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }),
+                "state contains a value that JSON");
     EXPECT_TRUE(fs::is_empty(folder.path()));
   }
   TestFolder folder;
@@ -174,12 +176,12 @@ TEST(Manifest, TheWriterRefusesWhatItCouldNotReadBack) {
   Manifest manifest;
   manifest.kind = "model";
   manifest.files = {{"file", 4}};
-  EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }), "has 3 bytes where 4");
+  EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }), "has 3 bytes; wanted 4");
   manifest.files = {{"other", 4}};
-  EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }), "is missing where 4");
+  EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }), "is missing; wanted 4");
 }
 
-TEST(Manifest, FiveThousandMutatedManifestsAreReadOrRefusedButNeverCrash) {
+TEST(Manifest, FiveThousandMutatedManifestsNeverCrash) {
   std::mt19937 random(7);
   const std::vector<json> values{
       -1, 0, 1.5, "x", nullptr, json::array(), json::object(), true, 9223372036854775807, 18446744073709551615u};

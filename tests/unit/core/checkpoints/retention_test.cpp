@@ -59,7 +59,7 @@ TEST(Retention, DeletesNothingWhenNothingVerifies) {
   EXPECT_FALSE(newest_good(folder.path(), {}).has_value());
 }
 
-TEST(Retention, SetsAsideUnderAFreshName) {
+TEST(Retention, SetsAsideUnderANewName) {
   TestFolder folder;
   for (int round = 0; round < 2; ++round) {
     save_checkpoint(folder.path(), 5);
@@ -69,7 +69,7 @@ TEST(Retention, SetsAsideUnderAFreshName) {
   EXPECT_EQ(listing(folder.path()), (Names{"step-000005.bad", "step-000005.bad-2"}));
 }
 
-TEST(Retention, GivesTheNewestThatVerifiesWithItsManifest) {
+TEST(Retention, ReturnsTheNewestThatVerifiesWithItsManifest) {
   TestFolder folder;
   for (const int step : {1, 2, 3}) save_checkpoint(folder.path(), step);
   flip_bit(folder / "step-000003/rank-0000.safetensors", 1500);
@@ -81,7 +81,7 @@ TEST(Retention, GivesTheNewestThatVerifiesWithItsManifest) {
   EXPECT_EQ(reports.lines.size(), 1u);
 }
 
-TEST(Retention, WhatCannotBeReadIsNotCalledDamaged) {
+TEST(Retention, DoesNotCallUnreadableFilesDamaged) {
   TestFolder folder;
   save_checkpoint(folder.path(), 1);
   const fs::path path = folder / "step-000001/plugin-state.bin";
@@ -91,7 +91,7 @@ TEST(Retention, WhatCannotBeReadIsNotCalledDamaged) {
   EXPECT_EQ(listing(folder.path()), Names{"step-000001"});
 }
 
-TEST(Retention, ACheckpointOfANewerProgramIsLeftAlone) {
+TEST(Retention, LeavesACheckpointOfANewerVersionAlone) {
   TestFolder folder;
   save_checkpoint(folder.path(), 1);
   const fs::path path = folder / "step-000001/manifest.json";
@@ -105,7 +105,7 @@ TEST(Retention, ACheckpointOfANewerProgramIsLeftAlone) {
   EXPECT_EQ(listing(folder.path()), Names{"step-000001"});
 }
 
-TEST(Retention, RemovesTheDraftsOfDeadProcessesOnly) {
+TEST(Retention, RemovesOnlyDraftsOfDeadProcesses) {
   TestFolder folder;
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);

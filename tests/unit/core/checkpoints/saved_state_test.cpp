@@ -19,7 +19,7 @@ Manifest sound_manifest() {
   return manifest;
 }
 
-TEST(SavedState, GivesBackEveryValue) {
+TEST(SavedState, ReadsBackEveryValue) {
   const SavedState saved = saved_state(sound_manifest(), "m");
   EXPECT_EQ(saved.tokens, 9);
   EXPECT_EQ(saved.drawn, 4);
@@ -34,7 +34,7 @@ TEST(SavedState, GivesBackEveryValue) {
   EXPECT_EQ(saved.pipeline_tensors.at("seen"), (std::vector<int64_t>{3, 2}));
 }
 
-TEST(SavedState, NeedsNotWhatOnlySomeRunsHave) {
+TEST(SavedState, AcceptsAbsentOptionalValues) {
   Manifest manifest = sound_manifest();
   for (const char* key : {"drawn", "base_fingerprint", "loss_scale", "pipeline_tensors"}) manifest.state.erase(key);
   const SavedState saved = saved_state(manifest, "m");
@@ -42,7 +42,7 @@ TEST(SavedState, NeedsNotWhatOnlySomeRunsHave) {
   EXPECT_TRUE(saved.base_fingerprint.empty() && saved.pipeline_tensors.empty());
 }
 
-TEST(SavedState, RefusesEveryMalformedValueByItsKey) {
+TEST(SavedState, RefusesEveryInvalidValueByItsKey) {
   struct Change {
     std::function<void(json&)> apply;
     std::string expected;
@@ -81,7 +81,7 @@ TEST(SavedState, RefusesEveryMalformedValueByItsKey) {
       {[](json& s) { s["pipeline_tensors"]["seen"][0] = -3; }, "pipeline_tensors seen is -3"},
       {[](json& s) { s["loss_scale"] = 4; }, "loss_scale is number; wanted an object"},
       {[](json& s) { s["loss_scale"].erase("scale"); }, "loss_scale has no scale"},
-      {[](json& s) { s["loss_scale"]["scale"] = 0; }, "scale is 0; wanted a power of two from 1 on"},
+      {[](json& s) { s["loss_scale"]["scale"] = 0; }, "scale is 0; wanted a power of two, at least 1"},
       {[](json& s) { s["loss_scale"]["scale"] = -4; }, "scale is -4; wanted"},
       {[](json& s) { s["loss_scale"]["scale"] = 0.5; }, "scale is 0.5; wanted"},
       {[](json& s) { s["loss_scale"]["scale"] = 3; }, "scale is 3; wanted"},
@@ -101,7 +101,7 @@ TEST(SavedState, RefusesEveryMalformedValueByItsKey) {
   }
 }
 
-TEST(SavedState, AManifestWithAMalformedOneIsRefusedWhoeverReadsIt) {
+TEST(SavedState, AManifestWithAnInvalidStateIsRefusedByEveryReader) {
   TestFolder folder(memory_folder());
   const fs::path checkpoint = save_checkpoint(folder.path(), 3);
   json document = json::parse(get(checkpoint / "manifest.json"));

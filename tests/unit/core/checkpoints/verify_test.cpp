@@ -24,7 +24,7 @@ TEST(Verify, FindsAndNamesEachOfTwoHundredFlippedBits) {
   EXPECT_EQ(verify_checkpoint(checkpoint).step, 3);
 }
 
-TEST(Verify, NoBitOfACheckpointCanChangeUnseen) {
+TEST(Verify, DetectsEveryChangedBit) {
   TestFolder folder(memory_folder());
   const fs::path checkpoint = save_checkpoint(folder.path(), 3);
   for (const std::string name : {"manifest.json", "rank-0000.safetensors", "plugin-state.bin"}) {
@@ -45,10 +45,10 @@ TEST(Verify, NamesTheTensorWhoseBytesAreDamaged) {
   const TensorEntry norm = *SafetensorsFile(shard).find("norm");
   flip_bit(shard, static_cast<size_t>(8 * norm.end - 1));
   const std::string text = refusal(ExitStatus::data, [&] { verify_checkpoint(checkpoint); });
-  EXPECT_SAYS(text, "rank-0001.safetensors: tensor \"param/norm\" has the sum");
+  EXPECT_SAYS(text, "rank-0001.safetensors: tensor \"param/norm\" has the checksum");
 }
 
-TEST(Verify, RefusesAShardThatIsCutShortEmptyMissingOrOfAnotherStep) {
+TEST(Verify, RefusesATruncatedEmptyMissingOrForeignShard) {
   TestFolder folder;
   const fs::path older = save_checkpoint(folder.path(), 1);
   const fs::path checkpoint = save_checkpoint(folder.path(), 2);
@@ -62,17 +62,17 @@ TEST(Verify, RefusesAShardThatIsCutShortEmptyMissingOrOfAnotherStep) {
   fs::remove(shard);
   EXPECT_SAYS(refused(), "rank-0001.safetensors does not exist");
   fs::copy_file(older / "rank-0001.safetensors", shard);
-  EXPECT_SAYS(refused(), "tensor \"param/embedding\" has the sum");
+  EXPECT_SAYS(refused(), "tensor \"param/embedding\" has the checksum");
   fs::remove(shard);
   fs::copy_file(checkpoint / "rank-0000.safetensors", shard);
   EXPECT_THROW(verify_checkpoint(checkpoint), Error);
 }
 
-TEST(Verify, RefusesAFolderOfAnotherStepOrWithoutManifest) {
+TEST(Verify, RefusesAFolderOfAnotherStepOrWithoutAManifest) {
   TestFolder folder;
   const fs::path checkpoint = save_checkpoint(folder.path(), 2);
   fs::copy(checkpoint, folder / "step-000003");
-  EXPECT_SAYS(refusal(ExitStatus::data, [&] { verify_checkpoint(folder / "step-000003"); }), "it is of step 2");
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { verify_checkpoint(folder / "step-000003"); }), "its step is 2");
   fs::copy(checkpoint, folder / "my-copy");
   EXPECT_EQ(verify_checkpoint(folder / "my-copy").step, 2);
   fs::remove(checkpoint / "manifest.json");
@@ -104,7 +104,7 @@ fs::path save_in_dtypes(const fs::path& run_folder, const std::string& tensor, c
   return target;
 }
 
-TEST(Verify, RefusesASliceOfAnotherDtypeThanATrainingSaves) {
+TEST(Verify, RefusesADtypeThatTrainingDoesNotSave) {
   const auto refused = [](const std::string& tensor, const std::string& first, const std::string& second) {
     TestFolder folder(memory_folder());
     const fs::path checkpoint = save_in_dtypes(folder.path(), tensor, first, second);
@@ -115,14 +115,14 @@ TEST(Verify, RefusesASliceOfAnotherDtypeThanATrainingSaves) {
   EXPECT_SAYS(refused("exp_avg_sq/w", "F64", "F64"), "is F64; wanted F32");
   EXPECT_SAYS(refused("pipeline/seen", "F64", "F32"),
               "rank-0001.safetensors: tensor \"pipeline/seen\" is F32; wanted F64, as in the tensor's other slices");
-  EXPECT_SAYS(refused("pipeline/seen", "F8_E4M3", "F8_E4M3"), "is F8_E4M3; wanted one in which");
+  EXPECT_SAYS(refused("pipeline/seen", "F8_E4M3", "F8_E4M3"), "is F8_E4M3; wanted a dtype of saved pipeline state");
   for (const std::string dtype : {"F32", "F64", "BF16", "F16", "I64", "I32", "U8", "BOOL"}) {
     TestFolder folder(memory_folder());
     EXPECT_EQ(verify_checkpoint(save_in_dtypes(folder.path(), "pipeline/seen", dtype, dtype)).step, 1) << dtype;
   }
 }
 
-TEST(Verify, ReadsAtLeastHalfAGigabyteASecondFromTheCache) {
+TEST(Verify, ReadsAtLeastHalfAGigabytePerSecondFromTheCache) {
   TestFolder folder;
   constexpr int64_t count = 32 << 20;
   FolderDraft draft(folder / "step-000001");
@@ -142,13 +142,13 @@ TEST(Verify, ReadsAtLeastHalfAGigabyteASecondFromTheCache) {
   verify_checkpoint(folder / "step-000001");
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   RecordProperty("gigabytes_per_second", std::to_string(static_cast<double>(bytes) / seconds / 1e9));
-  // A quarter of what an idle machine does, so that neighbours do not fail the test; sanitizers are slower still.
+  // A quarter of the speed of an idle machine, so that other load does not fail the test; sanitizers are slower still.
 #if !defined(__SANITIZE_ADDRESS__)
   EXPECT_GT(static_cast<double>(bytes) / seconds, 0.5e9);
 #endif
 }
 
-TEST(CheckpointNames, AreListedNewestFirstByNumberAndNothingElseIsTakenForOne) {
+TEST(CheckpointNames, AreListedNewestFirstWithoutOtherFolders) {
   TestFolder folder;
   for (const std::string name : {"step-000002", "step-000010", "step-1000000", "step-3", "step-000004.bad",
                                  "step-000005.tmp-1", "model", "step-", "step-+00001", "step-0000007"}) {

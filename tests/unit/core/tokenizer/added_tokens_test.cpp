@@ -23,7 +23,7 @@ void expect_found(const AddedTokens& tokens, const std::string& text, size_t fro
   EXPECT_EQ(found->id, id) << text;
 }
 
-TEST(AddedTokens, FindsTheLeftmostAndOfThoseThatBeginThereTheLongest) {
+TEST(AddedTokens, FindsTheLeftmostAndThereTheLongestToken) {
   const AddedTokens tokens = made();
   expect_found(tokens, "x<a><b>", 0, 1, 7, 2);
   expect_found(tokens, "x<a><b", 0, 1, 4, 1);
@@ -33,7 +33,7 @@ TEST(AddedTokens, FindsTheLeftmostAndOfThoseThatBeginThereTheLongest) {
   EXPECT_EQ(tokens.longest(), 6u);
 }
 
-TEST(AddedTokens, FindsNothingWhereNoneIsWhole) {
+TEST(AddedTokens, FindsNoIncompleteToken) {
   EXPECT_FALSE(made().find("<a <b \xe2\x96", 0));
   EXPECT_FALSE(made().find("<a>", 1));
   EXPECT_FALSE(AddedTokens().find("<a>", 0));

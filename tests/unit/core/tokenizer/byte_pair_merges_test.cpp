@@ -21,13 +21,13 @@ Ids ids_of(const TokenizerJson& bpe, const std::string& word) {
   return ids;
 }
 
-TEST(BytePairMerges, JoinThePairThatStandsFirstInTheList) {
+TEST(BytePairMerges, JoinThePairWithTheFirstMergeOfTheList) {
   const int ab = 256, bc = 257, abc = 258;
   const auto left_first = with_merges({{'a', 'b', ab}, {'b', 'c', bc}, {ab, 'c', abc}});
   EXPECT_EQ(ids_of(left_first, "abc"), Ids{abc});
   EXPECT_EQ(ids_of(left_first, "abbc"), (Ids{ab, bc}));
   const auto right_first = with_merges({{'b', 'c', bc}, {'a', 'b', ab}, {ab, 'c', abc}});
-  EXPECT_EQ(ids_of(right_first, "abc"), (Ids{'a', bc})) << "b is gone when a b would come";
+  EXPECT_EQ(ids_of(right_first, "abc"), (Ids{'a', bc})) << "b is merged before a b could be";
   EXPECT_EQ(ids_of(right_first, "xaby"), (Ids{'x', ab, 'y'}));
   EXPECT_EQ(ids_of(right_first, ""), Ids{});
 }
@@ -39,7 +39,7 @@ TEST(BytePairMerges, JoinTheLeftmostOfEqualPairs) {
   EXPECT_EQ(ids_of(bpe, "aaaaaaa"), (Ids{four, aa, 'a'}));
 }
 
-TEST(BytePairMerges, OfALongWordAreThoseOfItsParts) {
+TEST(BytePairMerges, EncodeALongWordLikeItsParts) {
   const int ab = 256;
   const auto bpe = with_merges({{'a', 'b', ab}});
   std::string word;
@@ -49,7 +49,7 @@ TEST(BytePairMerges, OfALongWordAreThoseOfItsParts) {
   EXPECT_EQ(ids_of(bpe, word), wanted);
 }
 
-TEST(BytePairMerges, TakeAWholeWordThatIsATokenWhereMergesAreIgnored) {
+TEST(BytePairMerges, EncodeAWordThatIsATokenAsOneIdIfMergesAreIgnored) {
   auto bpe = with_merges({{'a', 'b', 256}});
   bpe.tokens.resize(259);
   bpe.tokens[257] = "abc";
@@ -58,11 +58,11 @@ TEST(BytePairMerges, TakeAWholeWordThatIsATokenWhereMergesAreIgnored) {
   EXPECT_EQ(ids_of(bpe, "abc"), (Ids{256, 'c'}));
   bpe.ignore_merges = true;
   EXPECT_EQ(ids_of(bpe, "abc"), Ids{257});
-  EXPECT_EQ(ids_of(bpe, "abcc"), (Ids{256, 'c', 'c'})) << "no whole word";
-  EXPECT_EQ(ids_of(bpe, "<end>").size(), 5u) << "an added token is none of the words";
+  EXPECT_EQ(ids_of(bpe, "abcc"), (Ids{256, 'c', 'c'})) << "not a word token";
+  EXPECT_EQ(ids_of(bpe, "<end>").size(), 5u) << "added tokens are not words";
 }
 
-TEST(BytePairMerges, BeginWithCharactersThatAreTokensElseWithTheirBytes) {
+TEST(BytePairMerges, StartFromCharactersThatAreTokensAndBytesOfTheOthers) {
   auto bpe = with_merges({{300, 'x', 301}});
   bpe.characters = {{"\xc3\xa9", 300}, {"x", 'x'}};
   EXPECT_EQ(ids_of(bpe, "\xc3\xa9x"), Ids{301});

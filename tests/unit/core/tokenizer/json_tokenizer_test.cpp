@@ -1,5 +1,4 @@
-#include "core/tokenizer/json_tokenizer.hpp"
-
+#include "core/tokenizer/tokenizer.hpp"
 #include "support/data_fixture.hpp"
 #include "support/made_tokenizer.hpp"
 
@@ -11,49 +10,50 @@ using Ids = std::vector<int32_t>;
 
 class JsonTokenizerTest : public DataTest {
  protected:
-  std::unique_ptr<Tokenizer> open(const json& said, const std::string& end = "<end>") const {
+  std::unique_ptr<Tokenizer> open(const json& document, const std::string& end = "<end>") const {
     write("tokenizer_config.json", json{{"eos_token", end}}.dump());
-    return json_tokenizer(write("tokenizer.json", said.dump()));
+    return json_tokenizer(write("tokenizer.json", document.dump()));
   }
 };
 
-TEST_F(JsonTokenizerTest, MakesWordsTheirMergesAndAddedTokensTheirIds) {
+TEST_F(JsonTokenizerTest, EncodesWordsMergesAndAddedTokens) {
   const auto tokenizer = open(byte_level_json());
   EXPECT_EQ(tokenizer->encode("ab ab a\nab"), (Ids{257, 258, 256, '\n', 257}));
   EXPECT_EQ(tokenizer->encode("a<end>b <tool>"), (Ids{'a', 259, 'b', ' ', 260}));
-  EXPECT_EQ(tokenizer->encode("a b"), (Ids{'a', ' ', 'b'})) << "no merge goes over a word's end";
+  EXPECT_EQ(tokenizer->encode("a b"), (Ids{'a', ' ', 'b'})) << "no merge crosses a word boundary";
   EXPECT_EQ(tokenizer->encode(""), Ids{});
   EXPECT_EQ(tokenizer->end_of_text(), 259);
   EXPECT_EQ(tokenizer->vocab_size(), 261);
 }
 
-TEST_F(JsonTokenizerTest, GivesTextBackWithoutItsSpecialTokens) {
+TEST_F(JsonTokenizerTest, DecodesTextWithoutSpecialTokens) {
   const auto tokenizer = open(byte_level_json());
   EXPECT_EQ(tokenizer->decode({259, 258, 260, 0xc3, 0xa9, 1000, -1}), " ab<tool>\xc3\xa9");
 }
 
-TEST_F(JsonTokenizerTest, ReadsWhatIsNoUtf8AsPythonReplacesIt) {
+TEST_F(JsonTokenizerTest, ReplacesInvalidUtf8AsPythonDoes) {
   const Ids replaced{0xef, 0xbf, 0xbd};
   Ids wanted{'a'};
   for (int i = 0; i < 2; ++i) wanted.insert(wanted.end(), replaced.begin(), replaced.end());
-  EXPECT_EQ(open(byte_level_json())->encode("a\xff\xe2\x82"), wanted) << "one for the byte, one for the open character";
+  EXPECT_EQ(open(byte_level_json())->encode("a\xff\xe2\x82"), wanted)
+      << "one for the byte, one for the incomplete character";
 }
 
-TEST_F(JsonTokenizerTest, ComposesWhereItsNormalizerSaysSo) {
-  json said = byte_level_json();
-  EXPECT_EQ(open(said)->encode("e\xcc\x81"), (Ids{'e', 0xcc, 0x81}));
-  said["normalizer"] = {{"type", "NFC"}};
-  EXPECT_EQ(open(said)->encode("e\xcc\x81"), (Ids{0xc3, 0xa9}));
+TEST_F(JsonTokenizerTest, NormalizesToNfcIfTheFileAsksForIt) {
+  json document = byte_level_json();
+  EXPECT_EQ(open(document)->encode("e\xcc\x81"), (Ids{'e', 0xcc, 0x81}));
+  document["normalizer"] = {{"type", "NFC"}};
+  EXPECT_EQ(open(document)->encode("e\xcc\x81"), (Ids{0xc3, 0xa9}));
 }
 
-TEST_F(JsonTokenizerTest, PutsASpaceBeforeEveryPieceWhereItIsToldTo) {
-  json said = byte_level_json();
-  said["pre_tokenizer"]["add_prefix_space"] = true;
-  EXPECT_EQ(open(said)->encode("ab<end>a"), (Ids{258, 259, 256}));
-  EXPECT_EQ(open(said)->encode(" ab"), Ids{258});
+TEST_F(JsonTokenizerTest, AddsASpaceBeforeEveryPieceIfTheFileAsksForIt) {
+  json document = byte_level_json();
+  document["pre_tokenizer"]["add_prefix_space"] = true;
+  EXPECT_EQ(open(document)->encode("ab<end>a"), (Ids{258, 259, 256}));
+  EXPECT_EQ(open(document)->encode(" ab"), Ids{258});
 }
 
-TEST_F(JsonTokenizerTest, TakesOfATextThatGoesOnWhatNoMoreTextCanChange) {
+TEST_F(JsonTokenizerTest, EncodesOfAnUnfinishedTextWhatNoFurtherTextCanChange) {
   const auto tokenizer = open(byte_level_json());
   const std::string text = "ab ab <end> ab a";
   for (size_t cut = 0; cut <= text.size(); ++cut) {
@@ -61,51 +61,52 @@ TEST_F(JsonTokenizerTest, TakesOfATextThatGoesOnWhatNoMoreTextCanChange) {
     const size_t taken = tokenizer->encode_begin(std::string_view(text).substr(0, cut), true, ids);
     EXPECT_LE(taken, cut);
     EXPECT_EQ(tokenizer->encode_begin(std::string_view(text).substr(taken), false, ids), text.size() - taken);
-    EXPECT_EQ(ids, tokenizer->encode(text)) << "cut at " << cut << ", taken " << taken;
+    EXPECT_EQ(ids, tokenizer->encode(text)) << "cut at " << cut << ", encoded " << taken;
   }
   Ids ids;
-  EXPECT_GT(tokenizer->encode_begin("ab ab ab ab ab ab", true, ids), 0u) << "not everything waits for the end";
+  EXPECT_GT(tokenizer->encode_begin("ab ab ab ab ab ab", true, ids), 0u) << "part of the text is encoded early";
 }
 
-TEST_F(JsonTokenizerTest, OfSentencePiecesKindPutsMarksWhereTheLibraryDoes) {
+TEST_F(JsonTokenizerTest, AddsSentencePieceMarksWhereTheLibraryDoes) {
   const int mark = 259, a = 260, b = 261, mark_a = 262, ab = 263;
-  json said = sentencepiece_json();
-  const auto by_normalizers = open(said, "</s>");
+  json document = sentencepiece_json();
+  const auto by_normalizers = open(document, "</s>");
   EXPECT_EQ(by_normalizers->encode("ab a"), (Ids{mark_a, b, mark_a}));
   EXPECT_EQ(by_normalizers->encode(" a</s>ab"), (Ids{mark, mark_a, 2, mark_a, b})) << "before every piece";
   EXPECT_EQ(by_normalizers->before_text(), Ids{1});
   EXPECT_EQ(by_normalizers->end_of_text(), 2);
-  said["normalizer"] = nullptr;
+  document["normalizer"] = nullptr;
   const std::vector<std::pair<std::string, std::vector<Ids>>> wanted{
       {"never", {{ab}, {mark_a, 2, ab}}},
       {"first", {{mark_a, b}, {mark_a, 2, ab}}},
       {"always", {{mark_a, b}, {mark_a, 2, mark_a, b}}},
   };
   for (const auto& [scheme, ids] : wanted) {
-    said["pre_tokenizer"] = metaspace(scheme);
-    const auto tokenizer = open(said, "</s>");
+    document["pre_tokenizer"] = metaspace(scheme);
+    const auto tokenizer = open(document, "</s>");
     EXPECT_EQ(tokenizer->encode("ab"), ids[0]) << scheme;
-    EXPECT_EQ(tokenizer->encode(" a</s>ab"), ids[1]) << scheme << ": a space is there already";
+    EXPECT_EQ(tokenizer->encode(" a</s>ab"), ids[1]) << scheme << ": it begins with a space";
   }
-  EXPECT_EQ(open(said, "</s>")
+  EXPECT_EQ(open(document, "</s>")
                 ->encode("\xe2\x96\x81"
                          "a"),
             Ids{mark_a})
-      << "and so is a mark";
-  said["pre_tokenizer"] = metaspace("never");
-  EXPECT_EQ(open(said, "</s>")->encode("a"), Ids{a});
+      << "it begins with a mark";
+  document["pre_tokenizer"] = metaspace("never");
+  EXPECT_EQ(open(document, "</s>")->encode("a"), Ids{a});
 }
 
-TEST_F(JsonTokenizerTest, OfSentencePiecesKindWritesOtherCharactersAsBytes) {
+TEST_F(JsonTokenizerTest, EncodesUnknownCharactersOfASentencePieceModelAsBytes) {
   const auto tokenizer = open(sentencepiece_json(), "</s>");
   EXPECT_EQ(tokenizer->encode("\n\xc3\xa9\xc3\xa8"), (Ids{259, 3 + '\n', 264, 3 + 0xc3, 3 + 0xa8}));
   EXPECT_EQ(tokenizer->decode({1, 259, 3 + '\n', 264, 3 + 0xc3, 3 + 0xa8, 2}), " \n\xc3\xa9\xc3\xa8");
   Ids ids;
-  EXPECT_EQ(tokenizer->encode_begin("a text", true, ids), 0u) << "it is one word to its end";
+  EXPECT_EQ(tokenizer->encode_begin("a text", true, ids), 0u) << "the text is one word";
 }
 
-TEST_F(JsonTokenizerTest, WantsToBeToldWhatEndsAText) {
-  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { open(byte_level_json(), "<none>"); }), "none of the added tokens"));
+TEST_F(JsonTokenizerTest, RefusesAFileWithoutAnEosToken) {
+  EXPECT_TRUE(
+      has(error_of(ExitStatus::data, [&] { open(byte_level_json(), "<none>"); }), "not one of the added tokens"));
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { open(byte_level_json(), ""); }), "names no eos_token"));
   const auto alone = write("alone/tokenizer.json", byte_level_json().dump());
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { json_tokenizer(alone); }), "must name the eos_token"));

@@ -22,27 +22,27 @@ std::vector<std::string> words_of(const std::string& expression, const std::stri
 const std::string gpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 using Words = std::vector<std::string>;
 
-TEST(SplitPattern, FindsGpt2sWords) {
+TEST(SplitPattern, FindsTheWordsOfGpt2) {
   EXPECT_EQ(words_of(gpt2, "Hello world's  2nd!\n"), (Words{"Hello", " world", "'s", " ", " 2", "nd", "!", "\n"}));
   EXPECT_EQ(words_of(gpt2, "\xc3\xa9t\xc3\xa9 \xe6\x9d\xb1\xe4\xba\xac\xef\xbc\x91"),
             (Words{"\xc3\xa9t\xc3\xa9", " \xe6\x9d\xb1\xe4\xba\xac", "\xef\xbc\x91"}))
       << "letters and digits of other scripts";
 }
 
-TEST(SplitPattern, WhiteSpaceIsUnicodes) {
+TEST(SplitPattern, WhiteSpaceIsThatOfUnicode) {
   const std::string wide = "\xe3\x80\x80", next_line = "\xc2\x85",
                     separator = "\xe1\xa0\x8e";  // U+3000, U+0085, U+180E
   EXPECT_EQ(words_of(R"(\s+)", wide + next_line + "\t"), Words{wide + next_line + "\t"});
-  EXPECT_EQ(words_of(R"(\s)", separator), Words{}) << "it was white space until Unicode 6.3";
+  EXPECT_EQ(words_of(R"(\s)", separator), Words{}) << "white space until Unicode 6.3 only";
   EXPECT_EQ(words_of(R"(\S+)", "a" + separator + wide), Words{"a" + separator});
   EXPECT_EQ(words_of(R"([^\s]+)", "ab" + wide + "c"), (Words{"ab", "c"}));
 }
 
-TEST(SplitPattern, GivesNoEmptyMatch) { EXPECT_EQ(words_of("x*", "axxb"), Words{"xx"}); }
+TEST(SplitPattern, ReturnsNoEmptyMatch) { EXPECT_EQ(words_of("x*", "axxb"), Words{"xx"}); }
 
-TEST(SplitPattern, SaysWhereMoreTextCouldMakeAnotherMatch) {
+TEST(SplitPattern, ReportsWhereFurtherTextCouldChangeTheMatch) {
   const SplitPattern words(R"( ?\p{L}+)", "here");
-  EXPECT_EQ(words.find("ab", 0, true).kind, Kind::undecided) << "abc may come";
+  EXPECT_EQ(words.find("ab", 0, true).kind, Kind::undecided) << "abc is still possible";
   EXPECT_EQ(words.find("ab", 0, false).kind, Kind::found);
   const auto decided = words.find("ab c", 0, true);
   EXPECT_EQ(decided.kind, Kind::found);
@@ -50,14 +50,13 @@ TEST(SplitPattern, SaysWhereMoreTextCouldMakeAnotherMatch) {
   EXPECT_EQ(words.find("12", 0, false).kind, Kind::none);
 }
 
-TEST(SplitPattern, RefusesWhatCannotBeMatchedWithItsPlace) {
-  const std::string told = error_of(ExitStatus::data, [] { SplitPattern("(x", "a.json: pre_tokenizer"); });
-  EXPECT_TRUE(has(told, "a.json: pre_tokenizer: no expression that is known here: missing closing parenthesis"))
-      << told;
+TEST(SplitPattern, RefusesInvalidExpressionsWithTheirLocation) {
+  const std::string message = error_of(ExitStatus::data, [] { SplitPattern("(x", "a.json: pre_tokenizer"); });
+  EXPECT_TRUE(has(message, "a.json: pre_tokenizer: unsupported expression: missing closing parenthesis")) << message;
   const SplitPattern doubling("(a+)+$", "a.json");
   EXPECT_TRUE(has(
       error_of(ExitStatus::data, [&] { doubling.find(std::string(40, 'a') + std::string(40, 'a') + "b", 0, false); }),
-      "a.json: matching a text ends with"));
+      "a.json: matching a text failed"));
 }
 
 }  // namespace

@@ -7,34 +7,34 @@ namespace {
 
 using TokenizerFiles = DataTest;
 
-TEST_F(TokenizerFiles, SayWhatStandsBeforeAndBehindAText) {
+TEST_F(TokenizerFiles, NameTheTokensBeforeAndAfterAText) {
   const auto model = write("tokenizer.model", "pieces");
-  EXPECT_FALSE(tokenizer_config_beside(model)) << "as beside one that was trained here";
-  const auto said = [&](const std::string& config) {
+  EXPECT_FALSE(read_tokenizer_config(model)) << "as for one trained by this program";
+  const auto config_of = [&](const std::string& config) {
     write("tokenizer_config.json", config);
-    return *tokenizer_config_beside(model);
+    return *read_tokenizer_config(model);
   };
-  EXPECT_TRUE(said(R"({"tokenizer_class": "LlamaTokenizer"})").add_bos_token) << "Llama's default";
-  EXPECT_FALSE(said(R"({"add_bos_token": false})").add_bos_token);
-  EXPECT_EQ(said(R"({"bos_token": {"content": "<s>", "lstrip": false}, "eos_token": "</s>"})").bos_token, "<s>");
-  EXPECT_EQ(said(R"({"eos_token": "</s>", "bos_token": null})").eos_token, "</s>");
-  EXPECT_FALSE(said(llama_tokenizer_config(false)).add_bos_token);
-  EXPECT_TRUE(said(llama_tokenizer_config(true)).add_bos_token);
+  EXPECT_TRUE(config_of(R"({"tokenizer_class": "LlamaTokenizer"})").add_bos_token) << "Llama's default";
+  EXPECT_FALSE(config_of(R"({"add_bos_token": false})").add_bos_token);
+  EXPECT_EQ(config_of(R"({"bos_token": {"content": "<s>", "lstrip": false}, "eos_token": "</s>"})").bos_token, "<s>");
+  EXPECT_EQ(config_of(R"({"eos_token": "</s>", "bos_token": null})").eos_token, "</s>");
+  EXPECT_FALSE(config_of(llama_tokenizer_config(false)).add_bos_token);
+  EXPECT_TRUE(config_of(llama_tokenizer_config(true)).add_bos_token);
 }
 
-TEST_F(TokenizerFiles, AreRefusedWhereTheConfigIsBroken) {
+TEST_F(TokenizerFiles, AreRefusedIfTheConfigIsMalformed) {
   const auto model = write("tokenizer.model", "pieces");
-  const auto told = [&](const std::string& config) {
+  const auto message = [&](const std::string& config) {
     write("tokenizer_config.json", config);
-    return error_of(ExitStatus::data, [&] { tokenizer_config_beside(model); });
+    return error_of(ExitStatus::data, [&] { read_tokenizer_config(model); });
   };
-  EXPECT_TRUE(has(told("{"), "tokenizer_config.json"));
-  EXPECT_TRUE(has(told("[]"), "wanted an object"));
-  EXPECT_TRUE(has(told(R"({"add_bos_token": "yes"})"), "add_bos_token is \"yes\", wanted true or false"));
-  EXPECT_TRUE(has(told(R"({"add_eos_token": true})"), "add_eos_token is true, wanted false"));
+  EXPECT_TRUE(has(message("{"), "tokenizer_config.json"));
+  EXPECT_TRUE(has(message("[]"), "wanted an object"));
+  EXPECT_TRUE(has(message(R"({"add_bos_token": "yes"})"), "add_bos_token is \"yes\", wanted true or false"));
+  EXPECT_TRUE(has(message(R"({"add_eos_token": true})"), "add_eos_token is true, wanted false"));
 }
 
-TEST_F(TokenizerFiles, GoTogetherAndAreOneIdentity) {
+TEST_F(TokenizerFiles, AreCopiedTogetherAndHashedTogether) {
   const auto model = write("from/llama.model", "pieces");
   const std::string alone = tokenizer_hash(model);
   write("from/tokenizer_config.json", "{}");

@@ -11,17 +11,19 @@ using FirstMark = TokenizerJson::FirstMark;
 
 class TokenizerJsonTest : public DataTest {
  protected:
-  TokenizerJson read(const json& said) const { return read_tokenizer_json(write("tokenizer.json", said.dump())); }
-  void expect_refused(const json& said, const std::string& part) const {
-    const std::string told = error_of(ExitStatus::data, [&] { read(said); });
-    EXPECT_TRUE(has(told, "tokenizer.json: ") && has(told, part)) << told;
+  TokenizerJson read(const json& document) const {
+    return read_tokenizer_json(write("tokenizer.json", document.dump()));
+  }
+  void expect_refused(const json& document, const std::string& part) const {
+    const std::string message = error_of(ExitStatus::data, [&] { read(document); });
+    EXPECT_TRUE(has(message, "tokenizer.json: ") && has(message, part)) << message;
   }
 };
 
-TEST_F(TokenizerJsonTest, TokensAreTheBytesThatTheirLettersStandFor) {
-  json said = byte_level_json();
-  said["model"]["vocab"]["\xc4\xa0\xc4\x8a\xc3\xa9"] = 261;  // U+0120, U+010A, é: a space, a newline, the byte E9
-  const TokenizerJson bpe = read(said);
+TEST_F(TokenizerJsonTest, ReadsTokensAsTheBytesOfTheirLetters) {
+  json document = byte_level_json();
+  document["model"]["vocab"]["\xc4\xa0\xc4\x8a\xc3\xa9"] = 261;  // U+0120, U+010A, é: a space, a newline, the byte E9
+  const TokenizerJson bpe = read(document);
   ASSERT_EQ(bpe.tokens.size(), 262u);
   EXPECT_EQ(bpe.tokens[258], " ab");
   EXPECT_EQ(bpe.tokens[261], " \n\xe9");
@@ -30,50 +32,50 @@ TEST_F(TokenizerJsonTest, TokensAreTheBytesThatTheirLettersStandFor) {
   ASSERT_EQ(bpe.merges.size(), 3u);
   EXPECT_EQ(bpe.merges[2].left, 256);
   EXPECT_EQ(bpe.merges[2].right, 'b');
-  EXPECT_EQ(bpe.merges[2].made, 258);
+  EXPECT_EQ(bpe.merges[2].merged, 258);
   ASSERT_EQ(bpe.added.size(), 2u);
   EXPECT_TRUE(bpe.added[0].special);
   EXPECT_FALSE(bpe.added[1].special);
   EXPECT_TRUE(bpe.characters.empty());
 }
 
-TEST_F(TokenizerJsonTest, WordsAreCutByItsPreTokenizersInTurn) {
-  json said = byte_level_json();
-  EXPECT_EQ(read(said).splits.size(), 1u) << "GPT-2's";
-  said["pre_tokenizer"] = {
+TEST_F(TokenizerJsonTest, ReadsPreTokenizersInTheirOrder) {
+  json document = byte_level_json();
+  EXPECT_EQ(read(document).splits.size(), 1u) << "that of GPT-2";
+  document["pre_tokenizer"] = {
       {"type", "Sequence"},
       {"pretokenizers",
        {{{"type", "Split"}, {"pattern", {{"String", "a.b"}}}, {"behavior", "Isolated"}, {"invert", false}},
         {{"type", "Split"}, {"pattern", {{"Regex", "\\p{L}+"}}}, {"behavior", "Removed"}, {"invert", true}},
         {{"type", "Digits"}, {"individual_digits", true}},
         {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"use_regex", false}}}}};
-  const TokenizerJson bpe = read(said);
+  const TokenizerJson bpe = read(document);
   ASSERT_EQ(bpe.splits.size(), 3u);
   EXPECT_EQ(bpe.splits[0].expression, "a\\.b");
-  EXPECT_FALSE(bpe.splits[0].keeps_matches_alone);
-  EXPECT_TRUE(bpe.splits[1].keeps_matches_alone);
+  EXPECT_FALSE(bpe.splits[0].keeps_only_matches);
+  EXPECT_TRUE(bpe.splits[1].keeps_only_matches);
   EXPECT_EQ(bpe.splits[2].expression, "\\p{N}");
   EXPECT_TRUE(bpe.add_prefix_space);
   EXPECT_EQ(bpe.prefixed_split, 3u);
 }
 
-TEST_F(TokenizerJsonTest, ASequenceOfOnePartIsThatPartAndOneOfNoneIsNothing) {
+TEST_F(TokenizerJsonTest, ASequenceOfOnePartEqualsThePartAndAnEmptyOneEqualsNull) {
   const auto none = [](const char* list) { return json{{"type", "Sequence"}, {list, json::array()}}; };
-  json said = byte_level_json();
-  said["normalizer"] = none("normalizers");
-  said["post_processor"] = none("processors");
-  said["decoder"] = none("decoders");
-  EXPECT_FALSE(read(said).composes);
-  said["normalizer"]["normalizers"] = json::array({json{{"type", "NFC"}}});
-  EXPECT_TRUE(read(said).composes);
+  json document = byte_level_json();
+  document["normalizer"] = none("normalizers");
+  document["post_processor"] = none("processors");
+  document["decoder"] = none("decoders");
+  EXPECT_FALSE(read(document).composes);
+  document["normalizer"]["normalizers"] = json::array({json{{"type", "NFC"}}});
+  EXPECT_TRUE(read(document).composes);
   json pieces = sentencepiece_json();
   pieces["pre_tokenizer"] = none("pretokenizers");
   EXPECT_EQ(read(pieces).first_mark, read(sentencepiece_json()).first_mark);
 }
 
-TEST_F(TokenizerJsonTest, OfSentencePiecesKindHasCharactersBytesAndMarks) {
-  json said = sentencepiece_json();
-  const TokenizerJson bpe = read(said);
+TEST_F(TokenizerJsonTest, ReadsCharactersBytesAndMarksOfASentencePieceModel) {
+  json document = sentencepiece_json();
+  const TokenizerJson bpe = read(document);
   EXPECT_TRUE(bpe.byte_fallback);
   EXPECT_EQ(bpe.first_mark, FirstMark::always);
   EXPECT_EQ(bpe.tokens[262], " a");
@@ -82,67 +84,70 @@ TEST_F(TokenizerJsonTest, OfSentencePiecesKindHasCharactersBytesAndMarks) {
   EXPECT_EQ(bpe.characters.size(), 4u) << "U+2581, a, b, é";
   EXPECT_EQ(bpe.characters.at("\xc3\xa9"), 264);
   EXPECT_EQ(bpe.before_text, std::vector<int32_t>{1});
-  said["normalizer"] = nullptr;
+  document["normalizer"] = nullptr;
   for (const auto& [scheme, wanted] : std::map<std::string, FirstMark>{
            {"never", FirstMark::none}, {"first", FirstMark::text}, {"always", FirstMark::missing}}) {
-    said["pre_tokenizer"] = metaspace(scheme);
-    EXPECT_EQ(read(said).first_mark, wanted) << scheme;
+    document["pre_tokenizer"] = metaspace(scheme);
+    EXPECT_EQ(read(document).first_mark, wanted) << scheme;
   }
 }
 
-TEST_F(TokenizerJsonTest, OfSentencePiecesKindIsRefusedWhereItMeansSomethingElse) {
+TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfASentencePieceModel) {
   const auto refuse = [&](const std::string& part, const std::function<void(json&)>& change) {
-    json said = sentencepiece_json();
-    change(said);
-    expect_refused(said, part);
+    json document = sentencepiece_json();
+    change(document);
+    expect_refused(document, part);
   };
-  refuse("normalizer holds \"NFKC\"", [](json& said) { said["normalizer"]["normalizers"][0] = {{"type", "NFKC"}}; });
-  refuse("normalizer replaces no spaces", [](json& said) { said["normalizer"]["normalizers"].erase(1); });
-  refuse("normalizer holds", [](json& said) { said["normalizer"] = nullptr; });
-  refuse("wanted null beside a pre_tokenizer", [](json& said) { said["pre_tokenizer"] = metaspace("first"); });
-  refuse("pre_tokenizer Metaspace has split true", [](json& said) {
-    said["normalizer"] = nullptr;
-    said["pre_tokenizer"] = metaspace("first", true);
+  refuse("normalizer contains \"NFKC\"", [](json& document) {
+    document["normalizer"]["normalizers"][0] = {{"type", "NFKC"}};
   });
-  refuse("wanted Metaspace with U+2581 and a prepend_scheme", [](json& said) {
-    said["normalizer"] = nullptr;
-    said["pre_tokenizer"] = metaspace("sometimes");
+  refuse("normalizer replaces no spaces", [](json& document) { document["normalizer"]["normalizers"].erase(1); });
+  refuse("normalizer contains", [](json& document) { document["normalizer"] = nullptr; });
+  refuse("wanted null with a pre_tokenizer", [](json& document) { document["pre_tokenizer"] = metaspace("first"); });
+  refuse("pre_tokenizer Metaspace has split true", [](json& document) {
+    document["normalizer"] = nullptr;
+    document["pre_tokenizer"] = metaspace("first", true);
   });
-  refuse("the byte 10 is no token", [](json& said) { said["model"]["vocab"].erase("<0x0A>"); });
-  refuse("ignore_merges is true", [](json& said) { said["model"]["ignore_merges"] = true; });
-  refuse("\"</s>\" has normalized true", [](json& said) { said["added_tokens"][2]["normalized"] = true; });
-  refuse("decoder is \"ByteLevel\"", [](json& said) { said["decoder"] = {{"type", "ByteLevel"}}; });
+  refuse("wanted Metaspace with U+2581 and a prepend_scheme", [](json& document) {
+    document["normalizer"] = nullptr;
+    document["pre_tokenizer"] = metaspace("sometimes");
+  });
+  refuse("the byte 10 is not a token", [](json& document) { document["model"]["vocab"].erase("<0x0A>"); });
+  refuse("ignore_merges is true", [](json& document) { document["model"]["ignore_merges"] = true; });
+  refuse("\"</s>\" has normalized true", [](json& document) { document["added_tokens"][2]["normalized"] = true; });
+  refuse("decoder is \"ByteLevel\"", [](json& document) { document["decoder"] = {{"type", "ByteLevel"}}; });
 }
 
-TEST_F(TokenizerJsonTest, WhatStandsBeforeATextIsTheTemplates) {
-  json said = byte_level_json();
+TEST_F(TokenizerJsonTest, ReadsTheIdsBeforeATextFromTheTemplate) {
+  json document = byte_level_json();
   const json text{{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
   const json end{{"SpecialToken", {{"id", "<end>"}, {"type_id", 0}}}};
-  said["post_processor"] = {{"type", "TemplateProcessing"},
-                            {"single", {end, end, text}},
-                            {"special_tokens", {{"<end>", {{"id", "<end>"}, {"ids", {259}}}}}}};
-  EXPECT_EQ(read(said).before_text, (std::vector<int32_t>{259, 259}));
-  said["post_processor"] = {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}, said["post_processor"]}}};
-  EXPECT_EQ(read(said).before_text, (std::vector<int32_t>{259, 259})) << "as Llama 3.1 has it";
-  said["post_processor"]["processors"][1]["single"] = {text, end};
-  expect_refused(said, "behind the text");
-  said["post_processor"]["processors"][1]["single"] = {end, text};
-  said["post_processor"]["processors"][1]["special_tokens"]["<end>"]["ids"] = {300};
-  expect_refused(said, "names the id \"300\"");
+  document["post_processor"] = {{"type", "TemplateProcessing"},
+                                {"single", {end, end, text}},
+                                {"special_tokens", {{"<end>", {{"id", "<end>"}, {"ids", {259}}}}}}};
+  EXPECT_EQ(read(document).before_text, (std::vector<int32_t>{259, 259}));
+  document["post_processor"] = {{"type", "Sequence"},
+                                {"processors", {{{"type", "ByteLevel"}}, document["post_processor"]}}};
+  EXPECT_EQ(read(document).before_text, (std::vector<int32_t>{259, 259})) << "as in Llama 3.1";
+  document["post_processor"]["processors"][1]["single"] = {text, end};
+  expect_refused(document, "after the text");
+  document["post_processor"]["processors"][1]["single"] = {end, text};
+  document["post_processor"]["processors"][1]["special_tokens"]["<end>"]["ids"] = {300};
+  expect_refused(document, "names the id \"300\"");
 }
 
-TEST_F(TokenizerJsonTest, AnAddedTokenHasTheIdThatItHasInTheVocabulary) {
-  json said = byte_level_json();
-  said["model"]["vocab"]["<end>"] = 259;
-  EXPECT_EQ(read(said).tokens.size(), 261u);
-  said["model"]["vocab"]["<end>"] = 70000;  // beyond the ids that are counted
-  expect_refused(said, "the added token \"<end>\" has the id 259, in model vocab another");
-  said["model"]["vocab"].erase("<end>");
-  said["added_tokens"][0] = added(259, "a");  // the byte's token
-  expect_refused(said, "the added token \"a\" has the id 259, in model vocab another");
+TEST_F(TokenizerJsonTest, RefusesAnAddedTokenWhoseIdDiffersFromTheVocabulary) {
+  json document = byte_level_json();
+  document["model"]["vocab"]["<end>"] = 259;
+  EXPECT_EQ(read(document).tokens.size(), 261u);
+  document["model"]["vocab"]["<end>"] = 70000;  // above the largest id
+  expect_refused(document, "the added token \"<end>\" has the id 259, but another in model vocab");
+  document["model"]["vocab"].erase("<end>");
+  document["added_tokens"][0] = added(259, "a");  // the byte's token
+  expect_refused(document, "the added token \"a\" has the id 259, but another in model vocab");
 }
 
-TEST_F(TokenizerJsonTest, AFileThatIsNotOneIsRefused) {
+TEST_F(TokenizerJsonTest, RefusesAFileThatIsNotATokenizerJson) {
   expect_refused("text", "");
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { read_tokenizer_json(folder_ / "none.json"); }), "check the path"));
   const auto file = write("twice.json", R"({"model": {}, "model": {}})");

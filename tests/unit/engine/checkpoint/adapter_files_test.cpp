@@ -1,4 +1,4 @@
-// An adapter's folder: what it holds, that it comes back in every layout, and what is refused.
+// The folder of an adapter: its contents, loading in every layout, and refusals.
 #include "engine/checkpoint/adapter_files.hpp"
 
 #include <gtest/gtest.h>
@@ -73,7 +73,7 @@ void on_a_model(const Layout& layout, const Adapter& adapter,
   });
 }
 
-/// As an optimizer would leave it: every element its own number.
+/// Gives every element its own value, as training would.
 void train(ShardedModel& model) {
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     for (int64_t i = 0; i < count; ++i) out[i] = float(begin + i) / 3 + float(spec.name.size());
@@ -105,7 +105,7 @@ class AdapterFiles : public testing::Test {
   std::filesystem::path adapter_ = folder_.path() / "adapter";
 };
 
-TEST_F(AdapterFiles, HoldTheAdaptersNumbersAloneAndWhoseTheyAre) {
+TEST_F(AdapterFiles, ContainOnlyTheAdaptersParametersAndItsIdentity) {
   save({});
   const SafetensorsFile file(adapter_ / "adapter.safetensors");
   int64_t bytes = 0;
@@ -116,15 +116,15 @@ TEST_F(AdapterFiles, HoldTheAdaptersNumbersAloneAndWhoseTheyAre) {
   EXPECT_EQ(file.entries().size(), 9U);
   EXPECT_EQ(bytes, 3 * 4 * (32 * 256 * 2 + 256));
   EXPECT_LE(file.file_size(), bytes + bytes / 100);
-  const auto told = nlohmann::json::parse(std::ifstream(adapter_ / "adapter.json"));
-  EXPECT_EQ(told.at("plugin"), "low_rank");
-  EXPECT_EQ(told.at("version"), "1.0");
-  EXPECT_EQ(told.at("options").at("rank"), 32);
-  EXPECT_EQ(told.at("base_fingerprint").get<std::string>().size(), 16U);
+  const auto identity_file = nlohmann::json::parse(std::ifstream(adapter_ / "adapter.json"));
+  EXPECT_EQ(identity_file.at("plugin"), "low_rank");
+  EXPECT_EQ(identity_file.at("version"), "1.0");
+  EXPECT_EQ(identity_file.at("options").at("rank"), 32);
+  EXPECT_EQ(identity_file.at("base_fingerprint").get<std::string>().size(), 16U);
   EXPECT_EQ(verify_checkpoint(adapter_).kind, "adapter");
 }
 
-TEST_F(AdapterFiles, ComeBackBitForBitInEveryLayout) {
+TEST_F(AdapterFiles, LoadBitForBitInEveryLayout) {
   save({2, Strategy::full_shard});
   const Layout layouts[] = {{1}, {3, Strategy::full_shard}, {2, Strategy::no_shard, 1, at::kBFloat16}};
   for (const Layout& layout : layouts)
@@ -140,11 +140,11 @@ TEST_F(AdapterFiles, ComeBackBitForBitInEveryLayout) {
     });
 }
 
-TEST_F(AdapterFiles, OfAnotherBaseAreRefusedWithBothFingerprints) {
+TEST_F(AdapterFiles, OfAnotherBaseAreRefusedNamingBothFingerprints) {
   save({});
   const std::string message = refusal(identity, {1, Strategy::full_shard, /*seed=*/2});
-  const auto told = nlohmann::json::parse(std::ifstream(adapter_ / "adapter.json"));
-  EXPECT_NE(message.find(told.at("base_fingerprint").get<std::string>()), std::string::npos) << message;
+  const auto identity_file = nlohmann::json::parse(std::ifstream(adapter_ / "adapter.json"));
+  EXPECT_NE(message.find(identity_file.at("base_fingerprint").get<std::string>()), std::string::npos) << message;
   on_a_model({1, Strategy::full_shard, 2}, LowRank(), [&](ShardedModel& model, Channels&) {
     EXPECT_NE(message.find(fingerprint_text(model.base_fingerprint())), std::string::npos) << message;
   });
@@ -161,7 +161,7 @@ TEST_F(AdapterFiles, OfAnotherPluginOrOtherOptionsAreRefusedByName) {
   EXPECT_NE(message.find("option rank is 32, here it is 4"), std::string::npos) << message;
   other = identity;
   other.version = "1.1";
-  EXPECT_EQ(refusal(other), "") << "the version is told, not compared";
+  EXPECT_EQ(refusal(other), "") << "the version is informational, not compared";
 }
 
 TEST_F(AdapterFiles, WithOtherTensorsAreRefusedByName) {
@@ -172,7 +172,7 @@ TEST_F(AdapterFiles, WithOtherTensorsAreRefusedByName) {
   EXPECT_NE(refusal(identity, {}, LowRank(32, "layers.0.attention.wq")).find("has no place"), std::string::npos);
 }
 
-TEST_F(AdapterFiles, ThatAreDamagedOrNoAdapterAreRefused) {
+TEST_F(AdapterFiles, ThatAreDamagedOrContainNoAdapterAreRefused) {
   EXPECT_NE(refusal(identity).find("is not a folder"), std::string::npos);
   save({});
   const auto file = adapter_ / "adapter.safetensors";
@@ -183,7 +183,7 @@ TEST_F(AdapterFiles, ThatAreDamagedOrNoAdapterAreRefused) {
   EXPECT_NE(refusal(identity).find("damaged"), std::string::npos);
 }
 
-TEST_F(AdapterFiles, AreOnlyForAnAdapterThatSaysAllThatWasTrained) {
+TEST_F(AdapterFiles, AreWrittenOnlyIfNothingButTheAdapterTrains) {
   class TrainsNormsToo : public LowRank {
    public:
     bool trains(const std::string& name) const override { return name.ends_with("norm.weight"); }
@@ -194,7 +194,7 @@ TEST_F(AdapterFiles, AreOnlyForAnAdapterThatSaysAllThatWasTrained) {
   };
   const auto alone = [](const Adapter& adapter) {
     bool answer = false;
-    on_a_model({}, adapter, [&](ShardedModel& model, Channels&) { answer = adapter_stands_alone(model); });
+    on_a_model({}, adapter, [&](ShardedModel& model, Channels&) { answer = only_adapter_trains(model); });
     return answer;
   };
   EXPECT_TRUE(alone(LowRank()));

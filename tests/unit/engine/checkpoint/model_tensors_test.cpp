@@ -1,4 +1,4 @@
-// The core's list of a model's tensors is what the engine builds.
+// The core's list of a model's tensors equals the tensors that the engine builds.
 #include "core/formats/hf/model_tensors.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace wmtp {
 
-TEST(ModelTensors, NamesAndShapesAreThoseOfTheLayout) {
+TEST(ModelTensors, NamesAndShapesEqualTheLayout) {
   ModelConfig model;
   model.dim = 8;
   model.layers = 5;

@@ -1,5 +1,5 @@
-// Saves of a small model whose every value says which element of which tensor it is: wherever it is loaded, each rank
-// must find in its part what belongs there.
+// Saves a small model in which every value identifies its tensor and element, so that after loading in any layout each
+// rank can check its shards.
 #include "engine/checkpoint/state_saver.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using at::Tensor;
 
 ModelConfig small_model() {
   ModelConfig model;
-  model.dim = 20;  // 20 * 28 and 20 * 34 do not divide by 3 or by 64
+  model.dim = 20;  // 20 * 28 and 20 * 34 are not divisible by 3 or 64
   model.layers = 3;
   model.heads = model.kv_heads = 2;
   model.ffn_dim = 28;
@@ -30,7 +30,7 @@ ModelConfig small_model() {
   return model;
 }
 
-/// Of one element: exact in fp32, and different wherever it is put.
+/// The value of one element: exact in fp32, and different for every position.
 float value_of(const std::string& logical_name, int64_t element, int64_t version) {
   return float(std::hash<std::string>{}(logical_name) % 4001) * 1024 + float(element % 1021) + float(version) / 4;
 }
@@ -113,20 +113,20 @@ const Layout layouts[] = {{1, Strategy::full_shard},     {2, Strategy::no_shard}
                           {2, Strategy::shard_grad_op},  {4, Strategy::full_shard}, {4, Strategy::hybrid_shard, 2},
                           {2, Strategy::hybrid_shard, 1}};
 
-TEST(StateSaver, WhatIsSavedUnderEveryLayoutIsLoadedUnderEveryOther) {
+TEST(StateSaver, LoadsEverySavedLayoutInEveryOtherLayout) {
   for (const Layout& saved : layouts) {
     TestFolder folder(memory_folder());
     on_ranks(saved.ranks, [&](Channels& channels) {
       State state(saved, channels);
       state.fill(7);
       StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 2);
-      saver.begin(request_of(7), SaveMode::beside_training);
+      saver.begin(request_of(7), SaveMode::concurrent);
       EXPECT_EQ(saver.finish()->failure, "");
     });
     int64_t elements = 0;
     for (const Slice& slice : verify_checkpoint(folder / "step-000007").slices)
       if (slice.tensor == "param/output.weight") elements += slice.end - slice.begin;
-    EXPECT_EQ(elements, 34 * 20) << "each is saved once, " << text_of(saved);
+    EXPECT_EQ(elements, 34 * 20) << "each element is saved once, " << text_of(saved);
     for (const Layout& loaded : layouts)
       on_ranks(loaded.ranks, [&](Channels& channels) {
         State state(loaded, channels);
@@ -138,7 +138,7 @@ TEST(StateSaver, WhatIsSavedUnderEveryLayoutIsLoadedUnderEveryOther) {
   }
 }
 
-TEST(StateSaver, SavesWhatWasThereAtTheBeginWhateverTheTrainingDoesAfterTheCopy) {
+TEST(StateSaver, SavesTheValuesAtBeginWhateverTrainingDoesAfterTheCopy) {
   TestFolder folder(memory_folder());
   on_ranks(2, [&](Channels& channels) {
     State state({2, Strategy::full_shard}, channels);
@@ -147,7 +147,7 @@ TEST(StateSaver, SavesWhatWasThereAtTheBeginWhateverTheTrainingDoesAfterTheCopy)
     for (const int64_t step : {1, 2}) {
       state.fill(step);
       remembered["count"].fill_(step);
-      saver.begin(request_of(step, remembered), SaveMode::beside_training);
+      saver.begin(request_of(step, remembered), SaveMode::concurrent);
       remembered["count"].fill_(99);
       saver.settle();
       state.fill(100 + step);
@@ -163,7 +163,7 @@ TEST(StateSaver, SavesWhatWasThereAtTheBeginWhateverTheTrainingDoesAfterTheCopy)
   });
 }
 
-TEST(StateSaver, KeepsItsMemoryFromSaveToSaveAndNeedsNoneWhereTheTrainingWaits) {
+TEST(StateSaver, ReusesItsBuffersAndNeedsNoneIfTrainingWaits) {
   install_allocator();
   TestFolder folder(memory_folder());
   OneRank rank;
@@ -175,17 +175,17 @@ TEST(StateSaver, KeepsItsMemoryFromSaveToSaveAndNeedsNoneWhereTheTrainingWaits) 
   saver.begin(request_of(1), SaveMode::alone);
   saver.finish();
   EXPECT_EQ(live(), before);
-  saver.begin(request_of(2), SaveMode::beside_training);
+  saver.begin(request_of(2), SaveMode::concurrent);
   saver.finish();
   int64_t bytes = 0;
   for (const StateFlat& flat : state_flats(state.optimizer())) bytes += int64_t(flat.values.nbytes());
   EXPECT_EQ(live(), before + bytes);
-  saver.begin(request_of(3), SaveMode::beside_training);
+  saver.begin(request_of(3), SaveMode::concurrent);
   saver.finish();
   EXPECT_EQ(live(), before + bytes);
 }
 
-TEST(StateSaver, AFailureAnywhereIsTheOutcomeOnEveryRankAndLeavesTheOlderCheckpoints) {
+TEST(StateSaver, AFailureAnywhereIsTheOutcomeOnEveryRankAndKeepsOlderCheckpoints) {
   struct Fault {
     FileOperation operation;
     std::string file;
@@ -200,7 +200,7 @@ TEST(StateSaver, AFailureAnywhereIsTheOutcomeOnEveryRankAndLeavesTheOlderCheckpo
       StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 3);
       const auto save = [&](int64_t step) {
         state.fill(step);
-        saver.begin(request_of(step), SaveMode::beside_training);
+        saver.begin(request_of(step), SaveMode::concurrent);
         return *saver.finish();
       };
       EXPECT_EQ(save(1).failure, "");
@@ -221,13 +221,13 @@ TEST(StateSaver, AFailureAnywhereIsTheOutcomeOnEveryRankAndLeavesTheOlderCheckpo
         set_file_hook({});
       }
       channels.peers().check_equal("the fault", "gone", ExitStatus::bug);
-      EXPECT_EQ(save(3).failure, "") << "the next save is as any other";
+      EXPECT_EQ(save(3).failure, "") << "the next save succeeds";
     });
     EXPECT_EQ(newest_good(folder.path(), {})->manifest.step, 3);
   }
 }
 
-/// Writes rank 1's file anew with every byte zero and one entry in another dtype, and a manifest that agrees with it.
+/// Rewrites rank 1's file with every byte zero and one entry in another dtype, and a manifest that agrees with it.
 void change_dtype(const fs::path& checkpoint, const std::string& tensor, const std::string& dtype) {
   const std::string name = rank_file_name(1);
   std::vector<TensorEntry> entries = SafetensorsFile(checkpoint / name).entries();
@@ -249,7 +249,7 @@ void change_dtype(const fs::path& checkpoint, const std::string& tensor, const s
   write_manifest(checkpoint, manifest);
 }
 
-TEST(StateSaver, ACheckpointThatDoesNotHoldWhatIsWantedIsRefusedBeforeAnythingIsChanged) {
+TEST(StateSaver, RefusesAnIncompleteCheckpointBeforeAnythingIsChanged) {
   const auto expect_refused = [](const std::string& part, const std::function<void(const fs::path&)>& change) {
     TestFolder folder(memory_folder());
     on_ranks(2, [&](Channels& channels) {
@@ -295,20 +295,20 @@ TEST(StateSaver, ACheckpointThatDoesNotHoldWhatIsWantedIsRefusedBeforeAnythingIs
                  }));
 }
 
-TEST(StateSaver, DeletesTheOlderOnesOnlyAfterTheNewOneIsThere) {
+TEST(StateSaver, DeletesOlderCheckpointsOnlyAfterTheNewOneIsPublished) {
   TestFolder folder(memory_folder());
   OneRank rank;
   State state({1, Strategy::full_shard}, rank.channels);
   state.fill(1);
   StateSaver saver(rank.peers, state.optimizer(), folder.path(), 1);
   for (const int64_t step : {1, 2}) {
-    saver.begin(request_of(step), SaveMode::beside_training);
+    saver.begin(request_of(step), SaveMode::concurrent);
     const SaveOutcome outcome = *saver.finish();
     EXPECT_EQ(outcome.folder, folder / checkpoint_name(step));
     EXPECT_EQ(outcome.deleted.size(), step == 2 ? 1u : 0u);
   }
   EXPECT_EQ(list_checkpoints(folder.path()), std::vector<fs::path>{folder / "step-000002"});
-  EXPECT_FALSE(saver.take().has_value()) << "every outcome is told once";
+  EXPECT_FALSE(saver.take().has_value()) << "every outcome is returned once";
 }
 
 }  // namespace

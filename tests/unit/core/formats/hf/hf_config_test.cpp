@@ -36,11 +36,11 @@ std::string refused(json changes) {
 
 }  // namespace
 
-TEST(HfConfig, ReadsTheFilesOfLlama2And3AndOfNewerTransformers) {
+TEST(HfConfig, ReadsConfigsOfLlama2And3AndOfNewerTransformers) {
   const ModelConfig model = read(llama_2);
   EXPECT_EQ(model.dim, 4096);
-  EXPECT_EQ(model.kv_heads, 32) << "not given: as many as heads";
-  EXPECT_EQ(model.rope_theta, 10000.0) << "not given: the first Llama's";
+  EXPECT_EQ(model.kv_heads, 32) << "defaults to the number of heads";
+  EXPECT_EQ(model.rope_theta, 10000.0) << "defaults to that of the first Llama";
   EXPECT_EQ(model.norm_eps, 1e-5);
   EXPECT_EQ(model.future_tokens, 1);
   EXPECT_EQ(model.max_sequence_length, 4096);
@@ -54,7 +54,7 @@ TEST(HfConfig, ReadsTheFilesOfLlama2And3AndOfNewerTransformers) {
   EXPECT_EQ(read(newer).rope_theta, 250000.0);
 }
 
-TEST(HfConfig, WhatIsWrittenIsReadBack) {
+TEST(HfConfig, ReadsBackWhatItWrites) {
   ModelConfig model;
   model.dim = 64;
   model.layers = 6;
@@ -82,7 +82,7 @@ TEST(HfConfig, WhatIsWrittenIsReadBack) {
   expect_back();
 }
 
-TEST(HfConfig, ReadsTheFileOfLlama31AndOfQwen2) {
+TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
   json llama = llama_2;
   llama["rope_scaling"] = {{"factor", 8.0},
                            {"low_freq_factor", 1.0},
@@ -110,7 +110,7 @@ TEST(HfConfig, ReadsTheFileOfLlama31AndOfQwen2) {
   EXPECT_SAYS(text, "use_sliding_window is true; wanted false");
 }
 
-TEST(HfConfig, EveryKeyThatAsksForMoreIsNamedWithItsValue) {
+TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
   EXPECT_SAYS(refused({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
               R"(rope_scaling is {"factor":2.0,"type":"dynamic"}; wanted positions that are not scaled, or scaled by)");
   EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 0.5}}}}), "a factor of at least 1");
@@ -142,10 +142,10 @@ TEST(HfConfig, EveryKeyThatAsksForMoreIsNamedWithItsValue) {
   EXPECT_SAYS(both, "\n  attention_bias is true; wanted false");
   EXPECT_EQ(refused({{"rope_scaling", {{"type", "default"}}}, {"attention_bias", true}}).find("rope_scaling"),
             std::string::npos)
-      << "the default scaling is none";
+      << "type default means no scaling";
 }
 
-TEST(HfConfig, AFileThatIsNoConfigIsRefused) {
+TEST(HfConfig, RefusesAFileThatIsNotAConfig) {
   TestFolder folder;
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { read_hf_config(folder.path()); }), "config.json does not exist");
   for (const char* text : {"", "[]", "3", "{\"a\":1,\"a\":2}", "{"}) {
@@ -156,7 +156,7 @@ TEST(HfConfig, AFileThatIsNoConfigIsRefused) {
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { read_hf_config(folder.path()); }), "at most 1048576 are read");
 }
 
-TEST(ParamsFile, ReadsMetasKeysAndTakesTheRestFromTheTensors) {
+TEST(ParamsFile, ReadsMetaKeysAndInfersTheRestFromTheTensors) {
   TestFolder folder;
   SafetensorsWriter writer(
       folder / "w.safetensors",

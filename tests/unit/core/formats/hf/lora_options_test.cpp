@@ -22,7 +22,7 @@ LoraOptions some_options() {
 
 }  // namespace
 
-TEST(LoraOptions, PeftsConfigSaysTheSameInItsOwnWords) {
+TEST(LoraOptions, RoundTripsThroughAPeftConfig) {
   TestFolder folder;
   const json config = peft_config_json(some_options(), "/models/base");
   EXPECT_EQ(config["target_modules"], json({"gate_proj", "q_proj"}));
@@ -31,12 +31,12 @@ TEST(LoraOptions, PeftsConfigSaysTheSameInItsOwnWords) {
   EXPECT_TRUE(peft_config_json(some_options(), "")["base_model_name_or_path"].is_null());
   put(folder / "adapter_config.json", config.dump());
   LoraOptions back = read_peft_config(folder.path());
-  EXPECT_EQ(back.plus_ratio, 1.0) << "PEFT has no word for it";
+  EXPECT_EQ(back.plus_ratio, 1.0) << "PEFT has no key for it";
   back.plus_ratio = 2;
   EXPECT_EQ(option_values(back), option_values(some_options()));
 }
 
-TEST(LoraOptions, AnOptionThatIsNotKnownHereIsRefused) {
+TEST(LoraOptions, RefusesAnUnknownOption) {
   TestFolder folder;
   json identity = identity_json({"lora", "1.0", option_values(some_options())}, "00ff");
   const auto read = [&] {
@@ -57,7 +57,7 @@ TEST(LoraOptions, AnOptionThatIsNotKnownHereIsRefused) {
   EXPECT_SAYS(refusal(ExitStatus::data, read), "plugin is \"prefix\"; wanted \"lora\"");
 }
 
-TEST(LoraOptions, RowsOfTheWeightAreInBAndInTheMagnitudeOnly) {
+TEST(LoraOptions, OnlyBAndTheMagnitudeHaveTheRowsOfTheWeight) {
   const ProjectionShape shape{8, 6, 2};
   const std::vector<LoraPart> parts = lora_parts(some_options(), shape);
   ASSERT_EQ(parts.size(), 3u);

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A folder as Meta's, of one block and its heads.
+/// Writes a folder in Meta's format: one block and its heads.
 void write_meta(const fs::path& folder, int64_t future_tokens, const json& more = json::object()) {
   ModelConfig model;
   model.dim = 4;
@@ -50,7 +50,7 @@ std::string bytes_of(const fs::path& folder, const std::string& tensor) {
 
 }  // namespace
 
-TEST(ModelImport, WhatComesInGoesOutAndInAgainWithTheSameBytes) {
+TEST(ModelImport, ImportExportImportKeepsEveryByte) {
   TestFolder folder;
   const json value_heads{{"value_heads", {{{"name", "v"}, {"kind", "linear"}}}}};
   write_meta(folder / "meta", 3, value_heads);
@@ -64,7 +64,7 @@ TEST(ModelImport, WhatComesInGoesOutAndInAgainWithTheSameBytes) {
   EXPECT_EQ(json::parse(get(folder / "two/params.json"))["value_heads"], value_heads["value_heads"]);
 }
 
-TEST(ModelImport, HeadsThatAreAskedForAreCopiesAndThoseThatAreThereStay) {
+TEST(ModelImport, CopiesRequestedHeadsAndKeepsExistingOnes) {
   TestFolder folder;
   write_meta(folder / "one", 1);
   const ModelConfig model = import_model({folder / "one", folder / "three", 3}).model;
@@ -82,7 +82,7 @@ TEST(ModelImport, HeadsThatAreAskedForAreCopiesAndThoseThatAreThereStay) {
   EXPECT_FALSE(fs::exists(folder / "x"));
 }
 
-TEST(ModelImport, AWriteThatFailsLeavesNothing) {
+TEST(ModelImport, AFailedWriteLeavesNothing) {
   TestFolder folder;
   write_meta(folder / "meta", 2);
   for (const FileOperation operation : {FileOperation::create_folder, FileOperation::open, FileOperation::write,
@@ -103,9 +103,9 @@ TEST(ModelImport, AWriteThatFailsLeavesNothing) {
   import_model({folder / "meta", folder / "out"});
 }
 
-TEST(ModelImport, AFolderOfSomethingElseIsRefused) {
+TEST(ModelImport, RefusesAFolderWithoutAModel) {
   TestFolder folder;
-  EXPECT_SAYS(refusal(ExitStatus::data, [&] { import_model({folder / "none", folder / "x"}); }), "is no folder");
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { import_model({folder / "none", folder / "x"}); }), "is not a folder");
   EXPECT_SAYS(refusal(ExitStatus::data,
                       [&] {
                         import_model({folder.path(), folder / "x"});
@@ -116,7 +116,7 @@ TEST(ModelImport, AFolderOfSomethingElseIsRefused) {
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { import_model({folder / "two", folder / "x"}); }), "consolidated.01");
 }
 
-TEST(ModelExport, ACriticThatPredictsNoTokensIsRefused) {
+TEST(ModelExport, RefusesACriticWithoutTokenHeads) {
   TestFolder folder;
   fs::create_directory(folder / "critic");
   put(folder / "critic/params.json",

@@ -22,7 +22,7 @@ ModelConfig grouped() {
 
 }  // namespace
 
-TEST(ModelTensors, TheTrunkAndHeadOneHaveNamesOfHuggingFaceTheOtherHeadsHaveNone) {
+TEST(ModelTensors, OnlyTheTrunkAndHeadOneHaveHuggingFaceNames) {
   std::set<std::string> names;
   int of_other_heads = 0;
   for (const ModelTensor& tensor : model_tensors(grouped())) {
@@ -41,7 +41,7 @@ TEST(ModelTensors, TheTrunkAndHeadOneHaveNamesOfHuggingFaceTheOtherHeadsHaveNone
     EXPECT_TRUE(names.contains(name)) << name;
 }
 
-TEST(ModelTensors, OnlyQueriesAndKeysAreTurnedEachWithItsOwnHeads) {
+TEST(ModelTensors, OnlyQueriesAndKeysAreRotatedEachWithItsNumberOfHeads) {
   for (const ModelTensor& tensor : model_tensors(grouped())) {
     const int64_t wanted = tensor.name.ends_with(".wq.weight") ? 4 : tensor.name.ends_with(".wk.weight") ? 2 : 0;
     EXPECT_EQ(tensor.rotary_heads, wanted) << tensor.name;
@@ -55,7 +55,7 @@ TEST(ModelTensors, OnlyQueriesAndKeysAreTurnedEachWithItsOwnHeads) {
   }
 }
 
-TEST(ModelTensors, BiasesOfQueriesAndKeysAreTurnedToo) {
+TEST(ModelTensors, BiasesOfQueriesAndKeysAreRotatedToo) {
   ModelConfig model = grouped();
   model.qkv_bias = true;
   std::set<std::string> turned, others;

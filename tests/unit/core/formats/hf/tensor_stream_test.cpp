@@ -30,14 +30,14 @@ TensorMove move_of(const SafetensorsFolder& files, RowOrder order, int64_t heads
 
 }  // namespace
 
-TEST(TensorStream, RowsOfEachHeadGoFromPairsToHalves) {
+TEST(TensorStream, ReordersTheRowsOfEachHeadFromPairsToHalves) {
   TestFolder folder;
   const int64_t heads = 3, width = 4, columns = 2;
   write_tensor(folder / "a", "F32", {heads * width, columns}, values_of(0, heads * width * columns));
   const SafetensorsFolder files(folder / "a");
   move_tensors({move_of(files, RowOrder::pairs_to_halves, heads)}, folder.path(), {"b"}, {});
   const std::vector<float> before = read_tensor(folder / "a", "w"), after = read_tensor(folder / "b", "w");
-  for (int64_t h = 0; h < heads; ++h)  // as transformers' conversion says it: w.view(h, d/2, 2, n).transpose(1, 2)
+  for (int64_t h = 0; h < heads; ++h)  // transformers' conversion: w.view(h, d/2, 2, n).transpose(1, 2)
     for (int64_t i = 0; i < width / 2; ++i)
       for (int64_t j = 0; j < 2; ++j)
         for (int64_t c = 0; c < columns; ++c)
@@ -45,7 +45,7 @@ TEST(TensorStream, RowsOfEachHeadGoFromPairsToHalves) {
                     before[size_t(((h * (width / 2) + i) * 2 + j) * columns + c)]);
 }
 
-TEST(TensorStream, HalvesToPairsUndoesPairsToHalves) {
+TEST(TensorStream, HalvesToPairsInvertsPairsToHalves) {
   TestFolder folder;
   for (const int64_t width : {2, 6, 128}) {
     const std::string name = std::to_string(width);
@@ -58,7 +58,7 @@ TEST(TensorStream, HalvesToPairsUndoesPairsToHalves) {
   }
 }
 
-TEST(TensorStream, ATensorOfManyPiecesArrivesWholeInEveryTarget) {
+TEST(TensorStream, WritesATensorOfManyPiecesToEveryTarget) {
   TestFolder folder;
   const int64_t count = (64 << 10) * 3 + 17;
   write_tensor(folder / "a", "F32", {count}, values_of(2, count));
@@ -76,7 +76,7 @@ TEST(TensorStream, ATensorOfManyPiecesArrivesWholeInEveryTarget) {
   EXPECT_EQ(slices[2].tensor, "param/three");
 }
 
-TEST(TensorStream, AManifestThatSaysOtherwiseStopsTheMove) {
+TEST(TensorStream, RefusesATensorThatContradictsItsManifest) {
   TestFolder folder;
   const fs::path model = folder / "model";
   fs::create_directory(model);
@@ -91,11 +91,12 @@ TEST(TensorStream, AManifestThatSaysOtherwiseStopsTheMove) {
   const SourceSums sums(model, "model");
   EXPECT_SAYS(refusal(ExitStatus::data,
                       [&] { move_tensors({move_of(files, RowOrder::kept, 0)}, folder.path(), {"out"}, sums); }),
-              "tensor \"w\" has another sum than the manifest says");
-  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SourceSums(model, "adapter"); }), "it holds a model; wanted a adapter");
+              "tensor \"w\" differs from its checksum in the manifest");
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SourceSums(model, "adapter"); }),
+              "it contains a model; wanted a adapter");
 }
 
-TEST(TensorStream, ReadsNothingBeyondATensor) {
+TEST(TensorStream, RefusesReadsBeyondATensor) {
   TestFolder folder;
   write_tensor(folder / "a", "F32", {5}, values_of(1, 5));
   const SafetensorsFile file(folder / "a");

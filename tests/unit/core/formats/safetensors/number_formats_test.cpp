@@ -26,7 +26,7 @@ uint16_t bf16(float value) {
 
 }  // namespace
 
-TEST(NumberFormats, EveryHalfIsTheNumberThatItsFieldsSay) {
+TEST(NumberFormats, EveryHalfHasTheValueOfItsFields) {
   std::vector<uint16_t> halves(65536);
   for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
   std::vector<float> values(halves.size());
@@ -42,7 +42,7 @@ TEST(NumberFormats, EveryHalfIsTheNumberThatItsFieldsSay) {
   }
 }
 
-TEST(NumberFormats, ReadsBytesAtAnyAddress) {
+TEST(NumberFormats, ReadsUnalignedBytes) {
   std::vector<uint8_t> bytes{0, 0x80, 0x3f, 0, 0xc0};  // bf16 1 and -2, one byte late
   float values[2];
   to_float("BF16", bytes.data() + 1, 2, values);
@@ -50,7 +50,7 @@ TEST(NumberFormats, ReadsBytesAtAnyAddress) {
   EXPECT_EQ(values[1], -2.0f);
 }
 
-TEST(NumberFormats, Bf16RoundsToNearestAndTiesToEven) {
+TEST(NumberFormats, Bf16RoundsToNearestTiesToEven) {
   EXPECT_EQ(bf16(1.0f), 0x3f80);
   EXPECT_EQ(bf16(std::bit_cast<float>(0x3f808000u)), 0x3f80) << "a tie goes down to the even one";
   EXPECT_EQ(bf16(std::bit_cast<float>(0x3f818000u)), 0x3f82) << "a tie goes up to the even one";
@@ -60,7 +60,7 @@ TEST(NumberFormats, Bf16RoundsToNearestAndTiesToEven) {
   EXPECT_EQ(bf16(std::bit_cast<float>(0x7f800001u)) & 0x7fff, 0x7fc0) << "a NaN stays one";
 }
 
-TEST(NumberFormats, ReadsNoIntegersAsWeights) {
+TEST(NumberFormats, RefusesIntegerWeights) {
   for (const char* dtype : {"I32", "F64", "F8_E4M3", "BOOL", "f32"}) EXPECT_FALSE(is_weight_dtype(dtype)) << dtype;
 }
 

@@ -1,4 +1,4 @@
-// Against the format's own library, where the virtual environment of the project has it.
+// Compared with the Python library safetensors, if the project's virtual environment has it.
 #include <cstdlib>
 
 #include "support/source_tree.hpp"
@@ -12,7 +12,7 @@ class PythonSafetensors : public testing::Test {
     const fs::path root = source_tree();
     python_ = root / ".venv/bin/python";
     if (!fs::exists(python_) || run("import safetensors.numpy") != 0) {
-      GTEST_SKIP() << "there is no .venv with safetensors and numpy";
+      GTEST_SKIP() << ".venv lacks safetensors or numpy";
     }
   }
   int run(const std::string& code) const {
@@ -24,7 +24,7 @@ class PythonSafetensors : public testing::Test {
   fs::path python_;
 };
 
-TEST_F(PythonSafetensors, ReadsWhatWeWrite) {
+TEST_F(PythonSafetensors, ReadsOurFiles) {
   SafetensorsWriter writer(folder_ / "ours.safetensors",
                            {{"b", "U8", {3}}, {"a.weight", "F32", {2, 3}}, {"n", "I64", {}}, {"none", "F16", {0, 4}}},
                            {{"format", "pt"}});
@@ -48,7 +48,7 @@ TEST_F(PythonSafetensors, ReadsWhatWeWrite) {
       << get(folder_ / "log");
 }
 
-TEST_F(PythonSafetensors, WritesWhatWeRead) {
+TEST_F(PythonSafetensors, WritesFilesThatWeRead) {
   ASSERT_EQ(run("import numpy as np\n"
                 "from safetensors.numpy import save_file\n"
                 "save_file({'w': np.arange(12, dtype=np.float32).reshape(3, 4), 'i': np.array([7, -7]),\n"

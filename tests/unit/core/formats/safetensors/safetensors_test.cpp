@@ -13,7 +13,7 @@
 
 namespace wmtp::test {
 
-TEST(Safetensors, GivesBackWhatWasWrittenInAnyOrder) {
+TEST(Safetensors, ReadsBackTensorsWrittenInAnyOrder) {
   TestFolder folder;
   const std::vector<float> weight = values_of(1, 12);
   const std::vector<int64_t> ids{1, -2, 3};
@@ -44,7 +44,7 @@ TEST(Safetensors, GivesBackWhatWasWrittenInAnyOrder) {
   EXPECT_EQ(file.find("two"), nullptr);
 }
 
-TEST(Safetensors, TheWriterRefusesOurOwnMistakes) {
+TEST(Safetensors, WriterRefusesMistakesOfTheCaller) {
   TestFolder folder;
   const std::vector<TensorEntry> one{{"a", "U8", {4}}};
   EXPECT_SAYS(refusal(ExitStatus::bug,
@@ -71,7 +71,7 @@ std::string entry_file(const std::string& entry, size_t bytes) {
   return with_length("{\"w\":" + entry + "}") + std::string(bytes, 'x');
 }
 
-TEST(Safetensors, RefusesEveryHeaderThatIsNotSound) {
+TEST(Safetensors, RefusesEveryInvalidHeader) {
   const std::string good = R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
   const auto two = [](const std::string& first, const std::string& second, size_t bytes) {
     return with_length(R"({"a":{"dtype":"U8","shape":)" + first + R"(},"b":{"dtype":"U8","shape":)" + second + "}}") +
@@ -84,9 +84,9 @@ TEST(Safetensors, RefusesEveryHeaderThatIsNotSound) {
       {"", "it has 0 bytes"},
       {"12345678", "it has 8 bytes"},
       {std::string("\0\0\0\0\0\0\0\0{}", 10), "does not begin with {"},
-      {std::string("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10), "18446744073709551615 bytes; at most 16777216"},
-      {std::string("\0\0\0\0\0\0\0\x80{}", 10), "9223372036854775808 bytes; at most 16777216"},
-      {std::string("\1\0\0\1\0\0\0\0{}", 10), "16777217 bytes; at most 16777216"},
+      {std::string("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10), "18446744073709551615 bytes; the limit is 16777216"},
+      {std::string("\0\0\0\0\0\0\0\x80{}", 10), "9223372036854775808 bytes; the limit is 16777216"},
+      {std::string("\1\0\0\1\0\0\0\0{}", 10), "16777217 bytes; the limit is 16777216"},
       {std::string("\3\0\0\0\0\0\0\0{}", 10), "its header has 3 bytes, the file has 10"},
       {with_length("[]"), "does not begin with {"},
       {with_length(" {}"), "does not begin with {"},
@@ -120,7 +120,7 @@ TEST(Safetensors, RefusesEveryHeaderThatIsNotSound) {
       {entry_file(R"({"dtype":"U8","shape":)" + many_dimensions + R"(],"data_offsets":[0,1]})", 1), "more than 32"},
       {entry_file(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})", 8), "has 1 data_offsets"},
       {entry_file(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8,8]})", 8), "more than 2 numbers"},
-      {entry_file(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})", 8), "end before they begin"},
+      {entry_file(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})", 8), "end is before their begin"},
       {entry_file(R"({"dtype":"F32","shape":[2],"data_offsets":[1,9]})", 9), "there is a hole"},
       {entry_file(R"({"dtype":"F32","shape":[2],"data_offsets":[9223372036854775800,9223372036854775807]})", 8),
        "but the file has 8 bytes"},
@@ -133,7 +133,7 @@ TEST(Safetensors, RefusesEveryHeaderThatIsNotSound) {
       {with_length(R"({"__metadata__":{"a":{}}})"), "__metadata__ has an object where a string was wanted"},
       {with_length(R"({"__metadata__":[]})"), "__metadata__ has an array"},
       {with_length(R"({"__metadata__":{"a":"1","a":"2"}})"), "__metadata__ has the key \"a\" twice"},
-      {with_length(R"({"__metadata__":{},"__metadata__":{}})"), "__metadata__ stands twice"},
+      {with_length(R"({"__metadata__":{},"__metadata__":{}})"), "__metadata__ occurs twice"},
       {with_length("{\"" + std::string(1 << 17, 'x') + "\":3}"), "65536 bytes without a quote before byte 655"},
       {with_length("{\"" + std::string(9, 'x') + "\\\"" + std::string(65536, 'x') + "\":3}"), "without a quote"},
   };
@@ -149,7 +149,7 @@ TEST(Safetensors, RefusesEveryHeaderThatIsNotSound) {
   EXPECT_EQ(SafetensorsFile(folder / "good.safetensors").entries().size(), 1u);
 }
 
-TEST(Safetensors, RefusesPicklesAndSaysHowToConvertThem) {
+TEST(Safetensors, RefusesPicklesAndExplainsTheConversion) {
   TestFolder folder;
   put(folder / "it's.pt", "PK\x03\x04" + std::string(100, '\0'));
   const std::string text = refusal(ExitStatus::data, [&] { SafetensorsFile file(folder / "it's.pt"); });
@@ -157,14 +157,14 @@ TEST(Safetensors, RefusesPicklesAndSaysHowToConvertThem) {
   EXPECT_SAYS(text, "it'\\''s.safetensors'");
   put(folder / "model.bin", "\x80\x02\x8a\x0alF\x9c\x46\xf9" + std::string(100, 'x'));
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { SafetensorsFile file(folder / "model.bin"); }), "is a pickle");
-  // A sound file whose header length happens to begin like a pickle (0x0280 bytes) is read, whatever it is called.
+  // A valid file whose header length happens to start like a pickle (0x0280 bytes) is read, whatever its name.
   std::string header = "{}";
   header.append(0x280 - header.size(), ' ');
   put(folder / "sound.bin", with_length(header));
   EXPECT_TRUE(SafetensorsFile(folder / "sound.bin").entries().empty());
 }
 
-TEST(Safetensors, AMissingFileAFolderAndAPipeAreRefusedAtOnce) {
+TEST(Safetensors, RefusesAMissingFileAFolderAndAPipeImmediately) {
   TestFolder folder;
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { SafetensorsFile file(folder / "none"); }), "does not exist");
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { SafetensorsFile file(folder.path()); }), "not a regular file");
@@ -172,7 +172,7 @@ TEST(Safetensors, AMissingFileAFolderAndAPipeAreRefusedAtOnce) {
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { SafetensorsFile file(folder / "pipe"); }), "not a regular file");
 }
 
-TEST(Safetensors, ControlCharactersOfAHostileNameDoNotReachTheTerminal) {
+TEST(Safetensors, EscapesControlCharactersOfTensorNames) {
   const std::string text = refusal(ExitStatus::data, [&] {
     parse_safetensors_header(R"({"\u001b]0;owned\u0007":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 85, "f");
   });
@@ -180,7 +180,7 @@ TEST(Safetensors, ControlCharactersOfAHostileNameDoNotReachTheTerminal) {
   EXPECT_SAYS(text, "\\x1b]0;owned\\x07");
 }
 
-TEST(Safetensors, AHostileHeaderOfTheFullSizeCostsLittleMemory) {
+TEST(Safetensors, AMaliciousHeaderOfMaximalSizeUsesLittleMemory) {
   const auto full = [](std::string header, const std::function<std::string(int)>& piece) {
     for (int i = 0; header.size() < static_cast<size_t>(max_safetensors_header) - 32; ++i) header += piece(i);
     return header;
@@ -206,7 +206,7 @@ double seconds_of_this_thread() {
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-TEST(Safetensors, AHostileHeaderIsRefusedWithinTenMilliseconds) {
+TEST(Safetensors, RefusesAMaliciousHeaderWithinTenMilliseconds) {
   TestFolder folder;
   const auto entry = [](const std::string& shape, const std::string& offsets) {
     return R"({"w":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
@@ -226,7 +226,7 @@ TEST(Safetensors, AHostileHeaderIsRefusedWithinTenMilliseconds) {
   for (size_t i = 0; i < files.size(); ++i) {
     const fs::path path = folder / std::to_string(i);
     put(path, files[i]);
-    // Of the thread's own time, and the best of many: other work on the machine can only add.
+    // CPU time of the thread, best of many runs: other load on the machine can only add to it.
     double best = 1;
     for (int trial = 0; trial < 30; ++trial) {
       const double begin = seconds_of_this_thread();
@@ -237,7 +237,7 @@ TEST(Safetensors, AHostileHeaderIsRefusedWithinTenMilliseconds) {
   }
 }
 
-TEST(Safetensors, TwentyThousandMutatedHeadersAreReadOrRefusedButNeverCrash) {
+TEST(Safetensors, TwentyThousandMutatedHeadersNeverCrash) {
   TestFolder folder;
   std::mt19937 random(20261121);
   const std::string seed =
