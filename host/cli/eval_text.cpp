@@ -13,7 +13,7 @@
 namespace wmtp {
 namespace {
 
-/// Null where no token stands for text.
+/// Null if the targets have no text.
 nlohmann::json bits_per_byte(const HeadLoss& head) {
   if (head.bytes == 0) return nullptr;
   return head.loss * double(head.tokens) / (std::numbers::ln2 * double(head.bytes));
@@ -37,7 +37,7 @@ int evaluate_text(const std::string& run, const std::vector<std::string>& texts,
   }
   if (model.run_id > 0)
     log_info("text evaluation " + std::to_string(log_text_losses(database, logged)) + " of run " +
-             std::to_string(model.run_id) + " is in the log; `wmtp-host sql \"SELECT * FROM v_text_losses\"` shows it");
+             std::to_string(model.run_id) + " is logged; see `wmtp-host sql \"SELECT * FROM v_text_losses\"`");
   print_table(std::cout, table, json ? TableFormat::json : TableFormat::text);
   return 0;
 }

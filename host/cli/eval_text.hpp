@@ -1,4 +1,4 @@
-// `eval RUN --text FILE`: what each head loses on a text. Of a run of the log, it goes into the log.
+// `eval RUN --text FILE`: the loss of each head on texts, which is logged if RUN is in the run log.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace wmtp {
 
-/// A table on stdout: head, its targets, the mean loss in nats, its exponential, the bytes that the targets stand for,
-/// and the loss in bits per byte. `stride`: as in PerplexityRequest.
+/// Prints a table: head, number of targets, mean loss in nats, perplexity, bytes of the targets' text, loss in bits per
+/// byte. `stride`: as in PerplexityRequest.
 int evaluate_text(const std::string& run, const std::vector<std::string>& texts, int64_t stride, bool json,
                   const std::filesystem::path& database);
 

@@ -1,4 +1,4 @@
-// wmtp-host: the contents page. Every command of the program stands here; each has its file in cli/.
+// wmtp-host: registers every command and turns errors into exit codes. Each command has its own file in cli/.
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -11,7 +11,7 @@
 namespace {
 
 int fail(wmtp::ExitStatus status, const std::string& message) {
-  // A list of mistakes begins each with its own file:line:column, for editors to jump to.
+  // In a list of errors every line already begins with its file:line:column, which editors can jump to.
   if (message.find('\n') == std::string::npos) {
     wmtp::log_error(message);
   } else {
@@ -23,7 +23,7 @@ int fail(wmtp::ExitStatus status, const std::string& message) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is then an error of write(), which is told
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is then an error of write(), which is reported
   try {
     wmtp::CommandLine line;
     wmtp::add_run(line);
@@ -49,9 +49,8 @@ int main(int argc, char** argv) {
   } catch (const wmtp::Error& error) {
     return fail(error.status(), error.what());
   } catch (const std::exception& error) {
-    return fail(wmtp::ExitStatus::bug, std::string("this is our own mistake, please report it: ") + error.what());
+    return fail(wmtp::ExitStatus::bug, std::string("internal error, please report it: ") + error.what());
   } catch (...) {
-    return fail(wmtp::ExitStatus::bug,
-                "this is our own mistake, please report it: something was thrown without a text");
+    return fail(wmtp::ExitStatus::bug, "internal error, please report it: an exception without a message");
   }
 }
