@@ -44,7 +44,7 @@ class CatalogTest : public testing::Test {
     unsetenv("WMTP_PLUGIN_PATH");
     child(good_child);
   }
-  ~CatalogTest() override { set_probe_program(own_program(), 20s); }
+  ~CatalogTest() override { set_probe_program(engine_program(), 20s); }
 
   void child(const std::string& script, std::chrono::milliseconds limit = 10s) {
     set_probe_program(folder_.write_program("child", script), limit);
