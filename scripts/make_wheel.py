@@ -93,7 +93,7 @@ def metadata(version, torch_version):
     return f"""Metadata-Version: 2.1
 Name: wmtp-host
 Version: {version}
-Summary: Weighted multi-token-prediction training: experiments as files, methods as plugins, runs in SQLite
+Summary: Weighted multi-token-prediction training: experiments in TOML files, methods as plugins, runs in SQLite
 Requires-Python: >=3.10
 Requires-Dist: torch=={torch_version}
 Description-Content-Type: text/markdown

@@ -96,8 +96,8 @@ void add_nproc(CLI::App& app, int64_t& nproc) {
 CommandLine::Action reading_log(CommandLine::Action action) {
   return [action = std::move(action)](const GlobalOptions& globals) {
     const auto refuse = [&](const std::exception& found) -> int {
-      throw Error(ExitStatus::storage, "run log " + globals.database_or(default_database).string() +
-                                           ": invalid row (" + found.what() +
+      throw Error(ExitStatus::storage, "run log " + globals.database_or(default_database).string() + ": invalid row (" +
+                                           found.what() +
                                            "); the file is damaged or was written by another program; `sqlite3 FILE "
                                            "\"PRAGMA integrity_check\"` checks it, --db selects another file");
     };

@@ -166,10 +166,9 @@ int import_files(const Options& options) {
   const ModelConfig& model = imported.model;
   log_written(options.target);
   if (!imported.tokenizer_left_out.empty())
-    log_warning(
-        (imported.tokenizer.empty() ? "no tokenizer is imported: "
-                                    : "tokenizer.model is imported, tokenizer.json is not: ") +
-        imported.tokenizer_left_out);
+    log_warning((imported.tokenizer.empty() ? "no tokenizer is imported: "
+                                            : "tokenizer.model is imported, tokenizer.json is not: ") +
+                imported.tokenizer_left_out);
   nlohmann::ordered_json table{{"dim", model.dim},
                                {"layers", model.layers},
                                {"heads", model.heads},
@@ -202,16 +201,14 @@ void add_convert(CommandLine& line) {
   out.add_option("--dtype", options->dtype, "data type of the weights")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
-  out.add_option("--base", options->base, "base model of an adapter that is not in a run's folder")
-      ->type_name("MODEL");
+  out.add_option("--base", options->base, "base model of an adapter that is not in a run's folder")->type_name("MODEL");
 
   auto& in =
       line.add("checkpoint import", import_help, [options](const GlobalOptions&) { return import_files(*options); });
   in.add_option("DIR", options->source, "folder of the model or adapter to import")->required();
   in.add_option("--future-tokens", options->future_tokens, "number of heads, each of which predicts one future token")
       ->check(CLI::Range(1, 64));
-  in.add_option("--base", options->base, "imported base model of a PEFT adapter")
-      ->type_name("MODEL");
+  in.add_option("--base", options->base, "imported base model of a PEFT adapter")->type_name("MODEL");
   for (CLI::App* each : {&out, &in})
     each->add_option("-o,--output", options->target, "folder to write; must not exist or be empty")
         ->type_name("DIR")

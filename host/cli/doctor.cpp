@@ -33,15 +33,7 @@ struct Finding {
 };
 
 const char* to_string(Finding::State state) {
-  switch (state) {
-    case Finding::State::good:
-      return "good";
-    case Finding::State::warning:
-      return "warning";
-    case Finding::State::bad:
-      return "bad";
-  }
-  return "";
+  return state == Finding::State::good ? "good" : state == Finding::State::warning ? "warning" : "bad";
 }
 
 /// The finding that `check` fills in, or the error that it throws.

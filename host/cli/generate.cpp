@@ -23,7 +23,8 @@ namespace {
 constexpr const char* generate_help =
     "generate text from a trained model, in one process on the CPU\n\n"
     "Prints the continuation of the prompt. Decoding is greedy unless --temperature is given. Greedy decoding of a\n"
-    "model with several heads is speculative: the further heads draft tokens and head 1 verifies them, which gives the\n"
+    "model with several heads is speculative: the further heads draft tokens and head 1 verifies them, which gives "
+    "the\n"
     "same text in fewer forward passes. Sampling with the same seed gives the same text. A model trained on records\n"
     "expects its prompt in the format of data.template.\n\n"
     "examples:\n"
@@ -170,8 +171,7 @@ void add_generate(CommandLine& line) {
   options->file_given =
       command.add_option("--prompt-file", options->prompt_file, "read the prompt from a file, byte for byte")
           ->type_name("FILE");
-  options->ids_given =
-      command.add_option("--ids", options->ids, "prompt as token ids; prints ids")->type_name("IDS");
+  options->ids_given = command.add_option("--ids", options->ids, "prompt as token ids; prints ids")->type_name("IDS");
   command.add_option("--max-tokens", request.max_tokens, "most tokens to generate (128)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
@@ -180,7 +180,8 @@ void add_generate(CommandLine& line) {
                   "sampling temperature: 1 samples the model's distribution, lower is sharper, 0 is greedy (0)")
       ->type_name("T");
   options->top_p_given =
-      command.add_option("--top-p", request.top_p, "nucleus sampling: smallest set of tokens with this probability (1)")
+      command
+          .add_option("--top-p", request.top_p, "nucleus sampling: smallest set of tokens with this probability (1)")
           ->type_name("P");
   options->seed_given = command.add_option("--seed", request.seed, "sampling seed (0)")->type_name("S");
   command.add_flag("--plain", request.plain, "one token per forward pass, without drafts of the further heads");

@@ -40,9 +40,8 @@ fs::path adapter_in(const fs::path& folder) {
 int merge(const Options& options, const GlobalOptions& globals) {
   const fs::path adapter = adapter_in(options.adapter);
   if (!is_there(fs::path(options.base) / params_file_name))
-    throw Error(ExitStatus::data,
-                options.base + " contains no model of this program: wanted " + params_file_name +
-                    ", as in a run's model/; `wmtp-host checkpoint import` imports other models");
+    throw Error(ExitStatus::data, options.base + " contains no model of this program: wanted " + params_file_name +
+                                      ", as in a run's model/; `wmtp-host checkpoint import` imports other models");
   if (is_there(options.target))
     throw Error(ExitStatus::usage, "-o " + options.target + " already exists; name another folder");
   const OptionValues values = option_values(read_saved_lora(adapter).options);
@@ -60,9 +59,7 @@ void add_merge(CommandLine& line) {
                            [options](const GlobalOptions& globals) { return merge(*options, globals); });
   command.add_option("ADAPTER", options->adapter, "folder of the adapter, or of its run")->required();
   command.add_option("--base", options->base, "base model of the adapter")->type_name("MODEL")->required();
-  command.add_option("-o,--output", options->target, "folder to write; must not exist")
-      ->type_name("DIR")
-      ->required();
+  command.add_option("-o,--output", options->target, "folder to write; must not exist")->type_name("DIR")->required();
 }
 
 }  // namespace wmtp

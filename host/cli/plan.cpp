@@ -194,8 +194,8 @@ void print_text(const Answer& answer) {
   for (const auto& [table, parameters] : plan.frozen)
     std::cout << "  " << table << std::string(12 - table.size(), ' ') << with_thousands(parameters)
               << " parameters, frozen\n";
-  std::cout << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "number unknown,")
-            << " of " << counted(plan.data.tokens_a_step, "token");
+  std::cout << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "number unknown,") << " of "
+            << counted(plan.data.tokens_a_step, "token");
   if (e.data.kind == "records") std::cout << ", padding included";
   if (plan.data.steps) std::cout << ": " << with_thousands(*plan.data.steps * plan.data.tokens_a_step);
   std::cout << '\n';
@@ -203,8 +203,9 @@ void print_text(const Answer& answer) {
     std::cout << "              (" << e.train.epochs
               << " epochs, whose length is known after wmtp-host data prepare)\n";
   if (!plan.data.longest_is_known)
-    std::cout << "  sequences   assumed as long as train.sequence_length; records may be shorter, which is known after\n"
-                 "              wmtp-host data prepare\n";
+    std::cout
+        << "  sequences   assumed as long as train.sequence_length; records may be shorter, which is known after\n"
+           "              wmtp-host data prepare\n";
   else if (plan.data.positions != e.train.sequence_length)
     std::cout << "  sequences   at most " << plan.data.positions << " positions (the longest record)\n";
   std::cout << "  disk        " << human_bytes(plan.training_state_bytes) << " per checkpoint to resume from ("

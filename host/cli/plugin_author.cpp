@@ -80,10 +80,10 @@ int check(const Options& options, const GlobalOptions& globals) {
 void add_plugin_author(CommandLine& line) {
   const auto options = std::make_shared<Options>();
   auto& create = line.add("plugins new",
-                         "create the folder of a new plugin, which builds and passes its own test\n\n"
-                         "examples:\n  wmtp-host plugins new soft_focal --kind pipeline\n"
-                         "  wmtp-host plugins new gates --kind adapter -o plugins/gates\n",
-                         [options](const GlobalOptions& globals) { return make_new(*options, globals); });
+                          "create the folder of a new plugin, which builds and passes its own test\n\n"
+                          "examples:\n  wmtp-host plugins new soft_focal --kind pipeline\n"
+                          "  wmtp-host plugins new gates --kind adapter -o plugins/gates\n",
+                          [options](const GlobalOptions& globals) { return make_new(*options, globals); });
   create.add_option("NAME", options->name, "name of the plugin: lower case letters, digits and '_'")->required();
   create.add_option("--kind", options->kind, "pipeline or adapter")
       ->type_name("KIND")
@@ -91,10 +91,10 @@ void add_plugin_author(CommandLine& line) {
       ->required();
   create.add_option("-o,--output", options->folder, "folder to create (default: NAME)")->type_name("FOLDER");
   auto& checked = line.add("plugins check",
-                        "check that a plugin meets the sdk's requirements, each in a small training run\n\n"
-                        "examples:\n  wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so\n"
-                        "  wmtp-host plugins check formula.so --experiment mine.toml --json\n",
-                        [options](const GlobalOptions& globals) { return check(*options, globals); });
+                           "check that a plugin meets the sdk's requirements, each in a small training run\n\n"
+                           "examples:\n  wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so\n"
+                           "  wmtp-host plugins check formula.so --experiment mine.toml --json\n",
+                           [options](const GlobalOptions& globals) { return check(*options, globals); });
   checked.add_option("FILE", options->file, "shared library of the plugin")->required();
   checked
       .add_option("--experiment", options->experiment, "experiment with the plugin's options (default: its defaults)")

@@ -19,8 +19,7 @@ int write_report(const std::filesystem::path& database, const std::vector<std::s
   if (std::filesystem::is_directory(file, ignored))
     throw Error(ExitStatus::usage, file.string() + " is a folder; name a file for the report");
   if (!force && std::filesystem::exists(file, ignored))
-    throw Error(ExitStatus::usage,
-                file.string() + " already exists; name another file, or replace it with --force");
+    throw Error(ExitStatus::usage, file.string() + " already exists; name another file, or replace it with --force");
   const std::vector<int64_t> runs = distinct_runs(LogReader(database), words);
   PageData data(database);
   const std::string page = report_page(data, runs);

@@ -105,16 +105,16 @@ void add_runs(CommandLine& line) {
       ->excludes(json)
       ->excludes(toml);
 
-  auto& compare =
-      line.add("runs compare",
-               "compare the configurations and metrics of runs\n\n"
-               "A name selects its newest finished run of each seed. With several seeds, figures are means with standard\n"
-               "errors, and differences from the first name are taken within the same seed.\n\n"
-               "examples:\n  wmtp-host runs compare 3 4\n  wmtp-host runs compare baseline rho1 random --json\n",
-               reading_log([options, format](const GlobalOptions& globals) {
-                 print_comparison(std::cout, LogReader(globals.database_or(default_database)), options->runs, format());
-                 return 0;
-               }));
+  auto& compare = line.add(
+      "runs compare",
+      "compare the configurations and metrics of runs\n\n"
+      "A name selects its newest finished run of each seed. With several seeds, figures are means with standard\n"
+      "errors, and differences from the first name are taken within the same seed.\n\n"
+      "examples:\n  wmtp-host runs compare 3 4\n  wmtp-host runs compare baseline rho1 random --json\n",
+      reading_log([options, format](const GlobalOptions& globals) {
+        print_comparison(std::cout, LogReader(globals.database_or(default_database)), options->runs, format());
+        return 0;
+      }));
   compare.add_option("RUN", options->runs, "two or more run ids or names")->required();
   compare.add_flag("--json", options->json, "print JSON");
 

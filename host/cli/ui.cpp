@@ -41,21 +41,22 @@ void add_ui(CommandLine& line) {
     bool open = false;
   };
   const auto options = std::make_shared<Options>();
-  auto& ui = line.add("ui",
-                      "show runs live in a browser: curves, differences, memory, events, token weights\n\n"
-                      "The page is read-only and served to this machine only (127.0.0.1). Stop the server with Ctrl-C.\n\n"
-                      "examples:\n  wmtp-host ui\n  wmtp-host ui --db other.db --port 0 --open\n",
-                      [options](const GlobalOptions& globals) {
-                        const auto database = globals.database_or(default_database);
-                        PageData data(database);
-                        serve_page(data, options->port, [&](int port) {
-                          const std::string address = "http://127.0.0.1:" + std::to_string(port) + "/";
-                          std::cout << address << std::endl;
-                          log_info("serving " + database.string() + ", read-only; stop with Ctrl-C");
-                          if (options->open) open_browser(address);
-                        });
-                        return 0;
-                      });
+  auto& ui =
+      line.add("ui",
+               "show runs live in a browser: curves, differences, memory, events, token weights\n\n"
+               "The page is read-only and served to this machine only (127.0.0.1). Stop the server with Ctrl-C.\n\n"
+               "examples:\n  wmtp-host ui\n  wmtp-host ui --db other.db --port 0 --open\n",
+               [options](const GlobalOptions& globals) {
+                 const auto database = globals.database_or(default_database);
+                 PageData data(database);
+                 serve_page(data, options->port, [&](int port) {
+                   const std::string address = "http://127.0.0.1:" + std::to_string(port) + "/";
+                   std::cout << address << std::endl;
+                   log_info("serving " + database.string() + ", read-only; stop with Ctrl-C");
+                   if (options->open) open_browser(address);
+                 });
+                 return 0;
+               });
   ui.add_option("--port", options->port, "port on 127.0.0.1; 0 picks a free one (8317)")
       ->type_name("N")
       ->check(CLI::Range(0, 65535));

@@ -1,4 +1,3 @@
-// `runs list`; see runs.hpp.
 #include "core/report/runs.hpp"
 
 #include <algorithm>

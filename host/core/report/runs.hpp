@@ -16,7 +16,7 @@ struct RunSelection {
   std::string name{};                   ///< pattern with *, ? and [abc]
   std::string pipeline{};
   std::vector<std::string> where{};  ///< "pipeline.keep=0.6", all must hold; numbers are compared as numbers
-  std::string sort{};                ///< one of sort_keys(), smallest first, runs without a value last; "": newest first
+  std::string sort{};  ///< one of sort_keys(), smallest first, runs without a value last; "": newest first
   bool reverse = false;
   int64_t limit = 0;  ///< 0: all
 };
