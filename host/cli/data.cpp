@@ -102,9 +102,9 @@ void add_arithmetic_options(CLI::App& prepare, Options& options) {
   add(prepare.add_option("--operations", config.operations, "operations used, comma-separated"))
       ->delimiter(',')
       ->check(CLI::IsMember({"negate", "add", "multiply", "compose"}));
-  add(prepare.add_option("--min-operations", config.min_operations, "least operations in a problem"))
+  add(prepare.add_option("--min-operations", config.min_operations, "minimum number of operations in a problem"))
       ->check(CLI::Range(1, 100));
-  add(prepare.add_option("--max-operations", config.max_operations, "most operations in a problem"))
+  add(prepare.add_option("--max-operations", config.max_operations, "maximum number of operations in a problem"))
       ->check(CLI::Range(1, 100));
   add(prepare.add_option("--answers-right", config.answers_right, "right answers per problem"))
       ->check(CLI::Range(0, 1));

@@ -252,7 +252,7 @@ void add_answer_options(CLI::App& eval, Options& options) {
   add(eval.add_option("--answers", answers.samples, "answers per problem"))
       ->check(CLI::Range(int64_t{1}, int64_t{10000}))
       ->capture_default_str();
-  add(eval.add_option("--max-tokens", answers.max_tokens, "most tokens of an answer"))
+  add(eval.add_option("--max-tokens", answers.max_tokens, "maximum number of tokens per answer"))
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   add(eval.add_option("--temperature", answers.temperature, "sampling temperature; 0 is greedy"))

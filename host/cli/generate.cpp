@@ -21,12 +21,11 @@ namespace wmtp {
 namespace {
 
 constexpr const char* generate_help =
-    "generate text from a trained model, in one process on the CPU\n\n"
-    "Prints the continuation of the prompt. Decoding is greedy unless --temperature is given. Greedy decoding of a\n"
-    "model with several heads is speculative: the further heads draft tokens and head 1 verifies them, which gives "
-    "the\n"
-    "same text in fewer forward passes. Sampling with the same seed gives the same text. A model trained on records\n"
-    "expects its prompt in the format of data.template.\n\n"
+    "generate text from a trained model\n\n"
+    "Prints the continuation of the prompt, computed in one process on the CPU. Decoding is greedy unless\n"
+    "--temperature is given. Greedy decoding of a model with several heads is speculative: the further heads draft\n"
+    "tokens and head 1 verifies them, which gives the same text in fewer forward passes. Sampling with the same\n"
+    "seed gives the same text. A model trained on records expects its prompt in the format of data.template.\n\n"
     "examples:\n"
     "  wmtp-host generate rho1 \"def main(\"\n"
     "  wmtp-host generate runs/2-rho1/model --prompt \"import \" --max-tokens 40 --temperature 0.8 --top-p 0.95\n"
@@ -172,7 +171,7 @@ void add_generate(CommandLine& line) {
       command.add_option("--prompt-file", options->prompt_file, "read the prompt from a file, byte for byte")
           ->type_name("FILE");
   options->ids_given = command.add_option("--ids", options->ids, "prompt as token ids; prints ids")->type_name("IDS");
-  command.add_option("--max-tokens", request.max_tokens, "most tokens to generate (128)")
+  command.add_option("--max-tokens", request.max_tokens, "maximum number of tokens (128)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command

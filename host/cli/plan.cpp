@@ -163,8 +163,7 @@ void print_memory(const std::vector<PlannedVariant>& variants) {
   }
   std::cout << "\npeak tensor memory per rank, " << unit.name << " (* this experiment)\n";
   print_table(std::cout, table, TableFormat::text);
-  std::cout << "\nCounted: tensors, that is weights, gradients, optimizer state, activations, logits, communication "
-               "buffers.\n"
+  std::cout << "\nCounted: tensors (weights, gradients, optimizer state, activations, logits, communication buffers).\n"
                "Not counted: the process itself (libraries, threads, connections), memory that the allocator caches,\n"
                "tensors that plugins create.\n";
 }

@@ -77,7 +77,7 @@ void add_runs(CommandLine& line) {
       ->check(CLI::IsMember(sort_keys()))
       ->type_name("COLUMN");
   list.add_flag("--reverse", selection.reverse, "reverse the order");
-  list.add_option("--limit", selection.limit, "most runs to list")->type_name("N")->check(CLI::Range(1, 100'000));
+  list.add_option("--limit", selection.limit, "maximum number of runs")->type_name("N")->check(CLI::Range(1, 100'000));
   list.add_flag("--json", options->json, "print JSON");
 
   auto& show = line.add("runs show",
