@@ -40,7 +40,7 @@ int verify(const Options& options) {
                      .dump(2)
               << '\n';
   } else {
-    std::cout << options.path << ": whole (" << manifest.kind << ", step " << manifest.step << ", "
+    std::cout << options.path << ": complete (" << manifest.kind << ", step " << manifest.step << ", "
               << counted(num_files, "file") << ", " << human_bytes(bytes) << ")\n";
   }
   return 0;
@@ -50,17 +50,17 @@ int verify(const Options& options) {
 
 void add_checkpoint(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  line.add_group("checkpoint", "list, verify, export and import checkpoints");
+  line.add_group("checkpoint", "list, verify, export, import and merge checkpoints");
   auto& all =
       line.add("checkpoint list", "list the checkpoints of a run\n\nexamples:\n  wmtp-host checkpoint list rho1\n",
                [options](const GlobalOptions& globals) { return list(*options, globals); });
-  all.add_option("RUN", options->run, "its number, or its name (the newest of that name)")->required();
+  all.add_option("RUN", options->run, run_argument)->required();
   auto& one = line.add("checkpoint verify",
-                       "read a checkpoint and compare every checksum\n\n"
+                       "verify every checksum of a checkpoint\n\n"
                        "examples:\n  wmtp-host checkpoint verify runs/2-rho1/model\n",
                        [options](const GlobalOptions&) { return verify(*options); });
-  one.add_option("PATH", options->path, "a step-NNNNNN, model or adapter folder")->required();
-  for (CLI::App* app : {&all, &one}) app->add_flag("--json", options->json, "as JSON");
+  one.add_option("PATH", options->path, "step-NNNNNN, model or adapter folder")->required();
+  for (CLI::App* app : {&all, &one}) app->add_flag("--json", options->json, "print JSON");
 }
 
 }  // namespace wmtp

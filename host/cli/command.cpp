@@ -14,15 +14,15 @@ namespace wmtp {
 namespace {
 
 constexpr const char* program_help =
-    "Weighted multi-token-prediction training: experiments as files, methods as plugins, runs in SQLite.\n\n"
+    "Weighted multi-token-prediction training: experiments in TOML files, methods as plugins, runs in SQLite.\n\n"
     "examples:\n"
     "  wmtp-host run experiments/rho1.toml\n"
     "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
     "  wmtp-host runs list\n"
     "  wmtp-host plugins inspect rho1\n";
 
-/// CLI11's layout, with the examples of a command in its own help only.
-class ExamplesFirst : public CLI::Formatter {
+/// CLI11's layout, but lists of commands show only the first line of each help.
+class FirstLines : public CLI::Formatter {
  public:
   std::string make_subcommand(const CLI::App* app) const override {
     const std::string help = app->get_description();
@@ -81,13 +81,25 @@ void GlobalOptions::add_to(JobRequest& request) const {
   request.no_color = no_color;
 }
 
+CLI::Option* add_set(CLI::App& app, std::vector<std::string>& overrides) {
+  return app.add_option("--set", overrides, "override a key, with a TOML value; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void add_nproc(CLI::App& app, int64_t& nproc) {
+  app.add_option("--nproc", nproc, "number of processes, instead of [parallel] processes")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+}
+
 CommandLine::Action reading_log(CommandLine::Action action) {
   return [action = std::move(action)](const GlobalOptions& globals) {
     const auto refuse = [&](const std::exception& found) -> int {
-      throw Error(ExitStatus::storage, "run log " + globals.database_or(default_database).string() +
-                                           ": holds a row that no run has written (" + found.what() +
-                                           "); it is damaged or was made by another program; `sqlite3 FILE "
-                                           "\"PRAGMA integrity_check\"` may tell more, --db names another file");
+      throw Error(ExitStatus::storage, "run log " + globals.database_or(default_database).string() + ": invalid row (" +
+                                           found.what() +
+                                           "); the file is damaged or was written by another program; `sqlite3 FILE "
+                                           "\"PRAGMA integrity_check\"` checks it, --db selects another file");
     };
     try {
       return action(globals);
@@ -102,7 +114,7 @@ CommandLine::Action reading_log(CommandLine::Action action) {
 }
 
 CommandLine::CommandLine() : app_(program_help, "wmtp-host") {
-  app_.formatter(std::make_shared<ExamplesFirst>());
+  app_.formatter(std::make_shared<FirstLines>());
   app_.require_subcommand(0, 1);
   app_.set_version_flag("--version", "wmtp-host " WMTP_VERSION);
   take_global_options(app_);
@@ -113,17 +125,17 @@ void CommandLine::take_global_options(CLI::App& app) {
     globals_.plugin_folders.insert(globals_.plugin_folders.end(), folders.begin(), folders.end());
     return true;
   };
-  constexpr const char* group = "Options of all commands";
+  constexpr const char* group = "Global options";
   app.get_help_ptr()->group(group);
-  app.add_option("--plugin-dir", add_folders, "a folder with pipelines/ and adapters/, searched first; may be repeated")
+  app.add_option("--plugin-dir", add_folders, "folder with pipelines/ and adapters/, searched first; may be repeated")
       ->type_name("DIR")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(group);
-  app.add_option("--db", globals_.database, "the run log (else WMTP_DB, else the experiment's or runs/wmtp.db)")
+  app.add_option("--db", globals_.database, "run log (default: WMTP_DB, else the experiment's, else runs/wmtp.db)")
       ->type_name("FILE")
       ->group(group);
-  app.add_flag("-q,--quiet", globals_.quiet, "errors and warnings only")->group(group);
-  app.add_flag("--no-color", globals_.no_color, "as NO_COLOR=1")->group(group);
+  app.add_flag("-q,--quiet", globals_.quiet, "print errors and warnings only")->group(group);
+  app.add_flag("--no-color", globals_.no_color, "no colors, as with NO_COLOR=1")->group(group);
 }
 
 void CommandLine::add_group(const std::string& name, const std::string& help) {
@@ -163,7 +175,7 @@ std::string CommandLine::explain(const CLI::ParseError& error) const {
       return "`" + full_name(*app) + "` has no option " + name + "; " + suggestion(name, option_names(*app), *app);
     }
     if (!app->get_subcommands({}).empty()) return unknown_command(*app, word);
-    return "`" + full_name(*app) + "` takes no further argument '" + word + "'; " + suggestion("", {}, *app);
+    return "`" + full_name(*app) + "`: unexpected argument '" + word + "'; " + suggestion("", {}, *app);
   }
   return std::string(error.what()) + "; " + suggestion("", {}, *typed.back());
 }
@@ -193,7 +205,7 @@ std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
 }
 
 CommandLine::Completions CommandLine::complete(const std::vector<std::string>& words) const {
-  const std::string begun = words.empty() ? "" : words.back();
+  const std::string prefix = words.empty() ? "" : words.back();
   const CLI::App* app = &app_;
   for (size_t i = 0; i + 1 < words.size(); ++i)
     for (const CLI::App* next : app->get_subcommands({}))
@@ -202,9 +214,9 @@ CommandLine::Completions CommandLine::complete(const std::vector<std::string>& w
         break;
       }
   Completions found;
-  const std::vector<std::string> all = begun.starts_with("-") ? option_names(*app) : command_names(*app);
+  const std::vector<std::string> all = prefix.starts_with("-") ? option_names(*app) : command_names(*app);
   for (const std::string& word : all)
-    if (word.starts_with(begun)) found.words.push_back(word);
+    if (word.starts_with(prefix)) found.words.push_back(word);
   for (const CLI::Option* option : app->get_options())
     if (option->get_positional() && found.argument.empty()) found.argument = option->get_name(true);
   return found;

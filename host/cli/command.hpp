@@ -1,7 +1,7 @@
-// Commands: how each one registers its words, options and help, and how the line that was typed finds its command.
+// Commands: registration of names, options and help, and dispatch of the command line.
 //
-// Every mistake on the line is Error(usage) with the nearest word that is known. The options of all commands may stand
-// before or after the command's words.
+// Every mistake on the command line is Error(usage), with the nearest known name. Global options are accepted before and
+// after the command.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@
 
 namespace wmtp {
 
-/// What every command takes.
+/// Options of all commands.
 struct GlobalOptions {
   std::vector<std::filesystem::path> plugin_folders;
   std::string database;  ///< "" when --db was not given
@@ -34,21 +34,21 @@ class CommandLine {
 
   CommandLine();
 
-  /// Words that other commands begin with: "runs". The first line of `help` is shown in lists, all of it by --help.
+  /// A group of commands: "runs". Lists show the first line of `help`, --help shows all of it.
   void add_group(const std::string& name, const std::string& help);
-  /// `words` is "sql" or "runs list". The result takes the command's own options; `action` returns the exit code.
+  /// `words` is "sql" or "runs list". Add the command's own options to the result; `action` returns the exit code.
   CLI::App& add(const std::string& words, const std::string& help, Action action);
-  /// Not shown in any help.
+  /// Hidden from every help.
   CLI::App& add_hidden(const std::string& words, Action action);
 
-  /// An exit code when the line is answered already (help, version, no command); else run() is next.
+  /// The exit code if parsing alone answers the line (help, version, no command); otherwise call run().
   std::optional<int> parse(int argc, const char* const* argv);
   int run() const;
 
-  /// What may stand where the last of `words` (without the program's name) stands, which may be begun.
+  /// Completions of the last of `words` (without the program's name), which may be incomplete.
   struct Completions {
-    std::vector<std::string> words;  ///< commands, or options where it begins with '-'
-    std::string argument;            ///< the command's argument that may stand there, as in its help: "RUN"; or ""
+    std::vector<std::string> words;  ///< commands, or options if it begins with '-'
+    std::string argument;            ///< the command's positional argument, as in its help: "RUN"; or ""
   };
   Completions complete(const std::vector<std::string>& words) const;
 
@@ -62,12 +62,25 @@ class CommandLine {
   std::map<const CLI::App*, Action> actions_;
 };
 
-/// Where `runs`, `sql` and `checkpoint` look when nothing else is said; the default of [log] database.
+/// The run log of `runs`, `sql` and `checkpoint` by default; also the default of [log] database.
 inline constexpr const char* default_database = "runs/wmtp.db";
 
-/// `action`, which reads the run log: where a row is not as a run writes it (a damaged page, a file from elsewhere),
-/// that is the file's fault, Error(storage).
+/// Wraps an action that reads the run log: a row that no run can have written (a damaged page, a file of another
+/// program) becomes Error(storage).
 CommandLine::Action reading_log(CommandLine::Action action);
+
+/// Help of RUN arguments.
+inline constexpr const char* run_argument = "run id, or run name (the newest run of that name)";
+inline constexpr const char* runs_argument = "run ids or names (the newest run of each name)";
+
+/// --set KEY=VALUE, which may be repeated.
+CLI::Option* add_set(CLI::App& app, std::vector<std::string>& overrides);
+/// --nproc N; 0 if not given.
+void add_nproc(CLI::App& app, int64_t& nproc);
+/// --nproc, which applies to every stage too, or else [parallel] processes of the experiment.
+inline int64_t processes_of(const Experiment& experiment, int64_t nproc) {
+  return nproc > 0 ? nproc : experiment.parallel.processes;
+}
 
 void add_run(CommandLine& line);      // run FILE
 void add_runs(CommandLine& line);     // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE

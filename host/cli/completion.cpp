@@ -1,5 +1,5 @@
-// `completion SHELL`: a script for the shell that asks this program, at each TAB, what may stand there (`__complete`),
-// so that commands, options and the names of runs are never out of date. Where it says nothing, the shell offers files.
+// `completion SHELL`: a shell script that asks this program for completions at each TAB (`__complete`), so that
+// commands, options and names of runs are never out of date. Without a completion the shell offers files.
 #include <iostream>
 #include <memory>
 #include <set>
@@ -54,11 +54,11 @@ int print_script(const std::string& shell) {
   return 0;
 }
 
-void print_runs(const std::string& begun, const GlobalOptions& globals) {
+void print_runs(const std::string& prefix, const GlobalOptions& globals) {
   const LogReader log(globals.database_or(default_database), std::chrono::milliseconds(500));
   const Table names = log.query("SELECT DISTINCT name FROM runs ORDER BY id DESC", {}, most_names);
   for (const auto& row : names.rows)
-    if (const auto name = row[0].get<std::string>(); name.starts_with(begun)) std::cout << name << '\n';
+    if (const auto name = row[0].get<std::string>(); name.starts_with(prefix)) std::cout << name << '\n';
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ void print_runs(const std::string& begun, const GlobalOptions& globals) {
 void add_completion(CommandLine& line) {
   const auto shell = std::make_shared<std::string>();
   auto& completion = line.add("completion",
-                              "print a script that completes commands, options and runs in a shell\n\n"
+                              "print a shell script that completes commands, options and names of runs\n\n"
                               "examples:\n  eval \"$(wmtp-host completion bash)\"\n"
                               "  wmtp-host completion fish | source\n",
                               [shell](const GlobalOptions&) { return print_script(*shell); });

@@ -1,4 +1,4 @@
-// `checkpoint export RUN` and `checkpoint import DIR`: models and adapters in the files of other programs.
+// `checkpoint export RUN` and `checkpoint import DIR`: models and adapters in Hugging Face, Meta and PEFT formats.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -24,27 +24,24 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* export_help =
-    "write a finished model or adapter as other programs read it\n\n"
-    "  hf    a Hugging Face Llama: the trunk with head 1 as last layer. The other heads lie beside it in\n"
-    "        mtp_heads.safetensors, so that `checkpoint import` gives the same model back\n"
-    "  meta  one safetensors file with Meta's names, all heads in it\n"
-    "  peft  the adapter alone, for PEFT, beside the Hugging Face model of its base\n\n"
-    "A run with an adapter leaves its model with the adapter merged: hf and meta write the merged model. The base that "
-    "a\n"
-    "PEFT adapter stands beside is the model that the run started from.\n\n"
+    "export a trained model or adapter to Hugging Face, Meta or PEFT format\n\n"
+    "  hf    Hugging Face Llama: the trunk with head 1 as its last layer. The other heads are written to\n"
+    "        mtp_heads.safetensors, from which `checkpoint import` restores the whole model\n"
+    "  meta  one safetensors file with Meta's names, all heads included\n"
+    "  peft  the adapter alone, for PEFT on top of the Hugging Face export of its base model\n\n"
+    "A run with an adapter saves its model with the adapter merged; hf and meta export the merged model. The base\n"
+    "of a PEFT adapter is the model that the run started from.\n\n"
     "examples:\n"
     "  wmtp-host checkpoint export rho1 -o rho1-hf\n"
     "  wmtp-host checkpoint export runs/2-rho1 --dtype bf16 -o rho1-bf16\n"
     "  wmtp-host checkpoint export lora --to peft -o lora-peft\n";
 
 constexpr const char* import_help =
-    "make a folder for [model] weights of another program's model, or for [adapter] weights of a PEFT adapter\n\n"
-    "DIR is a Hugging Face Llama or Qwen2 (config.json and safetensors, in one file or several) or Meta's "
-    "(params.json\n"
-    "and safetensors), in fp32, bf16 or fp16. What computes something else is refused. A model without heads for "
-    "further tokens\n"
-    "is given them by --future-tokens N: heads 2 to N begin as copies of its last block.\n"
-    "The tables that an experiment needs are printed.\n\n"
+    "import a Hugging Face or Meta model, or a PEFT adapter, for use as [model] or [adapter] weights\n\n"
+    "DIR contains a Hugging Face Llama or Qwen2 (config.json and one or several safetensors files) or a Meta model\n"
+    "(params.json and safetensors), in fp32, bf16 or fp16. Models with any other computation are refused.\n"
+    "--future-tokens N adds heads to a model with a single one: heads 2 to N start as copies of its last block.\n"
+    "Prints the tables that an experiment needs.\n\n"
     "examples:\n"
     "  wmtp-host checkpoint import Llama-2-7b-hf -o llama\n"
     "  wmtp-host checkpoint import Llama-2-7b-hf --future-tokens 4 -o llama-mtp\n"
@@ -59,7 +56,7 @@ struct Options {
   throw Error(ExitStatus::usage, message + "; see `wmtp-host checkpoint " + command + " --help`");
 }
 
-/// What there is to export: either may be missing.
+/// Folders that can be exported; either may be missing.
 struct Found {
   fs::path model, adapter;
 };
@@ -82,8 +79,8 @@ Found in_folder(const fs::path& folder) {
   const bool resumes = is_there(folder / "manifest.json") && read_manifest(folder).kind == "resume";
   throw Error(ExitStatus::data, folder.string() + (resumes ? " is a checkpoint to resume from; finish its run with "
                                                              "`wmtp-host run FILE --resume` and export that"
-                                                           : " holds no model of this program: wanted a run's folder, "
-                                                             "or one with params.json or adapter.json"));
+                                                           : " contains no model of this program: wanted a run's "
+                                                             "folder, or one with params.json or adapter.json"));
 }
 
 Found find_source(const std::string& source, const GlobalOptions& globals) {
@@ -93,13 +90,13 @@ Found find_source(const std::string& source, const GlobalOptions& globals) {
   const LoggedRun run = log.run(log.resolve_run(source));
   const Found found = in_run(run.folder);
   if (found.model.empty() && found.adapter.empty())
-    throw Error(ExitStatus::data, "run " + std::to_string(run.id) + " ('" + run.name + "') left no model in " +
-                                      run.folder.string() + "; only finished runs leave one");
+    throw Error(ExitStatus::data, "run " + std::to_string(run.id) + " ('" + run.name + "') has no model in " +
+                                      run.folder.string() + "; only finished runs save one");
   return found;
 }
 
 /// One line on stderr: the folder, its files and their sizes.
-void tell(const std::string& target) {
+void log_written(const std::string& target) {
   std::vector<std::string> files;
   for (const auto& file : fs::directory_iterator(target))
     files.push_back(file.path().filename().string() + " (" + human_bytes(static_cast<int64_t>(file.file_size())) + ")");
@@ -112,12 +109,12 @@ int write_adapter(const Options& options, const Found& found) {
     throw Error(ExitStatus::data, options.source + " has no adapter; `wmtp-host checkpoint export " + options.source +
                                       " -o DIR` writes its model");
   if (options.base.empty() && found.model.empty())
-    refuse(options.source + " lies in no run; --base names the model that it stands beside", "export");
+    refuse(options.source + " is not in a run's folder; name its base model with --base", "export");
   AdapterExport request{found.adapter, found.model, options.target};
   request.shape_is_base = !options.base.empty();
   if (request.shape_is_base) request.shape = options.base;
   export_adapter(request);
-  tell(options.target);
+  log_written(options.target);
   return static_cast<int>(ExitStatus::done);
 }
 
@@ -127,18 +124,18 @@ int export_files(const Options& options, const CLI::App& app, const GlobalOption
   if (!adapter && !options.base.empty()) refuse("--base goes with --to peft", "export");
   const Found found = find_source(options.source, globals);
   if (adapter) return write_adapter(options, found);
-  if (found.model.empty()) refuse(options.source + " holds an adapter and no model; --to peft exports it", "export");
+  if (found.model.empty()) refuse(options.source + " is an adapter without a model; use --to peft", "export");
   const ExportedModel exported =
       export_model({found.model, options.target, options.format == "meta" ? ModelFormat::meta : ModelFormat::hf,
                     options.dtype == "bf16" ? "BF16" : "F32"});
-  tell(options.target);
-  if (!exported.has_tokenizer) log_info("there is no tokenizer beside the model; none was written");
+  log_written(options.target);
+  if (!exported.has_tokenizer) log_info("the model has no tokenizer; none was written");
   if (!exported.has_sequence_length)
-    log_info("the model does not say how long its sequences may be; max_position_embeddings is 2048");
+    log_info("the model's sequence length is unknown; max_position_embeddings is set to 2048");
   return static_cast<int>(ExitStatus::done);
 }
 
-/// A table for an experiment; values as JSON, which TOML reads alike.
+/// A table for an experiment; these JSON values are valid TOML.
 void print_table(const std::string& name, const nlohmann::ordered_json& values) {
   std::cout << '[' << name << "]\n";
   for (const auto& [key, value] : values.items()) std::cout << key << " = " << value.dump() << '\n';
@@ -146,7 +143,7 @@ void print_table(const std::string& name, const nlohmann::ordered_json& values) 
 
 int read_adapter(const Options& options) {
   const LoraOptions lora = import_adapter({options.source, options.base, options.target});
-  tell(options.target);
+  log_written(options.target);
   nlohmann::ordered_json table{{"plugin", "lora"}};
   for (const auto& [key, value] : option_values(lora))
     std::visit([&, &name = key](const auto& held) { table[name] = held; }, value);
@@ -159,19 +156,18 @@ int import_files(const Options& options) {
   const fs::path source = options.source;
   const bool adapter = is_there(source / peft_config_name) && !is_there(source / "config.json");
   if (adapter && options.base.empty())
-    refuse(options.source + " holds a PEFT adapter, which needs --base MODEL: the imported model that it stands beside",
-           "import");
+    refuse(options.source + " is a PEFT adapter, which needs --base MODEL: the imported base model", "import");
   if (adapter && options.future_tokens > 0) refuse("--future-tokens goes with a model", "import");
   if (!adapter && !options.base.empty())
-    refuse("--base goes with a PEFT adapter; " + options.source + " holds no " + peft_config_name, "import");
+    refuse("--base goes with a PEFT adapter; " + options.source + " contains no " + peft_config_name, "import");
   if (adapter) return read_adapter(options);
   const ImportedModel imported = import_model({options.source, options.target, options.future_tokens});
   const ModelConfig& model = imported.model;
-  tell(options.target);
+  log_written(options.target);
   if (!imported.tokenizer_left_out.empty())
-    log_warning(
-        (imported.tokenizer.empty() ? "no tokenizer is kept: " : "tokenizer.json is not kept, tokenizer.model is: ") +
-        imported.tokenizer_left_out);
+    log_warning((imported.tokenizer.empty() ? "no tokenizer is imported: "
+                                            : "tokenizer.model is imported, tokenizer.json is not: ") +
+                imported.tokenizer_left_out);
   nlohmann::ordered_json table{{"dim", model.dim},
                                {"layers", model.layers},
                                {"heads", model.heads},
@@ -197,25 +193,23 @@ void add_convert(CommandLine& line) {
   auto& out = line.add("checkpoint export", export_help,
                        [options, app](const GlobalOptions& globals) { return export_files(*options, **app, globals); });
   *app = &out;
-  out.add_option("RUN", options->source, "a run's number, name or folder, or a model or adapter folder")->required();
-  out.add_option("--to", options->format, "for whom")
+  out.add_option("RUN", options->source, "run id, run name, run folder, model folder or adapter folder")->required();
+  out.add_option("--to", options->format, "target format")
       ->check(CLI::IsMember({"hf", "meta", "peft"}))
       ->capture_default_str();
-  out.add_option("--dtype", options->dtype, "of the model's numbers")
+  out.add_option("--dtype", options->dtype, "data type of the weights")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
-  out.add_option("--base", options->base, "the model that an adapter stands beside which lies in no run")
-      ->type_name("MODEL");
+  out.add_option("--base", options->base, "base model of an adapter that is not in a run's folder")->type_name("MODEL");
 
   auto& in =
       line.add("checkpoint import", import_help, [options](const GlobalOptions&) { return import_files(*options); });
-  in.add_option("DIR", options->source, "the other program's folder")->required();
-  in.add_option("--future-tokens", options->future_tokens, "tokens predicted at each position")
+  in.add_option("DIR", options->source, "folder of the model or adapter to import")->required();
+  in.add_option("--future-tokens", options->future_tokens, "number of heads, each of which predicts one future token")
       ->check(CLI::Range(1, 64));
-  in.add_option("--base", options->base, "the model, as imported, that a PEFT adapter stands beside")
-      ->type_name("MODEL");
+  in.add_option("--base", options->base, "imported base model of a PEFT adapter")->type_name("MODEL");
   for (CLI::App* each : {&out, &in})
-    each->add_option("-o,--output", options->target, "the folder to write; not there yet, or empty")
+    each->add_option("-o,--output", options->target, "folder to write; must not exist or be empty")
         ->type_name("DIR")
         ->required();
 }

@@ -1,5 +1,5 @@
-// `data prepare`: what an experiment reads, made before the first run wants it; or records, out of published data or of
-// our own making, as a file. `data inspect`: what a file holds.
+// `data prepare`: prepares an experiment's data before its first run, converts published data sets to records, or
+// generates arithmetic records. `data inspect`: contents of a data file.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -24,10 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* prepare_help =
-    "train the tokenizer and write the token files that an experiment reads, or make records of published data\n\n"
-    "With --from, FILE is data as its owner publishes it, and -o the records (JSONL) that come of it; `--from "
-    "arithmetic`\n"
-    "takes no FILE and makes problems of its own.\n\n"
+    "train the tokenizer and write the token files of an experiment, or convert published data to records\n\n"
+    "With --from, FILE is a published data set and -o the file of records (JSONL) to write. `--from arithmetic` takes\n"
+    "no FILE and generates problems.\n\n"
     "examples:\n"
     "  wmtp-host data prepare experiments/rho1.toml\n"
     "  wmtp-host data prepare HumanEval.jsonl --from humaneval -o humaneval.jsonl\n"
@@ -39,8 +38,8 @@ struct Options {
   bool force = false;
   std::vector<std::string> overrides;
   ArithmeticConfig arithmetic;
-  /// Those that go with one use only, and the word that says with which.
-  std::vector<std::pair<const CLI::Option*, std::string>> particular;
+  /// Options valid for one use only, with the name of that use.
+  std::vector<std::pair<const CLI::Option*, std::string>> restricted;
 };
 
 int prepare_experiment(const Options& options, const GlobalOptions& globals) {
@@ -55,26 +54,26 @@ int prepare_experiment(const Options& options, const GlobalOptions& globals) {
   throw Error(ExitStatus::usage, message + "; see `wmtp-host data prepare --help`");
 }
 
-/// An option that the use at hand would ignore is refused.
+/// Refuses options that this use would ignore.
 void check_use(const Options& options) {
   const std::string use = options.from.empty() ? "an experiment" : "--from " + options.from;
-  for (const auto& [option, goes_with] : options.particular) {
+  for (const auto& [option, goes_with] : options.restricted) {
     const bool fits = goes_with == use || (goes_with == "--from" && !options.from.empty());
     if (option->count() > 0 && !fits) refuse(option->get_name() + " goes with " + goes_with + ", found " + use);
   }
-  const bool makes = options.from == "arithmetic";
-  if (makes && !options.file.empty()) refuse("--from arithmetic reads no file, found '" + options.file + "'");
-  if (!makes && options.file.empty()) refuse("no FILE is given");
-  if (!options.from.empty() && options.output.empty()) refuse("--from needs -o FILE: where the records are written");
+  const bool generates = options.from == "arithmetic";
+  if (generates && !options.file.empty()) refuse("--from arithmetic reads no file, found '" + options.file + "'");
+  if (!generates && options.file.empty()) refuse("no FILE is given");
+  if (!options.from.empty() && options.output.empty()) refuse("--from needs -o FILE: the file of records to write");
 }
 
 void check_output(const Options& options) {
   std::error_code ignored;
   const fs::path output = options.output;
-  if (fs::equivalent(options.file, output, ignored)) refuse("-o " + options.output + " is the file that is read");
+  if (fs::equivalent(options.file, output, ignored)) refuse("-o " + options.output + " is the input file");
   if (fs::is_directory(output, ignored)) refuse("-o " + options.output + " is a folder, wanted a file");
   if (fs::exists(output, ignored) && !options.force)
-    refuse("-o " + options.output + " is there already; name another file, or replace it with --force");
+    refuse("-o " + options.output + " already exists; name another file, or replace it with --force");
 }
 
 int prepare_records(const Options& options) {
@@ -91,22 +90,27 @@ int prepare_records(const Options& options) {
 }
 
 void add_arithmetic_options(CLI::App& prepare, Options& options) {
-  ArithmeticConfig& made = options.arithmetic;
+  ArithmeticConfig& config = options.arithmetic;
   const auto add = [&](CLI::Option* option) {
     option->group("Options of --from arithmetic");
-    options.particular.emplace_back(option, "--from arithmetic");
+    options.restricted.emplace_back(option, "--from arithmetic");
     return option;
   };
-  add(prepare.add_option("--problems", made.problems, "expressions, all different"))->check(CLI::Range(1, 100000000));
-  add(prepare.add_option("--seed", made.seed, "the problems follow from it"))->check(CLI::NonNegativeNumber);
-  add(prepare.add_option("--operations", made.operations, "what expressions are made of, with commas between"))
+  add(prepare.add_option("--problems", config.problems, "number of distinct problems"))
+      ->check(CLI::Range(1, 100000000));
+  add(prepare.add_option("--seed", config.seed, "random seed of the problems"))->check(CLI::NonNegativeNumber);
+  add(prepare.add_option("--operations", config.operations, "operations used, comma-separated"))
       ->delimiter(',')
       ->check(CLI::IsMember({"negate", "add", "multiply", "compose"}));
-  add(prepare.add_option("--min-operations", made.min_operations, "fewest of a problem"))->check(CLI::Range(1, 100));
-  add(prepare.add_option("--max-operations", made.max_operations, "most of a problem"))->check(CLI::Range(1, 100));
-  add(prepare.add_option("--answers-right", made.answers_right, "to each problem"))->check(CLI::Range(0, 1));
-  add(prepare.add_option("--answers-wrong", made.answers_wrong, "to each problem"))->check(CLI::Range(0, 10));
-  add(prepare.add_flag("--steps,!--no-steps", made.steps, "whether answers show the result of each operation"));
+  add(prepare.add_option("--min-operations", config.min_operations, "minimum number of operations in a problem"))
+      ->check(CLI::Range(1, 100));
+  add(prepare.add_option("--max-operations", config.max_operations, "maximum number of operations in a problem"))
+      ->check(CLI::Range(1, 100));
+  add(prepare.add_option("--answers-right", config.answers_right, "right answers per problem"))
+      ->check(CLI::Range(0, 1));
+  add(prepare.add_option("--answers-wrong", config.answers_wrong, "wrong answers per problem"))
+      ->check(CLI::Range(0, 10));
+  add(prepare.add_flag("--steps,!--no-steps", config.steps, "whether answers show the result of each operation"));
 }
 
 struct InspectOptions {
@@ -114,7 +118,7 @@ struct InspectOptions {
   bool json = false;
 };
 
-/// By the file's name where nothing is said.
+/// --kind, or by the file's extension.
 std::string kind_of(const InspectOptions& options) {
   const fs::path file = options.file;
   if (!options.kind.empty()) return options.kind;
@@ -123,7 +127,7 @@ std::string kind_of(const InspectOptions& options) {
 }
 
 int inspect(const InspectOptions& options) {
-  if (fs::is_directory(options.file)) throw Error(ExitStatus::data, options.file + ": it is a folder, wanted a file");
+  if (fs::is_directory(options.file)) throw Error(ExitStatus::data, options.file + ": is a folder, wanted a file");
   const std::string kind = kind_of(options);
   const std::vector<Finding> found = kind == "tokens"    ? inspect_tokens(options.file, options.dtype)
                                      : kind == "records" ? inspect_records(options.file)
@@ -137,7 +141,7 @@ int inspect(const InspectOptions& options) {
     print_table(std::cout, table, TableFormat::json);
     return 0;
   }
-  Table lines{{"what", "found"}, {}, false};
+  Table lines{{"property", "value"}, {}, false};
   for (size_t i = 0; i < table.columns.size(); ++i) lines.rows.push_back({table.columns[i], table.rows[0][i]});
   print_table(std::cout, lines, TableFormat::text);
   return 0;
@@ -146,46 +150,45 @@ int inspect(const InspectOptions& options) {
 void add_inspect(CommandLine& line) {
   const auto options = std::make_shared<InspectOptions>();
   auto& app = line.add("data inspect",
-                       "tell what a data file holds: token ids (.bin), records (.jsonl) or text\n\n"
+                       "describe a data file: token ids (.bin), records (.jsonl) or text\n\n"
                        "examples:\n  wmtp-host data inspect corpus.bin --dtype uint16\n"
                        "  wmtp-host data inspect answers.jsonl --json\n",
                        [options](const GlobalOptions&) { return inspect(*options); });
-  app.add_option("FILE", options->file, "the file")->required();
-  app.add_option("--kind", options->kind, "tokens, records or text; by the file's name when not given")
+  app.add_option("FILE", options->file, "data file")->required();
+  app.add_option("--kind", options->kind, "tokens, records or text (default: by the file's extension)")
       ->type_name("KIND")
       ->check(CLI::IsMember({"tokens", "records", "text"}));
-  app.add_option("--dtype", options->dtype, "of token ids")
+  app.add_option("--dtype", options->dtype, "data type of token ids")
       ->type_name("DTYPE")
       ->check(CLI::IsMember({"uint16", "uint32"}))
       ->capture_default_str();
-  app.add_flag("--json", options->json, "as JSON");
+  app.add_flag("--json", options->json, "print JSON");
 }
 
 }  // namespace
 
 void add_data(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  line.add_group("data", "prepare data, and look at it");
+  line.add_group("data", "prepare and inspect data");
   add_inspect(line);
   auto& prepare = line.add("data prepare", prepare_help, [options](const GlobalOptions& globals) {
     check_use(*options);
     return options->from.empty() ? prepare_experiment(*options, globals) : prepare_records(*options);
   });
-  prepare.add_option("FILE", options->file, "the experiment's TOML file, or published data");
-  const auto particular = [&](const std::string& goes_with, CLI::Option* option) {
-    options->particular.emplace_back(option, goes_with);
+  prepare.add_option("FILE", options->file, "experiment (TOML), or published data with --from");
+  const auto restrict_to = [&](const std::string& use, CLI::Option* option) {
+    options->restricted.emplace_back(option, use);
     return option;
   };
-  particular("an experiment",
-             prepare.add_option("--set", options->overrides, "another value for a key, as in TOML; may be repeated"))
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  restrict_to("an experiment", add_set(prepare, options->overrides));
   std::vector<std::string> sources = import_sources();
   sources.push_back("arithmetic");
-  prepare.add_option("--from", options->from, "whose data it is")->check(CLI::IsMember(sources));
-  particular("--from", prepare.add_option("-o,--output", options->output, "the records' file"))->type_name("FILE");
-  particular("--from", prepare.add_flag("--force", options->force, "replace the file of -o"));
-  particular("--from codecontests", prepare.add_option("--language", options->language, "of the solutions"))
+  prepare.add_option("--from", options->from, "data set to convert or generate")->check(CLI::IsMember(sources));
+  restrict_to("--from", prepare.add_option("-o,--output", options->output, "file of records to write"))
+      ->type_name("FILE");
+  restrict_to("--from", prepare.add_flag("--force", options->force, "replace an existing output file"));
+  restrict_to("--from codecontests",
+              prepare.add_option("--language", options->language, "programming language of the solutions"))
       ->check(CLI::IsMember(import_languages()))
       ->capture_default_str();
   add_arithmetic_options(prepare, *options);

@@ -1,4 +1,4 @@
-// `doctor`: whether all that a run needs is there and works, found by trying it.
+// `doctor`: checks everything a run needs by trying it.
 #include <sys/sysinfo.h>
 
 #include <filesystem>
@@ -23,33 +23,25 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t little_room = int64_t{2} << 30;
+constexpr int64_t low_disk_space = int64_t{2} << 30;
 
 struct Finding {
   std::string what;
   enum class State { good, warning, bad } state = State::good;
   std::string text = {};
-  ExitStatus status = ExitStatus::done;  ///< of the command, where it is bad
+  ExitStatus status = ExitStatus::done;  ///< of the command if the state is bad
 };
 
 const char* to_string(Finding::State state) {
-  switch (state) {
-    case Finding::State::good:
-      return "good";
-    case Finding::State::warning:
-      return "warning";
-    case Finding::State::bad:
-      return "bad";
-  }
-  return "";
+  return state == Finding::State::good ? "good" : state == Finding::State::warning ? "warning" : "bad";
 }
 
-/// What `look` says, or the error that ends it.
-template <class Look>
-Finding found(const std::string& what, Look look) {
+/// The finding that `check` fills in, or the error that it throws.
+template <class Check>
+Finding found(const std::string& what, Check check) {
   Finding finding{what};
   try {
-    look(finding);
+    check(finding);
   } catch (const Error& error) {
     finding.state = Finding::State::bad;
     finding.text = error.what();
@@ -63,10 +55,10 @@ void machine(Finding& finding) {
   sysinfo(&memory);
   finding.text = counted(std::thread::hardware_concurrency(), "core") + ", " +
                  human_bytes(int64_t(memory.totalram) * memory.mem_unit) + " of memory, " +
-                 human_bytes(int64_t(memory.freeram + memory.bufferram) * memory.mem_unit) + " of it free";
+                 human_bytes(int64_t(memory.freeram + memory.bufferram) * memory.mem_unit) + " free";
 }
 
-/// The engine is loaded, which is what a rank does first.
+/// Loads the engine, as a rank does first.
 std::vector<Finding> engine() {
   Json about;
   std::vector<Finding> findings{found("engine", [&](Finding& finding) {
@@ -88,18 +80,18 @@ void plugins(const GlobalOptions& globals, Finding& finding) {
   if (refused > 0) {
     finding.state = Finding::State::warning;
     finding.text = std::to_string(refused) + " of " + std::to_string(good + refused) +
-                   " are refused, the first one: " + finding.text;
+                   " plugins are refused, the first one: " + finding.text;
   } else if (good == 0) {
-    throw Error(ExitStatus::plugin, "none is found; build them with `make build`, or name a folder with --plugin-dir");
+    throw Error(ExitStatus::plugin, "none found; build them with `make build`, or name a folder with --plugin-dir");
   } else {
-    finding.text = counted(int64_t(good), "plugin") + ", each fits this build";
+    finding.text = counted(int64_t(good), "plugin") + ", all compatible with this build";
   }
 }
 
-/// Opened as a run opens it, which tries a write. One that is not there yet is not made.
+/// Opens the log as a run does, which tries a write. Does not create one.
 void run_log(const fs::path& database, Finding& finding) {
   if (!fs::exists(database)) {
-    finding.text = database.string() + " is not there yet; the first run makes it";
+    finding.text = database.string() + " does not exist yet; the first run creates it";
     return;
   }
   open_log_for_writing(database, std::chrono::seconds(2));
@@ -110,32 +102,32 @@ void run_log(const fs::path& database, Finding& finding) {
                  " running, " + count(2) + " lost";
 }
 
-void room_on_disk(const fs::path& database, Finding& finding) {
+void disk_space(const fs::path& database, Finding& finding) {
   fs::path folder = fs::absolute(database).parent_path();
   while (!fs::exists(folder)) folder = folder.parent_path();
   const auto free = int64_t(fs::space(folder).available);
   finding.text = human_bytes(free) + " free in " + folder.string();
-  if (free >= little_room) return;
+  if (free >= low_disk_space) return;
   finding.state = Finding::State::warning;
-  finding.text += "; checkpoints of a model take 12 bytes a parameter, `wmtp-host plan` says how much";
+  finding.text += "; a checkpoint takes 12 bytes per trained parameter, see `wmtp-host plan`";
 }
 
-std::vector<Finding> look(const GlobalOptions& globals) {
+std::vector<Finding> check_all(const GlobalOptions& globals) {
   const fs::path database = globals.database_or(default_database);
   std::vector<Finding> findings{found("machine", machine)};
   for (Finding& finding : engine()) findings.push_back(std::move(finding));
   findings.push_back(found("plugins", [&](Finding& finding) { plugins(globals, finding); }));
   findings.push_back(found("run log", [&](Finding& finding) { run_log(database, finding); }));
-  findings.push_back(found("disk", [&](Finding& finding) { room_on_disk(database, finding); }));
+  findings.push_back(found("disk", [&](Finding& finding) { disk_space(database, finding); }));
   findings.push_back(found("eval", [](Finding& finding) {
     const Judged judged = Sandbox("python3", {.seconds = 20}).run({.program = "x = 1", .tests = "assert x == 1"});
     if (judged.verdict != Verdict::passed) throw Error(ExitStatus::usage, "a program under test fails: " + judged.told);
-    finding.text = "programs under test can be held";
+    finding.text = "programs under test run in the sandbox";
   }));
   return findings;
 }
 
-/// Without `eval` all else works.
+/// A machine without the sandbox of `eval` still runs everything else.
 int exit_code_of(const std::vector<Finding>& findings) {
   for (const Finding& finding : findings)
     if (finding.state == Finding::State::bad && finding.what != "eval") return static_cast<int>(finding.status);
@@ -161,14 +153,14 @@ void print_json(const std::vector<Finding>& findings) {
 void add_doctor(CommandLine& line) {
   const auto json = std::make_shared<bool>(false);
   auto& doctor = line.add("doctor",
-                          "try what a run needs: engine, CUDA, plugins, run log, disk, programs under test\n\n"
+                          "check what a run needs: engine, CUDA, plugins, run log, disk, sandbox\n\n"
                           "examples:\n  wmtp-host doctor\n  wmtp-host doctor --db other.db --json\n",
                           [json](const GlobalOptions& globals) {
-                            const std::vector<Finding> findings = look(globals);
+                            const std::vector<Finding> findings = check_all(globals);
                             *json ? print_json(findings) : print_text(findings);
                             return exit_code_of(findings);
                           });
-  doctor.add_flag("--json", *json, "as JSON");
+  doctor.add_flag("--json", *json, "print JSON");
 }
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// `generate RUN`: text from a trained model. The text goes to stdout as it comes, what it took to stderr.
+// `generate RUN`: text from a trained model. Streams the text to stdout, and prints statistics to stderr.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -21,11 +21,11 @@ namespace wmtp {
 namespace {
 
 constexpr const char* generate_help =
-    "go on with a text by a trained model, on this process and its CPU cores\n\n"
-    "Prints what follows the prompt. Greedy unless --temperature is given; a model of several heads then drafts for\n"
-    "itself, which gives the same text in fewer passes. A seed gives the same text again. A model of records wants "
-    "its\n"
-    "prompt as data.template writes it.\n\n"
+    "generate text from a trained model\n\n"
+    "Prints the continuation of the prompt, computed in one process on the CPU. Decoding is greedy unless\n"
+    "--temperature is given. Greedy decoding of a model with several heads is speculative: the further heads draft\n"
+    "tokens and head 1 verifies them, which gives the same text in fewer forward passes. Sampling with the same\n"
+    "seed gives the same text. A model trained on records expects its prompt in the format of data.template.\n\n"
     "examples:\n"
     "  wmtp-host generate rho1 \"def main(\"\n"
     "  wmtp-host generate runs/2-rho1/model --prompt \"import \" --max-tokens 40 --temperature 0.8 --top-p 0.95\n"
@@ -37,7 +37,7 @@ struct Options {
   std::string run, words, prompt, prompt_file, ids;
   GenerateRequest request;
   bool json = false;
-  /// Which were given: an empty text is a text.
+  /// To see which were given: an empty text is a text.
   CLI::Option *words_given = nullptr, *prompt_given = nullptr, *file_given = nullptr, *ids_given = nullptr;
   CLI::Option *top_p_given = nullptr, *seed_given = nullptr;
 };
@@ -53,7 +53,7 @@ std::vector<int64_t> parsed_ids(const std::string& text) {
     int64_t id = 0;
     const char* end = word.data() + word.size();
     if (const auto read = std::from_chars(word.data(), end, id); read.ec != std::errc() || read.ptr != end)
-      refuse("--ids: '" + word + "' is no id; wanted whole numbers with spaces between them");
+      refuse("--ids: '" + word + "' is no id; wanted integers separated by spaces");
     ids.push_back(id);
   }
   return ids;
@@ -94,9 +94,9 @@ void check_numbers(const Options& options) {
     refuse("--top-p is " + shown(request.top_p) + ", wanted more than 0 and at most 1");
   for (const CLI::Option* option : {options.top_p_given, options.seed_given})
     if (option->count() > 0 && request.temperature == 0)
-      refuse(option->get_name() + " goes with a --temperature above 0: greedy decoding draws nothing");
+      refuse(option->get_name() + " goes with a --temperature above 0: greedy decoding does not sample");
   if (request.compares && (request.plain || request.temperature > 0))
-    refuse("--compare goes with drafts: with neither --plain nor a --temperature above 0");
+    refuse("--compare needs speculative decoding: neither --plain nor a --temperature above 0");
 }
 
 double per(double count, double of) { return of > 0 ? count / of : 0; }
@@ -125,14 +125,14 @@ std::string summary_of(const Generated& result) {
   out.precision(3);
   out << counted(static_cast<int64_t>(result.ids.size()), "token") << " in "
       << counted(result.forwards, "forward pass", "es") << " (" << per(tokens, static_cast<double>(result.forwards))
-      << " a pass, " << result.decoding;
+      << " per pass, " << result.decoding;
   if (result.heads > 1) out << " with " << result.heads << " heads";
   out << "), " << result.seconds << " s, "
       << with_thousands(static_cast<int64_t>(std::llround(per(tokens, result.seconds)))) << " tokens/s; ended by "
       << result.end;
   if (result.plain)
     out << "\nplain decoding gives the same ids in " << with_thousands(result.plain->forwards) << " forward passes, "
-        << result.plain->seconds << " s: a speed-up of " << per(result.plain->seconds, result.seconds);
+        << result.plain->seconds << " s: speed-up " << per(result.plain->seconds, result.seconds);
   return out.str();
 }
 
@@ -163,30 +163,30 @@ void add_generate(CommandLine& line) {
   GenerateRequest& request = options->request;
   command
       .add_option("RUN", options->run,
-                  "a folder with a finished model, or a run's number or name (the newest finished one of that name)")
+                  "folder of a trained model, run id, or run name (the newest finished run of that name)")
       ->required();
-  options->words_given = command.add_option("PROMPT", options->words, "the text to go on with");
-  options->prompt_given = command.add_option("--prompt", options->prompt, "the same")->type_name("TEXT");
+  options->words_given = command.add_option("PROMPT", options->words, "text to continue");
+  options->prompt_given = command.add_option("--prompt", options->prompt, "same as PROMPT")->type_name("TEXT");
   options->file_given =
-      command.add_option("--prompt-file", options->prompt_file, "a file that holds it, taken byte for byte")
+      command.add_option("--prompt-file", options->prompt_file, "read the prompt from a file, byte for byte")
           ->type_name("FILE");
-  options->ids_given =
-      command.add_option("--ids", options->ids, "the prompt as ids; ids are printed then")->type_name("IDS");
-  command.add_option("--max-tokens", request.max_tokens, "tokens at most (128)")
+  options->ids_given = command.add_option("--ids", options->ids, "prompt as token ids; prints ids")->type_name("IDS");
+  command.add_option("--max-tokens", request.max_tokens, "maximum number of tokens (128)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command
       .add_option("--temperature", request.temperature,
-                  "draw tokens: 1 as the model says, less is surer; 0 is greedy (0)")
+                  "sampling temperature: 1 samples the model's distribution, lower is sharper, 0 is greedy (0)")
       ->type_name("T");
   options->top_p_given =
-      command.add_option("--top-p", request.top_p, "draw among the likeliest tokens that together have this share (1)")
+      command
+          .add_option("--top-p", request.top_p, "nucleus sampling: smallest set of tokens with this probability (1)")
           ->type_name("P");
-  options->seed_given = command.add_option("--seed", request.seed, "of the draws (0)")->type_name("S");
-  command.add_flag("--plain", request.plain, "one token a forward pass, without the other heads' drafts");
+  options->seed_given = command.add_option("--seed", request.seed, "sampling seed (0)")->type_name("S");
+  command.add_flag("--plain", request.plain, "one token per forward pass, without drafts of the further heads");
   command.add_flag("--compare", request.compares,
-                   "decode plainly too, hold the text to be the same, and tell the speed-up of the drafts");
-  command.add_flag("--json", options->json, "as JSON, with what it took");
+                   "also decode without drafts, check that the ids are equal, and print the speed-up");
+  command.add_flag("--json", options->json, "print JSON, with statistics");
 }
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// wmtp-host: the contents page. Every command of the program stands here; each has its file in cli/.
+// wmtp-host: registers every command and turns errors into exit codes. Each command has its own file in cli/.
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -18,7 +18,7 @@ int fail(wmtp::ExitStatus status, const std::string& message) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is then an error of write(), which is told
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is then an error of write(), which is reported
   try {
     wmtp::CommandLine line;
     wmtp::add_run(line);
@@ -43,9 +43,8 @@ int main(int argc, char** argv) {
   } catch (const wmtp::Error& error) {
     return fail(error.status(), error.what());
   } catch (const std::exception& error) {
-    return fail(wmtp::ExitStatus::bug, std::string("this is our own mistake, please report it: ") + error.what());
+    return fail(wmtp::ExitStatus::bug, std::string("internal error, please report it: ") + error.what());
   } catch (...) {
-    return fail(wmtp::ExitStatus::bug,
-                "this is our own mistake, please report it: something was thrown without a text");
+    return fail(wmtp::ExitStatus::bug, "internal error, please report it: an exception without a message");
   }
 }

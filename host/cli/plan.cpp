@@ -1,4 +1,4 @@
-// `plan FILE`: what an experiment would take, without training: stages, parameters, memory on each rank, tokens, disk.
+// `plan FILE`: estimates an experiment without training: stages, parameters, memory on each rank, tokens, disk.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -34,13 +34,13 @@ struct Options {
 
 struct PlannedStage {
   std::string tables, file;
-  std::string state;  ///< what would become of it
+  std::string state;  ///< whether it would be reused or run
 };
 
-/// Stages, deepest first, each once.
+/// Stages in the order in which they would run, each once.
 class StageStates {
  public:
-  /// `nproc`: of every stage too; 0: each has its own.
+  /// `nproc`: --nproc, which applies to every stage; 0 if not given.
   StageStates(const Catalog& catalog, int64_t nproc, ExperimentHashes& hashes, const std::filesystem::path& database)
       : catalog_(catalog), nproc_(nproc), database_(database), hashes_(hashes) {}
 
@@ -55,8 +55,7 @@ class StageStates {
       const PlannedStage stage{tables_text(named), named.experiment->file.filename().string(),
                                state_of(*named.experiment)};
       if (!stage.state.starts_with("run ")) {
-        check_inputs(*named.experiment, nproc_ > 0 ? nproc_ : named.experiment->parallel.processes, catalog_, hashes_,
-                     database_);
+        check_inputs(*named.experiment, processes_of(*named.experiment, nproc_), catalog_, hashes_, database_);
         add(*named.experiment);
       }
       const auto same = [&](const PlannedStage& other) { return other.file == stage.file; };
@@ -67,7 +66,7 @@ class StageStates {
   std::string state_of(const Experiment& stage) {
     const auto runs = LogReader(database_).finished_with_hash(hashes_.of(stage));
     if (runs.empty()) return "would run first, the log has no finished run of it";
-    return "run " + std::to_string(runs.front().id) + " of the log would be reused";
+    return "run " + std::to_string(runs.front().id) + " would be reused";
   }
 
   const Catalog& catalog_;
@@ -81,8 +80,8 @@ struct Answer {
   const Experiment& experiment;
   const ExperimentPlan& plan;
   const std::vector<PlannedStage>& stages;
-  size_t members;      ///< of its [sweep]; 0: none
-  std::string misfit;  ///< why it cannot be run on this machine; "" where it can
+  size_t members;      ///< of its [sweep]; 0 without one
+  std::string misfit;  ///< why it does not fit on this machine, or ""
 };
 
 Json to_json(const MemoryMoment& moment) {
@@ -130,7 +129,6 @@ void print_json(const Answer& answer) {
   std::cout << json.dump(1) << '\n';
 }
 
-/// In the unit that the largest fits.
 struct Unit {
   const char* name;
   double bytes;
@@ -151,7 +149,7 @@ void print_memory(const std::vector<PlannedVariant>& variants) {
     most.total = std::max(most.total, peak.total);
   }
   const Unit unit = unit_of(most.total);
-  Table table{{"strategy", "adapter", "peak in", unit.name}, {}, false};
+  Table table{{"strategy", "adapter", "peak phase", unit.name}, {}, false};
   for (int i = 0; i < num_memory_categories; ++i)
     if (most.bytes[size_t(i)] > 0) table.columns.push_back(to_string(MemoryCategory(i)));
   const auto shown_bytes = [&](int64_t bytes) { return rounded(double(bytes) / unit.bytes); };
@@ -163,23 +161,22 @@ void print_memory(const std::vector<PlannedVariant>& variants) {
       if (most.bytes[size_t(i)] > 0) row.push_back(shown_bytes(peak->second.bytes[size_t(i)]));
     table.rows.push_back(std::move(row));
   }
-  std::cout << "\ntensors on each rank when most are live, " << unit.name << " (* this experiment)\n";
+  std::cout << "\npeak tensor memory per rank, " << unit.name << " (* this experiment)\n";
   print_table(std::cout, table, TableFormat::text);
-  std::cout
-      << "\nCounted are tensors: weights, gradients, optimizer state, activations, logits, buffers of the exchange.\n"
-         "Not counted: the process itself (libraries, threads, connections), memory kept for reuse, what plugins\n"
-         "make for themselves.\n";
+  std::cout << "\nCounted: tensors (weights, gradients, optimizer state, activations, logits, communication buffers).\n"
+               "Not counted: the process itself (libraries, threads, connections), memory that the allocator caches,\n"
+               "tensors that plugins create.\n";
 }
 
 void print_offloaded(const std::vector<PlannedVariant>& variants) {
   const auto mebibytes = [](int64_t bytes) { return rounded(double(bytes) / (1 << 20)); };
-  Table table{{"strategy", "adapter", "held", "to the device", "to the host"}, {}, false};
+  Table table{{"strategy", "adapter", "host memory", "to device", "to host"}, {}, false};
   for (const PlannedVariant& variant : variants) {
     const Offloaded& bytes = variant.memory.offloaded;
     table.rows.push_back({strategy_of(variant), variant.adapter, mebibytes(bytes.host), mebibytes(bytes.to_device),
                           mebibytes(bytes.to_host)});
   }
-  std::cout << "\ncpu_offload: in the host's memory for each rank, and over the bus in each step, MiB\n";
+  std::cout << "\ncpu_offload: host memory per rank, and transfers per step, MiB\n";
   print_table(std::cout, table, TableFormat::text);
 }
 
@@ -191,32 +188,33 @@ void print_text(const Answer& answer) {
   std::cout << e.name << ": pipeline " << e.pipeline.plugin << ", adapter " << e.adapter.plugin << ", "
             << counted(e.parallel.processes, "rank") << ", " << to_string(e.parallel.precision)
             << ", activation checkpointing " << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
-  std::cout << "  parameters  " << with_thousands(plan.parameters) << ", of which " << with_thousands(plan.trained)
-            << " are trained\n";
+  std::cout << "  parameters  " << with_thousands(plan.parameters) << ", " << with_thousands(plan.trained)
+            << " of them trained\n";
   for (const auto& [table, parameters] : plan.frozen)
     std::cout << "  " << table << std::string(12 - table.size(), ' ') << with_thousands(parameters)
               << " parameters, frozen\n";
-  std::cout << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "as many as the data give")
-            << " of " << counted(plan.data.tokens_a_step, "token");
+  std::cout << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "number unknown,") << " of "
+            << counted(plan.data.tokens_a_step, "token");
   if (e.data.kind == "records") std::cout << ", padding included";
   if (plan.data.steps) std::cout << ": " << with_thousands(*plan.data.steps * plan.data.tokens_a_step);
   std::cout << '\n';
   if (!plan.data.steps)
     std::cout << "              (" << e.train.epochs
-              << " epochs; only prepared data tell how long they are: wmtp-host data prepare)\n";
+              << " epochs, whose length is known after wmtp-host data prepare)\n";
   if (!plan.data.longest_is_known)
-    std::cout << "  sequences   counted as long as train.sequence_length; the records may be shorter, which is known\n"
-                 "              after wmtp-host data prepare\n";
+    std::cout
+        << "  sequences   assumed as long as train.sequence_length; records may be shorter, which is known after\n"
+           "              wmtp-host data prepare\n";
   else if (plan.data.positions != e.train.sequence_length)
-    std::cout << "  sequences   at most " << plan.data.positions << " positions, as the longest record\n";
-  std::cout << "  disk        " << human_bytes(plan.training_state_bytes) << " for each checkpoint to resume from ("
-            << e.checkpoint.keep << " are kept), " << human_bytes(plan.model_bytes) << " for the model at the end\n";
+    std::cout << "  sequences   at most " << plan.data.positions << " positions (the longest record)\n";
+  std::cout << "  disk        " << human_bytes(plan.training_state_bytes) << " per checkpoint to resume from ("
+            << e.checkpoint.keep << " are kept), " << human_bytes(plan.model_bytes) << " for the final model\n";
   for (const PlannedStage& stage : answer.stages)
     std::cout << "  stage       " << stage.tables << ": " << stage.file << " " << stage.state << '\n';
-  if (!answer.misfit.empty()) std::cout << "  machine     does not fit on this one: " << answer.misfit << '\n';
+  if (!answer.misfit.empty()) std::cout << "  machine     does not fit: " << answer.misfit << '\n';
   if (answer.members > 0)
     std::cout << "  sweep       " << counted(int64_t(answer.members), "member")
-              << "; counted here is the experiment without their values\n";
+              << "; the plan is that of the experiment without their values\n";
   print_memory(plan.variants);
   if (e.parallel.cpu_offload) print_offloaded(plan.variants);
 }
@@ -249,21 +247,17 @@ int plan(const Options& options, const GlobalOptions& globals) {
 void add_plan(CommandLine& line) {
   const auto options = std::make_shared<Options>();
   auto& plan_command = line.add("plan",
-                                "tell what an experiment would take: stages, parameters, memory, tokens, disk\n\n"
-                                "Nothing is trained, and no tensor is made: a model of any size is planned at once.\n\n"
+                                "estimate the stages, parameters, memory, tokens and disk space of an experiment\n\n"
+                                "Trains nothing and allocates no tensor, so models of any size are planned at once.\n\n"
                                 "examples:\n"
                                 "  wmtp-host plan experiments/rho1.toml\n"
                                 "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
                                 "  wmtp-host plan experiments/lora.toml --json\n",
                                 [options](const GlobalOptions& globals) { return plan(*options, globals); });
-  plan_command.add_option("FILE", options->file, "the experiment's TOML file")->required();
-  plan_command.add_option("--set", options->overrides, "another value for a key, as in TOML; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  plan_command.add_option("--nproc", options->nproc, "processes, in place of [parallel] processes")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
-  plan_command.add_flag("--json", options->json, "as JSON, every phase of every strategy");
+  plan_command.add_option("FILE", options->file, "experiment (TOML)")->required();
+  add_set(plan_command, options->overrides);
+  add_nproc(plan_command, options->nproc);
+  plan_command.add_flag("--json", options->json, "print JSON, with every phase of every strategy");
 }
 
 }  // namespace wmtp

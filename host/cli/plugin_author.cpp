@@ -1,4 +1,4 @@
-// `plugins new NAME` and `plugins check FILE`: for those who write a plugin.
+// `plugins new NAME` and `plugins check FILE`: tools for plugin authors.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -23,7 +23,7 @@ struct Options {
   bool json = false;
 };
 
-/// An experiment that names the plugin would get whichever the search path has first.
+/// With two plugins of one name, experiments would use whichever comes first in the search path.
 void refuse_taken_name(const std::string& name, const GlobalOptions& globals) {
   const Catalog catalog(globals.plugin_folders);
   for (const char* kind : {"pipeline", "adapter"}) {
@@ -44,7 +44,7 @@ int make_new(const Options& options, const GlobalOptions& globals) {
   return 0;
 }
 
-/// Those of the experiment's table for this plugin, or none.
+/// The options in the experiment's table for this plugin; none without an experiment.
 OptionValues options_for(const PluginDescription& plugin, const Options& options, const GlobalOptions& globals) {
   if (options.experiment.empty()) return {};
   std::vector<fs::path> folders = globals.plugin_folders;
@@ -54,7 +54,7 @@ OptionValues options_for(const PluginDescription& plugin, const Options& options
   for (const PluginChoice* choice :
        {&experiment.pipeline, experiment.inner ? &*experiment.inner : nullptr, &experiment.adapter})
     if (choice && choice->plugin == plugin.name) return given_options(*choice);
-  throw Error(ExitStatus::usage, options.experiment + ": it names no plugin '" + plugin.name + "'");
+  throw Error(ExitStatus::usage, options.experiment + " uses no plugin '" + plugin.name + "'");
 }
 
 int check(const Options& options, const GlobalOptions& globals) {
@@ -62,9 +62,9 @@ int check(const Options& options, const GlobalOptions& globals) {
   const PluginSetting setting{plugin, options_for(plugin, options, globals)};
   Table table{{"check", "result", "found", "promise"}, {}, false};
   table.rows.push_back({"entry", "passed", plugin.kind + " " + plugin.name + " " + plugin.version + ", " + plugin.role,
-                        "the file exports an entry of this host's tool chain"});
+                        "the file exports an entry built with this host's tool chain"});
   table.rows.push_back({"schema", "passed", counted(int64_t(plugin.options.size()), "option"),
-                        "each option has a help, and a default within its range"});
+                        "each option has a help text and a default within its range"});
   bool all = true;
   for (const Trial& trial : trials_of(plugin.role)) {
     const TrialResult result = run_trial(trial, setting);
@@ -79,26 +79,27 @@ int check(const Options& options, const GlobalOptions& globals) {
 
 void add_plugin_author(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  auto& fresh = line.add("plugins new",
-                         "make the folder of a new plugin, which builds and passes its own test as it is\n\n"
-                         "examples:\n  wmtp-host plugins new soft_focal --kind pipeline\n"
-                         "  wmtp-host plugins new gates --kind adapter -o plugins/gates\n",
-                         [options](const GlobalOptions& globals) { return make_new(*options, globals); });
-  fresh.add_option("NAME", options->name, "the plugin's name: lower case letters, digits and '_'")->required();
-  fresh.add_option("--kind", options->kind, "pipeline or adapter")
+  auto& create = line.add("plugins new",
+                          "create the folder of a new plugin, which builds and passes its own test\n\n"
+                          "examples:\n  wmtp-host plugins new soft_focal --kind pipeline\n"
+                          "  wmtp-host plugins new gates --kind adapter -o plugins/gates\n",
+                          [options](const GlobalOptions& globals) { return make_new(*options, globals); });
+  create.add_option("NAME", options->name, "name of the plugin: lower case letters, digits and '_'")->required();
+  create.add_option("--kind", options->kind, "pipeline or adapter")
       ->type_name("KIND")
       ->check(CLI::IsMember({"pipeline", "adapter"}))
       ->required();
-  fresh.add_option("-o,--output", options->folder, "the folder; NAME when not given")->type_name("FOLDER");
-  auto& held = line.add("plugins check",
-                        "hold a plugin to what the sdk promises of it: each check in a small training of its own\n\n"
-                        "examples:\n  wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so\n"
-                        "  wmtp-host plugins check formula.so --experiment mine.toml --json\n",
-                        [options](const GlobalOptions& globals) { return check(*options, globals); });
-  held.add_option("FILE", options->file, "the plugin's library")->required();
-  held.add_option("--experiment", options->experiment, "take the plugin's options from this file; else its defaults")
+  create.add_option("-o,--output", options->folder, "folder to create (default: NAME)")->type_name("FOLDER");
+  auto& checked = line.add("plugins check",
+                           "check that a plugin meets the sdk's requirements, each in a small training run\n\n"
+                           "examples:\n  wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so\n"
+                           "  wmtp-host plugins check formula.so --experiment mine.toml --json\n",
+                           [options](const GlobalOptions& globals) { return check(*options, globals); });
+  checked.add_option("FILE", options->file, "shared library of the plugin")->required();
+  checked
+      .add_option("--experiment", options->experiment, "experiment with the plugin's options (default: its defaults)")
       ->type_name("FILE");
-  held.add_flag("--json", options->json, "as JSON");
+  checked.add_flag("--json", options->json, "print JSON");
 }
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// `plugins list` and `plugins inspect NAME`: what the search path holds, from the plugins' own schemas.
+// `plugins list` and `plugins inspect NAME`: the plugins on the search path, described by their schemas.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -21,7 +21,7 @@ struct Options {
 };
 
 Json to_json(const OptionValue& value) {
-  return std::visit([](const auto& held) { return Json(held); }, value);
+  return std::visit([](const auto& content) { return Json(content); }, value);
 }
 
 std::string range_of(const OptionSpec& option) {
@@ -32,7 +32,7 @@ std::string range_of(const OptionSpec& option) {
   return option.max ? "at most " + number(*option.max) : "";
 }
 
-/// Null where the default options alone do not say it.
+/// Null if they depend on the options of an experiment.
 Json needs_to_json(const PluginDescription& plugin) {
   if (!plugin.needs) return nullptr;
   const PluginNeeds& needs = *plugin.needs;
@@ -56,15 +56,15 @@ Json to_json(const PluginDescription& plugin) {
           {"options", options},        {"path", plugin.path.string()}, {"sha256", plugin.sha256}};
 }
 
-/// What it asks of the host with its default options, a line for each.
+/// Its needs with default options, one per line.
 std::string needs_text(const PluginDescription& plugin) {
   if (plugin.role == "wrapper") return "needs   what the weighting of [pipeline.inner] needs\n";
-  if (!plugin.needs) return "needs   known with an experiment's options only: it does not take its defaults\n";
+  if (!plugin.needs) return "needs   depend on an experiment's options: the defaults are invalid\n";
   const PluginNeeds& needs = *plugin.needs;
   std::string text;
   if (!needs.reads.empty()) text += "reads   " + join_names(needs.reads) + "\n";
   if (!needs.heads.empty()) text += "heads   " + join_names(needs.heads) + "\n";
-  if (needs.pairs) text += "pairs   of a right and a wrong answer: data of kind \"records\"\n";
+  if (needs.pairs) text += "pairs   a right and a wrong answer: data of kind \"records\"\n";
   if (needs.prompts) text += "prompts are targets too\n";
   return text;
 }
@@ -86,7 +86,7 @@ void print_text(const PluginDescription& plugin) {
   print_table(std::cout, table, TableFormat::text);
 }
 
-/// The kind of the one plugin of this name. Not found by name: the nearest of all names, and where was looked.
+/// The kind of the plugin of this name. If there is none, the error names the nearest name and the folders searched.
 std::string kind_of(const Catalog& catalog, const std::string& name) {
   std::vector<std::string> kinds, names;
   for (const char* kind : {"pipeline", "adapter"}) {
@@ -96,12 +96,12 @@ std::string kind_of(const Catalog& catalog, const std::string& name) {
   }
   if (kinds.size() == 1) return kinds.front();
   if (kinds.size() > 1) {
-    throw Error(ExitStatus::usage, "'" + name + "' is a pipeline and an adapter; say which with --kind");
+    throw Error(ExitStatus::usage, "'" + name + "' is both a pipeline and an adapter; choose one with --kind");
   }
   std::string places;
   for (const auto& folder : catalog.folders()) places += "\n  " + folder.string();
   const std::string nearest = nearest_name(name, names);
-  throw Error(ExitStatus::plugin, "there is no plugin '" + name + "'" +
+  throw Error(ExitStatus::plugin, "no plugin '" + name + "'" +
                                       (nearest.empty() ? "" : "; did you mean '" + nearest + "'?") +
                                       "\nsearched:" + places + "\nsee `wmtp-host plugins list`");
 }
@@ -135,21 +135,21 @@ int inspect(const Options& options, const GlobalOptions& globals) {
 
 void add_plugins(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  line.add_group("plugins", "list, inspect, check and make plugins");
+  line.add_group("plugins", "list, inspect, check and create plugins");
   auto& all = line.add("plugins list",
-                       "list every plugin on the search path, refused ones with the reason\n\n"
+                       "list all plugins on the search path, and why any are refused\n\n"
                        "examples:\n  wmtp-host plugins list\n  wmtp-host plugins list --kind pipeline --json\n",
                        [options](const GlobalOptions& globals) { return list(*options, globals); });
   auto& one = line.add("plugins inspect",
-                       "show what a plugin needs, and its options: type, default, range, help\n\n"
+                       "show a plugin's needs and options: type, default, range, help\n\n"
                        "examples:\n  wmtp-host plugins inspect rho1\n  wmtp-host plugins inspect lora --json\n",
                        [options](const GlobalOptions& globals) { return inspect(*options, globals); });
-  one.add_option("NAME", options->name, "the plugin's name")->required();
+  one.add_option("NAME", options->name, "name of the plugin")->required();
   for (CLI::App* app : {&all, &one}) {
     app->add_option("--kind", options->kind, "pipeline or adapter")
         ->type_name("KIND")
         ->check(CLI::IsMember({"pipeline", "adapter"}));
-    app->add_flag("--json", options->json, "as JSON");
+    app->add_flag("--json", options->json, "print JSON");
   }
 }
 

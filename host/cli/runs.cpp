@@ -1,4 +1,4 @@
-// `runs list`, `show`, `compare` and `watch`: what the log knows. `runs delete` and `snapshot`: what is done with it.
+// `runs list`, `show`, `compare` and `watch` read the run log; `runs delete` and `snapshot` maintain it.
 #include "core/report/runs.hpp"
 
 #include <iostream>
@@ -17,7 +17,7 @@
 namespace wmtp {
 namespace {
 
-/// Each is looked at before the first is deleted.
+/// Checks every run before deleting the first.
 int delete_runs(const std::filesystem::path& database, const std::vector<std::string>& words, bool yes) {
   std::vector<DeletableRun> runs;
   {
@@ -34,7 +34,7 @@ int delete_runs(const std::filesystem::path& database, const std::vector<std::st
     delete_run(database, run);
     log_info("deleted " + what);
   }
-  if (!yes) throw Error(ExitStatus::usage, "nothing is deleted yet: say --yes to delete what is listed, for good");
+  if (!yes) throw Error(ExitStatus::usage, "nothing deleted: add --yes to delete the runs listed above for good");
   return static_cast<int>(ExitStatus::done);
 }
 
@@ -50,9 +50,9 @@ void add_runs(CommandLine& line) {
   const auto options = std::make_shared<Options>();
   const auto format = [options] { return options->json ? TableFormat::json : TableFormat::text; };
 
-  line.add_group("runs", "read the run log");
+  line.add_group("runs", "list, show, compare, watch and delete runs");
   auto& list = line.add("runs list",
-                        "list the runs of the log, newest first\n\n"
+                        "list runs, newest first\n\n"
                         "examples:\n  wmtp-host runs list\n"
                         "  wmtp-host runs list --status finished --sort valid_loss --limit 5\n"
                         "  wmtp-host runs list --name 'rho1*' --where pipeline.keep=0.6 --json\n",
@@ -67,21 +67,21 @@ void add_runs(CommandLine& line) {
       ->type_name("STATUS")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  list.add_option("--name", selection.name, "a name, in which * and ? stand for anything")->type_name("PATTERN");
-  list.add_option("--pipeline", selection.pipeline, "runs of this plugin")->type_name("NAME");
-  list.add_option("--where", selection.where, "runs whose experiment has that, as pipeline.keep=0.6; may be repeated")
+  list.add_option("--name", selection.name, "name, with wildcards * and ?")->type_name("PATTERN");
+  list.add_option("--pipeline", selection.pipeline, "pipeline plugin")->type_name("NAME");
+  list.add_option("--where", selection.where, "value in the experiment, as pipeline.keep=0.6; may be repeated")
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  list.add_option("--sort", selection.sort, "by this column, smallest first: " + join_names(sort_keys()))
+  list.add_option("--sort", selection.sort, "sort by this column, smallest first: " + join_names(sort_keys()))
       ->check(CLI::IsMember(sort_keys()))
       ->type_name("COLUMN");
-  list.add_flag("--reverse", selection.reverse, "the other way round");
-  list.add_option("--limit", selection.limit, "that many at most")->type_name("N")->check(CLI::Range(1, 100'000));
-  list.add_flag("--json", options->json, "as JSON");
+  list.add_flag("--reverse", selection.reverse, "reverse the order");
+  list.add_option("--limit", selection.limit, "maximum number of runs")->type_name("N")->check(CLI::Range(1, 100'000));
+  list.add_flag("--json", options->json, "print JSON");
 
   auto& show = line.add("runs show",
-                        "show one run: configuration, metrics, curves, memory, checkpoints, evaluations, events\n\n"
+                        "show a run: configuration, metrics, curves, memory, checkpoints, evaluations, events\n\n"
                         "examples:\n  wmtp-host runs show 3\n  wmtp-host runs show rho1 --json\n"
                         "  wmtp-host runs show rho1 --curve rho1/ce_selected --curve train/grad_norm\n"
                         "  wmtp-host runs show rho1 --toml > again.toml\n",
@@ -95,33 +95,32 @@ void add_runs(CommandLine& line) {
                           }
                           return 0;
                         }));
-  show.add_option("RUN", options->run, "its number, or its name (the newest of that name)")->required();
-  auto* json = show.add_flag("--json", options->json, "as JSON");
-  auto* toml = show.add_flag("--toml", options->toml, "its experiment alone, every key resolved")->excludes(json);
-  show.add_option("--curve", options->metrics, "draw this metric, instead of the losses; may be repeated")
+  show.add_option("RUN", options->run, run_argument)->required();
+  auto* json = show.add_flag("--json", options->json, "print JSON");
+  auto* toml = show.add_flag("--toml", options->toml, "print only the resolved experiment")->excludes(json);
+  show.add_option("--curve", options->metrics, "draw this metric instead of the losses; may be repeated")
       ->type_name("METRIC")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->excludes(json)
       ->excludes(toml);
 
-  auto& compare =
-      line.add("runs compare",
-               "compare runs: where their experiments differ, and what came of it\n\n"
-               "A name stands for the newest finished run of each seed under it. Where there are several, figures are "
-               "means with\n"
-               "standard errors, and differences from the first are taken within the same seed.\n\n"
-               "examples:\n  wmtp-host runs compare 3 4\n  wmtp-host runs compare baseline rho1 random --json\n",
-               reading_log([options, format](const GlobalOptions& globals) {
-                 print_comparison(std::cout, LogReader(globals.database_or(default_database)), options->runs, format());
-                 return 0;
-               }));
-  compare.add_option("RUN", options->runs, "numbers or names, two or more")->required();
-  compare.add_flag("--json", options->json, "as JSON");
+  auto& compare = line.add(
+      "runs compare",
+      "compare the configurations and metrics of runs\n\n"
+      "A name selects its newest finished run of each seed. With several seeds, figures are means with standard\n"
+      "errors, and differences from the first name are taken within the same seed.\n\n"
+      "examples:\n  wmtp-host runs compare 3 4\n  wmtp-host runs compare baseline rho1 random --json\n",
+      reading_log([options, format](const GlobalOptions& globals) {
+        print_comparison(std::cout, LogReader(globals.database_or(default_database)), options->runs, format());
+        return 0;
+      }));
+  compare.add_option("RUN", options->runs, "two or more run ids or names")->required();
+  compare.add_flag("--json", options->json, "print JSON");
 
   auto& watch = line.add("runs watch",
-                         "follow a run: its steps as they come into the log, until it ends\n\n"
-                         "The exit code is the run's; 6 where it is lost.\n\n"
+                         "follow a run's steps until it ends\n\n"
+                         "Exits with the run's exit code, or with 6 if the run is lost.\n\n"
                          "examples:\n  wmtp-host runs watch 3\n  wmtp-host runs watch rho1 --json\n",
                          reading_log([options](const GlobalOptions& globals) {
                            const LogReader log(globals.database_or(default_database));
@@ -130,27 +129,27 @@ void add_runs(CommandLine& line) {
                            request.json = options->json;
                            return watch_run(std::cout, log, request);
                          }));
-  watch.add_option("RUN", options->run, "its number, or its name (the newest of that name)")->required();
-  watch.add_flag("--json", options->json, "an object for each step, one to a line");
+  watch.add_option("RUN", options->run, run_argument)->required();
+  watch.add_flag("--json", options->json, "print one JSON object per step");
 
   auto& remove = line.add("runs delete",
-                          "delete runs from the log, with their folders\n\n"
+                          "delete runs and their folders\n\n"
                           "examples:\n  wmtp-host runs delete 3\n  wmtp-host runs delete 3 4 --yes\n",
                           [options](const GlobalOptions& globals) {
                             return delete_runs(globals.database_or(default_database), options->runs, options->yes);
                           });
-  remove.add_option("RUN", options->runs, "numbers, or names (the newest of each)")->required();
-  remove.add_flag("--yes", options->yes, "do it; without, it is only told what would go");
+  remove.add_option("RUN", options->runs, runs_argument)->required();
+  remove.add_flag("--yes", options->yes, "delete; without it, only list what would be deleted");
 
   auto& snapshot = line.add("runs snapshot",
-                            "copy the log into one file, while runs may be writing to it\n\n"
+                            "copy the run log to one file, even while runs write to it\n\n"
                             "example:\n  wmtp-host runs snapshot monday.db\n",
                             [options](const GlobalOptions& globals) {
                               snapshot_log(globals.database_or(default_database), options->file);
                               log_info("wrote " + options->file);
                               return 0;
                             });
-  snapshot.add_option("FILE", options->file, "the copy, which must not be there yet")->required();
+  snapshot.add_option("FILE", options->file, "file to write; must not exist")->required();
 }
 
 }  // namespace wmtp

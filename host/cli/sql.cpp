@@ -1,4 +1,4 @@
-// `sql "SELECT …"`: one read-only statement to the run log.
+// `sql "SELECT …"`: one read-only SQL statement on the run log.
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -18,7 +18,7 @@ void add_sql(CommandLine& line) {
   const auto options = std::make_shared<Options>();
   auto& sql = line.add(
       "sql",
-      "ask the run log in SQL, read-only\n\n"
+      "query the run log in SQL, read-only\n\n"
       "examples:\n"
       "  wmtp-host sql \"SELECT id, name, status FROM v_runs\"\n"
       "  wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = 3 AND name = 'train/loss'\" "
@@ -28,14 +28,14 @@ void add_sql(CommandLine& line) {
         const auto format = options->json ? TableFormat::json : options->csv ? TableFormat::csv : TableFormat::text;
         print_table(std::cout, table, format);
         if (table.capped && format != TableFormat::text) {
-          std::cerr << "only the first " << options->limit << " rows; --limit N for more\n";
+          std::cerr << "only the first " << options->limit << " rows are shown; raise --limit for more\n";
         }
         return 0;
       });
-  sql.add_option("STATEMENT", options->statement, "SELECT, WITH or a reading PRAGMA")->required();
-  auto* json = sql.add_flag("--json", options->json, "as JSON");
-  sql.add_flag("--csv", options->csv, "as CSV")->excludes(json);
-  sql.add_option("--limit", options->limit, "rows at most (1000)")
+  sql.add_option("STATEMENT", options->statement, "SELECT, WITH or a read-only PRAGMA")->required();
+  auto* json = sql.add_flag("--json", options->json, "print JSON");
+  sql.add_flag("--csv", options->csv, "print CSV")->excludes(json);
+  sql.add_option("--limit", options->limit, "maximum number of rows (1000)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max() - 1));
 }

@@ -1,15 +1,15 @@
-#include "cli/sweep.hpp"
-
+// Runs the members of a sweep, several at a time, and prints their results.
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
 #include <iostream>
 #include <map>
-#include <optional>
 
-#include "base/error.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
+#include "cli/run.hpp"
 #include "core/job/identity.hpp"
 #include "core/job/resume.hpp"
 #include "core/rendezvous/rank_environment.hpp"
@@ -21,28 +21,49 @@
 namespace wmtp {
 namespace {
 
-std::string plan_of(const SweepRun& member, const SweepOptions& options) {
-  if (const auto run = reusable_run(member.config_hash, options.database))
-    return "run " + std::to_string(run->id) + " of the log is it";
-  return options.resume && was_begun(member.config_hash, options.database) ? "would go on" : "would run";
-}
+/// A member of [sweep], or one of several files.
+struct Member {
+  Member(const RunOptions& all, const std::string& file, const SweepMember& member, SourceTexts& texts) : options(all) {
+    JobRequest& request = options.request;
+    request.file = file;
+    request.overrides.insert(request.overrides.end(), member.overrides.begin(), member.overrides.end());
+    request.name_suffix = member.suffix;
+    options.resume_stages = request.resume;
+    request.resume = false;  // only of members that were started before
+    if (all.files.size() > 1) title = std::filesystem::path(file).filename().string();
+    for (const std::string& text : member.overrides) title += (title.empty() ? "" : " ") + text;
+    try {
+      run.emplace(options, texts);
+    } catch (const Error& error) {
+      if (member.overrides.empty()) throw;
+      throw Error(error.status(), "a member of [sweep] (" + title + "):\n" + error.what());
+    }
+    request.name = run->experiment().name;
+  }
+  Member(const Member&) = delete;  // `run` refers to `options`
 
-/// The members' losses, and their means where names have several seeds.
+  RunOptions options;
+  std::string title;  ///< "seed=1 optimizer.lr=0.001", "rho1.toml"
+  std::optional<RunCommand> run;
+  std::string hash;
+};
+
+/// The members' losses, and their means over seeds.
 class Results {
  public:
   explicit Results(const std::filesystem::path& database) : log_(database) {}
 
-  void add(const SweepRun& member) {
-    const auto run = reusable_run(member.config_hash, log_.database());
-    std::vector<nlohmann::json> row{member.name, member.seed, nullptr, "not finished", nullptr, nullptr};
+  void add(const Member& member) {
+    const Experiment& experiment = member.run->experiment();
+    const auto run = reusable_run(member.hash, log_.database());
+    std::vector<nlohmann::json> row{experiment.name, experiment.seed, nullptr, "not finished", nullptr, nullptr};
     if (run) {
-      std::vector<std::string> arguments;
-      arguments.push_back(std::to_string(run->id));
-      const Table found = log_.query(
-          "SELECT id, status, train_loss, valid_loss FROM v_runs WHERE id = CAST(?1 AS INTEGER)", arguments, 1);
+      const std::vector<std::string> id{std::to_string(run->id)};
+      const Table found =
+          log_.query("SELECT id, status, train_loss, valid_loss FROM v_runs WHERE id = CAST(?1 AS INTEGER)", id, 1);
       for (size_t i = 0; i < 4; ++i) row[2 + i] = found.rows.at(0)[i];
       for (const size_t column : {4, 5})
-        if (row[column].is_number()) losses_[member.name][column].push_back(row[column].get<double>());
+        if (row[column].is_number()) losses_[experiment.name][column].push_back(row[column].get<double>());
     }
     members_.rows.push_back(std::move(row));
   }
@@ -57,7 +78,7 @@ class Results {
       means.rows.push_back({name, train.count, text_of(train), text_of(valid)});
     }
     if (!several) return;
-    std::cout << "\nmeans over seeds, with their standard errors (`wmtp-host runs compare` pairs the seeds)\n";
+    std::cout << "\nmeans over seeds with standard errors (`wmtp-host runs compare` pairs the seeds)\n";
     print_table(std::cout, means, TableFormat::text);
   }
 
@@ -77,30 +98,47 @@ class Results {
   std::map<std::string, Columns> losses_;
 };
 
-/// The members in turn, and what became of each.
 class Sweep {
  public:
-  Sweep(const std::vector<SweepRun>& members, const SweepOptions& options)
-      : members_(members), options_(options), codes_(members.size(), 0), left_out_(members.size(), false) {}
-
-  void tell() const {
-    for (size_t i = 0; i < members_.size(); ++i) log_info(which(i) + plan_of(members_[i], options_));
+  Sweep(const RunOptions& options, const Sweeps& sweeps, SourceTexts& texts)
+      : jobs_(std::max<int64_t>(options.jobs, 1)), resume_(options.request.resume) {
+    for (size_t i = 0; i < sweeps.size(); ++i) {
+      for (const SweepMember& one : sweeps[i]) members_.emplace_back(options, options.files[i], one, texts);
+      if (sweeps[i].empty()) members_.emplace_back(options, options.files[i], SweepMember(), texts);
+    }
+    codes_.resize(members_.size());
+    stage_failed_.resize(members_.size());
+    check_database();
+    check_cores();
+    for (Member& member : members_) {
+      member.run->check();
+      member.hash = member.run->config_hash();
+    }
   }
 
-  /// Each with all cores, so that no two members train the same one.
+  void log_plan() const {
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const auto run = finished(i);
+      log_info(which(i) + (run                     ? "run " + std::to_string(run->id) + " is reused"
+                           : resume_ && started(i) ? "would resume"
+                                                   : "would run"));
+    }
+  }
+
+  /// In turn, so that no two members train the same stage. Each stage may use all cores.
   void run_stages() {
     for (size_t i = 0; i < members_.size() && !interrupted_; ++i) {
-      if (reusable_run(members_[i].config_hash, options_.database)) continue;
+      if (finished(i)) continue;
       const int code = code_of_stages(members_[i]);
       if (code == 0) continue;
-      left_out_[i] = true;
+      stage_failed_[i] = true;
       ended(i, code);
     }
   }
 
   void run_members() {
     ProcessPool queue;
-    queue.jobs = options_.jobs;
+    queue.jobs = size_t(jobs_);
     queue.next = [this] { return next(); };
     queue.ended = [this](size_t i, int code) {
       ended(i, code);
@@ -109,21 +147,56 @@ class Sweep {
     if (!interrupted_) run_pool(queue);
   }
 
+  void print_results() const {
+    Results results(database());
+    for (const Member& member : members_) results.add(member);
+    results.print();
+  }
+
   int exit_code() const {
     const auto bad = std::find_if(codes_.begin(), codes_.end(), [](int code) { return code != 0; });
     return bad == codes_.end() ? 0 : *bad;
   }
 
  private:
+  const std::filesystem::path& database() const { return members_.front().run->database(); }
+
+  void check_database() const {
+    const std::string& first = members_.front().options.request.file;
+    for (const Member& member : members_)
+      if (member.run->database() != database())
+        throw Error(ExitStatus::usage, member.options.request.file + ": its log is " + member.run->database().string() +
+                                           ", that of " + first + " is " + database().string() +
+                                           "; name one for all with --db, or run them separately");
+  }
+
+  void check_cores() const {
+    if (jobs_ == 1) return;
+    if (wanted_master_port() != 0)
+      throw Error(ExitStatus::usage, "--jobs " + std::to_string(jobs_) +
+                                         ": runs at the same time cannot share one port; unset MASTER_PORT");
+    int64_t most = 0;
+    for (const Member& member : members_) most = std::max(most, member.run->experiment().parallel.processes);
+    const int64_t wanted = jobs_ * most, cores = usable_cores();
+    if (wanted > cores)
+      throw Error(ExitStatus::usage, "--jobs " + std::to_string(jobs_) + ": members of " +
+                                         counted(most, "process", "es") + " would need " + std::to_string(wanted) +
+                                         " cores, but there are " + std::to_string(cores) +
+                                         "; run fewer at once, or with fewer processes (--nproc)");
+  }
+
+  std::optional<LoggedRun> finished(size_t i) const { return reusable_run(members_[i].hash, database()); }
+  bool started(size_t i) const { return was_begun(members_[i].hash, database()); }
+
   std::string which(size_t i) const {
-    return "member " + std::to_string(i + 1) + " of " + std::to_string(members_.size()) + " (" + members_[i].what +
+    return "member " + std::to_string(i + 1) + " of " + std::to_string(members_.size()) + " (" + members_[i].title +
            "): ";
   }
 
-  static int code_of_stages(const SweepRun& member) {
+  static int code_of_stages(Member& member) {
     try {
-      return member.run_stages();
-    } catch (const Error& error) {  // costs this member, not the others
+      return member.run->run_missing_stages();
+    } catch (const Error& error) {  // the other members still run
       log_error(error.what());
       return static_cast<int>(error.status());
     }
@@ -131,23 +204,23 @@ class Sweep {
 
   std::optional<PooledProcess> next() {
     for (; next_ < members_.size(); ++next_) {
-      if (left_out_[next_]) continue;
-      const auto run = reusable_run(members_[next_].config_hash, options_.database);
+      if (stage_failed_[next_]) continue;
+      const auto run = finished(next_);
       if (!run) return start(next_++);
-      log_info(which(next_) + "run " + std::to_string(run->id) + " of the log is it");
+      log_info(which(next_) + "run " + std::to_string(run->id) + " is reused");
     }
     return std::nullopt;
   }
 
   PooledProcess start(size_t i) const {
-    const SweepRun& member = members_[i];
-    log_info(which(i) + "runs as " + member.name);
-    PooledProcess program{i, member.call(options_.resume && was_begun(member.config_hash, options_.database)), {}, {}};
-    if (options_.jobs == 1) return program;
+    const Member& member = members_[i];
+    log_info(which(i) + "runs as " + member.options.request.name);
+    PooledProcess program{i, member.run->member_call(resume_ && started(i)), {}, {}};
+    if (jobs_ == 1) return program;
     program.prefix = "[member " + std::to_string(i + 1) + "] ";
     if (!std::getenv("OMP_NUM_THREADS"))
       program.environment["OMP_NUM_THREADS"] =
-          std::to_string(int64_t(usable_cores()) / (int64_t(options_.jobs) * member.processes));
+          std::to_string(int64_t(usable_cores()) / (jobs_ * member.run->experiment().parallel.processes));
     return program;
   }
 
@@ -157,43 +230,26 @@ class Sweep {
     if (code != 0) log_error(which(i) + "ended with exit code " + std::to_string(code));
   }
 
-  const std::vector<SweepRun>& members_;
-  const SweepOptions& options_;
+  std::deque<Member> members_;
+  int64_t jobs_;
+  bool resume_;
   std::vector<int> codes_;
-  std::vector<bool> left_out_;  ///< a stage of theirs failed
+  std::vector<bool> stage_failed_;
   size_t next_ = 0;
   bool interrupted_ = false;
 };
 
-void check_cores(const std::vector<SweepRun>& members, size_t jobs) {
-  if (jobs == 1) return;
-  if (wanted_master_port() != 0)
-    throw Error(ExitStatus::usage, "--jobs " + std::to_string(jobs) +
-                                       ": runs beside each other cannot meet at one port; unset MASTER_PORT");
-  int64_t most = 0;
-  for (const SweepRun& member : members) most = std::max(most, member.processes);
-  const int64_t wanted = int64_t(jobs) * most, cores = usable_cores();
-  if (wanted > cores)
-    throw Error(ExitStatus::usage, "--jobs " + std::to_string(jobs) + ": members of " + std::to_string(most) +
-                                       (most == 1 ? " process" : " processes") + " would need " +
-                                       std::to_string(wanted) + " cores, there are " + std::to_string(cores) +
-                                       "; run fewer at once, or give them fewer processes (--nproc)");
-}
-
 }  // namespace
 
-int run_sweep(const std::vector<SweepRun>& members, const SweepOptions& options) {
-  check_cores(members, options.jobs);
-  Sweep sweep(members, options);
+int run_sweep(const RunOptions& options, const Sweeps& sweeps, SourceTexts& texts) {
+  Sweep sweep(options, sweeps, texts);
   if (options.dry_run) {
-    sweep.tell();
+    sweep.log_plan();
     return 0;
   }
   sweep.run_stages();
   sweep.run_members();
-  Results results(options.database);
-  for (const SweepRun& member : members) results.add(member);
-  results.print();
+  sweep.print_results();
   return sweep.exit_code();
 }
 

@@ -1,4 +1,4 @@
-// `ui`: the live page.
+// `ui`: serves the live page on this machine.
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ constexpr int default_port = 8317;
 void open_browser(const std::string& address) {
   std::string program = "xdg-open", argument = address;
   char* arguments[] = {program.data(), argument.data(), nullptr};
-  posix_spawnattr_t attributes;  // the server waits for signals; what is started here must not
+  posix_spawnattr_t attributes;  // the server blocks signals; the browser must not inherit that
   posix_spawnattr_init(&attributes);
   sigset_t none;
   sigemptyset(&none);
@@ -30,7 +30,7 @@ void open_browser(const std::string& address) {
   const bool started = posix_spawnp(&child, program.c_str(), nullptr, &attributes, arguments, environ) == 0;
   posix_spawnattr_destroy(&attributes);
   if (!started || waitpid(child, &status, 0) != child || status != 0)
-    log_warning("no browser could be opened (xdg-open); open " + address + " yourself");
+    log_warning("xdg-open failed to open a browser; open " + address + " manually");
 }
 
 }  // namespace
@@ -41,25 +41,26 @@ void add_ui(CommandLine& line) {
     bool open = false;
   };
   const auto options = std::make_shared<Options>();
-  auto& ui = line.add("ui",
-                      "show runs in a browser, live: curves, differences, memory, events, weights of tokens\n\n"
-                      "The page is read-only, and for this machine only (127.0.0.1). Ctrl-C ends it.\n\n"
-                      "examples:\n  wmtp-host ui\n  wmtp-host ui --db other.db --port 0 --open\n",
-                      [options](const GlobalOptions& globals) {
-                        const auto database = globals.database_or(default_database);
-                        PageData data(database);
-                        serve_page(data, options->port, [&](int port) {
-                          const std::string address = "http://127.0.0.1:" + std::to_string(port) + "/";
-                          std::cout << address << std::endl;
-                          log_info("shows " + database.string() + ", read-only; Ctrl-C ends it");
-                          if (options->open) open_browser(address);
-                        });
-                        return 0;
-                      });
-  ui.add_option("--port", options->port, "of 127.0.0.1; 0: any that is free (8317)")
+  auto& ui =
+      line.add("ui",
+               "show runs live in a browser: curves, differences, memory, events, token weights\n\n"
+               "The page is read-only and served to this machine only (127.0.0.1). Stop the server with Ctrl-C.\n\n"
+               "examples:\n  wmtp-host ui\n  wmtp-host ui --db other.db --port 0 --open\n",
+               [options](const GlobalOptions& globals) {
+                 const auto database = globals.database_or(default_database);
+                 PageData data(database);
+                 serve_page(data, options->port, [&](int port) {
+                   const std::string address = "http://127.0.0.1:" + std::to_string(port) + "/";
+                   std::cout << address << std::endl;
+                   log_info("serving " + database.string() + ", read-only; stop with Ctrl-C");
+                   if (options->open) open_browser(address);
+                 });
+                 return 0;
+               });
+  ui.add_option("--port", options->port, "port on 127.0.0.1; 0 picks a free one (8317)")
       ->type_name("N")
       ->check(CLI::Range(0, 65535));
-  ui.add_flag("--open", options->open, "open the page in the desktop's browser");
+  ui.add_flag("--open", options->open, "open the page in the default browser");
 }
 
 }  // namespace wmtp

@@ -190,7 +190,7 @@ def test_a_snapshot_is_a_log_of_its_own(place):
 
 def test_the_doctor_tries_what_a_run_needs(place):
     ended = place.host("doctor")
-    for words in ("LibTorch 2.", "plugins, each fits", "not there yet", "free in"):
+    for words in ("LibTorch 2.", "plugins, all compatible", "does not exist yet", "free in"):
         assert words in ended.out, ended
     place.run(train__steps=1)
     states = {one["what"]: one for one in json.loads(place.host("doctor", "--json").out)}

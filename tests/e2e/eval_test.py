@@ -121,11 +121,11 @@ def test_mistakes_are_told_before_anything_runs(place, suite):
     refuse(4, "1 of 2 problems have no sample", "t/1", command=[*call, samples(place, [("t/0", "")], "few.jsonl")])
     refuse(2, "t/0 has 1", command=[*call, good, "-k", "5"])
     refuse(2, "no-such-python", "--python", command=[*call, good, "--python", "no-such-python"])
-    refuse(2, "there already", command=[*call, good, "-o", good])
+    refuse(2, "already exists", command=[*call, good, "-o", good])
     refuse(2, "found both", command=["eval", "run", "--suite", suite, "--samples", good])
     refuse(2, "neither a RUN nor --samples", command=["eval", "--suite", suite])
     refuse(2, "--top-p goes with a RUN", command=[*call, good, "--top-p", "0.5"])
-    refuse(2, "are all the same", command=["eval", "run", "--suite", suite, "--answers", "2"])
+    refuse(2, "are identical", command=["eval", "run", "--suite", suite, "--answers", "2"])
     refuse(2, 'no run log at', command=["eval", "coder", "--suite", suite])
     without_test = {name: value for name, value in PROBLEM.items() if name != "test"}
     refuse(4, "line 1", "test", command=["eval", "--suite", lines(place.folder / "bad.jsonl", [without_test]),

@@ -32,7 +32,7 @@ def names(place):
             place.log.query("SELECT name, seed, status FROM runs ORDER BY id")]
 
 
-def test_members_run_one_after_another_and_stand_in_one_table(place):
+def test_members_run_in_turn_and_are_shown_in_one_table(place):
     ended = place.host("run", write(place), timeout=120)
     slow, fast = "trial-lr-0.001", "trial-lr-0.01"
     assert names(place) == [(slow, 1, "finished"), (fast, 1, "finished"), (slow, 2, "finished"), (fast, 2, "finished")]
@@ -56,7 +56,7 @@ def test_what_is_finished_does_not_run_again(place):
     place.host("run", file, "--set", "optimizer.lr=0.01", "--set", "seed=1", timeout=120)
     assert len(names(place)) == 4, "what a sweep names is the sweep's to say"
     again = place.host("run", file, timeout=120)
-    assert len(names(place)) == 4 and again.err.count("of the log is it") == 4
+    assert len(names(place)) == 4 and again.err.count("is reused") == 4
     told = place.host("run", file, "--dry-run", "--set", "train.steps=4")
     assert told.err.count("would run") == 4 and len(names(place)) == 4
 
@@ -107,7 +107,7 @@ class TestMembersBesideEachOther:
         assert re.search(r"trial-lr-0.01 +2 +\d+ +finished", ended.out) and "means over seeds" in ended.out
         for line in ended.err.splitlines():
             assert re.match(r"\[member \d\] |member \d of 4 ", line), line
-        assert place.host("run", file, "--jobs", 2).err.count("of the log is it") == 4
+        assert place.host("run", file, "--jobs", 2).err.count("is reused") == 4
 
     def test_a_stage_that_all_need_is_trained_once_and_first(self, place):
         stage = experiment(train__steps=2, data={"kind": "random"}, parallel__processes=1)
@@ -174,7 +174,7 @@ class TestSeveralFilesOnOneLine:
         ended = place.host("run", *files, timeout=120)
         assert names(place) == [("first", 7, "finished"), ("second", 8, "finished")]
         assert re.search(r"first +7 +1 +finished", ended.out) and re.search(r"second +8 +2 +finished", ended.out)
-        assert place.host("run", *files).err.count("of the log is it") == 2
+        assert place.host("run", *files).err.count("is reused") == 2
 
     def test_may_hold_sweeps(self, place):
         told = place.host("run", *self.write(place, sweep=SWEEP), "--dry-run").err

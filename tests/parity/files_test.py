@@ -103,7 +103,7 @@ def test_export_and_import_give_the_same_model_back_bit_for_bit(place, shape):
     assert_tensors_equal(load_file(place.folder / "back/model.safetensors"), model_tensors(run))
     assert json.loads((place.folder / "back/params.json").read_text()) == json.loads(
         (run / "model/params.json").read_text())
-    assert "whole (model" in place.host("checkpoint", "verify", "back").out
+    assert "complete (model" in place.host("checkpoint", "verify", "back").out
 
 
 @pytest.mark.parametrize("shape", [GROUPED, OTHERS["qwen2-tied"]], ids=["grouped", "qwen2-tied"])
@@ -340,13 +340,13 @@ def test_merging_is_what_a_run_does_at_its_end(place, case):
     place.host("checkpoint", "merge", run, "--base", "base", "-o", "merged")
     assert_tensors_equal(load_file(place.folder / "merged/model.safetensors"), model_tensors(run))
     assert shape_of_params(place.folder / "merged") == shape_of_params(run / "model")
-    assert "whole (model" in place.host("checkpoint", "verify", "merged").out
-    place.refuse_command(2, "-o merged is there already",
+    assert "complete (model" in place.host("checkpoint", "verify", "merged").out
+    place.refuse_command(2, "-o merged already exists",
                          command=["checkpoint", "merge", run / "adapter", "--base", "base", "-o", "merged"])
     place.refuse_command(4, "fingerprint of the model it was trained on",
                          command=["checkpoint", "merge", run, "--base", run / "model", "-o", "other"])
-    place.refuse_command(4, "base holds no adapter", command=["checkpoint", "merge", "base", "--base", "base", "-o", "x"])
-    place.refuse_command(4, "holds no model of this program",
+    place.refuse_command(4, "base contains no adapter", command=["checkpoint", "merge", "base", "--base", "base", "-o", "x"])
+    place.refuse_command(4, "contains no model of this program",
                          command=["checkpoint", "merge", run, "--base", place.folder, "-o", "x"])
     assert_nothing_half_written(place.folder)
 
@@ -442,7 +442,7 @@ def test_the_tokenizer_goes_along(place):
     place.host("data", "prepare", place.write(data=data, model__vocab_size=300), "--set", "log.database=odd/wmtp.db")
     ours = np.fromfile(next(place.folder.glob("odd/cache/*/train.bin")), "<u2").tolist()
     assert_ids_equal(folder, texts, ours)
-    assert "whole (model" in place.host("checkpoint", "verify", place.log.folder() / "model").out
+    assert "complete (model" in place.host("checkpoint", "verify", place.log.folder() / "model").out
 
 
 def refuse_import(place, *messages, code=4, options=()):

@@ -47,7 +47,7 @@ def test_the_adapter_is_a_folder_of_its_own_that_says_whose_it_is(place, base):
     assert told["plugin"] == "lora" and told["options"]["rank"] == 128 and len(told["base_fingerprint"]) == 16
     tensors = sum(value.nbytes for value in adapter_tensors(place.log.folder()).values())
     assert tensors <= (folder / "adapter.safetensors").stat().st_size <= 1.01 * tensors
-    assert "whole (adapter" in place.host("checkpoint", "verify", folder).out
+    assert "complete (adapter" in place.host("checkpoint", "verify", folder).out
 
 
 def test_optimizer_and_gradients_take_the_trained_share_and_no_more(place, base):

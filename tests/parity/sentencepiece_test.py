@@ -130,7 +130,7 @@ def test_a_model_trained_here_begins_no_text_with_a_bos_until_it_is_told_to(plac
 def test_a_config_that_means_something_else_leaves_the_tokenizer_out(place, llama_pieces):
     write_llama(place, LLAMA_CONFIG | {"add_eos_token": True}, llama_pieces)
     ended = place.host("checkpoint", "import", "theirs", "-o", "ours")
-    assert "no tokenizer is kept" in ended.err and "add_eos_token is true, wanted false" in ended.err
+    assert "no tokenizer is imported" in ended.err and "add_eos_token is true, wanted false" in ended.err
     (place.folder / "theirs/tokenizer_config.json").write_text(json.dumps(LLAMA_CONFIG | {"bos_token": "<begin>"}))
     place.host("checkpoint", "import", "theirs", "-o", "named")
     place.refuse_command(4, "tokenizer.model has no piece <begin>", command=["generate", "named", "a"])
@@ -144,7 +144,7 @@ def test_a_tokenizer_of_another_vocabulary_is_not_used(place, llama_pieces):
     (theirs / "tokenizer.model").unlink()
     (theirs / "tokenizer.json").write_text(json.dumps(json_of_llama(code())))
     ended = place.host("checkpoint", "import", "theirs", "-o", "json")
-    assert "no tokenizer is kept: theirs/tokenizer.json has 3,000 ids, the model 512" in ended.err
+    assert "no tokenizer is imported: theirs/tokenizer.json has 3,000 ids, the model 512" in ended.err
     place.refuse_command(4, "names no tokenizer", command=["generate", "json", "a"])
 
 

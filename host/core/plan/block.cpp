@@ -21,34 +21,34 @@ PlannedBlock::PlannedBlock(Ledger& ledger, const BlockSizes& sizes, const Planne
 
 bool PlannedBlock::keeps_input(int slot) const {
   const PlannedSlot& found = unit_.slots[size_t(slot)];
-  return found.trains || !found.beside.empty();
+  return found.trains || !found.adapter_params.empty();
 }
 
-int64_t PlannedBlock::beside_bytes() const {
+int64_t PlannedBlock::adapter_input_bytes() const {
   int64_t columns = 0;
   for (const PlannedSlot& slot : unit_.slots)
-    for (const auto& [rows, in] : slot.beside)
+    for (const auto& [rows, in] : slot.adapter_params)
       if (in != slot.in) columns += in;
   return columns * s_.tokens() * s_.element;
 }
 
-/// With an adapter: the update, the base's output and their sum. With a bias: the product and the sum.
+/// With an adapter: its update, the base's output and their sum. With a bias: the product and the sum.
 Held PlannedBlock::slot_output(int slot) const {
   const PlannedSlot& found = unit_.slots[size_t(slot)];
   const int64_t bytes = s_.tokens() * found.out * s_.element;
-  if (!found.beside.empty()) hold(3 * bytes);
+  if (!found.adapter_params.empty()) hold(3 * bytes);
   if (s_.qkv_bias && slot <= wv) hold(2 * bytes);
   return hold(bytes);
 }
 
-/// In bf16 the product is made in bf16 before it is added to the fp32 gradient.
+/// In bf16 the product is computed in bf16 before it is added to the fp32 gradient.
 void PlannedBlock::weight_gradient(int slot) const {
   const PlannedSlot& found = unit_.slots[size_t(slot)];
   if (found.trains && s_.element != 4) hold(found.in * found.out * s_.element);
 }
 
-/// Of one thread.
-int64_t PlannedBlock::scratch_of_attention(bool backward) const {
+/// For one thread.
+int64_t PlannedBlock::attention_scratch_bytes(bool backward) const {
   return 4 * attention_scratch(s_.positions, s_.head_dim, backward);
 }
 
@@ -60,13 +60,13 @@ KeptBlock PlannedBlock::forward() const {
     for (const int slot : {wq, wk, wv}) slot_output(slot);
     kept.attention = hold(ND_ + 2 * NK_ + 4 * s_.tokens() * s_.heads);  // queries, keys, values; log-sums
     kept.mixed = hold(ND_);
-    hold(scratch_of_attention(/*backward=*/false));
+    hold(attention_scratch_bytes(/*backward=*/false));
     const Held added = slot_output(wo);
     kept.residual = hold(ND_);
   }
   if (!keeps_input(wq) && !keeps_input(wk) && !keeps_input(wv)) kept.first_norm.reset();
   if (!keeps_input(wo)) kept.mixed.reset();
-  kept.beside = hold(beside_bytes());
+  kept.adapter_inputs = hold(adapter_input_bytes());
   kept.second_norm = hold(ND_);
   for (const int slot : {w1, w3}) slot_output(slot);
   kept.gate_up = hold(2 * NF_);
@@ -82,7 +82,7 @@ Held PlannedBlock::forward_without_grad() const {
   const Held first_norm = hold(ND_);
   {
     const Held attention = hold(ND_ + 2 * NK_), mixed = hold(ND_);
-    hold(scratch_of_attention(/*backward=*/false));
+    hold(attention_scratch_bytes(/*backward=*/false));
   }
   const Held residual = hold(ND_), second_norm = hold(ND_), feed_forward = hold(3 * NF_), added = slot_output(w2);
   return hold(ND_);
@@ -110,17 +110,17 @@ Held PlannedBlock::backward(KeptBlock& kept) const {
     const int64_t parts = parts_of_queries(s_.sequences * s_.kv_heads, s_.positions);
     const int64_t keys_fp32 = 4 * s_.tokens() * s_.kv_heads * s_.head_dim;
     const Held d_queries = hold(ND_), of_parts = hold(2 * parts * keys_fp32);
-    hold(scratch_of_attention(/*backward=*/true));
+    hold(attention_scratch_bytes(/*backward=*/true));
     d_attention = hold(ND_ + 2 * NK_);
   }
   kept.attention.reset();
   d_mixed.reset();
-  hold(ND_);  // turned back
+  hold(ND_);  // gradient with the rotation undone
   Held d_first_norm = hold(2 * ND_);
   d_attention.reset();
   kept.first_norm.reset();
   Held d_input = hold(ND_);
-  kept.beside.reset();
+  kept.adapter_inputs.reset();
   kept.scales.reset();
   return d_input;
 }

@@ -37,9 +37,9 @@ bool reads(const PluginNeeds& needs, const std::string& model) {
                      [&](const std::string& read) { return read.starts_with(model + "."); });
 }
 
-/// A model that is asked about, and what is answered.
+/// A model whose layout the engine is asked for, and the answer.
 struct Asked {
-  std::string table;  ///< "model", "full", "reference" or "value"
+  std::string table;  ///< "model", "full" (trained in full, for comparison), "reference" or "value"
   LayoutQuestion question;
   PlannedLayout layout;
 };
@@ -75,7 +75,7 @@ class Planner {
     nlohmann::json questions = nlohmann::json::array();
     for (const Asked& asked : asked_) questions.push_back(to_json(asked.question));
     const auto answers = nlohmann::json::parse(ask_layouts(*asked_.front().question.adapter, questions.dump()));
-    for (size_t i = 0; i < asked_.size(); ++i) asked_[i].layout = planned_layout_from_json(answers.at(i));
+    for (size_t i = 0; i < asked_.size(); ++i) answers.at(i).get_to(asked_[i].layout);
   }
 
   void add_frozen(const std::string& table, const FrozenConfig& config) {
@@ -133,7 +133,7 @@ class Planner {
     question.gradient_accumulation = e_.train.gradient_accumulation;
     question.activation_checkpointing = p.activation_checkpointing;
     question.reduce = p.reduce;
-    question.saves_beside = e_.checkpoint.every_steps > 0 || e_.checkpoint.every_minutes > 0;
+    question.background_saves = e_.checkpoint.every_steps > 0 || e_.checkpoint.every_minutes > 0;
     std::vector<Strategy> strategies{Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard};
     if (p.shard_group_size > 0) strategies.insert(strategies.begin() + 1, Strategy::hybrid_shard);
     for (const Strategy strategy : strategies) {

@@ -1,5 +1,5 @@
-// What an experiment would take, worked out without training: parameters, bytes on each rank under every strategy,
-// tokens, disk. No tensor is made; a model of any size takes as long. Knows no LibTorch.
+// The estimate of `plan`, without training: parameters, bytes on each rank under every strategy, tokens, disk. Allocates
+// no tensor, so its time does not depend on the model's size.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,26 @@ namespace wmtp {
 struct PlannedVariant {
   std::string adapter;
   Strategy strategy = Strategy::full_shard;
-  bool is_this_one = false;  ///< as the experiment says
-  PlannedMemory memory;      ///< of each rank
+  bool is_this_one = false;  ///< the experiment's own strategy and adapter
+  PlannedMemory memory;      ///< per rank
 };
 
 struct PlannedData {
-  int64_t tokens_a_step = 0;     ///< over all ranks and micro-batches, padding too
-  std::optional<int64_t> steps;  ///< nothing where only the prepared data tell
+  int64_t tokens_a_step = 0;     ///< over all ranks and micro-batches, padding included
+  std::optional<int64_t> steps;  ///< unknown if it depends on data that are not prepared yet
   int64_t positions = 0;         ///< of the longest batch
-  bool longest_is_known = true;  ///< else `positions` is train.sequence_length, which records may not reach
+  bool longest_is_known = true;  ///< else `positions` is train.sequence_length; records may be shorter
 };
 
 struct ExperimentPlan {
-  int64_t parameters = 0, trained = 0;    ///< of the policy, the adapter's and value heads' included
-  std::map<std::string, int64_t> frozen;  ///< parameters of the other models that are read, by table
+  int64_t parameters = 0, trained = 0;    ///< of the policy, with adapter and value heads
+  std::map<std::string, int64_t> frozen;  ///< parameters of the frozen models, by table
   PlannedData data;
-  int64_t training_state_bytes = 0, model_bytes = 0;  ///< one checkpoint to resume from; model/ at the end
-  std::vector<PlannedVariant> variants;               ///< this one first
+  int64_t training_state_bytes = 0, model_bytes = 0;  ///< one checkpoint to resume from; the final model/
+  std::vector<PlannedVariant> variants;               ///< the experiment's own first
 };
 
-/// `cache`: where prepared data would lie. Error(plugin), Error(data) when records' files are not there.
+/// `cache`: the folder of prepared data. Error(plugin); Error(data) if files of records are missing.
 ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog,
                                const std::filesystem::path& cache);
 

@@ -17,7 +17,7 @@ std::string ranks_text(const RanksHere& ranks) {
   return counted(ranks.ranks, "rank") + " of " + mebibytes(ranks.planned_bytes) + (ranks.ranks == 1 ? "" : " each");
 }
 
-/// The policy, and frozen ones where they are given; of one whose shape only its weights tell, the policy's.
+/// The policy and the frozen models given. One whose shape is known only from its weights counts as the policy.
 std::vector<ModelConfig> models_of(const Experiment& experiment) {
   std::vector<ModelConfig> models{experiment.model};
   for (const auto& [table, frozen] : {std::pair("reference", &experiment.reference), {"value", &experiment.value}}) {
@@ -28,8 +28,8 @@ std::vector<ModelConfig> models_of(const Experiment& experiment) {
   return models;
 }
 
-/// Bytes of one rank, far more than any plan says: 16 copies of the parameters in fp32, and for each token of the
-/// micro-batch 16 vectors of both widths in each block and 4 rows of logits.
+/// Upper bound on the bytes of one rank, far above any plan: 16 copies of the parameters in fp32, and for each token of
+/// the micro-batch 16 vectors of both widths in each block and 4 rows of logits.
 double at_most(const ModelConfig& model, const TrainConfig& train) {
   const double tokens = double(train.batch_size) * double(train.sequence_length);
   const double of_token = 16 * double(model.layers * (model.dim + model.ffn_dim)) + 4 * double(model.vocab_size);
@@ -50,13 +50,13 @@ std::string misfit(const RanksHere& ranks, const Machine& machine) {
   if (const auto available = machine.available_bytes; available && ranks.planned_bytes > *available / ranks.ranks)
     return ranks_text(ranks) + " (tensors, planned; most in " + ranks.phase + ") take more memory than the " +
            mebibytes(*available) +
-           " that are available here; lower train.batch_size, train.sequence_length or the model's size, raise "
+           " available here; lower train.batch_size, train.sequence_length or the model's size, raise "
            "parallel.activation_checkpointing, shard more (parallel.strategy), or start fewer processes; `wmtp-host "
            "plan` compares strategies";
   if (!ranks.oversubscribe && ranks.ranks > most_ranks_a_core * machine.cores)
     return ranks_text(ranks) + " (tensors, planned) for " + counted(machine.cores, "usable core") + ", at most " +
-           with_thousands(most_ranks_a_core * machine.cores) + " are started; lower parallel.processes (--nproc), or " +
-           "set parallel.oversubscribe = true to start them all the same";
+           with_thousands(most_ranks_a_core * machine.cores) + " ranks are allowed; lower parallel.processes " +
+           "(--nproc), or set parallel.oversubscribe = true";
   return "";
 }
 

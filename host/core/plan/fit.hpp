@@ -1,8 +1,7 @@
-// Whether this machine holds the ranks of a run, before any of them is started. Knows no LibTorch.
+// Checks that a run fits on this machine, before its ranks start.
 //
-// Refused is what would end in the kernel's out-of-memory killer or in hours of waiting: the planned tensors of all
-// local ranks against the memory that is available, and ranks against cores. Libraries and plugins take more than
-// is planned.
+// Refuses runs that would be killed for memory or take hours: the planned tensors of all local ranks must fit in the
+// available memory, and ranks are limited per core. Libraries and plugins need memory beyond the plan.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +19,29 @@ inline constexpr int64_t most_ranks_a_core = 8;
 
 struct Machine {
   int64_t cores = 1;
-  std::optional<int64_t> available_bytes;  ///< nothing: not known, or a rank's tensors are not in the host's memory
+  std::optional<int64_t> available_bytes;  ///< none if unknown, or if tensors are not in host memory
 };
 
-/// This one, for an experiment: its memory counts where the experiment runs on the CPU.
+/// This machine. Its memory counts only if the experiment runs on the CPU.
 Machine this_machine(const Experiment& experiment);
 
 struct RanksHere {
   int64_t ranks = 1;
-  int64_t planned_bytes = 0;   ///< of each, when most is live
-  std::string phase;           ///< in which that is
+  int64_t planned_bytes = 0;   ///< peak of each rank
+  std::string phase;           ///< of the peak
   bool oversubscribe = false;  ///< [parallel] oversubscribe
 };
 
 RanksHere ranks_here(const Experiment& experiment, const ExperimentPlan& plan);
 
-/// Why they do not fit, and what to change; "" where they do.
+/// Why the ranks do not fit, and what to change; "" if they fit.
 std::string misfit(const RanksHere& ranks, const Machine& machine);
 
-/// Whether an experiment takes so little that nobody needs its plan to know: to ask the engine for one takes as long as
-/// to start a run. False where its adapter may add any number of parameters.
+/// Whether an experiment is so small that it fits by a rough bound. Saves the plan, which takes as long as starting a
+/// run. False if its adapter has options, since these may add any number of parameters.
 bool surely_fits(const Experiment& experiment, const Machine& machine);
 
-/// Error(usage) with the misfit on this machine. `cache`: as plan_experiment. Errors as plan_experiment too.
+/// Error(usage) if the experiment does not fit. `cache`, other errors: as plan_experiment.
 void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache);
 
 }  // namespace wmtp

@@ -1,5 +1,5 @@
-// The parameters of a model as numbers: how many there are in each unit, and what stands in its linear layers. Made by
-// the engine from the same layout that a run has (engine/model/layout.hpp), in a child process; knows no LibTorch itself.
+// Parameter counts and linear layers of a model, unit by unit. The engine answers layout questions in a child process,
+// from the layout that runs use (engine/model/layout.hpp).
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@
 
 namespace wmtp {
 
-/// Which model is asked about: as LayoutRequest in engine/model/layout.hpp.
+/// As LayoutRequest in engine/model/layout.hpp.
 struct LayoutQuestion {
-  ModelConfig model;                                             ///< its shape; first weights do not matter
+  ModelConfig model;                                             ///< shape; initial weights do not matter
   std::string heads = "all";                                     ///< token heads: "all", "first" or "none"
   std::vector<std::pair<std::string, std::string>> value_heads;  ///< name and kind
-  std::optional<PluginSetting> adapter;                          ///< nothing: the model is frozen
+  std::optional<PluginSetting> adapter;                          ///< none: the model is frozen
 };
 
 /// Parameters that are stored and gathered together.
 struct PlannedGroup {
   int64_t parameters = 0;
-  int64_t elements = 0;  ///< with the padding between parameters, without that at the end
+  int64_t elements = 0;  ///< with padding between parameters, without padding at the end
 };
 
 /// A linear layer of a block.
 struct PlannedSlot {
   int64_t in = 0, out = 0;
   bool trains = false;
-  std::vector<std::pair<int64_t, int64_t>> beside;  ///< [rows, columns] of what the adapter declares here
+  std::vector<std::pair<int64_t, int64_t>> adapter_params;  ///< [rows, columns] of the matrices that the adapter adds
 };
 
 struct PlannedUnit {
@@ -44,10 +44,11 @@ struct PlannedUnit {
 
 using PlannedLayout = std::vector<PlannedUnit>;
 
-/// Throws std::exception when a key is missing or of another type.
+// Conversions from JSON throw std::exception if a key is missing or has the wrong type.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedGroup, parameters, elements)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSlot, in, out, trains, adapter_params)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedUnit, name, always_fp32, trained, frozen, slots)
 nlohmann::json to_json(const LayoutQuestion& question);
 LayoutQuestion layout_question_from_json(const nlohmann::json& json);
-nlohmann::json to_json(const PlannedLayout& layout);
-PlannedLayout planned_layout_from_json(const nlohmann::json& json);
 
 }  // namespace wmtp

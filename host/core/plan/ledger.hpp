@@ -1,4 +1,4 @@
-// The allocator's books without an allocator: bytes held by category, and the moment of each phase at which most was.
+// Counts planned bytes as the allocator counts real ones: live bytes by category, and the peak of each phase.
 #pragma once
 
 #include <map>
@@ -9,10 +9,10 @@
 
 namespace wmtp {
 
-/// What parameters whose master shards lie in the host's memory cost a rank, in bytes.
+/// The cost of offloaded master shards on one rank, in bytes.
 struct Offloaded {
-  int64_t host = 0;                    ///< held there
-  int64_t to_device = 0, to_host = 0;  ///< of a step, over the bus between them
+  int64_t host = 0;                    ///< host memory
+  int64_t to_device = 0, to_host = 0;  ///< transfers per step
 };
 
 class Ledger {
@@ -39,7 +39,7 @@ class Ledger {
   Offloaded offloaded_;
 };
 
-/// Bytes that are live while this is; as a tensor.
+/// Bytes that are live as long as this object, like a tensor.
 class Held {
  public:
   Held() = default;

@@ -1,13 +1,14 @@
-// The replay of one step, line for line with engine/train/micro_step.cpp; N tokens of a micro-batch, D width, V vocabulary,
-// e bytes an element in the compute dtype. Sizes of units stand in unit.hpp, those of blocks in block.hpp; here:
+// Replays one step, line for line with engine/train/micro_step.cpp. N tokens of a micro-batch, D width, V vocabulary, e
+// bytes per element in the compute dtype. Sizes of units: unit.hpp; of blocks: block.hpp; here:
 //
 //   hidden states between blocks   N D e each
-//   of head k, n = B (S - k) rows  rows of its hidden states n D e (B > 1), their gradient n D e in logits, targets 8 n
-//   logits                         chunk_tokens V e; where a weighting wants losses first and they fit in one chunk,
-//                                  half as much again: beside those that are kept for the gradients, those of the
-//                                  chosen tokens, of which only the weighting knows how many there are
-//   scores in fp16                 8 V a row of the chunk more: no row kernel takes that type, so there are copies in
-//   fp32 d output in bf16               V D e for a moment, before it is added to the fp32 gradient
+//   head k, n = B (S - k) rows     its rows of hidden states n D e (if B > 1), their gradient n D e (counted as logits),
+//                                  targets 8 n
+//   logits                         chunk_tokens V e; if a weighting needs losses first and they fit in one chunk, half
+//                                  as much more, an estimate for the logits of the tokens with a weight
+//   logits in fp16                 8 V more per row of the chunk: row kernels do not take fp16, so they are copied to
+//                                  fp32
+//   d output in bf16               V D e temporarily, before it is added to the fp32 gradient
 #include "core/plan/memory.hpp"
 
 #include <algorithm>
@@ -34,8 +35,8 @@ std::string head_block_name(const ModelConfig& model, int64_t head) {
 class StoredModel {
  public:
   StoredModel(Ledger& ledger, const PlannedModel& model, const MemoryQuestion& q) {
-    const StorageSizes sizes{model.strategy, model.precision,        q.ranks,      model.shard_group_size, q.reduce,
-                             q.saves_beside, model.replicate_frozen, model.offload};
+    const StorageSizes sizes{model.strategy,     model.precision,        q.ranks,      model.shard_group_size, q.reduce,
+                             q.background_saves, model.replicate_frozen, model.offload};
     for (const PlannedUnit& unit : model.layout) units_.emplace_back(ledger, sizes, unit);
     is_tied_ = model.shape.tie_word_embeddings && find(head_block_name(model.shape, 1));
   }
@@ -48,8 +49,8 @@ class StoredModel {
   StoredUnit& unit(const std::string& name) { return *find(name); }
 
  private:
-  std::list<StoredUnit> units_;  // they are referred to
-  bool is_tied_ = false;         // the embedding's unit is the output layer's too
+  std::list<StoredUnit> units_;  // addresses must not change
+  bool is_tied_ = false;         // the embedding's unit is also the output layer's
 };
 
 class Replay {
@@ -75,7 +76,7 @@ class Replay {
     const Held rotary(ledger_, MemoryCategory::other, q_.positions * head_dim(m_) * 4);
     // Ids, kinds, targets and signals of every micro-batch.
     const Held batches(ledger_, MemoryCategory::other, 16 * N_ * q_.gradient_accumulation);
-    const int64_t micro_batches = std::min<int64_t>(q_.gradient_accumulation, 2);  // the second finds all of the first
+    const int64_t micro_batches = std::min<int64_t>(q_.gradient_accumulation, 2);  // later ones repeat the second
     int64_t& to_device = ledger_.offloaded().to_device;
     for (int64_t i = 1; i <= micro_batches; ++i) {
       const int64_t before = to_device;
@@ -105,7 +106,8 @@ class Replay {
     const StoredUnit& unit = model_.unit(name);
     if (unit.trains()) return true;
     const auto& slots = unit.planned().slots;
-    return std::any_of(slots.begin(), slots.end(), [](const PlannedSlot& slot) { return !slot.beside.empty(); });
+    return std::any_of(slots.begin(), slots.end(),
+                       [](const PlannedSlot& slot) { return !slot.adapter_params.empty(); });
   }
   bool has_value_heads() { return model_.find("value_heads") != nullptr; }
 
@@ -166,7 +168,7 @@ class Replay {
   }
 
   void backward_trunk(std::vector<KeptBlock>& frame, Held d_output, bool last) {
-    Held output;  // of the block in hand, which is the input of the one above it
+    Held output;  // of this block, which is the input of the block above
     for (int64_t i = num_trunk_blocks(m_) - 1; i >= lowest_block_; --i) {
       StoredUnit& unit = model_.unit(trunk_block_name(i));
       {
@@ -248,7 +250,7 @@ class Replay {
     return {count, hold(q_.sequences > 1 ? count * m_.dim * e_ : 0), hold(8 * count)};
   }
 
-  /// Of the weighted loss of head k by its hidden states.
+  /// The gradient of head k's weighted loss with respect to its hidden states.
   Held loss_gradient(int64_t k) {
     const Rows rows = rows_of_head(k);
     const bool losses_first = q_.when == "head";
@@ -285,12 +287,12 @@ class Replay {
   void finish_reduces(size_t most) {
     while (reducing_.size() > most) {
       reducing_.front()->finish_reduce();
-      reducing_in_columns_.push_back(reducing_.front());
+      reducing_replicas_.push_back(reducing_.front());
       reducing_.erase(reducing_.begin());
     }
-    while (reducing_in_columns_.size() > most) {
-      reducing_in_columns_.front()->finish_column();
-      reducing_in_columns_.erase(reducing_in_columns_.begin());
+    while (reducing_replicas_.size() > most) {
+      reducing_replicas_.front()->finish_column();
+      reducing_replicas_.erase(reducing_replicas_.begin());
     }
   }
 
@@ -331,7 +333,7 @@ class Replay {
       for (StoredGroup& group : unit.groups()) group.step();
   }
 
-  /// The model at the end: one group after another, whole on each rank.
+  /// Saving the final model gathers one group at a time, whole on each rank.
   void save() {
     ledger_.enter("checkpoint");
     for (StoredUnit& unit : model_.units())
@@ -347,8 +349,8 @@ class Replay {
   std::list<StoredModel> frozen_;
   int64_t N_, e_, wide_, ND_;
   int64_t lowest_block_ = 0, lowest_kept_ = 0;
-  std::vector<Held> inputs_;  ///< of the blocks in the frame
-  std::vector<StoredUnit*> reducing_, reducing_in_columns_;
+  std::vector<Held> inputs_;  ///< of the blocks in `frame`
+  std::vector<StoredUnit*> reducing_, reducing_replicas_;
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
-// What a step will take on each rank, without running it: its allocations are replayed as numbers, in the order in
-// which the code makes them, so the estimate follows the schedule and not a formula for the whole. Every size is
-// written where it is replayed (memory.cpp the step, block.cpp a block). Knows no LibTorch.
+// The memory of a step on each rank, without running it: replays the step's allocations as numbers, in the order in which
+// the engine makes them, so that the estimate follows the schedule rather than one formula. Each size is written where it
+// is replayed (the step in memory.cpp, a block in block.cpp).
 //
-// Counted is what the allocator counts on a rank whose tensors lie on the CPU: tensors, by category, at the moment when
-// most is live. Not counted: what the process takes without tensors (LibTorch's libraries, threads, the connections of
-// Gloo), blocks that the allocator keeps for later, what a plugin makes for itself, validation.
+// Counted, as by the allocator of a CPU rank: tensors by category, at the peak. Not counted: memory of the process other
+// than tensors (LibTorch's libraries, threads, Gloo's connections), memory that the allocator caches, tensors that plugins
+// create, validation.
 #pragma once
 
 #include <cstdint>
@@ -26,31 +26,31 @@ struct PlannedModel {
   Precision precision = Precision::fp32;
   int64_t shard_group_size = 0;  ///< hybrid_shard
   bool replicate_frozen = false;
-  bool offload = false;  ///< master shards of what trains, and the optimizer's state, in the host's memory
+  bool offload = false;  ///< trained master shards and optimizer state are in host memory
 };
 
 struct MemoryQuestion {
   PlannedModel policy;
-  std::vector<PlannedModel> frozen;  ///< those that the pipeline reads
+  std::vector<PlannedModel> frozen;  ///< models that the pipeline reads
   int64_t token_heads = 0;           ///< of the policy
-  std::string when = "before";       ///< the moment at which the weighting is asked
+  std::string when = "before";       ///< when the weighting is called
   int64_t ranks = 1;
   int64_t sequences = 1;  ///< of a micro-batch on one rank
   int64_t positions = 0;  ///< of a sequence
   int64_t gradient_accumulation = 1;
-  double activation_checkpointing = 0;  ///< share of the trunk blocks that train, from the first
+  double activation_checkpointing = 0;  ///< share of the trained trunk blocks, from the first
   Precision reduce = Precision::fp32;
-  bool saves_beside = false;  ///< checkpoints are written while the training goes on
+  bool background_saves = false;  ///< checkpoints are written while training continues
 };
 
 struct PlannedMemory {
-  /// As MemoryUsage::phases: the moment of each at which most is live.
+  /// The peak of each phase.
   std::map<std::string, MemoryMoment> phases;
   Offloaded offloaded;
 };
 PlannedMemory plan_memory(const MemoryQuestion& question);
 
-/// The phase of the highest moment. [at least one phase]
+/// The phase with the highest peak. [at least one phase]
 std::map<std::string, MemoryMoment>::const_iterator highest(const std::map<std::string, MemoryMoment>& phases);
 
 }  // namespace wmtp

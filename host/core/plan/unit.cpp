@@ -10,27 +10,28 @@ StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const Planne
     : ledger_(ledger),
       sizes_(sizes),
       trains_(trains),
-      row_(ranks_in_row(sizes.strategy, sizes.shard_group_size, sizes.ranks)),
+      group_(ranks_in_row(sizes.strategy, sizes.shard_group_size, sizes.ranks)),
       element_(fp32 ? 4 : bytes_of(sizes.precision)),
-      wire_(bytes_of(sizes.reduce)),
+      reduced_(bytes_of(sizes.reduce)),
       total_(round_up(group.elements, alignment * sizes.ranks)),
-      here_(total_ / row_) {
+      local_(total_ / group_) {
   if (is_offloaded()) {
-    ledger.offloaded().host += here_ * (4 + 2 * 4 + (element_ != 4 ? element_ : 0) + (sizes.saves_beside ? 3 * 4 : 0));
+    ledger.offloaded().host +=
+        local_ * (4 + 2 * 4 + (element_ != 4 ? element_ : 0) + (sizes.background_saves ? 3 * 4 : 0));
     return;
   }
-  master_ = {ledger, MemoryCategory::parameters, here_ * (trains ? 4 : element_)};
+  master_ = {ledger, MemoryCategory::parameters, local_ * (trains ? 4 : element_)};
   if (!trains) return;
-  optimizer_ = {ledger, MemoryCategory::optimizer, 2 * 4 * here_};
-  if (sizes.saves_beside) copy_ = {ledger, MemoryCategory::checkpoint, 3 * 4 * here_};
+  optimizer_ = {ledger, MemoryCategory::optimizer, 2 * 4 * local_};
+  if (sizes.background_saves) copy_ = {ledger, MemoryCategory::checkpoint, 3 * 4 * local_};
 }
 
 void StoredGroup::start_gather() {
   if (gathered_) return;
   const bool is_cast = is_offloaded() || (trains_ && element_ != 4);  // else it is the master
-  if (is_offloaded()) ledger_.offloaded().to_device += here_ * element_;
+  if (is_offloaded()) ledger_.offloaded().to_device += local_ * element_;
   if (shards()) {
-    if (is_cast) cast_ = {ledger_, MemoryCategory::gathered, here_ * element_};
+    if (is_cast) cast_ = {ledger_, MemoryCategory::gathered, local_ * element_};
     gathered_ = {ledger_, MemoryCategory::gathered, total_ * element_};
   } else if (is_cast) {
     gathered_ = {ledger_, MemoryCategory::gathered, total_ * element_};
@@ -49,9 +50,9 @@ void StoredGroup::write_gradient() {
   if (trains_ && !whole_gradient_) whole_gradient_ = {ledger_, MemoryCategory::gradients, 4 * total_};
 }
 
-/// What is sent, where it is a copy.
+/// The buffer that is sent, if it is a copy.
 Held StoredGroup::sending(int64_t elements) {
-  return wire_ == 4 ? Held() : Held(ledger_, MemoryCategory::communication, wire_ * elements);
+  return reduced_ == 4 ? Held() : Held(ledger_, MemoryCategory::communication, reduced_ * elements);
 }
 
 void StoredGroup::start_reduce(bool last) {
@@ -60,7 +61,7 @@ void StoredGroup::start_reduce(bool last) {
   write_gradient();
   if (is_alone()) return;
   sent_ = sending(total_);
-  arriving_ = {ledger_, MemoryCategory::communication, wire_ * total_};
+  arriving_ = {ledger_, MemoryCategory::communication, reduced_ * total_};
   if (shards() && sent_) whole_gradient_.reset();
 }
 
@@ -72,47 +73,47 @@ void StoredGroup::finish_reduce() {
   if (!arriving_) return;
   sent_.reset();
   if (shards()) {
-    whole_gradient_.reset();  // sent as it was
+    whole_gradient_.reset();  // sent without a copy
     Held sum;
-    if (wire_ != 4 || !gradient_) sum = {ledger_, MemoryCategory::gradients, 4 * here_};
+    if (reduced_ != 4 || !gradient_) sum = {ledger_, MemoryCategory::gradients, 4 * local_};
     if (!gradient_) gradient_ = std::move(sum);
   } else {
-    sum_over_column(total_);
+    sum_over_replicas(total_);
     gradient_ = std::move(whole_gradient_);
   }
   arriving_.reset();
-  if (!shards() || !last_ || row_ == sizes_.ranks) return;
-  sent_ = sending(here_);
-  arriving_ = {ledger_, MemoryCategory::communication, wire_ * here_};
+  if (!shards() || !last_ || group_ == sizes_.ranks) return;
+  sent_ = sending(local_);
+  arriving_ = {ledger_, MemoryCategory::communication, reduced_ * local_};
 }
 
 void StoredGroup::finish_column() {
   if (!arriving_) return;
   sent_.reset();
-  sum_over_column(here_);
+  sum_over_replicas(local_);
   arriving_.reset();
 }
 
-void StoredGroup::sum_over_column(int64_t elements) {
-  const int64_t mine = elements * row_ / sizes_.ranks;
+void StoredGroup::sum_over_replicas(int64_t elements) {
+  const int64_t mine = elements * group_ / sizes_.ranks;
   Held sum, all;
-  if (wire_ != 4) {
-    sum = {ledger_, MemoryCategory::communication, (4 + wire_) * mine};
-    all = {ledger_, MemoryCategory::communication, wire_ * elements};
+  if (reduced_ != 4) {
+    sum = {ledger_, MemoryCategory::communication, (4 + reduced_) * mine};
+    all = {ledger_, MemoryCategory::communication, reduced_ * elements};
   }
 }
 
 void StoredGroup::measure_gradient() const {
-  if (gradient_) const Held wide(ledger_, MemoryCategory::other, 8 * std::min(here_, widened_for_norm));
+  if (gradient_) const Held wide(ledger_, MemoryCategory::other, 8 * std::min(local_, widened_for_norm));
 }
 
 void StoredGroup::step() {
-  if (is_offloaded() && gradient_) ledger_.offloaded().to_host += 4 * here_;
+  if (is_offloaded() && gradient_) ledger_.offloaded().to_host += 4 * local_;
   master_changed();
   gradient_.reset();
 }
 
-/// What each rank gathers to write the model; the master itself where it is whole. In bytes.
+/// Bytes that each rank gathers to save the model; 0 if its master is complete.
 int64_t StoredGroup::gather_for_saving() const { return shards() ? total_ * (trains_ ? 4 : element_) : 0; }
 
 StoredUnit::StoredUnit(Ledger& ledger, const StorageSizes& sizes, const PlannedUnit& unit) : unit_(unit) {
@@ -121,29 +122,6 @@ StoredUnit::StoredUnit(Ledger& ledger, const StorageSizes& sizes, const PlannedU
   StorageSizes of_frozen = sizes;
   if (sizes.replicate_frozen) of_frozen.strategy = Strategy::no_shard;
   groups_.emplace_back(ledger, of_frozen, unit.frozen, false, unit.always_fp32);
-}
-
-void StoredUnit::start_gather() {
-  for (StoredGroup& group : groups_) group.start_gather();
-}
-void StoredUnit::ready() {
-  start_gather();
-  for (StoredGroup& group : groups_) group.ready();
-}
-void StoredUnit::release() {
-  for (StoredGroup& group : groups_) group.release();
-}
-void StoredUnit::write_gradient() {
-  for (StoredGroup& group : groups_) group.write_gradient();
-}
-void StoredUnit::start_reduce(bool last) {
-  for (StoredGroup& group : groups_) group.start_reduce(last);
-}
-void StoredUnit::finish_reduce() {
-  for (StoredGroup& group : groups_) group.finish_reduce();
-}
-void StoredUnit::finish_column() {
-  for (StoredGroup& group : groups_) group.finish_column();
 }
 
 }  // namespace wmtp

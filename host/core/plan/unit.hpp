@@ -1,19 +1,19 @@
-// A unit's flat storage as allocations: what engine/shard/parameter_group.cpp holds. E elements of a group, padded to 64 a
-// rank; on a rank E/G of them, G the ranks of a row; e bytes an element in the compute dtype, w on the wire.
+// The allocations of a unit's flat storage, as made by engine/shard/parameter_group.cpp. E elements of a group, padded to
+// 64 per rank, of which a rank stores E/G (G: size of the shard group); e bytes per element in the compute dtype, w in the
+// dtype of the reduction.
 //
-//   master             4 bytes of each trained element here, e of each frozen one
-//   optimizer          8 bytes of each trained element here
-//   gathered           E e; nothing where it is the master itself: not sharded, and of the same dtype
-//   gathering          and this rank's part in the compute dtype, where the master has another
-//   gradient           4 E while a micro-batch runs, then 4 bytes of each trained element here
-//   reducing           w E for what arrives, and for what is sent where that is not the gradient itself; of E/G
-//                      elements once more where columns add up what their rows have summed
-//   checkpoint         a copy of master and optimizer where saves are written beside the training
-// Where master shards are offloaded, master, optimizer and checkpoint are in the host's memory, with a copy of the master
-// in the compute dtype where that is another; each gather brings this rank's part to the device, each step its gradient
-// to the host.
-// Ranks of several hosts speak Gloo, which gathers into a buffer of its own and copies: as much more for a moment, which
-// is not counted. What ranks of one host share to exchange (engine/comm/shared_rings.hpp) is no tensor.
+//   master             4 bytes per local trained element, e per local frozen element
+//   optimizer          8 bytes per local trained element
+//   gathered           E e; none if it is the master itself: not sharded, and of the same dtype
+//   gathering          the local shard in the compute dtype, if the master has another dtype
+//   gradient           4 E while a micro-batch runs, then 4 bytes per local trained element
+//   reducing           w E received, and w E sent if that is not the gradient itself; then the same for E/G elements if
+//                      replicate groups sum the results of their shard groups
+//   checkpoint         a copy of master and optimizer if checkpoints are written in the background
+// With offload, master, optimizer and checkpoint are in host memory, with a copy of the master in the compute dtype if
+// that differs; each gather transfers the local shard to the device, each step its gradient to the host.
+// Between hosts, Gloo gathers into its own buffer and copies, which temporarily takes as much again and is not counted.
+// The shared memory between ranks of one host (engine/comm/shared_rings.hpp) is no tensor.
 #pragma once
 
 #include <deque>
@@ -25,16 +25,16 @@
 
 namespace wmtp {
 
-/// Of an element.
+/// Per element.
 inline int64_t bytes_of(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
 
 struct StorageSizes {
   Strategy strategy;
   Precision precision;
   int64_t ranks;
-  int64_t shard_group_size = 0;        ///< hybrid_shard: ranks in a row
-  Precision reduce = Precision::fp32;  ///< on the wire
-  bool saves_beside = false;
+  int64_t shard_group_size = 0;        ///< hybrid_shard
+  Precision reduce = Precision::fp32;  ///< dtype of the reduction
+  bool background_saves = false;
   bool replicate_frozen = false;
   bool offload = false;
 };
@@ -56,23 +56,23 @@ class StoredGroup {
   int64_t gather_for_saving() const;
 
  private:
-  bool shards() const { return row_ > 1; }
+  bool shards() const { return group_ > 1; }
   bool is_alone() const { return sizes_.ranks == 1; }
   bool is_offloaded() const { return sizes_.offload && trains_; }
   Held sending(int64_t elements);
-  void sum_over_column(int64_t elements);
+  void sum_over_replicas(int64_t elements);
   Ledger& ledger_;
   StorageSizes sizes_;
   bool trains_;
-  int64_t row_;           ///< ranks
-  int64_t element_;       ///< bytes, in the compute dtype
-  int64_t wire_;          ///< bytes of an element
-  int64_t total_, here_;  ///< elements
-  bool last_ = false;     ///< the reduce under way is the step's last
+  int64_t group_;          ///< ranks of the shard group
+  int64_t element_;        ///< bytes per element in the compute dtype
+  int64_t reduced_;        ///< bytes per element in the reduction
+  int64_t total_, local_;  ///< elements
+  bool last_ = false;      ///< the current reduction is the step's last
   Held master_, optimizer_, copy_, gathered_, cast_, whole_gradient_, sent_, arriving_, gradient_;
 };
 
-/// The groups of one unit; calls go to each.
+/// The groups of one unit; each call applies to all of them.
 class StoredUnit {
  public:
   StoredUnit(Ledger& ledger, const StorageSizes& sizes, const PlannedUnit& unit);
@@ -80,20 +80,28 @@ class StoredUnit {
   const PlannedUnit& planned() const { return unit_; }
   bool trains() const { return unit_.trained.elements > 0; }
   std::deque<StoredGroup>& groups() { return groups_; }
-  void start_gather();
-  void ready();
-  void release();
-  void write_gradient();
-  void start_reduce(bool last);
-  void finish_reduce();
-  void finish_column();
+  void start_gather() { each(&StoredGroup::start_gather); }
+  void ready() {
+    start_gather();
+    each(&StoredGroup::ready);
+  }
+  void release() { each(&StoredGroup::release); }
+  void write_gradient() { each(&StoredGroup::write_gradient); }
+  void start_reduce(bool last) { each(&StoredGroup::start_reduce, last); }
+  void finish_reduce() { each(&StoredGroup::finish_reduce); }
+  void finish_column() { each(&StoredGroup::finish_column); }
 
  private:
+  template <class Call, class... Arguments>
+  void each(Call call, Arguments... arguments) {
+    for (StoredGroup& group : groups_) (group.*call)(arguments...);
+  }
+
   const PlannedUnit& unit_;
   std::deque<StoredGroup> groups_;
 };
 
-/// A unit's weights while this lives; as Gathered of engine/shard/sharded_model.hpp.
+/// A unit's weights during the life of this object, like Gathered in engine/shard/sharded_model.hpp.
 class InUse {
  public:
   explicit InUse(StoredUnit& unit, StoredUnit* next = nullptr) : unit_(unit) {

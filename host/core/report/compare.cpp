@@ -19,7 +19,7 @@ constexpr int64_t most_rows = 1'000'000;
 struct LoggedValues {
   int64_t id = 0;
   std::map<std::string, std::string> params;
-  /// The last of each name; speed and mfu of all steps together; and the lowest of valid/loss.
+  /// The last value of each metric; speed and mfu over all steps; and the lowest valid/loss.
   std::map<std::string, double> metrics;
 };
 
@@ -32,12 +32,12 @@ std::map<std::string, std::string> params_of(const LogReader& log, int64_t run) 
   return params;
 }
 
-/// Whether a row, a key and then values, has several values.
+/// Whether the values of a row, which follow its key, differ.
 bool differs(const std::vector<json>& row) {
   return std::any_of(row.begin() + 2, row.end(), [&](const json& cell) { return cell != row[1]; });
 }
 
-/// One word of the command: its runs by seed.
+/// The runs that one word of the command names, by seed.
 struct Side {
   std::string word;
   std::map<int64_t, LoggedValues> runs;
@@ -49,7 +49,7 @@ class Comparison {
     for (const std::string& word : words) sides_.push_back(side_of(word));
   }
 
-  /// Keys of which not all runs have the same value; the seed counts only where no side has several.
+  /// Keys whose values differ between runs; the seed only if no side has several.
   Table params() const {
     Table table{columns("key"), {}, false};
     std::set<std::string> keys;
@@ -80,7 +80,7 @@ class Comparison {
     return mean_of(values);
   }
 
-  /// Against the first side, within seeds that both have; without several seeds, of the one run of each.
+  /// Difference from the first side, within seeds that both have; between two single runs whatever their seeds.
   MeanOf difference(const Side& side, const std::string& name) const {
     const Side& first = sides_.front();
     std::vector<double> values;
@@ -167,9 +167,9 @@ std::string with_error(const MeanOf& of, bool signed_number) {
   return of.count == 1 ? number : number + printed(" ± %.2g", of.error);
 }
 
-/// Figures of every side, then what each later one has more than the first.
+/// The metrics of every side, then the differences of later sides from the first.
 void print_metrics(std::ostream& out, const Comparison& comparison) {
-  Table table{comparison.columns("at the end"), {}, false};
+  Table table{comparison.columns("metric"), {}, false};
   for (size_t i = 1; i < comparison.sides().size(); ++i)
     table.columns.push_back(comparison.sides()[i].word + " - " + comparison.sides()[0].word);
   for (const std::string& name : comparison.metric_names()) {
@@ -240,13 +240,13 @@ Table differing_params(const LogReader& log, const std::vector<int64_t>& runs) {
 
 void print_comparison(std::ostream& out, const LogReader& log, const std::vector<std::string>& words,
                       TableFormat format) {
-  if (words.size() < 2) throw Error(ExitStatus::usage, "wanted at least two runs to compare");
+  if (words.size() < 2) throw Error(ExitStatus::usage, "found fewer than two runs to compare");
   if (format == TableFormat::csv) throw Error(ExitStatus::usage, "a comparison has no CSV form; use --json");
   const Comparison comparison(log, words);
   if (format == TableFormat::json) return print_json(out, comparison);
   const Table params = comparison.params();
   if (params.rows.empty())
-    out << "all were given the same\n\n";
+    out << "the configurations are equal\n\n";
   else
     print_table(out, params, TableFormat::text), out << '\n';
   print_metrics(out, comparison);

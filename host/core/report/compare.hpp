@@ -1,8 +1,8 @@
-// `runs compare`: where runs differ, in what they were given and in what came of it.
+// `runs compare`: differences between runs, in configuration and metrics.
 //
-// A word is a run's number, or a name: then it stands for the newest finished run of each seed under that name. Where
-// one of them has several seeds, a figure is their mean and the standard error of the mean, and against the first word
-// it is the mean of the differences within the same seed, with its standard error: what seeds do to both is not in it.
+// A word is a run id, or a name, which selects its newest finished run of each seed. With several seeds, a figure is the
+// mean over them with its standard error, and a difference from the first word is the mean of the differences within the
+// same seed with its standard error, which excludes the effect that a seed has on both.
 #pragma once
 
 #include <ostream>
@@ -14,17 +14,17 @@
 
 namespace wmtp {
 
-/// Mean, and the standard error of the mean (deviation with n - 1, over the root of n); the latter 0 for one value.
+/// Mean and its standard error (deviation with n - 1, divided by the root of n), which is 0 for one value.
 struct MeanOf {
   double mean = 0, error = 0;
   int64_t count = 0;
 };
 MeanOf mean_of(const std::vector<double>& values);
 
-/// A row for each key of which the runs do not all have the same value: the key, then the value of each (null: none).
+/// A row for each key whose values differ: the key, then the value of each run (null: none).
 Table differing_params(const LogReader& log, const std::vector<int64_t>& runs);
 
-/// Error(usage) for a run that is not in the log, and for fewer than two words. JSON is one object; CSV is refused.
+/// Error(usage) for a run that is not in the log, for fewer than two words, and for CSV. JSON is one object.
 void print_comparison(std::ostream& out, const LogReader& log, const std::vector<std::string>& words,
                       TableFormat format);
 

@@ -1,11 +1,11 @@
-// See curve.hpp.
 #include "core/report/curve.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
+
+#include "base/text.hpp"
 
 namespace wmtp {
 namespace {
@@ -47,12 +47,6 @@ Frame frame_around(const Curve& a, const Curve& b) {
   return frame;
 }
 
-std::string label(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%9.4g", value);
-  return text;
-}
-
 }  // namespace
 
 void print_curve(std::ostream& out, const Curve& line, const Curve& marks, bool blocks) {
@@ -70,7 +64,7 @@ void print_curve(std::ostream& out, const Curve& line, const Curve& marks, bool 
   }
   for (size_t row = 0; row < kRows; ++row) {
     const bool labelled = row == 0 || row == kRows - 1;
-    std::string text = (labelled ? label(row == 0 ? frame.top : frame.bottom) : std::string(9, ' ')) + " |";
+    std::string text = (labelled ? printed("%9.4g", row == 0 ? frame.top : frame.bottom) : std::string(9, ' ')) + " |";
     for (size_t column = 0; column < kColumns; ++column) {
       const uint8_t dot = dots[row][column];
       text += marked[row][column] ? "o" : dot == 0 ? " " : blocks ? braille(dot) : ".";

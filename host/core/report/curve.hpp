@@ -1,4 +1,4 @@
-// A small plot in text: one series as a line, a second one as marks over it.
+// A small text plot: one series as a line, another as marks.
 #pragma once
 
 #include <ostream>
@@ -16,7 +16,8 @@ struct Curve {
   std::vector<CurvePoint> points;  ///< finite
 };
 
-/// With `blocks` the line is drawn in braille dots, else in '.'; the marks are 'o'. Nothing without two points.
+/// Draws the line in braille dots with `blocks`, else in '.', and the marks as 'o'. Draws nothing with fewer than two
+/// points.
 void print_curve(std::ostream& out, const Curve& line, const Curve& marks, bool blocks);
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// `runs show`; see runs.hpp.
+// `runs show`, declared in runs.hpp.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -49,11 +49,7 @@ const char* const kParams =
 
 Json objects_of(const Table& table) {
   Json array = Json::array();
-  for (const auto& row : table.rows) {
-    Json object = Json::object();
-    for (size_t i = 0; i < row.size(); ++i) object[table.columns[i]] = row[i];
-    array.push_back(std::move(object));
-  }
+  for (size_t row = 0; row < table.rows.size(); ++row) array.push_back(row_object(table, row));
   return array;
 }
 
@@ -63,13 +59,12 @@ Json run_object(const LogReader& log, const std::string& id) {
       "WHERE v.id = CAST(?1 AS INTEGER)",
       {id}, 1);
   if (run.rows.empty()) {
-    throw Error(ExitStatus::usage,
-                "no run " + id + " in " + log.database().string() + "; `wmtp-host runs list` shows them");
+    throw Error(ExitStatus::usage, "no run " + id + " in " + log.database().string() + "; see `wmtp-host runs list`");
   }
-  return objects_of(run).front();
+  return row_object(run, 0);
 }
 
-/// SQLite may have been built without exp().
+/// Computes the perplexity here, since SQLite may have been built without exp().
 Table text_losses(const LogReader& log, const std::string& id) {
   Table table = log.query(kTextLosses, {id}, kAll);
   for (auto& row : table.rows)
@@ -91,7 +86,7 @@ void print_json_run(std::ostream& out, const LogReader& log, Json run, const std
   out << run.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-/// The mean of every stretch of steps, so that a long run costs no more than a short one.
+/// Means over at most 120 intervals of steps, so that a long run costs no more than a short one.
 Curve curve_of(const LogReader& log, const std::string& id, const std::string& name) {
   const Table table = log.query(
       "WITH points AS (SELECT step, value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND name = ?2 "
@@ -151,8 +146,8 @@ void print_head(std::ostream& out, const Json& run) {
   out << '\n';
   if (!run.at("parent_run").is_null()) out << "  resumed    run " << text("parent_run") << '\n';
   if (run.at("log_incomplete") != 0) {
-    out << "  log        incomplete: rows that the database did not take lie beside it in *.run-" << text("id")
-        << ".spool\n";
+    out << "  log        incomplete: rows that could not be written to the database are next to it in *.run-"
+        << text("id") << ".spool\n";
   }
 }
 

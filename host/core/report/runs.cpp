@@ -1,4 +1,3 @@
-// `runs list`; see runs.hpp.
 #include "core/report/runs.hpp"
 
 #include <algorithm>
@@ -35,11 +34,11 @@ void require_key(const LogReader& log, const std::string& key) {
   if (keys.empty() || std::find(keys.begin(), keys.end(), key) != keys.end()) return;
   const std::string nearest = nearest_name(key, keys);
   throw Error(ExitStatus::usage, "--where: no run in " + log.database().string() + " has an option " + key +
-                                     (nearest.empty() ? "; `wmtp-host runs show RUN` shows a run's"
+                                     (nearest.empty() ? "; `wmtp-host runs show RUN` lists the options of a run"
                                                       : "; did you mean '" + nearest + "'?"));
 }
 
-/// SQL's conditions, and what is bound to them.
+/// An SQL condition and its bound values.
 struct Conditions {
   std::string sql = "1";
   std::vector<std::string> values;
@@ -54,7 +53,7 @@ struct Conditions {
 void add_option(Conditions& conditions, const LogReader& log, const std::string& condition) {
   const size_t equals = condition.find('=');
   if (equals == std::string::npos || equals == 0)
-    throw Error(ExitStatus::usage, "--where " + condition + ": wanted KEY=VALUE, as pipeline.keep=0.6");
+    throw Error(ExitStatus::usage, "--where " + condition + ": wanted KEY=VALUE, for example pipeline.keep=0.6");
   const std::string key = condition.substr(0, equals), value = condition.substr(equals + 1);
   require_key(log, key);
   const std::string text = conditions.bound(value);
@@ -89,10 +88,19 @@ const std::vector<std::string>& sort_keys() {
   return keys;
 }
 
+std::vector<int64_t> distinct_runs(const LogReader& log, const std::vector<std::string>& words) {
+  std::vector<int64_t> runs;
+  for (const std::string& word : words) {
+    const int64_t run = log.resolve_run(word);
+    if (std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
+  }
+  return runs;
+}
+
 void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format, const RunSelection& selection) {
   const auto& keys = sort_keys();
   if (!selection.sort.empty() && std::find(keys.begin(), keys.end(), selection.sort) == keys.end())
-    throw Error(ExitStatus::bug, "runs are not sorted by " + selection.sort);
+    throw Error(ExitStatus::bug, "runs cannot be sorted by " + selection.sort);
   std::string columns;
   for (const std::string& key : keys) columns += (columns.empty() ? "" : ", ") + key;
   const Conditions conditions = conditions_of(selection, log);
@@ -103,12 +111,12 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
   if (table.rows.empty()) {
     const auto all = log.query("SELECT count(*) FROM runs", {}, 1).rows[0][0].get<int64_t>();
     if (all > 0)
-      out << "none of the " << counted(all, "run") << " in " << log.database().string() << " is like that\n";
+      out << "none of the " << counted(all, "run") << " in " << log.database().string() << " matches\n";
     else if (!log.is_there())
       out << "no run log at " << std::filesystem::absolute(log.database()).string()
-          << "; `wmtp-host run FILE.toml` makes it, --db FILE or WMTP_DB names another\n";
+          << "; `wmtp-host run FILE.toml` creates it, --db FILE or WMTP_DB selects another\n";
     else
-      out << "no runs in " << log.database().string() << " yet; `wmtp-host run FILE.toml` makes one\n";
+      out << "no runs in " << log.database().string() << " yet; start one with `wmtp-host run FILE.toml`\n";
     return;
   }
   table.columns = {"id",         "name",       "pipeline", "status",        "steps",

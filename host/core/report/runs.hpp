@@ -1,4 +1,4 @@
-// `runs list` and `runs show`: what the log knows, for people and as JSON.
+// `runs list` and `runs show`: runs of the log as text and as JSON.
 #pragma once
 
 #include <ostream>
@@ -10,13 +10,13 @@
 
 namespace wmtp {
 
-/// Which runs are listed, and in which order. What is empty asks for nothing.
+/// Which runs are listed, and in which order. Empty members select all runs.
 struct RunSelection {
-  std::vector<std::string> statuses{};  ///< one of these
-  std::string name{};                   ///< a pattern with *, ? and [abc]
+  std::vector<std::string> statuses{};  ///< any of these
+  std::string name{};                   ///< pattern with *, ? and [abc]
   std::string pipeline{};
-  std::vector<std::string> where{};  ///< "pipeline.keep=0.6", all of them: numbers as numbers, else the same text
-  std::string sort{};                ///< one of sort_keys(), smallest first, runs without it last; "": newest first
+  std::vector<std::string> where{};  ///< "pipeline.keep=0.6", all must hold; numbers are compared as numbers
+  std::string sort{};  ///< one of sort_keys(), smallest first, runs without a value last; "": newest first
   bool reverse = false;
   int64_t limit = 0;  ///< 0: all
 };
@@ -24,17 +24,19 @@ struct RunSelection {
 /// The columns of the list.
 const std::vector<std::string>& sort_keys();
 
-/// JSON and CSV carry the columns of v_runs by their names. Error(usage) for a condition that is none, and for a key
-/// that no run of the log has.
+/// The runs that `words` (ids or names) name, each once. Error(usage) for a run that is not in the log.
+std::vector<int64_t> distinct_runs(const LogReader& log, const std::vector<std::string>& words);
+
+/// JSON and CSV have the columns of v_runs. Error(usage) for an invalid condition, and for a key that no run has.
 void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format, const RunSelection& selection = {});
 
-/// Configuration, plugins, first/last/best metrics, curves, memory, checkpoints, evaluations, losses on texts, events
-/// of one run. JSON is one object. Curves are those of `metrics`, or of the losses. Error(usage) for CSV, which has no
-/// form for it, for a run that is not in the log, and for a metric that the run has not.
+/// Configuration, plugins, first/last/best metrics, curves, memory, checkpoints, evaluations, losses on texts and events
+/// of one run. JSON is one object. Draws the curves of `metrics`, or by default of the losses. Error(usage) for CSV, for a
+/// run that is not in the log, and for a metric that the run lacks.
 void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format,
                const std::vector<std::string>& metrics = {});
 
-/// The resolved experiment, as it can be run again.
+/// The resolved experiment, which can be run again.
 void print_experiment(std::ostream& out, const LogReader& log, int64_t run_id);
 
 }  // namespace wmtp

@@ -1,9 +1,7 @@
-// See summary.hpp.
 #include "core/report/summary.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -42,7 +40,7 @@ class Summary {
   void next(bool interrupted) {
     const char* curve = first("valid/loss") ? "valid/loss" : "train/loss";
     out_ << "  next             ";
-    if (interrupted) out_ << "the same command with --resume goes on from here\n                   ";
+    if (interrupted) out_ << "repeat the command with --resume to continue\n                   ";
     out_ << "wmtp-host runs show " << id_ << '\n'
          << "                   wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = " << id_
          << " AND name = '" << curve << "'\"\n";
@@ -64,7 +62,7 @@ class Summary {
   std::optional<double> first(const std::string& name) const { return metric(name, "ASC"); }
   std::optional<double> last(const std::string& name) const { return metric(name, "DESC"); }
 
-  /// Selection wavers from step to step: the mean of the last hundred.
+  /// The mean of the last hundred steps, since selection fluctuates from step to step.
   std::optional<double> recent(const std::string& name) const {
     const auto found = log_.query(
         "SELECT avg(value) FROM (SELECT value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) "
@@ -73,11 +71,7 @@ class Summary {
     return found.rows[0][0].is_null() ? std::nullopt : std::optional(found.rows[0][0].get<double>());
   }
 
-  static std::string loss(double value) {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.4f", value);
-    return text;
-  }
+  static std::string loss(double value) { return printed("%.4f", value); }
 
   void fall(const char* title, const std::string& name) {
     const auto begin = first(name), end = last(name);
@@ -112,7 +106,7 @@ class Summary {
     if (run[0].is_number()) out_ << "  speed            " << speed_text(run[0], run[1]) << '\n';
   }
 
-  /// What took at least a hundredth of the run's time, the longest first; the token heads together.
+  /// Phases that took at least 1% of the time, longest first; token heads are added up.
   void time() {
     const auto found = rows(
         "SELECT iif(name GLOB 'time/head_*', 'heads', substr(name, 6)) AS phase, sum(value) AS seconds FROM v_latest "
@@ -141,7 +135,7 @@ class Summary {
     phases();
   }
 
-  /// Of the rank that holds most: what was live when most was, phase by phase, the largest first.
+  /// The peak of each phase on the rank with the highest peak, largest first.
   void phases() {
     const auto moments = rows(
         "WITH moments AS (SELECT rank, phase, category, bytes, max(rowid) FROM memory "
@@ -171,7 +165,7 @@ class Summary {
     }
     std::stringstream text;
     print_text_table(text, table, 0);
-    out_ << "  tensors          of rank " << moments[0][3].get<int64_t>() << ", when most were live\n";
+    out_ << "  tensors          of rank " << moments[0][3].get<int64_t>() << ", peak of each phase\n";
     for (std::string line; std::getline(text, line);) out_ << "                   " << line << '\n';
   }
 
@@ -194,8 +188,7 @@ class Summary {
 std::string speed_text(const nlohmann::json& tokens_per_second, const nlohmann::json& mfu) {
   const std::string speed = with_thousands(std::llround(tokens_per_second.get<double>())) + " tokens/s";
   if (!mfu.is_number()) return speed;
-  if (mfu.get<double>() > 1)
-    return speed + ", more than bare matrix multiplication reached on the machine while it was measured";
+  if (mfu.get<double>() > 1) return speed + ", more than bare matrix multiplication reached when it was measured";
   return speed + ", " + percent(mfu.get<double>()) + " of bare matrix multiplication";
 }
 

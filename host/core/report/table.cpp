@@ -1,10 +1,8 @@
-// See table.hpp.
 #include "core/report/table.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -16,8 +14,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kGap = 2;
-constexpr size_t kNarrowest = 8;                    // a text column is not cut below this
-constexpr size_t kMostPrinted = size_t{256} << 20;  // columns are as wide as their longest cell, in every row
+constexpr size_t kNarrowest = 8;                    // text columns are not cut below this width
+constexpr size_t kMostPrinted = size_t{256} << 20;  // one long cell makes its column as wide in every row
 
 bool holds_numbers(const Table& table, size_t column) {
   bool number = false;
@@ -29,7 +27,7 @@ bool holds_numbers(const Table& table, size_t column) {
   return number;
 }
 
-/// Takes what is too much from the widest text columns, widest first.
+/// Narrows text columns, widest first, until the table fits.
 void narrow(std::vector<size_t>& widths, const std::vector<bool>& numeric, size_t columns) {
   for (size_t i = 0; i < widths.size(); ++i)
     if (!numeric[i]) widths[i] = std::min(widths[i], std::max(columns, kNarrowest));
@@ -75,11 +73,7 @@ void print_row(std::ostream& out, const std::vector<std::string>& cells, const s
 void print_json(std::ostream& out, const Table& table) {
   out << '[';
   for (size_t row = 0; row < table.rows.size(); ++row) {
-    Json object = Json::object();
-    for (size_t column = 0; column < table.columns.size(); ++column) {
-      object[table.columns[column]] = table.rows[row][column];
-    }
-    out << (row ? ",\n " : "\n ") << object.dump(-1, ' ', false, Json::error_handler_t::replace);
+    out << (row ? ",\n " : "\n ") << row_object(table, row).dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   out << (table.rows.empty() ? "]\n" : "\n]\n");
 }
@@ -108,13 +102,18 @@ void print_csv(std::ostream& out, const Table& table) {
 
 }  // namespace
 
+nlohmann::ordered_json row_object(const Table& table, size_t row) {
+  Json object = Json::object();
+  for (size_t column = 0; column < table.columns.size(); ++column)
+    object[table.columns[column]] = table.rows.at(row)[column];
+  return object;
+}
+
 std::string shown(const nlohmann::json& cell) {
   if (cell.is_null()) return "-";
   if (cell.is_string()) return one_line(cell.get<std::string>());
   if (!cell.is_number_float()) return cell.dump();
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.6g", cell.get<double>());
-  return text;
+  return printed("%.6g", cell.get<double>());
 }
 
 void print_text_table(std::ostream& out, const Table& table, size_t columns) {

@@ -1,4 +1,4 @@
-// Tables for people (aligned text), and for programs (JSON, CSV). Primary output: stdout.
+// Tables as aligned text, JSON and CSV.
 #pragma once
 
 #include <ostream>
@@ -10,14 +10,17 @@ namespace wmtp {
 
 enum class TableFormat { text, json, csv };
 
-/// text: columns of numbers flush right, NULL as "-", long texts cut to the width of a terminal, and a last line when
-/// the table is capped. json: an array of objects, one to a line; what is no finite number is null. csv: RFC 4180.
+/// text: numbers flush right, NULL as "-", long texts cut to the width of the terminal, and a last line if the table is
+/// capped. json: an array of objects, one per line; NaN and infinity are null. csv: RFC 4180.
 void print_table(std::ostream& out, const Table& table, TableFormat format);
 
-/// The text form, `columns` wide at most (0: as wide as it gets).
+/// The text form, at most `columns` wide (0: unlimited).
 void print_text_table(std::ostream& out, const Table& table, size_t columns);
 
-/// A number as people read it: 1.23457, 42, 1.5e-05; "-" for null.
+/// A row as an object of its columns.
+nlohmann::ordered_json row_object(const Table& table, size_t row);
+
+/// A cell as text: 1.23457, 42, 1.5e-05; "-" for null.
 std::string shown(const nlohmann::json& cell);
 
 }  // namespace wmtp

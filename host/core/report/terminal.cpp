@@ -1,4 +1,3 @@
-// See terminal.hpp.
 #include "core/report/terminal.hpp"
 
 #include <sys/ioctl.h>

@@ -1,4 +1,4 @@
-// What the terminal behind a stream can show.
+// Properties of the terminal behind a stream, and text prepared for it.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace wmtp {
 
-/// Columns of the terminal, or 0 when `out` is not standard output or that is no terminal.
+/// Columns of the terminal, or 0 unless `out` is standard output on a terminal.
 size_t terminal_columns(const std::ostream& out);
 
-/// Whether block characters may be used: a terminal with a UTF-8 locale.
+/// Whether block characters can be shown: a terminal with a UTF-8 locale.
 bool shows_blocks(const std::ostream& out);
 
-/// One line of text: line breaks and other control characters become visible escapes, so that no text from the log can
-/// steer the terminal.
+/// Replaces line breaks and other control characters by visible escapes, so that no text from the log can control the
+/// terminal.
 std::string one_line(std::string_view text);
 
-/// Characters (UTF-8 code points) of a text.
+/// Number of characters (UTF-8 code points).
 size_t shown_length(std::string_view text);
 
-/// At most `most` characters, the last one an ellipsis when something was cut.
+/// At most `most` characters, the last one an ellipsis if the text was cut.
 std::string cut_to(std::string_view text, size_t most);
 
 }  // namespace wmtp

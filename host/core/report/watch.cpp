@@ -22,10 +22,10 @@ class Watch {
       : out_(out), log_(log), request_(request), id_(std::to_string(request.run_id)) {}
 
   int run() {
-    step_ = newest("train/loss") - 1;  // the newest is shown, not all that were
+    step_ = newest("train/loss") - 1;  // earlier steps are not shown
     validated_ = newest("valid/loss") - 1;
     while (true) {
-      const json state = run_state();  // before the steps: nothing comes after an end
+      const Json state = run_state();  // read before the steps, so that none are missed when it has ended
       show_new_steps();
       if (state["status"] != "running") return ended(state);
       for (auto waited = std::chrono::milliseconds(0); waited < request_.interval; waited += nap) {
@@ -49,14 +49,11 @@ class Watch {
     return found.rows.at(0).at(0);
   }
 
-  json run_state() const {
-    const Table found =
-        ask("SELECT name, status, exit_code, seconds, tokens_per_second FROM v_runs WHERE id = CAST(?1 AS INTEGER) AND "
-            "?2 = '0'",
-            1);
-    json state;
-    for (size_t i = 0; i < found.columns.size(); ++i) state[found.columns[i]] = found.rows.at(0)[i];
-    return state;
+  Json run_state() const {
+    return row_object(ask("SELECT name, status, exit_code, seconds, tokens_per_second FROM v_runs "
+                          "WHERE id = CAST(?1 AS INTEGER) AND ?2 = '0'",
+                          1),
+                      0);
   }
 
   void show_new_steps() {
@@ -70,7 +67,7 @@ class Watch {
       step_ = row[0];
       show_step(row);
     }
-    // They come into the log after their step.
+    // Logged after their step.
     const Table validations =
         ask("SELECT step, value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND step > CAST(?2 AS INTEGER) "
             "AND name = 'valid/loss' ORDER BY step",
@@ -99,7 +96,7 @@ class Watch {
       out_ << "step " << shown(row[0]) << ": validation loss " << shown(row[1]) << '\n';
   }
 
-  int ended(const json& state) {
+  int ended(const Json& state) {
     const std::string status = state["status"];
     const bool lost = status == "lost";
     const int code = lost ? static_cast<int>(ExitStatus::peer) : state["exit_code"].get<int>();
@@ -117,7 +114,7 @@ class Watch {
   const LogReader& log_;
   const WatchRequest& request_;
   std::string id_;
-  int64_t step_ = 0, validated_ = 0;  ///< the last that were shown
+  int64_t step_ = 0, validated_ = 0;  ///< last steps shown
 };
 
 }  // namespace

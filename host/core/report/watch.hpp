@@ -1,4 +1,4 @@
-// `runs watch`: the steps of a run as they come into the log, from another terminal or machine.
+// `runs watch`: follows the steps of a run in the log, from another terminal or machine.
 #pragma once
 
 #include <chrono>
@@ -11,13 +11,13 @@ namespace wmtp {
 
 struct WatchRequest {
   int64_t run_id = 0;
-  bool json = false;  ///< a JSON object for each step, for programs
+  bool json = false;  ///< one JSON object per step
   std::chrono::milliseconds interval{1000};
-  std::function<bool()> stopped = [] { return false; };  ///< asked at least ten times a second
+  std::function<bool()> stopped = [] { return false; };  ///< called at least ten times per second
 };
 
-/// Prints the newest step that is there, then each further one, and at the end how the run ended. Returns its exit
-/// code; 6 where it is lost; 0 where watching was stopped.
+/// Prints the newest step, each further step, and how the run ended. Returns the run's exit code, 6 if it is lost, 0 if
+/// watching was stopped.
 int watch_run(std::ostream& out, const LogReader& log, const WatchRequest& request);
 
 }  // namespace wmtp

@@ -23,7 +23,7 @@ std::vector<PlannedSlot> slots_of(const UnitSpec& unit, const LayoutRequest& req
   for (const Linear& slot : block_linears(*request.model, unit.name)) {
     PlannedSlot planned{slot.in, slot.out, request.adapter && request.adapter->trains(slot.name + ".weight"), {}};
     for (const Param& param : declared(request.adapter, slot))
-      planned.beside.emplace_back(param.shape.at(0), param.shape.at(1));
+      planned.adapter_params.emplace_back(param.shape.at(0), param.shape.at(1));
     slots.push_back(std::move(planned));
   }
   return slots;
@@ -55,7 +55,7 @@ PlannedLayout planned_layout(const LayoutRequest& request) {
 std::string describe_layouts(const std::string& questions) {
   nlohmann::json answers = nlohmann::json::array();
   for (const nlohmann::json& question : nlohmann::json::parse(questions))
-    answers.push_back(to_json(layout_of(layout_question_from_json(question))));
+    answers.push_back(layout_of(layout_question_from_json(question)));
   return answers.dump();
 }
 

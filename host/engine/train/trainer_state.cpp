@@ -5,7 +5,7 @@
 
 namespace wmtp {
 
-static_assert(LossScale::hysteresis == most_overflows_left, "a checkpoint may hold what a run can save, and no more");
+static_assert(LossScale::hysteresis == max_overflows_left, "a checkpoint is checked against the limits of a run");
 
 nlohmann::json TrainerState::to_json() const {
   nlohmann::json state{

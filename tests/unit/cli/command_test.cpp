@@ -1,4 +1,4 @@
-// The program as a user calls it: words, options, help, mistakes. It stands beside this test's own program.
+// The program as a user calls it: commands, options, help, errors. It is in the folder of the test program.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -60,7 +60,7 @@ class CommandTest : public testing::Test {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_F(CommandTest, HelpBeginsWithExamplesAndListsTheCommands) {
+TEST_F(CommandTest, HelpShowsExamplesFirstAndListsCommands) {
   const auto help = host("--help");
   EXPECT_EQ(help.code, 0);
   EXPECT_EQ(help.err, "");
@@ -72,14 +72,14 @@ TEST_F(CommandTest, HelpBeginsWithExamplesAndListsTheCommands) {
   EXPECT_FALSE(has(help.out, "checkpoint verify runs/"));
 }
 
-TEST_F(CommandTest, AnswersHelpAnywhereOnTheLine) {
+TEST_F(CommandTest, AcceptsHelpAnywhereOnTheCommandLine) {
   EXPECT_TRUE(has(host("run --help").out, "wmtp-host run experiments/rho1.toml"));
   EXPECT_TRUE(has(host("runs show -h").out, "wmtp-host runs show 3"));
   EXPECT_TRUE(has(host("runs show 3 --json --help").out, "wmtp-host runs show 3"));
   EXPECT_FALSE(has(host("run --help").out, "held-out"));
 }
 
-TEST_F(CommandTest, RefusesHelpOfACommandThatDoesNotExist) {
+TEST_F(CommandTest, RefusesHelpOfAnUnknownCommand) {
   const auto typed = [&](const std::string& line, const std::string& answer) {
     const auto refused = host(line);
     EXPECT_EQ(refused.code, 2) << line;
@@ -91,7 +91,7 @@ TEST_F(CommandTest, RefusesHelpOfACommandThatDoesNotExist) {
   typed("runs lst -h", "there is no command `wmtp-host runs lst`; did you mean 'list'?");
 }
 
-TEST_F(CommandTest, SaysWhereItLookedForALogThatIsNotThere) {
+TEST_F(CommandTest, NamesThePathOfAMissingLog) {
   for (const std::string command : {"runs show 1", "runs compare 1 2", "export rho1 --to csv", "report 1 -o x.html"}) {
     const auto refused = host(command);
     EXPECT_EQ(refused.code, 2) << command;
@@ -100,7 +100,7 @@ TEST_F(CommandTest, SaysWhereItLookedForALogThatIsNotThere) {
   }
 }
 
-TEST_F(CommandTest, MakesNoPluginOfANameThatIsTaken) {
+TEST_F(CommandTest, RefusesANewPluginWhoseNameIsTaken) {
   for (const std::string kind : {"pipeline", "adapter"}) {
     const auto refused = host("plugins new rho1 --kind " + kind);
     EXPECT_EQ(refused.code, 2);
@@ -119,13 +119,13 @@ TEST_F(CommandTest, IsQuickWithHelpAndAnEmptyLog) {
   EXPECT_LT(list, 0.05);
 }
 
-TEST_F(CommandTest, SaysItsVersion) {
+TEST_F(CommandTest, PrintsItsVersion) {
   const auto version = host("--version");
   EXPECT_EQ(version.code, 0);
   EXPECT_EQ(version.out, "wmtp-host " WMTP_VERSION "\n");
 }
 
-TEST_F(CommandTest, ShowsHelpWhenNothingWasAskedFor) {
+TEST_F(CommandTest, ShowsHelpWithoutACommand) {
   for (const char* words : {"", "runs", "plugins"}) {
     const auto bare = host(words);
     EXPECT_EQ(bare.code, 2);
@@ -149,7 +149,7 @@ TEST_F(CommandTest, NamesTheNearestOption) {
   EXPECT_TRUE(has(host("run a.toml --resmue").err, "did you mean '--resume'?"));
 }
 
-TEST_F(CommandTest, ListsTakeConditionsFromTheLine) {
+TEST_F(CommandTest, ListsAcceptConditions) {
   EXPECT_EQ(
       host("runs list --status finished --status lost --name 'a*' --where x.y=1 --sort seconds --reverse --json").out,
       "[]\n");
@@ -173,7 +173,7 @@ TEST_F(CommandTest, RefusesMissingAndWrongArguments) {
   }
 }
 
-TEST_F(CommandTest, RefusesWrongArgumentsOfThePageAndItsReport) {
+TEST_F(CommandTest, RefusesWrongArgumentsOfUiAndReport) {
   for (const char* words : {"report", "report 3", "report -o x.html", "ui --port 70000", "ui --port x", "ui 3"}) {
     const auto refused = host(words);
     EXPECT_EQ(refused.code, 2) << words;
@@ -181,12 +181,12 @@ TEST_F(CommandTest, RefusesWrongArgumentsOfThePageAndItsReport) {
   }
 }
 
-TEST_F(CommandTest, TakesACommandsWordAsTheNameOfARun) {
+TEST_F(CommandTest, AcceptsACommandsNameAsARun) {
   EXPECT_TRUE(has(host("runs show data").err, "no run log"));
   EXPECT_FALSE(has(host("runs show data").err, "required"));
 }
 
-TEST_F(CommandTest, TakesCommonOptionsBeforeAndAfterTheCommand) {
+TEST_F(CommandTest, AcceptsGlobalOptionsBeforeAndAfterTheCommand) {
   for (const char* words : {"--db absent/a.db -q --no-color sql 'SELECT 1 AS one' --json",
                             "sql --db absent/a.db 'SELECT 1 AS one' --json -q --no-color"}) {
     const auto answer = host(words);
@@ -196,32 +196,32 @@ TEST_F(CommandTest, TakesCommonOptionsBeforeAndAfterTheCommand) {
   EXPECT_EQ(host("--plugin-dir absent plugins list --plugin-dir absent2").code, 2);
 }
 
-TEST_F(CommandTest, LooksForTheLogInDbThenTheEnvironment) {
-  std::ofstream(folder_ / "text.db") << "this is no database, but long enough to be one: " << std::string(200, 'x');
+TEST_F(CommandTest, PrefersDbOverTheEnvironment) {
+  std::ofstream(folder_ / "text.db") << "not a database, but long enough to be one: " << std::string(200, 'x');
   EXPECT_EQ(host("runs list").code, 0);
   EXPECT_EQ(host("runs list", "WMTP_DB=text.db").code, 7);
   EXPECT_EQ(host("runs list --db absent.db", "WMTP_DB=text.db").code, 0);
 }
 
-TEST_F(CommandTest, SaysWhatIsWrongWithAMissingExperiment) {
+TEST_F(CommandTest, NamesAMissingExperiment) {
   const auto missing = host("run absent.toml");
   EXPECT_EQ(missing.code, 2);
   EXPECT_TRUE(has(missing.err, "absent.toml"));
 }
 
-TEST_F(CommandTest, RefusesAHalfSetLauncherBeforeAnythingElse) {
+TEST_F(CommandTest, RefusesAnIncompleteLauncherEnvironmentFirst) {
   const auto refused = host("run absent.toml", "RANK=0 WORLD_SIZE=2");
   EXPECT_EQ(refused.code, 2);
   EXPECT_TRUE(has(refused.err, "MASTER_ADDR and MASTER_PORT are not set")) << refused.err;
 }
 
-TEST_F(CommandTest, TellsAnInvalidPluginNameFromAnAbsentOne) {
+TEST_F(CommandTest, DistinguishesInvalidFromUnknownPluginNames) {
   EXPECT_EQ(host("plugins inspect ../x").code, 2);
   EXPECT_EQ(host("plugins inspect absent").code, 3);
   EXPECT_EQ(host("plugins inspect absent --kind adapter").code, 3);
 }
 
-TEST_F(CommandTest, RefusesACheckpointThatIsNotThere) {
+TEST_F(CommandTest, RefusesAMissingCheckpoint) {
   const auto refused = host("checkpoint verify absent");
   EXPECT_EQ(refused.code, 4);
   EXPECT_TRUE(has(refused.err, "absent"));

@@ -10,16 +10,16 @@ using testing::HasSubstr;
 
 constexpr int64_t mib = 1 << 20;
 
-TEST(Fit, PlannedMemoryOfAllRanksAgainstWhatIsAvailable) {
+TEST(Fit, RefusesRanksThatNeedMoreThanTheAvailableMemory) {
   EXPECT_EQ(misfit({4, 100 * mib, "head_1", false}, {2, 400 * mib}), "");
-  EXPECT_THAT(
-      misfit({4, 101 * mib, "head_1", false}, {2, 400 * mib}),
-      AllOf(HasSubstr("4 ranks of 101 MiB each"), HasSubstr("most in head_1"), HasSubstr("400 MiB that are available"),
-            HasSubstr("train.batch_size"), HasSubstr("fewer processes")));
-  EXPECT_EQ(misfit({4, int64_t{1} << 60, "head_1", false}, {2, std::nullopt}), "") << "a device's memory is not ours";
+  EXPECT_THAT(misfit({4, 101 * mib, "head_1", false}, {2, 400 * mib}),
+              AllOf(HasSubstr("4 ranks of 101 MiB each"), HasSubstr("most in head_1"), HasSubstr("400 MiB available"),
+                    HasSubstr("train.batch_size"), HasSubstr("fewer processes")));
+  EXPECT_EQ(misfit({4, int64_t{1} << 60, "head_1", false}, {2, std::nullopt}), "")
+      << "the device's memory is not checked";
 }
 
-TEST(Fit, RanksAgainstCoresUnlessTheUserWantsIt) {
+TEST(Fit, RefusesMoreThanEightRanksPerCoreUnlessOversubscribed) {
   EXPECT_EQ(misfit({16, mib, "head_1", false}, {2, 400 * mib}), "");
   EXPECT_THAT(misfit({17, mib, "head_1", false}, {2, 400 * mib}),
               AllOf(HasSubstr("17 ranks of 1 MiB each"), HasSubstr("2 usable cores, at most 16"),
@@ -27,7 +27,7 @@ TEST(Fit, RanksAgainstCoresUnlessTheUserWantsIt) {
   EXPECT_EQ(misfit({17, mib, "head_1", true}, {2, 400 * mib}), "");
 }
 
-TEST(Fit, OnlyWhatIsFarBelowTheMachineIsLetThroughWithoutAPlan) {
+TEST(Fit, OnlySmallExperimentsSkipThePlan) {
   Experiment small;
   small.model.dim = small.model.ffn_dim = 64;
   small.model.heads = small.model.kv_heads = 4;
@@ -50,7 +50,7 @@ TEST(Fit, OnlyWhatIsFarBelowTheMachineIsLetThroughWithoutAPlan) {
   EXPECT_FALSE(surely_fits(other, machine));
   other = small;
   other.adapter.options["rank"] = int64_t{65536};
-  EXPECT_FALSE(surely_fits(other, machine)) << "its parameters are the plugin's to say";
+  EXPECT_FALSE(surely_fits(other, machine)) << "only the plugin knows its number of parameters";
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ constexpr auto parameters = size_t(MemoryCategory::parameters), gathered = size_
                gradients = size_t(MemoryCategory::gradients), optimizer = size_t(MemoryCategory::optimizer),
                activations = size_t(MemoryCategory::activations), logits = size_t(MemoryCategory::logits);
 
-TEST(Ledger, KeepsTheMomentOfAPhaseAtWhichMostIsHeld) {
+TEST(Ledger, KeepsThePeakOfEachPhase) {
   Ledger ledger;
   ledger.enter("forward");
   {
@@ -23,10 +23,10 @@ TEST(Ledger, KeepsTheMomentOfAPhaseAtWhichMostIsHeld) {
   const MemoryMoment forward = ledger.phases().at("forward");
   EXPECT_EQ(forward.total, 50);
   EXPECT_EQ(forward.bytes[size_t(MemoryCategory::activations)], 30);
-  EXPECT_EQ(ledger.phases().at("backward").total, 40) << "what a phase finds counts in it";
+  EXPECT_EQ(ledger.phases().at("backward").total, 40) << "bytes of earlier phases count";
 }
 
-TEST(Held, IsGivenBackOnceWhereverItMoves) {
+TEST(Held, IsReleasedOnceEvenIfMoved) {
   Ledger ledger;
   ledger.enter("first");
   Held a(ledger, MemoryCategory::other, 10), b(ledger, MemoryCategory::other, 5);
@@ -47,14 +47,14 @@ int64_t held(Strategy strategy, Precision precision, size_t category, Act act) {
   return ledger.phases().at("now").bytes[category];
 }
 
-TEST(StoredGroup, IsPaddedAndShardedAsAParameterGroup) {
+TEST(StoredGroup, IsPaddedAndShardedLikeAParameterGroup) {
   const auto nothing = [](StoredGroup&) {};
   EXPECT_EQ(held(Strategy::no_shard, Precision::bf16, parameters, nothing), 4 * 1024);
   EXPECT_EQ(held(Strategy::full_shard, Precision::bf16, parameters, nothing), 1024);
   EXPECT_EQ(held(Strategy::full_shard, Precision::bf16, optimizer, nothing), 2 * 1024);
 }
 
-TEST(StoredGroup, IsGatheredAsItsStrategySays) {
+TEST(StoredGroup, IsGatheredByItsStrategy) {
   const auto use = [](StoredGroup& group) {
     group.start_gather();
     group.ready();
@@ -70,7 +70,7 @@ TEST(StoredGroup, IsGatheredAsItsStrategySays) {
   EXPECT_EQ(held(Strategy::no_shard, Precision::bf16, gathered, use_and_release), 2 * 1024) << "a cast copy";
 }
 
-TEST(StoredGroup, LeavesItsPartOfTheGradient) {
+TEST(StoredGroup, KeepsTheLocalShardOfTheGradient) {
   const auto reduce = [](StoredGroup& group) {
     group.write_gradient();
     group.start_reduce(true);
@@ -86,9 +86,9 @@ TEST(StoredGroup, LeavesItsPartOfTheGradient) {
   EXPECT_EQ(held(Strategy::no_shard, Precision::fp32, gradients, first_of_two), 4 * 1024) << "not reduced yet";
 }
 
-/// Of 1,000 trained elements on four ranks of which two hold a model between them, all sent in bf16.
+/// As held(), on four ranks in two shard groups, with reductions in bf16.
 template <class Act>
-int64_t held_in_rows(size_t category, Act act) {
+int64_t held_by_hybrid(size_t category, Act act) {
   Ledger ledger;
   StoredGroup group(ledger, {Strategy::hybrid_shard, Precision::bf16, 4, 2, Precision::bf16}, {990, 1000},
                     /*trains=*/true, /*fp32=*/false);
@@ -97,7 +97,7 @@ int64_t held_in_rows(size_t category, Act act) {
   return ledger.phases().at("now").bytes[category];
 }
 
-TEST(StoredGroup, LiesInARowAndIsAddedUpOverColumns) {
+TEST(StoredGroup, IsShardedInItsShardGroupAndSummedOverReplicas) {
   const auto communication = size_t(MemoryCategory::communication);
   const auto reduce = [](bool last) {
     return [last](StoredGroup& group) {
@@ -106,16 +106,16 @@ TEST(StoredGroup, LiesInARowAndIsAddedUpOverColumns) {
       group.finish_reduce();
     };
   };
-  const auto reduce_columns = [&](StoredGroup& group) {
+  const auto reduce_replicas = [&](StoredGroup& group) {
     reduce(true)(group);
     group.finish_column();
   };
-  EXPECT_EQ(held_in_rows(parameters, [](StoredGroup&) {}), 4 * 512);
-  EXPECT_EQ(held_in_rows(gathered, [](StoredGroup& group) { group.start_gather(), group.ready(); }), 2 * 1024);
-  EXPECT_EQ(held_in_rows(gradients, reduce(true)), 4 * 512);
-  EXPECT_EQ(held_in_rows(communication, reduce(true)), 2 * 2 * 512) << "sent and arriving, in the column";
-  EXPECT_EQ(held_in_rows(communication, reduce(false)), 0) << "columns add up once a step";
-  EXPECT_EQ(held_in_rows(communication, reduce_columns), 0);
+  EXPECT_EQ(held_by_hybrid(parameters, [](StoredGroup&) {}), 4 * 512);
+  EXPECT_EQ(held_by_hybrid(gathered, [](StoredGroup& group) { group.start_gather(), group.ready(); }), 2 * 1024);
+  EXPECT_EQ(held_by_hybrid(gradients, reduce(true)), 4 * 512);
+  EXPECT_EQ(held_by_hybrid(communication, reduce(true)), 2 * 2 * 512) << "sent and received in the replicate group";
+  EXPECT_EQ(held_by_hybrid(communication, reduce(false)), 0) << "replicas are summed once per step";
+  EXPECT_EQ(held_by_hybrid(communication, reduce_replicas), 0);
 }
 
 PlannedUnit unit(const std::string& name, int64_t count, std::vector<PlannedSlot> slots = {}) {
@@ -150,7 +150,7 @@ int64_t at_most(const MemoryQuestion& question, size_t category) {
   return highest(phases)->second.bytes[category];
 }
 
-TEST(PlanMemory, TheHighestMomentIsTheSumOfItsCategories) {
+TEST(PlanMemory, ThePeakIsTheSumOfItsCategories) {
   const auto phases = plan_memory(small_question()).phases;
   for (const auto& [phase, moment] : phases) {
     int64_t sum = 0;
@@ -162,7 +162,7 @@ TEST(PlanMemory, TheHighestMomentIsTheSumOfItsCategories) {
   EXPECT_EQ(phases.count("head_3"), 0U);
 }
 
-TEST(PlanMemory, CheckpointingKeepsTheInputsOfBlocksAlone) {
+TEST(PlanMemory, CheckpointingKeepsOnlyTheInputsOfBlocks) {
   MemoryQuestion deep = small_question();
   deep.policy.shape.layers = 34;
   for (int i = 3; i < 33; ++i) {
@@ -180,7 +180,7 @@ TEST(PlanMemory, CheckpointingKeepsTheInputsOfBlocksAlone) {
               double(at_most(deep, activations)) / 20);
 }
 
-TEST(PlanMemory, LogitsAreThoseOfOneChunkWhateverTheHeads) {
+TEST(PlanMemory, LogitsAreThoseOfOneChunkForAnyNumberOfHeads) {
   MemoryQuestion question = small_question();
   question.policy.shape.vocab_size = 65536;  // 256 tokens of a chunk
   const auto phases = plan_memory(question).phases;
@@ -191,7 +191,7 @@ TEST(PlanMemory, LogitsAreThoseOfOneChunkWhateverTheHeads) {
   }
 }
 
-TEST(PlanMemory, ShardingSplitsWhatLivesFromStepToStep) {
+TEST(PlanMemory, ShardingSplitsTheTrainingState) {
   MemoryQuestion question = small_question();
   question.ranks = 4;
   question.policy.strategy = Strategy::no_shard;
@@ -201,7 +201,7 @@ TEST(PlanMemory, ShardingSplitsWhatLivesFromStepToStep) {
   EXPECT_EQ(at_most(question, optimizer), 2 * whole / 4);
 }
 
-TEST(PlanMemory, AFrozenModelAddsItsWeightsAndNoMore) {
+TEST(PlanMemory, AFrozenModelAddsOnlyItsWeights) {
   MemoryQuestion question = small_question();
   const int64_t alone = at_most(question, parameters);
   PlannedModel frozen = question.policy;
@@ -215,7 +215,7 @@ TEST(PlanMemory, AFrozenModelAddsItsWeightsAndNoMore) {
             plan_memory(small_question()).phases.at("optimizer").bytes[optimizer]);
 }
 
-TEST(PlanMemory, OffloadedMastersCostTheHostsMemoryAndABus) {
+TEST(PlanMemory, OffloadedMastersCostHostMemoryAndTransfers) {
   MemoryQuestion question = small_question();
   question.ranks = 4;
   question.policy.precision = Precision::bf16;
@@ -223,11 +223,11 @@ TEST(PlanMemory, OffloadedMastersCostTheHostsMemoryAndABus) {
   question.policy.offload = true;
   const PlannedMemory offloaded = plan_memory(question);
   EXPECT_EQ(here.offloaded.host + here.offloaded.to_device + here.offloaded.to_host, 0);
-  int64_t elements = 0;  // of a rank; each unit is padded to 64 a rank
+  int64_t elements = 0;  // per rank; each unit is padded to 64 per rank
   for (const PlannedUnit& unit : question.policy.layout) elements += (unit.trained.elements + 255) / 256 * 64;
   EXPECT_EQ(offloaded.offloaded.host, elements * (4 + 8 + 2));
   EXPECT_EQ(offloaded.offloaded.to_host, elements * 4);
-  EXPECT_GT(offloaded.offloaded.to_device, elements * 2) << "blocks of the trunk are gathered for each pass";
+  EXPECT_GT(offloaded.offloaded.to_device, elements * 2) << "trunk blocks are gathered for each pass";
   EXPECT_LT(offloaded.offloaded.to_device, elements * 2 * 2);
   const auto peak = highest(offloaded.phases)->second;
   EXPECT_EQ(peak.bytes[parameters] + peak.bytes[optimizer], 0);

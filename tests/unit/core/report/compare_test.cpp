@@ -52,7 +52,7 @@ class CompareTest : public testing::Test {
   std::filesystem::path folder_, file_;
 };
 
-TEST_F(CompareTest, ShowsOnlyWhatDiffersOfWhatRunsWereGiven) {
+TEST_F(CompareTest, ShowsOnlyConfigurationThatDiffers) {
   run("a", 1, 0.5, 3);
   run("b", 2, 0.6, 4);
   const auto found = compare({"1", "2"});
@@ -67,11 +67,11 @@ TEST_F(CompareTest, ShowsOnlyWhatDiffersOfWhatRunsWereGiven) {
   EXPECT_EQ(shown.find("model.dim"), std::string::npos);
 }
 
-TEST_F(CompareTest, PairsRunsOfANameBySeed) {
+TEST_F(CompareTest, PairsRunsOfTwoNamesBySeed) {
   for (const auto& [seed, loss] : {std::pair{1, 3.0}, std::pair{2, 5.0}, std::pair{3, 7.0}}) run("base", seed, 1, loss);
-  run("base", 1, 1, 100, /*finishes=*/false);  // newer, but not finished
+  run("base", 1, 1, 100, /*finishes=*/false);  // newer, but unfinished
   run("rho1", 2, 0.6, 4.5);
-  run("rho1", 1, 0.6, 9);  // the next of this seed counts
+  run("rho1", 1, 0.6, 9);  // superseded by the next run of this seed
   run("rho1", 1, 0.6, 2.9);
   const auto loss = compare({"base", "rho1"})["metrics"]["valid/loss"];
   EXPECT_EQ(loss["last"][0]["mean"], 5);
@@ -84,7 +84,7 @@ TEST_F(CompareTest, PairsRunsOfANameBySeed) {
   EXPECT_NE(text({"base", "rho1"}).find("base (3 seeds)"), std::string::npos);
 }
 
-TEST_F(CompareTest, WantsTwoRunsThatAreThere) {
+TEST_F(CompareTest, RefusesFewerThanTwoRunsAndUnknownRuns) {
   run("a", 1, 0.5, 3);
   for (const std::vector<std::string>& words : {std::vector<std::string>{"a"}, {"a", "aa"}})
     EXPECT_THROW(compare(words), Error);

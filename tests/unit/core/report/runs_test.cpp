@@ -1,4 +1,4 @@
-// `runs list`, `runs show` and the summary, from a real log.
+// `runs list`, `runs show` and the summary on a real log.
 #include "core/report/runs.hpp"
 
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ class RunsTest : public ::testing::Test {
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_F(RunsTest, AnEmptyLogSaysWhatToType) {
+TEST_F(RunsTest, AnEmptyLogSuggestsACommand) {
   EXPECT_TRUE(holds(list(TableFormat::text), "wmtp-host run FILE.toml"));
   EXPECT_EQ(nlohmann::json::parse(list(TableFormat::json)), nlohmann::json::array());
 }
@@ -101,7 +101,7 @@ TEST_F(RunsTest, TheListShowsLossesSpeedAndStatus) {
   EXPECT_EQ(json["tokens_per_second"], 12345.0);
 }
 
-TEST_F(RunsTest, TheListTakesTheRunsThatAreAskedFor) {
+TEST_F(RunsTest, TheListFiltersAndSortsRuns) {
   rho1_run();
   RunStart start;
   start.name = "base";
@@ -130,7 +130,8 @@ TEST_F(RunsTest, TheListTakesTheRunsThatAreAskedFor) {
   EXPECT_EQ(ids({.sort = "name"}), (Ids{2, 1}));
   EXPECT_EQ(ids({.sort = "name", .reverse = true}), (Ids{1, 2}));
   EXPECT_EQ(ids({.sort = "valid_loss"}), (Ids{1, 2}));
-  EXPECT_EQ(ids({.sort = "valid_loss", .reverse = true}), (Ids{1, 2})) << "a run without one is last either way";
+  EXPECT_EQ(ids({.sort = "valid_loss", .reverse = true}), (Ids{1, 2}))
+      << "a run without a value is last in both orders";
   EXPECT_EQ(ids({.reverse = true}), (Ids{1, 2}));
   EXPECT_EQ(ids({.limit = 1}), Ids{2});
   for (const char* wrong : {"pipeline.keep", "=3", "pipeline.kep=0.6"}) {
@@ -180,7 +181,7 @@ TEST_F(RunsTest, ShowIsOneObjectInJson) {
   EXPECT_THROW(show(TableFormat::csv), Error);
 }
 
-TEST_F(RunsTest, ShowDrawsTheMetricsThatAreAskedFor) {
+TEST_F(RunsTest, ShowDrawsTheRequestedMetrics) {
   rho1_run();
   const LogReader log(file_);
   std::ostringstream out;
@@ -195,7 +196,7 @@ TEST_F(RunsTest, ShowDrawsTheMetricsThatAreAskedFor) {
   }
 }
 
-TEST_F(RunsTest, ShowGivesTheExperimentBack) {
+TEST_F(RunsTest, ShowPrintsTheExperiment) {
   RunStart start;
   start.resolved_toml = "name = \"x\"\n";
   RunLog(file_, start).end(ExitStatus::done);
@@ -204,7 +205,7 @@ TEST_F(RunsTest, ShowGivesTheExperimentBack) {
   EXPECT_EQ(out.str(), "name = \"x\"\n");
 }
 
-TEST_F(RunsTest, ShowRefusesARunThatIsNotThere) {
+TEST_F(RunsTest, ShowRefusesAnUnknownRun) {
   rho1_run();
   std::ostringstream out;
   EXPECT_THROW(print_run(out, LogReader(file_), 7, TableFormat::text), Error);
@@ -230,7 +231,7 @@ void timed_run(const std::filesystem::path& file, const std::vector<double>& sec
   log.end(ExitStatus::done);
 }
 
-TEST_F(RunsTest, SpeedIsTokensOverSummedSecondsOverAllSegmentsOfARun) {
+TEST_F(RunsTest, SpeedIsTokensOverSecondsOfAllSegmentsOfARun) {
   timed_run(file_, {9.5, 0.5}, 0);       // the mean of the steps' rates would be 1,053, the last one's 2,000
   timed_run(file_, {0.5, 0.5, 0.5}, 1);  // resumes it: 5,000 tokens in 11.5 s
   const auto speed = [&](int64_t id) {
@@ -252,25 +253,25 @@ TEST_F(RunsTest, SpeedIsTokensOverSummedSecondsOverAllSegmentsOfARun) {
   EXPECT_TRUE(holds(shown.str(), "speed      435 tokens/s, 4% of bare matrix multiplication\n")) << shown.str();
 }
 
-TEST_F(RunsTest, SpeedCountsTheStepsThatAreNotLogged) {
+TEST_F(RunsTest, SpeedCountsStepsThatAreNotLogged) {
   timed_run(file_, {10, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}, 0, /*every=*/5);
   EXPECT_DOUBLE_EQ(nlohmann::json::parse(list(TableFormat::json))[0]["tokens_per_second"], 10'000 / 14.5);
 }
 
-TEST_F(RunsTest, SpeedOfARunOfAnOlderVersionIsThatOfItsLoggedSteps) {
+TEST_F(RunsTest, SpeedOfAnOlderVersionsRunIsThatOfItsLoggedSteps) {
   timed_run(file_, {9.5, 0.5}, 0);
   Database(file_, Database::Mode::write)
       .execute("DELETE FROM metric_values WHERE name_id IN (SELECT id FROM metric_names WHERE name GLOB 'perf/run_*')");
   EXPECT_DOUBLE_EQ(nlohmann::json::parse(list(TableFormat::json))[0]["tokens_per_second"], 200);
 }
 
-TEST_F(RunsTest, NoShareOfMultiplicationAboveOneIsClaimed) {
+TEST_F(RunsTest, AShareOfMultiplicationAboveOneIsNotPrinted) {
   EXPECT_EQ(speed_text(1217.4, 0.463), "1,217 tokens/s, 46% of bare matrix multiplication");
   EXPECT_EQ(speed_text(1217.4, nullptr), "1,217 tokens/s");
   EXPECT_TRUE(speed_text(1217.4, 2.15).starts_with("1,217 tokens/s, more than bare matrix multiplication reached"));
 }
 
-TEST_F(RunsTest, TheSummaryTellsLossesSelectionSpeedMemoryAndWhatIsNext) {
+TEST_F(RunsTest, TheSummaryShowsLossesSelectionSpeedMemoryAndNextCommands) {
   rho1_run();
   std::ostringstream out;
   run_summary(out, LogReader(file_), 1);
@@ -282,8 +283,8 @@ TEST_F(RunsTest, TheSummaryTellsLossesSelectionSpeedMemoryAndWhatIsNext) {
   }
 }
 
-TEST_F(RunsTest, TheSummarySaysWhatALossDidWhenItHardlyMoved) {
-  const auto told = [&](double from, double to) {
+TEST_F(RunsTest, TheSummaryShowsSmallChangesOfALoss) {
+  const auto summary = [&](double from, double to) {
     RunStart start;
     start.name = "still";
     RunLog log(file_, start);
@@ -294,12 +295,12 @@ TEST_F(RunsTest, TheSummarySaysWhatALossDidWhenItHardlyMoved) {
     run_summary(out, LogReader(file_), log.run_id());
     return out.str();
   };
-  EXPECT_TRUE(holds(told(2, 2), "training loss    2.0000 -> 2.0000, unchanged\n"));
-  EXPECT_TRUE(holds(told(2, 1.99997), "2.0000 -> 2.0000, fell by 3e-05\n"));
-  EXPECT_TRUE(holds(told(2, 2.5), "2.0000 -> 2.5000, rose by 0.5000\n"));
+  EXPECT_TRUE(holds(summary(2, 2), "training loss    2.0000 -> 2.0000, unchanged\n"));
+  EXPECT_TRUE(holds(summary(2, 1.99997), "2.0000 -> 2.0000, fell by 3e-05\n"));
+  EXPECT_TRUE(holds(summary(2, 2.5), "2.0000 -> 2.5000, rose by 0.5000\n"));
 }
 
-TEST_F(RunsTest, OneRankIsNotPlural) {
+TEST_F(RunsTest, OneRankIsSingular) {
   RunStart start;
   start.name = "alone";
   start.world_size = 1;
@@ -308,7 +309,7 @@ TEST_F(RunsTest, OneRankIsNotPlural) {
   EXPECT_TRUE(holds(show(TableFormat::text), "layout     1 rank, no_shard")) << show(TableFormat::text);
 }
 
-TEST_F(RunsTest, ALogThatIsNotThereIsNamedWithItsWholePath) {
+TEST_F(RunsTest, AMissingLogIsNamedWithItsAbsolutePath) {
   const std::string absent = (folder_ / "absent" / "wmtp.db").string();
   std::ostringstream out;
   print_runs_list(out, LogReader(absent), TableFormat::text);
@@ -323,12 +324,12 @@ TEST_F(RunsTest, ALogThatIsNotThereIsNamedWithItsWholePath) {
   }
 }
 
-TEST_F(RunsTest, TheSummaryShowsTheLargestRanksTensorsPhaseByPhase) {
+TEST_F(RunsTest, TheSummaryShowsTensorsOfTheLargestRankByPhase) {
   rho1_run();
   std::ostringstream out;
   run_summary(out, LogReader(file_), 1);
   EXPECT_TRUE(holds(out.str(),
-                    "tensors          of rank 0, when most were live\n"
+                    "tensors          of rank 0, peak of each phase\n"
                     "                   MiB       allocated  parameters  activations\n"
                     "                   backward         99          35           64\n"
                     "                   forward          60          40           20\n"))
@@ -345,7 +346,7 @@ TEST_F(RunsTest, ThePeakOfACategoryNamesItsPhase) {
   EXPECT_EQ(rows[0], (std::vector<nlohmann::json>{64 << 20, "backward", 20}));
 }
 
-TEST_F(RunsTest, TheSummaryLeavesOutWhatWasNotMeasured) {
+TEST_F(RunsTest, TheSummaryOmitsMissingMeasurements) {
   RunStart start;
   start.name = "bare";
   RunLog(file_, start).end(ExitStatus::guard);

@@ -22,20 +22,20 @@ std::string printed(const Table& table, TableFormat format) {
   return out.str();
 }
 
-TEST(Table, SetsNumbersFlushRightAndTextFlushLeft) {
+TEST(Table, AlignsNumbersRightAndTextLeft) {
   EXPECT_EQ(printed(kTable, TableFormat::text),
             "id  name                            loss\n"
             " 1  short                            2.5\n"
             "20  a \"longer\", name\\nof two lines     -\n");
 }
 
-TEST(Table, IsNotCutWhereThereIsNoTerminal) {
+TEST(Table, IsNotCutWithoutATerminal) {
   EXPECT_EQ(terminal_columns(std::cerr), 0u);
   const Table wide{{"text"}, {{std::string(500, 'x')}}, false};
   EXPECT_EQ(printed(wide, TableFormat::text).size(), 5 + 501u);
 }
 
-TEST(Table, IsRefusedWhereOneLongCellWouldMakeEveryLineLong) {
+TEST(Table, IsRefusedIfOneLongCellMakesEveryLineTooLong) {
   Table long_lines{{"text", "n"}, {}, false};
   long_lines.rows.resize(1000, Row{"x", 1});
   long_lines.rows[500][0] = std::string(1 << 20, 'x');
@@ -46,22 +46,22 @@ TEST(Table, IsRefusedWhereOneLongCellWouldMakeEveryLineLong) {
   EXPECT_LT(out.str().size(), 100'000u);
 }
 
-TEST(Table, CutsTheWidestTextToTheTerminal) {
+TEST(Table, CutsTheWidestTextColumnToFitTheTerminal) {
   const Table wide{{"n", "long", "short"}, {{12345, std::string(50, 'x'), "abcdefgh"}}, false};
   std::ostringstream out;
   print_text_table(out, wide, 30);
   EXPECT_EQ(out.str(), "    n  long           short\n12345  xxxxxxxxxxxx…  abcdefgh\n");
 }
 
-TEST(Table, CountsCharactersAndNotBytes) {
+TEST(Table, CountsCharactersRatherThanBytes) {
   const Table table{{"name", "n"}, {{"héé", 1}, {"hee", 2}}, false};
   EXPECT_EQ(printed(table, TableFormat::text), "name  n\nhéé   1\nhee   2\n");
   EXPECT_EQ(cut_to("héllo wörld", 4), "hél…");
 }
 
-TEST(Table, ShowsControlCharactersInsteadOfObeyingThem) { EXPECT_EQ(one_line("a\x1b[2Jb\tc"), "a\\x1b[2Jb\\tc"); }
+TEST(Table, EscapesControlCharacters) { EXPECT_EQ(one_line("a\x1b[2Jb\tc"), "a\\x1b[2Jb\\tc"); }
 
-TEST(Table, SaysThatThereIsMore) {
+TEST(Table, MentionsMoreRowsIfCapped) {
   Table table = kTable;
   table.capped = true;
   EXPECT_NE(printed(table, TableFormat::text).find("more rows than the 2 shown"), std::string::npos);
@@ -77,7 +77,7 @@ TEST(Table, IsAnArrayOfObjectsInJson) {
   EXPECT_EQ(nlohmann::json::parse(printed({{"a"}, {}, false}, TableFormat::json)), nlohmann::json::array());
 }
 
-TEST(Table, NeverPrintsANaNOrBrokenUtf8IntoJson) {
+TEST(Table, JsonHasNoNaNAndNoInvalidUtf8) {
   const Table odd{{"a", "b", "c"},
                   {{std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), "\xff\xfe"}},
                   false};
@@ -87,16 +87,16 @@ TEST(Table, NeverPrintsANaNOrBrokenUtf8IntoJson) {
   EXPECT_TRUE(nlohmann::json::parse(text)[0]["a"].is_null());
 }
 
-TEST(Table, IsQuotedAsRfc4180SaysInCsv) {
+TEST(Table, CsvIsQuotedByRfc4180) {
   EXPECT_EQ(printed(kTable, TableFormat::csv),
             "id,name,loss\r\n1,short,2.5\r\n20,\"a \"\"longer\"\", name\nof two lines\",\r\n");
 }
 
-TEST(Table, KeepsEveryDigitInCsv) {
+TEST(Table, CsvKeepsEveryDigit) {
   EXPECT_EQ(printed({{"v"}, {{0.1}, {1.0 / 3.0}}, false}, TableFormat::csv), "v\r\n0.1\r\n0.3333333333333333\r\n");
 }
 
-TEST(Curve, FallsFromTheUpperLeftToTheLowerRightInAscii) {
+TEST(Curve, DrawsAFallingLineInAscii) {
   Curve line{"train/loss", {}};
   for (int i = 0; i <= 100; ++i) line.points.push_back({double(i), 10.0 - 0.1 * i});
   std::ostringstream out;
@@ -108,13 +108,13 @@ TEST(Curve, FallsFromTheUpperLeftToTheLowerRightInAscii) {
   for (char c : text) EXPECT_LT(static_cast<unsigned char>(c), 0x80);
 }
 
-TEST(Curve, IsLeftOutWithoutTwoPoints) {
+TEST(Curve, IsNotDrawnWithFewerThanTwoPoints) {
   std::ostringstream out;
   print_curve(out, {"train/loss", {{1, 1}}}, {"valid/loss", {}}, true);
   EXPECT_EQ(out.str(), "");
 }
 
-TEST(Curve, SurvivesAFlatLine) {
+TEST(Curve, DrawsAFlatLine) {
   std::ostringstream out;
   print_curve(out, {"train/loss", {{1, 2}, {2, 2}}}, {"valid/loss", {}}, true);
   EXPECT_NE(out.str().find("train/loss"), std::string::npos);

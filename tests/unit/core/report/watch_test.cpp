@@ -30,7 +30,7 @@ class WatchTest : public testing::Test {
   std::unique_ptr<RunLog> log_;
 };
 
-TEST_F(WatchTest, ShowsTheNewestStepThenEachFurtherOneAndTheEnd) {
+TEST_F(WatchTest, ShowsTheNewestStepThenFurtherStepsAndTheEnd) {
   for (int64_t step = 1; step <= 5; ++step) log_->metrics(step, {{"train/loss", 6.0 - double(step)}});
   std::ostringstream out;
   int code = -1;
@@ -55,10 +55,10 @@ TEST_F(WatchTest, ShowsTheNewestStepThenEachFurtherOneAndTheEnd) {
     at = text.find(part, at);
     EXPECT_NE(at, std::string::npos) << part << " in order in\n" << text;
   }
-  EXPECT_EQ(text.find("step 4"), std::string::npos) << "what was before is for `runs show`";
+  EXPECT_EQ(text.find("step 4"), std::string::npos) << "earlier steps are not shown";
 }
 
-TEST_F(WatchTest, EndsWhenItIsStopped) {
+TEST_F(WatchTest, StopsOnRequest) {
   std::ostringstream out;
   EXPECT_EQ(watch_run(out, LogReader(file_), {.run_id = 1, .stopped = [] { return true; }}), 0);
 }
