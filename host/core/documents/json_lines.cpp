@@ -1,4 +1,3 @@
-// See json_lines.hpp.
 #include "core/documents/json_lines.hpp"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Lines of a file that nobody vouches for, and the JSON object on each: what every reader of JSONL here needs before it
-// knows what the fields mean. Knows no LibTorch.
+// Lines of an untrusted file and the JSON object on each, for every reader of JSONL.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +10,26 @@
 
 namespace wmtp {
 
-/// Calls take(number, line, bytes) for each line, numbered from 1, until it returns false. A line of more than
-/// `longest` bytes comes empty and is never held whole. False when the file cannot be read; errno says why.
+/// Calls take(number, line, bytes) for each line, numbered from 1, until it returns false. A line of more than `longest`
+/// bytes is passed as empty and never held in memory. False when the file cannot be read, with the cause in errno.
 bool for_each_line(const std::filesystem::path& file, size_t longest,
                    const std::function<bool(int64_t number, std::string_view line, size_t bytes)>& take);
 
 bool is_blank(std::string_view line);
 
-/// Column, from 1 and in characters, of the byte at `offset`.
+/// Column of the byte at `offset`, in characters from 1.
 size_t column_of(std::string_view line, size_t offset);
 
 constexpr int deepest_json = 32;
 
-/// What nlohmann would take without a word, and parse_json_line refuses.
+/// JSON that nlohmann accepts silently and parse_json_line refuses.
 struct TooDeep {};
 struct DoubledField {
   std::string name;
 };
 
-/// Of an object only those of its fields that `wants` names. Throws TooDeep above deepest_json levels (nlohmann goes as
-/// deep as the stack), DoubledField for a wanted field that stands twice (it keeps the last), and nlohmann's own
-/// errors.
+/// The object's fields for which `wants` is true. Throws TooDeep above deepest_json levels (nlohmann would recurse until
+/// the stack ends), DoubledField for a wanted field that occurs twice (nlohmann keeps the last), and nlohmann's errors.
 nlohmann::json parse_json_line(std::string_view line, const std::function<bool(const std::string& field)>& wants);
 
 }  // namespace wmtp

@@ -1,4 +1,3 @@
-// See jsonl_reader.hpp.
 #include "core/documents/jsonl_reader.hpp"
 
 #include <algorithm>
@@ -36,26 +35,26 @@ void refuse_a_list(const fs::path& file) {
 
 }  // namespace
 
-void JsonlMistakes::tell(std::string mistake) {
-  told_.push_back(std::move(mistake));
-  if (told_.size() == most_jsonl_mistakes) {
-    told_.push_back("the rest of the file was not read");
+void JsonlMistakes::add(std::string mistake) {
+  mistakes_.push_back(std::move(mistake));
+  if (mistakes_.size() == most_jsonl_mistakes) {
+    mistakes_.push_back("the rest of the file was not read");
     raise();
   }
 }
 
 void JsonlMistakes::add(int64_t line, const std::string& field, const std::string& message) {
-  tell("line " + std::to_string(line) + ": " + (field.empty() ? "" : field + ": ") + message);
+  add("line " + std::to_string(line) + ": " + (field.empty() ? "" : field + ": ") + message);
 }
 
 void JsonlMistakes::add_at(int64_t line, size_t column, const std::string& message) {
-  tell("line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + message);
+  add("line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + message);
 }
 
 void JsonlMistakes::raise() const {
-  if (told_.empty()) return;
+  if (mistakes_.empty()) return;
   std::string text;
-  for (const std::string& one : told_) text += (text.empty() ? "" : "\n") + file_.string() + ": " + one;
+  for (const std::string& one : mistakes_) text += (text.empty() ? "" : "\n") + file_.string() + ": " + one;
   throw Error(ExitStatus::data, text);
 }
 
@@ -87,7 +86,7 @@ void for_each_json_line(const fs::path& file, const std::vector<std::string>& wa
     } catch (const Json::parse_error& failure) {
       const bool cut = failure.byte > line.size();
       return mistakes.add_at(number, column_of(line, failure.byte - 1),
-                             cut ? "the line ends in the middle of its object, wanted a whole one"
+                             cut ? "the line ends in the middle of its object, wanted a complete one"
                                  : "found no JSON from here on, wanted an object on each line");
     } catch (const Json::exception&) {
       return mistakes.add(number, "", "found a number that is out of range");

@@ -1,4 +1,3 @@
-// See jsonl_writer.hpp.
 #include "core/documents/jsonl_writer.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// A file of lines that is whole or not there: written beside its place, synced, renamed. Knows no LibTorch.
+// Writes a file of lines that is complete or absent: a temporary file in the same folder, synced, then renamed.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,17 @@
 
 namespace wmtp {
 
-/// Error(storage) with path and cause from every function but the destructor, which removes what was not published.
+/// Every function but the destructor throws Error(storage) with path and cause. The destructor removes an unpublished
+/// file.
 class JsonlWriter {
  public:
   explicit JsonlWriter(std::filesystem::path target);
   ~JsonlWriter();
   JsonlWriter(const JsonlWriter&) = delete;
   JsonlWriter& operator=(const JsonlWriter&) = delete;
-  void add(std::string_view line);  ///< without its end of line
+  void add(std::string_view line);  ///< without the newline
   int64_t lines() const { return lines_; }
-  /// What stood there before is replaced.
+  /// Replaces an existing file.
   void publish();
 
  private:

@@ -153,7 +153,7 @@ TEST_F(Import, TellsWhereALineIsNoJson) {
   EXPECT_EQ(refused("gsm8k", R"({"question": "a", "answer": "b"})"
                              "\n"
                              R"({"question": "a", "answ)"),
-            "raw.jsonl: line 2, column 24: the line ends in the middle of its object, wanted a whole one");
+            "raw.jsonl: line 2, column 24: the line ends in the middle of its object, wanted a complete one");
   EXPECT_EQ(refused("gsm8k", R"({"é": "a"; "answer": "b"})"),
             "raw.jsonl: line 1, column 10: found no JSON from here on, wanted an object on each line");
   EXPECT_EQ(refused("gsm8k", "{\"question\": \"\xff\", \"answer\": \"b\"}"),
