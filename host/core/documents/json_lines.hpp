@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace wmtp {
 
@@ -17,19 +19,19 @@ bool for_each_line(const std::filesystem::path& file, size_t longest,
 
 bool is_blank(std::string_view line);
 
-/// Column of the byte at `offset`, in characters from 1.
-size_t column_of(std::string_view line, size_t offset);
-
-constexpr int deepest_json = 32;
-
-/// JSON that nlohmann accepts silently and parse_json_line refuses.
-struct TooDeep {};
-struct DoubledField {
-  std::string name;
+/// A mistake at a column (in characters, from 1), in a field, or of the whole line.
+struct LineMistake {
+  std::optional<size_t> column;
+  std::string field, message;
 };
 
-/// The object's fields for which `wants` is true. Throws TooDeep above deepest_json levels (nlohmann would recurse until
-/// the stack ends), DoubledField for a wanted field that occurs twice (nlohmann keeps the last), and nlohmann's errors.
-nlohmann::json parse_json_line(std::string_view line, const std::function<bool(const std::string& field)>& wants);
+/// The line's object with the fields for which `wants` is true, or its mistake: not UTF-8, not JSON, no object, deeper
+/// than 32 levels (nlohmann would recurse until the stack ends), a number out of range, or a wanted field that occurs
+/// twice (nlohmann would silently keep the last).
+std::variant<nlohmann::json, LineMistake> parse_object(std::string_view line,
+                                                       const std::function<bool(const std::string& field)>& wants);
+
+/// A value in a message: `the number 3`, `the text "abc"`, `a list`.
+std::string found_text(const nlohmann::json& value);
 
 }  // namespace wmtp

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/documents/json_lines.hpp"
+
 namespace wmtp {
 
 /// Tests of a programming problem can take tens of megabytes.
@@ -38,8 +40,5 @@ class JsonlMistakes {
 void for_each_json_line(const std::filesystem::path& file, const std::vector<std::string>& wanted,
                         JsonlMistakes& mistakes,
                         const std::function<void(int64_t line, const nlohmann::json& object)>& take);
-
-/// A value in a message: `the number 3`, `the text "abc"`, `a list`.
-std::string found_text(const nlohmann::json& value);
 
 }  // namespace wmtp

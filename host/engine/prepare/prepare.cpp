@@ -11,7 +11,7 @@
 #include "base/work_progress.hpp"
 #include "core/corpus/corpus.hpp"
 #include "core/corpus/step_count.hpp"
-#include "core/corpus/training_tokens.hpp"
+#include "core/corpus/token_windows.hpp"
 #include "core/documents/documents.hpp"
 #include "core/documents/foreign_formats.hpp"
 #include "core/records/record_plan.hpp"
