@@ -1,12 +1,15 @@
-// Length of a run in steps, from the number of windows and of ranks.
+// Sequences of a step and steps of a run, from the number of windows and of ranks.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "core/experiment/experiment.hpp"
 
 namespace wmtp {
@@ -36,6 +39,19 @@ inline int64_t num_steps(const TrainConfig& train, int64_t num_windows, int64_t 
   // Rounding must not add a step to a whole number such as 0.3 * 1,000 / 10.
   const auto whole = static_cast<int64_t>(std::ceil(steps - 1e-9 * std::max(1.0, steps)));
   return std::max<int64_t>(1, from.step + std::max<int64_t>(0, whole));
+}
+
+/// Error(data) when there are fewer sequences than one step reads, which would then read some of them twice. `found` names
+/// them in the message, `kind` what to add.
+inline void check_fills_a_step(const TrainConfig& train, int64_t sequences, int64_t world_size,
+                               const std::string& found, const std::string& kind) {
+  const int64_t wanted = sequences_per_step(train, world_size);
+  if (sequences < wanted)
+    throw Error(ExitStatus::data, found + ", but one step needs " + with_thousands(wanted) + " (" +
+                                      counted(world_size, "rank") + " x batch_size " +
+                                      std::to_string(train.batch_size) + " x gradient_accumulation " +
+                                      std::to_string(train.gradient_accumulation) +
+                                      "); use fewer ranks, a smaller batch, or more " + kind);
 }
 
 }  // namespace wmtp
