@@ -28,7 +28,7 @@ run: build
 
 test: build
 	@cmake --build build
-	ctest --preset release -j2
+	ctest --preset release -j$$(($$(nproc) + 1))
 
 bench: build
 	$(PYTHON) tests/bench/bench.py

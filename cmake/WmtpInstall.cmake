@@ -1,4 +1,4 @@
-# Installation: PREFIX/bin/wmtp-host, PREFIX/lib (our libraries, plugins, the CMake package), PREFIX/include/wmtp, the
+# Installation: PREFIX/bin, PREFIX/lib (our libraries, plugins, the CMake package), PREFIX/include/wmtp, the
 # experiments under PREFIX/share/wmtp. Our libraries find each other by $ORIGIN: PREFIX can be moved. The build folder is
 # such a prefix too: find_package(wmtp) finds it there.
 include(CMakePackageConfigHelpers)
@@ -8,9 +8,11 @@ foreach(target wmtp_core wmtp_engine wmtp_cuda)
     install(TARGETS ${target} LIBRARY DESTINATION lib)
   endif()
 endforeach()
-if(TARGET wmtp-host)
-  install(TARGETS wmtp-host RUNTIME DESTINATION bin)
-endif()
+foreach(target wmtp-host wmtp-engine)
+  if(TARGET ${target})
+    install(TARGETS ${target} RUNTIME DESTINATION bin)
+  endif()
+endforeach()
 if(EXISTS ${PROJECT_SOURCE_DIR}/experiments)
   install(DIRECTORY experiments DESTINATION share/wmtp)
 endif()

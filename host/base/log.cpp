@@ -26,10 +26,10 @@ struct Loggers {
   explicit Loggers(const LogSettings& settings)
       : information(make_logger("%v", false)),
         problems(make_logger("%^%l:%$ %v", settings.color && stderr_takes_color())),
-        quiet(settings.quiet) {}
+        settings(settings) {}
 
   std::shared_ptr<spdlog::logger> information, problems;
-  bool quiet;
+  LogSettings settings;
 };
 
 Loggers& loggers() {
@@ -41,8 +41,10 @@ Loggers& loggers() {
 
 void configure_log(const LogSettings& settings) { loggers() = Loggers(settings); }
 
+LogSettings log_settings() { return loggers().settings; }
+
 void log_info(std::string_view message) {
-  if (loggers().quiet) return;
+  if (loggers().settings.quiet) return;
   const StatusGap gap;
   loggers().information->info(message);
 }
@@ -55,6 +57,12 @@ void log_warning(std::string_view message) {
 void log_error(std::string_view message) {
   const StatusGap gap;
   loggers().problems->error(message);
+}
+
+void log_failure(std::string_view message) {
+  if (message.find('\n') == std::string::npos) return log_error(message);
+  const StatusGap gap;
+  loggers().information->error(message);
 }
 
 bool stderr_takes_color() {

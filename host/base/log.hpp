@@ -14,10 +14,15 @@ struct LogSettings {
 
 /// [before start] Without it: not quiet, colour where it is allowed.
 void configure_log(const LogSettings& settings);
+LogSettings log_settings();
 
 void log_info(std::string_view message);     ///< the message as it is
 void log_warning(std::string_view message);  ///< "warning: message"
 void log_error(std::string_view message);    ///< "error: message"
+
+/// What ends the program: the message as log_error, or, where it lists several mistakes, as it is: each line then begins
+/// with its own file:line:column, which editors recognise.
+void log_failure(std::string_view message);
 
 /// Whether stderr takes colour and NO_COLOR does not forbid it.
 bool stderr_takes_color();

@@ -21,6 +21,8 @@ std::string amount(int64_t number, WorkProgress::Unit unit) {
 }  // namespace
 
 void hide_progress() { is_hidden = true; }
+
+bool progress_is_hidden() { return is_hidden; }
 void name_progress(const std::string& who) { owner = who; }
 
 WorkProgress::WorkProgress(std::string what, int64_t total, Unit unit)

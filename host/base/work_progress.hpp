@@ -17,6 +17,7 @@ namespace wmtp {
 
 /// [while nothing is shown] For --quiet and --json, and for all ranks but one.
 void hide_progress();
+bool progress_is_hidden();
 /// [while nothing is shown] Whose work it is: "rho1". "" leaves it out.
 void name_progress(const std::string& who);
 

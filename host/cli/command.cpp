@@ -71,9 +71,14 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
 }  // namespace
 
 std::filesystem::path GlobalOptions::database_or(const std::string& otherwise) const {
-  if (!database.empty()) return database;
-  const char* variable = std::getenv("WMTP_DB");
-  return variable && *variable ? variable : otherwise;
+  return chosen_database(database, otherwise);
+}
+
+void GlobalOptions::add_to(JobRequest& request) const {
+  request.database = database;
+  request.plugin_folders = plugin_folders;
+  request.quiet = quiet;
+  request.no_color = no_color;
 }
 
 CommandLine::Action reading_log(CommandLine::Action action) {

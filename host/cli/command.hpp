@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "core/job/job_request.hpp"
+
 namespace wmtp {
 
 /// What every command takes.
@@ -23,6 +25,7 @@ struct GlobalOptions {
 
   /// --db, else WMTP_DB, else `otherwise`.
   std::filesystem::path database_or(const std::string& otherwise) const;
+  void add_to(JobRequest& request) const;
 };
 
 class CommandLine {
@@ -83,6 +86,5 @@ void add_eval(CommandLine& line);           // eval --suite FILE --samples FILE
 void add_generate(CommandLine& line);       // generate RUN PROMPT
 void add_ui(CommandLine& line);             // ui
 void add_report(CommandLine& line);         // report RUN… -o FILE.html
-void add_probe(CommandLine& line);  // __probe FILE, __check SETTINGS, __layout QUESTIONS: the plugin store's child
 
 }  // namespace wmtp

@@ -11,7 +11,7 @@
 #include "cli/command.hpp"
 #include "core/arithmetic/arithmetic.hpp"
 #include "core/config/load.hpp"
-#include "core/job/job.hpp"
+#include "core/job/engine_process.hpp"
 #include "core/plugins/catalog.hpp"
 #include "core/records/import_records.hpp"
 #include "core/records/inspect.hpp"
@@ -44,14 +44,11 @@ struct Options {
 };
 
 int prepare_experiment(const Options& options, const GlobalOptions& globals) {
-  const Catalog catalog(globals.plugin_folders);
-  Job job;
-  job.experiment = load_experiment(load_request(catalog, options.file, options.overrides));
-  job.database = globals.database_or(job.experiment.log.database);
-  job.quiet = globals.quiet;
-  job.color = !globals.no_color && stderr_takes_color();
-  job.plugin_folders = globals.plugin_folders;
-  return run_prepare(job);
+  JobRequest request;
+  globals.add_to(request);
+  request.file = options.file;
+  request.overrides = options.overrides;
+  return prepare_with_engine(request);
 }
 
 [[noreturn]] void refuse(const std::string& message) {

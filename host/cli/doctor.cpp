@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "core/job/job.hpp"
+#include "core/job/engine_process.hpp"
 #include "core/plugins/catalog.hpp"
 #include "core/runlog/log_reader.hpp"
 #include "core/runlog/open_log.hpp"

@@ -15,7 +15,8 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/eval_text.hpp"
-#include "core/job/generation.hpp"
+#include "core/job/engine_process.hpp"
+#include "core/job/find_model.hpp"
 #include "core/runlog/evaluations.hpp"
 #include "evaluate/evaluation.hpp"
 #include "io/durable_file.hpp"
@@ -144,11 +145,11 @@ std::vector<Sample> answers_of(const Options& options, const Suite& suite, const
   for (const Problem& problem : suite.problems) request.prompts.push_back(problem.prompt);
   std::vector<Sample> samples;
   size_t too_long = 0;
-  request.take = [&](size_t problem, const std::optional<std::string>& answer) {
-    too_long += !answer;
-    samples.push_back({problem, answer.value_or("")});
-  };
-  answer_with_engine(request);
+  for (const auto& sample : answer_with_engine(request))
+    for (size_t problem = 0; problem < sample.size(); ++problem) {
+      too_long += !sample[problem];
+      samples.push_back({problem, sample[problem].value_or("")});
+    }
   if (too_long > 0)
     log_warning(with_thousands(int64_t(too_long)) +
                 " answers are empty, and fail: their prompts are longer than what the model reads");

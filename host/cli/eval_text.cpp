@@ -6,7 +6,8 @@
 #include <numbers>
 
 #include "base/log.hpp"
-#include "core/job/generation.hpp"
+#include "core/job/engine_process.hpp"
+#include "core/job/find_model.hpp"
 #include "core/report/table.hpp"
 #include "core/runlog/evaluations.hpp"
 

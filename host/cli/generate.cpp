@@ -14,7 +14,8 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "core/job/generation.hpp"
+#include "core/job/engine_process.hpp"
+#include "core/job/find_model.hpp"
 
 namespace wmtp {
 namespace {
@@ -70,15 +71,18 @@ std::string read_prompt(const std::string& file) {
   return text;
 }
 
-std::variant<std::string, std::vector<int64_t>> prompt_of(const Options& options) {
+void take_prompt(const Options& options, GenerateRequest& request) {
   const auto given = {options.words_given, options.prompt_given, options.file_given, options.ids_given};
   const auto count = std::count_if(given.begin(), given.end(), [](const auto* one) { return one->count() > 0; });
   if (count != 1)
     refuse(std::string(count == 0 ? "no prompt is given" : "more than one prompt is given") +
            "; wanted one of PROMPT, --prompt TEXT, --prompt-file FILE, --ids IDS");
-  if (options.ids_given->count() > 0) return parsed_ids(options.ids);
-  if (options.file_given->count() > 0) return read_prompt(options.prompt_file);
-  return options.prompt_given->count() > 0 ? options.prompt : options.words;
+  if (options.ids_given->count() > 0)
+    request.ids = parsed_ids(options.ids);
+  else if (options.file_given->count() > 0)
+    request.text = read_prompt(options.prompt_file);
+  else
+    request.text = options.prompt_given->count() > 0 ? options.prompt : options.words;
 }
 
 void check_numbers(const Options& options) {
@@ -135,10 +139,10 @@ std::string summary_of(const Generated& result) {
 int generate(Options& options, const GlobalOptions& globals) {
   check_numbers(options);
   GenerateRequest request = options.request;
-  request.prompt = prompt_of(options);
+  take_prompt(options, request);
   request.model = find_model(options.run, globals.database_or(default_database)).folder;
   const bool as_ids = options.ids_given->count() > 0;
-  if (!as_ids && !options.json) request.show = [](const std::string& part) { std::cout << part << std::flush; };
+  request.streams = !as_ids && !options.json;
   const Generated result = generate_with_engine(request);
   if (options.json) {
     print_json(result, request.model);

@@ -11,12 +11,7 @@
 namespace {
 
 int fail(wmtp::ExitStatus status, const std::string& message) {
-  // A list of mistakes begins each with its own file:line:column, for editors to jump to.
-  if (message.find('\n') == std::string::npos) {
-    wmtp::log_error(message);
-  } else {
-    std::cerr << message << '\n';
-  }
+  wmtp::log_failure(message);
   return static_cast<int>(status);
 }
 
@@ -43,7 +38,6 @@ int main(int argc, char** argv) {
     wmtp::add_merge(line);
     wmtp::add_data(line);
     wmtp::add_generate(line);
-    wmtp::add_probe(line);
     if (const auto answered = line.parse(argc, argv)) return *answered;
     return line.run();
   } catch (const wmtp::Error& error) {

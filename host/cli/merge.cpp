@@ -1,6 +1,4 @@
 // `checkpoint merge ADAPTER`: an adapter worked into its base.
-#include "core/job/merge.hpp"
-
 #include <memory>
 
 #include "base/error.hpp"
@@ -10,6 +8,7 @@
 #include "core/checkpoints/adapter_identity.hpp"
 #include "core/formats/hf/lora_options.hpp"
 #include "core/formats/hf/params_file.hpp"
+#include "core/job/engine_process.hpp"
 #include "core/plugins/catalog.hpp"
 
 namespace wmtp {
@@ -48,7 +47,7 @@ int merge(const Options& options, const GlobalOptions& globals) {
     throw Error(ExitStatus::usage, "-o " + options.target + " is there already; name another folder");
   const OptionValues values = option_values(read_saved_lora(adapter).options);
   merge_with_engine(
-      {adapter, options.base, options.target, Catalog(globals.plugin_folders).describe("adapter", "lora"), values});
+      {adapter, options.base, options.target, {Catalog(globals.plugin_folders).describe("adapter", "lora"), values}});
   log_info("wrote " + options.target);
   return static_cast<int>(ExitStatus::done);
 }

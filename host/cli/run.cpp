@@ -5,7 +5,7 @@
 //             4. a row that rank 0 has not closed, however it ended, is closed here
 // With [sweep], or several files, all members are loaded and checked, the stages that they need run one after another,
 //             and then each is a call of its own of this program, with --member
-// In a job    (our launcher's, torchrun's or srun's) this process is one rank and goes into the engine.
+// In a job    of torchrun, srun or mpirun this process is one rank and becomes wmtp-engine (exec).
 // A crash of the launcher leaves no rank behind, and a row that its heartbeat shows as lost.
 #include <unistd.h>
 
@@ -15,25 +15,25 @@
 #include <iostream>
 #include <list>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "cli/run_options.hpp"
 #include "cli/sweep.hpp"
 #include "core/config/load.hpp"
 #include "core/config/sweep.hpp"
 #include "core/experiment/canonical.hpp"
+#include "core/job/engine_process.hpp"
 #include "core/job/input_checks.hpp"
-#include "core/job/job.hpp"
+#include "core/job/job_request.hpp"
 #include "core/job/launcher.hpp"
 #include "core/job/resume.hpp"
 #include "core/job/stages.hpp"
 #include "core/plan/fit.hpp"
 #include "core/plugins/catalog.hpp"
+#include "core/plugins/installation.hpp"
 #include "core/rendezvous/refusal.hpp"
 #include "core/runlog/run_log.hpp"
 #include "io/scratch_folder.hpp"
@@ -41,6 +41,15 @@
 
 namespace wmtp {
 namespace {
+
+struct RunOptions {
+  std::vector<std::string> files;
+  JobRequest request;  ///< of the file that is run
+  int64_t jobs = 0;    ///< members that run at the same time; 0: not given
+  bool dry_run = false;
+  bool resume_stages = false;  ///< of a member of a sweep, which itself is resumed only if it was started before
+  bool member = false;         ///< of a sweep or of several files, with its overrides
+};
 
 /// Where rank 0 writes its run's id.
 class RunIdFile {
@@ -60,18 +69,13 @@ class RunIdFile {
 
 class RunCommand {
  public:
-  RunCommand(const RunOptions& options, const GlobalOptions& globals, SourceTexts& texts)
+  RunCommand(const RunOptions& options, SourceTexts& texts)
       : options_(options),
-        globals_(globals),
+        request_(options.request),
         texts_(texts),
-        catalog_(globals.plugin_folders),
-        job_(make_job(options, globals, catalog_, texts)),
+        catalog_(request_.plugin_folders),
+        job_(make_job(request_, catalog_, texts)),
         hashes_(catalog_, job_.database) {}
-
-  int as_rank(const RankEnvironment& environment) {
-    if (!environment.own_launcher) agree_on_processes(options_, environment.world_size, job_.experiment);
-    return run_rank(job_, environment);
-  }
 
   const Experiment& experiment() const { return job_.experiment; }
   const std::filesystem::path& database() const { return job_.database; }
@@ -84,35 +88,44 @@ class RunCommand {
     check();
     std::cout << to_toml(job_.experiment);
     Stages none;
-    run_stages(job_.experiment, options_.held_out, true, none);
+    run_stages(job_.experiment, request_.held_out, true, none);
     return 0;
   }
 
   int alone() {
     check();
-    const bool goes_on = options_.resume && has_resume_point(job_.experiment);
-    if (options_.resume && !goes_on && !has_begun_stage(job_.experiment))
+    const bool goes_on = request_.resume && has_resume_point(job_.experiment);
+    if (request_.resume && !goes_on && !has_begun_stage(job_.experiment))
       find_resume_point(hashes_.of(job_.experiment), job_.database, tell);  // throws: there is none
     Stages stages;
-    const ExitStatus status = run_stages(job_.experiment, options_.held_out, false, stages);
+    const ExitStatus status = run_stages(job_.experiment, request_.held_out, false, stages);
     if (status != ExitStatus::done) return static_cast<int>(status);
-    if (options_.resume && !goes_on) log_info(options_.file + " itself had not begun, so it starts at step 0");
+    if (request_.resume && !goes_on) log_info(request_.file + " itself had not begun, so it starts at step 0");
+    JobRequest request = request_;
+    request.resume = goes_on;
     return static_cast<int>(
-        launch(own_call(goes_on), stages, options_.held_out, job_.experiment, job_.experiment.parallel.processes));
+        launch(std::move(request), stages, request_.held_out, job_.experiment, job_.experiment.parallel.processes));
   }
 
   /// Those that the log lacks. Says nothing of the others.
   int run_missing_stages() {
     tell_reused_ = false;
     Stages stages;
-    return static_cast<int>(run_stages(job_.experiment, options_.held_out, false, stages));
+    return static_cast<int>(run_stages(job_.experiment, request_.held_out, false, stages));
   }
 
-  /// What a process of its own is given to do alone() what this one would.
+  /// The arguments of a process of its own that does what alone() would.
   std::vector<std::string> member_call(bool resume) const {
-    std::vector<std::string> arguments = own_call(resume);
-    arguments.push_back("--member");
-    add_common(arguments);
+    std::vector<std::string> arguments{"run", request_.file, "--member"};
+    for (const auto& text : request_.overrides) arguments.insert(arguments.end(), {"--set", text});
+    if (!request_.name.empty()) arguments.insert(arguments.end(), {"--name", request_.name});
+    if (resume) arguments.push_back("--resume");
+    if (request_.nproc > 0) arguments.insert(arguments.end(), {"--nproc", std::to_string(request_.nproc)});
+    arguments.insert(arguments.end(), {"--db", job_.database.string(), "--sources", texts_.file().string()});
+    for (const auto& folder : request_.plugin_folders)
+      arguments.insert(arguments.end(), {"--plugin-dir", folder.string()});
+    if (request_.quiet) arguments.push_back("--quiet");
+    if (request_.no_color) arguments.push_back("--no-color");
     return arguments;
   }
 
@@ -141,7 +154,7 @@ class RunCommand {
       stage.model = model_in(run->folder);
       return ExitStatus::done;
     }
-    const int64_t processes = options_.nproc > 0 ? options_.nproc : experiment.parallel.processes;
+    const int64_t processes = request_.nproc > 0 ? request_.nproc : experiment.parallel.processes;
     check(experiment, processes);
     Stages below;
     const ExitStatus inner = run_stages(experiment, held_out, only_tell, below);
@@ -151,18 +164,22 @@ class RunCommand {
         log_info(who + file + " would run first, the log has no finished run of it");
       return ExitStatus::done;
     }
-    const bool resumes = options_.resume || options_.resume_stages;
+    const bool resumes = request_.resume || options_.resume_stages;
     const bool goes_on = resumes && has_resume_point(experiment);
     log_info(who + file +
              (goes_on ? " goes on first, from its last checkpoint"
               : resumes && was_begun(stage.config_hash, job_.database)
                   ? " starts anew: its unfinished run has no checkpoint"
                   : " runs first, the log has no finished run of it"));
-    std::vector<std::string> call{"run", experiment.file.string()};
-    if (goes_on) call.push_back("--resume");
-    const ExitStatus status = launch(std::move(call), below, held_out, experiment, processes);
+    JobRequest request = request_;
+    request.file = experiment.file.string();
+    request.overrides.clear();
+    request.name.clear();
+    request.name_suffix.clear();
+    request.resume = goes_on;
+    const ExitStatus status = launch(std::move(request), below, held_out, experiment, processes);
     if (status != ExitStatus::done) {
-      log_error(who + file + " was not finished, so " + options_.file + " was not started");
+      log_error(who + file + " was not finished, so " + request_.file + " was not started");
       return status;
     }
     const auto run = reusable_run(stage.config_hash, job_.database);
@@ -181,33 +198,24 @@ class RunCommand {
     check_fits(started, catalog_, job_.database.parent_path() / "cache");
   }
 
-  ExitStatus launch(std::vector<std::string> arguments, const Stages& stages, const std::vector<std::string>& held_out,
+  ExitStatus launch(JobRequest request, const Stages& stages, const std::vector<std::string>& held_out,
                     const Experiment& experiment, int64_t processes) {
     const RunIdFile id_file;
-    if (!stages.empty()) arguments.insert(arguments.end(), {"--stages", to_text(stages)});
-    for (const auto& pattern : held_out) arguments.insert(arguments.end(), {"--held-out", pattern});
-    if (experiment.data.hold_out_problems) arguments.push_back("--hold-out-problems");
-    if (experiment.data.hold_out_share > 0)
-      arguments.insert(arguments.end(), {"--hold-out-share", printed("%.17g", experiment.data.hold_out_share)});
-    add_common(arguments);
-    LaunchRequest request;
-    request.program = own_program();
-    request.arguments = std::move(arguments);
-    request.environment[run_id_file_variable] = id_file.path();
-    request.num_ranks = static_cast<int>(processes);
-    request.port = wanted_master_port();
-    const LaunchResult result = launch_ranks(request);
+    request.stages = stages;
+    request.held_out = held_out;
+    request.hold_out_problems = experiment.data.hold_out_problems;
+    request.hold_out_share = experiment.data.hold_out_share;
+    request.database = job_.database;
+    request.sources = texts_.file();
+    LaunchRequest wanted;
+    wanted.program = engine_program();
+    wanted.arguments = rank_arguments(request);
+    wanted.environment[run_id_file_variable] = id_file.path();
+    wanted.num_ranks = static_cast<int>(processes);
+    wanted.port = wanted_master_port();
+    const LaunchResult result = launch_ranks(wanted);
     if (result.status != ExitStatus::done && id_file.id() > 0) close_row(id_file.id(), result);
     return result.status;
-  }
-
-  /// This very experiment, in another process.
-  std::vector<std::string> own_call(bool resume) const {
-    std::vector<std::string> arguments{"run", options_.file};
-    for (const auto& text : options_.overrides) arguments.insert(arguments.end(), {"--set", text});
-    if (!options_.name.empty()) arguments.insert(arguments.end(), {"--name", options_.name});
-    if (resume) arguments.push_back("--resume");
-    return arguments;
   }
 
   static void tell(const std::string& text) { log_warning(text); }
@@ -223,16 +231,6 @@ class RunCommand {
     return false;
   }
 
-  /// What goes to every process that is started from here, of a stage too.
-  void add_common(std::vector<std::string>& arguments) const {
-    if (options_.nproc > 0) arguments.insert(arguments.end(), {"--nproc", std::to_string(options_.nproc)});
-    arguments.insert(arguments.end(), {"--db", job_.database.string(), "--sources", texts_.file().string()});
-    for (const auto& folder : globals_.plugin_folders)
-      arguments.insert(arguments.end(), {"--plugin-dir", folder.string()});
-    if (globals_.quiet) arguments.push_back("--quiet");
-    if (globals_.no_color) arguments.push_back("--no-color");
-  }
-
   void close_row(int64_t run_id, const LaunchResult& result) {
     try {
       close_lost_run(job_.database, run_id, result.status, result.reason);
@@ -242,7 +240,7 @@ class RunCommand {
   }
 
   const RunOptions& options_;
-  const GlobalOptions& globals_;
+  const JobRequest& request_;
   SourceTexts& texts_;
   Catalog catalog_;
   Job job_;
@@ -253,23 +251,22 @@ class RunCommand {
 
 /// A member of a sweep, or one file of several, with the options that its launcher hands on.
 struct Member {
-  Member(const RunOptions& all, const std::string& file, const SweepMember& member, const GlobalOptions& globals,
-         SourceTexts& texts)
-      : options(all) {
-    options.file = file;
-    options.overrides.insert(options.overrides.end(), member.overrides.begin(), member.overrides.end());
-    options.name_suffix = member.suffix;
-    options.resume_stages = all.resume;
-    options.resume = false;  // only of those that were begun
+  Member(const RunOptions& all, const std::string& file, const SweepMember& member, SourceTexts& texts) : options(all) {
+    JobRequest& request = options.request;
+    request.file = file;
+    request.overrides.insert(request.overrides.end(), member.overrides.begin(), member.overrides.end());
+    request.name_suffix = member.suffix;
+    options.resume_stages = request.resume;
+    request.resume = false;  // only of those that were started before
     if (all.files.size() > 1) what = std::filesystem::path(file).filename().string();
     for (const std::string& text : member.overrides) what += (what.empty() ? "" : " ") + text;
     try {
-      run.emplace(options, globals, texts);
+      run.emplace(options, texts);
     } catch (const Error& error) {
       if (member.overrides.empty()) throw;
       throw Error(error.status(), "a member of [sweep] (" + what + "):\n" + error.what());
     }
-    options.name = run->experiment().name;
+    request.name = run->experiment().name;
   }
   RunOptions options;
   std::string what;
@@ -279,34 +276,33 @@ struct Member {
 using Sweeps = std::vector<std::vector<SweepMember>>;  ///< of each file; of one without [sweep] none
 
 /// Every member of every file is checked before one runs.
-std::list<Member> load_members(const RunOptions& options, const Sweeps& sweeps, const GlobalOptions& globals,
-                               SourceTexts& texts) {
+std::list<Member> load_members(const RunOptions& options, const Sweeps& sweeps, SourceTexts& texts) {
   std::list<Member> members;
   for (size_t i = 0; i < sweeps.size(); ++i) {
-    for (const SweepMember& one : sweeps[i]) members.emplace_back(options, options.files[i], one, globals, texts);
-    if (sweeps[i].empty()) members.emplace_back(options, options.files[i], SweepMember(), globals, texts);
+    for (const SweepMember& one : sweeps[i]) members.emplace_back(options, options.files[i], one, texts);
+    if (sweeps[i].empty()) members.emplace_back(options, options.files[i], SweepMember(), texts);
   }
   for (const Member& member : members)
     if (member.run->database() != members.front().run->database())
-      throw Error(ExitStatus::usage, member.options.file + ": its log is " + member.run->database().string() +
-                                         ", that of " + members.front().options.file + " is " +
+      throw Error(ExitStatus::usage, member.options.request.file + ": its log is " + member.run->database().string() +
+                                         ", that of " + members.front().options.request.file + " is " +
                                          members.front().run->database().string() +
                                          "; name one for all with --db, or run them by themselves");
   return members;
 }
 
-int run_members(const RunOptions& options, const Sweeps& sweeps, const GlobalOptions& globals, SourceTexts& texts) {
-  std::list<Member> members = load_members(options, sweeps, globals, texts);
+int run_members(const RunOptions& options, const Sweeps& sweeps, SourceTexts& texts) {
+  std::list<Member> members = load_members(options, sweeps, texts);
   std::vector<SweepRun> runs;
   for (Member& member : members) {
     const Experiment& experiment = member.run->experiment();
     member.run->check();
-    runs.push_back({member.what, member.options.name, experiment.seed, experiment.parallel.processes,
+    runs.push_back({member.what, member.options.request.name, experiment.seed, experiment.parallel.processes,
                     member.run->config_hash(), [&member] { return member.run->run_missing_stages(); },
                     [&member](bool resume) { return member.run->member_call(resume); }});
   }
-  return run_sweep(runs, {members.front().run->database(), size_t(std::max<int64_t>(options.jobs, 1)), options.resume,
-                          options.dry_run});
+  return run_sweep(runs, {members.front().run->database(), size_t(std::max<int64_t>(options.jobs, 1)),
+                          options.request.resume, options.dry_run});
 }
 
 /// Whether the line stands for more than one run. Error(usage) for what goes with many alone, or with one alone.
@@ -316,7 +312,7 @@ bool stands_for_many(const RunOptions& options, const Sweeps& sweeps, bool in_a_
   if (many && in_a_job)
     throw Error(ExitStatus::usage, (several ? "several files start" : first + ": a [sweep] starts") +
                                        " ranks of its own; run it without a launcher");
-  if (several && !options.name.empty())
+  if (several && !options.request.name.empty())
     throw Error(ExitStatus::usage, "--name goes with one FILE; the files say their runs' names themselves");
   if (!many && options.jobs > 0)
     throw Error(ExitStatus::usage,
@@ -324,30 +320,29 @@ bool stands_for_many(const RunOptions& options, const Sweeps& sweeps, bool in_a_
   return many;
 }
 
-int run_as(const std::optional<RankEnvironment>& environment, const RunOptions& given, const GlobalOptions& globals) {
+int run_as(const std::optional<RankEnvironment>& environment, RunOptions options) {
   check_thread_count();
-  const bool is_own_rank = environment && environment->own_launcher;  // of one member
-  SourceTexts texts(given.sources);
-  if (!given.member && !is_own_rank) {
+  SourceTexts texts(options.request.sources);
+  if (!options.member) {
     Sweeps sweeps;
-    for (const std::string& file : given.files) sweeps.push_back(read_sweep(file, texts));
-    if (stands_for_many(given, sweeps, environment.has_value())) return run_members(given, sweeps, globals, texts);
+    for (const std::string& file : options.files) sweeps.push_back(read_sweep(file, texts));
+    if (stands_for_many(options, sweeps, environment.has_value())) return run_members(options, sweeps, texts);
   }
-  RunOptions options = given;
-  options.file = given.files.front();
-  RunCommand run(options, globals, texts);
+  options.request.file = options.files.front();
+  if (environment && !options.dry_run) become_rank(options.request);
+  RunCommand run(options, texts);
   // After this line the experiment is a value: neither the file nor the line is read again, here and in what this
   // starts.
-  if (options.dry_run) return run.dry();
-  return environment ? run.as_rank(*environment) : run.alone();
+  return options.dry_run ? run.dry() : run.alone();
 }
 
-int run(const RunOptions& given, const GlobalOptions& globals) {
+int run(RunOptions options, const GlobalOptions& globals) {
+  globals.add_to(options.request);
   const auto environment = rank_environment();
   try {
-    return run_as(environment, given, globals);
+    return run_as(environment, std::move(options));
   } catch (const Error& error) {
-    if (environment && !given.dry_run) tell_refusal(*environment, error);
+    if (environment && !options.dry_run) tell_refusal(*environment, error);
     throw;
   }
 }
@@ -368,14 +363,15 @@ void add_run(CommandLine& line) {
                                [options](const GlobalOptions& globals) { return run(*options, globals); });
   run_command.add_option("FILE", options->files, "the experiment's TOML file; several run as members of one sweep")
       ->required();
-  run_command.add_option("--set", options->overrides, "another value for a key, as in TOML; may be repeated")
+  run_command.add_option("--set", options->request.overrides, "another value for a key, as in TOML; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  run_command.add_option("--nproc", options->nproc, "processes, in place of [parallel] processes")
+  run_command.add_option("--nproc", options->request.nproc, "processes, in place of [parallel] processes")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
-  run_command.add_option("--name", options->name, "another name for the run")->type_name("NAME");
-  run_command.add_flag("--resume", options->resume, "go on with the newest unfinished run of this configuration");
+  run_command.add_option("--name", options->request.name, "another name for the run")->type_name("NAME");
+  run_command.add_flag("--resume", options->request.resume,
+                       "go on with the newest unfinished run of this configuration");
   run_command
       .add_option(
           "--jobs", options->jobs,
@@ -385,11 +381,7 @@ void add_run(CommandLine& line) {
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
   run_command.add_flag("--dry-run", options->dry_run,
                        "check, print the resolved experiment, tell the stages; run nothing");
-  run_command.add_option("--held-out", options->held_out)->allow_extra_args(false)->group("");
-  run_command.add_flag("--hold-out-problems", options->hold_out_problems)->group("");
-  run_command.add_option("--hold-out-share", options->hold_out_share)->group("");
-  run_command.add_option("--stages", options->stages)->group("");
-  run_command.add_option("--sources", options->sources)->group("");
+  run_command.add_option("--sources", options->request.sources)->group("");
   run_command.add_flag("--member", options->member)->group("");
 }
 

@@ -129,6 +129,14 @@ std::optional<int> ChildProcess::wait_status() {
   return status_;
 }
 
+int ChildProcess::wait() {
+  siginfo_t ended{};
+  while (!wait_status())
+    if (waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOWAIT) != 0 && errno != EINTR)
+      throw_system("cannot wait for a child process", errno);
+  return *status_;
+}
+
 void ChildProcess::send(int signal) {
   if (!status_) kill(pid_, signal);
 }

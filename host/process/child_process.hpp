@@ -39,6 +39,8 @@ class ChildProcess {
 
   /// The status of waitpid() once it has ended; asks without waiting.
   std::optional<int> wait_status();
+  /// Waits until it has ended; the status of waitpid().
+  int wait();
   /// To the child alone; nothing when it has ended.
   void send(int signal);
   /// SIGKILL to it and to all that it started in its group.

@@ -25,7 +25,7 @@ class BadPlugins : public testing::Test {
     setenv("WMTP_CANARY", canary().c_str(), 1);
   }
   ~BadPlugins() override {
-    set_probe_program(own_program(), 20s);
+    set_probe_program(engine_program(), 20s);
     std::filesystem::remove_all(folder_);
   }
   std::filesystem::path canary() const { return folder_ / "canary"; }
@@ -68,7 +68,7 @@ TEST_F(BadPlugins, ThatAbortsOrExitsWhenItIsLoadedIsRefused) {
 }
 
 TEST_F(BadPlugins, ThatNeverComesBackIsStopped) {
-  set_probe_program(own_program(), 5s);
+  set_probe_program(engine_program(), 5s);
   EXPECT_THAT(refusal("loops"), HasSubstr("longer than 5 s"));
 }
 

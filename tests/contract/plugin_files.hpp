@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/sha256.hpp"
-#include "core/plugins/describe.hpp"
 #include "core/plugins/description_json.hpp"
 #include "core/plugins/installation.hpp"
+#include "engine/plugin_runtime/describe.hpp"
 #include "engine/plugin_runtime/loader.hpp"
 #include "engine/plugin_runtime/options_binder.hpp"
 

@@ -1,8 +1,8 @@
-// See generation.hpp.
+#include "core/job/find_model.hpp"
+
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "core/job/generation.hpp"
 #include "core/job/identity.hpp"
 #include "core/runlog/log_reader.hpp"
 

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/machine.hpp"
+#include "core/job/engine_process.hpp"
 #include "core/rendezvous/network.hpp"
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/rendezvous/store_wire.hpp"

@@ -28,11 +28,8 @@
 
 namespace wmtp {
 
-/// Of a rank of our own launcher that has finished; under other launchers it is 0.
-inline constexpr int finished_exit_code = 100;
-
 struct LaunchRequest {
-  std::filesystem::path program;                   ///< this executable
+  std::filesystem::path program;                   ///< wmtp-engine
   std::vector<std::string> arguments;              ///< argv[1..] of each rank
   std::map<std::string, std::string> environment;  ///< beside ours and the variables above
   int num_ranks = 1;

@@ -46,7 +46,7 @@ Stages stages_from_text(const std::string& text) {
       stages[table] = {stage.at("config_hash").get<std::string>(), stage.at("model").get<std::string>()};
     return stages;
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitStatus::bug, std::string("--stages is for the launcher's own use: ") + error.what());
+    throw Error(ExitStatus::bug, std::string("these are no stages that rank 0 has sent: ") + error.what());
   }
 }
 

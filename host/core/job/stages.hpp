@@ -37,7 +37,7 @@ class ExperimentHashes {
   std::map<const Experiment*, std::string> known_;
 };
 
-/// For `wmtp-host run --stages`, from the launcher to its ranks. `stages_from_text` throws Error(bug).
+/// From rank 0 to the others. `stages_from_text` throws Error(bug).
 std::string to_text(const Stages& stages);
 Stages stages_from_text(const std::string& text);
 

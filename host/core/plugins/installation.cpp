@@ -16,6 +16,13 @@ std::filesystem::path library_folder() {
 
 std::filesystem::path own_plugin_folder() { return library_folder() / "wmtp" / "plugins"; }
 
-std::filesystem::path own_program() { return library_folder().parent_path() / "bin" / "wmtp-host"; }
+std::filesystem::path engine_program() {
+  const std::filesystem::path program = library_folder().parent_path() / "bin" / "wmtp-engine";
+  if (!std::filesystem::exists(program))
+    throw Error(ExitStatus::bug, "the engine " + program.string() +
+                                     " is missing; build it with `make build`, which needs LibTorch (`make setup` "
+                                     "installs it)");
+  return program;
+}
 
 }  // namespace wmtp

@@ -9,7 +9,7 @@ namespace wmtp {
 std::filesystem::path library_folder();
 /// lib/wmtp/plugins.
 std::filesystem::path own_plugin_folder();
-/// bin/wmtp-host beside lib/.
-std::filesystem::path own_program();
+/// bin/wmtp-engine beside lib/. Error(bug) when it is missing.
+std::filesystem::path engine_program();
 
 }  // namespace wmtp

@@ -22,7 +22,7 @@ struct ProbeProgram {
 };
 
 ProbeProgram& probe_program() {
-  static ProbeProgram value{own_program(), std::chrono::seconds(20)};
+  static ProbeProgram value{engine_program(), std::chrono::seconds(20)};
   return value;
 }
 
@@ -102,7 +102,7 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
   const std::string sha256 = sha256_of_file(stamp.path);
   PluginDescription description;
   try {
-    description = description_from_json(ask_child(stamp.path.string(), {"__probe", stamp.path.string()}));
+    description = description_from_json(ask_child(stamp.path.string(), {"describe", stamp.path.string()}));
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitStatus::plugin, stamp.path.string() + ": the probe gave no description: " + error.what());
   }
@@ -124,7 +124,7 @@ PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inne
   const std::string where = is_file ? stamp.path.string() : plugin.description.name;
   PluginAnswer answer;
   try {
-    answer = answer_from_json(ask_child(where, {"__check", question}));
+    answer = answer_from_json(ask_child(where, {"check", question}));
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitStatus::plugin, where + ": the probe gave no answer: " + error.what());
   }
@@ -138,7 +138,7 @@ std::string ask_layouts(const PluginSetting& adapter, const std::string& questio
   const ProbeCache cache(is_file ? ProbeCache::usual_file() : "", program_version());
   if (const auto known = cache.find_answer(stamp, questions); known && known->is_array()) return known->dump();
   const std::string where = is_file ? stamp.path.string() : adapter.description.name;
-  const nlohmann::json answer = ask_child(where, {"__layout", questions});
+  const nlohmann::json answer = ask_child(where, {"layouts", questions});
   cache.keep_answer(stamp, questions, answer);
   return answer.dump();
 }
@@ -147,14 +147,14 @@ std::string try_in_child(const std::string& trial, const PluginSetting& plugin) 
   const nlohmann::json question{{"trial", trial}, {"plugin", to_json(plugin)}};
   const auto answer =
       ask_child(plugin.description.name,
-                {"__try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, trying);
+                {"try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, trying);
   return answer.at("told");
 }
 
 std::vector<PluginDescription> probe_built_in() {
   std::vector<PluginDescription> all;
 #ifdef WMTP_STATIC_PLUGINS
-  for (const nlohmann::json& one : ask_child(probe_built_in_file, {"__probe", probe_built_in_file}))
+  for (const nlohmann::json& one : ask_child(probe_built_in_file, {"describe", probe_built_in_file}))
     all.push_back(description_from_json(one));
 #endif
   return all;

@@ -2,12 +2,12 @@
 //
 // parent  1. the path is a regular file (no symlink, not writable by others); known by path, size and time: done
 //         2. it is an ELF file for this machine, whole, and exports an entry symbol (read, not loaded)
-//         3. runs `wmtp-host __probe FILE` with a time limit of 20 s; reads one JSON object from its stdout
-// child   4. loads the engine, which refuses an entry of another fingerprint, with both, before any plugin code runs
+//         3. runs `wmtp-engine describe FILE` with a time limit of 20 s; reads one JSON object from its stdout
+// child   4. the engine refuses an entry of another fingerprint, with both, before any plugin code runs
 //         5. opens the library, creates one instance, asks for its options and needs, prints JSON
-// An experiment's own options are asked about in the same way: `wmtp-host __check SETTINGS` makes the plugin with them,
-// a wrapper over its inner one; so is what an adapter puts beside a model: `wmtp-host __layout QUESTIONS`; and so it
-// is tried out: `wmtp-host __try QUESTION`. A child
+// An experiment's own options are asked about in the same way: `wmtp-engine check SETTINGS` makes the plugin with them,
+// a wrapper over its inner one; so is what an adapter puts beside a model: `wmtp-engine layouts QUESTIONS`; and so it
+// is tried out: `wmtp-engine try QUESTION`. A child
 // that dies or exceeds the limit is a refused plugin: the reason names the signal or the limit.
 #pragma once
 
@@ -39,12 +39,7 @@ std::string try_in_child(const std::string& trial, const PluginSetting& plugin);
 /// The plugins that are linked into the engine (the static build); empty in every other build. Not cached.
 std::vector<PluginDescription> probe_built_in();
 
-/// The child's side: prints the JSON that `answer` gives to `question` (a file, or settings); returns the exit code.
-/// Never throws. `answer` is the way into the engine (describe_with_engine and its neighbours in core/job/job.hpp); the room
-/// above hands it in.
-int probe_child_main(const std::string& question, const std::function<std::string(const std::string&)>& answer);
-
-/// The file of `__probe` that asks for the built-in plugins: an array of descriptions.
+/// The FILE of `describe` that asks for the built-in plugins: an array of descriptions.
 inline constexpr char probe_built_in_file[] = "built-in";
 
 /// [tests only] another program than our own, or another limit.

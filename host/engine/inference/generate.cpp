@@ -14,8 +14,7 @@ namespace {
 [[noreturn]] void refuse(const std::string& what) { throw Error(ExitStatus::usage, what); }
 
 std::vector<int64_t> prompt_ids(const GenerateRequest& request, const TextModel& model) {
-  const auto* given = std::get_if<std::vector<int64_t>>(&request.prompt);
-  const std::vector<int64_t> ids = given ? *given : model.ids_of(std::get<std::string>(request.prompt));
+  const std::vector<int64_t> ids = request.text ? model.ids_of(*request.text) : request.ids;
   const ModelConfig& config = model.config();
   if (ids.empty()) refuse("--ids holds no id; a text to go on with takes at least one");
   for (const int64_t id : ids)
@@ -77,7 +76,7 @@ bool drafts_for(const ModelConfig& config, double temperature, bool plain) {
 
 }  // namespace
 
-Generated generate(const GenerateRequest& request) {
+Generated generate(const GenerateRequest& request, const std::function<void(const std::string&)>& show) {
   TextModel model(request.model);
   Generated result;
   result.prompt = prompt_ids(request, model);
@@ -97,7 +96,7 @@ Generated generate(const GenerateRequest& request) {
     wanted.take = [&, tokenizer](int64_t id) {
       const std::string part = tokenizer->decode({int32_t(id)});
       *result.text += part;
-      request.show(part);
+      show(part);
       return true;
     };
   }
@@ -112,7 +111,7 @@ Generated generate(const GenerateRequest& request) {
   return result;
 }
 
-void write_answers(const AnswerRequest& request) {
+Answers write_answers(const AnswerRequest& request) {
   TextModel model(request.model);
   std::vector<std::vector<int64_t>> prompts;
   int64_t positions = 1;
@@ -124,12 +123,10 @@ void write_answers(const AnswerRequest& request) {
   const bool drafts = drafts_for(model.config(), request.temperature, /*plain=*/false);
   model.load(drafts, positions);
   WorkProgress progress("answering", int64_t(prompts.size()) * request.samples);
+  Answers answers(size_t(request.samples), std::vector<std::optional<std::string>>(prompts.size()));
   for (int64_t sample = 0; sample < request.samples; ++sample)
     for (size_t i = 0; i < prompts.size(); ++i, progress.done(1)) {
-      if (!model.takes(int64_t(prompts[i].size()))) {
-        request.take(i, std::nullopt);
-        continue;
-      }
+      if (!model.takes(int64_t(prompts[i].size()))) continue;
       std::string text;
       DecodeRequest wanted;
       wanted.prompt = prompts[i];
@@ -145,8 +142,9 @@ void write_answers(const AnswerRequest& request) {
         return stop == std::string::npos;
       };
       model.decode(wanted);
-      request.take(i, text);
+      answers[size_t(sample)][i] = std::move(text);
     }
+  return answers;
 }
 
 }  // namespace wmtp

@@ -1,12 +1,16 @@
-// The engine's part of `wmtp-host generate`: a finished model loaded, a prompt made into ids, text out of it.
+// Text from a finished model: the model is loaded, a prompt encoded, tokens decoded.
 #pragma once
 
-#include "core/job/generation.hpp"
+#include <functional>
+
+#include "core/job/engine_requests.hpp"
 
 namespace wmtp {
 
-/// Errors as generate_with_engine.
-Generated generate(const GenerateRequest& request);
-void write_answers(const AnswerRequest& request);
+/// `show` gets the text, part by part. Error(usage) where the prompt does not suit the model, Error(data) where the model
+/// cannot be used.
+Generated generate(const GenerateRequest& request, const std::function<void(const std::string&)>& show);
+/// Error(data) where the model cannot be used, or names no tokenizer.
+Answers write_answers(const AnswerRequest& request);
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-#include "core/job/merge.hpp"
+#include "engine/inference/merge.hpp"
 
 #include "base/error.hpp"
 #include "core/checkpoints/manifest.hpp"
@@ -10,7 +10,7 @@ namespace wmtp {
 
 void merge_adapter(const MergeRequest& request) {
   if (std::filesystem::exists(request.base / "manifest.json")) verify_checkpoint(request.base);
-  const std::unique_ptr<Adapter> adapter = create_adapter(request.plugin, request.options);
+  const std::unique_ptr<Adapter> adapter = create_adapter(request.plugin.description, request.plugin.options);
   const ModelConfig config = model_config_of(request.base, ModelConfig{});
   Peers peers{RankEnvironment{}, std::chrono::seconds(1)};
   Channels channels{peers, nullptr, nullptr, std::chrono::seconds(1)};
@@ -23,7 +23,7 @@ void merge_adapter(const MergeRequest& request) {
   wanted.positions = 1;  // nothing is computed but the weights
   ShardedModel model(wanted, channels);
   load_model(request.base, model);
-  load_adapter(request.adapter, {request.plugin.name, "", request.options}, model);
+  load_adapter(request.adapter, {request.plugin.description.name, "", request.plugin.options}, model);
   save_model(request.target, /*step=*/0, /*config_hash=*/"", model, adapter.get(), tokenizer_of(request.base),
              channels);
 }

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/job/generation.hpp"
+#include "core/job/engine_requests.hpp"
 
 namespace wmtp {
 

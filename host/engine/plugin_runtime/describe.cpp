@@ -1,4 +1,4 @@
-#include "core/plugins/describe.hpp"
+#include "engine/plugin_runtime/describe.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -44,7 +44,7 @@ class CatalogTest : public testing::Test {
     unsetenv("WMTP_PLUGIN_PATH");
     child(good_child);
   }
-  ~CatalogTest() override { set_probe_program(own_program(), 20s); }
+  ~CatalogTest() override { set_probe_program(engine_program(), 20s); }
 
   void child(const std::string& script, std::chrono::milliseconds limit = 10s) {
     set_probe_program(folder_.write_program("child", script), limit);
@@ -200,31 +200,6 @@ TEST_F(CatalogTest, LooksAtTwoPluginsAtOnceAndNoMore) {
   const std::string counts = test::bytes_of(folder_.path() / "counts");
   EXPECT_THAT(counts, HasSubstr("2"));
   EXPECT_THAT(counts, AllOf(Not(HasSubstr("3")), Not(HasSubstr("4")), Not(HasSubstr("5"))));
-}
-
-TEST(ProbeChild, KeepsStdoutForTheAnswer) {
-  const TemporaryFolder folder;
-  const auto out = folder.path() / "out";
-  const auto child = [&](const std::function<std::string(const std::string&)>& describe) {
-    const pid_t pid = fork();
-    if (pid == 0) {
-      if (freopen(out.c_str(), "w", stdout) == nullptr || freopen("/dev/null", "w", stderr) == nullptr) _exit(99);
-      _exit(probe_child_main("x.so", describe));
-    }
-    int status = 0;
-    waitpid(pid, &status, 0);
-    return WEXITSTATUS(status);
-  };
-  EXPECT_EQ(child([](const std::string&) {
-              if (write(STDOUT_FILENO, "noise", 5) != 5) _exit(98);
-              return std::string("{}");
-            }),
-            0);
-  EXPECT_EQ(test::bytes_of(out), "{}\n");
-  EXPECT_EQ(child([](const std::string& file) -> std::string { throw Error(ExitStatus::plugin, file + ": no"); }), 3);
-  EXPECT_EQ(test::bytes_of(out), "{\"refused\":\"x.so: no\",\"status\":3}\n");
-  EXPECT_EQ(child([](const std::string&) -> std::string { throw 42; }), 3);
-  EXPECT_THAT(test::bytes_of(out), HasSubstr("no std::exception"));
 }
 
 }  // namespace

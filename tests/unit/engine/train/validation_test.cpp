@@ -34,7 +34,7 @@ Answer learnable(int64_t seed) {
 }
 
 /// In turn: an answer that can be learned, one that cannot, and the first kind where it is wrong.
-Answer hash64(int64_t position) {
+Answer mixed(int64_t position) {
   if (position % 3 == 1) return {random_tokens(5000 + position, 9), 4, 1, 1};
   Answer answer = learnable(9000 + position);
   answer.correct = position % 3 == 2 ? 0 : 1;

@@ -1,5 +1,5 @@
-// The probe's child. A plugin's static objects and constructor may write, crash or never return: stdout is kept aside
-// for the one JSON object, and the parent's death or limit ends this process.
+#include "engine/run/answer_probe.hpp"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "core/plugins/probe.hpp"
 
 namespace wmtp {
 namespace {
@@ -32,7 +31,7 @@ bool write_all(int end, const std::string& text) {
 
 }  // namespace
 
-int probe_child_main(const std::string& question, const std::function<std::string(const std::string&)>& ask) {
+int answer_probe(const std::string& question, const std::function<std::string(const std::string&)>& ask) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);

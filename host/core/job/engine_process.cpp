@@ -1,0 +1,93 @@
+#include "core/job/engine_process.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/work_progress.hpp"
+#include "core/plugins/installation.hpp"
+#include "core/rendezvous/rank_environment.hpp"
+#include "io/scratch_folder.hpp"
+#include "process/child_process.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+/// The status of waitpid().
+int run_to_its_end(const std::vector<std::string>& arguments) {
+  check_thread_count();
+  ChildRequest request;
+  request.program = engine_program();
+  request.arguments = arguments;
+  request.environment = environment_entries(own_environment());
+  request.inherit_stdout = request.inherit_stderr = true;
+  sigemptyset(&request.signal_mask);
+  return ChildProcess(request).wait();
+}
+
+[[noreturn]] void throw_without_answer(int status) {
+  const std::string how = WIFSIGNALED(status) ? "was killed by " + signal_name(WTERMSIG(status))
+                                              : "ended with exit code " + std::to_string(WEXITSTATUS(status));
+  throw Error(ExitStatus::bug, "the engine " + how + " before it answered; if memory ran out, use a smaller model");
+}
+
+json ask(const std::string& command, const json& request) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.path() / "request", answer_file = folder.path() / "answer";
+  const LogSettings log = log_settings();
+  const std::vector<uint8_t> bytes = json::to_cbor(
+      {{"request", request}, {"quiet", log.quiet}, {"color", log.color}, {"hide_progress", progress_is_hidden()}});
+  std::ofstream out(file, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+  out.close();
+  if (!out) throw Error(ExitStatus::storage, "cannot write " + file.string() + ": " + std::strerror(errno));
+
+  const int status = run_to_its_end({command, file.string(), answer_file.string()});
+  std::ifstream in(answer_file, std::ios::binary);
+  const json answer = json::from_cbor(in, /*strict=*/true, /*allow_exceptions=*/false);
+  if (answer.is_discarded()) throw_without_answer(status);
+  if (answer.contains("error")) throw Error(answer.at("status").get<ExitStatus>(), answer.at("error"));
+  return answer.at("result");
+}
+
+}  // namespace
+
+std::vector<std::string> rank_arguments(const JobRequest& request) { return {"run", to_text(request)}; }
+
+void become_rank(const JobRequest& request) {
+  const std::string program = engine_program().string();
+  std::vector<std::string> words = rank_arguments(request);
+  words.insert(words.begin(), program);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execv(program.c_str(), arguments.data());
+  throw Error(ExitStatus::bug, "cannot run the engine " + program + ": " + std::strerror(errno));
+}
+
+int prepare_with_engine(const JobRequest& request) {
+  const int status = run_to_its_end({"prepare", to_text(request)});
+  if (!WIFEXITED(status)) throw_without_answer(status);
+  return WEXITSTATUS(status);
+}
+
+std::string about_engine_of_this_build() { return ask("about", {}); }
+
+Generated generate_with_engine(const GenerateRequest& request) { return ask("generate", request); }
+
+Answers answer_with_engine(const AnswerRequest& request) { return answers_from(ask("answer", request)); }
+
+std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request) { return ask("perplexity", request); }
+
+void merge_with_engine(const MergeRequest& request) { ask("merge", request); }
+
+}  // namespace wmtp

@@ -1,0 +1,82 @@
+#include "core/job/job_request.hpp"
+
+#include <toml++/toml.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/counted.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "core/config/load.hpp"
+
+namespace wmtp {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, config_hash, model)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRequest, file, overrides, name, name_suffix, nproc, resume, stages, held_out,
+                                   hold_out_problems, hold_out_share, sources, database, plugin_folders, quiet,
+                                   no_color)
+
+namespace {
+
+std::vector<std::string> all_overrides(const JobRequest& request) {
+  auto overrides = request.overrides;
+  if (request.nproc > 0) overrides.push_back("parallel.processes=" + std::to_string(request.nproc));
+  // A JSON string is a TOML basic string.
+  if (!request.name.empty()) overrides.push_back("name=" + nlohmann::json(request.name).dump());
+  return overrides;
+}
+
+bool sets_processes(const std::string& text) {
+  const auto table = toml::parse(text);
+  return static_cast<bool>(table["parallel"]["processes"]);
+}
+
+}  // namespace
+
+std::string to_text(const JobRequest& request) { return nlohmann::json(request).dump(); }
+
+JobRequest job_request_from(const std::string& text) {
+  try {
+    return nlohmann::json::parse(text).get<JobRequest>();
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ExitStatus::bug, std::string("this is no request of wmtp-host's: ") + error.what());
+  }
+}
+
+std::filesystem::path chosen_database(const std::filesystem::path& given, const std::filesystem::path& otherwise) {
+  if (!given.empty()) return given;
+  const char* variable = std::getenv("WMTP_DB");
+  return variable && *variable ? variable : otherwise;
+}
+
+Job make_job(const JobRequest& request, const Catalog& catalog, SourceTexts& texts) {
+  LoadRequest load = load_request(catalog, request.file, all_overrides(request), request.held_out);
+  load.hold_out_problems = request.hold_out_problems;
+  load.hold_out_share = request.hold_out_share;
+  load.name_suffix = request.name_suffix;
+  load.texts = &texts;
+  Job job;
+  job.experiment = load_experiment(load);
+  job.stages = request.stages;
+  job.database = chosen_database(request.database, job.experiment.log.database);
+  job.resume = request.resume;
+  job.quiet = request.quiet;
+  job.color = !request.no_color && stderr_takes_color();
+  job.plugin_folders = request.plugin_folders;
+  return job;
+}
+
+void adopt_world_size(const JobRequest& request, int64_t world_size, Experiment& experiment) {
+  bool written = request.nproc > 0 || sets_processes(experiment.source);
+  for (const auto& text : request.overrides) written = written || sets_processes(text);
+  if (written && experiment.parallel.processes != world_size) {
+    throw Error(ExitStatus::usage,
+                "the launcher started " + counted(world_size, "process", "es") + " (WORLD_SIZE), but " +
+                    (request.nproc > 0 ? "--nproc" : "processes in [parallel]") + " is " +
+                    std::to_string(experiment.parallel.processes) + "; make them equal, or leave the latter out");
+  }
+  experiment.parallel.processes = world_size;
+}
+
+}  // namespace wmtp
