@@ -129,7 +129,7 @@ std::vector<Finding> look(const GlobalOptions& globals) {
   findings.push_back(found("disk", [&](Finding& finding) { room_on_disk(database, finding); }));
   findings.push_back(found("eval", [](Finding& finding) {
     const Judged judged = Sandbox("python3", {.seconds = 20}).run({.program = "x = 1", .tests = "assert x == 1"});
-    if (judged.verdict != Verdict::passed) throw Error(ExitStatus::usage, "a program under test fails: " + judged.told);
+    if (judged.verdict != Verdict::passed) throw Error(ExitStatus::usage, "a program under test fails: " + judged.message);
     finding.text = "programs under test can be held";
   }));
   return findings;

@@ -18,20 +18,20 @@
 namespace wmtp {
 namespace {
 
-constexpr size_t most_output = 64 << 10;  ///< of which the last is kept
+constexpr size_t most_output = 64 << 10;  ///< bytes kept, the last ones
 constexpr int most_descriptors = 8, out_of_the_way = 64;
 
-/// All that the child needs, made before it: between fork and exec it makes system calls only.
+/// Prepared before the fork: between fork and exec the child makes system calls only.
 struct Child {
   std::vector<sock_filter> filter = {};
-  std::array<int, most_descriptors> descriptors{};  ///< its numbers are their places; the last is that of the rules
+  std::array<int, most_descriptors> descriptors{};  ///< by number in the child; the last is the Landlock rules
   int count = 0;
   const char* folder = nullptr;
   std::vector<const char*> arguments = {}, environment = {};
   int64_t memory_bytes = 0, file_bytes = 0, cpu_seconds = 0;
 };
 
-/// First to numbers out of the way: one of them may have the number that another is to get.
+/// Duplicates to high numbers first, because one of them may have the target number of another.
 bool place_descriptors(const Child& child) {
   std::array<int, most_descriptors> aside{};
   for (int i = 0; i < child.count; ++i)
@@ -70,7 +70,8 @@ void Descriptor::reset(int number) {
 
 Pipe::Pipe() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw Error(ExitStatus::storage, std::string("no pipe: ") + std::strerror(errno));
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    throw Error(ExitStatus::storage, std::string("cannot create a pipe: ") + std::strerror(errno));
   reading.reset(ends[0]);
   writing.reset(ends[1]);
 }
@@ -94,13 +95,13 @@ ConfinedProcess::ConfinedProcess(const ProcessStart& start) {
   for (const int descriptor : start.descriptors) give(descriptor);
   give(rules.get());
   id_ = fork();
-  if (id_ < 0) throw Error(ExitStatus::storage, std::string("no process for a program: ") + std::strerror(errno));
+  if (id_ < 0) throw Error(ExitStatus::storage, std::string("cannot start a process: ") + std::strerror(errno));
   if (id_ == 0) execute(child);
   output_.writing.reset();
   exit_.reset(int(syscall(SYS_pidfd_open, id_, 0)));
   if (exit_.get() >= 0) return;
   end();
-  throw Error(ExitStatus::usage, "this system does not let a process wait for another (pidfd)");
+  throw Error(ExitStatus::usage, "this system has no pidfd_open, which eval needs to wait for programs");
 }
 
 bool ConfinedProcess::has_ended() const {

@@ -13,8 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// As it is given: the Python of a virtual environment is a link to another one, and finds its packages by its own
-/// path.
+/// Links are not resolved: the Python of a virtual environment is a link, and finds its packages by the link's path.
 fs::path find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? fs::absolute(name) : fs::path();
   const char* path = std::getenv("PATH");
@@ -29,8 +28,8 @@ fs::path find_program(const std::string& name) {
   return {};
 }
 
-/// What `program` itself says is its path: one found in PATH may be a script that looks for an interpreter, and it
-/// would need processes of its own for that. "" when it is no Python.
+/// The path that `program` reports: a program in PATH may be a script that starts the interpreter, which a confined
+/// process could not do. "" when it is not Python.
 fs::path interpreter_of(const fs::path& program) {
   std::string quoted;
   for (const char c : program.string()) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -50,11 +49,10 @@ fs::path interpreter_of(const fs::path& program) {
 fs::path find_interpreter(const std::string& python) {
   const fs::path program = find_program(python);
   if (program.empty())
-    throw Error(ExitStatus::usage, "found no program '" + python + "' to run tests with; name one with --python");
+    throw Error(ExitStatus::usage, "found no program '" + python + "' to run tests; name one with --python");
   const fs::path interpreter = interpreter_of(program);
   if (access(interpreter.c_str(), X_OK) != 0)
-    throw Error(ExitStatus::usage,
-                program.string() + " is no Python, which is to run the tests; name one with --python");
+    throw Error(ExitStatus::usage, program.string() + " is not Python, which runs the tests; name one with --python");
   return interpreter;
 }
 

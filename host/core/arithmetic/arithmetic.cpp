@@ -1,7 +1,7 @@
-// Problem i is a function of (seed, i): its shape and most of its numbers are drawn; its first polynomials are element i
-// of a permutation of all values, so that two problems of the same shape differ without a record of earlier ones. Only
-// chains of negations have fewer values than a file has problems: they are counted, and another shape is drawn when all
-// of one length are used up.
+// Problem i is a function of (seed, i): its shape and most of its numbers are drawn; its first polynomials are element
+// i of a permutation of all values, so that two problems of the same shape differ without a record of earlier ones.
+// Only chains of negations have fewer values than a file has problems: they are counted, and another shape is drawn
+// when all of one length are used up.
 #include "core/arithmetic/arithmetic.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Places of mistakes are counted by kind while the derivation is written, so that derivations with and without a mistake
-// have the same places up to the mistake.
+// Places of mistakes are counted by kind while the derivation is written, so that derivations with and without a
+// mistake have the same places up to the mistake.
 #include "core/arithmetic/derivation.hpp"
 
 namespace wmtp {

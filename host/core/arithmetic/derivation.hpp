@@ -28,7 +28,8 @@ namespace wmtp {
 constexpr int polynomial_modulus = 7;
 constexpr size_t polynomial_terms = 5;
 
-/// Coefficients 0..6, that of X^0 first; terms from X^5 on are dropped (Gloeckle et al., arXiv 2404.19737, section 4.2).
+/// Coefficients 0..6, that of X^0 first; terms from X^5 on are dropped (Gloeckle et al., arXiv 2404.19737, section
+/// 4.2).
 using Polynomial = std::array<int, polynomial_terms>;
 
 /// Five digits, that of X^0 first: 3 + X + 4 X^2 is "31400".

@@ -10,9 +10,9 @@
 namespace wmtp {
 
 /// Regular files that match any of `patterns` (absolute; `*` and `?` within a name, `**` across folders), except those
-/// that match any of `exclude` or are in a folder that does; sorted by path, without duplicates. Wildcards do not follow
-/// symbolic links to folders. Error(data) with the pattern when one of `patterns` matches nothing, or is a pipe or a
-/// device.
+/// that match any of `exclude` or are in a folder that does; sorted by path, without duplicates. Wildcards do not
+/// follow symbolic links to folders. Error(data) with the pattern when one of `patterns` matches nothing, or is a pipe
+/// or a device.
 std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns,
                                               const std::vector<std::string>& exclude);
 

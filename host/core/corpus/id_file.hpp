@@ -1,5 +1,5 @@
-// A file of raw little-endian token ids (uint16 or uint32), read by position: many threads can share it, and a file that
-// shrinks is reported, where a mapping would end in SIGBUS.
+// A file of raw little-endian token ids (uint16 or uint32), read by position: many threads can share it, and a file
+// that shrinks is reported, where a mapping would end in SIGBUS.
 #pragma once
 
 #include <cstdint>

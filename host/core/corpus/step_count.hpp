@@ -41,8 +41,8 @@ inline int64_t num_steps(const TrainConfig& train, int64_t num_windows, int64_t 
   return std::max<int64_t>(1, from.step + std::max<int64_t>(0, whole));
 }
 
-/// Error(data) when there are fewer sequences than one step reads, which would then read some of them twice. `found` names
-/// them in the message, `kind` what to add.
+/// Error(data) when there are fewer sequences than one step reads, which would then read some of them twice. `found`
+/// names them in the message, `kind` what to add.
 inline void check_fills_a_step(const TrainConfig& train, int64_t sequences, int64_t world_size,
                                const std::string& found, const std::string& kind) {
   const int64_t wanted = sequences_per_step(train, world_size);

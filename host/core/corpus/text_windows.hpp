@@ -12,9 +12,9 @@ struct TextWindow {
   size_t first_new;   ///< earlier tokens of the window were in the window before and are context only
 };
 
-/// With stride == longest, adjacent windows of which the last may be shorter. With a smaller stride (not 0) every window
-/// of a long enough text is full, and new tokens after the first window have at least `longest - stride` tokens before
-/// them: the last window begins earlier for that.
+/// With stride == longest, adjacent windows of which the last may be shorter. With a smaller stride (not 0) every
+/// window of a long enough text is full, and new tokens after the first window have at least `longest - stride` tokens
+/// before them: the last window begins earlier for that.
 inline std::vector<TextWindow> windows_of_text(size_t tokens, size_t longest, size_t stride) {
   const size_t last_begin = stride == longest ? tokens : tokens - std::min(tokens, longest);
   std::vector<TextWindow> windows;

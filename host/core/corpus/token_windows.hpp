@@ -22,8 +22,8 @@ class TokenWindows {
 };
 
 /// A file of raw little-endian ids (uint16 or uint32); the 1,024-byte header of llm.c is recognised and skipped.
-/// Error(data): not a regular file, empty, a size that is no multiple of the id's, an llm.c header with another version,
-/// count or dtype, fewer ids than one window. Ids after the last complete window are not read.
+/// Error(data): not a regular file, empty, a size that is no multiple of the id's, an llm.c header with another
+/// version, count or dtype, fewer ids than one window. Ids after the last complete window are not read.
 std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file, const std::string& dtype,
                                               int64_t sequence_length, int64_t vocab_size);
 

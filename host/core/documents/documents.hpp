@@ -1,7 +1,7 @@
-// Text files as documents, and their split into training and validation ([validation] share). A file is one document, or
-// several between data.separator; blank ones are skipped. Of several documents the last ones are held out, at least one;
-// a single document is cut after the last newline before the share, and trained on as a whole if it has none. Files may
-// be larger than memory.
+// Text files as documents, and their split into training and validation ([validation] share). A file is one document,
+// or several between data.separator; blank ones are skipped. Of several documents the last ones are held out, at least
+// one; a single document is cut after the last newline before the share, and trained on as a whole if it has none.
+// Files may be larger than memory.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Detects data files in an unsupported format: compressed and columnar formats by their first bytes, and JSON lines that
-// are configured as text. They would otherwise be trained on as bytes.
+// Detects data files in an unsupported format: compressed and columnar formats by their first bytes, and JSON lines
+// that are configured as text. They would otherwise be trained on as bytes.
 #pragma once
 
 #include <filesystem>

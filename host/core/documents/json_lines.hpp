@@ -12,8 +12,9 @@
 
 namespace wmtp {
 
-/// Calls take(number, line, bytes) for each line, numbered from 1, until it returns false. A line of more than `longest`
-/// bytes is passed as empty and never held in memory. False when the file cannot be read, with the cause in errno.
+/// Calls take(number, line, bytes) for each line, numbered from 1, until it returns false. A line of more than
+/// `longest` bytes is passed as empty and never held in memory. False when the file cannot be read, with the cause in
+/// errno.
 bool for_each_line(const std::filesystem::path& file, size_t longest,
                    const std::function<bool(int64_t number, std::string_view line, size_t bytes)>& take);
 

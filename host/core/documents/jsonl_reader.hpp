@@ -35,8 +35,8 @@ class JsonlMistakes {
 };
 
 /// Calls take(line, object) for each line that is not blank; an object has only its fields that are in `wanted`. Lines
-/// with mistakes are added to `mistakes` and skipped. Error(data) when `file` is not a regular file or has another format
-/// (foreign_formats.hpp); Error(storage) when it cannot be read. Shows progress.
+/// with mistakes are added to `mistakes` and skipped. Error(data) when `file` is not a regular file or has another
+/// format (foreign_formats.hpp); Error(storage) when it cannot be read. Shows progress.
 void for_each_json_line(const std::filesystem::path& file, const std::vector<std::string>& wanted,
                         JsonlMistakes& mistakes,
                         const std::function<void(int64_t line, const nlohmann::json& object)>& take);

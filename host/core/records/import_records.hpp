@@ -36,8 +36,8 @@ struct Imported {
 };
 
 /// Reads `raw` line by line and writes `jsonl`, complete or not at all, replacing an existing file. `from` is one of
-/// import_sources(), `language` one of import_languages(). Error(data) with all mistakes (at most 20) by line and field,
-/// or when there is no record; Error(storage).
+/// import_sources(), `language` one of import_languages(). Error(data) with all mistakes (at most 20) by line and
+/// field, or when there is no record; Error(storage).
 Imported import_records(const std::string& from, const std::string& language, const std::filesystem::path& raw,
                         const std::filesystem::path& jsonl);
 

@@ -2,8 +2,8 @@
 //
 // {"instruction": text, "input": text, "output": text, "task_id": text or whole number, "is_correct": true or false,
 //  "metadata": {"difficulty": whole number}}
-// `instruction` and `output` are required; unknown keys are ignored, blank lines are skipped. A file is read line by line
-// and may be larger than memory; a line longer than max_line_bytes is a mistake and never held in memory.
+// `instruction` and `output` are required; unknown keys are ignored, blank lines are skipped. A file is read line by
+// line and may be larger than memory; a line longer than max_line_bytes is a mistake and never held in memory.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct RecordNeeds {
   bool difficulty = false;  ///< otherwise `metadata` is ignored
 };
 
-/// Whether validation holds out the record's problem, as it does one problem in twenty. Depends on task_id only, so that
-/// every experiment holds out the same ones.
+/// Whether validation holds out the record's problem, as it does one problem in twenty. Depends on task_id only, so
+/// that every experiment holds out the same ones.
 inline bool is_held_out(const Record& record) { return record.identity % 20 == 0; }
 
 /// The mistakes of several files, for one error message.

@@ -19,9 +19,9 @@ struct PairRules {
   int64_t seed = 0;                 ///< selects among more pairs than max_per_problem
 };
 
-/// All pairs from `chosen` (increasing record numbers) with both answers in the same length bin, at most max_per_problem
-/// of each problem, drawn without replacement; sorted by the right record, then the wrong one. Records without a problem
-/// or a label are in no pair.
+/// All pairs from `chosen` (increasing record numbers) with both answers in the same length bin, at most
+/// max_per_problem of each problem, drawn without replacement; sorted by the right record, then the wrong one. Records
+/// without a problem or a label are in no pair.
 std::vector<RecordPair> find_pairs(const std::vector<RecordEntry>& entries, const std::vector<int64_t>& chosen,
                                    const PairRules& rules);
 

@@ -35,7 +35,8 @@ class BatchSource {
 
   /// Sequences of one epoch; INT64_MAX for unlimited data.
   virtual int64_t count() const = 0;
-  /// `positions` of all ranks in this micro-batch, rank by rank, the same number for each; -1 gives a sequence of padding.
+  /// `positions` of all ranks in this micro-batch, rank by rank, the same number for each; -1 gives a sequence of
+  /// padding.
   virtual MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const = 0;
   /// Names of the difficulty bins; empty when there are none.
   virtual std::vector<std::string> bins() const { return {}; }

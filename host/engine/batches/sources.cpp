@@ -36,7 +36,8 @@ struct RecordPlace {
 /// The order of a run, by draw: position / rows.
 using RecordOrder = std::function<RecordPlace(int64_t)>;
 
-/// Batches of prompt, answer, padding. The length is that of the longest record on any rank, rounded up to a multiple of
+/// Batches of prompt, answer, padding. The length is that of the longest record on any rank, rounded up to a multiple
+/// of
 /// 16: every rank has the index, so that no communication is needed.
 class RecordBatches final : public BatchSource {
  public:

@@ -10,9 +10,9 @@
 
 namespace wmtp {
 
-/// Training batches in the run's order. `prepared` outlives the source. Error(usage) when the pipeline reads pairs and the
-/// kind of data has none, or the batch size is odd; Error(data) when there are too few records for one step over `world`
-/// ranks, or as select_records.
+/// Training batches in the run's order. `prepared` outlives the source. Error(usage) when the pipeline reads pairs and
+/// the kind of data has none, or the batch size is odd; Error(data) when there are too few records for one step over
+/// `world` ranks, or as select_records.
 std::unique_ptr<BatchSource> training_batches(const Experiment& experiment, const Prepared& prepared,
                                               const BatchRequest& request, int64_t world);
 

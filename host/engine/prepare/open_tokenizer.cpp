@@ -1,12 +1,12 @@
 // Lossless tokenization: decode(encode(text)) == text for every UTF-8 text with a model trained here.
 //
-// SentencePiece alone does not guarantee that. It represents a space as U+2581, so that a U+2581 in the text would decode
-// to a space: here it is encoded as its three bytes. Its decoder repairs invalid UTF-8: here ids are decoded through a
-// table of each piece's bytes. No piece has a newline after its first byte, so that a text may be split before any newline
-// and encoded in parts.
+// SentencePiece alone does not guarantee that. It represents a space as U+2581, so that a U+2581 in the text would
+// decode to a space: here it is encoded as its three bytes. Its decoder repairs invalid UTF-8: here ids are decoded
+// through a table of each piece's bytes. No piece has a newline after its first byte, so that a text may be split
+// before any newline and encoded in parts.
 //
-// A model that adds a space before a text, as Llama's, or normalizes it otherwise, is given the text as a whole, which is
-// held in memory.
+// A model that adds a space before a text, as Llama's, or normalizes it otherwise, is given the text as a whole, which
+// is held in memory.
 #include <fcntl.h>
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
@@ -167,8 +167,8 @@ class Lines : public sentencepiece::SentenceIterator {
   size_t next_ = 0;
 };
 
-/// Adds the lines of `text`. Lines that the trainer would drop silently (long ones, and those with a reserved character)
-/// are split into shorter ones, so that only the character at the split is lost.
+/// Adds the lines of `text`. Lines that the trainer would drop silently (long ones, and those with a reserved
+/// character) are split into shorter ones, so that only the character at the split is lost.
 void add_lines(std::string_view text, std::vector<std::string>& lines) {
   const auto is_cut = [&](size_t at) {
     return text[at] == '\n' || text[at] == '\0' || text.substr(at, 3) == space_mark ||
@@ -189,8 +189,8 @@ void add_lines(std::string_view text, std::vector<std::string>& lines) {
   end_line(text.size(), text.size());
 }
 
-/// Adds the lines of a file's documents, at most `room` bytes, and subtracts them from `room`. Adds nothing if a document
-/// is not UTF-8: such files are skipped, as when encoding.
+/// Adds the lines of a file's documents, at most `room` bytes, and subtracts them from `room`. Adds nothing if a
+/// document is not UTF-8: such files are skipped, as when encoding.
 void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& lines) {
   std::ifstream in(part.file, std::ios::binary);
   std::vector<std::string> found;
@@ -228,8 +228,8 @@ std::string hash_of(const TextPart& part) {
   return hash.hex();
 }
 
-/// The tokenizer's training lines: files in the order of their content hashes (which favours no folder and does not depend
-/// on the location), up to `training_bytes`.
+/// The tokenizer's training lines: files in the order of their content hashes (which favours no folder and does not
+/// depend on the location), up to `training_bytes`.
 std::vector<std::string> training_lines(const std::vector<TextPart>& parts) {
   std::vector<std::pair<std::string, const TextPart*>> by_hash;
   for (const TextPart& part : parts) by_hash.emplace_back(hash_of(part), &part);

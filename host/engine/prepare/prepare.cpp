@@ -51,8 +51,8 @@ Plan plan_of(const Experiment& experiment, const fs::path& cache) {
   return plan;
 }
 
-/// Encodes `parts` into `folder`/`name`.bin and returns their entry of prepared.json. `warn`: whether to log skipped files;
-/// if both parts are of the same files, only the training part does.
+/// Encodes `parts` into `folder`/`name`.bin and returns their entry of prepared.json. `warn`: whether to log skipped
+/// files; if both parts are of the same files, only the training part does.
 Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, bool warn, const Tokenizer& tokenizer,
                   const fs::path& folder, const Log& log) {
   const bool needs_utf8 = tokenizer.reads() == Tokenizer::Reads::utf8;

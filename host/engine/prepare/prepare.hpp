@@ -1,8 +1,8 @@
 // Preparation of text: tokenizer and token files, built once and cached by content hash. (Records: record_prepare.hpp.)
 //
 // `<database's folder>/cache/<hash>/` has tokenizer.model (bpe), train.bin, validation.bin and prepared.json. The hash
-// covers the format's version, the tokenizer's settings and files, the names and contents of the training and validation
-// files, and how they are split into documents.
+// covers the format's version, the tokenizer's settings and files, the names and contents of the training and
+// validation files, and how they are split into documents.
 //   1. the tokenizer is trained into cache/tokenizer-<hash>.model and renamed when complete: experiments with the same
 //      tokenizer settings share it, whatever they train on
 //   2. everything is written and synced in cache/<hash>.tmp-<process>/, prepared.json last
@@ -36,15 +36,15 @@ struct Prepared {
 };
 
 /// Builds missing files. [rank 0; others wait, then call open_prepared]
-/// `log` gets one line for each long part ("training a tokenizer of 4,096 pieces on 1,020 files"), and one with the tokens
-/// of both parts if a share of each file is held out.
+/// `log` gets one line for each long part ("training a tokenizer of 4,096 pieces on 1,020 files"), and one with the
+/// tokens of both parts if a share of each file is held out.
 void prepare_data(const Experiment& experiment, const std::filesystem::path& cache,
                   const std::function<void(const std::string&)>& log);
 
-/// Opens what prepare_data built. [any rank] Error(data) when it is missing or damaged, has fewer ids than one window, or
-/// too few windows, with both numbers: "text" must fill one step over `world_size` ranks and is then repeated, reshuffled
-/// in each epoch; "tokens" must fill the whole run unless `epochs` is set. The number of records is checked where they
-/// are drawn (sources.hpp).
+/// Opens what prepare_data built. [any rank] Error(data) when it is missing or damaged, has fewer ids than one window,
+/// or too few windows, with both numbers: "text" must fill one step over `world_size` ranks and is then repeated,
+/// reshuffled in each epoch; "tokens" must fill the whole run unless `epochs` is set. The number of records is checked
+/// where they are drawn (sources.hpp).
 Prepared open_prepared(const Experiment& experiment, const std::filesystem::path& cache, int64_t world_size);
 
 }  // namespace wmtp

@@ -1,13 +1,14 @@
-// Preparation of records: formatted with the template and tokenised once, cached by content hash like text (prepare.hpp).
+// Preparation of records: formatted with the template and tokenised once, cached by content hash like text
+// (prepare.hpp).
 //
-// `cache/<hash>/` has tokenizer.model (bpe), records.ids, records.index (records.hpp) and prepared.json with the counts.
-// The hash covers the format's version, the tokenizer, the template, train.sequence_length, what is held out, the
-// required fields, and all files. Selection and order of records are decided when they are opened (sources.hpp).
+// `cache/<hash>/` has tokenizer.model (bpe), records.ids, records.index (records.hpp) and prepared.json with the
+// counts. The hash covers the format's version, the tokenizer, the template, train.sequence_length, what is held out,
+// the required fields, and all files. Selection and order of records are decided when they are opened (sources.hpp).
 //
-// A record is the prompt's ids, the output's ids and end_of_text. Records longer than train.sequence_length are excluded,
-// as are those of problems that validation or another experiment holds out. A "bpe" without its own files is trained on
-// the prompts and outputs of all records of data.files, held out or not, so that experiments on the same files share it.
-// [data.arithmetic] is written to cache/arithmetic-<hash>.jsonl and then read like any file.
+// A record is the prompt's ids, the output's ids and end_of_text. Records longer than train.sequence_length are
+// excluded, as are those of problems that validation or another experiment holds out. A "bpe" without its own files is
+// trained on the prompts and outputs of all records of data.files, held out or not, so that experiments on the same
+// files share it. [data.arithmetic] is written to cache/arithmetic-<hash>.jsonl and then read like any file.
 #pragma once
 
 #include <filesystem>
@@ -26,8 +27,8 @@ namespace wmtp {
 void prepare_records(const Experiment& experiment, const std::filesystem::path& cache,
                      const std::function<void(const std::string&)>& log);
 
-/// Puts the experiment's tokenizer into `folder` and opens it. A "bpe" is trained into `model` if that does not exist, on
-/// the documents that `text` returns.
+/// Puts the experiment's tokenizer into `folder` and opens it. A "bpe" is trained into `model` if that does not exist,
+/// on the documents that `text` returns.
 std::unique_ptr<Tokenizer> prepare_tokenizer(const Experiment& experiment, const std::filesystem::path& model,
                                              const std::filesystem::path& folder,
                                              const std::function<std::vector<TextPart>()>& text,

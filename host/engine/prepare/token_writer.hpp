@@ -20,8 +20,8 @@ namespace wmtp {
 /// "uint16" if the vocabulary has fewer than 65,536 ids, else "uint32".
 std::string id_dtype(int64_t vocab_size);
 
-/// Calls `take` with pieces of about 1 MiB until it returns false. Each piece but the first begins with a newline, or with
-/// a character if lines are longer. Error(data) when `file` cannot be read.
+/// Calls `take` with pieces of about 1 MiB until it returns false. Each piece but the first begins with a newline, or
+/// with a character if lines are longer. Error(data) when `file` cannot be read.
 void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take);
 
 /// Offset of the first byte that is not UTF-8, or -1.
