@@ -1,4 +1,4 @@
-// See event_file.hpp. Numbers of fields are those of TensorBoard's own .proto files.
+// Field numbers are those of TensorBoard's .proto files.
 #include "core/export/event_file.hpp"
 
 #include <variant>
@@ -9,7 +9,7 @@
 namespace wmtp {
 namespace {
 
-constexpr size_t held_at_most = size_t{1} << 20;
+constexpr size_t buffer_bytes = size_t{1} << 20;
 
 // Event
 constexpr uint32_t wall_time = 1, event_step = 2, file_version = 3, summary = 5;
@@ -52,7 +52,7 @@ struct OptionMessage {
 };
 
 std::string hparams_value(const char* tag, const ProtoMessage& content) {
-  ProtoMessage nothing;  // readers want a tensor, and look at none
+  ProtoMessage nothing;  // readers require a tensor and ignore it
   nothing.integer(tensor_dtype, dtype_float).message(tensor_shape, {});
   ProtoMessage value;
   value.bytes(value_tag, tag).message(value_tensor, nothing).message(value_metadata, metadata("hparams", content));
@@ -66,8 +66,8 @@ uint32_t masked_crc32c(std::string_view bytes) {
   return (sum >> 15 | sum << 17) + 0xa282ead8u;
 }
 
-std::string event_file_name(int64_t time_ns, const std::string& which) {
-  return "events.out.tfevents." + std::to_string(time_ns / 1'000'000'000) + ".wmtp-host." + which;
+std::string event_file_name(int64_t time_ns, const std::string& suffix) {
+  return "events.out.tfevents." + std::to_string(time_ns / 1'000'000'000) + ".wmtp-host." + suffix;
 }
 
 std::string as_markdown(const std::string& toml) { return "```toml\n" + toml + "\n```\n"; }
@@ -102,9 +102,9 @@ void EventFile::options(int64_t time_ns, const std::map<std::string, OptionValue
   value(time_ns, 0, hparams_value("_hparams_/session_start_info", ProtoMessage().message(session_start, start)));
 }
 
-void EventFile::ended(int64_t time_ns, bool well) {
+void EventFile::ended(int64_t time_ns, bool success) {
   ProtoMessage end;
-  end.integer(end_status, well ? status_success : status_failure).fp64(end_time, seconds(time_ns));
+  end.integer(end_status, success ? status_success : status_failure).fp64(end_time, seconds(time_ns));
   value(time_ns, 0, hparams_value("_hparams_/session_end_info", ProtoMessage().message(session_end, end)));
 }
 
@@ -117,15 +117,15 @@ void EventFile::value(int64_t time_ns, int64_t step, std::string_view one) {
 
 void EventFile::record(std::string_view event) {
   const std::string length = little_endian(event.size(), 8);
-  held_ += length + little_endian(masked_crc32c(length), 4);
-  held_ += event;
-  held_ += little_endian(masked_crc32c(event), 4);
-  if (held_.size() >= held_at_most) flush();
+  buffer_ += length + little_endian(masked_crc32c(length), 4);
+  buffer_ += event;
+  buffer_ += little_endian(masked_crc32c(event), 4);
+  if (buffer_.size() >= buffer_bytes) flush();
 }
 
 void EventFile::flush() {
-  file_.write(held_.data(), held_.size());
-  held_.clear();
+  file_.write(buffer_.data(), buffer_.size());
+  buffer_.clear();
 }
 
 void EventFile::finish() {

@@ -20,8 +20,8 @@ void delete_rows(const fs::path& path, int64_t run_id) {
 void snapshot_log(const fs::path& path, const fs::path& copy) {
   std::error_code ignored;
   if (fs::exists(copy, ignored))
-    throw Error(ExitStatus::usage, copy.string() + " is there already; name another file for the copy");
-  if (!fs::is_regular_file(path, ignored)) throw Error(ExitStatus::usage, "there is no run log " + path.string());
+    throw Error(ExitStatus::usage, copy.string() + " already exists; name another file for the copy");
+  if (!fs::is_regular_file(path, ignored)) throw Error(ExitStatus::usage, "no run log at " + path.string());
   const fs::path draft = copy.string() + ".tmp-" + std::to_string(getpid());
   fs::remove(draft, ignored);
   try {
