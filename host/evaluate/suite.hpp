@@ -2,13 +2,13 @@
 // comparing texts.
 //
 // | shape     | fields                                             | a right answer |
-// | HumanEval | task_id, prompt, entry_point, test                 | with the prompt passes test and check(entry_point) |
+// | HumanEval | task_id, prompt, entry_point, test                 | after prompt passes test, check(entry_point) |
 // | MBPP      | task_id, text, test_list, optional test_setup_code | passes test_setup_code and the tests |
 // | records   | instruction, input, output, task_id, is_correct    | equals the output exactly |
 //
 // HumanEval: Chen et al. 2021, arXiv 2107.03374, github.com/openai/human-eval. MBPP: Austin et al. 2021, arXiv
-// 2108.07732. Records are those of core/records/record_file.hpp; wrong outputs are ignored, and of several right ones to a
-// problem the first counts. A sample is {task_id, completion}, as human-eval writes it.
+// 2108.07732. Records are those of core/records/record_file.hpp; wrong outputs are ignored, and of several right ones
+// to a problem the first counts. A sample is {task_id, completion}, as human-eval writes it.
 #pragma once
 
 #include <filesystem>

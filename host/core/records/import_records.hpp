@@ -1,11 +1,11 @@
 // Imports published data sets as records (JSONL of instruction, input, output, task_id, is_correct, metadata).
 //
-// | source       | fields of a line                                        | instruction -> output                      |
-// | ---          | ---                                                     | ---                                        |
-// | humaneval    | task_id, prompt, canonical_solution                     | prompt -> solution                         |
-// | mbpp         | task_id, text, code, test_list                          | text, with the tests as input -> code      |
-// | gsm8k        | question, answer                                        | question -> answer                         |
-// | codecontests | name, description, solutions, incorrect_solutions, source, difficulty | description -> each solution |
+// | source       | fields of a line                                             | instruction -> output        |
+// | ---          | ---                                                          | ---                          |
+// | humaneval    | task_id, prompt, canonical_solution                          | prompt -> solution           |
+// | mbpp         | task_id, text, code, test_list                               | text + tests -> code         |
+// | gsm8k        | question, answer                                             | question -> answer           |
+// | codecontests | name, description, source, difficulty, [incorrect_]solutions | description -> each solution |
 //
 // HumanEval: github.com/openai/human-eval. MBPP: google-research/mbpp; its tests name the function, so they are part of
 // the question (Austin et al., arXiv 2108.07732). GSM8K: openai/grade-school-math; calculator marks (<<48/2=24>>) are

@@ -23,8 +23,8 @@ class Module:
 
 
 class Remote:
-    """An object of the program. It has no comparison, arithmetic or conversion to a number: they would let the program see
-    the wanted value and decide the test."""
+    """An object of the program. It has no comparison, arithmetic or conversion to a number: they would show the program
+    the wanted value and let it decide the test."""
     __slots__ = ("number",)
 
     def __init__(self, number):
@@ -173,7 +173,7 @@ def names_from_outside(tests):
 
 
 def names_of_program(tests, own, entry_point):
-    """Names that the tests take from the program: not those of the tests, the prompt or Python, so that the program cannot
+    """Names that the tests take from the program: not those of the tests, the prompt or Python, so that no program can
     replace `abs`. If none is left, the one tested function has the name of a builtin."""
     outside = names_from_outside(tests) - own.keys()
     bases = {node.value.id for node in ast.walk(ast.parse(tests))

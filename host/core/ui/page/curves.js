@@ -55,8 +55,8 @@ const Curves = (() => {
     touched.forEach(draw);
   }
 
-  /** [[x, y of column 1, ...], ...] for all curves of a chart: the raw ones, then the smoothed ones. Many runs use a common
-   *  grid of half a pixel, since every x of one curve is a row for all. */
+  /** [[x, y of column 1, ...], ...] for all curves of a chart: the raw ones, then the smoothed ones. Many runs use a
+   *  common grid of half a pixel, since every x of one curve is a row for all. */
   function rowsOf(curves) {
     const columns = [...curves.map((curve) => curve.raw),
                      ...(areSmoothed(curves) ? curves.map((curve) => curve.smooth) : [])];
@@ -105,7 +105,7 @@ const Curves = (() => {
     const found = Object.entries(kinds).map(([kind, count]) => `${count} × ${kind}`);
     const texts = found.length ? [`not finite: ${found.join(", ")}`] : [];
     const low = curves.flatMap((curve) => curve.raw.value).filter((value) => value <= 0).length;
-    if (state.logarithmic && low) texts.push(`${counted(low, "point")} at or below 0 cannot be shown on a logarithmic axis`);
+    if (state.logarithmic && low) texts.push(`${counted(low, "point")} at or below 0 have no logarithm`);
     return texts.join("; ");
   }
 

@@ -1,5 +1,5 @@
-// Tensor memory of one rank by phase and category, as stacked bars over the logged steps (rows: db/README.md). A phase is
-// logged when it has grown, so its last bar is its highest.
+// Tensor memory of one rank by phase and category, as stacked bars over the logged steps (rows: db/README.md). A phase
+// is logged when it has grown, so its last bar is its highest.
 "use strict";
 
 const Memory = (() => {
@@ -8,7 +8,7 @@ const Memory = (() => {
   const IN_A_STEP = ["start", "frozen_models", "validation", "forward", "weights", "value_heads", "head", "backward",
                      "optimizer", "checkpoint", "other", "live"];
   const SUMS = new Set(["allocated", "resident", "largest_block"]);
-  const MOST_BARS = 240, HEIGHT = 240, BAR = 16, CHARACTER = 7;  // pixels; CHARACTER is the maximum width of one in a label
+  const MOST_BARS = 240, HEIGHT = 240, BAR = 16, CHARACTER = 7;  // pixels; CHARACTER is the maximum width
   let run = null, rank = 0, known = null;
 
   const color = (category) => {
