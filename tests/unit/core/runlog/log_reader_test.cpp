@@ -66,7 +66,7 @@ TEST_F(LogReaderTest, CountsRunsThatAFinishedOneResumedAsFinished) {
   begin.config_hash = "h";
   begin.parent_run = 2;
   RunLog live(file_, begin);
-  EXPECT_EQ(LogReader(file_).unfinished_with_hash("h").front().id, 3) << "it is alive, which its lock tells";
+  EXPECT_EQ(LogReader(file_).unfinished_with_hash("h").front().id, 3) << "it is active, as its lock shows";
   live.end(ExitStatus::done);
   EXPECT_TRUE(LogReader(file_).unfinished_with_hash("h").empty());
 }
