@@ -150,7 +150,7 @@ struct Query {
   if (!query.guard.refused().empty()) {
     refuse(query.guard.refused() + ", but queries may only read; write one SELECT (or WITH … SELECT)");
   }
-  if (code == SQLITE_TOOBIG) refuse("a value is longer than the limit of 32 MiB; select a part with substr()");
+  if (code == SQLITE_TOOBIG) refuse("a value is longer than 32 MiB, the limit; select a part with substr()");
   if (code == SQLITE_ERROR || code == SQLITE_RANGE || code == SQLITE_MISMATCH) {
     refuse(std::string(sqlite3_errmsg(database.handle())) +
            "; tables and views: SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')");
