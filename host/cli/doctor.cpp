@@ -121,7 +121,8 @@ std::vector<Finding> check_all(const GlobalOptions& globals) {
   findings.push_back(found("disk", [&](Finding& finding) { disk_space(database, finding); }));
   findings.push_back(found("eval", [](Finding& finding) {
     const Judged judged = Sandbox("python3", {.seconds = 20}).run({.program = "x = 1", .tests = "assert x == 1"});
-    if (judged.verdict != Verdict::passed) throw Error(ExitStatus::usage, "a program under test fails: " + judged.told);
+    if (judged.verdict != Verdict::passed)
+      throw Error(ExitStatus::usage, "a program under test fails: " + judged.message);
     finding.text = "programs under test run in the sandbox";
   }));
   return findings;

@@ -74,7 +74,7 @@ void write_results(const std::string& file, const std::vector<Problem>& suite, c
                     {"completion", samples[i].completion},
                     {"passed", judged[i].verdict == Verdict::passed},
                     {"verdict", to_string(judged[i].verdict)},
-                    {"told", judged[i].told},
+                    {"told", judged[i].message},
                     {"seconds", judged[i].seconds}};
     lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
@@ -181,7 +181,7 @@ void log_answers(const std::filesystem::path& database, int64_t run_id, const Op
   for (size_t i = 0; i < samples.size(); ++i) {
     const size_t problem = samples[i].problem;
     evaluation.answers.push_back({suite[problem].task_id, ++of_problem[problem], to_string(judged[i].verdict),
-                                  judged[i].seconds, judged[i].told, samples[i].completion});
+                                  judged[i].seconds, judged[i].message, samples[i].completion});
   }
   log_info("evaluation " + std::to_string(log_evaluation(database, evaluation)) + " of run " + std::to_string(run_id) +
            " is logged; see `wmtp-host sql \"SELECT * FROM v_evaluations\"`");

@@ -1,5 +1,5 @@
-// A Python in a process of its own that has given its rights up (confinement.hpp, system_calls.hpp), what it has told
-// and how it ended. It is alone: it can start no other process, so ending it ends all of it.
+// A Python process that has given up its rights (confinement.hpp, system_calls.hpp), its output and its exit status. It
+// can start no other process, so killing it ends everything it started.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@ namespace wmtp {
 
 struct ProcessStart {
   std::vector<std::string> arguments = {};  ///< the program's path first
-  std::filesystem::path folder = {};  ///< the only one that it may write to, and where it is; empty: "/", and none
+  std::filesystem::path folder = {};  ///< working directory and only writable folder; empty: "/", nothing writable
   int input = -1;                     ///< its descriptor 0; 1 and 2 are its output
-  std::vector<int> descriptors = {};  ///< from 3 on, four at most
+  std::vector<int> descriptors = {};  ///< its descriptors from 3 on, at most four
   int64_t memory_bytes = 0, file_bytes = 0, cpu_seconds = 0;
 };
 
 class ConfinedProcess {
  public:
-  /// Error(storage) when no process can be made, Error(usage) when this kernel cannot hold it.
+  /// Error(storage) when no process can be started, Error(usage) when this kernel cannot confine it.
   explicit ConfinedProcess(const ProcessStart& start);
 
   int output() const { return output_.read_end.get(); }  ///< readable when it has written
   int exit() const { return exit_.get(); }               ///< readable when it has ended
   pid_t id() const { return process_.id(); }
   bool has_ended() const;
-  void take_output();  ///< what is there now; of all the last is kept
-  /// Kills it where it runs, and takes the rest of what it wrote. The same as waitpid says, each time.
+  void take_output();  ///< reads available output; the last 64 KiB are kept
+  /// Kills it if it is running and reads the rest of its output. The status of waitpid, on every call.
   int end();
   /// [ended] Its last line, or what ended it.
   std::string told();

@@ -52,9 +52,9 @@ void allow(int rules, const std::filesystem::path& place, uint64_t access) {
   rule.parent_fd = descriptor;
   const bool added =
       descriptor >= 0 && syscall(__NR_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
-  const int why = errno;
+  const int cause = errno;
   if (descriptor >= 0) close(descriptor);
-  if (!added) throw Error(ExitStatus::storage, place.string() + ": " + std::strerror(why));
+  if (!added) throw Error(ExitStatus::storage, place.string() + ": " + std::strerror(cause));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// host/eval/programs/*.py by file name, built into the program (cmake/EmbedText.cmake writes the definition).
+// host/evaluate/programs/*.py by file name, embedded in the program (cmake/EmbedText.cmake generates the definition).
 #pragma once
 
 #include <map>

@@ -9,12 +9,11 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
-#include "evaluate/pass_at_k.hpp"
 
 namespace wmtp {
 namespace {
 
-constexpr size_t names_told = 5;
+constexpr size_t names_shown = 5;
 constexpr size_t shown_of_a_difference = 24;
 
 std::vector<int64_t> samples_of_problems(const std::vector<Problem>& suite, const std::vector<Sample>& samples) {
@@ -29,13 +28,13 @@ void refuse_problems_without(const std::vector<Problem>& suite, const std::vecto
     if (counts[i] == 0) missing.push_back(suite[i].task_id);
   if (missing.empty()) return;
   const size_t all = missing.size();
-  if (all > names_told) missing.resize(names_told);
+  if (all > names_shown) missing.resize(names_shown);
   throw Error(ExitStatus::data, with_thousands(int64_t(all)) + " of " + with_thousands(int64_t(suite.size())) +
-                                    " problems have no sample, and a score over the others would be another suite's: " +
-                                    join_names(missing) + (all > names_told ? " and others" : ""));
+                                    " problems have no sample, and a score without them is not comparable: " +
+                                    join_names(missing) + (all > names_shown ? " and others" : ""));
 }
 
-/// Exact match, and where it ends.
+/// Exact match; otherwise the first difference.
 Judged compared(const std::string& completion, const std::string& answer) {
   if (completion == answer) return {Verdict::passed, "", 0};
   const size_t at =
@@ -57,11 +56,17 @@ Judged compared_numbers(const std::string& completion, const std::string& answer
 
 }  // namespace
 
+double pass_at_k(int64_t n, int64_t c, int64_t k) {
+  double none = 1;  // the probability that all k have failed
+  for (int64_t i = n - c + 1; i <= n; ++i) none *= 1.0 - double(k) / double(i);
+  return n - c < k ? 1.0 : 1.0 - none;
+}
+
 std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
                           int jobs, std::optional<Extraction> extraction) {
   std::vector<Judged> judged(samples.size());
   std::atomic<size_t> next{0};
-  std::mutex failing;
+  std::mutex mutex;
   std::exception_ptr fault;
   WorkProgress progress("judging samples", int64_t(samples.size()));
   const auto work = [&] {
@@ -74,9 +79,9 @@ std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<S
                                                                  problem.before, problem.entry_point});
         progress.done(1);
       } catch (...) {
-        const std::lock_guard lock(failing);
+        const std::lock_guard lock(mutex);
         if (!fault) fault = std::current_exception();
-        next = samples.size();  // for every thread
+        next = samples.size();  // stops every thread
       }
     }
   };
@@ -96,8 +101,8 @@ void check_samples(const std::vector<Problem>& suite, const std::vector<Sample>&
   for (const int64_t k : ks)
     for (size_t i = 0; i < suite.size(); ++i)
       if (counts[i] < k)
-        throw Error(ExitStatus::usage, "-k " + std::to_string(k) + " wants " + std::to_string(k) +
-                                           " samples of every problem, " + suite[i].task_id + " has " +
+        throw Error(ExitStatus::usage, "-k " + std::to_string(k) + " needs " + std::to_string(k) +
+                                           " samples of every problem, but " + suite[i].task_id + " has " +
                                            std::to_string(counts[i]));
 }
 

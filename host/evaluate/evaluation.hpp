@@ -1,4 +1,4 @@
-// Samples judged by running their tests, several at a time, or by comparing texts, and what comes of it. Knows no LibTorch.
+// Judges samples, by running their tests in parallel or by comparing texts, and computes the scores.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,26 @@
 
 namespace wmtp {
 
-/// In the samples' order. `sandbox` runs programs; nothing of it is asked where a problem has its answer. Whole texts are
-/// compared there, or their numbers by `extraction`.
+/// In the samples' order. `sandbox` runs programs, and may be null if every problem has an answer: then texts are
+/// compared, or their numbers by `extraction`.
 std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
                           int jobs, std::optional<Extraction> extraction = {});
+
+/// The probability that at least one of k samples drawn from n, of which c passed, has passed: 1 - C(n-c, k) / C(n, k),
+/// as a product (Chen et al. 2021, arXiv 2107.03374, section 2.1). [0 <= c <= n, 1 <= k <= n]
+double pass_at_k(int64_t n, int64_t c, int64_t k);
 
 struct Score {
   int64_t samples = 0, passed = 0, timed_out = 0;
   std::map<int64_t, double> pass_at;  ///< by k, the mean over the problems
 };
 
-/// `ks`: refused with Error(usage) where some problem has fewer samples; empty: those of 1, 10 and 100 that every
-/// problem has. Error(data) when a problem has no sample.
+/// Error(usage) when a problem has fewer samples than one of `ks`; empty `ks`: those of 1, 10 and 100 for which every
+/// problem has enough samples. Error(data) when a problem has no sample.
 Score score_of(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const std::vector<Judged>& judged,
                const std::vector<int64_t>& ks);
 
-/// What score_of would refuse, before anything is run.
+/// The errors of score_of, before any program is run.
 void check_samples(const std::vector<Problem>& suite, const std::vector<Sample>& samples,
                    const std::vector<int64_t>& ks);
 

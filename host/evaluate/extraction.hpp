@@ -1,7 +1,7 @@
-// The number that an answer to a question of arithmetic comes to, found and compared as lm-evaluation-harness does for
-// GSM8K (tasks/gsm8k/gsm8k.yaml): "strict" is what follows the first "#### ", "flexible" the last thing that looks like
-// a number. Both sides are then compared without commas, dollar signs, a final full stop, what stands before their last
-// "#### ", and the case of letters. Knows no LibTorch.
+// Extraction of the number in an answer to an arithmetic question, as lm-evaluation-harness does for GSM8K
+// (tasks/gsm8k/gsm8k.yaml): "strict" is the number after the first "#### ", "flexible" the last text that looks like a
+// number. Both sides are compared without commas, dollar signs, a final full stop, the text up to their last "#### ",
+// and case.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace wmtp {
 
 enum class Extraction { strict, flexible };
 
-/// "[invalid]" where `answer` has none.
+/// "[invalid]" if `answer` has none.
 std::string extracted_number(const std::string& answer, Extraction extraction);
 
 std::string normalized_number(std::string text);

@@ -31,8 +31,8 @@ fs::path find_program(const std::string& name) {
   return {};
 }
 
-/// What `program` itself says is its path: one found in PATH may be a script that looks for an interpreter, and it
-/// would need processes of its own for that. "" when it is no Python.
+/// The path that `program` reports: a program in PATH may be a script that starts the interpreter, which a confined
+/// process could not do. "" when it is not Python.
 fs::path interpreter_of(const fs::path& program) {
   try {
     const ChildResult child = run_child(program, {"-I", "-c", "import sys; print(sys.executable)"}, start_limit);
@@ -47,11 +47,10 @@ fs::path interpreter_of(const fs::path& program) {
 fs::path find_interpreter(const std::string& python) {
   const fs::path program = find_program(python);
   if (program.empty())
-    throw Error(ExitStatus::usage, "found no program '" + python + "' to run tests with; name one with --python");
+    throw Error(ExitStatus::usage, "found no program '" + python + "' to run tests; name one with --python");
   const fs::path interpreter = interpreter_of(program);
   if (access(interpreter.c_str(), X_OK) != 0)
-    throw Error(ExitStatus::usage,
-                program.string() + " is no Python, which is to run the tests; name one with --python");
+    throw Error(ExitStatus::usage, program.string() + " is not Python, which runs the tests; name one with --python");
   return interpreter;
 }
 

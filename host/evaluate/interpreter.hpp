@@ -1,4 +1,4 @@
-// The Python that runs tests, found once, as what itself says is its path.
+// The Python interpreter that runs tests.
 #pragma once
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 
 namespace wmtp {
 
-/// `python`: a path, or a name that is looked for in PATH. Error(usage) when it is not there, or is no Python.
+/// `python`: a path, or a name in PATH. Error(usage) when it does not exist or is not Python.
 std::filesystem::path find_interpreter(const std::string& python);
 
 }  // namespace wmtp

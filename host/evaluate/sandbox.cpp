@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds between_looks(10);  ///< at what the program uses
+constexpr std::chrono::milliseconds watch_interval(10);  ///< of the program's usage
 
 Error failed(const std::string& what) { return {ExitStatus::storage, what + ": " + std::strerror(errno)}; }
 
@@ -40,7 +40,7 @@ fs::path write_program(const fs::path& folder, const std::string& program) {
   return file;
 }
 
-/// In memory, where the program under test has no path to it.
+/// In memory, so that the program under test has no path to it.
 void write_tests(const Descriptor& file, const Submission& submission) {
   const nlohmann::json given{
       {"prompt", submission.prompt}, {"tests", submission.tests}, {"entry_point", submission.entry_point}};
@@ -58,16 +58,16 @@ std::vector<std::string> python_with(const fs::path& python, const char* program
   return {python.string(), "-I", "-B", "-c", programs.at("codec.py") + programs.at(program)};
 }
 
-/// The two processes, and how they end.
+/// The processes of a program and of its tests.
 class Pair {
  public:
   Pair(const fs::path& python, const SandboxLimits& limits, const Submission& submission)
       : limits_(limits),
         null_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
         tests_(memfd_create("tests", MFD_CLOEXEC)),
-        program_(of_program(python, submission)),
+        program_(program_start(python, submission)),
         usage_(program_, folder_.path(), limits.usage),
-        checker_(of_checker(python, submission)) {
+        checker_(checker_start(python, submission)) {
     for (Pipe* pipe : {&requests_, &replies_}) {
       pipe->read_end.reset();
       pipe->write_end.reset();
@@ -75,17 +75,17 @@ class Pair {
     verdict_.write_end.reset();
   }
 
-  Judged judged_by(Clock::time_point begun) {
+  Judged judge(Clock::time_point start) {
     const auto allowed = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits_.seconds));
-    const bool in_time = wait_until(begun + allowed);
-    const int of_checker = checker_.end(), of_program = program_.end();
-    const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+    const bool in_time = wait_until(start + allowed);
+    const int checker_status = checker_.end(), program_status = program_.end();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (!exceeded_.empty()) return {Verdict::failed, exceeded_, seconds};
-    if (!in_time || is_end_of_time(of_checker) || is_end_of_time(of_program))
-      return {Verdict::timed_out, printed("not at its end after %g s", limits_.seconds), seconds};
-    if (of_checker == 0 && reached_the_end()) return {Verdict::passed, "", seconds};
-    const bool by_itself = !(WIFSIGNALED(of_program) && WTERMSIG(of_program) == SIGKILL);
-    return {Verdict::failed, (by_itself ? program_ : checker_).told(), seconds};
+    if (!in_time || is_out_of_cpu_time(checker_status) || is_out_of_cpu_time(program_status))
+      return {Verdict::timed_out, printed("not finished after %g s", limits_.seconds), seconds};
+    if (checker_status == 0 && tests_finished()) return {Verdict::passed, "", seconds};
+    const bool program_exited = !(WIFSIGNALED(program_status) && WTERMSIG(program_status) == SIGKILL);
+    return {Verdict::failed, (program_exited ? program_ : checker_).told(), seconds};
   }
 
  private:
@@ -96,7 +96,7 @@ class Pair {
     return start;
   }
 
-  ProcessStart of_program(const fs::path& python, const Submission& submission) const {
+  ProcessStart program_start(const fs::path& python, const Submission& submission) const {
     ProcessStart start{.arguments = python_with(python, "candidate.py"),
                        .folder = folder_.path(),
                        .input = null_.get(),
@@ -105,23 +105,23 @@ class Pair {
     return with_limits(start);
   }
 
-  ProcessStart of_checker(const fs::path& python, const Submission& submission) const {
+  ProcessStart checker_start(const fs::path& python, const Submission& submission) const {
     write_tests(tests_, submission);
     return with_limits({.arguments = python_with(python, "checker.py"),
                         .input = tests_.get(),
                         .descriptors = {requests_.write_end.get(), replies_.read_end.get(), verdict_.write_end.get()}});
   }
 
-  /// False when the tests' process has not ended by then.
+  /// False when the tests' process is still running at the deadline.
   bool wait_until(Clock::time_point deadline) {
     while (exceeded_.empty()) {
-      // A process that closed its output, and runs on, would have poll return at once.
+      // A closed output of a running process would make poll return at once.
       pollfd open[] = {{checker_.exit(), POLLIN, 0},
                        {checker_closed_ ? -1 : checker_.output(), POLLIN, 0},
                        {program_closed_ ? -1 : program_.output(), POLLIN, 0}};
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
       if (left.count() < 0) return false;
-      poll(open, 3, int(std::min(left + std::chrono::milliseconds(1), between_looks).count()));
+      poll(open, 3, int(std::min(left + std::chrono::milliseconds(1), watch_interval).count()));
       checker_.take_output();
       program_.take_output();
       checker_closed_ |= (open[1].revents & POLLHUP) != 0;
@@ -133,17 +133,17 @@ class Pair {
   }
 
   void watch() {
-    if (Clock::now() < next_look_) return;
-    next_look_ = Clock::now() + between_looks;
+    if (Clock::now() < next_watch_) return;
+    next_watch_ = Clock::now() + watch_interval;
     exceeded_ = usage_.exceeded();
   }
 
-  bool reached_the_end() const {
+  bool tests_finished() const {
     std::array<char, 16> word{};
     return read(verdict_.read_end.get(), word.data(), word.size()) > 0;
   }
 
-  static bool is_end_of_time(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU; }
+  static bool is_out_of_cpu_time(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU; }
 
   const SandboxLimits& limits_;
   const ScratchFolder folder_;
@@ -152,7 +152,7 @@ class Pair {
   ConfinedProcess program_;
   const UsageWatch usage_;
   ConfinedProcess checker_;
-  Clock::time_point next_look_ = Clock::now() + between_looks;
+  Clock::time_point next_watch_ = Clock::now() + watch_interval;
   bool checker_closed_ = false, program_closed_ = false;
   std::string exceeded_;
 };
@@ -174,12 +174,12 @@ const char* to_string(Verdict verdict) {
 Sandbox::Sandbox(const std::string& python, const SandboxLimits& limits)
     : python_(find_interpreter(python)), limits_(limits) {
   close(rules_for_writing_below({}));
-  check_usage_is_told();
+  check_usage_is_visible();
 }
 
 Judged Sandbox::run(const Submission& submission) const {
-  const auto begun = Clock::now();
-  return Pair(python_, limits_, submission).judged_by(begun);
+  const auto start = Clock::now();
+  return Pair(python_, limits_, submission).judge(start);
 }
 
 }  // namespace wmtp

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The fields of one line; what is missing or of another type is added to the mistakes.
+/// The fields of one line; missing fields and wrong types are added to the mistakes.
 class Fields {
  public:
   Fields(int64_t line, const Json& object, JsonlMistakes& mistakes)
@@ -27,7 +27,7 @@ class Fields {
     return "";
   }
 
-  /// A number is MBPP's.
+  /// MBPP has numbers.
   std::string task_id() {
     const Json* value = find("task_id", "a text or a whole number");
     if (!value) return "";
@@ -58,7 +58,7 @@ class Fields {
       if (one.is_string())
         all.push_back(one.get<std::string>());
       else
-        wrong(name, one, "texts in it");
+        wrong(name, one, "a list of texts");
     }
     return all;
   }
@@ -90,7 +90,7 @@ Problem human_eval(Fields& fields) {
 }
 
 /// The task and its tests, which name the function, as a docstring: after InCoder (Fried et al. 2022, arXiv 2204.05999;
-/// bigcode's harness gives the first test alone). Austin et al. give solved tasks first, each behind "You are an expert
+/// bigcode's harness shows only the first test). Austin et al. show solved tasks first, each after "You are an expert
 /// Python programmer, …".
 Problem mbpp(Fields& fields) {
   Problem problem;
@@ -153,13 +153,14 @@ Suite read_suite(const std::filesystem::path& file, const std::string& prompt_te
     Fields fields(line, object, mistakes);
     const std::optional<Shape> here = shape_of(fields);
     if (!here)
-      return mistakes.add(line, "",
-                          "neither entry_point (HumanEval), test_list (MBPP) nor instruction (records) is there: "
-                          "nothing to judge by");
+      return mistakes.add(
+          line, "",
+          "missing all of entry_point (HumanEval), test_list (MBPP) and instruction (records): cannot be "
+          "judged");
     if (shape.value_or(*here) != *here)
       return mistakes.add(
           line, "",
-          std::string("it has the shape of ") + name_of(*here) + ", those before it another; a suite has one");
+          std::string("has the shape of ") + name_of(*here) + ", unlike earlier lines; a suite has one shape");
     shape = here;
     const bool is_record = *here == Shape::records;
     if (is_record && !fields.flag_or("is_correct", true)) return;
@@ -170,12 +171,11 @@ Suite read_suite(const std::filesystem::path& file, const std::string& prompt_te
     const auto [place, is_new] = lines.emplace(problem.task_id, line);
     if (!is_new && is_record) return;
     if (!is_new && !problem.task_id.empty())
-      mistakes.add(line, "task_id",
-                   "\"" + problem.task_id + "\" stands on line " + std::to_string(place->second) + " too");
+      mistakes.add(line, "task_id", "\"" + problem.task_id + "\" is already on line " + std::to_string(place->second));
     suite.problems.push_back(std::move(problem));
   });
   mistakes.raise();
-  if (suite.problems.empty()) throw Error(ExitStatus::data, file.string() + ": no problem in it");
+  if (suite.problems.empty()) throw Error(ExitStatus::data, file.string() + ": contains no problem");
   suite.runs_programs = *shape != Shape::records;
   suite.stops = stops_of(*shape);
   return suite;
@@ -195,13 +195,13 @@ std::vector<Sample> read_samples(const std::filesystem::path& file, const std::v
     const std::string task_id = fields.task_id(), completion = fields.text("completion");
     const auto found = places.find(task_id);
     if (found != places.end()) return samples.push_back({found->second, completion});
-    if (task_id.empty()) return;  // told already
+    if (task_id.empty()) return;  // already reported
     const std::string near = nearest_name(task_id, names);
     mistakes.add(line, "task_id",
                  "\"" + task_id + "\" is not in the suite" + (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
   });
   mistakes.raise();
-  if (samples.empty()) throw Error(ExitStatus::data, file.string() + ": no sample in it");
+  if (samples.empty()) throw Error(ExitStatus::data, file.string() + ": contains no sample");
   return samples;
 }
 

@@ -25,7 +25,7 @@ constexpr uint32_t architecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t architecture = AUDIT_ARCH_AARCH64;
 #endif
 
-/// Numbers that both architectures have, then those of x86-64 alone.
+/// Calls of both architectures, then those of x86-64 only.
 constexpr uint32_t allowed[] = {
     // reading and writing
     __NR_read,
@@ -94,7 +94,7 @@ constexpr uint32_t allowed[] = {
     __NR_sched_get_priority_max,
     __NR_sched_get_priority_min,
     __NR_getcpu,
-    // its own signals, time and randomness
+    // the process's own signals, time and randomness
     __NR_rt_sigaction,
     __NR_rt_sigprocmask,
     __NR_rt_sigreturn,
@@ -112,7 +112,7 @@ constexpr uint32_t allowed[] = {
     __NR_gettimeofday,
     __NR_times,
     __NR_getrandom,
-    // what it is, and its end
+    // identity and exit
     __NR_getpid,
     __NR_getppid,
     __NR_gettid,
@@ -158,13 +158,13 @@ constexpr uint32_t allowed[] = {
 #endif
 };
 
-/// A program of the kernel's packet filter over the number and the arguments of a call.
+/// A BPF program over the number and the arguments of a call.
 class Filter {
  public:
   void load(size_t offset) { add(BPF_LD | BPF_W | BPF_ABS, uint32_t(offset), 0, 0); }
   void keep_bits(uint32_t bits) { add(BPF_ALU | BPF_AND | BPF_K, bits, 0, 0); }
   void answer(uint32_t action) { add(BPF_RET | BPF_K, action, 0, 0); }
-  // The next `count` instructions are passed over unless the loaded word is as said.
+  // Skips the next `count` instructions unless the comparison with the loaded word holds.
   void unless_equal_skip(uint32_t value, size_t count) { add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, uint8_t(count)); }
   void if_equal_skip(uint32_t value, size_t count) { add(BPF_JMP | BPF_JEQ | BPF_K, value, uint8_t(count), 0); }
   void if_any_bit_skip(uint32_t bits, size_t count) { add(BPF_JMP | BPF_JSET | BPF_K, bits, uint8_t(count), 0); }
@@ -184,7 +184,7 @@ constexpr size_t number_of_call = offsetof(seccomp_data, nr);
 /// The lower half; both architectures are little-endian.
 constexpr size_t argument(int index) { return offsetof(seccomp_data, args) + size_t(index) * sizeof(uint64_t); }
 
-/// Refused where the bits of `mask` in the argument are exactly `refused`.
+/// Refused if the bits of `mask` in the argument equal `refused`.
 void allow_unless(Filter& filter, uint32_t call, int index, uint32_t mask, uint32_t refused) {
   filter.unless_equal_skip(call, 5);
   filter.load(argument(index));
@@ -194,8 +194,8 @@ void allow_unless(Filter& filter, uint32_t call, int index, uint32_t mask, uint3
   filter.answer(allow);
 }
 
-/// Opening is for reading, or for writing where Landlock lets it; reading with O_TRUNC empties a file, which the first
-/// versions of Landlock do not hold.
+/// Landlock limits opening for writing, but its first versions do not limit O_TRUNC with O_RDONLY, which empties a
+/// file.
 void allow_opening(Filter& filter, uint32_t call, int flags_argument) {
   allow_unless(filter, call, flags_argument, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDONLY);
 }
@@ -210,7 +210,7 @@ void allow_requests(Filter& filter, uint32_t call, int request_argument, std::in
   filter.answer(refuse);
 }
 
-/// Folders that the host can look into, to count what is in them and to remove it.
+/// Only modes with which the host can list and remove the folder.
 void allow_open_folders(Filter& filter, uint32_t call, int mode_argument) {
   filter.unless_equal_skip(call, 5);
   filter.load(argument(mode_argument));
@@ -276,7 +276,7 @@ std::vector<sock_filter> system_call_filter() {
   allow_requests(filter, __NR_ioctl, 1, {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX});
   allow_requests(filter, __NR_fcntl, 1, {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL});
   allow_requests(filter, __NR_prctl, 0, {PR_GET_NAME, PR_SET_NAME, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS});
-  // Libraries then take the older call, whose arguments can be looked into or whose bytes are counted.
+  // Libraries then use the older call, whose arguments a filter can read or whose bytes are counted.
   for (const uint32_t call : {__NR_clone3, __NR_openat2, __NR_sendfile, __NR_copy_file_range}) {
     filter.unless_equal_skip(call, 1);
     filter.answer(not_there);

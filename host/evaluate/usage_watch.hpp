@@ -1,5 +1,5 @@
-// What a process under test has used of things that no limit of the kernel's bounds as a whole: bytes written to all
-// files and pipes together, files and folders made, threads. Read from outside, by /proc and by its folder.
+// Usage of a process under test that no single kernel limit bounds: total bytes written to files and pipes, files and
+// folders created, threads. Read from outside, from /proc and the process's folder.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,23 @@ struct UsageLimits {
   int64_t threads = 64;
 };
 
-/// Error(usage) when this system does not tell what a process has written.
-void check_usage_is_told();
+/// Error(usage) when this system does not report how much a process has written.
+void check_usage_is_visible();
 
 class UsageWatch {
  public:
   UsageWatch(const ConfinedProcess& process, std::filesystem::path folder, const UsageLimits& limits);
 
-  /// What was exceeded, "" when nothing was or the process has ended. A process that hides what it uses has exceeded
-  /// it.
+  /// The limit that was exceeded; "" if none, or if the process has ended. Hiding the usage counts as exceeding it.
   std::string exceeded() const;
 
  private:
-  std::string found() const;
+  std::string find_exceeded() const;
 
   const ConfinedProcess& process_;
   const std::filesystem::path folder_;
   const UsageLimits limits_;
-  /// Opened while the process begins: once its main thread has ended, only root could open it.
+  /// Opened when the process starts: after its main thread has ended, only root could open it.
   const Descriptor written_;
 };
 

@@ -185,7 +185,7 @@ def test_a_snapshot_is_a_log_of_its_own(place):
     place.run(train__steps=2)
     place.host("runs", "snapshot", "copy.db")
     assert json.loads(place.host("runs", "list", "--json", "--db", "copy.db").out)[0]["name"] == "trial"
-    assert "there already" in place.host("runs", "snapshot", "copy.db", wanted=2).err
+    assert "already exists" in place.host("runs", "snapshot", "copy.db", wanted=2).err
 
 
 def test_the_doctor_tries_what_a_run_needs(place):

@@ -113,7 +113,7 @@ def test_a_model_answers_by_itself(place, suite):
     assert not any("\ndef" in text or "\nprint" in text for text in texts[0] + texts[2])
 
 
-def test_mistakes_are_told_before_anything_runs(place, suite):
+def test_mistakes_are_reported_before_anything_runs(place, suite):
     good = samples(place, [("t/0", RIGHT), ("t/1", RIGHT)])
     refuse = place.refuse_command
     call = ["eval", "--suite", suite, "--samples"]

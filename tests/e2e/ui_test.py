@@ -449,7 +449,7 @@ def test_an_interrupt_ends_it_with_0_however_often_it_is_sent(log, tmp_path):
 def test_a_port_in_use_is_refused(log, tmp_path):
     with Served(tmp_path) as served:
         refused = run_host("ui", "--db", "wmtp.db", "--port", served.port, cwd=tmp_path, wanted=2)
-        assert f"port {served.port} of 127.0.0.1 cannot be had: it is in use; name another with --port N" in refused.err
+        assert f"port {served.port} of 127.0.0.1 is not available: it is in use; name another with --port N" in refused.err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -123,19 +123,19 @@ def records(place, text, **changes):
     return {"data": data | changes, "model__vocab_size": None}
 
 
-def test_every_mistake_of_a_record_file_is_told_with_its_line(place):
+def test_every_mistake_of_a_record_file_is_reported_with_its_line(place):
     text = RECORD % (1, '"true"') + '{"instruction": "x"}\n' + RECORD[:30]
     place.refuse(4, r"a\.jsonl:1: is_correct: found the text .*true", r"a\.jsonl:2: output: missing",
                  r"a\.jsonl:3:31: the line ends", **records(place, text))
 
 
-def test_a_record_that_is_not_utf8_is_told_with_its_column(place):
-    place.refuse(4, r"a\.jsonl:1:18: not UTF-8", **records(place, b'{"instruction": "\xff", "output": "x"}\n'))
+def test_a_record_that_is_not_utf8_is_reported_with_its_column(place):
+    place.refuse(4, r"a\.jsonl:1:18: found byte 0xff", **records(place, b'{"instruction": "\xff", "output": "x"}\n'))
 
 
-def test_a_number_of_a_record_that_is_out_of_range_is_told_with_its_line(place):
+def test_a_number_of_a_record_that_is_out_of_range_is_reported_with_its_line(place):
     text = RECORD % (1, "1e999") + RECORD % (2, "9" * 5000)
-    place.refuse(4, r"a\.jsonl:1:1: found a number that is out of range", r"a\.jsonl:2:1: ", **records(place, text))
+    place.refuse(4, r"a\.jsonl:1: found a number that is out of range", r"a\.jsonl:2: ", **records(place, text))
 
 
 def test_a_line_of_100_megabytes_is_refused(place):

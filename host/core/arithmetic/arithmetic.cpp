@@ -1,7 +1,7 @@
-// See arithmetic.hpp. Problem i is a function of (seed, i): its shape and most of its numbers are drawn; the first
-// polynomials are place i of a permutation of all that could stand there, so that two problems of one shape differ
-// without anybody remembering them. Only chains of negations have fewer values than a file has problems: they are
-// counted, and another shape is drawn when all of one length are used up.
+// Problem i is a function of (seed, i): its shape and most of its numbers are drawn; its first polynomials are element
+// i of a permutation of all values, so that two problems of the same shape differ without a record of earlier ones.
+// Only chains of negations have fewer values than a file has problems: they are counted, and another shape is drawn
+// when all of one length are used up.
 #include "core/arithmetic/arithmetic.hpp"
 
 #include <algorithm>
@@ -23,12 +23,12 @@ namespace wmtp {
 namespace {
 
 constexpr int64_t num_polynomials = 7 * 7 * 7 * 7 * 7;
-constexpr size_t most_permuted = 4;  // 7^20 values, which 63 bits hold
-/// A digit that is off is the mistake to learn from: the others change several digits.
+constexpr size_t most_permuted = 4;  // 7^20 values fit 63 bits
+/// Mostly wrong digits, the mistake to learn from: the others change several digits.
 constexpr std::array mistake_kinds{Mistake::digit, Mistake::digit,     Mistake::digit, Mistake::digit,
                                    Mistake::order, Mistake::operation, Mistake::skip};
 
-/// Numbers that follow from (seed, problem) and from how many were drawn before.
+/// Random numbers determined by (seed, problem) and the number of earlier draws.
 class Draws {
  public:
   Draws(int64_t seed, int64_t problem) : key_(hash64(name_key("arithmetic", uint64_t(seed)), uint64_t(problem))) {}
@@ -73,10 +73,11 @@ class Problems {
     for (const std::string& name : config.operations) operators_ += operator_of(name);
     const int64_t lengths = config.max_operations - config.min_operations + 1;
     if (operators_ == "-" && config.problems > lengths * num_polynomials) {
-      throw Error(ExitStatus::usage, "arithmetic: found problems = " + std::to_string(config.problems) +
-                                         ", wanted at most " + std::to_string(lengths * num_polynomials) +
-                                         ", since negations alone make no more; name another operation or a larger "
-                                         "max_operations");
+      throw Error(ExitStatus::usage,
+                  "arithmetic: found problems = " + std::to_string(config.problems) + ", wanted at most " +
+                      std::to_string(lengths * num_polynomials) +
+                      ", since there are no more chains of negations; add another operation or a larger "
+                      "max_operations");
     }
   }
 
@@ -113,10 +114,10 @@ class Problems {
 
   const ArithmeticConfig& config_;
   std::string operators_;
-  std::vector<int64_t> negations_;  ///< how many chains of so many negations there were
+  std::vector<int64_t> negations_;  ///< chains used so far, by number of negations
 };
 
-/// A derivation with one mistake and another answer. There always is one: a wrong last digit.
+/// A derivation with one mistake and another answer. One always exists: a wrong last digit.
 Derivation draw_wrong(const Expression& expression, bool steps, const Derivation& right, Draws& draws) {
   for (;;) {
     Mistake mistake;

@@ -1,5 +1,5 @@
-// See derivation.hpp. Each place where a mistake can be made asks for it by kind and counts the question, so that the
-// places of a derivation without mistakes are those of every other one up to its mistake.
+// Places of mistakes are counted by kind while the derivation is written, so that derivations with and without a
+// mistake have the same places up to the mistake.
 #include "core/arithmetic/derivation.hpp"
 
 namespace wmtp {
@@ -14,9 +14,9 @@ std::string operand_text(const Expression& operand) {
 int sum(int a, int b) { return (a + b) % polynomial_modulus; }
 int product(int a, int b) { return a * b % polynomial_modulus; }
 
-class Scribe {
+class Writer {
  public:
-  Scribe(bool steps, const Mistake* mistake) : steps_(steps), mistake_(mistake) {}
+  Writer(bool steps, const Mistake* mistake) : steps_(steps), mistake_(mistake) {}
 
   Polynomial value(const Expression& expression) {
     if (expression.operation == 0) return expression.value;
@@ -33,25 +33,27 @@ class Scribe {
   }
 
  private:
-  bool made(Mistake::Kind kind) {
+  bool is_mistake(Mistake::Kind kind) {
     const int64_t place = places_[kind]++;
     return mistake_ && mistake_->kind == kind && mistake_->place == place;
   }
-  int digit(int right) { return made(Mistake::digit) ? sum(right, mistake_->off_by) : right; }
+  int digit(int right) { return is_mistake(Mistake::digit) ? sum(right, mistake_->off_by) : right; }
   void write(const std::string& text) {
     if (steps_) text_ += text;
   }
   void write(int digit) { write(std::string(1, static_cast<char>('0' + digit))); }
 
   Polynomial negated(const Polynomial& a) {
-    Polynomial result = made(Mistake::skip) ? a : negate(a);
-    for (int& coefficient : result) coefficient = digit(coefficient);
+    const bool skipped = is_mistake(Mistake::skip);
+    Polynomial result;
+    for (size_t k = 0; k < polynomial_terms; ++k)
+      result[k] = digit(skipped ? a[k] : (polynomial_modulus - a[k]) % polynomial_modulus);
     write("-" + to_text(a) + "=" + to_text(result) + "\n");
     return result;
   }
 
   Polynomial added(const Polynomial& a, const Polynomial& b) {
-    const bool skipped = made(Mistake::skip), multiplies = made(Mistake::operation);
+    const bool skipped = is_mistake(Mistake::skip), multiplies = is_mistake(Mistake::operation);
     Polynomial result;
     for (size_t k = 0; k < polynomial_terms; ++k)
       result[k] = digit(skipped ? a[k] : multiplies ? product(a[k], b[k]) : sum(a[k], b[k]));
@@ -71,19 +73,19 @@ class Scribe {
   }
 
   int coefficient(const Polynomial& a, const Polynomial& b, size_t k) {
-    const bool adds = made(Mistake::operation), multiplies = k > 0 && made(Mistake::operation);
+    const bool adds = is_mistake(Mistake::operation), multiplies = k > 0 && is_mistake(Mistake::operation);
     int so_far = 0;
     for (size_t i = 0; i <= k; ++i) {
       const int x = a[i], y = b[k - i];
       int term = adds ? sum(x, y) : product(x, y);
-      // Nobody is wrong about 0 times y; and a right product of x is then as often 0 as a wrong one.
+      // No mistake in 0 times y: right and wrong products of x are then 0 equally often.
       if (x != 0) term = digit(term);
       write(x), write(y), write(term);
       if (i == 0) {
         so_far = term;
         continue;
       }
-      if (!made(Mistake::skip)) so_far = digit(multiplies ? product(so_far, term) : sum(so_far, term));
+      if (!is_mistake(Mistake::skip)) so_far = digit(multiplies ? product(so_far, term) : sum(so_far, term));
       write(so_far);
     }
     return so_far;
@@ -92,7 +94,7 @@ class Scribe {
   // Horner's rule: a_0 + b (a_1 + b (a_2 + b (a_3 + b a_4))).
   Polynomial composed(Polynomial a, Polynomial b) {
     write(to_text(a) + "@" + to_text(b) + "\n");
-    if (made(Mistake::order)) std::swap(a, b);
+    if (is_mistake(Mistake::order)) std::swap(a, b);
     Polynomial result{a.back()};
     for (size_t k = polynomial_terms - 1; k-- > 0;) result = added(multiplied(result, b), {a[k]});
     return result;
@@ -106,6 +108,12 @@ class Scribe {
 
 }  // namespace
 
+std::string to_text(const Polynomial& a) {
+  std::string text;
+  for (const int coefficient : a) text += static_cast<char>('0' + coefficient);
+  return text;
+}
+
 std::string to_text(const Expression& expression) {
   if (expression.operation == 0) return to_text(expression.value);
   if (expression.operation == '-') return "-" + operand_text(*expression.left);
@@ -118,8 +126,8 @@ int64_t num_operations(const Expression& expression) {
 }
 
 Derivation derive(const Expression& expression, bool steps, const Mistake* mistake) {
-  Scribe scribe(steps, mistake);
-  return scribe.finish(scribe.value(expression));
+  Writer writer(steps, mistake);
+  return writer.finish(writer.value(expression));
 }
 
 }  // namespace wmtp

@@ -1,65 +1,73 @@
-// An expression over F_7[X]/(X^5), and the way to its value written out, right or with one mistake.
+// An expression over F_7[X]/(X^5) and its derivation: the computation of its value as text, right or with one mistake.
 //
-// One line for each operation, in the order in which they are done (left before right), each restating its operands:
+// One line for each operation, in the order of computation (left before right), each with its operands:
 //
 //   -31400=46300
 //   31400+20010=51410
 //   31400*20010=326,3001222,...=62131
-//   31400@20010                      then the lines of Horner's rule, the last of which has the result
-//   #62105                           the answer, after a mark of its own
+//   31400@20010                      then the lines of Horner's rule; the last one has the result
+//   #62105                           the answer, after its mark
 //
-// A digit of a sum is checked by the two digits six and twelve places before it. A product is written out by its
-// coefficients, c_k = a_0 b_k + a_1 b_(k-1) + ...: for each term both factors, their product and, from the second term
-// on, the sum so far. So every digit that is computed follows from two others near it, by one of two tables of 49
-// entries, and all the rest are copies. The alternative, "31400*20010=62105" alone, asks a reader for sums of five
-// products at once.
+// A digit of a sum follows from the digits six and twelve places before it. A product is written out by coefficients,
+// c_k = a_0 b_k + a_1 b_(k-1) + ...: for each term both factors, their product and, from the second term on, the sum so
+// far. Every computed digit therefore follows from two nearby digits by one of two tables of 49 entries, and all other
+// digits are copies. "31400*20010=62105" alone would require sums of five products at once.
 //
-// The length follows from the expression's operations alone (12, 17, 77 and 387 characters a line or lines for - + * @,
-// and one for each end of a line), so that it says nothing about right and wrong. Knows no LibTorch.
+// The length depends only on the expression's operations (12, 17, 77 and 387 characters for - + * @, and one for each
+// newline), so that it does not reveal whether a derivation is right.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "core/arithmetic/polynomial.hpp"
-
 namespace wmtp {
 
-/// A polynomial, or an operation on one or two expressions. `-` takes its operand on the left.
+constexpr int polynomial_modulus = 7;
+constexpr size_t polynomial_terms = 5;
+
+/// Coefficients 0..6, that of X^0 first; terms from X^5 on are dropped (Gloeckle et al., arXiv 2404.19737, section
+/// 4.2).
+using Polynomial = std::array<int, polynomial_terms>;
+
+/// Five digits, that of X^0 first: 3 + X + 4 X^2 is "31400".
+std::string to_text(const Polynomial& a);
+
+/// A polynomial, or an operation on one or two expressions. `-` has its operand on the left.
 struct Expression {
   char operation = 0;  ///< '-', '+', '*', '@' (compose); 0: a polynomial
   Polynomial value{};
   std::unique_ptr<Expression> left, right;
 };
 
-/// "(31400*20010)+-11111": parentheses around each operation that is an operand, but for `-`, which binds tightest.
+/// "(31400*20010)+-11111": parentheses around each operand that is an operation other than `-`, which binds tightest.
 std::string to_text(const Expression& expression);
 
 int64_t num_operations(const Expression& expression);
 
-/// One mistake, whose consequences are carried on to the end.
+/// One mistake; all later computation uses its result.
 struct Mistake {
   enum Kind {
     digit,      ///< one coefficient is off by 1..6
-    operation,  ///< coefficients are multiplied where they should be added, or the other way round
-    order,      ///< the operands of a composition change places
-    skip        ///< a step is left out: its (left) operand, or the sum so far, stands for its result
+    operation,  ///< coefficients are multiplied instead of added, or added instead of multiplied
+    order,      ///< the operands of a composition are swapped
+    skip        ///< a step is skipped: its (left) operand, or the sum so far, is used as its result
   };
   static constexpr size_t num_kinds = 4;
   Kind kind = digit;
-  int64_t place = 0;  ///< the mistake is made where it can be made for the `place`-th time, from 0
+  int64_t place = 0;  ///< index among the places where a mistake of this kind is possible, from 0
   int off_by = 1;     ///< digit: 1..6
 };
 
 struct Derivation {
-  std::string text;  ///< with the answer's line, without an end of line
+  std::string text;  ///< with the answer's line, without a final newline
   Polynomial answer{};
-  std::array<int64_t, Mistake::num_kinds> places{};  ///< how often each kind of mistake could be made
+  std::array<int64_t, Mistake::num_kinds> places{};  ///< number of places for each kind of mistake
 };
 
-/// With `steps` false, the text is the answer's line alone; the derivation is the same. `mistake` may be null.
+/// With `steps` false the text is only the answer's line; the derivation is the same. `mistake` may be null.
 Derivation derive(const Expression& expression, bool steps, const Mistake* mistake);
 
 }  // namespace wmtp

@@ -1,5 +1,5 @@
-// Which files a text corpus has. The same files give the same order, split and hash wherever their folder lies:
-// sorting, choosing and hashing use paths relative to the folder they share.
+// Order, split and hash of the same files do not depend on their location: sorting, choosing and hashing use paths
+// relative to the common parent folder.
 #include "core/corpus/corpus.hpp"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Segments segments_of(const fs::path& path) {
 
 bool has_wildcard(const std::string& segment) { return segment.find_first_of("*?") != std::string::npos; }
 
-/// `*` any run of characters, `?` one. Goes back to the last `*` only, so a long name costs no more than its square.
+/// `*` any characters, `?` one. Backtracks to the last `*` only, so the cost is at most quadratic in the name's length.
 bool name_matches(const std::string& name, const std::string& pattern) {
   size_t n = 0, p = 0, star = std::string::npos, star_name = 0;
   while (n < name.size()) {
@@ -55,7 +55,7 @@ bool name_matches(const std::string& name, const std::string& pattern) {
   return pattern.find_first_not_of('*', p) == std::string::npos;
 }
 
-/// Whether the pattern matches the path or a folder on the way to it.
+/// Whether the pattern matches the path or one of its parent folders.
 bool path_matches(const Segments& path, size_t i, const Segments& pattern, size_t p) {
   if (p == pattern.size()) return true;
   if (pattern[p] == "**") {
@@ -76,7 +76,7 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   return entries;
 }
 
-/// Adds the files under `folder` that match the pattern from its segment `p` on.
+/// Adds the files under `folder` that match the pattern's segments from `p` on.
 void find_files(const fs::path& folder, const Segments& pattern, size_t p, std::set<fs::path>& found) {
   std::error_code ignored;
   const std::string& segment = pattern[p];
@@ -136,16 +136,16 @@ std::set<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
   return chosen;
 }
 
-/// The content of lists of files: names (relative to the folder they share) and bytes, each file read once.
+/// Hashes lists of files: names (relative to their common parent) and bytes. Each file is read once.
 class ContentHashes {
  public:
-  /// Its bytes alone.
+  /// Hash of the bytes only.
   std::string of_one(const fs::path& file) const {
     WorkProgress progress("reading the data", size_of({file}), WorkProgress::Unit::bytes);
     return sha256_of_file(file, &progress);
   }
 
-  /// `check`, where there is one, is asked of each file before it is read.
+  /// Calls `check`, if given, before it reads a file.
   std::string of(const std::vector<fs::path>& files, void (*check)(const fs::path&) = nullptr) {
     const fs::path folder = shared_folder(files);
     Sha256 list;
@@ -160,7 +160,7 @@ class ContentHashes {
   }
 
  private:
-  /// Of those that are not read yet. One that cannot be read is told when it is.
+  /// Total size of the files not read yet. Unreadable files count 0: reading them reports the error.
   int64_t size_of(const std::vector<fs::path>& files) const {
     int64_t bytes = 0;
     std::error_code ignored;
@@ -184,10 +184,11 @@ std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const
       std::error_code ignored;
       const bool folder = fs::is_directory(pattern, ignored);
       if (!folder && is_there(pattern)) check_is_file(pattern);
-      throw Error(ExitStatus::data, "no file matches " + pattern +
-                                        (folder ? ": it is a folder; write " + (fs::path(pattern) / "**").string() +
-                                                      " for all files under it"
-                                                : "; check the path (relative ones start at the experiment's folder)"));
+      throw Error(
+          ExitStatus::data,
+          "no file matches " + pattern +
+              (folder ? ": it is a folder; write " + (fs::path(pattern) / "**").string() + " for all files under it"
+                      : "; check the path (relative paths start at the experiment's folder)"));
     }
     found.merge(matching);
   }
@@ -220,11 +221,11 @@ TextSplit split_text(const Experiment& experiment) {
   }
   std::set_difference(files.begin(), files.end(), held_out.begin(), held_out.end(), std::back_inserter(split.train));
   if (split.train.empty())
-    throw Error(ExitStatus::data, "no file is left to train on: data.files matches " + with_thousands(files.size()) +
-                                      " after data.exclude, and validation takes " +
-                                      with_thousands(split.validation.size()) +
-                                      "; name more files in data.files, others in validation.files, or hold out the "
-                                      "end of each file with validation.share = 0.1");
+    throw Error(ExitStatus::data,
+                "no file is left to train on: data.files matches " + with_thousands(files.size()) +
+                    " after data.exclude, and validation takes " + with_thousands(split.validation.size()) +
+                    "; name more files in data.files, other ones in validation.files, or hold out the "
+                    "end of each file with validation.share = 0.1");
   return split;
 }
 
@@ -240,7 +241,7 @@ RecordFiles record_files(const Experiment& experiment) {
   };
   RecordFiles files{list(data.files, data.exclude), list(experiment.validation.files, {}), list(data.hold_out, {})};
   if (files.train.empty() && !data.arithmetic.given)
-    throw Error(ExitStatus::data, "no file is left to train on: data.exclude leaves out every file of data.files");
+    throw Error(ExitStatus::data, "no file is left to train on: data.exclude excludes every file of data.files");
   return files;
 }
 

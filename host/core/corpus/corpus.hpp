@@ -1,5 +1,4 @@
-// Text corpora by file patterns: which files, in which order, in which split, and what identifies their content.
-// Knows no LibTorch.
+// Files of a corpus from patterns: their order, their split, and the hash of their content.
 #pragma once
 
 #include <filesystem>
@@ -10,10 +9,10 @@
 
 namespace wmtp {
 
-/// Regular files that match any of `patterns` (absolute; `*` and `?` within a name, `**` over folders), without those
-/// that match any of `exclude` or lie in a folder that does, sorted by path, each once. Symbolic links to folders are
-/// not followed where a pattern has wildcards. A pattern that matches nothing, or names a pipe or a device, is
-/// Error(data) naming it, unless it is one of `exclude`.
+/// Regular files that match any of `patterns` (absolute; `*` and `?` within a name, `**` across folders), except those
+/// that match any of `exclude` or are in a folder that does; sorted by path, without duplicates. Wildcards do not
+/// follow symbolic links to folders. Error(data) with the pattern when one of `patterns` matches nothing, or is a pipe
+/// or a device.
 std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns,
                                               const std::vector<std::string>& exclude);
 
@@ -22,19 +21,19 @@ struct TextSplit {
   std::vector<std::filesystem::path> validation;
 };
 
-/// Validation files are those of `[validation] files`; without that table's files one file in twenty (rounded up),
-/// those whose path relative to the folder all files share has the smallest hashes, when `[validation]` is given;
-/// otherwise none. With `[validation] share` both are all files, of which each part has other documents
-/// (documents.hpp). Error(data) when the training part is empty.
+/// Validation files are `[validation] files`; without them, if the table is given, one file in twenty (rounded up), the
+/// ones with the smallest hashes of their path relative to the common parent; otherwise none. With `[validation] share`
+/// both lists are all files, and the parts differ in their documents (documents.hpp). Error(data) when nothing is left
+/// for training.
 TextSplit split_text(const Experiment& experiment);
 
-/// The files a "bpe" tokenizer is trained on: those of `[data.tokenizer] files` (whole), or the training part. Without
-/// `exclude`, so that two experiments that name the same files share one tokenizer.
+/// The files that a "bpe" tokenizer is trained on: `[data.tokenizer] files` as a whole, or the training part. `exclude`
+/// does not apply to them, so that experiments with the same tokenizer files share one tokenizer.
 std::vector<std::filesystem::path> tokenizer_files(const Experiment& experiment, const TextSplit& split);
 
-/// What a text corpus consists of: how its files are split, where they are (documents.hpp), and SHA-256 over the names
-/// (relative to the folder that the files of the list share: they decide order and split) and bytes of each list, each
-/// file read once. Error(data) for one that is no text (foreign_formats.hpp).
+/// Identifies a text corpus: how its files are split (documents.hpp), and SHA-256 over names (relative to the common
+/// parent, since they determine order and split) and bytes of each list. Reads each file once. Error(data) for a file
+/// that is not text (foreign_formats.hpp).
 struct TextContent {
   std::string tokenizer;  ///< "" for "byte"
   std::string train;
@@ -42,7 +41,7 @@ struct TextContent {
 };
 TextContent text_content(const Experiment& experiment, const TextSplit& split);
 
-/// The files of an experiment's records. With [data.arithmetic] there are none to train on before they are made.
+/// The files of an experiment's records. With [data.arithmetic] there are no training files until they are generated.
 struct RecordFiles {
   std::vector<std::filesystem::path> train;       ///< files of `[validation] files` among them: held out by problem
   std::vector<std::filesystem::path> validation;  ///< those of `[validation] files`
@@ -50,15 +49,15 @@ struct RecordFiles {
 };
 RecordFiles record_files(const Experiment& experiment);
 
-/// What records are made from: SHA-256 as in TextContent, with the settings of [data.arithmetic] in place of its file.
+/// Identifies the sources of records: SHA-256 as in TextContent, with [data.arithmetic]'s settings instead of its file.
 struct RecordContent {
   std::string tokenizer;  ///< "" for "byte"
   std::string records;
 };
 RecordContent record_content(const Experiment& experiment, const RecordFiles& files);
 
-/// SHA-256 over names (relative) and bytes of everything that the data of this experiment is read from, tokenizer
-/// included. For kind "tokens": over the file's bytes. For kind "random": of the kind alone.
+/// SHA-256 over relative names and bytes of all data that this experiment reads, including the tokenizer. For kind
+/// "tokens": over the file's bytes. For kind "random": over the kind only.
 std::string data_content_hash(const Experiment& experiment);
 
 }  // namespace wmtp

@@ -1,42 +1,57 @@
-// How long a run is, as a function of how many windows there are and how many ranks share them. Knows no LibTorch.
+// Sequences of a step and steps of a run, from the number of windows and of ranks.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 
+#include "base/counted.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "core/experiment/experiment.hpp"
 
 namespace wmtp {
 
-/// Sequences that one optimizer step takes over all ranks and micro-batches.
+/// Sequences of one optimizer step, over all ranks and micro-batches.
 inline int64_t sequences_per_step(const TrainConfig& train, int64_t world_size) {
   return train.batch_size * train.gradient_accumulation * world_size;
 }
 
-/// Where a run stands: optimizer steps made, and the position of the next sequence in the run's order. With the same
-/// ranks all along the one follows from the other; a run that is resumed with more or fewer of them draws on from here.
+/// Progress of a run: optimizer steps done, and the position of the next sequence in the run's order. They are
+/// proportional until the run resumes with another number of ranks, which continues from this position.
 struct DataCursor {
   int64_t step = 0;
   int64_t position = 0;
 };
 
-/// Optimizer steps of the run: `steps`, or `epochs` times all windows, the last step filled from the next epoch. What
-/// is left after `from` is shared by this many ranks.
+/// Optimizer steps of the run: `steps`, or `epochs` times all windows, the last step filled from the next epoch. The
+/// `world_size` ranks share the sequences after `from`.
 inline int64_t num_steps(const TrainConfig& train, int64_t num_windows, int64_t world_size,
                          const DataCursor& from = {}) {
   if (train.steps > 0) return train.steps;
   if (num_windows == std::numeric_limits<int64_t>::max())
     throw Error(ExitStatus::data,
-                "train.epochs has no meaning for data without an end (data.kind = \"random\"): "
-                "say how long with train.steps");
+                "train.epochs has no meaning for unlimited data (data.kind = \"random\"); set train.steps");
   const double left = train.epochs * static_cast<double>(num_windows) - static_cast<double>(from.position);
   const double steps = left / static_cast<double>(sequences_per_step(train, world_size));
-  // What is a whole number on paper (0.3 * 1,000 / 10) must not become one step more by rounding.
+  // Rounding must not add a step to a whole number such as 0.3 * 1,000 / 10.
   const auto whole = static_cast<int64_t>(std::ceil(steps - 1e-9 * std::max(1.0, steps)));
   return std::max<int64_t>(1, from.step + std::max<int64_t>(0, whole));
+}
+
+/// Error(data) when there are fewer sequences than one step reads, which would then read some of them twice. `found`
+/// names them in the message, `kind` what to add.
+inline void check_fills_a_step(const TrainConfig& train, int64_t sequences, int64_t world_size,
+                               const std::string& found, const std::string& kind) {
+  const int64_t wanted = sequences_per_step(train, world_size);
+  if (sequences < wanted)
+    throw Error(ExitStatus::data, found + ", but one step needs " + with_thousands(wanted) + " (" +
+                                      counted(world_size, "rank") + " x batch_size " +
+                                      std::to_string(train.batch_size) + " x gradient_accumulation " +
+                                      std::to_string(train.gradient_accumulation) +
+                                      "); use fewer ranks, a smaller batch, or more " + kind);
 }
 
 }  // namespace wmtp

@@ -1,4 +1,3 @@
-// See documents.hpp.
 #include "core/documents/documents.hpp"
 
 #include <algorithm>
@@ -18,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t piece_bytes = 1 << 20;
 
-/// Finds separators in a text that comes in pieces, and adds the documents between them.
+/// Splits a text that arrives in pieces at its separators; separators may cross pieces.
 class DocumentFinder {
  public:
   explicit DocumentFinder(const std::string& separator) : separator_(separator) {}
@@ -31,10 +30,11 @@ class DocumentFinder {
       end_document(at);
       begin_ = offset_ + static_cast<int64_t>(at + separator_.size());
     }
-    const size_t whole = text_.size() - std::min(text_.size() - next, separator_.size() - 1);  // the rest may begin one
-    look_at(next, whole);
-    offset_ += static_cast<int64_t>(whole);
-    text_.erase(0, whole);
+    // The rest may be the beginning of a separator.
+    const size_t done = text_.size() - std::min(text_.size() - next, separator_.size() - 1);
+    look_at(next, done);
+    offset_ += static_cast<int64_t>(done);
+    text_.erase(0, done);
   }
 
   std::vector<TextRange> finish() {
@@ -51,10 +51,10 @@ class DocumentFinder {
   }
 
   const std::string& separator_;
-  std::string text_;  ///< what is held of the file, from offset_ on
-  int64_t offset_ = 0;
-  int64_t begin_ = 0;  ///< of the document, in the file
-  bool blank_ = true;  ///< the document, as far as it was looked at
+  std::string text_;    ///< the part of the file that is in memory
+  int64_t offset_ = 0;  ///< of text_ in the file
+  int64_t begin_ = 0;   ///< of the current document in the file
+  bool blank_ = true;   ///< whether the current document has been blank so far
   std::vector<TextRange> found_;
 };
 
@@ -72,7 +72,7 @@ std::vector<TextRange> documents_of(const fs::path& file, const std::string& sep
   return finder.finish();
 }
 
-/// Behind the last newline of the document before its last `share`; nothing when none is there.
+/// Position after the last newline before the document's last `share`; nothing without such a newline.
 std::optional<int64_t> line_end_before(const fs::path& file, const TextRange& document, double share) {
   const auto bytes = static_cast<double>(document.end - document.begin);
   int64_t end = document.begin + static_cast<int64_t>(std::floor(bytes * (1 - share)));
@@ -90,7 +90,7 @@ std::optional<int64_t> line_end_before(const fs::path& file, const TextRange& do
   return std::nullopt;
 }
 
-/// Of `count` documents, at least one and not all; of 0.1 times 30 no more than 3, however 0.1 is rounded.
+/// At least one of `count` documents, never all. The 1e-9 keeps 0.1 * 30 at 3 despite rounding.
 int64_t held_out_documents(int64_t count, double share) {
   const auto wanted = static_cast<int64_t>(std::ceil(share * static_cast<double>(count) - 1e-9));
   return std::clamp<int64_t>(wanted, 1, count - 1);

@@ -1,7 +1,7 @@
-// Documents of text files, and which of them are held out ([validation] share). A file is one document, or many between
-// data.separator, of which blank ones are left out. Of several documents the last ones are held out, one at least; a
-// single one is cut behind the last newline before the share begins, and is trained on whole where there is none. Files
-// may be larger than memory. Knows no LibTorch.
+// Text files as documents, and their split into training and validation ([validation] share). A file is one document,
+// or several between data.separator; blank ones are skipped. Of several documents the last ones are held out, at least
+// one; a single document is cut after the last newline before the share, and trained on as a whole if it has none.
+// Files may be larger than memory.
 #pragma once
 
 #include <cstdint>
@@ -13,36 +13,36 @@
 
 namespace wmtp {
 
-/// Bytes of a file.
+/// Byte offsets in a file.
 struct TextRange {
   int64_t begin = 0, end = 0;
   bool operator==(const TextRange&) const = default;
 };
 
-/// What is read of a file, in order; each range is a document.
+/// The documents of a file that are read, in order.
 struct TextPart {
   std::filesystem::path file;
   std::vector<TextRange> documents;
 };
 
 std::vector<TextPart> whole_files(const std::vector<std::filesystem::path>& files);
-/// Of all documents together.
+/// Total size of all documents.
 int64_t bytes_of(const std::vector<TextPart>& parts);
 
-/// How the documents of files are found and split; a function of the experiment.
+/// How files are divided into documents and split; a function of the experiment.
 struct TextSplitting {
   std::string separator;  ///< "": a file is one document
-  double held_out = 0;    ///< share that is not trained on: the larger one of its own and of who names it as a stage
+  double held_out = 0;  ///< share not trained on: the maximum over this run and the experiments that use it as a stage
   double validation = 0;  ///< share that validation reads
 
   bool takes_files_whole() const { return separator.empty() && held_out == 0; }
-  /// What prepared data depend on; "" where files are taken whole.
+  /// The part of the prepared data's key that these settings determine; "" for whole files.
   std::string identity() const;
 };
 TextSplitting splitting_of(const Experiment& experiment);
 
 struct SplitParts {
-  std::vector<TextPart> train, validation;  ///< files without a document in a part are left out of it
+  std::vector<TextPart> train, validation;  ///< a part lists only files with at least one document in it
 };
 /// Error(data) when a file cannot be read.
 SplitParts split_files(const std::vector<std::filesystem::path>& files, const TextSplitting& splitting);

@@ -1,4 +1,3 @@
-// See foreign_formats.hpp.
 #include "core/documents/foreign_formats.hpp"
 
 #include <fstream>
@@ -33,7 +32,7 @@ const char* name_of(FileContent wanted) {
   return wanted == FileContent::text ? "text" : wanted == FileContent::json_lines ? "JSON lines" : "raw token ids";
 }
 
-/// The command that turns a table, which pandas reads by `read`, into text or into JSON lines.
+/// The command that converts a table to text or JSON lines with pandas; `read` is the name of pandas' reader.
 std::string table_command(const fs::path& file, const std::string& read, FileContent wanted) {
   const bool text = wanted != FileContent::json_lines;
   const std::string target = fs::path(file).replace_extension(text ? ".txt" : ".jsonl").string();
@@ -46,7 +45,8 @@ std::string table_command(const fs::path& file, const std::string& read, FileCon
 
 std::string numpy_command(const fs::path& file, FileContent wanted) {
   const std::string target = fs::path(file).replace_extension(".bin").string();
-  return std::string(wanted == FileContent::tokens ? "" : "if it holds token ids, set [data] kind = \"tokens\" and ") +
+  return std::string(wanted == FileContent::tokens ? ""
+                                                   : "if it contains token ids, set [data] kind = \"tokens\" and ") +
          "convert it first: python3 -c \"import sys, numpy; numpy.load(sys.argv[1]).astype('<u2').tofile(sys.argv[2])"
          "\" " +
          file.string() + " " + target + " ('<u4' with data.dtype = \"uint32\")";
@@ -57,7 +57,7 @@ bool begins_an_object(std::string_view text) {
   return first != std::string_view::npos && text[first] == '{';
 }
 
-/// A file of ids may begin with the two bytes of gzip; the method of packing behind them has had one value since 1992.
+/// Token ids may begin with gzip's two magic bytes; the compression method that follows has only ever had the value 8.
 bool is_gzip(std::string_view start, FileContent wanted) {
   return start.starts_with(wanted == FileContent::tokens ? "\x1f\x8b\x08" : "\x1f\x8b");
 }
@@ -89,12 +89,13 @@ void check_text_file(const fs::path& file) {
     return all && objects < lines_looked_at;
   });
   if (!all || objects == 0) return;
-  throw Error(ExitStatus::data,
-              file.string() + ": found JSON lines (" +
-                  (objects == 1 ? "an object on its only line" : "an object on each line looked at") +
-                  "), wanted text; set [data] kind = \"records\" where they have instruction and output, write their "
-                  "texts to a file of their own (jq -r .text " +
-                  file.string() + "), or leave the file out with data.exclude");
+  throw Error(
+      ExitStatus::data,
+      file.string() + ": found JSON lines (" +
+          (objects == 1 ? "an object on its only line" : "an object on each of its first lines") +
+          "), wanted text; set [data] kind = \"records\" if they have instruction and output, write their texts "
+          "to another file (jq -r .text " +
+          file.string() + "), or leave the file out with data.exclude");
 }
 
 }  // namespace wmtp

@@ -1,5 +1,5 @@
-// Files that hold something else than an experiment says: packed or columnar formats, known by their first bytes, and
-// JSON lines given as text. Without this they would be trained on as bytes. Knows no LibTorch.
+// Detects data files in an unsupported format: compressed and columnar formats by their first bytes, and JSON lines
+// that are configured as text. They would otherwise be trained on as bytes.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,12 @@ namespace wmtp {
 
 enum class FileContent { text, json_lines, tokens };
 
-/// Error(data) when `file` is gzip, zstd, Parquet, Arrow or numpy, where `wanted` was to be read; the message has the
-/// command that helps. Also when it is no regular file, or cannot be read.
+/// Error(data) when `file` is gzip, zstd, Parquet, Arrow or numpy instead of `wanted`, with the command that converts
+/// it; also when it is not a regular file or cannot be read.
 void refuse_foreign_format(const std::filesystem::path& file, FileContent wanted);
 
-/// refuse_foreign_format for a text, and Error(data) when the first ten lines that are not blank (all, where there are
-/// fewer) are JSON objects.
+/// refuse_foreign_format for text, and Error(data) when the first ten non-blank lines (or all, if fewer) are JSON
+/// objects.
 void check_text_file(const std::filesystem::path& file);
 
 }  // namespace wmtp

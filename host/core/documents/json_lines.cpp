@@ -1,4 +1,3 @@
-// See json_lines.hpp.
 #include "core/documents/json_lines.hpp"
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace wmtp {
 
@@ -15,6 +15,13 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t piece_bytes = 1 << 20;
+constexpr int deepest_json = 32;
+constexpr size_t longest_quote = 40;
+
+size_t column_of(std::string_view line, size_t offset) {
+  const std::string_view before = line.substr(0, offset);
+  return 1 + size_t(std::count_if(before.begin(), before.end(), [](char byte) { return !is_continuation(byte); }));
+}
 
 }  // namespace
 
@@ -49,21 +56,44 @@ bool for_each_line(const std::filesystem::path& file, size_t longest,
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
-size_t column_of(std::string_view line, size_t offset) {
-  const std::string_view before = line.substr(0, offset);
-  return 1 + size_t(std::count_if(before.begin(), before.end(), [](char byte) { return !is_continuation(byte); }));
+std::variant<Json, LineMistake> parse_object(std::string_view line,
+                                             const std::function<bool(const std::string&)>& wants) {
+  if (const size_t valid = valid_utf8(line); valid < line.size())
+    return LineMistake{column_of(line, valid), "",
+                       printed("found byte 0x%02x, wanted UTF-8", static_cast<unsigned char>(line[valid]))};
+  std::set<std::string> seen;
+  try {
+    Json object = Json::parse(line.begin(), line.end(), [&](int depth, Json::parse_event_t event, Json& value) {
+      if (depth > deepest_json) throw LineMistake{{}, "", "nested more than " + std::to_string(deepest_json) + " deep"};
+      if (event != Json::parse_event_t::key || depth != 1) return true;
+      const auto& name = value.get_ref<const std::string&>();
+      if (!wants(name)) return false;
+      if (!seen.insert(name).second) throw LineMistake{{}, name, "found twice, wanted once"};
+      return true;
+    });
+    if (object.is_object()) return object;
+    return LineMistake{{}, "", "found " + found_text(object) + ", wanted an object"};
+  } catch (const LineMistake& mistake) {
+    return mistake;
+  } catch (const Json::parse_error& failure) {
+    const bool truncated = failure.byte > line.size();
+    return LineMistake{column_of(line, failure.byte == 0 ? 0 : failure.byte - 1), "",
+                       truncated ? "the line ends in the middle of its object, wanted a complete one"
+                                 : "found no JSON from here on, wanted an object on each line"};
+  } catch (const Json::exception&) {
+    return LineMistake{{}, "", "found a number that is out of range"};
+  }
 }
 
-Json parse_json_line(std::string_view line, const std::function<bool(const std::string&)>& wants) {
-  std::set<std::string> seen;
-  return Json::parse(line.begin(), line.end(), [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > deepest_json) throw TooDeep();
-    if (event != Json::parse_event_t::key || depth != 1) return true;
-    const auto& name = value.get_ref<const std::string&>();
-    if (!wants(name)) return false;
-    if (!seen.insert(name).second) throw DoubledField{name};
-    return true;
-  });
+std::string found_text(const Json& value) {
+  if (value.is_null()) return "null";
+  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
+  if (value.is_number()) return "the number " + value.dump();
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  const auto& text = value.get_ref<const std::string&>();
+  const std::string shown = text.substr(0, valid_utf8(std::string_view(text).substr(0, longest_quote)));
+  return "the text " + Json(shown + (shown.size() < text.size() ? "..." : "")).dump();
 }
 
 }  // namespace wmtp

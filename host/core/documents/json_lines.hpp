@@ -1,37 +1,38 @@
-// Lines of a file that nobody vouches for, and the JSON object on each: what every reader of JSONL here needs before it
-// knows what the fields mean. Knows no LibTorch.
+// Lines of an untrusted file and the JSON object on each, for every reader of JSONL.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace wmtp {
 
 /// Calls take(number, line, bytes) for each line, numbered from 1, until it returns false. A line of more than
-/// `longest` bytes comes empty and is never held whole. False when the file cannot be read; errno says why.
+/// `longest` bytes is passed as empty and never held in memory. False when the file cannot be read, with the cause in
+/// errno.
 bool for_each_line(const std::filesystem::path& file, size_t longest,
                    const std::function<bool(int64_t number, std::string_view line, size_t bytes)>& take);
 
 bool is_blank(std::string_view line);
 
-/// Column, from 1 and in characters, of the byte at `offset`.
-size_t column_of(std::string_view line, size_t offset);
-
-constexpr int deepest_json = 32;
-
-/// What nlohmann would take without a word, and parse_json_line refuses.
-struct TooDeep {};
-struct DoubledField {
-  std::string name;
+/// A mistake at a column (in characters, from 1), in a field, or of the whole line.
+struct LineMistake {
+  std::optional<size_t> column;
+  std::string field, message;
 };
 
-/// Of an object only those of its fields that `wants` names. Throws TooDeep above deepest_json levels (nlohmann goes as
-/// deep as the stack), DoubledField for a wanted field that stands twice (it keeps the last), and nlohmann's own
-/// errors.
-nlohmann::json parse_json_line(std::string_view line, const std::function<bool(const std::string& field)>& wants);
+/// The line's object with the fields for which `wants` is true, or its mistake: not UTF-8, not JSON, no object, deeper
+/// than 32 levels (nlohmann would recurse until the stack ends), a number out of range, or a wanted field that occurs
+/// twice (nlohmann would silently keep the last).
+std::variant<nlohmann::json, LineMistake> parse_object(std::string_view line,
+                                                       const std::function<bool(const std::string& field)>& wants);
+
+/// A value in a message: `the number 3`, `the text "abc"`, `a list`.
+std::string found_text(const nlohmann::json& value);
 
 }  // namespace wmtp

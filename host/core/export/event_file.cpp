@@ -1,4 +1,4 @@
-// See event_file.hpp. Numbers of fields are those of TensorBoard's own .proto files.
+// Field numbers are those of TensorBoard's .proto files.
 #include "core/export/event_file.hpp"
 
 #include <variant>
@@ -50,7 +50,7 @@ struct OptionMessage {
 };
 
 std::string hparams_value(const char* tag, const ProtoMessage& content) {
-  ProtoMessage nothing;  // readers want a tensor, and look at none
+  ProtoMessage nothing;  // readers require a tensor and ignore it
   nothing.integer(tensor_dtype, dtype_float).message(tensor_shape, {});
   ProtoMessage value;
   value.bytes(value_tag, tag).message(value_tensor, nothing).message(value_metadata, metadata("hparams", content));
@@ -64,8 +64,8 @@ uint32_t masked_crc32c(std::string_view bytes) {
   return (sum >> 15 | sum << 17) + 0xa282ead8u;
 }
 
-std::string event_file_name(int64_t time_ns, const std::string& which) {
-  return "events.out.tfevents." + std::to_string(time_ns / 1'000'000'000) + ".wmtp-host." + which;
+std::string event_file_name(int64_t time_ns, const std::string& suffix) {
+  return "events.out.tfevents." + std::to_string(time_ns / 1'000'000'000) + ".wmtp-host." + suffix;
 }
 
 std::string as_markdown(const std::string& toml) { return "```toml\n" + toml + "\n```\n"; }
@@ -100,9 +100,9 @@ void EventFile::options(int64_t time_ns, const std::map<std::string, OptionValue
   value(time_ns, 0, hparams_value("_hparams_/session_start_info", ProtoMessage().message(session_start, start)));
 }
 
-void EventFile::ended(int64_t time_ns, bool well) {
+void EventFile::ended(int64_t time_ns, bool success) {
   ProtoMessage end;
-  end.integer(end_status, well ? status_success : status_failure).fp64(end_time, seconds(time_ns));
+  end.integer(end_status, success ? status_success : status_failure).fp64(end_time, seconds(time_ns));
   value(time_ns, 0, hparams_value("_hparams_/session_end_info", ProtoMessage().message(session_end, end)));
 }
 

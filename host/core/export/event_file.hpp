@@ -1,8 +1,8 @@
-// EventFile: what TensorBoard reads. A sequence of records, each its length (u64), the masked CRC-32C of the length,
-// the bytes of an Event (a protocol buffer), and their masked CRC-32C; the first says "brain.Event:2".
+// EventFile: TensorBoard's file format. A sequence of records: the length (u64), the masked CRC-32C of the length, the
+// bytes of an Event (a protocol buffer), and their masked CRC-32C; the first Event has the version "brain.Event:2".
 //
-// Numbers of scalars are fp32, as all of TensorBoard's. A reader may follow the file while it grows: flush() writes
-// whole records only, though a crash or a full disk may leave the last one torn, which readers take as not there yet.
+// Scalars are fp32, as always in TensorBoard. A reader may follow the growing file: flush() writes complete records
+// only. A crash or a full disk may truncate the last one, which readers treat as not yet written.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace wmtp {
 
-/// CRC-32C as it stands in a record, so that a sum over bytes which hold sums of their own is not weak.
+/// The masked form of CRC-32C in a record: a plain CRC over data that contains CRCs is weak.
 uint32_t masked_crc32c(std::string_view bytes);
 
-/// "events.out.tfevents.<seconds>.wmtp-host.<which>": readers look for the middle of it.
-std::string event_file_name(int64_t time_ns, const std::string& which);
+/// "events.out.tfevents.<seconds>.wmtp-host.<suffix>"; readers look for "tfevents".
+std::string event_file_name(int64_t time_ns, const std::string& suffix);
 
-/// A text as it stands, for text().
+/// A Markdown code block, for text().
 std::string as_markdown(const std::string& toml);
 
 /// "memory/rank_0/resident"
@@ -36,10 +36,10 @@ class EventFile {
   void scalar(int64_t time_ns, int64_t step, const std::string& tag, double value);
   /// Shown as Markdown.
   void text(int64_t time_ns, const std::string& tag, const std::string& text);
-  /// The columns of the run in the table of hyperparameters.
+  /// The run's columns in the hyperparameter table.
   void options(int64_t time_ns, const std::map<std::string, OptionValue>& values);
-  /// Whether the run came to its end well, for the same table.
-  void ended(int64_t time_ns, bool well);
+  /// The run's status in the same table.
+  void ended(int64_t time_ns, bool success);
 
   /// Gives what is held to the file system.
   void flush() { file_.flush(); }

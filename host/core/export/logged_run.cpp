@@ -1,4 +1,3 @@
-// See logged_run.hpp.
 #include "core/export/logged_run.hpp"
 
 #include <limits>

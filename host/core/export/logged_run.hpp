@@ -1,4 +1,4 @@
-// One run of the log, in the pieces that other programs' formats are made of.
+// One run of the log, in the parts that export formats need.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace wmtp {
 
-/// A number as it was told: NaN and infinities are values here.
+/// A value as logged; NaN and infinities are values here.
 struct LoggedPoint {
   int64_t step = 0;
   double value = 0;
   int64_t time_ns = 0;
 };
 
-/// The most bytes of a rank so far: "allocated" by tensors, or "resident", the whole process.
+/// Peak memory of a rank so far: "allocated" by tensors, or "resident" in the process.
 struct LoggedMemory {
   int64_t rank = 0, step = 0;
   std::string category;
   int64_t bytes = 0;
-  int64_t time_ns = 0;  ///< of the last step before; the run's start where there is none
+  int64_t time_ns = 0;  ///< of the last earlier step; else the run's start
 };
 
 struct LoggedOption {
@@ -35,19 +35,19 @@ struct LoggedOption {
 
 class LoggedRunRows {
  public:
-  /// Of a run that is there.
+  /// The run must exist.
   LoggedRunRows(const LogReader& log, int64_t run_id);
 
-  /// A column of v_runs; NULL is null.
+  /// A column of v_runs; null for NULL.
   const nlohmann::json& column(const std::string& name) const { return row_.at(name); }
   /// The same as text, "" for NULL.
   std::string text(const std::string& name) const;
   int64_t started_ns() const { return started_ns_; }
-  /// 0 while it runs.
+  /// 0 while the run is active.
   int64_t ended_ns() const { return ended_ns_; }
   std::string resolved_toml() const;
 
-  /// The resolved experiment, key by key.
+  /// The keys of the resolved experiment.
   std::vector<LoggedOption> options() const;
   std::vector<RunStart::Plugin> plugins() const;
   std::vector<std::string> metric_names() const;

@@ -1,4 +1,3 @@
-// See mlflow.hpp.
 #include "core/export/mlflow.hpp"
 
 #include <cmath>
@@ -15,7 +14,7 @@
 namespace wmtp {
 namespace {
 
-constexpr Database::Called mlflow_file{"MLflow file", "-o"};
+constexpr Database::Kind mlflow_file{"MLflow file", "-o"};
 constexpr int64_t experiment_id = 1;  // 0 is the "Default" of every MLflow
 constexpr size_t longest_param = 8000, longest_tag = 5000, longest_name = 250;
 
@@ -34,8 +33,7 @@ class MlflowWriter {
       : target_(target),
         run_(database,
              "INSERT INTO runs (run_uuid, name, source_type, source_name, entry_point_name, user_id, status, "
-             "start_time, "
-             "end_time, source_version, lifecycle_stage, artifact_uri, experiment_id) "
+             "start_time, end_time, source_version, lifecycle_stage, artifact_uri, experiment_id) "
              "VALUES (?1, ?2, 'LOCAL', 'wmtp-host', '', '', ?3, ?4, ?5, ?6, 'active', ?7, ?8)"),
         param_(database, "INSERT INTO params (run_uuid, \"key\", value) VALUES (?1, ?2, ?3)"),
         tag_(database, "INSERT INTO tags (run_uuid, \"key\", value) VALUES (?1, ?2, ?3)"),
@@ -50,13 +48,13 @@ class MlflowWriter {
 
   void write(const LoggedRunRows& rows, const std::filesystem::path& log) {
     id_ = mlflow_run_id(log, rows.column("id").get<int64_t>(), rows.text("started_at"));
-    told_as_ = "run " + rows.text("id");
-    const std::string name = cut(rows.text("name"), longest_name, "name");
+    run_name_ = "run " + rows.text("id");
+    const std::string name = truncate(rows.text("name"), longest_name, "name");
     run_.run(id_, name, status_of(rows.text("status")), milliseconds(rows.started_ns()),
              rows.ended_ns() > 0 ? std::optional(milliseconds(rows.ended_ns())) : std::nullopt, rows.text("git_commit"),
              target_ + "-artifacts/" + id_ + "/artifacts", experiment_id);
     for (const LoggedOption& option : rows.options())
-      param_.run(id_, option.key, cut(option.text, longest_param, "parameter " + option.key));
+      param_.run(id_, option.key, truncate(option.text, longest_param, "parameter " + option.key));
     write_tags(rows, name);
     for (const std::string& metric : rows.metric_names()) {
       rows.each_point(metric, [&](const LoggedPoint& point) { write(metric, point); });
@@ -65,7 +63,7 @@ class MlflowWriter {
     write_memory(rows);
   }
 
-  const std::vector<std::string>& cuts() const { return cuts_; }
+  const std::vector<std::string>& truncated() const { return truncated_; }
 
  private:
   void write(const std::string& key, const LoggedPoint& point) {
@@ -85,9 +83,9 @@ class MlflowWriter {
   void write_memory(const LoggedRunRows& rows) {
     const bool on_gpu = rows.text("device") == "cuda";
     rows.each_memory([&](const LoggedMemory& memory) {
-      const bool of_gpu = memory.category == "allocated";
-      if (of_gpu && !on_gpu) return;  // part of the process's
-      const std::string key = std::string("system/") + (of_gpu ? "gpu_" : "rank_") + std::to_string(memory.rank) +
+      const bool is_gpu = memory.category == "allocated";
+      if (is_gpu && !on_gpu) return;  // included in the process's memory
+      const std::string key = std::string("system/") + (is_gpu ? "gpu_" : "rank_") + std::to_string(memory.rank) +
                               "_memory_usage_megabytes";
       write(key, {memory.step, static_cast<double>(memory.bytes) / 1e6, memory.time_ns});
       latest(key);
@@ -111,23 +109,23 @@ class MlflowWriter {
   }
 
   void tag(const std::string& key, const std::string& value) {
-    if (!value.empty()) tag_.run(id_, key, cut(value, longest_tag, "tag " + key));
+    if (!value.empty()) tag_.run(id_, key, truncate(value, longest_tag, "tag " + key));
   }
 
   /// MLflow counts characters.
-  std::string cut(const std::string& text, size_t longest, const std::string& what) {
+  std::string truncate(const std::string& text, size_t longest, const std::string& what) {
     size_t characters = 0, end = text.size();
     for (size_t i = 0; i < text.size(); ++i) {
       if (is_continuation(text[i])) continue;
       if (++characters == longest) end = i;
     }
     if (characters <= longest) return text;
-    cuts_.push_back(told_as_ + ": " + what);
+    truncated_.push_back(run_name_ + ": " + what);
     return text.substr(0, end) + "…";
   }
 
-  std::string target_, id_, told_as_;
-  std::vector<std::string> cuts_;
+  std::string target_, id_, run_name_;
+  std::vector<std::string> truncated_;
   LoggedPoint last_;
   bool last_is_nan_ = false;
   Statement run_, param_, tag_, metric_, latest_;
@@ -146,15 +144,15 @@ void write_experiments(Database& database, const std::string& target, int64_t cr
 
 std::string mlflow_run_id(const std::filesystem::path& database, int64_t run_id, const std::string& started_at) {
   std::error_code ignored;
-  const std::filesystem::path whole = std::filesystem::weakly_canonical(database, ignored);
-  return sha256_of(whole.string() + "\n" + std::to_string(run_id) + "\n" + started_at).substr(0, 32);
+  const std::filesystem::path canonical = std::filesystem::weakly_canonical(database, ignored);
+  return sha256_of(canonical.string() + "\n" + std::to_string(run_id) + "\n" + started_at).substr(0, 32);
 }
 
 std::vector<std::string> export_mlflow(const LogReader& log, const std::vector<int64_t>& runs,
                                        const std::filesystem::path& file) {
   OutputFile draft(file);
   const std::string target = std::filesystem::absolute(file).lexically_normal().string();
-  std::vector<std::string> cuts;
+  std::vector<std::string> truncated;
   {
     Database database(draft.path(), Database::Mode::create, mlflow_file);
     Transaction transaction(database);
@@ -165,11 +163,11 @@ std::vector<std::string> export_mlflow(const LogReader& log, const std::vector<i
       if (run == runs.front()) write_experiments(database, target, milliseconds(rows.started_ns()));
       writer.write(rows, log.database());
     }
-    cuts = writer.cuts();
+    truncated = writer.truncated();
     transaction.commit();
   }
   draft.publish();
-  return cuts;
+  return truncated;
 }
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// Protocol buffers' wire form, as far as event files need it: a message is its fields one after another.
+// The protocol buffer wire format, as far as event files need it: a message is the concatenation of its fields.
 #pragma once
 
 #include <bit>
@@ -25,7 +25,7 @@ class ProtoMessage {
     little_endian(std::bit_cast<uint32_t>(value), 4);
     return *this;
   }
-  /// Text, raw bytes, or another message's.
+  /// Text, raw bytes, or an encoded message.
   ProtoMessage& bytes(uint32_t field, std::string_view value) {
     key(field, 2);
     varint(value.size());

@@ -1,4 +1,4 @@
-// Runs as CSV and as JSON. What is written goes to `out` piece by piece, so that no run is too long.
+// Exports runs as CSV and JSON. Output is written to `out` in pieces, so that the length of a run is not limited.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace wmtp {
 
 using TextOutput = std::function<void(std::string_view)>;
 
-/// Every number of the runs, one to a line (RFC 4180): run_id, run, step, name, value, kind, time_ns; run by run,
-/// metric by metric, by step. `value` has all digits, and is nan, inf or -inf where it is not finite; `kind` says that
-/// too, and is empty for a finite number.
+/// Every metric value of the runs, one per line (RFC 4180): run_id, run, step, name, value, kind, time_ns; by run,
+/// metric and step. `value` has all digits, or is nan, inf or -inf; `kind` repeats that and is empty for a finite
+/// number.
 void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out);
 
-/// An array with an object for each run: its columns (status as v_runs says it), and under the name of every table its
-/// rows. A number that is not finite is null, and its `kind` says which it is.
+/// An array with an object for each run: its columns (status as in v_runs), and the rows of every table under its name.
+/// A number that is not finite is null with its `kind`.
 void write_runs_json(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out);
 
 }  // namespace wmtp

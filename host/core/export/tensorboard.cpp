@@ -1,4 +1,3 @@
-// See tensorboard.hpp.
 #include "core/export/tensorboard.hpp"
 
 #include "base/text.hpp"

@@ -1,7 +1,7 @@
-// Runs as TensorBoard's event files: in a folder, one folder for each run, <id>-<name>, named as its files are.
+// Exports runs as TensorBoard's event files: one folder for each run, <id>-<name>, in a folder.
 //
-// Metrics keep their names; memory/rank_R/allocated and .../resident are the most bytes so far. The options are columns
-// of the table of hyperparameters, and the resolved experiment is a text. Numbers are fp32, as all of TensorBoard's.
+// Metrics keep their names; memory/rank_R/allocated and .../resident are peak bytes so far. The options are columns of
+// the hyperparameter table, and the resolved experiment is a text. Scalars are fp32, as always in TensorBoard.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "core/runlog/log_reader.hpp"
-#include "core/runlog/record_sink.hpp"
+#include "core/runlog/records.hpp"
 #include "core/runlog/run_log.hpp"
 
 namespace wmtp {
 
-/// Makes `folder`, which is not there yet or empty. Error(usage), Error(storage).
+/// Creates `folder`, which must be absent or empty. Error(usage), Error(storage).
 void export_tensorboard(const LogReader& log, const std::vector<int64_t>& runs, const std::filesystem::path& folder);
 
-/// The same as a run goes on, in a new file of `folder`. Nothing is made before the first record; then, and later, a
-/// failure is Error(storage). Without a word on how the run ended: that is known when the log is closed.
+/// Exports a run while it is active, in a new file of `folder`. Nothing is created before the first record; from then
+/// on a failure is Error(storage). The run's status is not written: it is known only when the log is closed.
 std::unique_ptr<RecordSink> tensorboard_sink(const std::filesystem::path& folder, int64_t run_id,
                                              const RunStart& start);
 

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "core/config/stage_rules.hpp"
-#include "core/corpus/training_tokens.hpp"
+#include "core/corpus/token_windows.hpp"
 #include "core/formats/hf/initial_weights.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"

@@ -1,4 +1,3 @@
-// See import_records.hpp. A source is a row of a table: its fields with their types, which are checked here for all,
 // and how an object that has them becomes records.
 #include "core/records/import_records.hpp"
 
@@ -29,8 +28,8 @@ struct Field {
   bool required = true;
 };
 
-/// Where records go, and what they are made from beside the object.
-struct Place {
+/// Inputs of a conversion other than the object, and the function that writes a record.
+struct Context {
   std::string file, language;
   int64_t line = 0;
   std::function<void(const Record&)> add;
@@ -39,10 +38,10 @@ struct Place {
 struct Source {
   const char* name;
   std::vector<Field> fields;
-  std::function<void(const Json&, const Place&)> convert;
+  std::function<void(const Json&, const Context&)> convert;
 };
 
-/// By their numbers in contest_problem.proto: the names there, and ours.
+/// Indexed by the numbers in contest_problem.proto: the published name and the name used here.
 struct Language {
   const char *published, *name;
 };
@@ -76,7 +75,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// The language that stands there as a number or as a name, or null.
+/// The language given as a number or a name, or null.
 const Language* language_of(const Json& value) {
   if (is_whole(value, 0, int64_t(std::size(languages)) - 1)) return &languages[value.get<size_t>()];
   if (!value.is_string()) return nullptr;
@@ -86,7 +85,7 @@ const Language* language_of(const Json& value) {
   return found == std::end(languages) ? nullptr : found;
 }
 
-/// Language and solution; null where one is missing.
+/// Pairs of language and solution; null for a missing one.
 using Solutions = std::vector<std::pair<const Json*, const Json*>>;
 
 const Json* member(const Json& value, const char* name) {
@@ -94,7 +93,7 @@ const Json* member(const Json& value, const char* name) {
   return value.is_object() && found != value.end() ? &*found : nullptr;
 }
 
-/// Both published forms. Empty when the value is in neither.
+/// Reads both published forms; nothing if the value has neither.
 std::optional<Solutions> pairs_of(const Json& value) {
   Solutions pairs;
   if (value.is_array()) {
@@ -164,17 +163,17 @@ Record record_of(const Json& instruction, const std::string& input, const Json& 
           {"task_id", task_id},         {"is_correct", correct}, {"metadata", {{"source", source}}}};
 }
 
-void add_solutions(const Json& object, const char* field, bool correct, const Place& place) {
+void add_solutions(const Json& object, const char* field, bool correct, const Context& context) {
   if (!object.contains(field)) return;
   const std::string source = object.contains("source") ? object["source"].dump() : "0";
   const std::string task_id = "codecontests/" + source + "/" + object["name"].get<std::string>();
   const Solutions pairs = pairs_of(object[field]).value();
   for (const auto& [language, solution] : pairs) {
-    if (language_of(*language)->name != place.language) continue;
+    if (language_of(*language)->name != context.language) continue;
     Record record = record_of(object["description"], "", *solution, task_id, correct, "codecontests");
     if (object.contains("difficulty") && object["difficulty"] != 0)
       record["metadata"]["difficulty"] = object["difficulty"];
-    place.add(record);
+    context.add(record);
   }
 }
 
@@ -183,21 +182,23 @@ const std::vector<Source>& sources() {
   static const std::vector<Source> all{
       {"humaneval",
        {{"task_id", text}, {"prompt", text}, {"canonical_solution", text}},
-       [](const Json& object, const Place& place) {
-         place.add(record_of(object["prompt"], "", object["canonical_solution"], object["task_id"], true, "humaneval"));
+       [](const Json& object, const Context& context) {
+         context.add(
+             record_of(object["prompt"], "", object["canonical_solution"], object["task_id"], true, "humaneval"));
        }},
       {"mbpp",
        {{"task_id", whole_number}, {"text", text}, {"code", text}, {"test_list", texts}},
-       [](const Json& object, const Place& place) {
+       [](const Json& object, const Context& context) {
          std::string tests;
          for (const Json& test : object["test_list"]) tests += (tests.empty() ? "" : "\n") + test.get<std::string>();
-         place.add(record_of(object["text"], tests, object["code"], "mbpp/" + object["task_id"].dump(), true, "mbpp"));
+         context.add(
+             record_of(object["text"], tests, object["code"], "mbpp/" + object["task_id"].dump(), true, "mbpp"));
        }},
       {"gsm8k",
        {{"question", text}, {"answer", text}},
-       [](const Json& object, const Place& place) {
-         const std::string task_id = "gsm8k/" + place.file + "/" + std::to_string(place.line);
-         place.add(record_of(object["question"], "", object["answer"], task_id, true, "gsm8k"));
+       [](const Json& object, const Context& context) {
+         const std::string task_id = "gsm8k/" + context.file + "/" + std::to_string(context.line);
+         context.add(record_of(object["question"], "", object["answer"], task_id, true, "gsm8k"));
        }},
       {"codecontests",
        {{"name", text},
@@ -206,9 +207,9 @@ const std::vector<Source>& sources() {
         {"difficulty", difficulty, false},
         {"solutions", solutions},
         {"incorrect_solutions", solutions, false}},
-       [](const Json& object, const Place& place) {
-         add_solutions(object, "solutions", true, place);
-         add_solutions(object, "incorrect_solutions", false, place);
+       [](const Json& object, const Context& context) {
+         add_solutions(object, "solutions", true, context);
+         add_solutions(object, "incorrect_solutions", false, context);
        }}};
   return all;
 }
@@ -246,21 +247,21 @@ Imported import_records(const std::string& from, const std::string& language, co
   Imported imported;
   JsonlMistakes mistakes(raw);
   JsonlWriter out(jsonl);
-  Place place{raw.stem().string(), language, 0, [&](const Record& record) {
-                ++(record["is_correct"].get<bool>() ? imported.right : imported.wrong);
-                out.add(record.dump());
-              }};
+  Context context{raw.stem().string(), language, 0, [&](const Record& record) {
+                    ++(record["is_correct"].get<bool>() ? imported.right : imported.wrong);
+                    out.add(record.dump());
+                  }};
   for_each_json_line(raw, field_names(source), mistakes, [&](int64_t line, const Json& object) {
     const int64_t before = mistakes.count();
     for (const Field& field : source.fields) FieldCheck(line, mistakes).check(object, field);
     if (mistakes.count() > before) return;
     ++imported.problems;
-    place.line = line;
-    source.convert(object, place);
+    context.line = line;
+    source.convert(object, context);
   });
   mistakes.raise();
   if (imported.right + imported.wrong == 0) {
-    throw Error(ExitStatus::data, raw.string() + ": no record comes of it: found " +
+    throw Error(ExitStatus::data, raw.string() + ": contains no record: found " +
                                       counted(imported.problems, "problem") +
                                       (imported.problems > 0 ? ", none with a solution in " + language : ""));
   }

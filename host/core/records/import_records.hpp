@@ -1,21 +1,21 @@
-// Data as their owners publish them -> records (JSONL of instruction, input, output, task_id, is_correct, metadata).
+// Imports published data sets as records (JSONL of instruction, input, output, task_id, is_correct, metadata).
 //
-// | from         | a line of the file has                                  | becomes | | ---          | --- | --- | |
-// humaneval    | task_id, prompt, canonical_solution                     | prompt -> solution                         |
-// | mbpp         | task_id, text, code, test_list                          | text, with the tests as input -> code | |
-// gsm8k        | question, answer                                        | question -> answer                         |
-// | codecontests | name, description, solutions, incorrect_solutions, source, difficulty | description -> each solution
-// |
+// | source       | fields of a line                                             | instruction -> output        |
+// | ---          | ---                                                          | ---                          |
+// | humaneval    | task_id, prompt, canonical_solution                          | prompt -> solution           |
+// | mbpp         | task_id, text, code, test_list                               | text + tests -> code         |
+// | gsm8k        | question, answer                                             | question -> answer           |
+// | codecontests | name, description, source, difficulty, [incorrect_]solutions | description -> each solution |
 //
-// HumanEval: github.com/openai/human-eval. MBPP: google-research/mbpp; its tests name the function, so they belong to
-// the question (Austin et al., arXiv 2108.07732). GSM8K: openai/grade-school-math; calculator marks (<<48/2=24>>) stay
-// as they are published: they are part of what a model is to write, and the last line is "#### 24". CodeContests:
+// HumanEval: github.com/openai/human-eval. MBPP: google-research/mbpp; its tests name the function, so they are part of
+// the question (Austin et al., arXiv 2108.07732). GSM8K: openai/grade-school-math; calculator marks (<<48/2=24>>) are
+// kept as published, since the model has to write them, and the last line is "#### 24". CodeContests:
 // google-deepmind/code_contests, contest_problem.proto; both its lists of {language, solution} and Hugging Face's pair
-// of lists {language: [...], solution: [...]}; a record for each solution in the wanted language, incorrect_solutions
-// with is_correct false; difficulty as published (1..29), not there where it is 0 (unknown).
+// of lists {language: [...], solution: [...]}; one record for each solution in the wanted language, incorrect_solutions
+// with is_correct false; difficulty as published (1..29), omitted where it is 0 (unknown).
 //
 // task_id: "HumanEval/0", "mbpp/11", "gsm8k/NAME/LINE" (the file's name and the line, so that two files of one folder
-// can be read together), "codecontests/SOURCE/NAME" (names agree between sources). Knows no LibTorch.
+// can be used together), "codecontests/SOURCE/NAME" (different sources use the same names).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace wmtp {
 
 /// "humaneval", "mbpp", "gsm8k", "codecontests"
 const std::vector<std::string>& import_sources();
-/// "python2", "cpp", "python3", "java", of codecontests.
+/// Languages of codecontests: "python2", "cpp", "python3", "java".
 const std::vector<std::string>& import_languages();
 
 struct Imported {
@@ -35,9 +35,9 @@ struct Imported {
   int64_t right = 0, wrong = 0;  ///< records
 };
 
-/// Reads `raw`, one line at a time, and writes `jsonl`: whole or not at all, replacing what is there. `from` is one of
+/// Reads `raw` line by line and writes `jsonl`, complete or not at all, replacing an existing file. `from` is one of
 /// import_sources(), `language` one of import_languages(). Error(data) with all mistakes (at most 20) by line and
-/// field, or when no record comes of it; Error(storage).
+/// field, or when there is no record; Error(storage).
 Imported import_records(const std::string& from, const std::string& language, const std::filesystem::path& raw,
                         const std::filesystem::path& jsonl);
 

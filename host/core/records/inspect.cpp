@@ -1,4 +1,3 @@
-// See inspect.hpp.
 #include "core/records/inspect.hpp"
 
 #include <algorithm>
@@ -24,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t block_bytes = size_t{1} << 20;
-constexpr size_t longest_line_held = size_t{256} << 20;
+constexpr size_t longest_line = size_t{256} << 20;
 
 [[noreturn]] void refuse(const fs::path& file, const std::string& what) {
   throw Error(ExitStatus::data, file.string() + ": " + what);
@@ -42,19 +41,19 @@ std::vector<Finding> findings_of_ids(std::ifstream& in, int64_t tokens) {
     for (size_t i = 0; i < size_t(in.gcount()) / sizeof(Id); ++i) ++counts[block[i]];
   std::vector<Finding> found{{"tokens", tokens}, {"different_ids", int64_t(counts.size())}};
   if (counts.empty()) return found;
-  Id smallest = std::numeric_limits<Id>::max(), largest = 0, favourite = 0;
+  Id smallest = std::numeric_limits<Id>::max(), largest = 0, most_frequent = 0;
   int64_t most = 0;
   for (const auto& [id, count] : counts) {
     smallest = std::min(smallest, id);
     largest = std::max(largest, id);
-    if (count > most || (count == most && id < favourite)) {
+    if (count > most || (count == most && id < most_frequent)) {
       most = count;
-      favourite = id;
+      most_frequent = id;
     }
   }
   found.insert(found.end(), {{"smallest_id", int64_t(smallest)},
                              {"largest_id", int64_t(largest)},
-                             {"most_frequent_id", int64_t(favourite)},
+                             {"most_frequent_id", int64_t(most_frequent)},
                              {"its_share", double(most) / double(tokens)}});
   return found;
 }
@@ -72,7 +71,7 @@ std::vector<Finding> inspect_tokens(const fs::path& file, const std::string& dty
   if (!in) refuse_unreadable(file);
   const auto bytes = int64_t(fs::file_size(file));
   if (bytes % bytes_of_id != 0)
-    refuse(file, std::to_string(bytes) + " bytes are no whole number of " + dtype + " ids; give the right --dtype");
+    refuse(file, std::to_string(bytes) + " bytes are no whole number of " + dtype + " ids; set the right --dtype");
   return bytes_of_id == 2 ? findings_of_ids<uint16_t>(in, bytes / 2) : findings_of_ids<uint32_t>(in, bytes / 4);
 }
 
@@ -99,17 +98,17 @@ std::vector<Finding> inspect_text(const fs::path& file) {
   check_is_file(file);
   int64_t lines = 0, longest = 0, too_long = 0;
   std::optional<std::string> fault;
-  const bool read = for_each_line(file, longest_line_held, [&](int64_t number, std::string_view line, size_t bytes) {
+  const bool read = for_each_line(file, longest_line, [&](int64_t number, std::string_view line, size_t bytes) {
     ++lines;
     longest = std::max(longest, int64_t(bytes));
-    if (bytes > longest_line_held) ++too_long;
+    if (bytes > longest_line) ++too_long;
     if (const size_t valid = valid_utf8(line); valid < line.size() && !fault)
       fault = "no: line " + std::to_string(number) + ", byte " + std::to_string(valid + 1);
     return true;
   });
   if (!read) refuse_unreadable(file);
   if (too_long > 0 && !fault)
-    fault = "not known: " + counted(too_long, "line") + (too_long == 1 ? " is" : " are") + " too long to be looked at";
+    fault = "unknown: " + counted(too_long, "line") + (too_long == 1 ? " is" : " are") + " too long to check";
   return {{"bytes", int64_t(fs::file_size(file))},
           {"lines", lines},
           {"longest_line_bytes", longest},

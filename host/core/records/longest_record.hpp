@@ -1,5 +1,4 @@
-// How long the sequences of a run over records become: known from the prepared index without reading any text. Knows no
-// LibTorch.
+// Sequence lengths of a run over records, from the prepared index, without reading any text.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +17,8 @@ inline int64_t batch_positions(int64_t longest, int64_t sequence_length) {
   return std::min(round_up(longest, step), sequence_length);
 }
 
-/// Ids of the longest record that training may draw. Nothing where the records are not prepared in `cache`, or where to
-/// know it hundreds of megabytes would have to be read. Error(data) when the files of the experiment are not there.
+/// Ids of the longest record that training may draw. Nothing if the records are not prepared in `cache`, or if the
+/// answer needs hundreds of megabytes of reading. Error(data) when the experiment's files are missing.
 std::optional<int64_t> longest_record(const Experiment& experiment, const std::filesystem::path& cache, bool pairs);
 
 }  // namespace wmtp

@@ -1,10 +1,9 @@
-// Records: answers to instructions, one JSON object a line (JSONL).
+// Records: answers to instructions, one JSON object on each line (JSONL).
 //
 // {"instruction": text, "input": text, "output": text, "task_id": text or whole number, "is_correct": true or false,
 //  "metadata": {"difficulty": whole number}}
-// `instruction` and `output` must be there; other keys are not read. Lines of white space are passed over. A file is
-// read line by line, so that it may be larger than memory; a line longer than max_line_bytes is a mistake and never
-// held whole. Knows no LibTorch.
+// `instruction` and `output` are required; unknown keys are ignored, blank lines are skipped. A file is read line by
+// line and may be larger than memory; a line longer than max_line_bytes is a mistake and never held in memory.
 #pragma once
 
 #include <cstdint>
@@ -22,43 +21,42 @@ constexpr size_t max_line_bytes = size_t{16} << 20;
 
 struct Record {
   std::string instruction, input, output;
-  int64_t problem = -1;  ///< made from task_id: the same for all answers to a problem; -1 without one
-  int64_t identity = 0;  ///< `problem`, or made from the line where there is no task_id; never negative
+  int64_t problem = -1;  ///< hash of task_id, the same for all answers to a problem; -1 without task_id
+  int64_t identity = 0;  ///< `problem`, or a hash of the line without task_id; never negative
   std::optional<bool> correct;
   std::optional<int64_t> difficulty;
 };
 
-/// What a record must have beyond instruction and output.
+/// Fields that a record must have besides instruction and output.
 struct RecordNeeds {
   bool correct = false;
-  bool difficulty = false;  ///< only then is `metadata` looked at
+  bool difficulty = false;  ///< otherwise `metadata` is ignored
 };
 
-/// Whether a problem is one of the one in twenty that validation holds out: a function of its task_id alone, so that
-/// every experiment leaves out the same ones.
+/// Whether validation holds out the record's problem, as it does one problem in twenty. Depends on task_id only, so
+/// that every experiment holds out the same ones.
 inline bool is_held_out(const Record& record) { return record.identity % 20 == 0; }
 
-/// The mistakes of several files, told together.
+/// The mistakes of several files, for one error message.
 class RecordMistakes {
  public:
   void add(const std::filesystem::path& file, int64_t line, const std::string& what);
-  /// So many that reading on would help nobody.
-  bool full() const { return told_.size() >= 20; }
-  /// Error(data) that lists them, each as "FILE:LINE: …" or "FILE:LINE:COLUMN: …" (columns from 1, in characters).
+  /// Reading stops at this number of mistakes.
+  bool full() const { return mistakes_.size() >= 20; }
+  /// Error(data) that lists them as "FILE:LINE: …" or "FILE:LINE:COLUMN: …" (columns in characters, from 1).
   void raise() const;
 
  private:
-  std::vector<std::string> told_;
+  std::vector<std::string> mistakes_;
 };
 
-/// Gives each record to `take`, in the order of the file; a line with a mistake is added to `mistakes` and left out.
-/// Stops when they are full. `progress`, where there is one, is told of the bytes. Error(data) when the file cannot be
-/// read.
+/// Calls `take` for each record, in the order of the file; a line with a mistake is added to `mistakes` and skipped.
+/// Stops when they are full. `progress`, if not null, counts bytes. Error(data) when the file cannot be read.
 void for_each_record(const std::filesystem::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
                      const std::function<void(const Record&)>& take, WorkProgress* progress = nullptr);
 
-/// What stands before the answer. "alpaca": the texts of Stanford Alpaca (github.com/tatsu-lab/stanford_alpaca,
-/// train.py), with or without an input. "plain": instruction and input, each ended by a newline where it is not empty.
+/// The text before the answer. "alpaca": the templates of Stanford Alpaca (github.com/tatsu-lab/stanford_alpaca,
+/// train.py), with or without an input. "plain": instruction and input, each followed by a newline if not empty.
 std::string prompt_of(const Record& record, const std::string& prompt_template);
 
 }  // namespace wmtp

@@ -11,7 +11,7 @@ namespace wmtp {
 namespace {
 
 constexpr int64_t smallest_block = 64;
-constexpr int64_t most_blocks = 1 << 16;  // so that the table of a run without end stays small
+constexpr int64_t most_blocks = 1 << 16;  // bounds the table of an unlimited run
 
 std::vector<double> normalised(std::vector<double> weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
@@ -36,25 +36,26 @@ BinOrder::BinOrder(int64_t seed, std::vector<double> start, std::vector<double> 
   }
 }
 
-/// What each bin lacks of its share, rounded down; the places left go to the bins that lack most.
+/// Each bin's deficit against its share, rounded down; the remaining places go to the bins with the largest remainder.
 std::vector<int64_t> BinOrder::places_of(int64_t block) const {
-  const int64_t done = block * block_size_, upto = std::min(done + block_size_, total_);
-  const double x = static_cast<double>(upto), all = static_cast<double>(total_);
+  const int64_t begin = block * block_size_, end = std::min(begin + block_size_, total_);
+  const double x = static_cast<double>(end), all = static_cast<double>(total_);
   const size_t bins = start_.size();
-  std::vector<double> lacks(bins);
+  std::vector<double> deficit(bins);
   std::vector<int64_t> places(bins), order;
-  int64_t left = upto - done;
+  int64_t left = end - begin;
   for (size_t bin = 0; bin < bins; ++bin) {
     // The integral of the share from 0 to x.
     const double wanted = start_[bin] * x + (end_[bin] - start_[bin]) * x * x / (2 * all);
-    lacks[bin] = wanted - static_cast<double>(drawn_before_.back()[bin]);
-    places[bin] = std::clamp<int64_t>(static_cast<int64_t>(lacks[bin]), 0, left);
-    lacks[bin] -= static_cast<double>(places[bin]);
+    deficit[bin] = wanted - static_cast<double>(drawn_before_.back()[bin]);
+    places[bin] = std::clamp<int64_t>(static_cast<int64_t>(deficit[bin]), 0, left);
+    deficit[bin] -= static_cast<double>(places[bin]);
     left -= places[bin];
     if (start_[bin] > 0 || end_[bin] > 0) order.push_back(static_cast<int64_t>(bin));
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return lacks[static_cast<size_t>(a)] > lacks[static_cast<size_t>(b)]; });
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return deficit[static_cast<size_t>(a)] > deficit[static_cast<size_t>(b)];
+  });
   for (size_t next = 0; left > 0; --left, ++next) ++places[static_cast<size_t>(order[next % order.size()])];
   return places;
 }

@@ -1,5 +1,5 @@
-// Which bin of difficulty each position of a run draws from, and the how-manieth record of that bin it draws: a
-// function of (seed, position) alone, like WindowOrder. Knows no LibTorch.
+// The difficulty bin that each position of a run draws from, and the index of its draw within that bin: a pure function
+// of (seed, position), like WindowOrder.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,18 @@
 
 namespace wmtp {
 
-/// Shares of the bins over a run of `total` positions: `start` at its first, `end` at its last, linear between. Both
-/// are divided by their sums; a bin of weight 0 in both is never drawn.
+/// Shares of the bins over a run of `total` positions: `start` at its first, `end` at its last, linear in between. Both
+/// are normalised; a bin of weight 0 in both is never drawn.
 ///
-/// The run is cut into blocks. Each block has a whole number of places for each bin, chosen so that no bin is ever more
-/// than one place behind what its share of all blocks so far comes to; within a block the places are shuffled by seed.
+/// The run is divided into blocks. Each block assigns a whole number of places to each bin, so that no bin falls more
+/// than one place behind its share of all blocks so far; within a block the places are shuffled by seed.
 class BinOrder {
  public:
   BinOrder(int64_t seed, std::vector<double> start, std::vector<double> end, int64_t total);
 
   struct Draw {
-    int64_t bin;    ///< by its index in the weights
-    int64_t drawn;  ///< how often that bin was drawn before
+    int64_t bin;    ///< index in the weights
+    int64_t drawn;  ///< number of earlier draws from that bin
   };
   /// `position`: 0 … total - 1.
   Draw at(int64_t position) const;

@@ -11,7 +11,7 @@ namespace wmtp {
 
 namespace {
 
-/// Right and wrong answers to one problem in one bin of length.
+/// Right and wrong answers to one problem in one length bin.
 struct Cell {
   std::vector<int64_t> right, wrong;
   int64_t num_pairs() const { return static_cast<int64_t>(right.size() * wrong.size()); }

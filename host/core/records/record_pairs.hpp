@@ -1,5 +1,5 @@
-// Pairs of a right and a wrong answer to the same problem, of about the same length: length alone predicts the label,
-// so a ranking loss over answers of any length learns length. Knows no LibTorch.
+// Pairs of a right and a wrong answer to the same problem, of similar length. Length alone predicts the label, so a
+// ranking loss over answers of arbitrary length would learn the length.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 namespace wmtp {
 
 struct RecordPair {
-  int64_t right, wrong;  ///< numbers of records
+  int64_t right, wrong;  ///< record numbers
 };
 
 struct PairRules {
-  std::vector<double> length_bins;  ///< rising upper bounds of the answer's ids; one more bin above the last
-  int64_t max_per_problem = 0;      ///< 0: no cap
-  int64_t seed = 0;                 ///< chooses where there are more
+  std::vector<double> length_bins;  ///< increasing upper bounds of the answer's ids, and one more bin above the last
+  int64_t max_per_problem = 0;      ///< 0: no limit
+  int64_t seed = 0;                 ///< selects among more pairs than max_per_problem
 };
 
-/// All pairs out of `chosen` (numbers of records, rising) in which both answers lie in one bin of length, of each
-/// problem at most so many, drawn without replacement; sorted by the right record, then the wrong one. Records without
-/// a problem or a label are in none.
+/// All pairs from `chosen` (increasing record numbers) with both answers in the same length bin, at most
+/// max_per_problem of each problem, drawn without replacement; sorted by the right record, then the wrong one. Records
+/// without a problem or a label are in no pair.
 std::vector<RecordPair> find_pairs(const std::vector<RecordEntry>& entries, const std::vector<int64_t>& chosen,
                                    const PairRules& rules);
 

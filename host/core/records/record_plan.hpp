@@ -1,5 +1,4 @@
-// What an experiment's records are made from, and where they are kept when they are made (record_prepare.hpp). Knows no
-// LibTorch.
+// The source files of an experiment's records, and the cache folder of the prepared ones (record_prepare.hpp).
 #pragma once
 
 #include <filesystem>
@@ -20,13 +19,13 @@ struct RecordPlan {
   std::filesystem::path arithmetic;  ///< empty without [data.arithmetic]
 };
 
-/// Reads every file once, to know its content. Error(data) when one is missing.
+/// Reads every file once to hash it. Error(data) when one is missing.
 RecordPlan record_plan(const Experiment& experiment, const std::filesystem::path& cache);
 
-/// Whether validation has one problem in twenty, not files of its own.
+/// Whether validation holds out one problem in twenty instead of reading its own files.
 bool validates_by_problem(const Experiment& experiment);
 
-/// Where prepare_records keeps them. [any rank]
+/// The folder that prepare_records writes. [any rank]
 std::filesystem::path records_folder(const Experiment& experiment, const std::filesystem::path& cache);
 
 }  // namespace wmtp

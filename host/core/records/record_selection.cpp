@@ -49,7 +49,7 @@ class Selector {
     return ranges_.empty() ? 0 : static_cast<size_t>(bin_of(ranges_, entry(record).difficulty));
   }
 
-  /// Validation has the bins of weight 0 too: there they show what was not trained on.
+  /// Validation includes bins of weight 0: they measure what was not trained on.
   bool is_drawn(size_t bin) const {
     return part_ == RecordPart::validation || data_.difficulty.weights[bin] > 0 ||
            data_.difficulty.end_weights[bin] > 0;
@@ -103,7 +103,7 @@ class Selector {
                     name_of(part_) + ": found " + counted(chosen.size()) + " records of " + counted(problems.size()) +
                     " problems, " + counted(right) + " right, " + counted(wrong) + " wrong, " +
                     counted(chosen.size() - right - wrong) + " without is_correct, " + counted(without) +
-                    " without task_id; both answers must lie in one bin of data.length_bins");
+                    " without task_id; both answers must be in the same bin of data.length_bins");
   }
 
   void check_bins(const RecordSelection& selection, bool pairs) const {
@@ -112,18 +112,18 @@ class Selector {
     for (const RecordEntry& one : entries_) difficulties.insert(one.difficulty);
     for (size_t bin = 0; bin < ranges_.size(); ++bin) {
       if (!is_drawn(bin) || !selection.records[bin].empty()) continue;
-      throw Error(ExitStatus::data, "[data.difficulty] draws from bin \"" + data_.difficulty.bins[bin] + "\", but no " +
-                                        (pairs ? "pair" : "record") + " " + name_of(part_) +
-                                        " is in it; the records' difficulties are " +
-                                        std::to_string(*difficulties.begin()) + " to " +
-                                        std::to_string(*difficulties.rbegin()) + "; give it weight 0, or other bounds");
+      throw Error(ExitStatus::data,
+                  "[data.difficulty] draws from bin \"" + data_.difficulty.bins[bin] + "\", but no " +
+                      (pairs ? "pair" : "record") + " " + name_of(part_) + " is in it; the records' difficulties are " +
+                      std::to_string(*difficulties.begin()) + " to " + std::to_string(*difficulties.rbegin()) +
+                      "; set its weight to 0 or change its bounds");
     }
   }
 
   const DataConfig& data_;
   const std::vector<RecordEntry>& entries_;
   RecordPart part_;
-  int64_t seed_;  ///< of validation always the same, so that runs with other seeds are compared on the same pairs
+  int64_t seed_;  ///< constant for validation, so that runs with different seeds use the same pairs
   std::vector<DifficultyRange> ranges_;
 };
 
@@ -133,7 +133,7 @@ RecordSelection select_records(const Experiment& experiment, const Records& reco
   if (pairs && experiment.data.select == "correct")
     throw Error(ExitStatus::usage,
                 "the pipeline reads pairs of a right and a wrong answer, but data.select = \"correct\" "
-                "leaves the wrong ones out; set data.select = \"all\"");
+                "excludes the wrong ones; set data.select = \"all\"");
   return Selector(experiment, records, part).select(pairs);
 }
 

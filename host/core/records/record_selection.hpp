@@ -1,5 +1,4 @@
-// Which records, or pairs of them, an experiment draws: those of its part, its selection and its bins of difficulty.
-// Knows no LibTorch.
+// The records, or pairs of records, that an experiment draws: by part, data.select and difficulty bins.
 #pragma once
 
 #include <vector>
@@ -14,11 +13,11 @@ enum class RecordPart { train, validation };
 
 struct RecordSelection {
   std::vector<DifficultyRange> ranges;        ///< of [data.difficulty]; empty without it
-  std::vector<std::vector<int64_t>> records;  ///< by bin, one list without bins; of pairs right, wrong, right, wrong, …
+  std::vector<std::vector<int64_t>> records;  ///< one list per bin, or one list; pairs as right, wrong, right, wrong, …
 };
 
-/// Error(usage) when pairs are wanted of right answers alone. Error(data), with the counts, when nothing is left, when
-/// no pair can be made, or when a bin that is to be drawn from is empty.
+/// Lists of bins that are not drawn from are empty. Error(usage) for pairs of right answers only. Error(data), with the
+/// counts, when nothing is left, when there is no pair, or when a bin to draw from is empty.
 RecordSelection select_records(const Experiment& experiment, const Records& records, RecordPart part, bool pairs);
 
 }  // namespace wmtp

@@ -112,7 +112,7 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
     const auto all = log.query("SELECT count(*) FROM runs", {}, 1).rows[0][0].get<int64_t>();
     if (all > 0)
       out << "none of the " << counted(all, "run") << " in " << log.database().string() << " matches\n";
-    else if (!log.is_there())
+    else if (!log.exists())
       out << "no run log at " << std::filesystem::absolute(log.database()).string()
           << "; `wmtp-host run FILE.toml` creates it, --db FILE or WMTP_DB selects another\n";
     else

@@ -1,4 +1,3 @@
-// See database.hpp.
 #include "core/runlog/database.hpp"
 
 #include <sqlite3.h>
@@ -22,13 +21,13 @@ std::string advice(int code, const char* option) {
     case SQLITE_IOERR:
       return "; free space on that disk, or " + other;
     case SQLITE_INTERRUPT:
-      return "; it took too long: the log is too large for this, or a view in it has no end; " + other;
+      return "; it took too long: the log is too large for this, or a view in it is unbounded; " + other;
     case SQLITE_TOOBIG:
     case SQLITE_ERROR:
-      return "; the file is damaged, or no wmtp-host wrote it; " + other;
+      return "; the file is damaged or was not written by wmtp-host; " + other;
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
-      return "; move the file away (or put a sound copy in its place), or " + other;
+      return "; move the file away (or restore a copy), or " + other;
     default:
       return "";
   }
@@ -51,7 +50,7 @@ std::string uri_of(const std::filesystem::path& path) {
 
 bool SqliteError::busy() const { return code() == SQLITE_BUSY || code() == SQLITE_LOCKED; }
 
-Database::Database(const std::filesystem::path& path, Mode mode, Called called) : path_(path), called_(called) {
+Database::Database(const std::filesystem::path& path, Mode mode, Kind kind) : path_(path), kind_(kind) {
   if (is_there(path)) check_is_file(path, ExitStatus::storage);
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   std::string name = path.string();
@@ -78,11 +77,11 @@ Database::Database(const std::filesystem::path& path, Mode mode, Called called) 
   if (code != SQLITE_OK) {
     const std::string text = db_ ? sqlite3_errmsg(db_) : sqlite3_errstr(code);
     sqlite3_close_v2(std::exchange(db_, nullptr));
-    throw SqliteError(called_.what + (" " + path_.string()) + ": cannot be opened: " + text + " (SQLite code " +
-                          std::to_string(code) + ")" + advice(code, called_.option),
+    throw SqliteError(kind_.what + (" " + path_.string()) + ": cannot be opened: " + text + " (SQLite code " +
+                          std::to_string(code) + ")" + advice(code, kind_.option),
                       code);
   }
-  // A file from elsewhere must not run code of its own choosing through its schema.
+  // The schema of an untrusted file must not execute code.
   sqlite3_db_config(db_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(db_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(db_, SQLITE_DBCONFIG_ENABLE_FKEY, 1, nullptr);
@@ -90,10 +89,10 @@ Database::Database(const std::filesystem::path& path, Mode mode, Called called) 
 
 Database::~Database() { sqlite3_close_v2(db_); }
 
-void Database::fail(const std::string& doing) const {
+void Database::fail(const std::string& what) const {
   const int code = sqlite3_extended_errcode(db_);
-  throw SqliteError(called_.what + (" " + path_.string()) + ": " + doing + ": " + sqlite3_errmsg(db_) +
-                        " (SQLite code " + std::to_string(code) + ")" + advice(code, called_.option),
+  throw SqliteError(kind_.what + (" " + path_.string()) + ": " + what + ": " + sqlite3_errmsg(db_) + " (SQLite code " +
+                        std::to_string(code) + ")" + advice(code, kind_.option),
                     code);
 }
 
@@ -186,7 +185,7 @@ Transaction::Transaction(Database& database) : database_(database) {
 }
 
 Transaction::~Transaction() {
-  // Some failures (a full disk) have rolled back already; a second ROLLBACK is then refused, which is fine.
+  // Some failures (a full disk) roll back by themselves; the second ROLLBACK then fails, which is harmless.
   if (open_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
 }
 

@@ -1,7 +1,7 @@
-// Database, Statement, Transaction: the SQLite C API with owners and exceptions, and nothing more.
+// Database, Statement, Transaction: owners and exceptions for the SQLite C API.
 //
-// Every failure is a SqliteError (an Error(storage)) that names the file, what was being done, SQLite's text and code,
-// and what to do. A Transaction that is not committed is rolled back. A connection is used by one thread at a time.
+// Every failure is a SqliteError (an Error(storage)) with the file, the failed operation, SQLite's text and code, and
+// advice. A Transaction that is not committed is rolled back. A connection is used by one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ class SqliteError : public Error {
   SqliteError(const std::string& message, int code) : Error(ExitStatus::storage, message), code_(code) {}
   /// SQLite's primary result code.
   int code() const { return code_ & 0xff; }
-  /// Another connection holds a lock: waiting helps.
+  /// Whether another connection holds a lock, so that waiting may help.
   bool busy() const;
 
  private:
@@ -33,41 +33,41 @@ class SqliteError : public Error {
 class Database {
  public:
   enum class Mode {
-    create,     ///< read and write, made when absent
+    create,     ///< read and write, created if absent
     write,      ///< read and write, must exist
     read,       ///< read only
-    immutable,  ///< read only a file that nobody writes, in a folder that may not be written
-    memory,     ///< empty, nowhere on disk; the path is for messages
+    immutable,  ///< read only; for a file without writers in a read-only folder
+    memory,     ///< empty, in memory; the path is for messages
   };
-  /// What messages call the file, and the option that names another one.
-  struct Called {
+  /// The name of the file's kind in messages, and the option that selects another file.
+  struct Kind {
     const char *what, *option;
   };
-  static constexpr Called run_log{"run log", "--db"};
-  Database(const std::filesystem::path& path, Mode mode, Called called = run_log);
+  static constexpr Kind run_log{"run log", "--db"};
+  Database(const std::filesystem::path& path, Mode mode, Kind kind = run_log);
   ~Database();
   Database(Database&& other) noexcept
-      : path_(std::move(other.path_)), called_(other.called_), db_(std::exchange(other.db_, nullptr)) {}
+      : path_(std::move(other.path_)), kind_(other.kind_), db_(std::exchange(other.db_, nullptr)) {}
   Database& operator=(Database&&) = delete;
 
   /// Runs every statement of `sql`.
   void execute(const std::string& sql);
-  /// First column of the first row; 0 or "" when there is none.
+  /// First column of the first row; 0 or "" without rows.
   int64_t integer(const std::string& sql);
   std::string text(const std::string& sql);
 
   void set_busy_timeout(std::chrono::milliseconds time);
   int64_t last_insert_id() const;
   int64_t changes() const;
-  /// Whether the file was deleted or replaced while it is open: SQLite goes on in what nobody finds any more.
+  /// Whether the open file was deleted or replaced: SQLite continues to write the old file.
   bool has_moved() const;
   sqlite3* handle() const { return db_; }
   const std::filesystem::path& path() const { return path_; }
-  [[noreturn]] void fail(const std::string& doing) const;
+  [[noreturn]] void fail(const std::string& what) const;
 
  private:
   std::filesystem::path path_;
-  Called called_;
+  Kind kind_;
   sqlite3* db_ = nullptr;
 };
 
@@ -117,7 +117,7 @@ class Statement {
   sqlite3_stmt* statement_ = nullptr;
 };
 
-/// BEGIN IMMEDIATE: a writer waits for its lock here, not in the middle.
+/// BEGIN IMMEDIATE: a writer waits for the lock here rather than at its first statement.
 class Transaction {
  public:
   explicit Transaction(Database& database);

@@ -1,4 +1,4 @@
-// db/*.sql by file name, built into the program (cmake/EmbedText.cmake writes the definition).
+// db/*.sql by file name, embedded in the program (cmake/EmbedText.cmake generates the definition).
 #pragma once
 
 #include <map>

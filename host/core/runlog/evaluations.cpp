@@ -10,7 +10,7 @@
 namespace wmtp {
 namespace {
 
-/// A tokenizer of bytes may give any bytes; a TEXT is UTF-8.
+/// A byte tokenizer can produce any bytes, but a TEXT is UTF-8.
 std::string as_text(const std::string& bytes) {
   const std::string quoted = nlohmann::json(bytes).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return nlohmann::json::parse(quoted).get<std::string>();
@@ -32,7 +32,7 @@ int64_t log_evaluation(const std::filesystem::path& path, const LoggedEvaluation
                    "INSERT INTO evaluation_answers (evaluation_id, task_id, sample, verdict, seconds, told, answer) "
                    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)");
   for (const LoggedEvaluation::Answer& answer : evaluation.answers)
-    insert.run(id, answer.task_id, answer.sample, answer.verdict, answer.seconds, as_text(answer.told),
+    insert.run(id, answer.task_id, answer.sample, answer.verdict, answer.seconds, as_text(answer.message),
                as_text(answer.answer));
   transaction.commit();
   return id;

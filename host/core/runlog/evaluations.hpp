@@ -1,5 +1,5 @@
-// What `wmtp-host eval RUN` leaves in the log: the suite, how the answers were made, and each of them with its verdict;
-// or the texts, and what each head loses on them.
+// Logging of `wmtp-host eval RUN`: the suite, the generation settings and each answer with its verdict; or the texts
+// and each head's loss on them.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct LoggedEvaluation {
     int64_t sample = 1;
     std::string verdict;
     double seconds = 0;
-    std::string told, answer;  ///< as they came: bytes that are no UTF-8 are replaced
+    std::string message, answer;  ///< any bytes; invalid UTF-8 is replaced
   };
   std::vector<Answer> answers{};
 };
@@ -28,16 +28,16 @@ struct LoggedEvaluation {
 struct LoggedTextLosses {
   int64_t run_id = 0;
   std::vector<std::filesystem::path> texts{};
-  int64_t stride = 0;  ///< 0: none was asked for
+  int64_t stride = 0;  ///< 0: the window's length
   struct Head {
     int64_t tokens = 0;
     double loss = 0;  ///< nats
     int64_t bytes = 0;
   };
-  std::vector<Head> heads{};  ///< the first one first
+  std::vector<Head> heads{};  ///< in order
 };
 
-/// All of it or nothing; its number. Error(storage); Error(data) when a text cannot be read.
+/// Logs everything in one transaction and returns its id. Error(storage); Error(data) when a text cannot be read.
 int64_t log_evaluation(const std::filesystem::path& database, const LoggedEvaluation& evaluation);
 int64_t log_text_losses(const std::filesystem::path& database, const LoggedTextLosses& losses);
 

@@ -1,4 +1,3 @@
-// See log_queue.hpp.
 #include "core/runlog/log_queue.hpp"
 
 #include <iterator>

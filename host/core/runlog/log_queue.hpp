@@ -1,5 +1,5 @@
-// The bounded queue between the training thread and the log's writer. push never waits for more than the moment in
-// which the other side swaps a container: no file and no SQLite call happens under the lock.
+// The bounded queue between the training thread and the log's writer. push waits at most while the writer swaps a
+// container: no file access and no SQLite call happens under the lock.
 #pragma once
 
 #include <chrono>
@@ -13,17 +13,17 @@ namespace wmtp {
 
 class LogQueue {
  public:
-  /// Rows waiting here and in the writer's hands, at about 100 bytes each.
+  /// Limit on rows in the queue and taken by the writer, about 100 bytes each.
   static constexpr int64_t kMostRows = 400'000;
 
   /// False when the queue is full and the record was dropped.
   bool push(Record record);
 
-  /// [writer] Moves all records behind those in `into`; waits for one, or for stop, for at most `longest`.
+  /// [writer] Appends all records to `into`; waits for one, or for stop, for at most `longest`.
   void take(std::deque<Record>& into, std::chrono::milliseconds longest);
-  /// [writer] `rows` of those taken are written or given up.
+  /// [writer] Frees `rows` taken rows after they are written or given up.
   void release(int64_t rows);
-  /// [writer] Waits; true as soon as stop was called.
+  /// [writer] Waits for stop; true if it was called.
   bool stopped_within(std::chrono::milliseconds time);
 
   void stop();

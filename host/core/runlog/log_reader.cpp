@@ -1,4 +1,3 @@
-// See log_reader.hpp.
 #include "core/runlog/log_reader.hpp"
 
 #include <sqlite3.h>
@@ -17,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t most_held = size_t{256} << 20;  // of one answer
+constexpr size_t most_held = size_t{256} << 20;  // of one result
 
 Database empty_log(const std::filesystem::path& path) {
   Database database(path, Database::Mode::memory);
@@ -32,7 +31,7 @@ Database open_for_reading(const std::filesystem::path& path, Database::Mode mode
   database.set_busy_timeout(10s);
   {
     const TimeLimit time_limit(database, std::max<std::chrono::milliseconds>(limit, 10s));
-    // A file that a writer has just made holds nothing yet.
+    // A file that a writer has just created is empty.
     if (is_new_log(database)) return empty_log(path);
     shadow_old_schema(database);
   }
@@ -45,7 +44,7 @@ Database open(const std::filesystem::path& path, std::chrono::milliseconds limit
   try {
     return open_for_reading(path, Database::Mode::read, limit);
   } catch (const SqliteError& failure) {
-    // Without leave to write beside it, a log in WAL mode can be read only when there is nothing in its -wal file.
+    // In a read-only folder, a log in WAL mode can be read only without a -wal file.
     const bool no_shared_memory = failure.code() == SQLITE_CANTOPEN || failure.code() == SQLITE_READONLY;
     if (!no_shared_memory || std::filesystem::exists(path.string() + "-wal", error)) throw;
     return open_for_reading(path, Database::Mode::immutable, limit);
@@ -91,7 +90,7 @@ size_t bytes_of_texts(sqlite3_stmt* row) {
 }
 
 [[noreturn]] void refuse_size(const std::filesystem::path& path) {
-  throw SqliteError("run log " + path.string() + ": one answer would take more than " +
+  throw SqliteError("run log " + path.string() + ": one result would take more than " +
                         human_bytes(int64_t(most_held)) + " of memory; ask for less, or name another file with --db",
                     SQLITE_TOOBIG);
 }
@@ -111,7 +110,7 @@ std::vector<std::string> unique_names(sqlite3_stmt* statement) {
 }
 
 bool only_space_and_comments(Database& database, const char* rest) {
-  // SQLite itself says whether anything is left: it compiles to no statement.
+  // SQLite compiles blanks and comments to no statement.
   while (*rest != '\0') {
     sqlite3_stmt* statement = nullptr;
     const char* next = rest;
@@ -131,28 +130,27 @@ using OwnedStatement = std::unique_ptr<sqlite3_stmt, Closer>;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ExitStatus::usage, "sql: " + what); }
 
-/// A statement, and whose it is.
-struct Asked {
+/// The context of a statement.
+struct Query {
   Database& database;
   const QueryGuard& guard;
   std::chrono::milliseconds limit;
-  bool by_person;
+  bool by_user;
 };
 
-/// SQLite's own complaint: about a person's statement (usage), or about the file (storage).
-[[noreturn]] void fail(const Asked& asked) {
-  Database& database = asked.database;
+/// Reports SQLite's error: Error(usage) for a user's statement, Error(storage) for the file.
+[[noreturn]] void fail(const Query& query) {
+  Database& database = query.database;
   const int code = sqlite3_errcode(database.handle());
-  if (!asked.by_person) database.fail("cannot be read");
+  if (!query.by_user) database.fail("cannot be read");
   if (code == SQLITE_INTERRUPT) {
-    refuse("stopped after " + human_seconds(static_cast<double>(asked.limit.count()) / 1000) +
+    refuse("stopped after " + human_seconds(static_cast<double>(query.limit.count()) / 1000) +
            "; ask for less, for example one run or one metric name");
   }
-  if (!asked.guard.refused().empty()) {
-    refuse(asked.guard.refused() + ", and questions to the log only read; write one SELECT (or WITH … SELECT)");
+  if (!query.guard.refused().empty()) {
+    refuse(query.guard.refused() + ", but queries may only read; write one SELECT (or WITH … SELECT)");
   }
-  if (code == SQLITE_TOOBIG)
-    refuse("a value is longer than 32 MiB, the most that is read; ask for a part, by substr()");
+  if (code == SQLITE_TOOBIG) refuse("a value is longer than 32 MiB, the limit; select a part with substr()");
   if (code == SQLITE_ERROR || code == SQLITE_RANGE || code == SQLITE_MISMATCH) {
     refuse(std::string(sqlite3_errmsg(database.handle())) +
            "; tables and views: SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')");
@@ -160,27 +158,28 @@ struct Asked {
   database.fail("cannot be read");
 }
 
-OwnedStatement prepare_one(const Asked& asked, const std::string& sql) {
-  if (sql.find('\0') != std::string::npos) refuse("the statement holds a NUL byte; remove it");
+OwnedStatement prepare_one(const Query& query, const std::string& sql) {
+  if (sql.find('\0') != std::string::npos) refuse("the statement contains a NUL byte; remove it");
   sqlite3_stmt* raw = nullptr;
   const char* rest = nullptr;
-  if (sqlite3_prepare_v2(asked.database.handle(), sql.c_str(), -1, &raw, &rest) != SQLITE_OK) fail(asked);
+  if (sqlite3_prepare_v2(query.database.handle(), sql.c_str(), -1, &raw, &rest) != SQLITE_OK) fail(query);
   OwnedStatement statement(raw);
   if (!statement) refuse("there is no statement; write one SELECT");
-  if (!only_space_and_comments(asked.database, rest)) refuse("there is more than one statement; ask them one by one");
-  if (!sqlite3_stmt_readonly(raw)) refuse("the statement would write, and questions to the log only read");
+  if (!only_space_and_comments(query.database, rest))
+    refuse("there is more than one statement; run them one at a time");
+  if (!sqlite3_stmt_readonly(raw)) refuse("the statement would write, but queries may only read");
   return statement;
 }
 
-void bind_all(const Asked& asked, sqlite3_stmt* statement, const std::vector<std::string>& arguments) {
+void bind_all(const Query& query, sqlite3_stmt* statement, const std::vector<std::string>& arguments) {
   const int wanted = sqlite3_bind_parameter_count(statement);
   if (wanted != static_cast<int>(arguments.size())) {
     refuse("the statement has " + std::to_string(wanted) + " parameters, " + std::to_string(arguments.size()) +
-           " values were given");
+           " values");
   }
   for (int i = 0; i < wanted; ++i) {
     const std::string& value = arguments[static_cast<size_t>(i)];
-    if (sqlite3_bind_text64(statement, i + 1, value.data(), value.size(), SQLITE_STATIC, SQLITE_UTF8) != 0) fail(asked);
+    if (sqlite3_bind_text64(statement, i + 1, value.data(), value.size(), SQLITE_STATIC, SQLITE_UTF8) != 0) fail(query);
   }
 }
 
@@ -191,20 +190,20 @@ struct LogReader::Impl {
   std::chrono::milliseconds limit;
   mutable Database database;
 
-  /// Each row of a statement of this program's own, within the limits of time and size.
+  /// Calls `take` with each row of a statement of this program, within the limits of time and size.
   void each(Statement& statement, const std::function<void(const Statement&)>& take) const {
     const TimeLimit time_limit(database, limit);
     for (size_t held = 0; statement.step(); take(statement))
       if ((held += bytes_of_texts(statement.handle())) > most_held) refuse_size(path);
   }
 
-  std::vector<std::string> each_row(const std::string& sql, const std::vector<std::string>& arguments, bool by_person,
+  std::vector<std::string> each_row(const std::string& sql, const std::vector<std::string>& arguments, bool by_user,
                                     const std::function<bool(Row&)>& visit) const {
     const TimeLimit time_limit(database, limit);
     const QueryGuard guard(database);
-    const Asked asked{database, guard, limit, by_person};
-    const OwnedStatement statement = prepare_one(asked, sql);
-    bind_all(asked, statement.get(), arguments);
+    const Query query{database, guard, limit, by_user};
+    const OwnedStatement statement = prepare_one(query, sql);
+    bind_all(query, statement.get(), arguments);
     std::vector<std::string> columns = unique_names(statement.get());
     Row row;
     int code = 0;
@@ -215,19 +214,18 @@ struct LogReader::Impl {
       }
       if (!visit(row)) return columns;
     }
-    if (code != SQLITE_DONE) fail(asked);
+    if (code != SQLITE_DONE) fail(query);
     return columns;
   }
 
-  Table table(const std::string& sql, const std::vector<std::string>& arguments, bool by_person,
-              int64_t max_rows) const {
+  Table table(const std::string& sql, const std::vector<std::string>& arguments, bool by_user, int64_t max_rows) const {
     Table table;
     size_t held = 0;
-    table.columns = each_row(sql, arguments, by_person, [&](Row& row) {
+    table.columns = each_row(sql, arguments, by_user, [&](Row& row) {
       table.capped = static_cast<int64_t>(table.rows.size()) >= max_rows;
       if (table.capped) return false;
       if ((held += bytes_of(row)) > most_held) {
-        if (by_person) refuse("the answer is larger than " + human_bytes(int64_t(most_held)) + "; ask for fewer rows");
+        if (by_user) refuse("the result is larger than " + human_bytes(int64_t(most_held)) + "; ask for fewer rows");
         refuse_size(path);
       }
       table.rows.push_back(std::move(row));
@@ -255,7 +253,7 @@ struct LogReader::Impl {
 
 LogReader::LogReader(const std::filesystem::path& path, std::chrono::milliseconds limit)
     : impl_(new Impl{path, limit, open(path, limit)}) {
-  // A virtual table is declared at its first use, by statements that the guard takes for writing ones.
+  // A virtual table is declared at its first use, with statements that the guard would refuse as writing.
   Statement(impl_->database, "SELECT 1 FROM json_each('[]'), json_tree('[]')");
 }
 
@@ -263,7 +261,7 @@ LogReader::~LogReader() = default;
 
 const std::filesystem::path& LogReader::database() const { return impl_->path; }
 
-bool LogReader::is_there() const {
+bool LogReader::exists() const {
   std::error_code unknown;
   return std::filesystem::exists(impl_->path, unknown) || unknown;
 }
@@ -279,10 +277,10 @@ std::optional<LoggedRun> LogReader::newest_finished(const std::string& name) con
 std::vector<LoggedRun> LogReader::unfinished_with_hash(const std::string& config_hash) const {
   return impl_->runs(
       "config_hash = ?1 AND status <> 'finished' AND id NOT IN ("
-      "WITH RECURSIVE gone_on (id) AS ("
+      "WITH RECURSIVE resumed (id) AS ("
       "SELECT parent_run FROM v_runs WHERE status = 'finished' AND parent_run IS NOT NULL "
-      "UNION SELECT r.parent_run FROM runs AS r JOIN gone_on AS g ON r.id = g.id WHERE r.parent_run IS NOT NULL) "
-      "SELECT id FROM gone_on)",
+      "UNION SELECT r.parent_run FROM runs AS r JOIN resumed AS g ON r.id = g.id WHERE r.parent_run IS NOT NULL) "
+      "SELECT id FROM resumed)",
       config_hash);
 }
 
@@ -303,10 +301,11 @@ int64_t LogReader::resolve_run(const std::string& run) const {
   impl_->each(by_name, take_id);
   if (id > 0) return id;
 
-  if (!is_there())
-    throw Error(ExitStatus::usage, "no run log at " + std::filesystem::absolute(impl_->path).string() +
-                                       "; go to the folder where the runs were started, or name their log with --db "
-                                       "FILE or WMTP_DB");
+  if (!exists())
+    throw Error(ExitStatus::usage,
+                "no run log at " + std::filesystem::absolute(impl_->path).string() +
+                    "; change to the folder where the runs were started, or name their log with --db "
+                    "FILE or WMTP_DB");
   std::vector<std::string> names;
   Statement all(impl_->database, "SELECT DISTINCT name FROM runs");
   impl_->each(all, [&](const Statement& row) { names.push_back(row.text(0)); });

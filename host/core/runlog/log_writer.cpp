@@ -1,10 +1,10 @@
-// See log_writer.hpp.
 #include "core/runlog/log_writer.hpp"
 
 #include <unistd.h>
 
 #include <csignal>
 #include <numeric>
+#include <unordered_map>
 
 #include "base/counted.hpp"
 #include "base/log.hpp"
@@ -14,6 +14,107 @@
 namespace wmtp {
 
 using namespace std::chrono_literals;
+
+/// Writes records as rows with prepared statements, inside the caller's transaction.
+class RowWriter {
+ public:
+  RowWriter(Database& database, int64_t run_id);
+
+  void write(const Record& record);
+  void heartbeat();
+  void mark_incomplete();
+  /// After a rollback: names added by this transaction are not in the file.
+  void forget_names() { name_ids_.clear(); }
+
+ private:
+  void write(const MetricsRecord& record);
+  void write(const MemoryRecords& record);
+  void write(const SampleRecords& record);
+  void write(const CheckpointRecord& record);
+  void write(const EventRecord& record);
+  int64_t name_id(const std::string& name);
+
+  Database& database_;
+  int64_t run_id_;
+  std::unordered_map<std::string, int64_t> name_ids_;
+  Statement add_name_, find_name_, metric_, memory_, sample_, checkpoint_, event_, heartbeat_, incomplete_;
+};
+
+RowWriter::RowWriter(Database& database, int64_t run_id)
+    : database_(database),
+      run_id_(run_id),
+      add_name_(database, "INSERT OR IGNORE INTO metric_names (name) VALUES (?1)"),
+      find_name_(database, "SELECT id FROM metric_names WHERE name = ?1"),
+      // The later of two values for a step is kept.
+      metric_(database,
+              "INSERT INTO metric_values (run_id, name_id, step, value, kind, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
+              "ON CONFLICT (run_id, name_id, step) DO UPDATE "
+              "SET value = excluded.value, kind = excluded.kind, time_ns = excluded.time_ns"),
+      memory_(database,
+              "INSERT INTO memory (run_id, rank, step, phase, category, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
+      sample_(
+          database,
+          "INSERT INTO samples (run_id, step, sequence, position, head, token_id, text, weight, loss, reference_loss) "
+          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
+      checkpoint_(
+          database,
+          "INSERT INTO checkpoints (run_id, step, path, bytes, state, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
+          "ON CONFLICT (run_id, path) DO UPDATE "
+          "SET step = excluded.step, bytes = excluded.bytes, state = excluded.state, time_ns = excluded.time_ns"),
+      event_(database,
+             "INSERT INTO events (run_id, time_ns, rank, level, kind, step, message) "
+             "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"),
+      heartbeat_(database, "UPDATE runs SET heartbeat_at = ?2 WHERE id = ?1"),
+      incomplete_(database, "UPDATE runs SET log_incomplete = 1 WHERE id = ?1") {}
+
+void RowWriter::write(const Record& record) {
+  std::visit([this](const auto& one) { write(one); }, record);
+}
+
+void RowWriter::heartbeat() { heartbeat_.run(run_id_, utc_now()); }
+
+void RowWriter::mark_incomplete() { incomplete_.run(run_id_); }
+
+void RowWriter::write(const MetricsRecord& record) {
+  for (const auto& [name, value] : record.values) {
+    const char* kind = kind_of(value);
+    metric_.run(run_id_, name_id(name), record.step, kind ? std::nullopt : std::optional(value),
+                kind ? std::optional<std::string>(kind) : std::nullopt, record.time_ns);
+  }
+}
+
+void RowWriter::write(const MemoryRecords& record) {
+  for (const MemoryRecord& one : record.values) {
+    memory_.run(run_id_, one.rank, one.step, one.phase, one.category, one.bytes);
+  }
+}
+
+void RowWriter::write(const SampleRecords& record) {
+  for (const SampleRecord& one : record.values) {
+    sample_.run(run_id_, record.step, one.sequence, one.position, one.head, one.token_id, one.text, one.weight,
+                one.loss, one.reference_loss);
+  }
+}
+
+void RowWriter::write(const CheckpointRecord& record) {
+  checkpoint_.run(run_id_, record.step, record.path, record.bytes, record.state, record.time_ns);
+}
+
+void RowWriter::write(const EventRecord& record) {
+  event_.run(run_id_, record.time_ns, record.rank, record.level, record.kind, record.step, record.message);
+}
+
+int64_t RowWriter::name_id(const std::string& name) {
+  const auto known = name_ids_.find(name);
+  if (known != name_ids_.end()) return known->second;
+  add_name_.run(name);
+  find_name_.bind(1, name);
+  find_name_.step();
+  const int64_t id = find_name_.integer(0);
+  find_name_.reset();
+  name_ids_.emplace(name, id);
+  return id;
+}
 
 namespace {
 
@@ -38,7 +139,7 @@ LogWriter::LogWriter(Database database, int64_t run_id, std::unique_ptr<RecordSi
       sink_(std::move(sink)),
       next_heartbeat_(Clock::now() + kHeartbeat) {
   database_->set_busy_timeout(kBusyTimeout);
-  // Signals belong to the threads that look for them.
+  // Other threads handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -57,12 +158,12 @@ void LogWriter::stop() {
   if (!thread_.joinable()) return;
   queue_.stop();
   thread_.join();
-  if (dropped_ > 0) give_up(counted(int64_t(dropped_), "row") + " found no room");
+  if (dropped_ > 0) give_up("the queue was full for " + counted(int64_t(dropped_), "row"));
 }
 
-void LogWriter::give_up(const std::string& why) {
+void LogWriter::give_up(const std::string& cause) {
   if (!incomplete_.exchange(true)) {
-    log_warning("the run goes on, but its log is incomplete: " + why + "; what is missing lies in " +
+    log_warning("the run continues, but its log is incomplete: " + cause + "; the missing rows are in " +
                 spool_.path().string());
   }
 }
@@ -76,8 +177,8 @@ void LogWriter::work() {
     const bool due = Clock::now() >= next_heartbeat_;
     if ((!pending_.empty() || due) && !try_commit() && should_spill(stopping)) spill();
     if (stopping && (pending_.empty() || !only_locked_ || Clock::now() > deadline_)) return;
-    const bool stop_told = queue_.stopped_within(failing_ ? 2 * kPace : kPace);
-    if (stop_told && !stopping) {
+    const bool stop_requested = queue_.stopped_within(failing_ ? 2 * kPace : kPace);
+    if (stop_requested && !stopping) {
       stopping = true;
       deadline_ = Clock::now() + kLastPatience;
     }
@@ -92,7 +193,7 @@ void LogWriter::take(std::chrono::milliseconds longest) {
     sink_->take(pending_.cbegin() + known, pending_.cend());
   } catch (const std::exception& error) {
     sink_.reset();
-    log_warning(std::string("the run and its log go on, but ") + error.what());
+    log_warning(std::string("the run and its log continue, but ") + error.what());
     push(EventRecord{now_ns(), 0, "warning", "sink_failed", 0, error.what()});
     queue_.take(pending_, 0ms);
   }
@@ -128,12 +229,12 @@ bool LogWriter::try_commit() {
   return false;
 }
 
-/// The open connection still reads what it wrote.
+/// Copies the content through the open connection, which still reads the old file.
 void LogWriter::leave_moved_file() {
   if (!database_->has_moved()) return;
-  const std::filesystem::path gone = std::filesystem::absolute(database_->path());
+  const std::filesystem::path moved = std::filesystem::absolute(database_->path());
   const std::filesystem::path kept =
-      gone.string() + ".run-" + std::to_string(run_id_) + "-" + std::to_string(getpid()) + ".db";
+      moved.string() + ".run-" + std::to_string(run_id_) + "-" + std::to_string(getpid()) + ".db";
   std::error_code ignored;
   std::filesystem::create_directories(kept.parent_path(), ignored);
   try {
@@ -148,9 +249,8 @@ void LogWriter::leave_moved_file() {
     std::filesystem::remove(kept, ignored);
     throw;
   }
-  const std::string message = "the run log " + gone.string() +
-                              " was deleted or replaced; all it held, and what comes " + "from this run, is in " +
-                              kept.string();
+  const std::string message = "the run log " + moved.string() +
+                              " was deleted or replaced; its content and new rows of this run are in " + kept.string();
   log_warning(message);
   rows_->write(Record(EventRecord{now_ns(), 0, "warning", "log_moved", 0, message}));
 }

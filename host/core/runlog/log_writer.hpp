@@ -1,13 +1,14 @@
-// The thread that owns the connection between a run's start and its end.
+// The thread that owns the database connection between a run's start and its end.
 //
-// Each wake-up (at most ten a second) is one transaction: everything queued, and the heartbeat when it is due. When it
-// fails it is rolled back and its records are kept, in order, for the next try:
-//   locked   they wait until the lock is gone, or until half of the queue's room is taken;
-//   failing  (full, I/O, gone) they wait for 5 s, or until half of the room is taken; after that, until a transaction
-//            succeeds again, every wake-up that fails is given up at once.
-// Given up means: written to the spool; where that fails too they wait, and when the room is used up they are lost.
-// A file that was deleted or replaced is left: all that it held, and what comes, goes to a new one beside it.
-// Either way the log is incomplete, which is told once as a warning and stands in the run's row as soon as it can.
+// Each wake-up (at most ten a second) is one transaction: all queued records, and the heartbeat when it is due. A
+// failed transaction is rolled back and its records are kept, in order, for the next attempt:
+//   locked   they wait until the lock is released, or until half of the queue's capacity is used;
+//   failing  (full, I/O, gone) they wait for 5 s, or until half of the capacity is used; from then on, until a
+//            transaction succeeds again, the records of every failed wake-up are given up at once.
+// Records that are given up are written to the spool; if that fails too they wait, and are lost when the queue is full.
+// If the file was deleted or replaced, its content and all new records go to a new file in the same folder.
+// In each case the log is incomplete, which is logged once as a warning and marked in the run's row as soon as
+// possible.
 #pragma once
 
 #include <atomic>
@@ -18,24 +19,24 @@
 
 #include "core/runlog/database.hpp"
 #include "core/runlog/log_queue.hpp"
-#include "core/runlog/record_sink.hpp"
-#include "core/runlog/row_writer.hpp"
 #include "core/runlog/spool.hpp"
 
 namespace wmtp {
+
+class RowWriter;
 
 class LogWriter {
  public:
   LogWriter(Database database, int64_t run_id, std::unique_ptr<RecordSink> sink);
   ~LogWriter();
 
-  /// [any thread] Never waits for a file.
+  /// [any thread] Never waits for file access.
   void push(Record record);
   /// Drains the queue, for at most 15 s while the database is locked, and ends the thread.
   void stop();
   bool incomplete() const { return incomplete_ || dropped_ > 0; }
   /// [after stop]
-  void give_up(const std::string& why);
+  void give_up(const std::string& cause);
   /// [after stop]
   void leave_moved_file();
   Database& database() { return *database_; }

@@ -1,4 +1,3 @@
-// See migrations.hpp.
 #include "core/runlog/migrations.hpp"
 
 #include <sqlite3.h>
@@ -14,7 +13,7 @@ namespace {
 
 constexpr int64_t kApplicationId = 2003661936;  // also in db/001_first.sql
 
-/// The number at the head of "001_first.sql"; 0 for a file that is no step.
+/// 1 for "001_first.sql"; 0 for a file that is not a step.
 int64_t step_number(const std::string& file) {
   const bool numbered = file.size() > 4 && std::all_of(file.begin(), file.begin() + 3, ::isdigit) && file[3] == '_';
   return numbered ? std::stoll(file.substr(0, 3)) : 0;
@@ -24,8 +23,8 @@ struct View {
   std::string name, sql;
 };
 
-/// The statements of views.sql as SQLite itself keeps them: without comments before and the semicolon behind.
-const std::vector<View>& our_views() {
+/// The statements of views.sql as SQLite stores them: without preceding comments and the final semicolon.
+const std::vector<View>& current_views() {
   static const std::vector<View> views = [] {
     std::vector<View> found;
     const std::string& text = embedded_sql().at("views.sql");
@@ -44,7 +43,7 @@ const std::vector<View>& our_views() {
 std::vector<View> views_that_differ(Database& database) {
   std::vector<View> different;
   Statement find(database, "SELECT sql FROM main.sqlite_schema WHERE type = 'view' AND name = ?1");
-  for (const View& view : our_views()) {
+  for (const View& view : current_views()) {
     find.bind(1, view.name);
     if (!find.step() || find.text(0) != view.sql) different.push_back(view);
     find.reset();
@@ -61,7 +60,7 @@ int64_t newest_schema_version() {
 }
 
 bool is_new_log(Database& database) {
-  // One snapshot: another program may be making this very file.
+  // In one snapshot, because another program may be creating this file.
   database.execute("BEGIN");
   const int64_t version = database.integer("PRAGMA user_version");
   const int64_t application = database.integer("PRAGMA application_id");
@@ -75,8 +74,8 @@ bool is_new_log(Database& database) {
                       SQLITE_NOTADB);
   }
   if (version > newest_schema_version()) {
-    throw SqliteError(where + "has schema version " + std::to_string(version) + ", this program knows versions up to " +
-                          std::to_string(newest_schema_version()) +
+    throw SqliteError(where + "has schema version " + std::to_string(version) +
+                          ", this program supports versions up to " + std::to_string(newest_schema_version()) +
                           "; use the newer wmtp-host that wrote it, or name another file with --db",
                       SQLITE_SCHEMA);
   }
@@ -109,7 +108,7 @@ void shadow_old_schema(Database& database) {
   const int64_t found = database.integer("PRAGMA user_version");
   for (const auto& [file, sql] : embedded_sql()) {
     if (step_number(file) <= found) continue;
-    std::string temporary = sql;  // steps after the first have added tables and nothing else
+    std::string temporary = sql;  // steps after the first only add tables
     for (size_t at = temporary.find(create); at != std::string::npos; at = temporary.find(create, at + create.size()))
       temporary.replace(at, create.size(), "CREATE TEMP TABLE ");
     database.execute(temporary);

@@ -1,4 +1,3 @@
-// See open_log.hpp.
 #include "core/runlog/open_log.hpp"
 
 #include <sqlite3.h>
@@ -13,31 +12,31 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uintmax_t kCheckedWhole = 16 << 20;  // a check of every page takes some ms up to this size
+constexpr std::uintmax_t kCheckedSize = 16 << 20;  // up to this size, checking all pages takes a few ms
 
 void make_folder_of(const std::filesystem::path& path) {
   std::error_code error;
   const auto folder = std::filesystem::absolute(path).parent_path();
   std::filesystem::create_directories(folder, error);
   if (error || !std::filesystem::is_directory(folder)) {
-    throw Error(ExitStatus::storage, "run log " + path.string() + ": cannot make the folder " + folder.string() + ": " +
-                                         (error ? error.message() : "a file stands there") +
+    throw Error(ExitStatus::storage, "run log " + path.string() + ": cannot create the folder " + folder.string() +
+                                         ": " + (error ? error.message() : "it is a file") +
                                          "; name another database with --db");
   }
 }
 
-/// Damage found now is exit 7; damage found later could only cost rows.
+/// Damage found now ends with exit 7; found later, it would only lose rows.
 void check_pages(Database& database) {
   std::error_code error;
-  if (std::filesystem::file_size(database.path(), error) > kCheckedWhole || error) return;
+  if (std::filesystem::file_size(database.path(), error) > kCheckedSize || error) return;
   const std::string found = database.text("PRAGMA quick_check(1)");
   if (found == "ok") return;
   throw SqliteError("run log " + database.path().string() + ": is damaged: " + found +
-                        "; move the file away (or put a sound copy in its place), or name another database with --db",
+                        "; move the file away (or restore a copy), or name another database with --db",
                     SQLITE_CORRUPT);
 }
 
-/// A write that changes nothing but reaches the file.
+/// A write that changes nothing but accesses the file.
 void probe(Database& database) {
   Transaction transaction(database);
   database.execute("PRAGMA user_version = " + std::to_string(database.integer("PRAGMA user_version")));
@@ -50,9 +49,9 @@ bool wal_works(Database& database) {
     probe(database);
     return true;
   } catch (const SqliteError& error) {
-    const bool wal_may_be_why = error.code() == SQLITE_IOERR || error.code() == SQLITE_CANTOPEN ||
-                                error.code() == SQLITE_PROTOCOL || error.code() == SQLITE_READONLY;
-    if (!wal_may_be_why) throw;
+    const bool may_be_wal = error.code() == SQLITE_IOERR || error.code() == SQLITE_CANTOPEN ||
+                            error.code() == SQLITE_PROTOCOL || error.code() == SQLITE_READONLY;
+    if (!may_be_wal) throw;
     return false;
   }
 }
@@ -69,7 +68,7 @@ std::optional<Database> open_with_wal(const std::filesystem::path& path) {
 Database open_with_rollback_journal(const std::filesystem::path& path) {
   Database database(path, Database::Mode::create);
   database.set_busy_timeout(1s);
-  // Only an exclusive connection can read a file marked as WAL without the shared memory that just failed.
+  // Only an exclusive connection can read a file in WAL mode without the shared memory that just failed.
   database.execute("PRAGMA locking_mode = EXCLUSIVE");
   database.text("PRAGMA journal_mode = DELETE");
   database.execute("PRAGMA locking_mode = NORMAL");
@@ -85,7 +84,7 @@ Database open_once(const std::filesystem::path& path) {
   Database database = open_with_rollback_journal(path);
   migrate(database);
   log_warning("run log " + path.string() + ": SQLite's write-ahead log does not work on this file system; using a " +
-              "rollback journal, so readers and the writer wait for each other");
+              "rollback journal, so readers and the writer block each other");
   return database;
 }
 
@@ -98,7 +97,7 @@ Database open_log_for_writing(const std::filesystem::path& path, std::chrono::mi
     try {
       return open_once(path);
     } catch (const SqliteError& error) {
-      // SQLite answers "busy" at once, timeout or not, where two connections change the journal mode together.
+      // SQLite returns "busy" at once, despite the timeout, when two connections change the journal mode together.
       if (!error.busy() || std::chrono::steady_clock::now() >= deadline) throw;
     }
     std::this_thread::sleep_for(20ms);

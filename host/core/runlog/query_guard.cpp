@@ -1,4 +1,4 @@
-// See query_guard.hpp. Not a list of what is forbidden but of what is allowed: SQLite grows.
+// A list of allowed actions rather than forbidden ones, since SQLite adds new ones.
 #include "core/runlog/query_guard.hpp"
 
 #include <sqlite3.h>
@@ -9,12 +9,12 @@
 namespace wmtp {
 namespace {
 
-/// Pragmas that only tell; those of the second set do so with an argument too.
-const std::set<std::string_view> kTelling{"application_id", "collation_list", "compile_options", "data_version",
+/// Pragmas that only read; those of the second set also with an argument.
+const std::set<std::string_view> kReading{"application_id", "collation_list", "compile_options", "data_version",
                                           "database_list",  "encoding",       "foreign_keys",    "freelist_count",
                                           "function_list",  "journal_mode",   "page_count",      "page_size",
                                           "query_only",     "schema_version", "table_list",      "user_version"};
-const std::set<std::string_view> kTellingOfSomething{
+const std::set<std::string_view> kReadingWithArgument{
     "foreign_key_check", "foreign_key_list", "index_info", "index_list", "index_xinfo",
     "integrity_check",   "quick_check",      "table_info", "table_list", "table_xinfo"};
 
@@ -27,13 +27,13 @@ bool reads_only(int action, std::string_view first, bool has_second, std::string
     case SQLITE_FUNCTION:
       return second != "load_extension";
     case SQLITE_PRAGMA:
-      return kTellingOfSomething.contains(first) || (kTelling.contains(first) && !has_second);
+      return kReadingWithArgument.contains(first) || (kReading.contains(first) && !has_second);
     default:
       return false;
   }
 }
 
-std::string in_words(int action, std::string_view first, bool has_second) {
+std::string reason(int action, std::string_view first, bool has_second) {
   switch (action) {
     case SQLITE_INSERT:
     case SQLITE_UPDATE:
@@ -42,7 +42,7 @@ std::string in_words(int action, std::string_view first, bool has_second) {
     case SQLITE_ATTACH:
       return "it would attach another database";
     case SQLITE_PRAGMA:
-      return "pragma " + std::string(first) + (has_second ? " with a value" : "") + " is not one that only tells";
+      return "pragma " + std::string(first) + (has_second ? " with a value" : "") + " is not read-only";
     case SQLITE_TRANSACTION:
     case SQLITE_SAVEPOINT:
       return "it would begin or end a transaction";
@@ -57,12 +57,12 @@ std::string in_words(int action, std::string_view first, bool has_second) {
 
 void limit_values(const Database& database) {
   sqlite3_limit(database.handle(), SQLITE_LIMIT_LENGTH, 32 << 20);
-  sqlite3_limit(database.handle(), SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000);  // takes the square of its length
+  sqlite3_limit(database.handle(), SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000);  // matching is quadratic in it
 }
 
 TimeLimit::TimeLimit(const Database& database, std::chrono::milliseconds limit)
     : database_(database), deadline_(std::chrono::steady_clock::now() + limit) {
-  // Instructions between two looks at the clock: one may take as long as 32 MiB take.
+  // Instructions between two checks of the clock; one instruction may process 32 MiB.
   sqlite3_progress_handler(database.handle(), 100, &TimeLimit::past_deadline, this);
 }
 
@@ -81,9 +81,9 @@ QueryGuard::~QueryGuard() { sqlite3_set_authorizer(database_.handle(), nullptr, 
 int QueryGuard::authorize(void* self, int action, const char* first, const char* second, const char*, const char*) {
   const std::string_view one = first ? first : "", two = second ? second : "";
   if (reads_only(action, one, second != nullptr, two)) return SQLITE_OK;
-  // The first refusal is the statement itself; later ones would only be its details.
+  // The first refusal describes the statement; later ones are its details.
   auto* guard = static_cast<QueryGuard*>(self);
-  if (guard->refused_.empty()) guard->refused_ = in_words(action, one, second != nullptr);
+  if (guard->refused_.empty()) guard->refused_ = reason(action, one, second != nullptr);
   return SQLITE_DENY;
 }
 

@@ -1,6 +1,5 @@
-// What a question to the log may do: read, for a limited time, values of a limited size.
-//
-// A log may come from elsewhere: one of its views may have no end, a text in it may be as long as SQLite allows.
+// Limits of a query to an untrusted log: it may only read, for a limited time, values of a limited size. One of the
+// log's views may be unbounded, and a text in it may be as long as SQLite allows.
 #pragma once
 
 #include <chrono>
@@ -10,10 +9,10 @@
 
 namespace wmtp {
 
-/// Of a connection that reads, for good: no value is longer than 32 MiB (SQLITE_TOOBIG), so that none takes long.
+/// Permanently refuses values longer than 32 MiB on this connection (SQLITE_TOOBIG).
 void limit_values(const Database& database);
 
-/// For its lifetime statements of the connection are stopped at the deadline (SQLITE_INTERRUPT). One at a time.
+/// Stops statements of the connection at the deadline (SQLITE_INTERRUPT) during its lifetime. One at a time.
 class TimeLimit {
  public:
   TimeLimit(const Database& database, std::chrono::milliseconds limit);
@@ -27,15 +26,15 @@ class TimeLimit {
   std::chrono::steady_clock::time_point deadline_;
 };
 
-/// For its lifetime the connection compiles reading statements only: no ATTACH, no transaction, no pragma that changes
-/// anything.
+/// During its lifetime the connection compiles only reading statements: no ATTACH, no transaction, no pragma that
+/// changes anything.
 class QueryGuard {
  public:
   explicit QueryGuard(const Database& database);
   ~QueryGuard();
   QueryGuard(const QueryGuard&) = delete;
 
-  /// What was refused last, in words; "" when nothing was.
+  /// The reason of the first refusal; "" without one.
   const std::string& refused() const { return refused_; }
 
  private:

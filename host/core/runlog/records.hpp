@@ -1,7 +1,9 @@
-// What waits in the queue of the run log: one record for each call, with the time of the call.
+// Records in the queue of the run log, one for each call, with the time of the call; and RecordSink, which also gets
+// them.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <utility>
 #include <variant>
@@ -41,7 +43,7 @@ struct EventRecord {
 
 using Record = std::variant<MetricsRecord, MemoryRecords, SampleRecords, CheckpointRecord, EventRecord>;
 
-/// Rows that the record becomes.
+/// Number of rows of the record.
 inline int64_t rows_of(const Record& record) {
   if (const auto* metrics = std::get_if<MetricsRecord>(&record)) return static_cast<int64_t>(metrics->values.size());
   if (const auto* memory = std::get_if<MemoryRecords>(&record)) return static_cast<int64_t>(memory->values.size());
@@ -55,5 +57,14 @@ inline const char* kind_of(double value) {
   if (value - value == 0) return nullptr;
   return value > 0 ? "inf" : "-inf";
 }
+
+/// Gets a run's records in addition to the database, during training.
+class RecordSink {
+ public:
+  virtual ~RecordSink() = default;
+  /// The records since the previous call, each once, in order. An exception disables the sink with an event; the run
+  /// and its log continue. [the log's thread]
+  virtual void take(std::deque<Record>::const_iterator begin, std::deque<Record>::const_iterator end) = 0;
+};
 
 }  // namespace wmtp

@@ -1,4 +1,3 @@
-// See run_log.hpp.
 #include "core/runlog/run_log.hpp"
 
 #include <charconv>
@@ -65,12 +64,12 @@ void insert_run(Database& database, const RunStart& start, int64_t id) {
   for (const auto& one : start.plugins) plugin.run(id, one.kind, one.name, one.version, one.sha256, one.path);
 }
 
-/// false: there is one already.
+/// False if it already exists.
 bool make_run_folder(const std::filesystem::path& folder) {
   std::error_code error;
   const bool made = std::filesystem::create_directory(folder, error);
   if (!error || error == std::errc::file_exists) return made;
-  throw Error(ExitStatus::storage, "run folder " + folder.string() + ": cannot be made: " + error.message() +
+  throw Error(ExitStatus::storage, "run folder " + folder.string() + ": cannot be created: " + error.message() +
                                        "; make its parent writable, or name another database with --db");
 }
 
@@ -90,7 +89,7 @@ RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const S
   sync_fully(database);
   Transaction transaction(database);
   impl_->run_id = database.integer("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'");
-  do {  // the folder of a number may be another log's in this place: the run takes the next one
+  do {  // another log in this place may use the folder of this id: try the next one
     impl_->folder = run_folder_of(path, ++impl_->run_id, start.name);
   } while (!make_run_folder(impl_->folder));
   try {
@@ -126,7 +125,7 @@ void RunLog::samples(int64_t step, std::vector<SampleRecord> records) {
 
 void RunLog::checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state) {
   if (state != "kept" && state != "deleted" && state != "damaged") {
-    throw Error(ExitStatus::bug, "checkpoint state \"" + state + "\" is none of kept, deleted and damaged");
+    throw Error(ExitStatus::bug, "checkpoint state \"" + state + "\" is not kept, deleted or damaged");
   }
   impl_->writer->push(CheckpointRecord{step, now_ns(), path.string(), bytes, state});
 }
@@ -160,7 +159,7 @@ void RunLog::end(ExitStatus status) {
     writer.spool().write_end(status_name(status), static_cast<int>(status), now);
     return;
   }
-  try {  // A reader may hold either back; the next run does them again.
+  try {  // A reader may block either; the next run repeats them.
     Database& database = writer.database();
     database.set_busy_timeout(1s);
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)");

@@ -1,12 +1,12 @@
 // RunLog: the only writer of the SQLite log. [rank 0 only]
 //
-// Start: opens (or creates, migrates) the database, probes it by writing, inserts the run's row; a failure here is
-// Error(storage). From then on the log never stops or slows training: records go to a bounded queue, a writer thread
-// commits them in one transaction per wake-up; when the database is locked, full or gone they wait in the queue, then
-// spill to a text file beside the database, and the run is marked `log_incomplete` with one warning. A database that is
-// deleted or replaced is noticed at the next commit: its rows and those to come go to a new file beside it.
-// A crash of this process loses at most the records of the last wake-up (WAL, synchronous NORMAL); the run's start and
-// end are committed with synchronous FULL.
+// At the start it opens (or creates, migrates) the database, tests it by a write and inserts the run's row; a failure
+// is Error(storage). From then on the log never stops or slows training: records go to a bounded queue, and a writer
+// thread commits them in one transaction per wake-up. While the database is locked, full or gone they wait in the
+// queue, then spill to a text file in the same folder, and the run is marked `log_incomplete` with one warning. A
+// deleted or replaced database is detected at the next commit: its rows and new ones go to a new file in the same
+// folder. A crash of this process loses at most the records of the last wake-up (WAL, synchronous NORMAL); the run's
+// start and end are committed with synchronous FULL.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace wmtp {
 
-/// What is known at the first moment.
+/// The run's row at its start.
 struct RunStart {
   std::string name, pipeline, adapter, experiment_toml, resolved_toml, config_hash;
   int64_t seed = 0;
@@ -43,7 +43,7 @@ struct MemoryRecord {
   int64_t bytes = 0;
 };
 
-/// What one head says of one token; see db/001_first.sql.
+/// One head's result for one token; see db/001_first.sql.
 struct SampleRecord {
   int64_t sequence = 0, position = 0, head = 1, token_id = 0;
   std::string text;
@@ -51,33 +51,33 @@ struct SampleRecord {
 };
 
 class RecordSink;
-/// Makes what is given a run's records beside the database, by the run's number; nullptr: nothing.
+/// Creates the additional receiver of a run's records; may return null.
 using SinkMaker = std::function<std::unique_ptr<RecordSink>(int64_t run_id)>;
 
 class RunLog {
  public:
   /// Inserts the run's row with status 'running' and starts the heartbeat (every 10 s, by the writer thread).
   RunLog(const std::filesystem::path& database, const RunStart& start, const SinkMaker& make_sink = {});
-  /// A log that was not ended is closed as failed with exit 70.
+  /// Closes a run that was not ended as failed with exit 70.
   ~RunLog();
 
   int64_t run_id() const;
   /// `<the database's folder>/<id>-<name>/`, created.
   std::filesystem::path run_folder() const;
 
-  // All of these only queue. NaN and infinities keep their kind.
+  // These only add to the queue. NaN and infinities keep their kind.
   void metrics(int64_t step, const std::map<std::string, double>& values);
   void memory(const std::vector<MemoryRecord>& records);
   void samples(int64_t step, std::vector<SampleRecord> records);
   void checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state);
   void event(int64_t rank, const std::string& level, const std::string& kind, int64_t step, const std::string& message);
 
-  /// Drains the queue (bounded wait), writes status, exit_code, ended_at. finished with 0, interrupted with 75, else
-  /// failed.
+  /// Drains the queue (bounded wait) and writes status (finished for 0, interrupted for 75, else failed), exit_code and
+  /// ended_at.
   void end(ExitStatus status);
-  /// Where the rows are: another file than at the start, where that was deleted or replaced.
+  /// The file of the rows: a new one if the first was deleted or replaced.
   std::filesystem::path database() const;
-  /// Whether anything could not be written.
+  /// Whether a row could not be written.
   bool incomplete() const;
 
  private:
@@ -85,7 +85,7 @@ class RunLog {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Closes the row of a run whose rank 0 died; nothing when it is closed already. [launcher]
+/// Closes the row of a run whose rank 0 died, unless it is already closed. [launcher]
 void close_lost_run(const std::filesystem::path& database, int64_t run_id, ExitStatus status,
                     const std::string& message);
 

@@ -1,4 +1,3 @@
-// See spool.hpp.
 #include "core/runlog/spool.hpp"
 
 #include <fcntl.h>
@@ -101,7 +100,7 @@ bool Spool::write_end(const std::string& status, int exit_code, const std::strin
 }
 
 bool Spool::append(const std::string& lines) {
-  // A link or a pipe that stands there is not ours.
+  // Refuses a link or a pipe of that name.
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const int file = ::open(path_.c_str(), flags, 0644);
   if (file < 0) return false;
@@ -113,9 +112,9 @@ bool Spool::append(const std::string& lines) {
     if (n <= 0) break;
     done += static_cast<size_t>(n);
   }
-  bool whole = done == lines.size();
-  if (!whole && ::ftruncate(file, before) != 0) whole = false;
-  return ::close(file) == 0 && whole;
+  bool complete = done == lines.size();
+  if (!complete && ::ftruncate(file, before) != 0) complete = false;
+  return ::close(file) == 0 && complete;
 }
 
 }  // namespace wmtp

@@ -1,5 +1,5 @@
-// The last resort of the run log: `<database>.run-<id>.spool`, one JSON object for each row that the database did not
-// take, with the table's name and its columns. Made at the first such row. A batch is written whole or not at all.
+// The fallback of the run log: `<database>.run-<id>.spool`, one JSON object with table name and columns for each row
+// that the database did not accept. Created at the first such row. A batch is written completely or not at all.
 #pragma once
 
 #include <deque>
@@ -14,9 +14,9 @@ class Spool {
   Spool(const std::filesystem::path& database, int64_t run_id);
 
   const std::filesystem::path& path() const { return path_; }
-  /// False when this file cannot be written either.
+  /// False when this file cannot be written.
   bool write(const std::deque<Record>& records);
-  /// The end of the run, for a row that could not be closed.
+  /// The end of a run whose row could not be updated.
   bool write_end(const std::string& status, int exit_code, const std::string& ended_at);
 
  private:

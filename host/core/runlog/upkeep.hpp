@@ -1,4 +1,4 @@
-// What a user does to a log beside running: taking a run out of it, and copying it whole.
+// Maintenance of a log: deleting a run, and copying the log.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 
 namespace wmtp {
 
-/// Takes out the run's row and all that belongs to it; runs that went on from it stay, without a parent.
+/// Deletes the run's row and everything that belongs to it; runs resumed from it stay, without a parent.
 /// Error(storage).
 void delete_rows(const std::filesystem::path& database, int64_t run_id);
 
-/// A copy as of one moment, one file without -wal and -shm, while others may be writing to the log: whole or not there.
-/// Error(usage) when `copy` is there already, Error(storage) when it cannot be written.
+/// A consistent copy of a log that may be in use: one file without -wal and -shm, complete or absent. Error(usage) when
+/// `copy` already exists, Error(storage) when it cannot be written.
 void snapshot_log(const std::filesystem::path& database, const std::filesystem::path& copy);
 
 }  // namespace wmtp

@@ -1,5 +1,5 @@
-// host/ui/page/* and dygraphs' script and style by file name, built into the program (cmake/EmbedText.cmake writes the
-// definition). page.html names them all, in the order in which they are needed.
+// host/core/ui/page/* and dygraphs' script and style by file name, embedded in the program (cmake/EmbedText.cmake
+// generates the definition). page.html refers to all of them in loading order.
 #pragma once
 
 #include <map>

@@ -1,11 +1,11 @@
-// What the page asks: runs, curves, what is new, and what stands behind a run, each as one JSON value.
+// The page's data: runs, curves, updates, and details of a run, each as one JSON value.
 //
-// Every answer reads the log anew in short read transactions. A number that is not finite is the text "nan", "inf" or
-// "-inf". A log that is not there yet, or was put in another's place, is opened when it comes.
+// Every answer reads the log in short read transactions. A number that is not finite is the text "nan", "inf" or
+// "-inf". A log that does not exist yet, or that was replaced, is opened at the next request.
 //
-// Live by cursor: `epoch` names what a cursor belongs to (this program, this file, the runs that were ever deleted:
-// SQLite gives a deleted row's number out again), `version` the state of the rows of runs, `cursor` and `event_cursor`
-// the last rowid that was seen. refresh() gives what came after them, or {"reset": true} where they say nothing.
+// Updates use cursors: `epoch` identifies what a cursor refers to (this program, this file, and the number of deleted
+// runs, since SQLite reuses the rowids of deleted rows), `version` the state of the runs' rows, `cursor` and
+// `event_cursor` the last rowids seen. refresh() returns everything after them, or {"reset": true} if they are invalid.
 #pragma once
 
 #include <filesystem>
@@ -37,25 +37,25 @@ struct CurvesRequest {
 struct RefreshRequest {
   std::string epoch;
   int64_t version = 0, cursor = 0, event_cursor = 0;
-  CurvesRequest shown;  ///< the curves that the page has; only its runs, names and smoothing count
+  CurvesRequest shown;  ///< the page's curves; only runs, names and smoothing are used
 };
 
 /// [any thread]
 class PageData {
  public:
-  /// Error(storage) as of LogReader.
+  /// Error(storage) as LogReader.
   explicit PageData(std::filesystem::path database);
   ~PageData();
 
-  /// All runs, newest first, by the columns of v_runs; the names of metrics; the cursors.
+  /// All runs, newest first, with the columns of v_runs; the names of metrics; the cursors.
   PageJson runs();
-  /// For each run and name that has values: `raw` and `smooth` with arrays step, seconds, value; smooth where smoothing
-  /// is not 0.
+  /// For each run and name with values: `raw`, and `smooth` if smoothing is not 0, with arrays step, seconds, value.
   PageJson curves(const CurvesRequest& request);
   PageJson refresh(const RefreshRequest& request);
-  /// Of one run all keys, of several those that differ.
+  /// All keys of one run; the differing keys of several.
   PageJson params(const std::vector<int64_t>& runs);
   PageJson memory(int64_t run);
+  /// At most the 2,000 newest of each run, newest last.
   PageJson events(const std::vector<int64_t>& runs);
   /// Steps, sequences and heads of the run's samples.
   PageJson sampled(int64_t run);
@@ -64,10 +64,13 @@ class PageData {
 
  private:
   struct KnownRun {
-    std::string state;  ///< what of it changes without new metrics
+    std::string state;  ///< what can change without new metrics
     PageJson row;
     int64_t version = 0;
   };
+  /// [any thread] question(log), under the lock and after opening the current file.
+  template <class Question>
+  PageJson ask(const Question& question);
   void open_if_changed();
   void read_runs();
   PageJson cursors() const;
@@ -75,7 +78,7 @@ class PageData {
 
   std::mutex mutex_;
   std::filesystem::path path_;
-  std::string file_;  ///< device and inode; "" when there is none
+  std::string file_;  ///< device and inode; "" if it does not exist
   std::unique_ptr<LogReader> log_;
   std::unique_ptr<SeriesStore> series_;
   std::map<int64_t, KnownRun> known_;

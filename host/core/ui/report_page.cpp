@@ -14,12 +14,12 @@ namespace {
 constexpr std::array smoothings{0.0, 0.6, 0.9, 0.99};
 constexpr size_t most_sampled_steps = 40;
 
-/// A page from a file has no server that could send a policy.
+/// In the file itself, since no server sends a policy.
 constexpr const char* policy =
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n";
 
-/// The curves without smoothing, and in each of them under `smooth` the means by their factors.
+/// The curves without smoothing, each with its means under `smooth`, by factor.
 PageJson all_curves(PageData& data, const std::vector<int64_t>& runs, const PageJson& names) {
   CurvesRequest request;
   request.runs = runs;
@@ -40,7 +40,7 @@ PageJson all_curves(PageData& data, const std::vector<int64_t>& runs, const Page
   return curves;
 }
 
-/// The first, the last, and those that lie evenly between.
+/// The first, the last, and evenly spaced ones between.
 PageJson spread(const PageJson& steps, size_t most) {
   if (steps.size() <= most) return steps;
   PageJson kept = PageJson::array();
@@ -86,11 +86,11 @@ PageJson report_data(PageData& data, const std::vector<int64_t>& runs) {
 const std::string& page_file(const std::string& name) {
   const auto found = embedded_page().find(name);
   if (found == embedded_page().end())
-    throw Error(ExitStatus::bug, "page.html names " + name + ", which is not built in");
+    throw Error(ExitStatus::bug, "page.html names " + name + ", which is not embedded");
   return found->second;
 }
 
-/// Replaces each `before F after` by what `inside` makes of the file F.
+/// Replaces each `before F after` by inside(content of F).
 template <class Inside>
 std::string each_replaced(const std::string& page, const std::string& before, const std::string& after, Inside inside) {
   std::string made;

@@ -44,7 +44,7 @@ class Parameters {
     const std::string all = text("runs");
     for (size_t at = 0; at < all.size();) {
       const size_t end = std::min(all.find(',', at), all.size());
-      runs.push_back(parsed<int64_t>("runs", all.substr(at, end - at), "numbers of runs"));
+      runs.push_back(parsed<int64_t>("runs", all.substr(at, end - at), "run numbers"));
       at = end + 1;
     }
     if (runs.size() > most_runs) refuse("runs", std::to_string(runs.size()) + " runs", "1000 at most");
@@ -124,8 +124,8 @@ PageAnswer error(int status, const std::string& text) {
 }  // namespace
 
 bool is_own_page(const std::string& host, const std::string& origin, int port) {
-  const std::string behind = port == 80 ? "" : ":" + std::to_string(port);  // which browsers leave out
-  const std::set<std::string> own{"127.0.0.1" + behind, "localhost" + behind};
+  const std::string suffix = port == 80 ? "" : ":" + std::to_string(port);  // browsers omit it
+  const std::set<std::string> own{"127.0.0.1" + suffix, "localhost" + suffix};
   return own.contains(host) && (origin.empty() || (origin.starts_with("http://") &&
                                                    own.contains(origin.substr(std::string("http://").size()))));
 }
@@ -134,7 +134,7 @@ PageAnswer answer_page(PageData& data, const std::string& path, const PageParame
   const auto file = embedded_page().find(path == "/" ? "page.html" : path.substr(std::min<size_t>(1, path.size())));
   if (file != embedded_page().end()) return {200, type_of(file->first), file->second};
   const auto route = routes().find(path);
-  if (route == routes().end()) return error(404, "there is nothing at " + path);
+  if (route == routes().end()) return error(404, "unknown path " + path);
   try {
     return {200, "application/json", dumped(route->second(data, Parameters(parameters)))};
   } catch (const Error& failure) {

@@ -1,7 +1,7 @@
-// What is answered to a request for the page, whatever carries it: files, JSON, or a refusal.
+// Answers requests for the page, independent of the transport: files, JSON, or a refusal.
 //
-// Against DNS rebinding (a foreign page whose name comes to mean 127.0.0.1): the Host that the browser believes to talk
-// to must be this machine's own name for itself, and so must the Origin of the page that asks, where one is told.
+// Against DNS rebinding (a foreign page whose name resolves to 127.0.0.1): the Host in the request must be a name of
+// this machine's loopback, and so must the Origin of the requesting page, if present.
 #pragma once
 
 #include <map>
@@ -18,15 +18,13 @@ struct PageAnswer {
 
 using PageParameters = std::multimap<std::string, std::string>;
 
-/// `host` and `origin` as the headers say, "" where there is none.
+/// `host` and `origin` from the headers, "" if missing.
 bool is_own_page(const std::string& host, const std::string& origin, int port);
 
-/// 404 for a path that is not there, 400 for parameters that say nothing, 500 where the log cannot be read; the three
-/// as
-/// {"error": text}.
+/// {"error": text} with 404 for an unknown path, 400 for invalid parameters, 500 when the log cannot be read.
 PageAnswer answer_page(PageData& data, const std::string& path, const PageParameters& parameters);
 
-/// What JSON may be where text of the log is not UTF-8: U+FFFD stands in its place.
+/// JSON text, with U+FFFD for invalid UTF-8 from the log.
 std::string dumped(const PageJson& value);
 
 }  // namespace wmtp

@@ -27,7 +27,7 @@ double value_of(const Statement& row) {
   return (kind == "inf" ? 1 : -1) * std::numeric_limits<double>::infinity();
 }
 
-/// At its step's place, which is the end but for rows that were written late.
+/// Inserts by step, which appends except for rows written late.
 void add(MetricSeries& series, const Statement& row, double started) {
   const auto step = static_cast<double>(row.integer(1));
   const auto place = std::upper_bound(series.step.begin(), series.step.end(), step) - series.step.begin();
@@ -49,7 +49,7 @@ std::set<int64_t> SeriesStore::sync() {
   ++now_;
   int64_t newest = 0;
   log_.each_row(newest_row, {}, [&](const Statement& row) { newest = row.integer(0); });
-  if (newest - cursor_ > most_new_rows) {  // to load what is asked for takes less than to walk through all that came
+  if (newest - cursor_ > most_new_rows) {  // reloading requested curves is faster than reading all new rows
     kept_.clear();
     cursor_ = newest;
     std::set<int64_t> runs;

@@ -1,5 +1,5 @@
-// Curves at full resolution, kept in memory between the page's questions, so that smoothing and zoom do not read the
-// log again and a refresh reads only what is new.
+// A cache of curves at full resolution, so that smoothing and zoom do not read the log again and a refresh reads only
+// new rows.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace wmtp {
 
 /// One metric of one run, by ascending step.
 struct MetricSeries {
-  std::vector<double> step, seconds;  ///< the latter since the run's start
-  std::vector<double> value;          ///< NaN and infinities as the log keeps them
+  std::vector<double> step, seconds;  ///< seconds since the run's start
+  std::vector<double> value;          ///< with NaN and infinities
   std::vector<int64_t> rowid;
   int64_t newest = 0;  ///< the largest rowid
 };
@@ -27,19 +27,19 @@ class SeriesStore {
   /// The log must outlive it.
   explicit SeriesStore(const LogReader& log);
 
-  /// Reads the rows that came since the last call, and returns the runs that have some. What was kept beyond
-  /// `most_points` goes, longest unused first.
+  /// Reads the rows added since the last call, and returns their runs. Removes the least recently used curves beyond
+  /// `most_points`.
   std::set<int64_t> sync();
-  /// Everything up to this rowid is seen.
+  /// The last rowid read.
   int64_t cursor() const { return cursor_; }
-  /// Empty for what is not there. Valid until the next sync().
+  /// Empty if unknown. Valid until the next sync().
   const MetricSeries& series(int64_t run, const std::string& name);
 
  private:
   struct Kept {
     MetricSeries series;
     double started = 0;  ///< seconds since 1970
-    int64_t used = 0;    ///< the sync() in whose time it was last asked for
+    int64_t used = 0;    ///< the number of the sync() before its last use
   };
   void forget_unused();
 

@@ -1,6 +1,6 @@
-// Batches: the sequences of a micro-batch as tensors, and how much there is in them to learn from. What stands at a
-// position of the run's order is a function of the experiment alone, so the content of a step depends on neither ranks
-// nor accumulation; each rank reads its own sequences only.
+// Micro-batches as tensors, with counts of their tokens and targets. The sequence at a position of the run's order
+// depends only on the experiment, so the content of a step depends on neither ranks nor accumulation; each rank reads
+// only its own sequences.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace wmtp {
 
-/// The part of a micro-batch that one rank has. B sequences of S tokens; S may be less than sequence_length, and is the
-/// same on every rank.
+/// One rank's part of a micro-batch. B sequences of S tokens; S may be less than sequence_length, and is the same on
+/// every rank. Counts are of this rank.
 struct MicroBatch {
   Batch batch;
-  at::Tensor targets;              ///< [B,S] bool: tokens that are to be predicted
-  std::vector<int64_t> counts;     ///< [H] valid targets of each head, here
-  int64_t tokens = 0;              ///< without padding, here
-  int64_t answers = 0;             ///< tokens of kind "answer", here
-  int64_t pairs = 0;               ///< right and wrong answers in neighbouring rows, here
+  at::Tensor targets;              ///< [B,S] bool: tokens to predict
+  std::vector<int64_t> counts;     ///< [H] valid targets of each head
+  int64_t tokens = 0;              ///< without padding
+  int64_t answers = 0;             ///< tokens of kind "answer"
+  int64_t pairs = 0;               ///< right and wrong answers in adjacent rows
   std::vector<int64_t> positions;  ///< of the sequences in the run's order; -1 for padding
   std::vector<int64_t> windows;    ///< of the sequences in the data (window or record); -1 for padding
   std::vector<int64_t> bins;       ///< difficulty bin of the sequences, by index in BatchSource::bins(); -1 for none
@@ -33,24 +33,24 @@ class BatchSource {
   explicit BatchSource(int64_t batch_size) : batch_size_(batch_size) {}
   virtual ~BatchSource() = default;
 
-  /// Sequences of one epoch; INT64_MAX for data without an end.
+  /// Sequences of one epoch; INT64_MAX for unlimited data.
   virtual int64_t count() const = 0;
-  /// `positions`: those of all ranks in this micro-batch, rank by rank, as many for each; -1 gives a sequence of
+  /// `positions` of all ranks in this micro-batch, rank by rank, the same number for each; -1 gives a sequence of
   /// padding.
   virtual MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const = 0;
   /// Names of the difficulty bins; empty when there are none.
   virtual std::vector<std::string> bins() const { return {}; }
 
-  /// A rank's part of the micro-batch of all ranks that begins at position `first` of the run's order.
+  /// A rank's part of the micro-batch that begins at position `first` of the run's order.
   MicroBatch training(int64_t first, int64_t rank, int64_t world) const;
-  /// The same in the source's own order, with padding from position `end` on: what is taken once.
+  /// The same in the source's order, with padding from position `end` on, so that each sequence is read once.
   MicroBatch held_out(int64_t first, int64_t end, int64_t rank, int64_t world) const;
 
  private:
   int64_t batch_size_;
 };
 
-/// What a pipeline wants of its batches.
+/// Requirements of a pipeline.
 struct BatchRequest {
   int64_t heads = 1;     ///< H of MicroBatch::counts
   bool prompts = false;  ///< prompt tokens are targets too
@@ -58,7 +58,7 @@ struct BatchRequest {
   at::Device device = at::kCPU;
 };
 
-/// Windows of text, of a file of ids, or of random ids: every token is an answer. `windows` outlives the source.
+/// Windows of text, of a token file, or of random ids: every token is an answer. `windows` outlives the source.
 std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowOrder order, int64_t batch_size,
                                             int64_t sequence_length, const BatchRequest& request);
 

@@ -1,16 +1,126 @@
 #include "engine/batches/sources.hpp"
 
+#include <algorithm>
+#include <functional>
+
 #include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/hash64.hpp"
 #include "base/text.hpp"
 #include "core/corpus/step_count.hpp"
+#include "core/experiment/difficulty.hpp"
+#include "core/records/longest_record.hpp"
 #include "core/records/record_order.hpp"
 #include "core/records/record_selection.hpp"
-#include "engine/batches/record_batches.hpp"
 
 namespace wmtp {
 namespace {
+
+using at::Tensor;
+
+constexpr uint8_t prompt_kind = 1, answer_kind = 2;
+
+/// What can be drawn: `rows` consecutive sequences of the run at once, one record or a pair (right, wrong).
+struct RecordDraws {
+  int64_t rows = 1;
+  std::vector<std::vector<int64_t>> records;  ///< lists of record numbers, `rows` for each draw
+  std::vector<DifficultyRange> ranges;        ///< difficulty bins, for MicroBatch::bins
+  std::vector<std::string> bins;              ///< their names
+};
+
+/// Position of a draw in RecordDraws::records.
+struct RecordPlace {
+  size_t list;
+  int64_t index;
+};
+/// The order of a run, by draw: position / rows.
+using RecordOrder = std::function<RecordPlace(int64_t)>;
+
+/// Batches of prompt, answer, padding. The length is that of the longest record on any rank, rounded up to a multiple
+/// of
+/// 16: every rank has the index, so that no communication is needed.
+class RecordBatches final : public BatchSource {
+ public:
+  RecordBatches(const Records& records, RecordDraws draws, RecordOrder order, int64_t batch_size,
+                int64_t sequence_length, const BatchRequest& request)
+      : BatchSource(batch_size),
+        records_(records),
+        draws_(std::move(draws)),
+        order_(std::move(order)),
+        sequence_length_(sequence_length),
+        request_(request) {}
+
+  int64_t count() const override {
+    int64_t count = 0;
+    for (const auto& list : draws_.records) count += int64_t(list.size());
+    return count;
+  }
+
+  std::vector<std::string> bins() const override { return draws_.bins; }
+
+  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
+    const int64_t B = int64_t(positions.size()) / world;
+    std::vector<int64_t> found;
+    for (const int64_t position : positions) found.push_back(position < 0 ? -1 : record_at(position));
+    const int64_t S = length_of(found);
+    MicroBatch micro;
+    micro.positions.assign(positions.begin() + rank * B, positions.begin() + (rank + 1) * B);
+    micro.windows.assign(found.begin() + rank * B, found.begin() + (rank + 1) * B);
+    micro.bins.assign(size_t(B), -1);
+    micro.counts.assign(size_t(request_.heads), 0);
+    Tensor tokens = at::zeros({B, S}, at::kLong), kind = at::zeros({B, S}, at::kByte);
+    Tensor correct = at::full({B}, -1, at::kLong), partner = at::full({B}, -1, at::kLong);
+    for (int64_t b = 0; b < B; ++b) {
+      const int64_t record = micro.windows[size_t(b)];
+      if (record < 0) continue;
+      const RecordEntry& entry = records_.entries()[size_t(record)];
+      records_.read(record, tokens.mutable_data_ptr<int64_t>() + b * S);
+      uint8_t* row = kind.mutable_data_ptr<uint8_t>() + b * S;
+      std::fill(row, row + entry.prompt, prompt_kind);
+      std::fill(row + entry.prompt, row + entry.length, answer_kind);
+      correct.mutable_data_ptr<int64_t>()[b] = entry.correct;
+      if (request_.pairs) partner.mutable_data_ptr<int64_t>()[b] = b ^ 1;
+      micro.bins[size_t(b)] = bin_of(draws_.ranges, entry.difficulty);
+      add_counts(entry, micro);
+    }
+    if (request_.pairs) micro.pairs = std::count_if(micro.windows.begin(), micro.windows.end(), is_record) / 2;
+    micro.batch = {tokens.to(request_.device), kind.to(request_.device),
+                   at::tensor(micro.positions).to(request_.device), correct.to(request_.device),
+                   partner.to(request_.device)};
+    micro.targets = request_.prompts ? micro.batch.kind.gt(0) : micro.batch.kind.eq(answer_kind);
+    return micro;
+  }
+
+ private:
+  static bool is_record(int64_t record) { return record >= 0; }
+
+  int64_t record_at(int64_t position) const {
+    const RecordPlace place = order_(position / draws_.rows);
+    return draws_.records[place.list][size_t(place.index * draws_.rows + position % draws_.rows)];
+  }
+
+  int64_t length_of(const std::vector<int64_t>& found) const {
+    int64_t longest = request_.heads + 1;  // every head needs a source
+    for (const int64_t record : found)
+      if (record >= 0) longest = std::max<int64_t>(longest, records_.entries()[size_t(record)].length);
+    return batch_positions(longest, sequence_length_);
+  }
+
+  /// Head k's targets are at position k or later: their source is k positions before them.
+  void add_counts(const RecordEntry& entry, MicroBatch& micro) const {
+    micro.tokens += entry.length;
+    micro.answers += entry.answer();
+    const int64_t first = request_.prompts ? 0 : entry.prompt;
+    for (int64_t k = 1; k <= request_.heads; ++k)
+      micro.counts[size_t(k - 1)] += std::max<int64_t>(0, entry.length - std::max(first, k));
+  }
+
+  const Records& records_;
+  RecordDraws draws_;
+  RecordOrder order_;
+  int64_t sequence_length_;
+  BatchRequest request_;
+};
 
 std::unique_ptr<BatchSource> window_source(const Experiment& experiment, const TokenWindows& windows,
                                            const std::string& order, const BatchRequest& request) {
@@ -22,14 +132,14 @@ void check_pairs(const Experiment& experiment, const BatchRequest& request) {
   if (!request.pairs) return;
   if (experiment.data.kind != "records")
     throw Error(ExitStatus::usage, "the pipeline reads pairs of a right and a wrong answer, which data of kind \"" +
-                                       experiment.data.kind + "\" has not; use kind \"records\"");
+                                       experiment.data.kind + "\" does not have; use kind \"records\"");
   if (experiment.train.batch_size % 2 != 0)
-    throw Error(ExitStatus::usage,
-                "the pipeline reads pairs, so two sequences belong together: found train.batch_size " +
-                    std::to_string(experiment.train.batch_size) + ", wanted an even number");
+    throw Error(ExitStatus::usage, "the pipeline reads pairs of two sequences: found train.batch_size " +
+                                       std::to_string(experiment.train.batch_size) + ", wanted an even number");
 }
 
-RecordDraws draws_of(const Experiment& experiment, RecordSelection selection, bool pairs) {
+RecordDraws draws_of(const Experiment& experiment, const Records& records, RecordPart part, bool pairs) {
+  RecordSelection selection = select_records(experiment, records, part, pairs);
   return {pairs ? 2 : 1, std::move(selection.records), std::move(selection.ranges), experiment.data.difficulty.bins};
 }
 
@@ -39,7 +149,7 @@ std::vector<int64_t> sizes_of(const RecordDraws& draws) {
   return sizes;
 }
 
-/// Of the whole run; what does not fit 64 bits is more than a run can draw.
+/// Draws of the run, at most 10^18.
 int64_t draws_in_run(const Experiment& experiment, int64_t count, int64_t rows, int64_t world) {
   const double steps = static_cast<double>(num_steps(experiment.train, count, world));
   const double draws =
@@ -67,7 +177,7 @@ RecordOrder training_order(const Experiment& experiment, const RecordDraws& draw
   };
 }
 
-/// Every list in one, in the order of the files unless shuffled: the first batches then show all of it.
+/// Joins the lists of all bins. In the order of the files unless shuffled.
 RecordOrder validation_order(const Experiment& experiment, RecordDraws& draws) {
   std::vector<int64_t> all;
   for (const auto& list : draws.records) all.insert(all.end(), list.begin(), list.end());
@@ -78,37 +188,30 @@ RecordOrder validation_order(const Experiment& experiment, RecordDraws& draws) {
   };
 }
 
-void check_fills_a_step(const Experiment& experiment, int64_t count, const BatchRequest& request, int64_t world) {
-  const TrainConfig& train = experiment.train;
-  const int64_t wanted = sequences_per_step(train, world);
-  if (count >= wanted) return;
-  throw Error(ExitStatus::data, (count == 1 ? "there is " : "there are ") + counted(count, "sequence") +
-                                    " to train on" + (request.pairs ? " (two for each pair of answers)" : "") +
-                                    ", but one step needs " + with_thousands(wanted) + " (" + counted(world, "rank") +
-                                    " x batch_size " + std::to_string(train.batch_size) + " x gradient_accumulation " +
-                                    std::to_string(train.gradient_accumulation) +
-                                    "); use fewer ranks, a smaller batch, or more records");
+std::unique_ptr<BatchSource> record_batches(const Experiment& experiment, const Records& records, RecordDraws draws,
+                                            RecordOrder order, const BatchRequest& request) {
+  return std::make_unique<RecordBatches>(records, std::move(draws), std::move(order), experiment.train.batch_size,
+                                         experiment.train.sequence_length, request);
 }
 
-std::unique_ptr<BatchSource> records_to_train_on(const Experiment& experiment, const Records& records,
-                                                 const BatchRequest& request, int64_t world) {
-  RecordDraws draws =
-      draws_of(experiment, select_records(experiment, records, RecordPart::train, request.pairs), request.pairs);
+std::unique_ptr<BatchSource> training_records(const Experiment& experiment, const Records& records,
+                                              const BatchRequest& request, int64_t world) {
+  RecordDraws draws = draws_of(experiment, records, RecordPart::train, request.pairs);
   int64_t count = 0;
   for (const auto& list : draws.records) count += static_cast<int64_t>(list.size());
-  check_fills_a_step(experiment, count, request, world);
+  check_fills_a_step(experiment.train, count, world,
+                     (count == 1 ? "there is " : "there are ") + counted(count, "sequence") + " to train on" +
+                         (request.pairs ? " (two for each pair of answers)" : ""),
+                     "records");
   RecordOrder order = training_order(experiment, draws, count, world);
-  return record_batches(records, std::move(draws), std::move(order), experiment.train.batch_size,
-                        experiment.train.sequence_length, request);
+  return record_batches(experiment, records, std::move(draws), std::move(order), request);
 }
 
-std::unique_ptr<BatchSource> records_to_validate_with(const Experiment& experiment, const Records& records,
-                                                      const BatchRequest& request) {
-  RecordDraws draws =
-      draws_of(experiment, select_records(experiment, records, RecordPart::validation, request.pairs), request.pairs);
+std::unique_ptr<BatchSource> validation_records(const Experiment& experiment, const Records& records,
+                                                const BatchRequest& request) {
+  RecordDraws draws = draws_of(experiment, records, RecordPart::validation, request.pairs);
   RecordOrder order = validation_order(experiment, draws);
-  return record_batches(records, std::move(draws), std::move(order), experiment.train.batch_size,
-                        experiment.train.sequence_length, request);
+  return record_batches(experiment, records, std::move(draws), std::move(order), request);
 }
 
 }  // namespace
@@ -116,7 +219,7 @@ std::unique_ptr<BatchSource> records_to_validate_with(const Experiment& experime
 std::unique_ptr<BatchSource> training_batches(const Experiment& experiment, const Prepared& prepared,
                                               const BatchRequest& request, int64_t world) {
   check_pairs(experiment, request);
-  if (prepared.records) return records_to_train_on(experiment, *prepared.records, request, world);
+  if (prepared.records) return training_records(experiment, *prepared.records, request, world);
   const std::string order = experiment.data.kind == "random" ? "sequential" : experiment.data.order;
   return window_source(experiment, *prepared.train, order, request);
 }
@@ -125,7 +228,7 @@ std::unique_ptr<BatchSource> validation_batches(const Experiment& experiment, co
                                                 const BatchRequest& request) {
   check_pairs(experiment, request);
   if (prepared.records)
-    return experiment.validation.given ? records_to_validate_with(experiment, *prepared.records, request) : nullptr;
+    return experiment.validation.given ? validation_records(experiment, *prepared.records, request) : nullptr;
   return prepared.validation ? window_source(experiment, *prepared.validation, "sequential", request) : nullptr;
 }
 

@@ -52,7 +52,7 @@ Tensor LinearLayer::operator()(const Tensor& x, const Pass& pass) const {
 
 namespace {
 LinearLayer make_slot(const ModelConfig& model, const std::string& block, int which, const FindWeight& find,
-                     const Adapter* adapter) {
+                      const Adapter* adapter) {
   const Linear slot = block_linears(model, block)[size_t(which)];
   return LinearLayer(slot, find, adapter, has_bias(model, slot));
 }

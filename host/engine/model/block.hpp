@@ -34,7 +34,7 @@ class LinearLayer {
   friend class LayerCall;
   Linear slot_;
   WeightHandle weight_;
-  WeightHandle bias_;                 ///< without a store if there is none
+  WeightHandle bias_;                       ///< without a store if there is none
   const LinearAdapter* adapter_ = nullptr;  ///< null when it declares nothing here
   std::vector<std::pair<std::string, WeightHandle>> params_;
 };

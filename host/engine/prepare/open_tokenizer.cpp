@@ -1,13 +1,12 @@
-// Text to ids and back, exactly: decode(encode(text)) is the text for every UTF-8 text, by a model that was trained
-// here.
+// Lossless tokenization: decode(encode(text)) == text for every UTF-8 text with a model trained here.
 //
-// SentencePiece alone does not promise that. It writes a space as U+2581, so a U+2581 of the text would come back as a
-// space: it is encoded as its three bytes here. Its decoder repairs bytes that are no UTF-8: ids are turned back
-// through a table of each piece's own bytes here. No piece holds a newline behind its first byte, so that a text may be
-// cut before any newline and encoded part by part.
+// SentencePiece alone does not guarantee that. It represents a space as U+2581, so that a U+2581 in the text would
+// decode to a space: here it is encoded as its three bytes. Its decoder repairs invalid UTF-8: here ids are decoded
+// through a table of each piece's bytes. No piece has a newline after its first byte, so that a text may be split
+// before any newline and encoded in parts.
 //
-// A model that puts a space before every text, as Llama's, or changes it otherwise, gives SentencePiece's own ids of
-// the text as a whole, which is held as long.
+// A model that adds a space before a text, as Llama's, or normalizes it otherwise, is given the text as a whole, which
+// is held in memory.
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
@@ -34,9 +33,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view touchy_text = "\n x  \xc2\xbd\n";  // what a model's normalizer may change
-constexpr std::string_view unknown_mark = "\xe2\x96\x85";     // U+2585, which its trainer keeps for itself
-constexpr size_t training_bytes = 8 << 20;  // more text changes few pieces and costs a second for each megabyte
+constexpr std::string_view touchy_text = "\n x  \xc2\xbd\n";  // normalizers change this
+constexpr std::string_view unknown_mark = "\xe2\x96\x85";     // U+2585, reserved by the trainer
+constexpr size_t training_bytes = 8 << 20;                    // more text changes few pieces and costs 1 s per megabyte
 constexpr size_t sentence_bytes = 4096;
 constexpr int num_indents = 6;
 
@@ -66,10 +65,10 @@ class SentencePieceTokenizer : public Tokenizer {
     check_is_file(model);
     const auto loaded = processor_.Load(model.string());
     if (!loaded.ok() || processor_.GetPieceSize() == 0)
-      throw Error(ExitStatus::data, model.string() + " is not a SentencePiece model; remove it to have it made anew");
-    if (processor_.eos_id() < 0)
       throw Error(ExitStatus::data,
-                  model.string() + " has no piece that ends a text (eos_id is off); train it with one");
+                  model.string() + " is not a SentencePiece model; remove it: the next run trains it again");
+    if (processor_.eos_id() < 0)
+      throw Error(ExitStatus::data, model.string() + " has no end-of-text piece (eos_id is off); train it with one");
     for (int id = 0; id < processor_.GetPieceSize(); ++id) bytes_.push_back(bytes_of(id));
     for (char byte : space_mark) {
       const auto at = std::find(bytes_.begin(), bytes_.end(), std::string(1, byte));
@@ -88,8 +87,8 @@ class SentencePieceTokenizer : public Tokenizer {
   int64_t end_of_text() const override { return processor_.eos_id(); }
   std::vector<int32_t> before_text() const override { return before_text_; }
 
-  size_t encode_begin(std::string_view text, bool goes_on, std::vector<int32_t>& ids) const override {
-    return goes_on && !keeps_texts_ ? 0 : Tokenizer::encode_begin(text, goes_on, ids);
+  size_t encode_begin(std::string_view text, bool more, std::vector<int32_t>& ids) const override {
+    return more && !keeps_texts_ ? 0 : Tokenizer::encode_begin(text, more, ids);
   }
 
   std::vector<int32_t> encode(std::string_view text) const override {
@@ -126,9 +125,9 @@ class SentencePieceTokenizer : public Tokenizer {
     const std::string& name = config->bos_token;
     const int id = name.empty() ? processor_.bos_id() : processor_.PieceToId(name);
     if (id < 0 || processor_.IsUnknown(id))
-      throw Error(ExitStatus::data, model.string() + " has no piece " + (name.empty() ? "that begins a text" : name) +
-                                        ", and " + tokenizer_config_name +
-                                        " beside it says add_bos_token; set that to false");
+      throw Error(ExitStatus::data,
+                  model.string() + " has no piece " + (name.empty() ? "for the begin of a text" : name) + ", and " +
+                      tokenizer_config_name + " in the same folder sets add_bos_token; set it to false");
     before_text_ = {id};
   }
 
@@ -164,8 +163,8 @@ class Lines : public sentencepiece::SentenceIterator {
   size_t next_ = 0;
 };
 
-/// Adds the lines of `text`. What the trainer drops without a word (long lines, lines with a character it keeps for
-/// itself) is cut into shorter ones, so that no text is lost but the cut itself.
+/// Adds the lines of `text`. Lines that the trainer would drop silently (long ones, and those with a reserved
+/// character) are split into shorter ones, so that only the character at the split is lost.
 void add_lines(std::string_view text, std::vector<std::string>& lines) {
   const auto is_cut = [&](size_t at) {
     return text[at] == '\n' || text[at] == '\0' || text.substr(at, 3) == space_mark ||
@@ -186,8 +185,8 @@ void add_lines(std::string_view text, std::vector<std::string>& lines) {
   end_line(text.size(), text.size());
 }
 
-/// Adds the lines of a file's documents as far as there is `room`, which shrinks by their bytes. Nothing when one is
-/// not UTF-8: such files are left out, as they are at encoding.
+/// Adds the lines of a file's documents, at most `room` bytes, and subtracts them from `room`. Adds nothing if a
+/// document is not UTF-8: such files are skipped, as when encoding.
 void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& lines) {
   std::ifstream in(part.file, std::ios::binary);
   std::vector<std::string> found;
@@ -208,7 +207,7 @@ void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& 
   std::move(found.begin(), found.end(), std::back_inserter(lines));
 }
 
-/// Of what is trained on alone: what is held out of a file does not show in the order.
+/// Hash of the documents of `part` only: held-out ones do not affect the order.
 std::string hash_of(const TextPart& part) {
   std::ifstream in(part.file, std::ios::binary);
   Sha256 hash;
@@ -225,8 +224,8 @@ std::string hash_of(const TextPart& part) {
   return hash.hex();
 }
 
-/// The lines that the tokenizer is trained on: files in the order of their contents' hashes (no part of a tree is
-/// favoured, and the order does not depend on where the files lie), up to `training_bytes`.
+/// The tokenizer's training lines: files in the order of their content hashes (which favours no folder and does not
+/// depend on the location), up to `training_bytes`.
 std::vector<std::string> training_lines(const std::vector<TextPart>& parts) {
   std::vector<std::pair<std::string, const TextPart*>> by_hash;
   for (const TextPart& part : parts) by_hash.emplace_back(hash_of(part), &part);
@@ -240,8 +239,8 @@ std::vector<std::string> training_lines(const std::vector<TextPart>& parts) {
   return lines;
 }
 
-/// A newline alone, and a newline with 1 to 6 levels of indentation: the commonest pieces of code, which the trainer
-/// cannot find because it sees lines. Measured on Python's standard library: 7.1% fewer ids.
+/// A newline, and a newline with 1 to 6 levels of indentation: the most common pieces of code, which the trainer cannot
+/// find because it sees single lines. Measured on Python's standard library: 7.1% fewer ids.
 std::string whole_symbols() {
   std::string symbols = "\n,\t", indent = "\n";
   for (int level = 0; level < num_indents; ++level) {
@@ -251,13 +250,12 @@ std::string whole_symbols() {
   return symbols;
 }
 
-/// From "Vocabulary size is smaller than required_chars. 100 vs 309. …": 309; "" when the trainer complains of
-/// something else.
-std::string fewest_pieces(const std::string& complaint) {
-  const size_t about = complaint.find("required_chars. ");
-  const size_t versus = about == std::string::npos ? about : complaint.find(" vs ", about);
+/// From "Vocabulary size is smaller than required_chars. 100 vs 309. …": 309; "" for another message.
+std::string fewest_pieces(const std::string& message) {
+  const size_t about = message.find("required_chars. ");
+  const size_t versus = about == std::string::npos ? about : message.find(" vs ", about);
   if (versus == std::string::npos) return {};
-  return complaint.substr(versus + 4, complaint.find('.', versus) - versus - 4);
+  return message.substr(versus + 4, message.find('.', versus) - versus - 4);
 }
 
 }  // namespace
@@ -287,7 +285,7 @@ void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const fs:
   const std::unordered_map<std::string, std::string> settings{
       {"model_type", "bpe"},
       {"vocab_size", std::to_string(vocab_size)},
-      {"hard_vocab_limit", "false"},  // too few pieces are told below, with their number
+      {"hard_vocab_limit", "false"},  // too few pieces are reported below, with their number
       {"byte_fallback", "true"},
       {"split_digits", "true"},
       {"normalization_rule_name", "identity"},
@@ -316,8 +314,8 @@ void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const fs:
     throw Error(ExitStatus::bug, "the tokenizer just trained cannot be loaded");
   if (made.GetPieceSize() < vocab_size)
     throw Error(ExitStatus::data, "data.tokenizer.vocab_size is " + with_thousands(vocab_size) + ", but " + found +
-                                      " hold no more than " + with_thousands(made.GetPieceSize()) +
-                                      " pieces; set it to at most that, or give more text");
+                                      " contain no more than " + with_thousands(made.GetPieceSize()) +
+                                      " pieces; set it to at most that, or provide more text");
   write_file_durably(model, bytes);
 }
 

@@ -11,7 +11,7 @@
 #include "base/work_progress.hpp"
 #include "core/corpus/corpus.hpp"
 #include "core/corpus/step_count.hpp"
-#include "core/corpus/training_tokens.hpp"
+#include "core/corpus/token_windows.hpp"
 #include "core/documents/documents.hpp"
 #include "core/documents/foreign_formats.hpp"
 #include "core/records/record_plan.hpp"
@@ -27,12 +27,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-using Say = std::function<void(const std::string&)>;
+using Log = std::function<void(const std::string&)>;
 
 constexpr int format_version = 1;
 constexpr size_t max_warnings = 5;
 
-/// What is to be built, and where: a function of the experiment and of the files' contents.
+/// Sources and cache paths; a function of the experiment and of the files' contents.
 struct Plan {
   TextSplit split;
   fs::path folder;
@@ -52,15 +52,15 @@ Plan plan_of(const Experiment& experiment, const fs::path& cache) {
   return plan;
 }
 
-/// Encodes `parts` into `folder`/`name`.bin and returns what prepared.json says of them. Files that are skipped are
-/// told with the training part where both parts are of the same files.
-Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, bool tell_skipped,
-                  const Tokenizer& tokenizer, const fs::path& folder, const Say& say) {
+/// Encodes `parts` into `folder`/`name`.bin and returns their entry of prepared.json. `warn`: whether to log skipped
+/// files; if both parts are of the same files, only the training part does.
+Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, bool warn, const Tokenizer& tokenizer,
+                  const fs::path& folder, const Log& log) {
   const bool needs_utf8 = tokenizer.reads() == Tokenizer::Reads::utf8;
   const int64_t bytes = bytes_of(parts);
   std::vector<std::string> skipped;
   TokenWriter writer(folder / (name + ".bin"), tokenizer);
-  say("encoding " + counted(static_cast<int64_t>(parts.size()), "file") + " for " + name + " (" + human_bytes(bytes) +
+  log("encoding " + counted(static_cast<int64_t>(parts.size()), "file") + " for " + name + " (" + human_bytes(bytes) +
       ")");
   {
     WorkProgress progress("encoding " + name, bytes, WorkProgress::Unit::bytes);
@@ -73,47 +73,39 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
     }
     writer.finish();
   }
-  const size_t told = tell_skipped ? std::min(skipped.size(), max_warnings) : 0;
-  for (size_t i = 0; i < told; ++i) say("warning: " + skipped[i]);
-  if (tell_skipped && skipped.size() > max_warnings)
-    say("warning: skipped " + with_thousands(static_cast<int64_t>(skipped.size() - max_warnings)) +
+  for (size_t i = 0; warn && i < std::min(skipped.size(), max_warnings); ++i) log("warning: " + skipped[i]);
+  if (warn && skipped.size() > max_warnings)
+    log("warning: skipped " + with_thousands(static_cast<int64_t>(skipped.size() - max_warnings)) +
         " more files that are not UTF-8");
   return {{"files", parts.size()}, {"skipped", skipped.size()}, {"bytes", bytes}, {"tokens", writer.num_ids()}};
 }
 
-void build(const Experiment& experiment, const Plan& plan, const Say& say) {
+void build(const Experiment& experiment, const Plan& plan, const Log& log) {
   FolderDraft draft(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
   const bool by_share = experiment.validation.share > 0;
   SplitParts parts = split_files(plan.split.train, splitting_of(experiment));
   if (!by_share) parts.validation = split_files(plan.split.validation, {experiment.data.separator}).train;
-  if (config.kind == "file") copy_tokenizer_files(experiment.resolve(config.file), draft.path());
-  if (config.kind == "bpe") {
-    const auto text = [&] {
-      return config.files.empty() ? parts.train : whole_files(tokenizer_files(experiment, plan.split));
-    };
-    make_tokenizer(config, plan.tokenizer, text, say);
-    fs::copy_file(plan.tokenizer, draft.path() / tokenizer_model_name);
-  }
-  const auto tokenizer = open_tokenizer(
-      experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(draft.path()));
+  const auto tokenizer = prepare_tokenizer(
+      experiment, plan.tokenizer, draft.path(),
+      [&] { return config.files.empty() ? parts.train : whole_files(tokenizer_files(experiment, plan.split)); }, log);
   Json prepared{{"format", format_version},
                 {"tokenizer", experiment.data.tokenizer.kind},
                 {"vocab_size", tokenizer->vocab_size()},
                 {"end_of_text", tokenizer->end_of_text()},
                 {"dtype", id_dtype(tokenizer->vocab_size())}};
-  prepared["train"] = encode_parts(parts.train, "train", true, *tokenizer, draft.path(), say);
+  prepared["train"] = encode_parts(parts.train, "train", true, *tokenizer, draft.path(), log);
   if (by_share || !plan.split.validation.empty())
-    prepared["validation"] = encode_parts(parts.validation, "validation", !by_share, *tokenizer, draft.path(), say);
+    prepared["validation"] = encode_parts(parts.validation, "validation", !by_share, *tokenizer, draft.path(), log);
   publish_prepared(draft, std::move(prepared));
 }
 
-/// What a share made of the text, each time: it is the one split that no list of files shows.
-void tell_shares(const Experiment& experiment, const Json& prepared, const Say& say) {
+/// Logs the result of validation.share, the only split that is not visible from lists of files.
+void log_shares(const Experiment& experiment, const Json& prepared, const Log& log) {
   if (held_out_share(experiment) == 0) return;
   const auto tokens = [&](const char* part) { return with_thousands(prepared[part]["tokens"].get<int64_t>()); };
   const auto last = [](double share) { return printed("the last %g%% of each file", 100 * share); };
-  say(tokens("train") + " tokens to train on, " +
+  log(tokens("train") + " tokens to train on, " +
       (experiment.validation.share > 0
            ? tokens("validation") + " for validation (" + last(experiment.validation.share) + ")"
            : last(held_out_share(experiment)) + " is held out"));
@@ -125,8 +117,8 @@ std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::
   const bool by_share = part == "validation" && experiment.validation.share > 0;
   if (by_share && prepared[part]["files"] == 0)
     throw Error(ExitStatus::data,
-                printed("nothing is held out: no file has a line end before its last %g%%, or several documents; give "
-                        "data.separator, or name other files in validation.files in place of validation.share",
+                printed("nothing is held out: no file has a line end before its last %g%%, or several documents; set "
+                        "data.separator, or name other files in validation.files instead of validation.share",
                         100 * experiment.validation.share));
   if (tokens < length)
     throw Error(ExitStatus::data, "the " + part + " text has " + with_thousands(tokens) +
@@ -138,29 +130,16 @@ std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::
   return open_token_file(folder / (part + ".bin"), prepared["dtype"], length, experiment.model.vocab_size);
 }
 
-/// More ranks than sequences: one step would take the same window twice.
-void check_fills_a_step(const Experiment& experiment, int64_t num_windows, int64_t world_size) {
-  const TrainConfig& train = experiment.train;
-  const int64_t wanted = sequences_per_step(train, world_size);
-  if (num_windows >= wanted) return;
-  throw Error(ExitStatus::data, "the training text has " + counted(num_windows, "sequence") + " of " +
-                                    with_thousands(train.sequence_length) + " tokens, but one step needs " +
-                                    with_thousands(wanted) + " (" + counted(world_size, "rank") + " x batch_size " +
-                                    std::to_string(train.batch_size) + " x gradient_accumulation " +
-                                    std::to_string(train.gradient_accumulation) +
-                                    "); use fewer ranks, a smaller batch, or more text");
-}
-
 }  // namespace
 
-void prepare_data(const Experiment& experiment, const fs::path& cache, const Say& say) {
-  if (experiment.data.kind == "records") return prepare_records(experiment, cache, say);
+void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) {
+  if (experiment.data.kind == "records") return prepare_records(experiment, cache, log);
   if (experiment.data.kind == "tokens")
     refuse_foreign_format(experiment.resolve(experiment.data.file), FileContent::tokens);
   if (experiment.data.kind != "text") return;
   const Plan plan = plan_of(experiment, cache);
-  if (!read_prepared(plan.folder)) build(experiment, plan, say);
-  if (const auto prepared = read_prepared(plan.folder)) tell_shares(experiment, *prepared, say);
+  if (!read_prepared(plan.folder)) build(experiment, plan, log);
+  if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
 }
 
 Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int64_t world_size) {
@@ -182,8 +161,7 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
     const auto prepared = read_prepared(result.folder);
     if (!prepared)
       throw Error(ExitStatus::data, "the " + data.kind + (records ? " are" : " is") +
-                                        " not prepared, or what was prepared is damaged: " + result.folder.string() +
-                                        " is not whole; prepare it first");
+                                        " not prepared: " + result.folder.string() + " is missing or damaged");
     result.tokenizer = open_tokenizer(experiment, tokenizer_file_in(result.folder));
     if (records) {
       result.records = std::make_unique<Records>(result.folder, (*prepared)["dtype"] == "uint32", vocab_size);
@@ -192,7 +170,11 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
     result.train = open_part(experiment, result.folder, *prepared, "train");
     if (prepared->contains("validation"))
       result.validation = open_part(experiment, result.folder, *prepared, "validation");
-    check_fills_a_step(experiment, result.train->count(), world_size);
+    const int64_t sequences = result.train->count();
+    check_fills_a_step(train, sequences, world_size,
+                       "the training text has " + counted(sequences, "sequence") + " of " +
+                           with_thousands(train.sequence_length) + " tokens",
+                       "text");
   }
   return result;
 }

@@ -25,19 +25,19 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-using Say = std::function<void(const std::string&)>;
+using Log = std::function<void(const std::string&)>;
 
-constexpr double tokenizer_text_bytes = 8 << 20;  // as much as train_bpe reads
+constexpr double tokenizer_text_bytes = 8 << 20;  // the limit of train_bpe
 
-void make_arithmetic(const Experiment& experiment, RecordPlan& plan, const Say& say) {
+void make_arithmetic(const Experiment& experiment, RecordPlan& plan, const Log& log) {
   plan.files.train = {plan.arithmetic};
   if (fs::exists(plan.arithmetic)) return;
-  say("making " + counted(experiment.data.arithmetic.problems, "problem") + " of arithmetic");
+  log("making " + counted(experiment.data.arithmetic.problems, "problem") + " of arithmetic");
   fs::create_directories(plan.arithmetic.parent_path());
   write_arithmetic(experiment.data.arithmetic, plan.arithmetic);
 }
 
-/// Reads `files` and raises what is wrong in them.
+/// Reads `files` and throws their mistakes.
 void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
               const std::function<void(const Record&)>& take, const char* what) {
   RecordMistakes mistakes;
@@ -47,7 +47,7 @@ void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
   mistakes.raise();
 }
 
-/// The records' texts as one file; of more than train_bpe reads an even part.
+/// Writes the records' texts to one file, a random sample if they are more than train_bpe reads.
 fs::path write_texts(const RecordPlan& plan, const std::string& prompt_template, const fs::path& folder) {
   const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, double(total_bytes(plan.files.train))));
   const fs::path file = folder / "texts.txt";
@@ -74,7 +74,7 @@ class Builder {
 
   Json build() {
     const auto hold = [&](const Record& record) { held_out_.insert(record.identity); };
-    read_all(plan_.files.hold_out, {}, hold, "reading what is held out");
+    read_all(plan_.files.hold_out, {}, hold, "reading held-out records");
     const auto validate = [&](const Record& record) {
       hold(record);
       add(record, true);
@@ -103,7 +103,7 @@ class Builder {
 
   void add(const Record& record, bool validation) {
     std::vector<int32_t> ids = tokenizer_.before_text();
-    tokenizer_.encode_begin(prompt_of(record, experiment_.data.prompt_template), /*goes_on=*/false, ids);
+    tokenizer_.encode_begin(prompt_of(record, experiment_.data.prompt_template), /*more=*/false, ids);
     const size_t prompt = ids.size();
     const std::vector<int32_t> answer = tokenizer_.encode(record.output);
     ids.insert(ids.end(), answer.begin(), answer.end());
@@ -136,26 +136,18 @@ class Builder {
   Counts counts_;
 };
 
-void build(const Experiment& experiment, const RecordPlan& plan, const Say& say) {
+void build(const Experiment& experiment, const RecordPlan& plan, const Log& log) {
   FolderDraft draft(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
-  if (config.kind == "file") copy_tokenizer_files(experiment.resolve(config.file), draft.path());
-  if (config.kind == "bpe") {
-    fs::path texts;
-    make_tokenizer(
-        config, plan.tokenizer,
-        [&] {
-          if (!config.files.empty()) return whole_files(tokenizer_files(experiment, {}));
-          texts = write_texts(plan, experiment.data.prompt_template, draft.path());
-          return whole_files({texts});
-        },
-        say);
-    if (!texts.empty()) fs::remove(texts);
-    fs::copy_file(plan.tokenizer, draft.path() / tokenizer_model_name);
-  }
-  const auto tokenizer = open_tokenizer(
-      experiment, config.kind == "file" ? experiment.resolve(config.file) : tokenizer_file_in(draft.path()));
-  say("encoding the records of " + counted(static_cast<int64_t>(plan.files.train.size()), "file") + " (" +
+  fs::path texts;
+  const auto text = [&] {
+    if (!config.files.empty()) return whole_files(tokenizer_files(experiment, {}));
+    texts = write_texts(plan, experiment.data.prompt_template, draft.path());
+    return whole_files({texts});
+  };
+  const auto tokenizer = prepare_tokenizer(experiment, plan.tokenizer, draft.path(), text, log);
+  if (!texts.empty()) fs::remove(texts);
+  log("encoding the records of " + counted(static_cast<int64_t>(plan.files.train.size()), "file") + " (" +
       human_bytes(total_bytes(plan.files.train)) + ")");
   Json prepared = Builder(experiment, plan, *tokenizer, draft.path()).build();
   prepared["format"] = records_format;
@@ -165,46 +157,58 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Say& say)
   publish_prepared(draft, std::move(prepared));
 }
 
-void tell(const Experiment& experiment, const Json& prepared, const Say& say) {
+void check_and_log_counts(const Experiment& experiment, const Json& prepared, const Log& log) {
   const auto count = [&](const char* name) { return with_thousands(prepared[name].get<int64_t>()); };
-  const bool left_out = prepared["too_long"] != 0 || prepared["held_out"] != 0;
+  const bool excluded = prepared["too_long"] != 0 || prepared["held_out"] != 0;
   const std::string counts = counted(prepared["train"].get<int64_t>(), "record") + " to train on, " +
                              count("validation") + " for validation" +
-                             (left_out ? "; left out: " + count("too_long") + " longer than train.sequence_length " +
+                             (excluded ? "; left out: " + count("too_long") + " longer than train.sequence_length " +
                                              std::to_string(experiment.train.sequence_length) + " (the longest has " +
                                              counted(prepared["longest"].get<int64_t>(), "token") + "), " +
                                              count("held_out") + " of problems that are held out"
                                        : "");
-  say(counts);
+  log(counts);
   if (prepared["train"] == 0) throw Error(ExitStatus::data, "no record is left to train on: " + counts);
   if (prepared["validation"] == 0 && experiment.validation.given)
     throw Error(ExitStatus::data,
                 "no record is left for validation: " + counts +
                     "; one problem in twenty is held out, by its task_id: name JSONL files in validation.files, or "
-                    "leave [validation] out");
+                    "remove [validation]");
 }
 
 }  // namespace
 
-void prepare_records(const Experiment& experiment, const fs::path& cache, const Say& say) {
+void prepare_records(const Experiment& experiment, const fs::path& cache, const Log& log) {
   RecordPlan plan = record_plan(experiment, cache);
   if (!read_prepared(plan.folder)) {
-    if (!plan.arithmetic.empty()) make_arithmetic(experiment, plan, say);
-    build(experiment, plan, say);
+    if (!plan.arithmetic.empty()) make_arithmetic(experiment, plan, log);
+    build(experiment, plan, log);
   }
   const auto prepared = read_prepared(plan.folder);
-  if (!prepared) throw Error(ExitStatus::data, plan.folder.string() + " was just prepared and is gone");
-  tell(experiment, *prepared, say);
+  if (!prepared) throw Error(ExitStatus::data, plan.folder.string() + " was removed while the records were prepared");
+  check_and_log_counts(experiment, *prepared, log);
 }
 
-void make_tokenizer(const TokenizerConfig& config, const fs::path& model,
-                    const std::function<std::vector<TextPart>()>& text, const Say& say) {
-  if (fs::exists(model)) return;
-  const std::vector<TextPart> parts = text();
-  say("training a tokenizer of " + with_thousands(config.vocab_size) + " pieces on " +
-      counted(static_cast<int64_t>(parts.size()), "file"));
-  const WorkProgress progress("training a tokenizer");
-  train_bpe(parts, config.vocab_size, model);
+std::unique_ptr<Tokenizer> prepare_tokenizer(const Experiment& experiment, const fs::path& model,
+                                             const fs::path& folder, const std::function<std::vector<TextPart>()>& text,
+                                             const Log& log) {
+  const TokenizerConfig& config = experiment.data.tokenizer;
+  if (config.kind == "file") {
+    const fs::path file = experiment.resolve(config.file);
+    copy_tokenizer_files(file, folder);
+    return open_tokenizer(experiment, file);
+  }
+  if (config.kind == "bpe") {
+    if (!fs::exists(model)) {
+      const std::vector<TextPart> parts = text();
+      log("training a tokenizer of " + with_thousands(config.vocab_size) + " pieces on " +
+          counted(static_cast<int64_t>(parts.size()), "file"));
+      const WorkProgress progress("training a tokenizer");
+      train_bpe(parts, config.vocab_size, model);
+    }
+    fs::copy_file(model, folder / tokenizer_model_name);
+  }
+  return open_tokenizer(experiment, tokenizer_file_in(folder));
 }
 
 }  // namespace wmtp

@@ -64,21 +64,21 @@ void TokenWriter::add_documents(const TextPart& part, WorkProgress* progress) {
 
 void TokenWriter::add_document(std::istream& in, int64_t left, WorkProgress* progress) {
   const bool repairs = tokenizer_.reads() == Tokenizer::Reads::repaired;
-  std::string bytes, text;  // read and not yet text; text and not yet ids
+  std::string bytes, text;  // bytes read but not decoded; text not encoded yet
   add(tokenizer_.before_text());
-  for (bool goes_on = true; goes_on && in;) {
+  for (bool more = true; more && in;) {
     const size_t kept = bytes.size();
     const auto wanted = std::min(left, static_cast<int64_t>(std::max(piece_bytes, text.size())));
     bytes.resize(kept + static_cast<size_t>(wanted));
     in.read(bytes.data() + kept, wanted);
     if (progress) progress->done(in.gcount());
     left -= wanted;
-    goes_on = left > 0;
-    const size_t whole = repairs && goes_on ? without_open_end(bytes) : bytes.size();
-    text += repairs ? repaired_utf8(std::string_view(bytes).substr(0, whole)) : bytes;
-    bytes.erase(0, whole);
+    more = left > 0;
+    const size_t usable = repairs && more ? without_open_end(bytes) : bytes.size();
+    text += repairs ? repaired_utf8(std::string_view(bytes).substr(0, usable)) : bytes;
+    bytes.erase(0, usable);
     std::vector<int32_t> ids;
-    text.erase(0, tokenizer_.encode_begin(text, goes_on, ids));
+    text.erase(0, tokenizer_.encode_begin(text, more, ids));
     add(ids);
   }
 }

@@ -1,5 +1,5 @@
-// Documents to a file of ids: each document's ids, then end_of_text; uint16 where the vocabulary allows, else uint32.
-// Documents are read and encoded piece by piece, so that a file may be larger than memory.
+// Encodes documents into a token file: each document's ids, then end_of_text; uint16 if the vocabulary allows, else
+// uint32. Documents are read and encoded in pieces, so that a file may be larger than memory.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace wmtp {
 
-/// "uint16" when every id of the vocabulary fits, with one to spare, else "uint32".
+/// "uint16" if the vocabulary has fewer than 65,536 ids, else "uint32".
 std::string id_dtype(int64_t vocab_size);
 
-/// Gives `file` to `take` in pieces of about 1 MiB, each but the first beginning with a newline (where lines are
-/// shorter than that; else with a character), until `take` returns false. Error(data) when it cannot be read.
+/// Calls `take` with pieces of about 1 MiB until it returns false. Each piece but the first begins with a newline, or
+/// with a character if lines are longer. Error(data) when `file` cannot be read.
 void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take);
 
 /// Offset of the first byte that is not UTF-8, or -1.
@@ -29,14 +29,14 @@ int64_t first_non_utf8(const std::filesystem::path& file);
 
 class TokenWriter {
  public:
-  /// Creates `file`. Error(storage) here and below when the disk refuses.
+  /// Creates `file`. Error(storage) here and below when it cannot be written.
   TokenWriter(const std::filesystem::path& file, const Tokenizer& tokenizer);
 
-  /// Of each document its ids and end_of_text. `progress`, where there is one, is told of the bytes that are read.
+  /// Adds each document's ids and end_of_text. `progress`, if not null, counts bytes read.
   void add_documents(const TextPart& part, WorkProgress* progress = nullptr);
-  /// Error(data) for an id that is none of the tokenizer's: what does not fit is never cut.
+  /// Error(data) for an id outside the tokenizer's vocabulary; ids are never truncated.
   void add(const std::vector<int32_t>& ids);
-  /// Writes what is left and syncs it to the disk.
+  /// Writes the buffer and syncs the file.
   void finish() { file_.finish(); }
   int64_t num_ids() const { return num_ids_; }
 

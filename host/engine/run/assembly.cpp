@@ -6,8 +6,8 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/corpus/step_count.hpp"
-#include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/initial_weights.hpp"
+#include "core/formats/hf/params_file.hpp"
 #include "core/job/identity.hpp"
 #include "core/job/input_checks.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
@@ -138,7 +138,7 @@ class FrozenSource {
 /// when the first window needs them. [all ranks] Error(data) when one is missing, has another vocabulary or lacks the
 /// head that is read.
 FrozenCaches open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
-                     const ActivePipeline& pipeline, const Prepared& data) {
+                         const ActivePipeline& pipeline, const Prepared& data) {
   FrozenCaches opened;
   for (const FrozenTable& table : {FrozenTable{"reference", experiment.reference, pipeline.reference, false},
                                    FrozenTable{"value", experiment.value, pipeline.value, pipeline.needs.scores}}) {

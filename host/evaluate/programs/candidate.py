@@ -1,12 +1,12 @@
-# The process under test: executes the program that its argument names, then does what the tests ask of its names and
-# objects. Nothing here is out of the program's reach, so the tests believe it nothing but values.
+# The process under test: executes the program in its argument, then answers the tests' requests about its names and
+# objects. The program can reach everything here, so the tests accept nothing but values.
 import sys
 import time
 import types
 
 REQUESTS, REPLIES = 3, 4
-OWN_MODULE = sys.modules["__main__"]  # kept alive: the program takes its place
-OBJECTS, NUMBERS = [], {}  # those that the tests know by a number
+OWN_MODULE = sys.modules["__main__"]  # kept alive: the program replaces it
+OBJECTS, NUMBERS = [], {}  # objects that the tests refer to by number
 
 
 def number_of(value):
@@ -31,7 +31,7 @@ def named(names, name):
 
 
 def changed(value, before):
-    """What a call has made of an argument that it can change; null where it is as it was."""
+    """The new value of a mutable argument; None if the call did not change it."""
     after = encode(value, without_plain_form)
     return after if after != before else None
 
@@ -74,7 +74,7 @@ def serve(file):
         try:
             request = receive(REQUESTS)
         except EOFError:
-            time.sleep(3600)  # the tests have ended, and with them this process: it is to say nothing of its own now
+            time.sleep(3600)  # the tests are done and this process will be killed: nothing the program does now counts
         reply = answer(program.__dict__, request)
         try:
             send(REPLIES, reply)

@@ -1,7 +1,7 @@
-# The tests' process: executes the tests of a problem, in which the names of the program under test stand for objects in
-# another process. What comes from there is a plain value or a number of an object, never code: the assertions compare
-# with methods of Python's own. That the tests' last statement was reached is told through a descriptor that the program
-# under test does not have.
+# The tests' process: executes the tests of a problem, in which the names of the program under test refer to objects in
+# another process. Values from there are plain values or object numbers, never code: the assertions compare with
+# Python's own methods. Reaching the tests' last statement is reported through a descriptor that the program does not
+# have.
 import ast
 import symtable
 import sys
@@ -10,21 +10,21 @@ REQUESTS, REPLIES, VERDICT = 3, 4, 5
 LIBRARY = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
 
 
-def give_up(told):
-    os.write(2, f"{told}\n".encode(errors="replace"))
+def give_up(message):
+    os.write(2, f"{message}\n".encode(errors="replace"))
     os._exit(1)
 
 
 class Module:
-    """The program has a module of that name; the tests take their own."""
+    """A module of the program; the tests use their own of that name."""
 
     def __init__(self, name):
         self.name = name
 
 
 class Remote:
-    """An object of the program. It has no comparison, no arithmetic and no conversion to a number: those would let the
-    program see what is wanted of it, and answer for the test."""
+    """An object of the program. It has no comparison, arithmetic or conversion to a number: they would show the program
+    the wanted value and let it decide the test."""
     __slots__ = ("number",)
 
     def __init__(self, number):
@@ -77,7 +77,7 @@ def without_plain_form(value):
         return {"object": value.number}
     if getattr(builtins, getattr(value, "__name__", ""), None) is value:
         return {"function": value.__name__}
-    raise TypeError(f"tests cannot give a program {type(value).__name__} objects of their own")
+    raise TypeError(f"tests cannot pass their own {type(value).__name__} objects to a program")
 
 
 def from_program(tag, content):
@@ -85,20 +85,20 @@ def from_program(tag, content):
         return Remote(content)
     if tag == "module" and type(content) is str:
         return Module(content)
-    raise Malformed(f"'{tag}' is no kind of value")
+    raise Malformed(f"'{tag}' is not a kind of value")
 
 
-def exception_of(what, kinds, told):
-    """The nearest exception of Python's own. Only an iterator ends an iteration: raised by a call, StopIteration would
-    end the loop of a test that makes the call."""
+def exception_of(what, kinds, message):
+    """The nearest builtin exception. StopIteration only for "next": raised by a call, it would end the loop of the test
+    that makes the call."""
     for name in kinds:
         kind = getattr(builtins, name, None)
         if isinstance(kind, type) and issubclass(kind, Exception) and (kind is not StopIteration or what == "next"):
             try:
-                return kind(told)
+                return kind(message)
             except TypeError:
                 pass
-    return RuntimeError(told)
+    return RuntimeError(message)
 
 
 def write_back(given, changes):
@@ -121,7 +121,7 @@ def next_reply():
     except EOFError:
         give_up("the program ended before its tests")
     except Exception as error:
-        give_up(f"the program sent no reply of ours: {type(error).__name__}: {error}")
+        give_up(f"the program sent an invalid reply: {type(error).__name__}: {error}")
 
 
 def ask(what, *values, wanted=object):
@@ -143,13 +143,13 @@ def ask(what, *values, wanted=object):
                 raise Malformed(f"'{what}' was answered by a {type(value).__name__}")
             return value
     except Exception as error:
-        give_up(f"the program sent no reply of ours: {type(error).__name__}: {error}")
+        give_up(f"the program sent an invalid reply: {type(error).__name__}: {error}")
     raise failure
 
 
 def names_of_prompt(prompt):
-    """Functions and modules that the problem itself gives: the program cannot put others in their place."""
-    for end in ("", "    pass\n", "\n    pass\n"):  # a prompt may end within a function that the answer goes on with
+    """Functions and modules that the problem defines: the program cannot replace them."""
+    for end in ("", "    pass\n", "\n    pass\n"):  # a prompt may end inside a function that the answer continues
         names = {"__name__": "__main__"}
         try:
             code = compile(prompt + end, "prompt", "exec", dont_inherit=True)
@@ -173,8 +173,8 @@ def names_from_outside(tests):
 
 
 def names_of_program(tests, own, entry_point):
-    """What the tests take from the program: neither the tests' and the prompt's own names nor Python's, so that no
-    `abs` of the program's judges it. Where nothing is left, the one function that is tested is called like Python's."""
+    """Names that the tests take from the program: not those of the tests, the prompt or Python, so that no program can
+    replace `abs`. If none is left, the one tested function has the name of a builtin."""
     outside = names_from_outside(tests) - own.keys()
     bases = {node.value.id for node in ast.walk(ast.parse(tests))
              if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)}
@@ -190,7 +190,7 @@ def take_names(tests, names, entry_point):
         try:
             found = ask("name", name)
         except NameError:
-            continue  # told where the tests come to it, if they do
+            continue  # raised where the tests use it, if they do
         if name in modules:
             names[name] = importlib.import_module(name)
         elif type(found) is not Module:
@@ -202,7 +202,7 @@ def check(prompt, tests, entry_point):
     names = names_of_prompt(prompt)
     names.pop(entry_point, None)
     if next_reply() != ["ready"]:
-        give_up("the program sent no reply of ours: wanted that it is ready")
+        give_up("the program sent an invalid reply: wanted ready")
     take_names(tests, names, entry_point)
     exec(code, names)
     os.write(VERDICT, b"passed")

@@ -1,5 +1,5 @@
-# What the tests and the program under test tell each other: plain values as JSON, each message behind its length. The
-# reader builds every value itself and from builtin types alone, so that no method of the sender's comes with it.
+# Messages between the tests and the program under test: plain values as JSON, each after its length. The reader builds
+# every value from builtin types only, so that no method of the sender is executed.
 import builtins
 import importlib
 import json
@@ -8,7 +8,7 @@ import os
 LONGEST = 16 << 20  # bytes of a message
 SEQUENCES = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 BYTES = {"bytes": bytes, "bytearray": bytearray}
-TEXT_FORMS = {  # kind: the module that defines it, how its text is made, how the text is read
+TEXT_FORMS = {  # kind: its module, value to text, text to value
     "complex": ("builtins", repr, lambda kind, text: kind(text)),
     "Fraction": ("fractions", str, lambda kind, text: kind(text)),
     "Decimal": ("decimal", str, lambda kind, text: kind(text)),
@@ -16,7 +16,7 @@ TEXT_FORMS = {  # kind: the module that defines it, how its text is made, how th
     "time": ("datetime", lambda time: time.isoformat(), lambda kind, text: kind.fromisoformat(text)),
     "datetime": ("datetime", lambda moment: moment.isoformat(), lambda kind, text: kind.fromisoformat(text)),
 }
-# A bool is no int here, and a datetime no date: the first kind that fits is taken.
+# The first base that fits is used: bool before int.
 BASES = (bool, int, float, str, complex, *BYTES.values(), *SEQUENCES.values(), dict)
 
 
@@ -25,14 +25,14 @@ class Malformed(Exception):
 
 
 def encode(value, other):
-    """What has no plain form is left to `other`. An object of a derived class is sent as the builtin one it holds."""
+    """Values without a plain form are passed to `other`. An object of a derived class is sent as its builtin base."""
     kind = next((base for base in BASES if isinstance(value, base)), type(value))
     name = kind.__name__
     if value is None or kind in (bool, str):
         return value if kind is not str else str.__str__(value)
     if kind is int:
         plain = int.__int__(value)
-        return plain if abs(plain) < 1 << 62 else {"int": hex(plain)}  # hex: of any length, in linear time
+        return plain if abs(plain) < 1 << 62 else {"int": hex(plain)}  # hex: any length, linear time
     if kind is float:
         return float.__float__(value)
     if kind in BYTES.values():
@@ -56,7 +56,7 @@ def decode(coded, other):
     if coded is None or type(coded) in (bool, int, float, str):
         return coded
     if type(coded) is not dict or len(coded) != 1:
-        raise Malformed(f"a {type(coded).__name__} in place of a value")
+        raise Malformed(f"a {type(coded).__name__} instead of a value")
     (tag, content), = coded.items()
     if tag in SEQUENCES and type(content) is list:
         return SEQUENCES[tag]([decode(one, other) for one in content])

@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "evaluate/pass_at_k.hpp"
 #include "support/landlock.hpp"
 
 namespace wmtp {
 namespace {
 
-TEST(PassAtK, IsTheChanceThatOneOfKHasPassed) {
+TEST(PassAtK, IsTheProbabilityThatOneOfKPasses) {
   EXPECT_NEAR(pass_at_k(200, 50, 1), 0.25, 1e-12);
   EXPECT_NEAR(pass_at_k(200, 50, 10), 0.947906, 1e-6);
   EXPECT_NEAR(pass_at_k(20, 1, 5), 0.25, 1e-12);
@@ -30,7 +29,7 @@ std::string refused(const std::vector<Sample>& samples, const std::vector<int64_
   return "was taken";
 }
 
-TEST(Evaluation, JudgesInOrderHoweverManyRunAtOnce) {
+TEST(Evaluation, KeepsTheOrderForAnyNumberOfJobs) {
   if (!landlock()) GTEST_SKIP() << "this kernel has no Landlock";
   SandboxLimits limits;
   limits.seconds = 1;
@@ -39,7 +38,7 @@ TEST(Evaluation, JudgesInOrderHoweverManyRunAtOnce) {
   for (const int jobs : {1, 3}) {
     const auto judged = judge(two, samples, &sandbox, jobs);
     ASSERT_EQ(judged.size(), 4u);
-    EXPECT_EQ(judged[0].verdict, Verdict::passed) << judged[0].told;
+    EXPECT_EQ(judged[0].verdict, Verdict::passed) << judged[0].message;
     EXPECT_EQ(judged[1].verdict, Verdict::failed);
     EXPECT_EQ(judged[2].verdict, Verdict::timed_out);
     EXPECT_EQ(judged[3].verdict, Verdict::passed);
@@ -52,18 +51,18 @@ TEST(Evaluation, JudgesInOrderHoweverManyRunAtOnce) {
   }
 }
 
-TEST(Evaluation, ComparesTextsWhereAProblemHasItsAnswer) {
+TEST(Evaluation, ComparesTextsIfAProblemHasAnAnswer) {
   std::vector<Problem> records{{"a", "", "", "", "12=21\n#21"}};
   const std::vector<Sample> samples{{0, "12=21\n#21"}, {0, "12=22\n#22"}, {0, "12=21"}, {0, "12=21\n#21 "}};
   const auto judged = judge(records, samples, nullptr, 2);
   EXPECT_EQ(judged[0].verdict, Verdict::passed);
   EXPECT_EQ(judged[1].verdict, Verdict::failed);
-  EXPECT_EQ(judged[1].told, "at byte 5: found \"2\n#22\", wanted \"1\n#21\"");
-  EXPECT_EQ(judged[2].told, "at byte 6: found the end, wanted \"\n#21\"");
-  EXPECT_EQ(judged[3].told, "at byte 10: found \" \", wanted the end");
+  EXPECT_EQ(judged[1].message, "at byte 5: found \"2\n#22\", wanted \"1\n#21\"");
+  EXPECT_EQ(judged[2].message, "at byte 6: found the end, wanted \"\n#21\"");
+  EXPECT_EQ(judged[3].message, "at byte 10: found \" \", wanted the end");
 }
 
-TEST(Evaluation, WantsSamplesOfEveryProblemAndEnoughForK) {
+TEST(Evaluation, RequiresSamplesOfEveryProblemAndEnoughForK) {
   EXPECT_NE(refused({{0, one}}, {}).find("1 of 2 problems have no sample"), std::string::npos);
   EXPECT_NE(refused({{0, one}, {0, one}, {1, one}}, {2}).find("b has 1"), std::string::npos);
   EXPECT_EQ(refused({{0, one}, {1, one}}, {1}), "was taken");

@@ -12,7 +12,7 @@ std::string flexible(const std::string& answer) {
   return normalized_number(extracted_number(answer, Extraction::flexible));
 }
 
-TEST(Extraction, StrictTakesWhatFollowsTheFirstMark) {
+TEST(Extraction, StrictReturnsTheNumberAfterTheFirstMark) {
   EXPECT_EQ(strict("2 and 3 make\n#### 5"), "5");
   EXPECT_EQ(strict("#### -1,234.50\n#### 6"), "-1234.50");
   EXPECT_EQ(strict("#### none\n#### 7 8"), "7");
@@ -21,7 +21,7 @@ TEST(Extraction, StrictTakesWhatFollowsTheFirstMark) {
     EXPECT_EQ(strict(none), "[invalid]") << none;
 }
 
-TEST(Extraction, FlexibleTakesTheLastNumber) {
+TEST(Extraction, FlexibleReturnsTheLastNumber) {
   EXPECT_EQ(flexible("2 + 3 = 5"), "5");
   EXPECT_EQ(flexible("A: $1,234.50 in all."), "1234.50");
   EXPECT_EQ(flexible("it is 18. So done."), "18");

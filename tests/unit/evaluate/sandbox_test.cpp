@@ -28,22 +28,22 @@ class SandboxTest : public testing::Test {
     return std::make_unique<Sandbox>(python, limits);
   }
   Judged run(const std::string& program) const { return sandbox_->run({.program = program}); }
-  void expect_refused(const std::string& program, const std::string& told) const {
+  void expect_refused(const std::string& program, const std::string& message) const {
     const Judged judged = run(program);
     EXPECT_EQ(judged.verdict, Verdict::failed) << program;
-    EXPECT_NE(judged.told.find(told), std::string::npos) << program << "\n" << judged.told;
+    EXPECT_NE(judged.message.find(message), std::string::npos) << program << "\n" << judged.message;
     EXPECT_LT(judged.seconds, 20);
   }
   std::unique_ptr<Sandbox> sandbox_;
 };
 
-TEST_F(SandboxTest, PassesWhatComesToItsEnd) {
+TEST_F(SandboxTest, PassesAProgramThatRunsToItsEnd) {
   const Judged judged = run("assert sum(range(5)) == 10\nprint('x' * 1000000)");
-  EXPECT_EQ(judged.verdict, Verdict::passed) << judged.told;
-  EXPECT_EQ(judged.told, "");
+  EXPECT_EQ(judged.verdict, Verdict::passed) << judged.message;
+  EXPECT_EQ(judged.message, "");
 }
 
-TEST_F(SandboxTest, APythonOfAVirtualEnvironmentHasItsPackages) {
+TEST_F(SandboxTest, AVirtualEnvironmentsPythonFindsItsPackages) {
   std::string folder = (fs::temp_directory_path() / "wmtp-venv-XXXXXX").string();
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   ASSERT_EQ(std::system(("cd " + folder + " && python3 -m venv --without-pip venv && " +
@@ -56,51 +56,51 @@ TEST_F(SandboxTest, APythonOfAVirtualEnvironmentHasItsPackages) {
   fs::current_path(folder);
   for (const std::string& python : {std::string("venv/bin/python"), folder + "/venv/bin/python"}) {
     const Judged judged = sandbox(20, python)->run({.program = program});
-    EXPECT_EQ(judged.verdict, Verdict::passed) << python << ": " << judged.told;
+    EXPECT_EQ(judged.verdict, Verdict::passed) << python << ": " << judged.message;
   }
   fs::current_path(before);
   fs::remove_all(folder);
   expect_refused(program, "No module named 'only_here'");
 }
 
-TEST_F(SandboxTest, TellsWhatFailed) {
+TEST_F(SandboxTest, ReportsWhatFailed) {
   expect_refused("assert 1 == 2, 'one is not two'", "AssertionError: one is not two");
   expect_refused("def f(:\n  pass", "SyntaxError");
   expect_refused("import sys\nsys.exit(3)", "exited with 3");
   expect_refused("import ctypes\nctypes.string_at(0)", "Segmentation fault");
 }
 
-TEST_F(SandboxTest, TellsWhichOfProgramAndTestsFailed) {
-  const auto told = [&](const std::string& program, const std::string& tests) {
-    return sandbox_->run({.program = program, .tests = tests}).told;
+TEST_F(SandboxTest, ReportsWhetherProgramOrTestsFailed) {
+  const auto message = [&](const std::string& program, const std::string& tests) {
+    return sandbox_->run({.program = program, .tests = tests}).message;
   };
-  EXPECT_EQ(told("def f(): return 1", "assert f() == 2, 'one is not two'"), "AssertionError: one is not two");
-  EXPECT_EQ(told("def f(): raise ValueError('no')", "f()"), "ValueError: no");
-  EXPECT_EQ(told("def f(): return 1", "assert g() == 1"), "NameError: name 'g' is not defined");
-  EXPECT_EQ(told("def f(): exit()", "f()"), "exited before its end");
-  EXPECT_EQ(told("1 / 0", "assert True"), "ZeroDivisionError: division by zero");
-  EXPECT_EQ(told("def f(g): return g()", "f(lambda: 1)"),
-            "TypeError: tests cannot give a program function objects of their own");
-  EXPECT_EQ(told("def f(): return 1", "assert f() == 1"), "");
+  EXPECT_EQ(message("def f(): return 1", "assert f() == 2, 'one is not two'"), "AssertionError: one is not two");
+  EXPECT_EQ(message("def f(): raise ValueError('no')", "f()"), "ValueError: no");
+  EXPECT_EQ(message("def f(): return 1", "assert g() == 1"), "NameError: name 'g' is not defined");
+  EXPECT_EQ(message("def f(): exit()", "f()"), "exited before its end");
+  EXPECT_EQ(message("1 / 0", "assert True"), "ZeroDivisionError: division by zero");
+  EXPECT_EQ(message("def f(g): return g()", "f(lambda: 1)"),
+            "TypeError: tests cannot pass their own function objects to a program");
+  EXPECT_EQ(message("def f(): return 1", "assert f() == 1"), "");
 }
 
-TEST_F(SandboxTest, AProgramThatLeavesBeforeItsEndHasNotPassed) {
+TEST_F(SandboxTest, AProgramThatExitsEarlyHasNotPassed) {
   expect_refused("import os\nos._exit(0)", "exited before its end");
   expect_refused("import sys\nsys.exit()", "exited before its end");
 }
 
-TEST_F(SandboxTest, EndsWhatLoopsOrSleepsOrHidesItsOutput) {
+TEST_F(SandboxTest, KillsProgramsThatLoopSleepOrCloseTheirOutput) {
   for (const std::string program : {"while True: pass", "import time\ntime.sleep(60)",
                                     "import os, time\nfor n in (0, 1, 2, 3): os.close(n)\ntime.sleep(60)",
                                     "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
                                     "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"}) {
     const Judged judged = sandbox(1)->run({.program = program});
-    EXPECT_EQ(judged.verdict, Verdict::timed_out) << program << "\n" << judged.told;
+    EXPECT_EQ(judged.verdict, Verdict::timed_out) << program << "\n" << judged.message;
     EXPECT_LT(judged.seconds, 10) << program;
   }
 }
 
-TEST_F(SandboxTest, GivesNoMoreMemoryThanItsLimit) {
+TEST_F(SandboxTest, LimitsMemory) {
   expect_refused("x = bytearray(1 << 30)", "MemoryError");
   expect_refused("x = []\nwhile True: x.append(bytearray(1 << 20))", "MemoryError");
 }
@@ -114,7 +114,7 @@ TEST_F(SandboxTest, StartsNoProcess) {
       << "threads are no processes";
 }
 
-TEST_F(SandboxTest, SignalsNobody) {
+TEST_F(SandboxTest, SignalsNoProcess) {
   expect_refused("import os\nos.kill(" + std::to_string(getpid()) + ", 9)", "PermissionError");
   expect_refused("import os\nos.kill(-1, 9)", "PermissionError");
 }
@@ -124,7 +124,7 @@ TEST_F(SandboxTest, OpensNoSocket) {
   expect_refused("import socket\nsocket.socket(socket.AF_UNIX)", "PermissionError");
 }
 
-TEST_F(SandboxTest, WritesToItsOwnFolderAlone) {
+TEST_F(SandboxTest, WritesOnlyToItsOwnFolder) {
   char name[] = "/tmp/wmtp-outside-XXXXXX";
   ASSERT_NE(mkdtemp(name), nullptr);
   const fs::path outside = name;
@@ -147,7 +147,7 @@ TEST_F(SandboxTest, WritesToItsOwnFolderAlone) {
 
   const Judged own =
       run("open('new', 'w').write('x')\nassert open('new').read() == 'x'\nprint(end='', file=open('/dev/null', 'w'))");
-  EXPECT_EQ(own.verdict, Verdict::passed) << own.told;
+  EXPECT_EQ(own.verdict, Verdict::passed) << own.message;
 }
 
 TEST_F(SandboxTest, WritesNoLongFiles) {
@@ -173,7 +173,7 @@ TEST_F(SandboxTest, HasNoPrivilege) {
   expect_refused("import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))", "Error");
 }
 
-TEST(Sandbox, WantsAnInterpreterThatIsThere) {
+TEST(Sandbox, RequiresAnExistingInterpreter) {
   if (!landlock()) GTEST_SKIP() << "this kernel has no Landlock";
   for (const std::string name : {"no-such-python", "/no/such/python", "", "/bin/true"}) {
     try {

@@ -62,15 +62,15 @@ TEST_F(SuiteTest, AProblemIsAPromptAndTests) {
   EXPECT_EQ(suite[1].tests, "y = 1\nassert f(1) == 2\nassert f(y) == 2\n");
 }
 
-TEST_F(SuiteTest, AllMistakesAreTold) {
+TEST_F(SuiteTest, AllMistakesAreReported) {
   const auto file =
       put("suite.jsonl", human_eval + human_eval +
                              "{\"task_id\": 1}\n{\"task_id\": \"a\", \"entry_point\": 3, \"prompt\": \"\"}\n"
                              "{\"task_id\": \"b\", \"text\": \"t\", \"test_list\": [4]}\nno json\n");
   expect_has(refused([&] { read_suite(file); }),
-             {"line 2", "\"HumanEval/0\" stands on line 1 too", "line 3", "nothing to judge by", "line 4",
-              "found the number 3, wanted a text", "test", "line 5", "it has the shape of MBPP", "line 6"});
-  expect_has(refused([&] { read_suite(put("empty.jsonl", "\n")); }), {"no problem in it"});
+             {"line 2", "\"HumanEval/0\" is already on line 1", "line 3", "cannot be judged", "line 4",
+              "found the number 3, wanted a text", "test", "line 5", "has the shape of MBPP", "line 6"});
+  expect_has(refused([&] { read_suite(put("empty.jsonl", "\n")); }), {"contains no problem"});
   expect_has(refused([&] { read_suite(folder_ / "none.jsonl"); }), {"none.jsonl"});
 }
 
@@ -93,7 +93,7 @@ TEST_F(SuiteTest, SamplesBelongToProblems) {
       {"line 1", "\"HumanEval/1\" is not in the suite; did you mean \"HumanEval/0\"?", "line 2", "completion"});
 }
 
-TEST_F(SuiteTest, OfRecordsAsksForTheFirstRightAnswerOfEachProblem) {
+TEST_F(SuiteTest, OfRecordsHasTheFirstRightAnswerOfEachProblem) {
   const Suite suite = read_suite(
       put("records.jsonl", R"({"instruction": "1+1", "input": "", "output": "#3", "task_id": "x", "is_correct": false})"
                            "\n"

@@ -48,11 +48,11 @@ class SystemCalls : public testing::Test {
     limits.seconds = seconds;
     return Sandbox("python3", limits).run({.program = calls + program});
   }
-  static void expect_passed(const std::string& program) { EXPECT_EQ(run(program).told, "") << program; }
-  static void expect_ended(const std::string& program, const std::string& told) {
+  static void expect_passed(const std::string& program) { EXPECT_EQ(run(program).message, "") << program; }
+  static void expect_ended(const std::string& program, const std::string& message) {
     const Judged judged = run(program, 60);
     EXPECT_EQ(judged.verdict, Verdict::failed) << program;
-    EXPECT_EQ(judged.told, told) << program;
+    EXPECT_EQ(judged.message, message) << program;
     EXPECT_LT(judged.seconds, 30) << program;
   }
   static std::string number(long call) { return std::to_string(call); }
@@ -108,7 +108,7 @@ TEST_F(SystemCalls, NoneReachesSharedMemorySemaphoresOrQueues) {
   EXPECT_EQ(msgctl(queue, IPC_RMID, nullptr), 0);
 }
 
-TEST_F(SystemCalls, ThoseNobodyListedAreRefused) {
+TEST_F(SystemCalls, UnlistedCallsAreRefused) {
   std::string program;
   for (const long call : {SYS_memfd_create, SYS_userfaultfd, SYS_ptrace,    SYS_process_vm_readv, SYS_process_vm_writev,
                           SYS_pidfd_open,   SYS_kill,        SYS_tgkill,    SYS_io_uring_setup,   SYS_socket,
@@ -119,7 +119,7 @@ TEST_F(SystemCalls, ThoseNobodyListedAreRefused) {
   expect_passed(program + "refused(" + number(SYS_prctl) + ", 4, 0)  # PR_SET_DUMPABLE hides what it writes\n");
 }
 
-TEST_F(SystemCalls, AFileIsNotWrittenToThroughMemory) {
+TEST_F(SystemCalls, AFileIsNotWrittenThroughAMapping) {
   expect_passed(
       "open('x', 'wb').write(bytes(4096))\nwith open('x', 'r+b') as f: refuses(mmap.mmap, f.fileno(), 4096)\n"
       "assert len(mmap.mmap(-1, 4096)) == 4096\n"
@@ -130,12 +130,12 @@ TEST_F(SystemCalls, NoFolderIsHiddenFromTheHost) {
   expect_passed("refuses(os.mkdir, 'x', 0o300)\nrefuses(os.umask, 0o400)\nos.umask(0o77)\nos.makedirs('y/z')");
 }
 
-TEST_F(SystemCalls, WhatIsUsedUpInAllIsLimited) {
-  const std::string written = "wrote more than 64 MiB in all";
+TEST_F(SystemCalls, TotalUsageIsLimited) {
+  const std::string written = "wrote more than 64 MiB in total";
   expect_ended("for i in range(100000): open(f'x{i}', 'wb').write(bytes(1 << 20))", written);
   expect_ended("while True:\n  with open('x', 'wb') as f: f.write(bytes(1 << 20))\n  os.remove('x')", written);
   expect_ended("while True: print('x' * 100000)", written);
-  expect_ended("i = 0\nwhile True:\n  i += 1\n  os.mkdir(f'x{i}')", "made more than 1,000 files");
+  expect_ended("i = 0\nwhile True:\n  i += 1\n  os.mkdir(f'x{i}')", "created more than 1,000 files");
   expect_ended(
       "import threading, time\nthreading.stack_size(65536)\n"
       "while True: threading.Thread(target=time.sleep, args=(60,)).start()",
@@ -153,12 +153,12 @@ uintmax_t bytes_below(const fs::path& folder) {
   return sum;
 }
 
-TEST_F(SystemCalls, WhatOtherThreadsWriteIsCountedOnceTheFirstHasEnded) {
+TEST_F(SystemCalls, WritesOfOtherThreadsAreCountedAfterTheFirstHasEnded) {
   expect_ended(
       "import threading\ndef fill():\n  while True:\n    open('x', 'wb').write(bytes(1 << 20))\n"
       "threading.Thread(target=fill).start()\nlibc.syscall(" +
           number(SYS_exit) + ", 0)",
-      "wrote more than 64 MiB in all");
+      "wrote more than 64 MiB in total");
 }
 
 TEST_F(SystemCalls, LittleIsWrittenBeyondTheLimit) {

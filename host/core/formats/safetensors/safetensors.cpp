@@ -72,8 +72,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   index_.reserve(entries_.size());
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!index_.emplace(entries_[i].name, i).second) {
-      throw Error(ExitStatus::data, path.string() + ": tensor " + printable(entries_[i].name) +
-                                        " occurs twice; the file is damaged");
+      throw Error(ExitStatus::data,
+                  path.string() + ": tensor " + printable(entries_[i].name) + " occurs twice; the file is damaged");
     }
   }
   size_ = static_cast<size_t>(file_.size());

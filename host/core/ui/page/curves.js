@@ -1,27 +1,27 @@
-// Curves of the chosen runs over each other: a chart for each chosen metric. Zooming one zooms all, and asks for the part
-// that is looked at in full detail. Values that are not finite are marked at the edge: they are no points of a line.
+// Curves of the chosen runs: a chart for each chosen metric. Zooming one zooms all, and loads the visible part in full
+// detail. Values that are not finite are marked at the edge.
 "use strict";
 
 const Curves = (() => {
   const charts = new Map();  // metric -> {card, graph, curves, legend}
   let range = null;          // [from, to] of x, or null for all
-  let asked = 0;             // questions so far: an answer to an older one is dropped
+  let asked = 0;             // number of requests: answers to older ones are dropped
 
-  /** A chart that is made in a hidden panel has no size: nothing is asked for or drawn before somebody looks. */
-  const isSeen = () => state.tab === "curves";
+  /** A chart in a hidden panel has no size: nothing is loaded or drawn until the panel is visible. */
+  const isVisible = () => state.tab === "curves";
   const view = () => ({
-    runs: [...state.chosen], names: isSeen() ? state.metrics : [], smoothing: state.smoothing, x: state.axis,
+    runs: [...state.chosen], names: isVisible() ? state.metrics : [], smoothing: state.smoothing, x: state.axis,
     from: range?.[0], to: range?.[1],
     cells: Math.max(200, Math.round((byId("charts").clientWidth || 900) / 2)),
   });
-  /** Not yet, where the factor was changed and the answer to it has not come. */
+  /** False until the curves for a new factor have arrived. */
   const areSmoothed = (curves) => state.smoothing > 0 && curves.every((curve) => curve.smooth);
   const xOf = (points) => (state.axis === "time" ? points.seconds : points.step);
 
   // ---- data
 
   async function load() {
-    if (!isSeen()) return;
+    if (!isVisible()) return;
     const question = ++asked;
     const wanted = view();
     const { curves } = wanted.runs.length && wanted.names.length ? await source.curves(wanted) : { curves: [] };
@@ -34,7 +34,7 @@ const Curves = (() => {
     }
   }
 
-  /** New points from a refresh go to the ends; what is there already is left out. */
+  /** Appends new points from a refresh; known ones are skipped. */
   function append(news) {
     const touched = new Set();
     for (const { run, name, step, seconds, value, smooth } of news) {
@@ -50,13 +50,13 @@ const Curves = (() => {
         curve.points += 1;
       });
       touched.add(name);
-      if (curve.raw.step.length > 4 * view().cells) return load();  // time to thin it out again
+      if (curve.raw.step.length > 4 * view().cells) return load();  // reload a thinned curve
     }
     touched.forEach(draw);
   }
 
-  /** [[x, y of column 1, ...], ...] for all curves of a chart: first the raw ones, then the smoothed. Many runs are put
-   *  on a common grid of half a pixel, since every x of one curve is a row for all. */
+  /** [[x, y of column 1, ...], ...] for all curves of a chart: the raw ones, then the smoothed ones. Many runs use a
+   *  common grid of half a pixel, since every x of one curve is a row for all. */
   function rowsOf(curves) {
     const columns = [...curves.map((curve) => curve.raw),
                      ...(areSmoothed(curves) ? curves.map((curve) => curve.smooth) : [])];
@@ -105,7 +105,7 @@ const Curves = (() => {
     const found = Object.entries(kinds).map(([kind, count]) => `${count} × ${kind}`);
     const texts = found.length ? [`not finite: ${found.join(", ")}`] : [];
     const low = curves.flatMap((curve) => curve.raw.value).filter((value) => value <= 0).length;
-    if (state.logarithmic && low) texts.push(`no logarithm of ${counted(low, "point")} at or below 0`);
+    if (state.logarithmic && low) texts.push(`${counted(low, "point")} at or below 0 have no logarithm`);
     return texts.join("; ");
   }
 
@@ -192,7 +192,7 @@ const Curves = (() => {
     canvas.restore();
   }
 
-  /** Under the chart: the runs by colour, and what they are where the pointer is. */
+  /** Below the chart: the runs by colour, with their values at the pointer. */
   function legendOf(chart, x, points = []) {
     const values = new Map(points.map((point) => [point.name, point.yval]));
     const kind = state.smoothing ? "s" : "r";
@@ -208,11 +208,11 @@ const Curves = (() => {
     });
     const place = x === undefined ? [] :
       [element("b", {}, state.axis === "time" ? shownSeconds(x) : `step ${shownNumber(Math.round(x))}`)];
-    const told = near.slice(0, 3).map((event) => element("em", {}, `${event.kind}: ${event.message}`));
-    chart.legend.replaceChildren(...place, ...entries, ...told);
+    const events = near.slice(0, 3).map((event) => element("em", {}, `${event.kind}: ${event.message}`));
+    chart.legend.replaceChildren(...place, ...entries, ...events);
   }
 
-  // ---- what is looked at
+  // ---- view
 
   function zoom(to) {
     range = to;
@@ -263,7 +263,7 @@ const Curves = (() => {
     byId("charts").addEventListener("dblclick", () => zoom(null), true);
     whenChanged(["names"], metricList);
     whenChanged(["smoothing", "axis", "logarithmic", "markEvents", "metrics"], showSettings);
-    const drawAll = () => { if (isSeen()) for (const name of charts.keys()) draw(name); };
+    const drawAll = () => { if (isVisible()) for (const name of charts.keys()) draw(name); };
     whenChanged(["logarithmic", "markEvents", "events"], drawAll);
     whenChanged(["chosen", "metrics", "smoothing", "axis", "tab"], load);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);

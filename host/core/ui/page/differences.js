@@ -1,4 +1,4 @@
-// What the chosen runs were given differently, key by key; of a single run, all it was given.
+// Config differences of the chosen runs, by key; the whole config of a single run.
 "use strict";
 
 const Differences = (() => {
@@ -9,7 +9,7 @@ const Differences = (() => {
     if (!chosen.length) return panel.replaceChildren(element("p", { class: "empty" }, "No run is chosen."));
     const { runs, rows } = await source.params(chosen);
     const title = runs.length === 1 ? `Configuration of run ${runTitle(runs[0])}`
-      : rows.length ? `${rows.length} keys differ` : "All were given the same.";
+      : rows.length ? `${rows.length} keys differ` : "No differences.";
     const head = element("tr", {}, element("th", { scope: "col" }, "key"), ...runs.map((run) => {
       const cell = element("th", { scope: "col", textContent: runTitle(run) });
       cell.style.borderBottomColor = runColor(run);

@@ -1,7 +1,7 @@
-// Small things that every part of the page draws with. Text from the log becomes text nodes only, never markup.
+// Drawing helpers for every part of the page. Text from the log becomes text nodes only, never markup.
 "use strict";
 
-/** An element with properties (`class`, `dataset` and attributes among them) and children: elements or texts. */
+/** An element with properties (including `class`, `dataset` and attributes) and children: elements or texts. */
 function element(name, properties = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -16,7 +16,7 @@ function element(name, properties = {}, ...children) {
   return made;
 }
 
-/** The same of SVG; all properties are attributes. */
+/** An SVG element; all properties are attributes. */
 function shape(name, properties = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(properties)) made.setAttribute(key, value);
@@ -26,7 +26,7 @@ function shape(name, properties = {}, ...children) {
 
 const byId = (id) => document.getElementById(id);
 
-/** 6.44394 -> "6.444", 2.00004 -> "2.000", 1234567 -> "1,234,567", null -> "–"; "nan" and "inf" as they are. */
+/** 6.44394 -> "6.444", 2.00004 -> "2.000", 1234567 -> "1,234,567", null -> "–"; "nan" and "inf" unchanged. */
 function shownNumber(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
@@ -39,7 +39,7 @@ function shownNumber(value) {
 /** 1, "run" -> "1 run"; 2, "run" -> "2 runs" */
 const counted = (number, noun) => `${shownNumber(number)} ${noun}${number === 1 ? "" : "s"}`;
 
-/** As shownNumber, without zeros at the end, for axes. */
+/** As shownNumber without trailing zeros, for axes. */
 const shownTick = (value) => {
   const size = Math.abs(value);
   return size !== 0 && (size >= 1000 || size < 1e-3) ? shownNumber(value) : String(Number(value.toPrecision(4)));
@@ -62,19 +62,19 @@ function shownBytes(bytes) {
 
 const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 
-/** Twelve hues that are told apart, in an order in which neighbours differ most. */
+/** Twelve distinguishable hues, ordered so that adjacent ones differ most. */
 const HUES = [215, 25, 145, 330, 265, 48, 185, 0, 95, 300, 235, 165];
 
-/** The colour of a run, which stays the same whatever else is chosen. */
+/** The colour of a run, independent of the other chosen runs. */
 function runColor(run, alpha = 1) {
   const light = (isDark() ? 64 : 44) + [0, -12, 12][Math.floor(run / HUES.length) % 3];
   return `hsla(${HUES[run % HUES.length]}, ${isDark() ? 75 : 70}%, ${light}%, ${alpha})`;
 }
 
-/** A colour of the page's style by the name of its variable. */
+/** A colour variable of the page's style. */
 const styleColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** A select with [value, text] pairs; keeps its choice where that is still there. */
+/** Fills a select with [value, text] pairs; keeps its choice if that still exists. */
 function fillSelect(select, choices, chosen) {
   const wanted = String(chosen ?? select.value);
   select.replaceChildren(...choices.map(([value, text]) => element("option", { value, textContent: text })));

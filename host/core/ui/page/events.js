@@ -1,10 +1,10 @@
-// What was worth a line while the chosen runs ran, newest first.
+// Events of the chosen runs, newest first.
 "use strict";
 
 const Events = (() => {
   const seen = (event) => `${event.run} ${event.time} ${event.kind} ${event.message}`;
 
-  /** Events of the chosen runs, kept in the state since the curves mark them. */
+  /** Loads the events of the chosen runs into the state, since the curves mark them. */
   async function load() {
     const runs = [...state.chosen];
     change({ events: runs.length ? await source.events(runs) : [] });

@@ -1,10 +1,10 @@
-// Start, tabs, and the loop that asks for what is new.
+// Start, tabs, and the refresh loop.
 "use strict";
 
-const INTERVAL = 1000, INTERVAL_HIDDEN = 10000;  // milliseconds; the latter while nobody looks
+const INTERVAL = 1000, INTERVAL_HIDDEN = 10000;  // milliseconds; the second in a hidden tab
 let cursors = {};
 
-function tell(text, trouble = false) {
+function showState(text, trouble = false) {
   byId("state").textContent = text;
   byId("state").classList.toggle("trouble", trouble);
 }
@@ -33,7 +33,7 @@ function makeTabs() {
   whenChanged(["tab"], showTab);
 }
 
-/** All runs anew; at the first time the newest few are chosen, unless the address says otherwise. */
+/** Loads all runs; at first the newest few are chosen, unless the address has runs. */
 async function loadRuns() {
   const answer = await source.runs();
   cursors = answer;
@@ -41,7 +41,7 @@ async function loadRuns() {
   const chosen = location.hash.includes("runs=") ? [...state.chosen].filter((id) => there.has(id))
     : source.live ? answer.runs.slice(0, CHOSEN_AT_FIRST).map((run) => run.id) : [...there];
   byId("about").textContent = source.live ? answer.database : `${answer.database}, as of ${answer.made}`;
-  if (!source.live) tell(`report by wmtp-host ${answer.program}`);
+  if (!source.live) showState(`report by wmtp-host ${answer.program}`);
   document.title = source.live ? "wmtp-host" : `wmtp-host: ${answer.runs.map((run) => run.name).join(", ")}`;
   change({ runs: answer.runs, names: answer.names, chosen: new Set(chosen), tab: state.tab });
 }
@@ -67,22 +67,22 @@ async function follow() {
   try {
     await refresh();
     const running = state.runs.filter((run) => run.status === "running").length;
-    tell(running ? `live, ${running} running` : "live, none running");
+    showState(running ? `live, ${running} running` : "live, none running");
   } catch (error) {
-    tell(`no answer (${error.message}); trying again`, true);
+    showState(`no answer (${error.message}); retrying`, true);
   }
   setTimeout(follow, document.hidden ? INTERVAL_HIDDEN : INTERVAL);
 }
 
-/** A link to this page that is opened in its own tab, or an address that was edited. */
+/** A link to this page opened in the same tab, or an edited address. */
 addEventListener("hashchange", async () => {
   readAddress();
   await loadRuns();
   change({ ...state });
 });
 
-/** A question that failed is told where one looks for the state; what was shown stays. */
-addEventListener("unhandledrejection", ({ reason }) => tell(String(reason?.message ?? reason), true));
+/** A failed request is shown in the status line; the page keeps its content. */
+addEventListener("unhandledrejection", ({ reason }) => showState(String(reason?.message ?? reason), true));
 
 async function start() {
   readAddress();
@@ -92,7 +92,7 @@ async function start() {
   try {
     await loadRuns();
   } catch (error) {
-    tell(error.message, true);
+    showState(error.message, true);
   }
   if (source.live) setTimeout(follow, INTERVAL);
 }

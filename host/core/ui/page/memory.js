@@ -1,5 +1,5 @@
-// Tensors of one rank by phase and category, as stacked bars along the steps at which the log has them; see db/README.md
-// for what the rows are. Rows of a phase are written when it has grown, so the last bar of a phase is its highest.
+// Tensor memory of one rank by phase and category, as stacked bars over the logged steps (rows: db/README.md). A phase
+// is logged when it has grown, so its last bar is its highest.
 "use strict";
 
 const Memory = (() => {
@@ -8,7 +8,7 @@ const Memory = (() => {
   const IN_A_STEP = ["start", "frozen_models", "validation", "forward", "weights", "value_heads", "head", "backward",
                      "optimizer", "checkpoint", "other", "live"];
   const SUMS = new Set(["allocated", "resident", "largest_block"]);
-  const MOST_BARS = 240, HEIGHT = 240, BAR = 16, CHARACTER = 7;  // pixels; a character of a label is at most so wide
+  const MOST_BARS = 240, HEIGHT = 240, BAR = 16, CHARACTER = 7;  // pixels; CHARACTER is the maximum width
   let run = null, rank = 0, known = null;
 
   const color = (category) => {
@@ -21,7 +21,7 @@ const Memory = (() => {
     return (place < 0 ? IN_A_STEP.length : place) + (head ? Number(head[1]) / 1000 : 0);
   };
 
-  /** [{step, phase, parts: Map(category -> bytes)}], in the order of time. */
+  /** [{step, phase, parts: Map(category -> bytes)}], in chronological order. */
   function barsOf(rows) {
     const bars = new Map();
     for (const [of, step, phase, category, bytes] of rows) {
@@ -37,7 +37,7 @@ const Memory = (() => {
 
   function drawing(bars, categories) {
     const highest = Math.max(1, ...bars.map(total));
-    const told = state.events.filter((event) => event.run === run && event.level !== "info" && event.step !== null);
+    const marked = state.events.filter((event) => event.run === run && event.level !== "info" && event.step !== null);
     const svg = shape("svg", { width: bars.length * BAR + 120, height: HEIGHT + 96, role: "img",
                                "aria-label": `Memory of rank ${rank} by phase; the table below has the numbers` });
     for (const part of [0, 0.5, 1]) {
@@ -45,7 +45,7 @@ const Memory = (() => {
       svg.append(shape("line", { x1: 64, x2: bars.length * BAR + 68, y1: y, y2: y, class: "grid" }),
                  shape("text", { x: 60, y: y + 4, "text-anchor": "end" }, shownBytes(highest * part)));
     }
-    let before = null, free = 0;  // free: where the next label of a step can begin
+    let before = null, free = 0;  // free: the minimum x of the next step label
     bars.forEach((bar, i) => {
       const x = 66 + i * BAR;
       let y = 14 + HEIGHT;
@@ -60,12 +60,12 @@ const Memory = (() => {
       }
       svg.append(shape("text", { transform: `translate(${x + BAR / 2 + 3} ${HEIGHT + 22}) rotate(90)` }, bar.phase));
       if (bar.step !== before) {
-        const events = told.filter((event) => event.step > (before ?? -1) && event.step <= bar.step);
+        const events = marked.filter((event) => event.step > (before ?? -1) && event.step <= bar.step);
         svg.append(shape("line", { x1: x - 1, x2: x - 1, y1: 0, y2: HEIGHT + 14, class: "grid" }));
         const sign = events.length ? "⚠" : "";
-        const text = x >= free ? `${sign} step ${bar.step}`.trim() : sign;  // the bar's own title has the step too
+        const text = x >= free ? `${sign} step ${bar.step}`.trim() : sign;  // the bar's title has the step too
         if (x >= free) free = x + CHARACTER * (text.length + 1);
-        const label = shape("text", { x, y: 10, class: sign ? "told" : "" }, text);
+        const label = shape("text", { x, y: 10, class: sign ? "marked" : "" }, text);
         label.append(shape("title", {}, events.map((event) => `${event.kind}: ${event.message}`).join("\n")));
         if (text) svg.append(label);
       }
@@ -74,7 +74,7 @@ const Memory = (() => {
     return svg;
   }
 
-  /** The most of each category on each rank, from the rows of the phase `peak`. */
+  /** The peak of each category on each rank, from the rows of the phase `peak`. */
   function peaks(rows) {
     const byRank = new Map();
     for (const [of, , phase, category, bytes] of rows) {
@@ -88,7 +88,7 @@ const Memory = (() => {
       element("th", { scope: "row" }, `rank ${of}`),
       ...columns.map((category) => element("td", { class: "number" }, shownBytes(row.get(category) ?? 0)))));
     return element("div", { class: "table" }, element("table", {},
-      element("caption", {}, "The most of each by itself"),
+      element("caption", {}, "Peak of each category"),
       element("thead", {}, element("tr", {}, element("th"), ...columns.map((category) =>
         element("th", { scope: "col", textContent: category })))),
       element("tbody", {}, ...lines)));
@@ -106,10 +106,10 @@ const Memory = (() => {
     const bar = element("div", { class: "bar" }, element("label", {}, "Run ", runChoice),
                         element("label", {}, "Rank ", rankChoice));
     const empty = (text) => element("p", { class: "empty" }, text);
-    if (!rows.length) return panel.replaceChildren(bar, empty("The log has no memory of this run."));
+    if (!rows.length) return panel.replaceChildren(bar, empty("The log has no memory rows of this run."));
     const all = barsOf(rows);
     if (!all.length) {
-      return panel.replaceChildren(bar, empty("The log has the peaks of this run only."), peaks(rows));
+      return panel.replaceChildren(bar, empty("The log has only the peaks of this run."), peaks(rows));
     }
     const bars = all.slice(-MOST_BARS);
     const categories = [...CATEGORIES, ...new Set(all.flatMap((one) => [...one.parts.keys()]))]
@@ -117,8 +117,8 @@ const Memory = (() => {
     const legend = element("div", { class: "legend" }, ...categories.map((category) =>
       element("span", {}, element("i", { style: { background: color(category) } }), category)));
     const note = element("p", { class: "hint" }, bars.length < all.length
-      ? `The last ${MOST_BARS} of ${all.length} moments.`
-      : "Each bar is the moment of a phase at which most was live, at the steps where a phase was new or had grown.");
+      ? `The last ${MOST_BARS} of ${all.length} bars.`
+      : "Each bar is the peak of a phase, at a step where the phase was new or had grown.");
     panel.replaceChildren(bar, note, element("div", { class: "wide", tabindex: 0, role: "region",
                                                       "aria-label": "Bars of memory" }, drawing(bars, categories)),
                           legend, peaks(rows));

@@ -1,8 +1,8 @@
-// Where the data come from: the program that serves this page, or the report that this page is. Both answer the same
-// questions in the same form (host/core/ui/page_data.hpp), so nothing else on the page knows which one it is.
+// The source of the data: the program that serves this page, or the report that contains it. Both have the same
+// interface (host/core/ui/page_data.hpp), so that no other part of the page depends on which one it is.
 "use strict";
 
-/** Asks the program over HTTP. Each answer is JSON; a refusal becomes an Error with the program's own words. */
+/** Requests data over HTTP. Each answer is JSON; a refusal becomes an Error with the program's message. */
 class LiveSource {
   smoothings = [0, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999];
   live = true;
@@ -39,7 +39,7 @@ class LiveSource {
   }
 }
 
-/** Answers from what `wmtp-host report` wrote into the page (host/core/ui/report_page.cpp). */
+/** Reads the data that `wmtp-host report` embedded in the page (host/core/ui/report_page.cpp). */
 class ReportSource {
   live = false;
 
@@ -58,7 +58,7 @@ class ReportSource {
     return { curves: wanted.map((curve) => ({ ...curve, smooth: curve.smooth[smoothing] })) };
   }
 
-  /** Of one run all keys; of several, those of the report's differing keys that differ among these. */
+  /** All keys of one run; of several, the report's differing keys that differ among them. */
   async params(runs) {
     const isOf = (answer) => answer.runs.length === 1 && answer.runs[0] === runs[0];
     const all = runs.length > 1 ? this.report.params[0] : this.report.params.find(isOf);

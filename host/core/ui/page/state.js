@@ -1,5 +1,5 @@
-// What is chosen and how it is shown, in one place. Parts of the page read `state`, change it through `change`, and are
-// told by `whenChanged`. The choice stands in the address after '#', so that it can be kept and sent.
+// The user's choices, in one place. Parts of the page read `state`, change it with `change`, and listen with
+// `whenChanged`. The choices are stored in the address after '#', so that they can be bookmarked and shared.
 "use strict";
 
 const METRICS_AT_FIRST = ["train/loss", "valid/loss", "perf/tokens_per_second"];
@@ -22,7 +22,7 @@ const TABS = [["curves", "Curves"], ["differences", "Differences"], ["memory", "
               ["events", "Events"]];
 
 const listeners = [];
-/** `keys`: of `state`; the listener is called when one of them has changed. */
+/** Calls the listener when one of these keys of `state` has changed. */
 function whenChanged(keys, listener) { listeners.push({ keys, listener }); }
 
 function change(changes) {
@@ -31,8 +31,7 @@ function change(changes) {
   for (const { keys, listener } of listeners) if (keys.some((key) => key in changes)) listener();
 }
 
-/** The action, but not again before so many milliseconds have passed: for questions that a running run would repeat each
- *  second. */
+/** Limits how often the action runs: for requests that an active run would repeat each second. */
 function atMostEvery(milliseconds, action) {
   let last = -Infinity;
   return () => {
@@ -56,7 +55,7 @@ function writeAddress() {
   history.replaceState(null, "", `#${kept}`);
 }
 
-/** What the address does not name is as on a new page; runs are then chosen by loadRuns. */
+/** Missing keys get their default; missing runs are chosen by loadRuns. */
 function readAddress() {
   const kept = new URLSearchParams(location.hash.slice(1));
   if (kept.has("runs")) state.chosen = new Set(kept.get("runs").split(",").filter(Boolean).map(Number));

@@ -1,4 +1,4 @@
-// The table of runs: filtered by words and comparisons, sorted by a column, and the place where runs are chosen.
+// The table of runs: filtered by words and comparisons, sorted by a column; runs are chosen here.
 "use strict";
 
 const RunTable = (() => {
@@ -14,7 +14,7 @@ const RunTable = (() => {
   const sorting = { column: "id", down: true };
   const COMPARISON = /^([a-z_]+)(<=|>=|<|>|=)(.+)$/;
 
-  /** Every word of the filter must hold: `column<number`, `column=text`, or a part of any text of the row. */
+  /** Every word of the filter must match: `column<number`, `column=text`, or a part of any cell. */
   function passes(run, filter) {
     return filter.toLowerCase().split(/\s+/).filter(Boolean).every((word) => {
       const [, column, sign, wanted] = word.match(COMPARISON) ?? [];
@@ -32,7 +32,7 @@ const RunTable = (() => {
   function compare(a, b) {
     const [x, y] = [a[sorting.column], b[sorting.column]];
     if (x === y) return b.id - a.id;
-    if (x === null || y === null) return x === null ? 1 : -1;  // what has no value comes last, both ways
+    if (x === null || y === null) return x === null ? 1 : -1;  // rows without a value come last in both directions
     const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
     return sorting.down ? -order : order;
   }
@@ -53,7 +53,7 @@ const RunTable = (() => {
 
   function head(runs) {
     const all = element("input", {
-      type: "checkbox", title: "Choose all that are shown", "aria-label": "Choose all runs that are shown",
+      type: "checkbox", title: "Choose all shown runs", "aria-label": "Choose all shown runs",
       checked: runs.length > 0 && runs.every((run) => state.chosen.has(run.id)),
       onchange: (event) => choose(runs.map((run) => run.id), event.target.checked),
     });
@@ -79,7 +79,7 @@ const RunTable = (() => {
       if (column === "status") cell.className = `status ${run.status}`;
       if (column === "status" && run.log_incomplete) {
         cell.textContent += " *";
-        cell.title = "rows are missing from the log; they lie in the .spool file beside it";
+        cell.title = "rows are missing from the log; they are in the .spool file in its folder";
       }
       return cell;
     });

@@ -1,12 +1,12 @@
-// Sequences that the run looked at, token by token: each coloured by its weight, its loss, the reference's loss, or the
-// excess of one over the other, for one head, at the step that the slider names.
+// The tokens of sampled sequences, coloured by weight, loss, reference loss, or excess loss, for one head at the step
+// of the slider.
 "use strict";
 
 const Tokens = (() => {
   const QUANTITIES = [["weight", "weight"], ["loss", "loss"], ["reference_loss", "reference loss"],
                       ["excess", "excess (loss − reference)"]];
   const chosen = { run: null, sequence: null, head: null, quantity: "weight", step: null };
-  let sampled = null, asked = 0, newest = true;  // `newest`: follow the steps as they come
+  let sampled = null, asked = 0, newest = true;  // `newest`: follow new steps
 
   const isNumber = (value) => typeof value === "number";
   const isFar = (value) => value === "inf" || value === "-inf" || value === "nan";
@@ -23,7 +23,7 @@ const Tokens = (() => {
     return tokens;
   }
 
-  /** From the least to the greatest value; excess has two colours that meet at 0. */
+  /** From the smallest to the largest value; excess has two colours that meet at 0. */
   function scaleOf(values) {
     const finite = values.filter(isNumber);
     if (chosen.quantity === "excess") {
@@ -36,7 +36,7 @@ const Tokens = (() => {
     return { low, high, color: (value) => `hsla(${hue}, 75%, 45%, ${(0.78 * (value - low)) / (high - low)})` };
   }
 
-  /** What cannot be seen gets a sign; a line end stays one. */
+  /** Adds symbols for invisible characters; newlines are kept. */
   const visible = (text) => text.replaceAll("\t", "⇥\t").replaceAll("\r", "␍").replaceAll("\n", "⏎\n");
 
   function describe(token) {
@@ -54,7 +54,7 @@ const Tokens = (() => {
     }
     const most = Math.max(1, ...bins);
     const svg = shape("svg", { width: BINS * 8, height: HEIGHT + 18, role: "img",
-                               "aria-label": "How many tokens have which value" });
+                               "aria-label": "Histogram of token values" });
     bins.forEach((count, i) => {
       const height = (count / most) * HEIGHT, value = scale.low + ((i + 0.5) / BINS) * (scale.high - scale.low);
       svg.append(shape("rect", { x: i * 8, y: HEIGHT - height, width: 7, height, class: "bin" },
@@ -71,7 +71,7 @@ const Tokens = (() => {
     const values = tokens.map((token) => token[chosen.quantity]);
     const scale = scaleOf(values);
     const text = byId("token-text"), detail = byId("token-detail");
-    const tell = ({ target }) => {
+    const showDetail = ({ target }) => {
       const token = tokens[target.dataset?.index];
       if (token) detail.textContent = describe(token);
     };
@@ -82,10 +82,10 @@ const Tokens = (() => {
       if (isNumber(value)) span.style.backgroundColor = scale.color(value);
       return span;
     }));
-    text.onmouseover = text.onclick = tell;
+    text.onmouseover = text.onclick = showDetail;
     const known = values.filter(isNumber);
     const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
-    byId("token-counts").textContent = !tokens.length ? "No tokens of this head here."
+    byId("token-counts").textContent = !tokens.length ? "No tokens of this head."
       : known.length ? `${counted(tokens.length, "token")}, mean ${shownNumber(mean)}; ${known.filter((v) => v === 0).length} are 0`
       : `${counted(tokens.length, "token")}, none with this value${chosen.quantity === "excess" || chosen.quantity === "reference_loss"
         ? ": the run has no reference" : ""}.`;
@@ -127,7 +127,7 @@ const Tokens = (() => {
       element("p", { class: "hint", id: "token-counts" }),
       element("div", { id: "token-histogram" }),
       element("p", { id: "token-detail", role: "status" }, `Point at a token for its values.${kept}`),
-      element("div", { id: "token-text", tabindex: 0, role: "region", "aria-label": "Text, its tokens coloured" }),
+      element("div", { id: "token-text", tabindex: 0, role: "region", "aria-label": "Text with coloured tokens" }),
     ];
   }
 

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// An evaluator of its own: reads the text, and computes with whole numbers that are reduced at the end.
+// An independent evaluator: parses the text and computes with integers that are reduced at the end.
 class Evaluator {
  public:
   using Terms = std::vector<int64_t>;
@@ -99,7 +99,7 @@ class Arithmetic : public DataTest {
   }
 };
 
-TEST_F(Arithmetic, LabelsAnAnswerByWhatTheExpressionIsWorth) {
+TEST_F(Arithmetic, LabelsAnAnswerByTheValueOfTheExpression) {
   for (const bool steps : {true, false}) {
     ArithmeticConfig asked = config(1500);
     asked.steps = steps;
@@ -114,7 +114,7 @@ TEST_F(Arithmetic, LabelsAnAnswerByWhatTheExpressionIsWorth) {
   }
 }
 
-TEST_F(Arithmetic, ShowsEveryOperationOfARightAnswerAsItIs) {
+TEST_F(Arithmetic, WritesEveryOperationOfARightAnswerCorrectly) {
   for (const Json& record : records(config(300))) {
     if (!record["is_correct"]) continue;
     std::istringstream lines(record["output"].get<std::string>());
@@ -126,7 +126,7 @@ TEST_F(Arithmetic, ShowsEveryOperationOfARightAnswerAsItIs) {
   }
 }
 
-TEST_F(Arithmetic, WritesAProductOutTermByTerm) {
+TEST_F(Arithmetic, WritesAProductTermByTerm) {
   Expression product;
   product.operation = '*';
   product.left = std::make_unique<Expression>();
@@ -139,7 +139,7 @@ TEST_F(Arithmetic, WritesAProductOutTermByTerm) {
   EXPECT_EQ(derive(product, false, nullptr).text, "#62131");
 }
 
-TEST_F(Arithmetic, CarriesAMistakeOnToTheEnd) {
+TEST_F(Arithmetic, PropagatesAMistakeToTheAnswer) {
   Expression sum;
   sum.operation = '+';
   sum.left = std::make_unique<Expression>();
@@ -158,7 +158,7 @@ TEST_F(Arithmetic, CarriesAMistakeOnToTheEnd) {
   EXPECT_EQ(wrong({Mistake::skip, 1}), "12345+66210=01555\n-01555=01555\n#01555");
 }
 
-TEST_F(Arithmetic, ComposesTheWrongWayRoundAsAMistake) {
+TEST_F(Arithmetic, SwapsTheOperandsOfACompositionAsAMistake) {
   Expression composed;
   composed.operation = '@';
   composed.left = std::make_unique<Expression>();
@@ -170,7 +170,7 @@ TEST_F(Arithmetic, ComposesTheWrongWayRoundAsAMistake) {
   EXPECT_EQ(to_text(derive(composed, true, &order).answer), Evaluator("06210@12345").answer());
 }
 
-TEST_F(Arithmetic, IsTheSameOnEveryMachineAndTheBeginningOfAnyLongerFile) {
+TEST_F(Arithmetic, IsTheSameOnEveryMachineAndAPrefixOfAnyLongerFile) {
   const std::string few = made(config(2));
   EXPECT_EQ(few, made(config(2)));
   EXPECT_EQ(made(config(200)).substr(0, few.size()), few);
@@ -189,7 +189,7 @@ TEST_F(Arithmetic, IsTheSameOnEveryMachineAndTheBeginningOfAnyLongerFile) {
             "\n");
 }
 
-TEST_F(Arithmetic, MakesNoExpressionTwice) {
+TEST_F(Arithmetic, MakesEveryExpressionOnlyOnce) {
   for (const auto& operations : {std::vector<std::string>{"negate", "add"}, {"negate"}, {"multiply", "compose"}}) {
     ArithmeticConfig asked = config(20000);
     asked.operations = operations;
@@ -205,7 +205,7 @@ TEST_F(Arithmetic, MakesNoExpressionTwice) {
   }
 }
 
-TEST_F(Arithmetic, MakesAllNegationsThereAreAndRefusesMore) {
+TEST_F(Arithmetic, MakesAllChainsOfNegationsAndRefusesMore) {
   ArithmeticConfig asked = config(2 * 16807);
   asked.operations = {"negate"};
   asked.max_operations = 2;
@@ -213,11 +213,11 @@ TEST_F(Arithmetic, MakesAllNegationsThereAreAndRefusesMore) {
   asked.steps = false;
   EXPECT_EQ(records(asked).size(), 2u * 16807u);
   asked.problems += 1;
-  const std::string told = error_of(ExitStatus::usage, [&] { made(asked); });
-  EXPECT_TRUE(has(told, "found problems = 33615, wanted at most 33614")) << told;
+  const std::string message = error_of(ExitStatus::usage, [&] { made(asked); });
+  EXPECT_TRUE(has(message, "found problems = 33615, wanted at most 33614")) << message;
 }
 
-TEST_F(Arithmetic, DrawsAllNumbersOfOperationsAlikeAndNamesThemDifficulty) {
+TEST_F(Arithmetic, DrawsTheNumberOfOperationsUniformlyAsDifficulty) {
   ArithmeticConfig asked = config(5000);
   asked.answers_wrong = 0;
   asked.min_operations = 2;
@@ -234,7 +234,7 @@ TEST_F(Arithmetic, DrawsAllNumbersOfOperationsAlikeAndNamesThemDifficulty) {
   for (const auto& [operations, count] : times) EXPECT_NEAR(count, 1000, 150) << operations;
 }
 
-TEST_F(Arithmetic, GivesAProblemsAnswersOneLengthAndNoTextTwice) {
+TEST_F(Arithmetic, GivesAllAnswersToAProblemTheSameLengthAndDistinctTexts) {
   ArithmeticConfig asked = config(500);
   asked.answers_wrong = 10;
   for (const bool steps : {true, false}) {
@@ -248,8 +248,8 @@ TEST_F(Arithmetic, GivesAProblemsAnswersOneLengthAndNoTextTwice) {
   }
 }
 
-// A rule that looks at the surface gets half of the pairs: 4,000 fair coins deviate by 0.8 in a hundred.
-TEST_F(Arithmetic, ShowsNoLabelOnTheSurface) {
+// A rule on surface features gets half of the pairs right: 4,000 fair coins deviate by 0.8%.
+TEST_F(Arithmetic, DoesNotRevealTheLabelBySurfaceFeatures) {
   using Rule = std::function<int64_t(const std::string&)>;
   std::map<std::string, Rule> rules{{"length", [](const std::string& text) { return int64_t(text.size()); }},
                                     {"sum of the digits",
@@ -291,7 +291,7 @@ TEST_F(Arithmetic, ShowsNoLabelOnTheSurface) {
   }
 }
 
-TEST_F(Arithmetic, RefusesToMakeProblemsWithoutAnswersOrOfNoLength) {
+TEST_F(Arithmetic, RefusesProblemsWithoutAnswersOrWithAnEmptyRange) {
   ArithmeticConfig asked = config(1);
   asked.answers_right = asked.answers_wrong = 0;
   EXPECT_TRUE(has(error_of(ExitStatus::usage, [&] { made(asked); }), "wanted at least one answer"));
@@ -300,10 +300,10 @@ TEST_F(Arithmetic, RefusesToMakeProblemsWithoutAnswersOrOfNoLength) {
   EXPECT_TRUE(has(error_of(ExitStatus::usage, [&] { made(asked); }), "min_operations 6, wanted at most"));
 }
 
-TEST_F(Arithmetic, LeavesNothingWhereItCannotWrite) {
-  const std::string told =
+TEST_F(Arithmetic, LeavesNothingWhenItCannotWrite) {
+  const std::string message =
       error_of(ExitStatus::storage, [&] { write_arithmetic(config(1), at("missing/made.jsonl")); });
-  EXPECT_TRUE(has(told, at("missing/made.jsonl")) && has(told, "No such file")) << told;
+  EXPECT_TRUE(has(message, at("missing/made.jsonl")) && has(message, "No such file")) << message;
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 

@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 class Corpus : public DataTest {
  protected:
-  /// Names relative to the test's folder, in the order given.
+  /// Names relative to the test's folder, in the same order.
   std::vector<std::string> names(const std::vector<fs::path>& files) const {
     std::vector<std::string> result;
     for (const auto& file : files) result.push_back(file.lexically_relative(folder_).string());
@@ -69,7 +69,7 @@ TEST_F(Corpus, NamesThePatternThatMatchesNothing) {
   EXPECT_TRUE(has(text, at("*.none"))) << text;
 }
 
-TEST_F(Corpus, SaysHowToNameAllFilesOfAFolder) {
+TEST_F(Corpus, SuggestsThePatternForAllFilesOfAFolder) {
   write("text/a.txt", "x");
   const auto text = error_of(ExitStatus::data, [&] { listed({"text"}); });
   EXPECT_TRUE(has(text, "folder") && has(text, at("text/**"))) << text;
@@ -99,7 +99,7 @@ TEST_F(Corpus, HoldsOutOneFileInTwentyWhenNoneIsNamed) {
   EXPECT_TRUE(both.empty());
 }
 
-TEST_F(Corpus, SplitsTheSameWhereverTheFolderLies) {
+TEST_F(Corpus, SplitsIndependentlyOfTheFoldersLocation) {
   make_files(60, "text/");
   make_files(60, "elsewhere/deeper/");
   auto experiment = text_experiment();
@@ -128,7 +128,7 @@ TEST_F(Corpus, RefusesASplitWithNothingToTrainOn) {
   EXPECT_EQ(split_text(experiment).train, split_text(experiment).validation) << "parts of the same file";
 }
 
-TEST_F(Corpus, TrainsTheTokenizerOnItsOwnFilesOrOnTheTrainingPart) {
+TEST_F(Corpus, TrainsTheTokenizerOnTokenizerFilesOrOnTheTrainingPart) {
   make_files(4);
   write("other.txt", "x");
   auto experiment = text_experiment();
@@ -169,7 +169,7 @@ TEST_F(Corpus, HashesContentNamesSplitAndTokenizerFiles) {
   EXPECT_EQ(data_content_hash(experiment), before);
 }
 
-TEST_F(Corpus, HashesATokenFileByItsBytesAndRandomByItsKind) {
+TEST_F(Corpus, HashesTheBytesOfATokenFileAndTheKindOfRandomData) {
   auto tokens = text_experiment();
   tokens.data.kind = "tokens";
   tokens.data.file = write("a.bin", "1234").filename();

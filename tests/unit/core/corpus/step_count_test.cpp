@@ -14,7 +14,7 @@ TrainConfig train_of(int64_t steps, double epochs) {
   return train;
 }
 
-TEST(StepCount, IsWhatTheExperimentSays) { EXPECT_EQ(num_steps(train_of(17, 0), 1000, 4), 17); }
+TEST(StepCount, IsTheConfiguredNumber) { EXPECT_EQ(num_steps(train_of(17, 0), 1000, 4), 17); }
 
 TEST(StepCount, RoundsEpochsUpToWholeSteps) {
   EXPECT_EQ(sequences_per_step(train_of(0, 1), 2), 20);
@@ -28,7 +28,7 @@ TEST(StepCount, DoesNotAddAStepByRounding) {
   for (int tenths = 1; tenths <= 100; ++tenths) EXPECT_EQ(num_steps(train_of(0, tenths * 0.1), 1000, 1), tenths * 10);
 }
 
-TEST(StepCount, SharesWhatIsLeftAmongTheRanksThatThereAreNow) {
+TEST(StepCount, DividesTheRemainingSequencesAmongTheCurrentRanks) {
   EXPECT_EQ(num_steps(train_of(0, 1), 101, 2, {3, 60}), 6) << "the same ranks: as from the start";
   EXPECT_EQ(num_steps(train_of(0, 1), 100, 1, {3, 60}), 7);
   EXPECT_EQ(num_steps(train_of(0, 1), 100, 4, {3, 60}), 4);
@@ -36,7 +36,7 @@ TEST(StepCount, SharesWhatIsLeftAmongTheRanksThatThereAreNow) {
   EXPECT_EQ(num_steps(train_of(17, 0), 100, 4, {3, 60}), 17);
 }
 
-TEST(StepCount, RefusesEpochsOfDataWithoutAnEnd) {
+TEST(StepCount, RefusesEpochsOfUnlimitedData) {
   EXPECT_THROW(num_steps(train_of(0, 1), std::numeric_limits<int64_t>::max(), 1), Error);
 }
 

@@ -1,4 +1,4 @@
-// Windows of a text: which tokens each reads, and which of them are new.
+// Windows of a text: the tokens of each, and which are new.
 #include "core/corpus/text_windows.hpp"
 
 #include <gtest/gtest.h>
@@ -13,17 +13,17 @@ namespace {
 
 using Windows = std::vector<TextWindow>;
 
-TEST(TextWindows, LieSideBySideWhereTheStrideIsTheirLength) {
+TEST(TextWindows, AreAdjacentWhenTheStrideIsTheirLength) {
   EXPECT_EQ(windows_of_text(10, 4, 4), (Windows{{0, 4, 0}, {4, 8, 4}, {8, 10, 8}}));
   EXPECT_EQ(windows_of_text(8, 4, 4), (Windows{{0, 4, 0}, {4, 8, 4}}));
 }
 
-TEST(TextWindows, OverlapWhereTheStrideIsSmallerAndTheLastOneIsWhole) {
+TEST(TextWindows, OverlapWithASmallerStrideAndTheLastOneIsFull) {
   EXPECT_EQ(windows_of_text(9, 4, 2), (Windows{{0, 4, 0}, {2, 6, 4}, {4, 8, 6}, {5, 9, 8}}));
   EXPECT_EQ(windows_of_text(5, 4, 3), (Windows{{0, 4, 0}, {1, 5, 4}}));
 }
 
-TEST(TextWindows, AreOneForATextThatIsNotLonger) {
+TEST(TextWindows, AreOneForATextOfAtMostOneWindow) {
   for (const size_t stride : {1, 3, 4}) {
     EXPECT_EQ(windows_of_text(4, 4, stride), (Windows{{0, 4, 0}})) << stride;
     EXPECT_EQ(windows_of_text(2, 4, stride), (Windows{{0, 2, 0}})) << stride;
@@ -31,7 +31,7 @@ TEST(TextWindows, AreOneForATextThatIsNotLonger) {
   }
 }
 
-TEST(TextWindows, ReadEachTokenAnewOnceWithTheContextThatTheStrideLeaves) {
+TEST(TextWindows, ReadEachTokenAsNewOnceWithTheContextThatTheStrideLeaves) {
   for (size_t stride = 1; stride <= 7; ++stride) {
     size_t read = 0;
     for (const TextWindow& window : windows_of_text(50, 7, stride)) {

@@ -22,7 +22,7 @@ std::vector<int64_t> window_of(const TokenWindows& windows, int64_t index, int64
 
 using TokenFile = DataTest;
 
-TEST_F(TokenFile, GivesTheFilesOwnIdsWindowByWindow) {
+TEST_F(TokenFile, ReadsIdsWindowByWindow) {
   const auto file = write("ids.bin", bytes_of<uint16_t>({1, 2, 3, 65535, 258, 0, 7}));
   const auto windows = open_token_file(file, "uint16", 3, 65536);
   EXPECT_EQ(windows->count(), 2);
@@ -38,7 +38,7 @@ TEST_F(TokenFile, ReadsIdsOf32Bits) {
   EXPECT_EQ(window_of(*windows, 1, 2), (std::vector<int64_t>{128000, 4000000000}));
 }
 
-TEST_F(TokenFile, TakesExactlyOneWindow) {
+TEST_F(TokenFile, AcceptsExactlyOneWindow) {
   EXPECT_EQ(open_token_file(write("ids.bin", bytes_of<uint16_t>({1, 2, 3, 4})), "uint16", 4, 5)->count(), 1);
 }
 
@@ -52,7 +52,7 @@ TEST_F(TokenFile, NamesFilePositionAndIdBeyondTheVocabulary) {
       << text;
 }
 
-TEST_F(TokenFile, TellsThatTheFileHasShrunk) {
+TEST_F(TokenFile, ReportsAFileThatHasShrunk) {
   const auto file = write("ids.bin", bytes_of(std::vector<uint16_t>(100, 1)));
   const auto windows = open_token_file(file, "uint16", 10, 2);
   std::filesystem::resize_file(file, 150);
@@ -75,7 +75,7 @@ TEST_F(TokenFile, RefusesAnEmptyFile) {
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { open_token_file(file, "uint16", 4, 5); }), "is empty"));
 }
 
-TEST_F(TokenFile, RefusesASizeThatCutsAnId) {
+TEST_F(TokenFile, RefusesASizeThatIsNoMultipleOfTheId) {
   const auto file = write("ids.bin", "123456");
   const auto text = error_of(ExitStatus::data, [&] { open_token_file(file, "uint32", 1, 5); });
   EXPECT_TRUE(has(text, "6 bytes") && has(text, "4 of a uint32")) << text;
@@ -115,7 +115,7 @@ TEST_F(TokenFile, RefusesAHeaderOfLlmCWithAnotherVersionCountOrDtype) {
   EXPECT_TRUE(has(dtype, "uint32 ids") && has(dtype, "set data.dtype = \"uint32\"")) << dtype;
 }
 
-TEST_F(TokenFile, TakesIdsThatBeginLikeAHeaderForIds) {
+TEST_F(TokenFile, AcceptsIdsThatBeginLikeAHeader) {
   std::vector<int32_t> ids(256, 7);
   ids[0] = 20240520;
   EXPECT_EQ(open_token_file(write("ids.bin", bytes_of(ids)), "uint16", 2, 65536)->count(), 256);

@@ -7,7 +7,7 @@ namespace {
 
 class Documents : public DataTest {
  protected:
-  /// The documents' texts.
+  /// Text of each document.
   std::vector<std::string> texts(const std::vector<TextPart>& parts) const {
     std::vector<std::string> found;
     for (const TextPart& part : parts)
@@ -28,14 +28,14 @@ TEST_F(Documents, AreWholeFilesWithoutASeparator) {
   EXPECT_EQ(bytes_of(parts), 8);
 }
 
-TEST_F(Documents, AreWhatIsBetweenSeparatorsAndNotBlank) {
+TEST_F(Documents, AreTheNonBlankPartsBetweenSeparators) {
   EXPECT_EQ(texts(split("one<|end|>two<|end|>\n<|end|><|end|> three <|end", {"<|end|>"}).train),
             (Texts{"one", "two", " three <|end"}));
   EXPECT_EQ(texts(split("a\n\n\nb", {"\n\n"}).train), (Texts{"a", "\nb"}));
   EXPECT_TRUE(split(" \n", {"--"}).train.empty());
 }
 
-TEST_F(Documents, AreFoundAcrossThePiecesThatAFileIsReadIn) {
+TEST_F(Documents, AreFoundWhenASeparatorCrossesTwoReads) {
   const size_t piece = 1 << 20;
   for (const size_t before : {piece - 3, piece - 1, piece, 2 * piece - 2}) {
     const std::string first(before, 'x'), second(piece, 'y');
@@ -43,7 +43,7 @@ TEST_F(Documents, AreFoundAcrossThePiecesThatAFileIsReadIn) {
   }
 }
 
-TEST_F(Documents, OfAFileAreHeldOutFromItsEnd) {
+TEST_F(Documents, AreHeldOutFromTheEndOfAFile) {
   std::string text;
   for (int i = 0; i < 30; ++i) text += "d" + std::to_string(i) + "|";
   const SplitParts parts = split(text, {"|", 0.1, 0.1});
@@ -53,7 +53,7 @@ TEST_F(Documents, OfAFileAreHeldOutFromItsEnd) {
   EXPECT_EQ(texts(split("a|b|c", {"|", 0.5, 0.5}).train), Texts{"a"});
 }
 
-TEST_F(Documents, ThatAreAWholeFileAreCutBehindTheLastLineEndBeforeTheShare) {
+TEST_F(Documents, ThatAreWholeFilesAreCutAfterTheLastNewlineBeforeTheShare) {
   const SplitParts parts = split("0123\n5678\nabcdefghi\n", {"", 0.4, 0.4});  // the share begins at byte 12
   EXPECT_EQ(texts(parts.train), Texts{"0123\n5678\n"});
   EXPECT_EQ(texts(parts.validation), Texts{"abcdefghi\n"});
@@ -64,7 +64,7 @@ TEST_F(Documents, ThatAreAWholeFileAreCutBehindTheLastLineEndBeforeTheShare) {
   EXPECT_TRUE(no_line_end.validation.empty());
 }
 
-TEST_F(Documents, ThatAParentHoldsOutAreInNoPartOfAStage) {
+TEST_F(Documents, HeldOutByAParentAreInNoPartOfAStage) {
   std::string text;
   for (int i = 0; i < 10; ++i) text += "d" + std::to_string(i) + "\n";
   const SplitParts stage = split(text, {"\n", 0.3, 0});

@@ -20,7 +20,7 @@ std::string bytes_of(std::initializer_list<int> values) {
   return bytes;
 }
 
-TEST(ProtoMessage, WritesTheWireFormOfTheSpecification) {
+TEST(ProtoMessage, WritesTheWireFormatOfTheSpecification) {
   EXPECT_EQ(ProtoMessage().integer(1, 150).encoded(), bytes_of({0x08, 0x96, 0x01}));
   EXPECT_EQ(ProtoMessage().bytes(2, "testing").encoded(), bytes_of({0x12, 0x07}) + "testing");
   EXPECT_EQ(ProtoMessage().message(3, ProtoMessage().integer(1, 150)).encoded(),
@@ -70,7 +70,7 @@ class EventFileTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(EventFileTest, BeginsWithItsVersionAndHoldsWholeRecordsAfterEachFlush) {
+TEST_F(EventFileTest, BeginsWithItsVersionAndHasCompleteRecordsAfterEachFlush) {
   const auto path = folder_ / event_file_name(1'700'000'000'000'000'000, "3");
   EXPECT_EQ(path.filename(), "events.out.tfevents.1700000000.wmtp-host.3");
   EventFile file(path, 1'700'000'000'000'000'000);
@@ -89,7 +89,7 @@ TEST_F(EventFileTest, BeginsWithItsVersionAndHoldsWholeRecordsAfterEachFlush) {
   EXPECT_EQ(records[1], event.encoded());
 }
 
-TEST_F(EventFileTest, IsNeverWrittenOverAnother) {
+TEST_F(EventFileTest, NeverOverwritesAnother) {
   const auto path = folder_ / "events";
   EventFile first(path, 0);
   EXPECT_THROW(EventFile(path, 0), Error);

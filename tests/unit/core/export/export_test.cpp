@@ -71,7 +71,7 @@ TEST_F(ExportTest, CsvHasEveryNumberWithAllDigits) {
   }
 }
 
-TEST_F(ExportTest, JsonHoldsTheRowAndEveryTable) {
+TEST_F(ExportTest, JsonHasTheRowAndEveryTable) {
   run();
   run("second");
   std::string text;
@@ -90,7 +90,7 @@ TEST_F(ExportTest, JsonHoldsTheRowAndEveryTable) {
   EXPECT_EQ(runs[1]["memory"].size(), 2u);
 }
 
-TEST_F(ExportTest, MlflowFileHasNoViewAndTellsWhatItCut) {
+TEST_F(ExportTest, MlflowFileHasNoViewsAndReportsTruncatedTexts) {
   run();
   const fs::path file = folder_ / "out/mlflow.db";
   const auto cuts = export_mlflow(LogReader(log_), {1}, file);
@@ -107,7 +107,7 @@ TEST_F(ExportTest, MlflowFileHasNoViewAndTellsWhatItCut) {
   EXPECT_EQ(database.text("PRAGMA foreign_key_check"), "");
 }
 
-TEST_F(ExportTest, MlflowKnowsARunByTheSameIdEachTime) {
+TEST_F(ExportTest, MlflowRunIdsAreStable) {
   const std::string id = mlflow_run_id("runs/wmtp.db", 3, "2026-01-01T00:00:00Z");
   EXPECT_EQ(id.size(), 32u);
   EXPECT_EQ(id.find_first_not_of("0123456789abcdef"), std::string::npos);
@@ -116,7 +116,7 @@ TEST_F(ExportTest, MlflowKnowsARunByTheSameIdEachTime) {
   EXPECT_NE(id, mlflow_run_id("runs/other.db", 3, "2026-01-01T00:00:00Z"));
 }
 
-TEST_F(ExportTest, LeavesWhatIsThereAsItIs) {
+TEST_F(ExportTest, LeavesExistingFilesUnchanged) {
   run();
   const LogReader log(log_);
   const fs::path file = folder_ / "taken";
@@ -146,7 +146,7 @@ TEST_F(ExportTest, TensorBoardHasAFolderForEachRun) {
   EXPECT_GT(fs::file_size(event_file_in(folder_ / "board/2-second")), 500u);
 }
 
-TEST_F(ExportTest, TheSinkWritesWhatTheLogIsTold) {
+TEST_F(ExportTest, TheSinkWritesTheLogsRecords) {
   const auto sink = [&](int64_t id) { return tensorboard_sink(folder_ / "live", id, start()); };
   run("tiny", sink);
   const LogReader log(log_);
@@ -154,7 +154,7 @@ TEST_F(ExportTest, TheSinkWritesWhatTheLogIsTold) {
   EXPECT_GT(fs::file_size(event_file_in(folder_ / "live/1-tiny")), 500u);
 }
 
-TEST_F(ExportTest, ASinkThatFailsIsAnEventAndTheLogGoesOn) {
+TEST_F(ExportTest, AFailingSinkBecomesAnEventAndTheLogContinues) {
   std::ofstream(folder_ / "live") << "no folder";
   const auto sink = [&](int64_t id) { return tensorboard_sink(folder_ / "live", id, start()); };
   run("tiny", sink);

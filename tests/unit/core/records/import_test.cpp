@@ -22,14 +22,14 @@ class Import : public DataTest {
     for (std::string line; std::getline(lines, line);) found.push_back(Json::parse(line));
     return found;
   }
-  /// What is told of a file that must be refused, which leaves nothing behind; without the folder's name.
+  /// What is message of a file that must be refused, which leaves nothing behind; without the folder's name.
   std::string refused(const std::string& from, const std::string& text, const std::string& language = "python3") {
     const fs::path raw = write("raw.jsonl", text);
-    std::string told = error_of(ExitStatus::data, [&] { records(from, raw, language); });
-    EXPECT_TRUE(fs::is_empty(at("out"))) << told;
-    for (size_t place; (place = told.find(folder_.string() + "/")) != std::string::npos;)
-      told.erase(place, folder_.string().size() + 1);
-    return told;
+    std::string message = error_of(ExitStatus::data, [&] { records(from, raw, language); });
+    EXPECT_TRUE(fs::is_empty(at("out"))) << message;
+    for (size_t place; (place = message.find(folder_.string() + "/")) != std::string::npos;)
+      message.erase(place, folder_.string().size() + 1);
+    return message;
   }
   void SetUp() override {
     DataTest::SetUp();
@@ -59,7 +59,7 @@ TEST_F(Import, ReadsMbppWithItsTestsAsInput) {
   })"));
 }
 
-TEST_F(Import, ReadsGsm8kAndLeavesItsCalculatorMarks) {
+TEST_F(Import, ReadsGsm8kAndKeepsItsCalculatorMarks) {
   const auto raw = write("test.jsonl",
                          "\n"
                          R"({"question": "2 and 2?", "answer": "It is <<2+2=4>>4.\n#### 4"})"
@@ -103,7 +103,7 @@ TEST_F(Import, ReadsBothFormsOfCodeContests) {
                   "found 2 problems, none with a solution in python2"));
 }
 
-TEST_F(Import, TellsAllMistakesByLineAndField) {
+TEST_F(Import, ReportsAllMistakesByLineAndField) {
   EXPECT_EQ(refused("gsm8k", R"({"question": "a"})"
                              "\n"
                              R"({"question": 3, "answer": ["b"]})"
@@ -126,22 +126,22 @@ TEST_F(Import, TellsAllMistakesByLineAndField) {
             "raw.jsonl: line 1: canonical_solution: missing, wanted a text");
 }
 
-TEST_F(Import, TellsMistakesWithinSolutions) {
-  const auto told = [&](const std::string& rest) {
+TEST_F(Import, ReportsMistakesWithinSolutions) {
+  const auto message = [&](const std::string& rest) {
     return refused("codecontests", R"({"name": "n", "description": "d", )" + rest + "}");
   };
   const std::string forms =
       ", wanted a list of {language, solution}, or {language: [...], solution: [...]} of one length";
-  EXPECT_EQ(told(R"("solutions": "a", "difficulty": 30)"),
+  EXPECT_EQ(message(R"("solutions": "a", "difficulty": 30)"),
             "raw.jsonl: line 1: difficulty: found the number 30, wanted a number from 0 to 29\n"
             "raw.jsonl: line 1: solutions: found the text \"a\"" +
                 forms);
-  EXPECT_EQ(told(R"("solutions": {"language": [3], "solution": []})"),
+  EXPECT_EQ(message(R"("solutions": {"language": [3], "solution": []})"),
             "raw.jsonl: line 1: solutions: found an object" + forms);
-  EXPECT_EQ(told(R"("solutions": [{"language": 3}])"),
+  EXPECT_EQ(message(R"("solutions": [{"language": 3}])"),
             "raw.jsonl: line 1: solutions[0].solution: missing, wanted a text");
-  EXPECT_EQ(told(R"("solutions": [{"language": 3, "solution": "a"}, {"language": 5, "solution": 1}],)"
-                 R"( "incorrect_solutions": {"language": ["perl"], "solution": ["b"]})"),
+  EXPECT_EQ(message(R"("solutions": [{"language": 3, "solution": "a"}, {"language": 5, "solution": 1}],)"
+                    R"( "incorrect_solutions": {"language": ["perl"], "solution": ["b"]})"),
             "raw.jsonl: line 1: solutions[1].language: found the number 5, wanted a number from 0 to 4 or a name like "
             "PYTHON3\n"
             "raw.jsonl: line 1: solutions[1].solution: found the number 1, wanted a text\n"
@@ -149,11 +149,11 @@ TEST_F(Import, TellsMistakesWithinSolutions) {
             "or a name like PYTHON3");
 }
 
-TEST_F(Import, TellsWhereALineIsNoJson) {
+TEST_F(Import, ReportsWhereALineIsNotJson) {
   EXPECT_EQ(refused("gsm8k", R"({"question": "a", "answer": "b"})"
                              "\n"
                              R"({"question": "a", "answ)"),
-            "raw.jsonl: line 2, column 24: the line ends in the middle of its object, wanted a whole one");
+            "raw.jsonl: line 2, column 24: the line ends in the middle of its object, wanted a complete one");
   EXPECT_EQ(refused("gsm8k", R"({"é": "a"; "answer": "b"})"),
             "raw.jsonl: line 1, column 10: found no JSON from here on, wanted an object on each line");
   EXPECT_EQ(refused("gsm8k", "{\"question\": \"\xff\", \"answer\": \"b\"}"),
@@ -167,11 +167,11 @@ TEST_F(Import, TellsWhereALineIsNoJson) {
             "raw.jsonl: line 1: found a number that is out of range");
 }
 
-TEST_F(Import, SaysWhatAFileIsThatHoldsNoLinesOfJson) {
+TEST_F(Import, NamesTheFormatOfAFileThatIsNotJsonl) {
   EXPECT_TRUE(has(refused("humaneval", "\x1f\x8b\x08"), "found a gzip file"));
   EXPECT_TRUE(has(refused("codecontests", "PAR1\x15"), "found a Parquet file"));
   EXPECT_TRUE(has(refused("mbpp", "[\n{}\n]"), "wanted one object on each line; convert it first (jq"));
-  EXPECT_TRUE(has(refused("gsm8k", " \n"), "no record comes of it: found 0 problems"));
+  EXPECT_TRUE(has(refused("gsm8k", " \n"), "contains no record: found 0 problems"));
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", at("none.jsonl")); }), "does not exist"));
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", folder_); }), "is a folder"));
 }
@@ -179,30 +179,31 @@ TEST_F(Import, SaysWhatAFileIsThatHoldsNoLinesOfJson) {
 TEST_F(Import, StopsAtTwentyMistakes) {
   std::string text;
   for (int line = 0; line < 100; ++line) text += "{}\n";
-  const std::string told = refused("gsm8k", text);
-  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 20) << told;
-  EXPECT_TRUE(has(told, "line 10: ") && !has(told, "line 11: ") && has(told, "the rest of the file was not read"));
+  const std::string message = refused("gsm8k", text);
+  EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 20) << message;
+  EXPECT_TRUE(has(message, "line 10: ") && !has(message, "line 11: ") &&
+              has(message, "the rest of the file was not read"));
 }
 
-TEST_F(Import, RefusesALineWithoutEndAndReadsOn) {
+TEST_F(Import, RefusesAnEndlessLineAndContinuesAfterIt) {
   const fs::path raw = write("raw.jsonl", "");
-  fs::resize_file(raw, longest_jsonl_line + 1);  // NULs that take no place on the disk
+  fs::resize_file(raw, longest_jsonl_line + 1);  // a sparse file of NULs
   std::ofstream(raw, std::ios::app) << "\n{}\n";
-  const std::string told = error_of(ExitStatus::data, [&] { records("gsm8k", raw); });
-  EXPECT_TRUE(has(told, "line 1: found a line of 256.0 MiB, wanted at most 256.0 MiB")) << told;
-  EXPECT_TRUE(has(told, "line 2: question: missing")) << told;
+  const std::string message = error_of(ExitStatus::data, [&] { records("gsm8k", raw); });
+  EXPECT_TRUE(has(message, "line 1: found a line of 256.0 MiB, wanted at most 256.0 MiB")) << message;
+  EXPECT_TRUE(has(message, "line 2: question: missing")) << message;
 }
 
-/// Published files, where the machine has them: WMTP_SHARED_DATA, or a folder beside the source tree.
+/// Published files, if present: in WMTP_SHARED_DATA, or in a folder next to the source tree.
 fs::path published(const std::string& name) {
   const char* variable = std::getenv("WMTP_SHARED_DATA");
-  const fs::path beside = source_tree().parent_path() / "shared/data";
-  return (variable && *variable ? fs::path(variable) : beside) / name;
+  const fs::path neighbour = source_tree().parent_path() / "shared/data";
+  return (variable && *variable ? fs::path(variable) : neighbour) / name;
 }
 
-TEST_F(Import, ReadsHumanEvalAsItIsPublished) {
+TEST_F(Import, ReadsHumanEvalAsPublished) {
   const fs::path raw = published("HumanEval.jsonl");
-  if (!fs::exists(raw)) GTEST_SKIP() << raw << " is not there";
+  if (!fs::exists(raw)) GTEST_SKIP() << raw << " does not exist";
   const auto found = records("humaneval", raw);
   ASSERT_EQ(found.size(), 164u);
   EXPECT_EQ(found[163]["task_id"], "HumanEval/163");
@@ -210,9 +211,9 @@ TEST_F(Import, ReadsHumanEvalAsItIsPublished) {
   EXPECT_TRUE(has(found[0]["output"], "return False"));
 }
 
-TEST_F(Import, ReadsGsm8kAsItIsPublished) {
+TEST_F(Import, ReadsGsm8kAsPublished) {
   const fs::path raw = published("gsm8k_test.jsonl");
-  if (!fs::exists(raw)) GTEST_SKIP() << raw << " is not there";
+  if (!fs::exists(raw)) GTEST_SKIP() << raw << " does not exist";
   const auto found = records("gsm8k", raw);
   ASSERT_EQ(found.size(), 1319u);
   EXPECT_EQ(found[0]["task_id"], "gsm8k/gsm8k_test/1");

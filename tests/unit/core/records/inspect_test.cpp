@@ -1,4 +1,4 @@
-// What is told of token files, records and text.
+// Statistics of token files, records and text.
 #include "core/records/inspect.hpp"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class InspectTest : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(InspectTest, OfTokensTellsCountRangeAndTheMostFrequent) {
+TEST_F(InspectTest, OfTokensReportsCountRangeAndTheMostFrequent) {
   const auto found = by_name(inspect_tokens(file(std::string("\x05\x00\x02\x01\x05\x00\x03\x00", 8)), "uint16"));
   EXPECT_EQ(found.at("tokens"), Finding::second_type(int64_t{4}));
   EXPECT_EQ(found.at("different_ids"), Finding::second_type(int64_t{3}));
@@ -53,7 +53,7 @@ TEST_F(InspectTest, OfTokensTellsCountRangeAndTheMostFrequent) {
   EXPECT_EQ(found.at("its_share"), Finding::second_type(0.5));
 }
 
-TEST_F(InspectTest, OfTokensKnowsWiderIdsAndRefusesAPartOfOne) {
+TEST_F(InspectTest, OfTokensReadsWiderIdsAndRefusesAPartialId) {
   const fs::path six = file(std::string("\x01\x00\x00\x00\x02\x00", 6));
   EXPECT_EQ(by_name(inspect_tokens(six, "uint16")).at("tokens"), Finding::second_type(int64_t{3}));
   refuse([&] { inspect_tokens(six, "uint32"); }, "6 bytes are no whole number of uint32 ids");
@@ -86,7 +86,7 @@ TEST_F(InspectTest, OfRecordsListsEveryMistakeWithItsLine) {
          ":2:");
 }
 
-TEST_F(InspectTest, OfTextTellsLinesAndTheFirstByteThatIsNoUtf8) {
+TEST_F(InspectTest, OfTextReportsLinesAndTheFirstByteThatIsNotUtf8) {
   auto found = by_name(inspect_text(file("one\nzwei\xc3\xa9\n")));
   EXPECT_EQ(found.at("lines"), Finding::second_type(int64_t{2}));
   EXPECT_EQ(found.at("longest_line_bytes"), Finding::second_type(int64_t{6}));
@@ -95,7 +95,7 @@ TEST_F(InspectTest, OfTextTellsLinesAndTheFirstByteThatIsNoUtf8) {
   EXPECT_EQ(found.at("utf8"), Finding::second_type(std::string("no: line 2, byte 3")));
 }
 
-TEST_F(InspectTest, RefusesAFileThatIsNotThere) {
+TEST_F(InspectTest, RefusesAMissingFile) {
   refuse([&] { inspect_text(folder_ / "absent"); }, "absent does not exist");
   refuse([&] { inspect_tokens(folder_ / "absent", "uint16"); }, "absent does not exist");
 }

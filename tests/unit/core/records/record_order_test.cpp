@@ -39,7 +39,7 @@ TEST(BinOrder, NeverDrawsABinOfWeightZero) {
   EXPECT_EQ(found[2], 0);
 }
 
-TEST(BinOrder, CountsTheDrawsOfEachBinWithoutAGap) {
+TEST(BinOrder, CountsTheDrawsOfEachBinWithoutGaps) {
   const BinOrder order(3, {1, 2, 4}, {4, 1, 1}, 3000);
   std::vector<std::vector<int64_t>> drawn(3);
   for (int64_t position = 0; position < 3000; ++position) {
@@ -52,7 +52,7 @@ TEST(BinOrder, CountsTheDrawsOfEachBinWithoutAGap) {
   }
 }
 
-TEST(BinOrder, MixesTheBinsByTheSeed) {
+TEST(BinOrder, ShufflesTheBinsBySeed) {
   const BinOrder one(1, {1, 1}, {1, 1}, 1000), other(2, {1, 1}, {1, 1}, 1000), again(1, {1, 1}, {1, 1}, 1000);
   std::vector<int64_t> bins, other_bins, again_bins;
   for (int64_t position = 0; position < 64; ++position) {
@@ -65,7 +65,7 @@ TEST(BinOrder, MixesTheBinsByTheSeed) {
   EXPECT_FALSE(std::is_sorted(bins.begin(), bins.end()));
 }
 
-TEST(BinOrder, TakesRunsOfAnyLength) {
+TEST(BinOrder, SupportsRunsOfAnyLength) {
   EXPECT_EQ(counts(BinOrder(1, {1, 3}, {1, 3}, 4), 0, 4, 2), (std::vector<int64_t>{1, 3}));
   const int64_t long_run = 1'000'000'000'000'000'000;
   const BinOrder order(1, {1, 1}, {1, 0}, long_run);

@@ -31,20 +31,20 @@ std::set<std::pair<int64_t, int64_t>> numbers(const std::vector<RecordPair>& pai
 
 using Numbers = std::set<std::pair<int64_t, int64_t>>;
 
-TEST(RecordPairs, JoinRightAndWrongAnswersToOneProblem) {
+TEST(RecordPairs, JoinRightAndWrongAnswersToTheSameProblem) {
   const std::vector<RecordEntry> entries{entry(1, 1, 10), entry(2, 0, 10), entry(1, 0, 10),
                                          entry(1, 0, 12), entry(2, 0, 10), entry(3, 1, 10),
                                          entry(-1, 1, 9), entry(-1, 0, 9), entry(1, -1, 9)};
   EXPECT_EQ(numbers(pairs(entries, {{100}, 0, 0})), (Numbers{{0, 2}, {0, 3}}));
 }
 
-TEST(RecordPairs, LieInOneBinOfLengthWithItsBoundInside) {
+TEST(RecordPairs, ShareALengthBinWhoseUpperBoundIsInclusive) {
   const std::vector<RecordEntry> entries{entry(1, 1, 100), entry(1, 0, 101), entry(1, 0, 100), entry(1, 0, 1),
                                          entry(1, 1, 300), entry(1, 0, 900), entry(1, 0, 150)};
   EXPECT_EQ(numbers(pairs(entries, {{100, 200}, 0, 0})), (Numbers{{0, 2}, {0, 3}, {4, 5}}));
 }
 
-TEST(RecordPairs, AreAtMostSoManyOfAProblemChosenBySeed) {
+TEST(RecordPairs, AreLimitedPerProblemAndSelectedBySeed) {
   std::vector<RecordEntry> entries;
   for (int i = 0; i < 40; ++i) entries.push_back(entry(1, static_cast<int8_t>(i % 2), 10 + i % 3 * 100));
   const auto all = numbers(pairs(entries, {{100, 200}, 0, 0}));

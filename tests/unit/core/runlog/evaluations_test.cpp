@@ -23,7 +23,7 @@ LoggedEvaluation two_problems(int64_t run_id) {
   return evaluation;
 }
 
-TEST_F(Evaluations, AreAnsweredByTheLogWithEachAnswer) {
+TEST_F(Evaluations, AreReadBackWithEachAnswer) {
   { RunLog log(file_, start()); }
   EXPECT_EQ(log_evaluation(file_, two_problems(1)), 1);
   EXPECT_EQ(log_evaluation(file_, two_problems(1)), 2);
@@ -36,7 +36,7 @@ TEST_F(Evaluations, AreAnsweredByTheLogWithEachAnswer) {
       << "what is no UTF-8 is replaced";
 }
 
-TEST_F(Evaluations, GoWithTheirRun) {
+TEST_F(Evaluations, AreDeletedWithTheirRun) {
   { RunLog log(file_, start()); }
   log_evaluation(file_, two_problems(1));
   delete_rows(file_, 1);
@@ -88,7 +88,7 @@ TEST_F(Evaluations, OfTextsInALogWithoutBytesAndStridesAreReadWithNone) {
   EXPECT_EQ(found.rows, (std::vector<Row>{{1.5, nullptr, nullptr, nullptr}}));
 }
 
-TEST_F(Evaluations, FindALogOfTheFirstVersionBroughtUpToDate) {
+TEST_F(Evaluations, MigrateALogOfTheFirstVersion) {
   log_of_version(file_, 1);
   EXPECT_EQ(LogReader(file_).query("SELECT name FROM v_runs", {}, 10).rows.size(), 1u) << "readable as it is";
   for (const char* newer : {"v_evaluations", "v_text_losses"})

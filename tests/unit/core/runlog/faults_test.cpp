@@ -43,7 +43,7 @@ TEST_F(LogFaultsTest, KeepsTheCommittedRowsOfAKilledRunAndShowsItAsLost) {
   EXPECT_EQ(LogReader(file_).unfinished_with_hash("c0ffee").size(), 1u);
 }
 
-TEST_F(LogFaultsTest, LosesNoRowThatWasSeenInTwoHundredKillsAtRandomMoments) {
+TEST_F(LogFaultsTest, LosesNoVisibleRowInTwoHundredRandomKills) {
   std::minstd_rand chance(5);
   int64_t seen_in_all = 0;
   for (int trial = 1; trial <= 200; ++trial) {
@@ -124,7 +124,7 @@ TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
   EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
 }
 
-TEST_F(LogFaultsTest, GoesOnBesideALogThatWasDeletedOrReplaced) {
+TEST_F(LogFaultsTest, ContinuesInANewFileWhenTheLogIsDeletedOrReplaced) {
   for (const bool replaced : {false, true}) {
     RunLog log(file_, start());
     log.metrics(1, {{"train/loss", 3.0}});
@@ -157,7 +157,7 @@ TEST_F(LogFaultsTest, KeepsTheLastRowsOfALogThatIsDeletedBeforeTheEnd) {
   EXPECT_EQ(Database(kept, Database::Mode::read).text("SELECT status FROM runs"), "finished");
 }
 
-TEST_F(LogFaultsTest, FollowsNoLinkThatStandsWhereItSpills) {
+TEST_F(LogFaultsTest, FollowsNoLinkAtTheSpoolsPath) {
   Spool spool(file_, 1);
   std::filesystem::create_symlink(folder_ / "theirs", spool.path());
   EXPECT_FALSE(spool.write({EventRecord{}}));
@@ -166,7 +166,7 @@ TEST_F(LogFaultsTest, FollowsNoLinkThatStandsWhereItSpills) {
   EXPECT_TRUE(spool.write({EventRecord{}}));
 }
 
-TEST_F(LogFaultsTest, EndsInBoundedTimeUnderALockThatStays) {
+TEST_F(LogFaultsTest, EndsInBoundedTimeUnderAPermanentLock) {
   RunLog log(file_, start());
   Database other(file_, Database::Mode::write);
   other.set_busy_timeout(std::chrono::seconds(5));
@@ -183,7 +183,7 @@ TEST_F(LogFaultsTest, EndsInBoundedTimeUnderALockThatStays) {
   EXPECT_EQ(nlohmann::json::parse(second)["status"], "finished");
 }
 
-TEST_F(LogFaultsTest, TakesEightWritersAtOnceIntoOneFile) {
+TEST_F(LogFaultsTest, SupportsEightConcurrentWriters) {
   constexpr int64_t kSteps = 300;
   std::vector<pid_t> children;
   for (int i = 0; i < 8; ++i) {

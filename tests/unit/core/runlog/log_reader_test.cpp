@@ -19,7 +19,7 @@ class LogReaderTest : public LogTest {
   }
 };
 
-TEST_F(LogReaderTest, TakesAMissingFileForAnEmptyLog) {
+TEST_F(LogReaderTest, ReadsAMissingFileAsAnEmptyLog) {
   LogReader reader(file_);
   EXPECT_TRUE(reader.query("SELECT * FROM v_runs", {}, 10).rows.empty());
   EXPECT_TRUE(reader.finished_with_hash("c0ffee").empty());
@@ -27,7 +27,7 @@ TEST_F(LogReaderTest, TakesAMissingFileForAnEmptyLog) {
   EXPECT_FALSE(std::filesystem::exists(file_)) << "reading must not make a file";
 }
 
-TEST_F(LogReaderTest, TakesAFileThatIsJustBeingMadeForAnEmptyLog) {
+TEST_F(LogReaderTest, ReadsAFileThatIsJustBeingCreatedAsAnEmptyLog) {
   std::ofstream{file_};
   EXPECT_TRUE(LogReader(file_).query("SELECT * FROM runs", {}, 10).rows.empty());
 }
@@ -58,7 +58,7 @@ TEST_F(LogReaderTest, FindsUnfinishedRunsNewestFirst) {
   EXPECT_EQ(unfinished[1].id, 1);
 }
 
-TEST_F(LogReaderTest, CountsRunsThatAFinishedOneHasGoneOnFromAsFinished) {
+TEST_F(LogReaderTest, CountsRunsThatAFinishedOneResumedAsFinished) {
   run("a", "h", ExitStatus::interrupted);
   run("a", "h", ExitStatus::peer, 1);
   EXPECT_EQ(LogReader(file_).unfinished_with_hash("h").size(), 2u);
@@ -66,7 +66,7 @@ TEST_F(LogReaderTest, CountsRunsThatAFinishedOneHasGoneOnFromAsFinished) {
   begin.config_hash = "h";
   begin.parent_run = 2;
   RunLog live(file_, begin);
-  EXPECT_EQ(LogReader(file_).unfinished_with_hash("h").front().id, 3) << "it is alive, which its lock tells";
+  EXPECT_EQ(LogReader(file_).unfinished_with_hash("h").front().id, 3) << "it is active, as its lock shows";
   live.end(ExitStatus::done);
   EXPECT_TRUE(LogReader(file_).unfinished_with_hash("h").empty());
 }
@@ -83,7 +83,7 @@ TEST_F(LogReaderTest, FindsARunByIdAndByName) {
   EXPECT_TRUE(holds(text, "did you mean \"code\"") && holds(text, "runs list")) << text;
 }
 
-TEST_F(LogReaderTest, AnswersWithTypedCellsAndUniqueColumns) {
+TEST_F(LogReaderTest, ReturnsTypedCellsAndUniqueColumns) {
   run("a", "h", ExitStatus::done);
   const Table table = LogReader(file_).query(
       "SELECT id, id, 1.5, 'text', NULL, x'0aff', 9e999 AS big FROM runs WHERE name = ?1 AND id = ?2", {"a", "1"}, 10);
@@ -97,7 +97,7 @@ TEST_F(LogReaderTest, AnswersWithTypedCellsAndUniqueColumns) {
   EXPECT_FALSE(table.capped);
 }
 
-TEST_F(LogReaderTest, CapsTheRowsAndSaysSo) {
+TEST_F(LogReaderTest, LimitsTheRowsAndReportsIt) {
   const std::string sql =
       "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT i FROM n";
   EXPECT_TRUE(LogReader(file_).query(sql, {}, 2).capped);
@@ -105,7 +105,7 @@ TEST_F(LogReaderTest, CapsTheRowsAndSaysSo) {
   EXPECT_FALSE(LogReader(file_).query(sql, {}, 3).capped);
 }
 
-TEST_F(LogReaderTest, RefusesEveryStatementThatIsNoQuestion) {
+TEST_F(LogReaderTest, RefusesEveryStatementThatIsNotAQuery) {
   run("a", "h", ExitStatus::done);
   EXPECT_TRUE(holds(refused("DELETE FROM runs"), "would write to runs"));
   EXPECT_TRUE(holds(refused("UPDATE runs SET name = 'b'"), "would write"));
@@ -127,7 +127,7 @@ TEST_F(LogReaderTest, RefusesEveryStatementThatIsNoQuestion) {
   EXPECT_EQ(integer("SELECT count(*) FROM runs WHERE name = 'a'"), 1);
 }
 
-TEST_F(LogReaderTest, AllowsWhatOnlyTells) {
+TEST_F(LogReaderTest, AllowsReadOnlyPragmas) {
   run("a", "h", ExitStatus::done);
   LogReader reader(file_);
   EXPECT_EQ(reader.query("PRAGMA user_version", {}, 10).rows[0][0], newest_schema_version());
@@ -152,7 +152,7 @@ TEST_F(LogReaderTest, StopsAStatementThatTakesTooLong) {
   EXPECT_EQ(reader.ask("SELECT 1", 10).rows.size(), 1u) << "the next question has its own time";
 }
 
-TEST_F(LogReaderTest, StopsItsOwnQuestionsToo) {
+TEST_F(LogReaderTest, StopsItsOwnQueriesToo) {
   {
     Database made(file_, Database::Mode::create);
     made.execute(
@@ -173,14 +173,14 @@ TEST_F(LogReaderTest, StopsItsOwnQuestionsToo) {
   EXPECT_TRUE(holds(text, "too big")) << text;
 }
 
-TEST_F(LogReaderTest, RefusesAnswersThatWouldFillTheMemory) {
+TEST_F(LogReaderTest, RefusesResultsThatWouldFillTheMemory) {
   EXPECT_TRUE(holds(refused("SELECT zeroblob(900000000)"), "longer than 32 MiB"));
   EXPECT_TRUE(holds(refused("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
                             "SELECT printf('%.*c', 8000000, 'x') FROM n"),
                     "larger than 256.0 MiB"));
 }
 
-TEST_F(LogReaderTest, TakesJsonApart) {
+TEST_F(LogReaderTest, SupportsJsonFunctions) {
   const LogReader reader(file_);
   EXPECT_EQ(reader.ask("SELECT sum(value) FROM json_each('[1, 2, 4]')", 10).rows[0][0], 7);
   EXPECT_EQ(reader.ask("SELECT count(*) FROM json_tree('{\"a\": [1, 2]}')", 10).rows[0][0], 4);

@@ -10,7 +10,7 @@ namespace {
 
 using OpenLogTest = LogTest;
 
-TEST_F(OpenLogTest, MakesARunLogInWalMode) {
+TEST_F(OpenLogTest, CreatesARunLogInWalMode) {
   open_log_for_writing(file_);
   EXPECT_EQ(text("PRAGMA journal_mode"), "wal");
   EXPECT_EQ(integer("PRAGMA application_id"), 0x776d7470);
@@ -28,14 +28,14 @@ TEST_F(OpenLogTest, HasStrictRowidTablesOnly) {
             8);
 }
 
-TEST_F(OpenLogTest, HoldsForeignKeysAndDistrustsTheSchema) {
+TEST_F(OpenLogTest, EnforcesForeignKeysAndDistrustsTheSchema) {
   Database database = open_log_for_writing(file_);
   EXPECT_EQ(database.integer("PRAGMA foreign_keys"), 1);
   EXPECT_EQ(database.integer("PRAGMA trusted_schema"), 0);
   EXPECT_THROW(database.execute("INSERT INTO run_params VALUES (77, 'a', 'b', NULL)"), SqliteError);
 }
 
-TEST_F(OpenLogTest, IsOpenedAgainWithoutAChange) {
+TEST_F(OpenLogTest, ReopensWithoutAChange) {
   RunLog(file_, start()).end(ExitStatus::done);
   const int64_t before = integer("PRAGMA schema_version");
   RunLog(file_, start()).end(ExitStatus::done);
@@ -43,7 +43,7 @@ TEST_F(OpenLogTest, IsOpenedAgainWithoutAChange) {
   EXPECT_EQ(integer("SELECT count(*) FROM runs"), 2);
 }
 
-TEST_F(OpenLogTest, RenewsAViewWhoseTextIsOld) {
+TEST_F(OpenLogTest, RecreatesAnOutdatedView) {
   open_log_for_writing(file_);
   execute("DROP VIEW v_runs; CREATE VIEW v_runs AS SELECT id FROM runs; DROP VIEW v_latest");
   EXPECT_NO_THROW(LogReader(file_).query("SELECT status FROM v_runs", {}, 1)) << "a reader brings its own";
@@ -64,7 +64,7 @@ TEST_F(OpenLogTest, RefusesANewerVersionWithBothNumbers) {
   }
 }
 
-TEST_F(OpenLogTest, RefusesWhatIsNoDatabase) {
+TEST_F(OpenLogTest, RefusesAFileThatIsNotADatabase) {
   std::ofstream(file_) << "a text that is long enough to be looked at as the header of a database, and then some more "
                           "of it until it is past a hundred bytes";
   const std::string text = refusal(ExitStatus::storage, [&] { RunLog(file_, start()); });
@@ -72,7 +72,7 @@ TEST_F(OpenLogTest, RefusesWhatIsNoDatabase) {
   refusal(ExitStatus::storage, [&] { LogReader reader(file_); });
 }
 
-TEST_F(OpenLogTest, LeavesAnotherProgramsDatabaseAlone) {
+TEST_F(OpenLogTest, DoesNotChangeAnotherProgramsDatabase) {
   {
     Database other(file_, Database::Mode::create);
     other.execute("CREATE TABLE theirs (a)");
@@ -103,7 +103,7 @@ TEST_F(OpenLogTest, RefusesATruncatedFile) {
   EXPECT_TRUE(holds(refusal(ExitStatus::storage, [&] { RunLog(file_, start()); }), file_.string()));
 }
 
-TEST_F(OpenLogTest, RefusesAFolderThatCannotBeMade) {
+TEST_F(OpenLogTest, RefusesAFolderThatCannotBeCreated) {
   std::ofstream(folder_ / "file") << "x";
   const auto below = folder_ / "file" / "wmtp.db";
   const std::string text = refusal(ExitStatus::storage, [&] { RunLog(below, start()); });
@@ -150,7 +150,7 @@ TEST_F(OpenLogTest, WaitsForALockAtTheStart) {
   EXPECT_EQ(wait_for(locker), 0);
 }
 
-TEST_F(OpenLogTest, GivesUpOnALockThatStays) {
+TEST_F(OpenLogTest, GivesUpOnAPermanentLock) {
   open_log_for_writing(file_);
   Database other(file_, Database::Mode::write);
   Transaction transaction(other);
@@ -159,7 +159,7 @@ TEST_F(OpenLogTest, GivesUpOnALockThatStays) {
   EXPECT_TRUE(holds(text, file_.string()) && holds(text, "locked") && holds(text, "another program holds it")) << text;
 }
 
-TEST_F(OpenLogTest, LetsEightProgramsStartAtOnceOnANewFile) {
+TEST_F(OpenLogTest, LetsEightProgramsStartConcurrentlyOnANewFile) {
   for (int round = 0; round < 5; ++round) {
     file_ = folder_ / ("round" + std::to_string(round) + ".db");
     int gate[2];

@@ -56,7 +56,7 @@ class QueriesTest : public LogTest {
   }
 };
 
-TEST_F(QueriesTest, EveryFileIsAQuestionThatIsAnswered) {
+TEST_F(QueriesTest, EveryFileIsAQueryThatRuns) {
   int files = 0;
   for (const auto& file : std::filesystem::directory_iterator(kQueries)) {
     EXPECT_FALSE(ask(file.path().stem()).rows.empty()) << file.path();
@@ -65,7 +65,7 @@ TEST_F(QueriesTest, EveryFileIsAQuestionThatIsAnswered) {
   EXPECT_EQ(files, 10);
 }
 
-TEST_F(QueriesTest, TheQuestionsOfTheSchemaPageAreAnswered) {
+TEST_F(QueriesTest, TheQueriesOfTheSchemaPageRun) {
   const std::string page = content(kQueries / "../README.md");
   const size_t begin = page.find("```sql\n") + 7;
   std::stringstream block(page.substr(begin, page.find("```", begin) - begin));
@@ -76,7 +76,7 @@ TEST_F(QueriesTest, TheQuestionsOfTheSchemaPageAreAnswered) {
   EXPECT_EQ(asked, 3);
 }
 
-TEST_F(QueriesTest, BestByValidationLeavesOutWhatDidNotFinish) {
+TEST_F(QueriesTest, BestByValidationExcludesUnfinishedRuns) {
   const Table best = ask("best_by_validation");
   ASSERT_EQ(best.rows.size(), 3u);
   EXPECT_EQ(best.rows[0][1], "b");
@@ -98,7 +98,7 @@ TEST_F(QueriesTest, MemoryByStrategyTakesTheLargestRank) {
   EXPECT_EQ(memory.rows[0][4], 300.0);
 }
 
-TEST_F(QueriesTest, InterruptionsTellTheLastWords) {
+TEST_F(QueriesTest, InterruptionsShowTheLastEvent) {
   const Table stopped = ask("interruptions");
   ASSERT_EQ(stopped.rows.size(), 1u);
   EXPECT_EQ(stopped.rows[0][1], "d");
@@ -106,13 +106,13 @@ TEST_F(QueriesTest, InterruptionsTellTheLastWords) {
   EXPECT_EQ(stopped.rows[0][6], "ten spikes in a row");
 }
 
-TEST_F(QueriesTest, SlowestStepsStandAgainstTheMean) {
+TEST_F(QueriesTest, SlowestStepsAreComparedWithTheMean) {
   const Table slow = ask("slowest_steps");
   EXPECT_EQ(slow.rows[0][0], 42);
   EXPECT_NEAR(slow.rows[0][2].get<double>(), 5.0 / 1.04, 1e-9);
 }
 
-TEST_F(QueriesTest, WhereTimeGoesTakesTheHeadsTogether) {
+TEST_F(QueriesTest, WhereTimeGoesAddsUpTheHeads) {
   const Table time = ask("where_time_goes");
   ASSERT_EQ(time.rows.size(), 3u);
   EXPECT_EQ(time.rows[0], (std::vector<nlohmann::json>{"data", 10.0, 0.5}));
@@ -120,7 +120,7 @@ TEST_F(QueriesTest, WhereTimeGoesTakesTheHeadsTogether) {
   EXPECT_EQ(time.rows[2][1], 5.0);
 }
 
-TEST_F(QueriesTest, TokensLeftOutAreThoseOfTheLeastWeight) {
+TEST_F(QueriesTest, TokensLeftOutAreThoseOfTheSmallestWeight) {
   const Table tokens = ask("tokens_left_out");
   ASSERT_EQ(tokens.rows.size(), 2u) << "the first token is nobody's target";
   EXPECT_EQ(tokens.rows[0], (std::vector<nlohmann::json>{0, 2, "(", 0.0, 0.5, 0.75, -0.25}));

@@ -24,7 +24,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-TEST_F(RunLogTest, HasARowFromTheFirstMomentAndClosesIt) {
+TEST_F(RunLogTest, InsertsARowAtTheStartAndClosesIt) {
   file_ = folder_ / "made" / "for it" / "wmtp.db";
   RunStart begin = start();
   begin.params = {{"pipeline.keep", 0.6},
@@ -46,7 +46,7 @@ TEST_F(RunLogTest, HasARowFromTheFirstMomentAndClosesIt) {
   EXPECT_EQ(integer("SELECT ended_at >= started_at FROM runs"), 1);
 }
 
-TEST_F(RunLogTest, TakesTheNextNumberWhereAnotherLogInTheFolderHasTheRunFolder) {
+TEST_F(RunLogTest, TakesTheNextIdIfAnotherLogUsesTheRunFolder) {
   RunLog first(file_, start());
   const auto other = file_.parent_path() / "other.db";
   {
@@ -64,7 +64,7 @@ TEST_F(RunLogTest, TakesTheNextNumberWhereAnotherLogInTheFolderHasTheRunFolder) 
   EXPECT_EQ(text("SELECT group_concat(id || status) FROM (SELECT * FROM runs ORDER BY id)"), "1finished,4finished");
 }
 
-TEST_F(RunLogTest, SaysFailedForEveryCodeButFinishedAndInterrupted) {
+TEST_F(RunLogTest, RecordsFailedForEveryCodeButFinishedAndInterrupted) {
   for (ExitStatus status : {ExitStatus::interrupted, ExitStatus::guard, ExitStatus::peer}) {
     RunLog(file_, start()).end(status);
   }
@@ -72,7 +72,7 @@ TEST_F(RunLogTest, SaysFailedForEveryCodeButFinishedAndInterrupted) {
             "interrupted75,failed5,failed6");
 }
 
-TEST_F(RunLogTest, ClosesAForgottenRunAsOurBug) {
+TEST_F(RunLogTest, ClosesARunThatWasNotEndedAsABug) {
   { RunLog log(file_, start()); }
   EXPECT_EQ(text("SELECT status || ' ' || exit_code FROM runs"), "failed 70");
 }
@@ -93,7 +93,7 @@ TEST_F(RunLogTest, WritesEveryKindOfRecord) {
   EXPECT_FALSE(log.incomplete());
 }
 
-TEST_F(RunLogTest, KeepsTheKindOfWhatIsNoNumber) {
+TEST_F(RunLogTest, KeepsTheKindOfNonFiniteValues) {
   const double inf = std::numeric_limits<double>::infinity();
   RunLog log(file_, start());
   log.metrics(1, {{"a", std::nan("")}, {"b", inf}, {"c", -inf}, {"d", 1.0}});
@@ -103,7 +103,7 @@ TEST_F(RunLogTest, KeepsTheKindOfWhatIsNoNumber) {
             "aNULLnan bNULLinf cNULL-inf d1.0");
 }
 
-TEST_F(RunLogTest, TakesTheLaterValueOfAMetricToldTwice) {
+TEST_F(RunLogTest, KeepsTheLaterOfTwoValuesForAStep) {
   RunLog log(file_, start());
   log.metrics(1, {{"valid/loss", 2.0}});
   log.metrics(1, {{"valid/loss", 1.0}});
@@ -111,19 +111,19 @@ TEST_F(RunLogTest, TakesTheLaterValueOfAMetricToldTwice) {
   EXPECT_EQ(text("SELECT group_concat(value) FROM metrics"), "1.0");
 }
 
-TEST_F(RunLogTest, RefusesACheckpointStateThatNobodyKnows) {
+TEST_F(RunLogTest, RefusesAnUnknownCheckpointState) {
   RunLog log(file_, start());
   EXPECT_TRUE(holds(refusal(ExitStatus::bug, [&] { log.checkpoint(1, "x", 1, "lost"); }), "\"lost\""));
 }
 
-TEST_F(RunLogTest, NeverGivesAnIdTwice) {
+TEST_F(RunLogTest, NeverReusesAnId) {
   RunLog(file_, start()).end(ExitStatus::done);
   execute("DELETE FROM runs");
   RunLog second(file_, start());
   EXPECT_EQ(second.run_id(), 2);
 }
 
-TEST_F(RunLogTest, FollowsNoLinkThatStandsWhereTheRunFolderShould) {
+TEST_F(RunLogTest, FollowsNoLinkAtTheRunFoldersPath) {
   std::filesystem::create_directory(folder_ / "theirs");
   std::filesystem::create_directory_symlink("theirs", folder_ / "1-tiny");
   std::filesystem::create_symlink("absent", folder_ / "2-tiny");
@@ -145,7 +145,7 @@ TEST_F(RunLogTest, LeavesOneFileBehindWhenItEnds) {
   EXPECT_EQ(std::filesystem::file_size(file_.string() + "-wal"), 0u);
 }
 
-TEST_F(RunLogTest, TakesLessThanSixtyBytesForAMetric) {
+TEST_F(RunLogTest, UsesLessThanSixtyBytesForAMetric) {
   {
     RunLog log(file_, start());
     for (int64_t step = 1; step <= 10'000; ++step) {
@@ -177,7 +177,7 @@ TEST_F(RunLogTest, CostsTheTrainingThreadMicroseconds) {
   log.end(ExitStatus::done);
 }
 
-TEST_F(RunLogTest, WaitsOutALockOfTenSecondsWithoutDelayingTheCaller) {
+TEST_F(RunLogTest, WaitsForALockOfTenSecondsWithoutDelayingTheCaller) {
   RunLog log(file_, start());
   log.metrics(0, twenty_values(0));
   ASSERT_TRUE(eventually([&] { return integer("SELECT count(*) FROM metrics") == 20; }));
@@ -216,7 +216,7 @@ TEST_F(RunLogTest, WaitsOutALockOfTenSecondsWithoutDelayingTheCaller) {
   EXPECT_EQ(text("SELECT status || log_incomplete FROM runs"), "finished0");
 }
 
-TEST_F(RunLogTest, DropsOnlyWhatFindsNoRoom) {
+TEST_F(RunLogTest, DropsRecordsOnlyWhenTheQueueIsFull) {
   LogQueue queue;
   const MetricsRecord record{1, 0, std::vector<std::pair<std::string, double>>(100'000)};
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(queue.push(record));

@@ -7,7 +7,7 @@ namespace {
 
 using Upkeep = LogTest;
 
-TEST_F(Upkeep, TakesARunOutWithAllThatBelongsToIt) {
+TEST_F(Upkeep, DeletesARunWithAllItsRows) {
   for (int i = 0; i < 2; ++i) {
     RunStart run = start("tiny");
     run.params = {{"seed", int64_t{1}}};
@@ -23,7 +23,7 @@ TEST_F(Upkeep, TakesARunOutWithAllThatBelongsToIt) {
     EXPECT_EQ(database.text(std::string("SELECT group_concat(DISTINCT run_id) FROM ") + table), "2") << table;
 }
 
-TEST_F(Upkeep, CopiesALogThatIsBeingWritten) {
+TEST_F(Upkeep, CopiesALogInUse) {
   RunLog log(file_, start());
   for (int64_t step = 1; step <= 50; ++step) log.metrics(step, {{"train/loss", 2.0}});
   ASSERT_TRUE(

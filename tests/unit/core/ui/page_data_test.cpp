@@ -50,7 +50,7 @@ TEST_F(PageDataTest, ListsRunsNewestFirstWithTheirLastValues) {
   EXPECT_EQ(answer["names"], PageJson({"train/loss"}));
 }
 
-TEST_F(PageDataTest, ShowsAnEmptyPageBeforeThereIsALogAndTheRunsOnceThereAre) {
+TEST_F(PageDataTest, ShowsAnEmptyPageUntilTheLogHasRuns) {
   PageData data(file_);
   const PageJson before = data.runs();
   EXPECT_TRUE(before["runs"].empty());
@@ -60,7 +60,7 @@ TEST_F(PageDataTest, ShowsAnEmptyPageBeforeThereIsALogAndTheRunsOnceThereAre) {
   EXPECT_EQ(data.runs()["runs"].size(), 1u);
 }
 
-TEST_F(PageDataTest, GivesCurvesWithSmoothingOverAllPoints) {
+TEST_F(PageDataTest, SmoothsCurvesOverAllPoints) {
   const int64_t id = run("a", 1000);
   PageData data(file_);
   CurvesRequest request = losses({id});
@@ -78,7 +78,7 @@ TEST_F(PageDataTest, GivesCurvesWithSmoothingOverAllPoints) {
   }
 }
 
-TEST_F(PageDataTest, KeepsWhatIsNotFiniteApartAndNamed) {
+TEST_F(PageDataTest, ListsNonFiniteValuesSeparatelyByKind) {
   const int64_t id = run("a", 3);
   value(id, 4, "NULL", "'nan'");
   value(id, 5, "NULL", "'inf'");
@@ -113,7 +113,7 @@ TEST_F(PageDataTest, SendsOnlyNewRowsAfterTheCursor) {
   EXPECT_TRUE(data.refresh(after(answer, {a, b}))["new"].empty());
 }
 
-TEST_F(PageDataTest, TellsAPageToBeginAnewWhenARunIsDeletedSinceItsRowNumbersComeAgain) {
+TEST_F(PageDataTest, ResetsAPageWhenARunIsDeletedSinceRowidsAreReused) {
   const int64_t a = run("a", 3), b = run("b", 3);
   PageData data(file_);
   const PageJson first = data.runs();
@@ -135,7 +135,7 @@ TEST_F(PageDataTest, ZoomsToFullDetail) {
             PageJson({499, 500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511}));
 }
 
-TEST_F(PageDataTest, ShowsWhatRunsWereGivenDifferentlyAndOfOneAll) {
+TEST_F(PageDataTest, ShowsTheDifferencesOfRunsAndTheWholeConfigOfOne) {
   const int64_t a = run("a", 1), b = run("b", 1);
   PageData data(file_);
   const PageJson differing = data.params({a, b});
@@ -144,7 +144,7 @@ TEST_F(PageDataTest, ShowsWhatRunsWereGivenDifferentlyAndOfOneAll) {
   EXPECT_EQ(data.params({a})["rows"].size(), 2u);
 }
 
-TEST_F(PageDataTest, GivesSamplesByHeadWithTheirTextAsItIs) {
+TEST_F(PageDataTest, ReturnsSamplesByHeadWithUnchangedText) {
   const int64_t id = run("a", 1);
   const std::string text = "\n\t </script> \xe2\x80\xa8";
   Database database(file_, Database::Mode::write);
@@ -159,7 +159,7 @@ TEST_F(PageDataTest, GivesSamplesByHeadWithTheirTextAsItIs) {
   EXPECT_EQ(columns["reference_loss"], PageJson({1.5, nullptr}));
 }
 
-TEST_F(PageDataTest, GivesMemoryAndEventsAsTheLogHasThem) {
+TEST_F(PageDataTest, ReturnsMemoryAndEventsOfTheLog) {
   RunLog log(file_, start());
   log.memory({{0, 1, "forward", "activations", 1024}, {1, 1, "forward", "activations", 2048}});
   log.event(0, "warning", "guard", 3, "loss <b>rose</b>");
@@ -173,7 +173,7 @@ TEST_F(PageDataTest, GivesMemoryAndEventsAsTheLogHasThem) {
   EXPECT_EQ(events[0]["step"], 3);
 }
 
-TEST_F(PageDataTest, AnswersRequestsByPathAndRefusesWhatSaysNothing) {
+TEST_F(PageDataTest, AnswersRequestsByPathAndRefusesInvalidParameters) {
   run("a", 3);
   PageData data(file_);
   EXPECT_EQ(answer_page(data, "/", {}).type, "text/html; charset=utf-8");
@@ -194,7 +194,7 @@ TEST_F(PageDataTest, AnswersRequestsByPathAndRefusesWhatSaysNothing) {
   }
 }
 
-TEST_F(PageDataTest, PutsAReplacementWhereTextIsNotUtf8) {
+TEST_F(PageDataTest, ReplacesTextThatIsNotUtf8) {
   const int64_t id = run("a", 1);
   execute("INSERT INTO events VALUES (" + std::to_string(id) + ", 0, 0, 'info', 'k', 1, CAST(x'41ff42' AS TEXT))");
   PageData data(file_);
@@ -205,7 +205,7 @@ TEST_F(PageDataTest, PutsAReplacementWhereTextIsNotUtf8) {
             "B");
 }
 
-TEST(OwnPage, IsAskedForByThisMachinesNamesOnly) {
+TEST(OwnPage, AcceptsOnlyLoopbackNames) {
   EXPECT_TRUE(is_own_page("127.0.0.1:8317", "", 8317));
   EXPECT_TRUE(is_own_page("localhost:8317", "http://127.0.0.1:8317", 8317));
   EXPECT_TRUE(is_own_page("localhost", "http://localhost", 80));

@@ -8,23 +8,23 @@
 namespace wmtp {
 namespace {
 
-TEST(InsideScript, LeavesNothingThatEndsTheScriptAndStaysTheSameValue) {
+TEST(InsideScript, EscapesEverythingThatEndsTheScriptAndKeepsTheValue) {
   const PageJson value{{"text", "</script><!-- & \xe2\x80\xa8 \xe2\x80\xa9 \xe2\x80\xb0 \"quoted\" \\ \n"}};
   const std::string text = inside_script(value);
   for (const char* part : {"<", ">", "&", "\xe2\x80\xa8", "\xe2\x80\xa9"}) EXPECT_FALSE(holds(text, part)) << text;
   EXPECT_EQ(PageJson::parse(text), value);
 }
 
-TEST(PageFiles, HaveNothingInsideThatEndsAScriptOrAStyle) {
+TEST(PageFiles, ContainNothingThatEndsAScriptOrAStyle) {
   for (const auto& [name, text] : embedded_page()) {
     if (name == "page.html") continue;
     EXPECT_FALSE(holds(text, "</script")) << name;
     EXPECT_FALSE(holds(text, "</style")) << name;
-    EXPECT_TRUE(holds(embedded_page().at("page.html"), "\"" + name + "\"")) << name << " is built in and not used";
+    EXPECT_TRUE(holds(embedded_page().at("page.html"), "\"" + name + "\"")) << name << " is embedded and not used";
   }
 }
 
-TEST(PageFiles, AreAllPutInside) {
+TEST(PageFiles, AreAllEmbedded) {
   const std::string page = with_files_inside(embedded_page().at("page.html"));
   EXPECT_FALSE(holds(page, "<script src"));
   EXPECT_FALSE(holds(page, "rel=\"stylesheet\""));
@@ -41,7 +41,7 @@ class ReportPageTest : public LogTest {
   }
 };
 
-TEST_F(ReportPageTest, HoldsTheChosenRunsWithSmoothedCurvesAndNothingOfOthers) {
+TEST_F(ReportPageTest, HasOnlyTheChosenRunsWithSmoothedCurves) {
   for (const char* name : {"one", "</script><script>alert(1)</script>", "other"}) {
     RunLog log(file_, start(name));
     for (int step = 1; step <= 50; ++step) log.metrics(step, {{"train/loss", 1.0 / step}});
@@ -60,7 +60,7 @@ TEST_F(ReportPageTest, HoldsTheChosenRunsWithSmoothedCurvesAndNothingOfOthers) {
   EXPECT_EQ(report["params"].size(), 3u);
 }
 
-TEST_F(ReportPageTest, SpreadsTheStepsOfManySamplesAndSaysHowManyThereWere) {
+TEST_F(ReportPageTest, SelectsEvenlySpacedSamplesAndReportsTheirTotal) {
   RunLog log(file_, start());
   log.end(ExitStatus::done);
   for (int step = 1; step <= 100; ++step)

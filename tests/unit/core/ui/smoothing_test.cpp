@@ -37,11 +37,11 @@ TEST(Smoothing, IsTheWeightedMeanOfTheDefinition) {
   }
 }
 
-TEST(Smoothing, LeavesValuesAsTheyAreWithFactorZero) {
+TEST(Smoothing, KeepsValuesWithFactorZero) {
   EXPECT_EQ(debiased_mean(counted(3), {3, 1, 4}, 0), (std::vector<double>{3, 1, 4}));
 }
 
-TEST(Smoothing, PassesOverWhatIsNotFinite) {
+TEST(Smoothing, SkipsValuesThatAreNotFinite) {
   const auto means = debiased_mean(counted(4), {2, nan, inf, 4}, 0.5);
   EXPECT_TRUE(std::isnan(means[1]));
   EXPECT_TRUE(std::isnan(means[2]));
@@ -56,7 +56,7 @@ TEST(Smoothing, CountsStepsAndNotPoints) {
   EXPECT_NEAR(debiased_mean({0, 2}, {1, 4}, 0.5)[1], (0.25 * 1 + 4) / 1.25, 1e-12);
 }
 
-TEST(Smoothing, LeavesACurveOfFewPointsAsItIs) {
+TEST(Smoothing, KeepsACurveOfFewPoints) {
   std::vector<double> values{8, 5, 4, nan, 3.2, 2.86};
   auto means = smoothed(counted(6), values, most_smoothing);
   EXPECT_TRUE(std::isnan(means[3]));
@@ -64,7 +64,7 @@ TEST(Smoothing, LeavesACurveOfFewPointsAsItIs) {
   EXPECT_EQ(means, values);
 }
 
-TEST(Smoothing, SeesAllPointsAndNotOnlyThoseThatAreShown) {
+TEST(Smoothing, UsesAllPointsAndNotOnlyShownOnes) {
   std::vector<double> values(100'000);
   for (size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 1 : 3;
   const auto x = counted(values.size());
@@ -73,7 +73,7 @@ TEST(Smoothing, SeesAllPointsAndNotOnlyThoseThatAreShown) {
   for (const size_t i : thinned(x, means, {50'000, 99'999, 100})) EXPECT_NEAR(means[i], 2, 0.02);
 }
 
-TEST(Thinning, KeepsTheLeastAndTheGreatestOfEachCell) {
+TEST(Thinning, KeepsTheMinimumAndMaximumOfEachCell) {
   auto x = counted(10'000);
   std::vector<double> y(x.size());
   for (size_t i = 0; i < y.size(); ++i) y[i] = std::sin(static_cast<double>(i));
@@ -88,23 +88,23 @@ TEST(Thinning, KeepsTheLeastAndTheGreatestOfEachCell) {
   for (const size_t spike : {1234u, 5678u}) EXPECT_TRUE(std::find(kept.begin(), kept.end(), spike) != kept.end());
 }
 
-TEST(Thinning, LeavesFewPointsAlone) {
+TEST(Thinning, KeepsFewPoints) {
   EXPECT_EQ(thinned(counted(6), {1, nan, 2, inf, 3, -inf}, {0, 5, 3}), (std::vector<size_t>{0, 2, 4}));
   EXPECT_TRUE(thinned({}, {}, {0, 0, 10}).empty());
   EXPECT_TRUE(thinned({1, 2}, {nan, nan}, {0, 5, 10}).empty());
 }
 
-TEST(Thinning, GoesOnToTheNeighboursOfTheWindow) {
+TEST(Thinning, IncludesTheNeighboursOfTheWindow) {
   EXPECT_EQ(thinned(counted(10), counted(10), {3, 5, 100}), (std::vector<size_t>{2, 3, 4, 5, 6}));
   EXPECT_EQ(thinned(counted(10), counted(10), {20, 30, 100}), (std::vector<size_t>{9}));
 }
 
-TEST(Thinning, TakesAWindowWithoutWidth) {
+TEST(Thinning, AcceptsAWindowOfZeroWidth) {
   EXPECT_EQ(thinned({4}, {1}, {4, 4, 10}), (std::vector<size_t>{0}));
   EXPECT_EQ(not_finite({4}, {nan}, {4, 4, 10}), (std::vector<size_t>{0}));
 }
 
-TEST(NotFinite, IsToldByKindAndPlace) {
+TEST(NotFinite, IsListedByKindAndPlace) {
   const auto x = counted(1000);
   std::vector<double> y(1000, nan);
   y[500] = inf, y[501] = -inf, y[502] = 7;

@@ -46,6 +46,7 @@ class BesideValues : public LinearAdapter {
   }
 
   Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
+
  private:
   double dropout_;
 };

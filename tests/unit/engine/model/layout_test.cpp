@@ -164,6 +164,7 @@ TEST(Layout, AdapterParametersHaveTheirOptimizerSettings) {
 
     Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }
     Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
+
    private:
     Param param_;
   };

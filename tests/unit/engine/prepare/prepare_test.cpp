@@ -81,7 +81,7 @@ TEST_F(Prepare, JoinsDocumentsEachFollowedByEndOfText) {
   EXPECT_EQ(prepared.tokenizer->vocab_size(), 258);
 }
 
-TEST_F(Prepare, KeepsValidationTextApart) {
+TEST_F(Prepare, SeparatesValidationText) {
   write("text/a.txt", "aaaaaaaaaaaaaaa");
   write("text/b.txt", "bbbbbbbbbbbbbbb");
   auto experiment = text_experiment();
@@ -92,7 +92,7 @@ TEST_F(Prepare, KeepsValidationTextApart) {
   EXPECT_EQ(all_ids(*prepared.validation, 8)[0], 'b');
 }
 
-TEST_F(Prepare, HoldsOutTheEndOfEachFileAndTellsTheTokensOfBothParts) {
+TEST_F(Prepare, HoldsOutTheEndOfEachFileAndLogsTheTokensOfBothParts) {
   write("text/a.txt", std::string(20, 'a') + "\n" + std::string(9, 'b') + "\n");
   auto experiment = text_experiment();
   const auto whole = prepare_and_open(experiment).folder;
@@ -102,7 +102,7 @@ TEST_F(Prepare, HoldsOutTheEndOfEachFileAndTellsTheTokensOfBothParts) {
   ASSERT_EQ(said.size(), 3u);
   EXPECT_EQ(said[0], "encoding 1 file for train (21 B)");
   EXPECT_EQ(said[2], "22 tokens to train on, 11 for validation (the last 30% of each file)");
-  EXPECT_EQ(prepare(experiment), std::vector<std::string>{said[2]}) << "told each time";
+  EXPECT_EQ(prepare(experiment), std::vector<std::string>{said[2]}) << "logged each time";
   const auto prepared = open_prepared(experiment, cache(), 1);
   EXPECT_NE(prepared.folder, whole);
   for (int64_t id : all_ids(*prepared.train, 8)) EXPECT_NE(id, 'b');
@@ -122,7 +122,7 @@ TEST_F(Prepare, EndsEachDocumentBetweenSeparatorsWithEndOfText) {
             (std::vector<int64_t>{'a', 'b', 'c', 257, 'd', 'e', 257, '\n'}));
 }
 
-TEST_F(Prepare, TrainsItsTokenizerOnWhatIsNotHeldOut) {
+TEST_F(Prepare, TrainsTheTokenizerWithoutHeldOutText) {
   write_words(3);
   auto experiment = bpe_experiment();
   experiment.validation.given = true;
@@ -135,7 +135,7 @@ TEST_F(Prepare, TrainsItsTokenizerOnWhatIsNotHeldOut) {
   EXPECT_EQ(read(with_tail.folder / "tokenizer.model"), read(other_tail.folder / "tokenizer.model"));
 }
 
-TEST_F(Prepare, SaysWhyAShareHoldsNothingOut) {
+TEST_F(Prepare, ExplainsWhyAShareHoldsNothingOut) {
   write("text/a.txt", std::string(100, 'a'));
   auto experiment = text_experiment();
   experiment.validation.given = true;
@@ -161,7 +161,7 @@ TEST_F(Prepare, EncodesWithTheTokenizerItTrained) {
   EXPECT_EQ(std::count(ids.begin(), ids.end(), prepared.tokenizer->end_of_text()), 2);
 }
 
-TEST_F(Prepare, CutsLargeDocumentsWithoutATrace) {
+TEST_F(Prepare, EncodesLargeDocumentsAsIfInOnePiece) {
   std::string text;
   while (text.size() < (3 << 20)) text += "some words, and\n        an indented line\n\n";
   text += std::string(1 << 21, 'x') + "\xc3\xa9" + std::string(1 << 20, 'y');
@@ -187,7 +187,7 @@ TEST_F(Prepare, SkipsFilesThatAreNotUtf8WithAWarning) {
   EXPECT_TRUE(has(read(prepared.folder / "prepared.json"), "\"skipped\": 1"));
 }
 
-TEST_F(Prepare, SaysEachLongPart) {
+TEST_F(Prepare, LogsEachLongPart) {
   write_words(3);
   const auto said = prepare(bpe_experiment());
   ASSERT_EQ(said.size(), 2u);
@@ -203,7 +203,7 @@ TEST_F(Prepare, DoesNoWorkTwice) {
   EXPECT_EQ(times(), before);
 }
 
-TEST_F(Prepare, PreparesAnewWhenATextChanges) {
+TEST_F(Prepare, PreparesAgainWhenATextChanges) {
   write_words(3);
   const auto before = prepare_and_open(bpe_experiment()).folder;
   write("text/1.txt", read(at("text/1.txt")) + "more");
@@ -224,7 +224,7 @@ TEST_F(Prepare, SharesATokenizerBetweenExperiments) {
   EXPECT_EQ(read(one / "tokenizer.model"), read(two / "tokenizer.model"));
 }
 
-TEST_F(Prepare, MakesAnewWhatIsDamaged) {
+TEST_F(Prepare, RebuildsWhatIsDamaged) {
   write_words(3);
   const auto folder = prepare_and_open(bpe_experiment()).folder;
   const auto train = read(folder / "train.bin");
@@ -235,7 +235,7 @@ TEST_F(Prepare, MakesAnewWhatIsDamaged) {
   EXPECT_EQ(read(folder / "train.bin"), train);
 }
 
-TEST_F(Prepare, IgnoresHalfAFolderThatACrashLeft) {
+TEST_F(Prepare, IgnoresThePartialFolderOfACrash) {
   write_words(3);
   const auto folder = prepare_and_open(bpe_experiment()).folder;
   const fs::path half = folder.string() + ".tmp-1";
@@ -280,7 +280,7 @@ TEST_F(Prepare, LeavesNothingBehindWhenItFails) {
   EXPECT_TRUE(fs::is_empty(cache()));
 }
 
-TEST_F(Prepare, TellsThatACacheCannotBeWritten) {
+TEST_F(Prepare, ReportsACacheThatCannotBeWritten) {
   write_words(1);
   write("cache", "a file where the folder should be");
   EXPECT_TRUE(has(error_of(ExitStatus::storage, [&] { prepare(text_experiment()); }), "cannot create"));
@@ -319,7 +319,7 @@ TEST_F(Prepare, RefusesMoreRanksThanSequences) {
   EXPECT_TRUE(has(text, "12 sequences") && has(text, "needs 18") && has(text, "3 ranks")) << text;
 }
 
-TEST_F(Prepare, TakesTokenFilesAsTheyAre) {
+TEST_F(Prepare, ReadsTokenFilesUnchanged) {
   const auto experiment = tokens_experiment(20);
   EXPECT_TRUE(prepare(experiment).empty());
   EXPECT_FALSE(fs::exists(cache()));
@@ -331,7 +331,7 @@ TEST_F(Prepare, TakesTokenFilesAsTheyAre) {
   EXPECT_EQ(prepared.tokenizer, nullptr);
 }
 
-TEST_F(Prepare, WantsEnoughWindowsOfTokensUnlessEpochsAreGiven) {
+TEST_F(Prepare, RequiresEnoughWindowsOfTokensUnlessEpochsAreSet) {
   auto experiment = tokens_experiment(8 * 12);
   experiment.train.batch_size = 2;
   experiment.train.steps = 3;

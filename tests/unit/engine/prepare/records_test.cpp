@@ -69,7 +69,7 @@ BatchRequest pairs_wanted() {
   return request;
 }
 
-TEST_F(RecordData, StandAsPromptAnswerAndPadding) {
+TEST_F(RecordData, BecomePromptAnswerAndPadding) {
   write("a.jsonl", line("abc", 1, true, 3) + line("d", 2, false) +
                        R"({"instruction": "q", "output": ""})"
                        "\n");
@@ -98,7 +98,7 @@ TEST_F(RecordData, StandAsPromptAnswerAndPadding) {
     EXPECT_EQ(both.counts[static_cast<size_t>(k - 1)], valid_sources(both.targets, k).sum().item<int64_t>()) << k;
 }
 
-TEST_F(RecordData, AreTheSameInAStepWhateverTheRanks) {
+TEST_F(RecordData, AreTheSameInAStepForAnyNumberOfRanks) {
   write_problems(40);
   Experiment e = experiment();
   const Prepared prepared = open(e);
@@ -143,7 +143,7 @@ TEST_F(RecordData, AreSelectedByTheirLabel) {
   EXPECT_EQ(source->count(), 20);
 }
 
-TEST_F(RecordData, LongerThanASequenceAreLeftOutAndTold) {
+TEST_F(RecordData, LongerThanASequenceAreExcludedAndLogged) {
   write("a.jsonl",
         line("abc", 1, true) + line(std::string(62, 'x'), 1, true) + line("c", 1, true) + line("d", 2, true));
   Experiment e = experiment();
@@ -155,7 +155,7 @@ TEST_F(RecordData, LongerThanASequenceAreLeftOutAndTold) {
             "(the longest has 65 tokens), 0 of problems that are held out");
   said.clear();
   open(e, &said);
-  EXPECT_EQ(said.size(), 1u) << "told again, but made once";
+  EXPECT_EQ(said.size(), 1u) << "logged again, but built once";
 }
 
 TEST_F(RecordData, ComeInPairsOfOneProblem) {
@@ -181,16 +181,16 @@ TEST_F(RecordData, ComeInPairsOfOneProblem) {
   EXPECT_EQ(seen.size(), 160u) << "one epoch";
 }
 
-TEST_F(RecordData, WithoutAnyPairAreCounted) {
+TEST_F(RecordData, WithoutAnyPairAreRefusedWithTheirCounts) {
   write("a.jsonl", line("a", 1, true) + line("b", 2, false) + line("c", 3, false) +
                        R"({"instruction": "q", "output": "x"})"
                        "\n");
-  const auto told = refused(experiment(), pairs_wanted());
-  EXPECT_TRUE(has(told, "found 4 records of 3 problems, 1 right, 2 wrong, 1 without is_correct, 1 without task_id"))
-      << told;
+  const auto message = refused(experiment(), pairs_wanted());
+  EXPECT_TRUE(has(message, "found 4 records of 3 problems, 1 right, 2 wrong, 1 without is_correct, 1 without task_id"))
+      << message;
 }
 
-TEST_F(RecordData, RefusePairsWhereTheyMakeNoSense) {
+TEST_F(RecordData, RefusePairsWhereTheyAreImpossible) {
   write_problems(10);
   Experiment e = experiment();
   e.data.select = "correct";
@@ -200,7 +200,7 @@ TEST_F(RecordData, RefusePairsWhereTheyMakeNoSense) {
   EXPECT_TRUE(has(refused(e, pairs_wanted(), 1, ExitStatus::usage), "wanted an even number"));
   e = experiment();
   e.data.kind = "random";
-  EXPECT_TRUE(has(refused(e, pairs_wanted(), 1, ExitStatus::usage), "kind \"random\" has not"));
+  EXPECT_TRUE(has(refused(e, pairs_wanted(), 1, ExitStatus::usage), "kind \"random\" does not have"));
 }
 
 TEST_F(RecordData, AreDrawnByDifficulty) {
@@ -290,21 +290,21 @@ TEST_F(RecordData, GiveValidationRowsOfPadding) {
 TEST_F(RecordData, TooFewForAStepAreRefused) {
   write_problems(2);
   Experiment e = experiment();
-  const auto told = refused(e, {}, 3);
-  EXPECT_TRUE(has(told, "8 sequences") && has(told, "needs 12")) << told;
+  const auto message = refused(e, {}, 3);
+  EXPECT_TRUE(has(message, "8 sequences") && has(message, "needs 12")) << message;
 }
 
-TEST_F(RecordData, TellEveryMistakeOfEveryFile) {
+TEST_F(RecordData, ReportEveryMistakeOfEveryFile) {
   write("a.jsonl", "{\n" + line("x", 1, true));
   write("b.jsonl", R"({"instruction": "q"})");
   Experiment e = experiment();
   e.data.files = {at("*.jsonl")};
-  const auto told = refused(e);
-  EXPECT_TRUE(has(told, "a.jsonl:1:") && has(told, "b.jsonl:1: output: missing")) << told;
+  const auto message = refused(e);
+  EXPECT_TRUE(has(message, "a.jsonl:1:") && has(message, "b.jsonl:1: output: missing")) << message;
   for (const auto& entry : fs::directory_iterator(folder_ / "cache")) ADD_FAILURE() << entry << " is left behind";
 }
 
-TEST_F(RecordData, WithoutARecordAreRefused) {
+TEST_F(RecordData, WithoutRecordsAreRefused) {
   write("a.jsonl", "\n\n");
   EXPECT_TRUE(has(refused(experiment()), "no record is left to train on"));
   Experiment e = experiment();
@@ -313,7 +313,7 @@ TEST_F(RecordData, WithoutARecordAreRefused) {
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { open(e); }), "validation.files"));
 }
 
-TEST_F(RecordData, AreMadeByTheProgram) {
+TEST_F(RecordData, AreGeneratedForArithmetic) {
   Experiment e = experiment();
   e.data.files.clear();
   e.data.arithmetic.given = true;

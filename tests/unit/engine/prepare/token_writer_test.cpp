@@ -31,7 +31,7 @@ std::vector<std::string> pieces_of(const std::filesystem::path& file) {
   return pieces;
 }
 
-TEST_F(TokenWriting, TakesAsManyBytesAsTheVocabularyNeeds) {
+TEST_F(TokenWriting, UsesAsManyBytesAsTheVocabularyNeeds) {
   EXPECT_EQ(id_dtype(258), "uint16");
   EXPECT_EQ(id_dtype(65535), "uint16");
   EXPECT_EQ(id_dtype(65536), "uint32");
@@ -54,7 +54,7 @@ class LyingTokenizer : public WideTokenizer {
   int64_t vocab_size() const override { return 1000; }
 };
 
-TEST_F(TokenWriting, RefusesAnIdThatIsNoneOfTheTokenizersInsteadOfCuttingIt) {
+TEST_F(TokenWriting, RefusesAnIdOutsideTheVocabularyInsteadOfTruncatingIt) {
   const LyingTokenizer tokenizer;
   TokenWriter writer(at("ids.bin"), tokenizer);
   writer.add({0, 999});
@@ -63,7 +63,7 @@ TEST_F(TokenWriting, RefusesAnIdThatIsNoneOfTheTokenizersInsteadOfCuttingIt) {
   EXPECT_EQ(writer.num_ids(), 2);
 }
 
-TEST_F(TokenWriting, CutsLargeTextBeforeNewlines) {
+TEST_F(TokenWriting, SplitsLargeTextBeforeNewlines) {
   std::string text;
   for (int line = 0; text.size() < (5u << 20); ++line) text += "line " + std::to_string(line) + "\n";
   const auto pieces = pieces_of(write("a.txt", text));
@@ -76,7 +76,7 @@ TEST_F(TokenWriting, CutsLargeTextBeforeNewlines) {
   EXPECT_TRUE(joined == text);
 }
 
-TEST_F(TokenWriting, CutsALongLineBetweenCharacters) {
+TEST_F(TokenWriting, SplitsALongLineBetweenCharacters) {
   std::string text = "x";
   while (text.size() < (3u << 20)) text += "\xe2\x82\xac";
   const auto file = write("a.txt", text);

@@ -31,7 +31,7 @@ class Bpe : public DataTest {
   }
 };
 
-TEST(ByteTokenizer, IsTheTextsBytes) {
+TEST(ByteTokenizer, EncodesTheBytesOfAText) {
   const auto tokenizer = byte_tokenizer();
   EXPECT_EQ(tokenizer->vocab_size(), 258);
   EXPECT_EQ(tokenizer->end_of_text(), 257);
@@ -40,7 +40,7 @@ TEST(ByteTokenizer, IsTheTextsBytes) {
   EXPECT_EQ(tokenizer->decode({256, 'a', 0, 255, '\n', 257}), text);
 }
 
-TEST_F(Bpe, HasExactlyThePiecesAskedFor) {
+TEST_F(Bpe, HasTheRequestedNumberOfPieces) {
   const auto tokenizer = trained({write("a.py", sample_code(100))}, 500);
   EXPECT_EQ(tokenizer->vocab_size(), 500);
   EXPECT_GE(tokenizer->end_of_text(), 0);
@@ -48,7 +48,7 @@ TEST_F(Bpe, HasExactlyThePiecesAskedFor) {
   EXPECT_EQ(tokenizer->decode({static_cast<int32_t>(tokenizer->end_of_text())}), "");
 }
 
-TEST_F(Bpe, GivesEveryTextBack) {
+TEST_F(Bpe, DecodesEveryTextExactly) {
   const auto tokenizer = trained({write("a.py", sample_code(100))}, 500);
   const std::vector<std::string> texts{"",
                                        " ",
@@ -69,7 +69,7 @@ TEST_F(Bpe, GivesEveryTextBack) {
   for (const auto& text : texts) EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
 }
 
-TEST_F(Bpe, MayBeCutBeforeAnyNewline) {
+TEST_F(Bpe, EncodesPartsSplitBeforeAnyNewlineTheSame) {
   const auto tokenizer = trained({write("a.py", sample_code(100))}, 500);
   const std::string text = sample_code(30);
   const auto whole = tokenizer->encode(text);
@@ -81,7 +81,7 @@ TEST_F(Bpe, MayBeCutBeforeAnyNewline) {
   }
 }
 
-TEST_F(Bpe, NeverReadsControlPiecesOutOfText) {
+TEST_F(Bpe, NeverEncodesTextAsControlPieces) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += "</s> <s> <unk> </s>\n";
   const auto tokenizer = trained({write("a.py", sample_code(100)), write("b.txt", text)}, 450);
@@ -94,7 +94,7 @@ TEST_F(Bpe, SplitsDigits) {
   EXPECT_EQ(tokenizer->encode("1234567").size(), 7u);
 }
 
-TEST_F(Bpe, IsTheSameEveryTimeAndWhereverTheFilesLie) {
+TEST_F(Bpe, IsDeterministicAndIndependentOfTheFilesLocation) {
   const auto code = sample_code(100);
   const std::vector<fs::path> files{write("a.py", code), write("b.py", sample_code(50))};
   train_bpe(whole_files(files), 500, folder_ / "one.model");
@@ -103,10 +103,10 @@ TEST_F(Bpe, IsTheSameEveryTimeAndWhereverTheFilesLie) {
   EXPECT_EQ(read(folder_ / "one.model"), read(folder_ / "two.model"));
 }
 
-TEST_F(Bpe, SaysTheLargestVocabularyThatFits) {
+TEST_F(Bpe, NamesTheLargestVocabularyThatFits) {
   const std::vector<fs::path> files{write("a.py", sample_code(20))};
   const auto text = error_of(ExitStatus::data, [&] { trained(files, 4096); });
-  const std::string before = "hold no more than ";
+  const std::string before = "contain no more than ";
   ASSERT_TRUE(has(text, before)) << text;
   const int64_t largest = std::stoll(text.substr(text.find(before) + before.size()));
   EXPECT_FALSE(fs::exists(folder_ / "tokenizer.model"));
@@ -129,7 +129,7 @@ TEST_F(Bpe, RefusesTextThatIsEmpty) {
   EXPECT_TRUE(has(text, "no text") && has(text, "2 files")) << text;
 }
 
-TEST_F(Bpe, LeavesOutFilesThatAreNotUtf8) {
+TEST_F(Bpe, SkipsFilesThatAreNotUtf8) {
   const auto good = write("a.py", sample_code(100)), bad = write("b.py", "\xff\xfe" + sample_code(200));
   train_bpe(whole_files({good}), 500, folder_ / "one.model");
   train_bpe(whole_files({good, bad}), 500, folder_ / "two.model");
@@ -143,14 +143,14 @@ TEST_F(Bpe, LearnsFromLinesOfAnyLength) {
   EXPECT_LE(tokenizer->encode(" extraordinary").size(), 2u);
 }
 
-TEST_F(Bpe, RefusesAFileThatIsNoModel) {
+TEST_F(Bpe, RefusesAFileThatIsNotAModel) {
   const auto file = write("tokenizer.model", "not a model at all");
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { sentencepiece_tokenizer(file); }), "tokenizer.model is not"));
   error_of(ExitStatus::data, [&] { sentencepiece_tokenizer(write("empty.model", "")); });
   error_of(ExitStatus::data, [&] { sentencepiece_tokenizer(at("none.model")); });
 }
 
-TEST_F(Bpe, BeginsATextWithItsBosWhereAConfigBesideItSaysSo) {
+TEST_F(Bpe, BeginsATextWithBosIfATokenizerConfigInTheFolderSaysSo) {
   const fs::path file = folder_ / "tokenizer.model";
   EXPECT_TRUE(trained({write("a.py", sample_code(100))}, 500)->before_text().empty()) << "no text began with it";
   const auto before = [&](const std::string& config) {
@@ -178,7 +178,7 @@ TEST_F(Bpe, PrintsNothing) {
   EXPECT_EQ(read(at("log")), "");
 }
 
-TEST_F(Bpe, GivesTheStandardLibraryBack) {
+TEST_F(Bpe, DecodesTheStandardLibraryExactly) {
   const std::string library = "/usr/lib/python3.11/";
   if (!fs::exists(library + "asyncio")) GTEST_SKIP() << "no Python 3.11 here";
   const auto files = list_files({library + "asyncio/*.py", library + "*.py", library + "encodings/*.py"}, {});

@@ -1,8 +1,11 @@
-// See tables.hpp.
+#include "core/export/tables.hpp"
+
 #include <array>
+#include <charconv>
 #include <string>
 
-#include "core/export/tables.hpp"
+#include "core/export/logged_run.hpp"
+#include "core/runlog/records.hpp"
 
 namespace wmtp {
 namespace {
@@ -46,7 +49,7 @@ constexpr std::array<Rows, 9> tables{{
 
 std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-/// each_row names the columns when it has ended; a row needs them before.
+/// each_row returns the column names at its end; the rows need them before.
 std::vector<std::string> columns_of(const LogReader& log, const std::string& sql, const std::string& id) {
   return log.each_row(sql, {id}, [](Row&) { return false; });
 }
@@ -65,7 +68,35 @@ void write_rows(const LogReader& log, const Rows& rows, const std::string& id, c
   out("]");
 }
 
+std::string field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string all_digits(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
 }  // namespace
+
+void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out) {
+  out("run_id,run,step,name,value,kind,time_ns\r\n");
+  for (const int64_t run : runs) {
+    const LoggedRunRows rows(log, run);
+    const std::string head = std::to_string(run) + "," + field(rows.text("name")) + ",";
+    for (const std::string& name : rows.metric_names()) {
+      const std::string metric = "," + field(name) + ",";
+      rows.each_point(name, [&](const LoggedPoint& point) {
+        const char* kind = kind_of(point.value);
+        out(head + std::to_string(point.step) + metric + (kind ? std::string(kind) : all_digits(point.value)) + "," +
+            (kind ? kind : "") + "," + std::to_string(point.time_ns) + "\r\n");
+      });
+    }
+  }
+}
 
 void write_runs_json(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out) {
   const char* before = "[\n {";
