@@ -45,13 +45,13 @@ class BadPlugins : public testing::Test {
 
 TEST_F(BadPlugins, OfAnotherSdkIsRefusedWithBothValuesBeforeItsCodeRuns) {
   EXPECT_THAT(refusal("other_sdk"),
-              AllOf(HasSubstr("built for sdk 0.99, headers "), HasSubstr("; this host is sdk 0.2, headers ")));
+              AllOf(HasSubstr("built for sdk 0.99, headers "), HasSubstr("; this host is sdk 0.9, headers ")));
   EXPECT_FALSE(std::filesystem::exists(canary()));
 }
 
 TEST_F(BadPlugins, OfTheSameSdkWithAnotherHeaderIsRefusedBeforeItsCodeRuns) {
-  EXPECT_THAT(refusal("other_headers"), AllOf(HasSubstr("built for sdk 0.2, headers 0123456789ab, "),
-                                              HasSubstr("; this host is sdk 0.2, headers "),
+  EXPECT_THAT(refusal("other_headers"), AllOf(HasSubstr("built for sdk 0.9, headers 0123456789ab, "),
+                                              HasSubstr("; this host is sdk 0.9, headers "),
                                               HasSubstr("build the plugin again with this host's sdk")));
   EXPECT_FALSE(std::filesystem::exists(canary()));
 }
