@@ -23,11 +23,11 @@ constexpr int64_t B = 2, S = 16, H = 4;
 class Subject {
  public:
   explicit Subject(const std::string& name) : name_(name) {
-    const std::string role = test::entry_of("pipeline", name).role;
-    if (role == "objective") {
-      objective_.reset(static_cast<Objective*>(test::entry_of("pipeline", name).create()));
+    const PluginEntry& entry = test::entry_of("pipeline", name);
+    if (entry.objective) {
+      objective_.reset(entry.objective());
     } else {
-      if (role == "wrapper") inner_ = test::weighting("focal");
+      if (entry.wrapper) inner_ = test::weighting("focal");
       weighting_ = test::weighting(name, {}, inner_.get());
     }
   }
@@ -131,7 +131,7 @@ TEST_P(EveryPipeline, AsksAndReportsTheSameOnARankThatHasNothing) {
   subject.answer(full);
   const Tensor nothing = subject.answer(empty);
   EXPECT_TRUE(!nothing.defined() || at::isfinite(nothing).all().item<bool>());
-  EXPECT_EQ(full.collectives, empty.collectives);
+  EXPECT_EQ(full.num_collectives, empty.num_collectives);
   ASSERT_EQ(full.metrics.size(), empty.metrics.size());
   for (const auto& [name, metric] : empty.metrics) {
     EXPECT_TRUE(full.metrics.count(name)) << name;

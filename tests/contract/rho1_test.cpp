@@ -68,7 +68,7 @@ TEST(Rho1, SelfReferenceKeepsWhatTheReferenceFindsEasyOrIsSureOf) {
   EXPECT_EQ(run(entropy, {{"keep", 0.6}, {"mode", "self_entropy"}}), (std::vector<float>{0, 1, 1, 0, 1, 0}));
   EXPECT_EQ(run(both, {{"keep", 0.6}, {"mode", "self_both"}}), (std::vector<float>{0, 0, 1, 0, 1, 0}));
   EXPECT_EQ(both.metrics.at("rho1/selection_ratio"), (std::pair<double, double>{2, 5}));
-  EXPECT_EQ(both.collectives, 2);
+  EXPECT_EQ(both.num_collectives, 2);
 }
 
 TEST(Rho1, ReadsEntropiesOnlyWhereTheModeNeedsThem) {
@@ -105,7 +105,7 @@ TEST(Rho1, SoftWeightsAreOverAllRanksUnlessToldOtherwise) {
   for (const double x : {1, -2, 3, 0, 5}) sum += std::exp(x - 6);
   EXPECT_NEAR(run(all, {{"selection", "soft"}})[4], 6 * std::exp(-1) / sum, 1e-5);
   run(here, {{"selection", "soft"}, {"per_rank", true}});
-  EXPECT_EQ(here.collectives, 0);
+  EXPECT_EQ(here.num_collectives, 0);
 }
 
 TEST(Rho1, ASoftmaxOfFarScoresStaysFinite) {
@@ -153,11 +153,11 @@ TEST(Rho1, TheThresholdIsOverAllRanksUnlessToldOtherwise) {
   FakeStep all = five_tokens();
   all.other_rank = {row({10, 11, 12, 13, 14}), mask({1, 1, 1, 1, 1})};
   EXPECT_EQ(run(all, {{"keep", 0.6}}), (std::vector<float>{0, 0, 0, 0, 1, 0}));
-  EXPECT_EQ(all.collectives, 1);
+  EXPECT_EQ(all.num_collectives, 1);
   FakeStep here = five_tokens();
   here.other_rank = {row({10, 11, 12, 13, 14}), mask({1, 1, 1, 1, 1})};
   EXPECT_EQ(run(here, {{"keep", 0.6}, {"per_rank", true}}), (std::vector<float>{1, 0, 1, 0, 1, 0}));
-  EXPECT_EQ(here.collectives, 0);
+  EXPECT_EQ(here.num_collectives, 0);
 }
 
 TEST(Rho1, AHeadWithoutValidTokensGetsZeros) {

@@ -19,15 +19,15 @@ FakeStep step_with(const std::string& signal, const Tensor& values, const Tensor
   return step;
 }
 
-Tensor weigh(Weighting& weighting, FakeStep& step, Weights::Meaning meaning = Weights::Meaning::by_source) {
+Tensor weights_of(Weighting& weighting, FakeStep& step, Weights::Meaning meaning = Weights::Meaning::by_source) {
   const Weights weights = test::weigh(weighting, step);
   EXPECT_EQ(weights.meaning, meaning);
   EXPECT_EQ(weights.values.scalar_type(), at::kFloat);
   return weights.values;
 }
-Tensor weigh(const std::string& name, FakeStep& step, const OptionValues& options = {},
+Tensor weights_of(const std::string& name, FakeStep& step, const OptionValues& options = {},
              Weights::Meaning meaning = Weights::Meaning::by_source) {
-  return weigh(*test::weighting(name, options), step, meaning);
+  return weights_of(*test::weighting(name, options), step, meaning);
 }
 
 void expect_close(const Tensor& found, const std::vector<double>& wanted) {
@@ -44,21 +44,21 @@ FakeStep known_probabilities() {
 
 TEST(Focal, IsThePowerOfWhatThePolicyDoesNotGiveTheToken) {
   FakeStep step = known_probabilities();
-  expect_close(weigh("focal", step), {0, 0.25, 0.5625});
-  expect_close(weigh("focal", step, {{"gamma", 1.0}}), {0, 0.5, 0.75});
-  expect_close(weigh("focal", step, {{"gamma", 0.0}}), {1, 1, 1});
+  expect_close(weights_of("focal", step), {0, 0.25, 0.5625});
+  expect_close(weights_of("focal", step, {{"gamma", 1.0}}), {0, 0.5, 0.75});
+  expect_close(weights_of("focal", step, {{"gamma", 0.0}}), {1, 1, 1});
   EXPECT_EQ(test::weighting("focal")->needs().when, When::token);
 }
 
 TEST(Focal, ALossBelowZeroByRoundingWeighsNothing) {
   FakeStep step(at::ones({1}, at::kBool));
   step.signals["policy.loss"] = at::full({1}, -1e-6F);
-  expect_close(weigh("focal", step, {{"gamma", 0.5}}), {0});
+  expect_close(weights_of("focal", step, {{"gamma", 0.5}}), {0});
 }
 
 TEST(Dft, IsTheProbability) {
   FakeStep step = known_probabilities();
-  expect_close(weigh("dft", step), {1, 0.5, 0.25});
+  expect_close(weights_of("dft", step), {1, 0.5, 0.25});
   EXPECT_EQ(test::weighting("dft")->needs().when, When::token);
 }
 
@@ -67,10 +67,9 @@ FakeStep five_entropies() { return step_with("policy.entropy", row({5, 1, 3, 2, 
 
 TEST(Entropy, KeepsTheShareOfTheHighestEntropyAndReadsNoLoss) {
   const auto entropy = test::weighting("entropy", {{"share", 0.4}});
-  ASSERT_EQ(entropy->needs().reads.size(), 1U);
-  EXPECT_EQ(entropy->needs().reads[0].what, "entropy");
+  EXPECT_EQ(entropy->needs().reads, std::vector{Signal::policy_entropy});
   FakeStep step = five_entropies();
-  expect_close(weigh(*entropy, step), {1, 0, 0, 0, 1, 0});  // quantile([1,2,3,4,5], 0.6) = 3.4
+  expect_close(weights_of(*entropy, step), {1, 0, 0, 0, 1, 0});  // quantile([1,2,3,4,5], 0.6) = 3.4
   EXPECT_EQ(step.metrics.at("entropy/selection_ratio"), Metric(2, 5));
   EXPECT_NEAR(step.metrics.at("entropy/threshold").first, 3.4, 1e-6);
   EXPECT_EQ(step.metrics.at("entropy/mean"), Metric(15, 5));
@@ -80,37 +79,37 @@ TEST(Entropy, KeepsTheShareOfTheHighestEntropyAndReadsNoLoss) {
 TEST(Entropy, TheShareIsOverAllRanks) {
   FakeStep step = five_entropies();
   step.other_rank = {row({6, 7, 8, 9, 10}), mask({1, 1, 1, 1, 1})};
-  expect_close(weigh("entropy", step, {{"share", 0.6}}), {1, 0, 0, 0, 0, 0});  // quantile([1…10], 0.4) = 4.6
+  expect_close(weights_of("entropy", step, {{"share", 0.6}}), {1, 0, 0, 0, 0, 0});  // quantile([1…10], 0.4) = 4.6
 }
 
 TEST(Entropy, KeepsTiesAndEverythingAtShareOne) {
   FakeStep ties = step_with("policy.entropy", row({2, 2, 2, 1}), mask({1, 1, 1, 1}));
-  expect_close(weigh("entropy", ties, {{"share", 0.3}}), {1, 1, 1, 0});
+  expect_close(weights_of("entropy", ties, {{"share", 0.3}}), {1, 1, 1, 0});
   FakeStep all = five_entropies();
-  expect_close(weigh("entropy", all, {{"share", 1.0}}), {1, 1, 1, 1, 1, 0});
+  expect_close(weights_of("entropy", all, {{"share", 1.0}}), {1, 1, 1, 1, 1, 0});
 }
 
 TEST(Entropy, KeepsTiesThatRoundingTellsApartOnEitherSideOfTheThreshold) {
   const float two = 2, above = std::nextafter(two, 3.0F), below = std::nextafter(two, 1.0F);
   FakeStep ties = step_with("policy.entropy", row({below, two, above, above, 1.9999F}), mask({1, 1, 1, 1, 1}));
-  expect_close(weigh("entropy", ties, {{"share", 0.3}}), {1, 1, 1, 1, 0});
+  expect_close(weights_of("entropy", ties, {{"share", 0.3}}), {1, 1, 1, 1, 0});
 }
 
 TEST(Mile, GrowsWithTheEntropyAndHasMeanOneOverAllRanks) {
   FakeStep step = step_with("policy.entropy", row({0, 1, 3, 0}), mask({1, 1, 1, 0}));
-  expect_close(weigh("mile", step), {1 * 3 / 7.0, 2 * 3 / 7.0, 4 * 3 / 7.0, 0});
+  expect_close(weights_of("mile", step), {1 * 3 / 7.0, 2 * 3 / 7.0, 4 * 3 / 7.0, 0});
   EXPECT_EQ(step.metrics.at("mile/entropy"), Metric(4, 3));
   FakeStep squared = step_with("policy.entropy", row({0, 1, 3, 0}), mask({1, 1, 1, 0}));
-  expect_close(weigh("mile", squared, {{"gamma", 2.0}, {"sigma", 0.5}}),
+  expect_close(weights_of("mile", squared, {{"gamma", 2.0}, {"sigma", 0.5}}),
                {0.25 * 3 / 14.75, 2.25 * 3 / 14.75, 12.25 * 3 / 14.75, 0});
   FakeStep two = step_with("policy.entropy", row({0, 1, 3, 0}), mask({1, 1, 1, 0}));
   two.other_sums = {at::tensor({13.0, 2.0}, at::kDouble)};  // two more tokens of 13 together: the mean is 20 / 5
-  expect_close(weigh("mile", two), {0.25, 0.5, 1, 0});
+  expect_close(weights_of("mile", two), {0.25, 0.5, 1, 0});
 }
 
 TEST(Mile, AHeadWithoutValidTokensGetsZeros) {
   FakeStep step = step_with("policy.entropy", row({0, 0}), mask({0, 0}));
-  expect_close(weigh("mile", step), {0, 0});
+  expect_close(weights_of("mile", step), {0, 0});
 }
 
 FakeStep losses(const Tensor& values, int64_t number) {
@@ -123,16 +122,16 @@ TEST(Truncation, DropsWhatLiesAboveTheRunningQuantileOfTheBatchesBefore) {
   const auto truncation =
       test::weighting("truncation", {{"drop", 0.25}, {"momentum", 0.5}, {"warmup_steps", int64_t{2}}});
   FakeStep step = losses(row({1, 2, 3, 4, 5}), 1);
-  expect_close(weigh(*truncation, step), {1, 1, 1, 1, 1});  // nothing known yet; quantile 4
+  expect_close(weights_of(*truncation, step), {1, 1, 1, 1, 1});  // nothing known yet; quantile 4
   EXPECT_EQ(step.states.at("threshold")[0].item<float>(), 4);
   step.step = 2;
   step.signals["policy.loss"] = row({7, 8, 9, 10, 11});  // quantile 10: 4 + 0.5 * 6 = 7
-  expect_close(weigh(*truncation, step), {1, 1, 1, 1, 1});
+  expect_close(weights_of(*truncation, step), {1, 1, 1, 1, 1});
   EXPECT_EQ(step.states.at("threshold")[0].item<float>(), 7);
   step.step = 3;
   step.metrics.clear();
   step.signals["policy.loss"] = row({6, 7, 8, 3, 100});  // judged by 7, which itself is dropped
-  expect_close(weigh(*truncation, step), {1, 0, 0, 1, 0});
+  expect_close(weights_of(*truncation, step), {1, 0, 0, 1, 0});
   EXPECT_EQ(step.metrics.at("truncation/selection_ratio"), Metric(2, 5));
   EXPECT_EQ(step.metrics.at("truncation/ce_dropped"), Metric(115, 3));
   EXPECT_EQ(step.metrics.at("truncation/threshold"), Metric(7, 1));
@@ -142,46 +141,46 @@ TEST(Truncation, DropsTiesThatRoundingTellsApart) {
   const auto truncation =
       test::weighting("truncation", {{"drop", 0.5}, {"momentum", 1.0}, {"warmup_steps", int64_t{1}}});
   FakeStep step = losses(row({1, 7, 9}), 1);
-  weigh(*truncation, step);
+  weights_of(*truncation, step);
   step.step = 2;
   step.signals["policy.loss"] = row({std::nextafter(7.0F, 0.0F), 7, 6.999F});
-  expect_close(weigh(*truncation, step), {0, 0, 1});
+  expect_close(weights_of(*truncation, step), {0, 0, 1});
 }
 
 TEST(Truncation, EveryHeadHasAThresholdOfItsOwn) {
   const auto truncation = test::weighting("truncation", {{"drop", 0.5}, {"warmup_steps", int64_t{1}}});
   FakeStep step = losses(row({1, 2, 3}), 1);
-  weigh(*truncation, step);
+  weights_of(*truncation, step);
   step.head_in_hand = 3;
   step.signals["policy.loss"] = row({10, 20, 30});
-  weigh(*truncation, step);
+  weights_of(*truncation, step);
   const Tensor thresholds = step.states.at("threshold");
   EXPECT_EQ(thresholds[0].item<float>(), 2);
   EXPECT_TRUE(at::isinf(thresholds[1]).item<bool>());
   EXPECT_EQ(thresholds[2].item<float>(), 20);
   step.step = 2;
   step.head_in_hand = 1;
-  expect_close(weigh(*truncation, step), {0, 0, 0});
+  expect_close(weights_of(*truncation, step), {0, 0, 0});
   step.head_in_hand = 2;  // nothing known of it yet
-  expect_close(weigh(*truncation, step), {1, 1, 1});
+  expect_close(weights_of(*truncation, step), {1, 1, 1});
 }
 
 TEST(Truncation, TheQuantileIsOverAllRanksAndABatchWithoutTokensChangesNothing) {
   const auto truncation = test::weighting("truncation", {{"drop", 0.5}});
   FakeStep step = losses(row({1, 2, 3}), 1);
   step.other_rank = {row({7, 8}), mask({1, 1})};
-  weigh(*truncation, step);
+  weights_of(*truncation, step);
   EXPECT_EQ(step.states.at("threshold")[0].item<float>(), 3);
   FakeStep empty = step_with("policy.loss", row({0, 0}), mask({0, 0}));
   empty.states = step.states;
-  expect_close(weigh(*truncation, empty), {0, 0});
+  expect_close(weights_of(*truncation, empty), {0, 0});
   EXPECT_EQ(empty.states.at("threshold")[0].item<float>(), 3);
 }
 
 TEST(Truncation, DropZeroKeepsEverythingValidWithoutAsking) {
   FakeStep step = step_with("policy.loss", row({1, 9, 0}), mask({1, 1, 0}));
   step.step = 100;
-  expect_close(weigh("truncation", step, {{"drop", 0.0}}), {1, 1, 0});
+  expect_close(weights_of("truncation", step, {{"drop", 0.0}}), {1, 1, 0});
   EXPECT_EQ(step.num_collectives, 0);
 }
 
@@ -206,7 +205,7 @@ TEST(Frequency, FallsWithTheCountOfTheTargetsSoFarOnAllRanks) {
   const auto frequency = test::weighting("frequency", {{"power", 0.5}, {"smoothing", 1.0}});
   // Targets are 5 5 5 7: the first 5 is predicted by nobody, the last 9 is padding, the 3 a prompt.
   FakeStep step = tokens({5, 3, 5, 5, 5, 7, 9}, "apaaaa.");
-  expect_close(weigh(*frequency, step, Weights::Meaning::by_target),
+  expect_close(weights_of(*frequency, step, Weights::Meaning::by_target),
                {1, 1, std::sqrt(3 / 4.0), std::sqrt(3 / 4.0), std::sqrt(3 / 4.0), std::sqrt(3 / 2.0), 1});
   const Tensor counts = step.states.at("counts");
   EXPECT_EQ(counts.numel(), step.vocab_size());
@@ -217,12 +216,12 @@ TEST(Frequency, FallsWithTheCountOfTheTargetsSoFarOnAllRanks) {
   next.states = step.states;
   next.other_sums = {at::zeros({16}, at::kDouble).index_fill(0, at::tensor({int64_t{5}}), 6)};
   // 5 has been a target nine times now, 7 three times.
-  expect_close(weigh(*frequency, next, Weights::Meaning::by_target), {1, 1.5, 1.5});
+  expect_close(weights_of(*frequency, next, Weights::Meaning::by_target), {1, 1.5, 1.5});
 }
 
 TEST(Frequency, CanSayTheCommonestTokenHasExactlyOne) {
   FakeStep step = tokens({0, 4, 4, 4, 8}, "aaaaa");
-  expect_close(weigh("frequency", step, {{"power", 1.0}, {"smoothing", 0.0}}, Weights::Meaning::by_target),
+  expect_close(weights_of("frequency", step, {{"power", 1.0}, {"smoothing", 0.0}}, Weights::Meaning::by_target),
                {1, 1, 1, 1, 3});
 }
 
@@ -231,7 +230,7 @@ TEST(PromptWeight, WeighsPromptsAndLeavesAnswersAtOne) {
   EXPECT_TRUE(prompt_weight->needs().prompts);
   EXPECT_EQ(prompt_weight->needs().when, When::before);
   FakeStep step = tokens({1, 2, 3, 4, 5}, "ppaa.");
-  expect_close(weigh(*prompt_weight, step, Weights::Meaning::by_target), {0.25, 0.25, 1, 1, 1});
+  expect_close(weights_of(*prompt_weight, step, Weights::Meaning::by_target), {0.25, 0.25, 1, 1, 1});
 }
 
 }  // namespace

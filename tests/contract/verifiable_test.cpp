@@ -239,7 +239,7 @@ TEST(Verifiable, JointTrainsItsOwnHeadAndWeighsByIt) {
       verifiable({{"joint", true}, {"head", "mlp"}, {"value_loss", "monte_carlo"}, {"value_coefficient", 0.5}});
   const Needs needs = joint->needs();
   EXPECT_EQ(needs.heads.at(0).kind, "mlp");
-  EXPECT_EQ(needs.reads.at(0).model, "policy");
+  EXPECT_EQ(needs.values.at(0).head(), "value");
   FakeStep step = two_answers();
   step.signals["policy.value:value"] = step.signals.at("value.value");
   step.signals.erase("value.value");
@@ -259,7 +259,7 @@ TEST(Verifiable, WithAFrozenModelThereIsNoLossOfItsOwn) {
   const auto plugin = verifiable({});
   EXPECT_FALSE(plugin->value_loss(step).defined());
   EXPECT_TRUE(plugin->needs().heads.empty());
-  EXPECT_EQ(plugin->needs().reads.at(0).model, "value");
+  EXPECT_TRUE(plugin->needs().values.at(0).is_frozen());
 }
 
 TEST(Verifiable, RefusesOptionsThatContradict) {

@@ -14,12 +14,12 @@ class Everything : public Adapter {
   bool trains(const std::string&) const override { return true; }
 };
 
-/// A weighting from a function.
 /// A step of any moment; `whole` is null at When::token.
 struct AnyStep {
   TokenStep& step;
   WholeBatch* whole;
   int64_t head() const { return step.head(); }
+  int64_t heads() const { return step.heads(); }
   Tensor get(Signal signal) { return step.get(signal); }
   Tensor valid() { return step.valid(); }
   Tensor counts() { return step.counts(); }
@@ -32,6 +32,7 @@ struct AnyStep {
   Tensor& state(const std::string& name, const Tensor& first) { return whole->state(name, first); }
 };
 
+/// A weighting from a function.
 class Weigh : public Weighting {
  public:
   Weigh(Needs needs, std::function<Weights(AnyStep)> weigh) : needs_(std::move(needs)), weigh_(std::move(weigh)) {}

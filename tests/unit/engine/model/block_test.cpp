@@ -178,11 +178,12 @@ INSTANTIATE_TEST_SUITE_P(All, BlockTest, testing::Values(4, 2, 1),
                          [](const auto& info) { return std::to_string(info.param) + "KeyHeads"; });
 
 TEST(LinearLayer, AnAdapterThatReadsAnUndeclaredParameterIsRefused) {
-  class Asks : public Adapter {
+  class Asks : public LinearAdapter {
    public:
     bool trains(const std::string&) const override { return false; }
     std::vector<Param> declare(const Linear& slot) const override { return {{"lora_A", {1, slot.in}}}; }
     Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.linear(x, "lora_C"); }
+    Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
   } adapter;
   PlainStore store;
   const LinearLayer slot(

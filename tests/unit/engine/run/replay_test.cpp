@@ -10,6 +10,7 @@
 namespace wmtp {
 namespace {
 
+using test::AnyStep;
 using test::baseline;
 using test::Everything;
 using test::OneRank;

@@ -7,6 +7,7 @@
 namespace wmtp {
 namespace {
 
+using test::AnyStep;
 using test::baseline;
 using test::on_ranks;
 using test::OneRank;

@@ -8,6 +8,7 @@
 namespace wmtp {
 namespace {
 
+using test::AnyStep;
 using test::baseline;
 using test::OneRank;
 using test::tiny_experiment;

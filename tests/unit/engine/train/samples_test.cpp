@@ -11,6 +11,7 @@
 namespace wmtp {
 namespace {
 
+using test::AnyStep;
 using test::Answer;
 using test::Answers;
 using test::OneRank;

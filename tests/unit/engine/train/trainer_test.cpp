@@ -12,6 +12,7 @@
 namespace wmtp {
 namespace {
 
+using test::AnyStep;
 using test::baseline;
 using test::keeps_excess;
 using test::OneRank;
