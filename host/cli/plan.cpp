@@ -188,8 +188,8 @@ void print_text(const Answer& answer) {
   std::cout << e.name << ": pipeline " << e.pipeline.plugin << ", adapter " << e.adapter.plugin << ", "
             << counted(e.parallel.processes, "rank") << ", " << to_string(e.parallel.precision)
             << ", activation checkpointing " << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
-  std::cout << "  parameters  " << with_thousands(plan.parameters) << ", " << with_thousands(plan.trained)
-            << " of them trained\n";
+  std::cout << "  parameters  " << with_thousands(plan.parameters) << " (" << with_thousands(plan.trained)
+            << " trained)\n";
   for (const auto& [table, parameters] : plan.frozen)
     std::cout << "  " << table << std::string(12 - table.size(), ' ') << with_thousands(parameters)
               << " parameters, frozen\n";

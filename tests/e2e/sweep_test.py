@@ -73,10 +73,10 @@ def test_what_was_begun_goes_on_with_resume(place):
     assert [row["parent_run"] for row in parents] == [None, 1, None, None, None]
 
 
-def test_a_member_that_cannot_be_is_told_before_any_runs(place):
+def test_an_invalid_member_is_refused_before_any_runs(place):
     for sweep, words in (({"model": {"heads": [4, 5]}}, ["model.heads=5", "found 5 heads"]),
                          ({"optimzer": {"lr": [1]}}, ["optimzer.lr=1", "optimizer"]),
-                         ({"seed": 3}, ["wanted a list"])):
+                         ({"seed": 3}, ["wanted a non-empty list"])):
         refused = place.host("run", place.write({**experiment(train__steps=1), "sweep": sweep}), wanted=2)
         for word in words:
             assert word in refused.err, refused

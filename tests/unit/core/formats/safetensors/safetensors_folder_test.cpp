@@ -43,9 +43,9 @@ TEST(SafetensorsFolder, RefusesAnIndexThatContradictsItsFiles) {
   EXPECT_SAYS(refused(R"({"weight_map":{"a":7}})"), "the name of a file in the folder of the index");
   EXPECT_SAYS(refused(R"({"weight_map":{"a":"two.safetensors"}})"), "does not exist");
   EXPECT_SAYS(refused(R"({"weight_map":{"b":"one.safetensors"}})"), "which the index names for it");
-  EXPECT_SAYS(refused(R"({"weight_map":{"a":"one.safetensors","a":"one.safetensors"}})"), "stands twice");
+  EXPECT_SAYS(refused(R"({"weight_map":{"a":"one.safetensors","a":"one.safetensors"}})"), "occurs twice in one object");
   EXPECT_SAYS(refused(R"({"weight_map":1e999})"), "out of range");
-  EXPECT_SAYS(refused(std::string(100'000, '[')), "nested more than 32 deep");
+  EXPECT_SAYS(refused(std::string(100'000, '[')), "nested more than 32 levels deep");
 }
 
 TEST(SafetensorsFolder, ExplainsAFolderOfPicklesAndAnEmptyFolder) {
