@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "core/config/stage_rules.hpp"
+#include "core/experiment/model_shape.hpp"
 #include "core/experiment/schema.hpp"
 
 namespace wmtp {
@@ -265,8 +266,9 @@ class Rules : RuleChecker {
 
 /// Copies values that a frozen model's table does not give from [model].
 void complete_shape(const Bound& bound, const std::string& table, ModelConfig& shape, const ModelConfig& model) {
-  for (const auto& [key, flag] : shape_flags)
-    if (!bound.has(path_of(table, key))) shape.*flag = model.*flag;
+  for (const ShapeOption& option : shape_options)
+    if (!bound.has(path_of(table, option.name)))
+      std::visit([&](auto member) { shape.*member = model.*member; }, option.member);
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads == 0 ? model.kv_heads : shape.heads;
   if (shape.ffn_dim == 0) shape.ffn_dim = shape.dim == 0 ? model.ffn_dim : llama_ffn_dim(shape.dim);
   for (int64_t ModelConfig::*member :

@@ -250,8 +250,6 @@ inline double held_out_share(const Experiment& e) { return std::max(e.validation
 /// Trunk blocks, without the heads.
 inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
 inline int64_t head_dim(const ModelConfig& m) { return m.dim / m.heads; }
-/// Number of parameters of the whole model.
-int64_t num_parameters(const ModelConfig& model);
 
 /// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes);

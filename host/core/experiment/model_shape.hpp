@@ -1,0 +1,34 @@
+// The keys of [model] that belong to some architectures only. A document leaves out those that have their default, so a
+// model without them keeps the identity that it had before they existed.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "core/experiment/experiment.hpp"
+
+namespace wmtp {
+
+struct ShapeOption {
+  const char* name;
+  const char* help;
+  std::variant<bool ModelConfig::*, int64_t ModelConfig::*> member;  ///< default: false or 0
+  int64_t least = 0, most = 0;                                       ///< of a number that is given
+  const char* default_text = "`false`";
+};
+
+inline constexpr ShapeOption shape_options[] = {
+    {"qkv_bias", "whether the projections to queries, keys and values have biases, as in Qwen2",
+     &ModelConfig::qkv_bias},
+    {"tie_word_embeddings", "whether the output layer shares the matrix of the embedding",
+     &ModelConfig::tie_word_embeddings},
+};
+
+/// call(option, member) for each option.
+template <class Model, class Call>
+void for_each_shape_option(Model& model, Call call) {
+  for (const ShapeOption& option : shape_options)
+    std::visit([&](auto member) { call(option, model.*member); }, option.member);
+}
+
+}  // namespace wmtp
