@@ -20,6 +20,10 @@ struct ShapeOption {
 inline constexpr ShapeOption shape_options[] = {
     {"qkv_bias", "whether the projections to queries, keys and values have biases, as in Qwen2",
      &ModelConfig::qkv_bias},
+    {"qk_norm", "whether each head's query and key are normalized before they are rotated, as in Qwen3",
+     &ModelConfig::qk_norm},
+    {"head_dim", "number of features of an attention head, even; `heads * head_dim` need not be `dim`, as in Qwen3",
+     &ModelConfig::head_dim, 2, 65536, "`dim / heads`"},
     {"tie_word_embeddings", "whether the output layer shares the matrix of the embedding",
      &ModelConfig::tie_word_embeddings},
 };

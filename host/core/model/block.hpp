@@ -14,7 +14,7 @@
 
 namespace wmtp {
 
-enum class Layer { attention_norm, ffn_norm, wq, wk, wv, wo, w1, w2, w3 };
+enum class Layer { attention_norm, ffn_norm, q_norm, k_norm, wq, wk, wv, wo, w1, w2, w3 };
 
 /// The names of a layer in Meta's files, which are this program's, and in Hugging Face's.
 struct LayerNames {
@@ -26,8 +26,10 @@ struct LayerNames {
 };
 
 // In the order in which their parameters are stored: norms, then linear layers.
-inline constexpr std::array<LayerNames, 2> norm_layers{{{Layer::attention_norm, "attention_norm", "input_layernorm"},
-                                                        {Layer::ffn_norm, "ffn_norm", "post_attention_layernorm"}}};
+inline constexpr std::array<LayerNames, 4> norm_layers{{{Layer::attention_norm, "attention_norm", "input_layernorm"},
+                                                        {Layer::ffn_norm, "ffn_norm", "post_attention_layernorm"},
+                                                        {Layer::q_norm, "attention.q_norm", "self_attn.q_norm"},
+                                                        {Layer::k_norm, "attention.k_norm", "self_attn.k_norm"}}};
 inline constexpr std::array<LayerNames, 7> linear_layers{{{Layer::wq, "attention.wq", "self_attn.q_proj"},
                                                           {Layer::wk, "attention.wk", "self_attn.k_proj"},
                                                           {Layer::wv, "attention.wv", "self_attn.v_proj"},
@@ -36,11 +38,12 @@ inline constexpr std::array<LayerNames, 7> linear_layers{{{Layer::wq, "attention
                                                           {Layer::w2, "feed_forward.w2", "mlp.down_proj"},
                                                           {Layer::w3, "feed_forward.w3", "mlp.up_proj"}}};
 
-/// A layer of a model's blocks: a norm with a weight [out], or a linear layer with a weight [out,in].
+/// A layer of a model's blocks: a norm with a weight [out], of all features or of each head's, or a linear layer with a
+/// weight [out,in]. out is 0 if the model has no such layer.
 struct BlockLayer : LayerNames {
   int64_t out = 0;
   int64_t in = 0;            ///< 0: a norm
-  int64_t rotary_heads = 0;  ///< the number of heads that its outputs are rotated in; 0: not rotated
+  int64_t rotary_heads = 0;  ///< the number of heads in its outputs if they are rotated, else 0
   bool has_bias = false;     ///< [out]
   bool is_linear() const { return in > 0; }
   /// Whether its output is added to the residual stream.
@@ -54,6 +57,9 @@ inline BlockLayer block_layer(const LayerNames& names, const ModelConfig& model)
     case Layer::attention_norm:
     case Layer::ffn_norm:
       return {names, model.dim};
+    case Layer::q_norm:
+    case Layer::k_norm:
+      return model.qk_norm ? BlockLayer{names, head_dim(model), 0, 1} : BlockLayer{names};
     case Layer::wq:
       return {names, query, model.dim, model.heads, model.qkv_bias};
     case Layer::wk:
@@ -74,7 +80,8 @@ inline BlockLayer block_layer(const LayerNames& names, const ModelConfig& model)
 /// All layers of a block, in the order above.
 inline std::vector<BlockLayer> block_layers(const ModelConfig& model) {
   std::vector<BlockLayer> layers;
-  for (const LayerNames& names : norm_layers) layers.push_back(block_layer(names, model));
+  for (const LayerNames& names : norm_layers)
+    if (const BlockLayer layer = block_layer(names, model); layer.out > 0) layers.push_back(layer);
   for (const LayerNames& names : linear_layers) layers.push_back(block_layer(names, model));
   return layers;
 }
@@ -82,6 +89,7 @@ inline std::vector<BlockLayer> block_layers(const ModelConfig& model) {
 /// The keys of [model] that decide whether a tensor exists.
 inline const char* keys_behind(std::string_view tensor) {
   if (tensor == "output.weight") return "tie_word_embeddings";
+  if (tensor.ends_with(".q_norm.weight") || tensor.ends_with(".k_norm.weight")) return "qk_norm";
   return tensor.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
 }
 
@@ -95,8 +103,9 @@ inline const char* keys_behind(std::string_view tensor) {
 template <class Math, class Rows>
 Rows attention_part(Math& math, const ModelConfig& model, const Rows& x) {
   const Rows normed = math.norm(Layer::attention_norm, x);
-  const Rows query = math.rotate(math.linear(Layer::wq, math.wanted(normed)));
-  const Rows key = math.rotate(math.linear(Layer::wk, normed));
+  const auto heads = [&](Layer norm, const Rows& x) { return model.qk_norm ? math.norm(norm, x) : x; };
+  const Rows query = math.rotate(heads(Layer::q_norm, math.linear(Layer::wq, math.wanted(normed))));
+  const Rows key = math.rotate(heads(Layer::k_norm, math.linear(Layer::wk, normed)));
   const Rows value = math.linear(Layer::wv, normed);
   return math.linear(Layer::wo, math.attention(query, key, value));
 }
