@@ -53,6 +53,7 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;
   double norm_eps = 1e-5;
+  int64_t sliding_window = 0;        ///< a token attends to this many tokens, itself included; 0: all before it
   bool qkv_bias = false;             ///< projections to queries, keys and values have biases, as in Qwen2
   bool qk_norm = false;              ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
   bool tie_word_embeddings = false;  ///< the output layer uses the embedding's matrix: one parameter

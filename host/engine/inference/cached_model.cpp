@@ -86,13 +86,14 @@ Tensor CachedBlock::attention(const Tensor& query, int64_t position) const {
     const int64_t room = round_up(position + n, softmax_multiple);
     std::vector<float> shares(static_cast<size_t>(room));
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t count = position + task / model_.heads + 1;
+      const int64_t end = position + task / model_.heads + 1;
+      const int64_t count = model_.sliding_window > 0 ? std::min(end, model_.sliding_window) : end;
       const int64_t pair = task % model_.heads / (model_.heads / model_.kv_heads);
-      const int64_t head_begin = pair * positions * head_dim_;
-      kernels::products().times_transposed(in<float>(query) + task * head_dim_, in<float>(keys_) + head_begin,
+      const int64_t first_key = (pair * positions + end - count) * head_dim_;
+      kernels::products().times_transposed(in<float>(query) + task * head_dim_, in<float>(keys_) + first_key,
                                            shares.data(), 1, count, head_dim_, count);
       kernels::rows<float>().causal_softmax(shares.data(), scale, count, round_up(count, softmax_multiple));
-      kernels::products().mix(shares.data(), in<float>(values_) + head_begin, out<float>(mixed) + task * head_dim_,
+      kernels::products().mix(shares.data(), in<float>(values_) + first_key, out<float>(mixed) + task * head_dim_,
                               count, head_dim_);
     }
   });

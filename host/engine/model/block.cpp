@@ -62,7 +62,7 @@ class BlockMath {
   Tensor linear(Layer layer, const Tensor& x) const { return block_.linears_.at(layer)(x, pass_); }
   Tensor rotate(const Tensor& x) const { return wmtp::rotate(heads(x), rotary_.narrow(0, 0, x.size(1))); }
   Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
-    return causal_attention(query, key, heads(value));
+    return causal_attention(query, key, heads(value), block_.model_.sliding_window);
   }
   Tensor swiglu(const Tensor& gate, const Tensor& up) const { return wmtp::swiglu(gate, up); }
   Tensor add(const Tensor& x, const Tensor& y) const { return x + y; }

@@ -39,10 +39,12 @@ struct Family {
   const char* architecture;
   bool qkv_bias = false, qk_norm = false;
   int64_t default_head_dim = 0;  ///< 0: hidden_size / num_attention_heads
+  int64_t default_window = 0;    ///< sliding_window; 0: it never applies
 };
 constexpr Family families[] = {{"llama", "LlamaForCausalLM"},
                                {"qwen2", "Qwen2ForCausalLM", /*qkv_bias=*/true},
-                               {"qwen3", "Qwen3ForCausalLM", false, /*qk_norm=*/true, /*default_head_dim=*/128}};
+                               {"qwen3", "Qwen3ForCausalLM", false, /*qk_norm=*/true, /*default_head_dim=*/128},
+                               {"mistral", "MistralForCausalLM", false, false, 0, /*default_window=*/4096}};
 
 const Family& family_of(ExternalJson& keys) {
   std::string known;
@@ -54,12 +56,15 @@ const Family& family_of(ExternalJson& keys) {
   return families[0];
 }
 
-/// The one with these options. Error(usage) if no architecture has them together.
+/// The first one with these options. Error(usage) if no architecture has them together.
 const Family& family_of(const ModelConfig& model) {
   for (const Family& family : families)
-    if (family.qkv_bias == model.qkv_bias && family.qk_norm == model.qk_norm) return family;
+    if (family.qkv_bias == model.qkv_bias && family.qk_norm == model.qk_norm &&
+        (family.default_window > 0) == (model.sliding_window > 0))
+      return family;
   throw Error(ExitStatus::usage,
-              "no architecture of Hugging Face has both qkv_bias and qk_norm; export the model in Meta's format");
+              "no architecture of Hugging Face has more than one of qkv_bias, qk_norm and sliding_window; export the "
+              "model in Meta's format");
 }
 
 void check_architecture(ExternalJson& keys, const Family& family) {
@@ -68,15 +73,18 @@ void check_architecture(ExternalJson& keys, const Family& family) {
   for (const char* key : {"attention_bias", "mlp_bias", "use_sliding_window"}) keys.only(key, {false});
   keys.only("partial_rotary_factor", {1.0});
   for (const char* key : {"quantization_config", "num_local_experts"}) keys.only(key, {});
-  // Qwen2 and Qwen3 ignore it unless use_sliding_window is true.
-  if (!family.qkv_bias && !family.qk_norm) keys.only("sliding_window", {});
+  const bool ignores_window = family.qkv_bias || family.qk_norm;  // unless use_sliding_window is true
+  if (!ignores_window && family.default_window == 0) keys.only("sliding_window", {});
   const json layers = keys.has("layer_types") ? keys.value("layer_types") : json::array();
   for (const json& type : layers.is_array() ? layers : json::array({layers}))
     if (type != "full_attention") return keys.refuse("layer_types", "\"full_attention\" only");
 }
 
-/// Keeps head_dim only if it is not the quotient.
-void read_head_dim(ExternalJson& keys, const Family& family, ModelConfig& model) {
+/// Keeps head_dim only if it is not the quotient. A sliding_window of null is none, a missing one the default.
+void read_attention(ExternalJson& keys, const Family& family, ModelConfig& model) {
+  if (family.default_window > 0)
+    model.sliding_window = keys.all().contains("sliding_window") ? keys.integer("sliding_window", 1, max_positions, 0)
+                                                                 : family.default_window;
   model.head_dim = keys.integer("head_dim", 2, max_dim, family.default_head_dim);
   if (model.head_dim * model.heads == model.dim) model.head_dim = 0;
 }
@@ -103,7 +111,7 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.heads = keys.integer("num_attention_heads", 1, max_heads);
   model.qkv_bias = family.qkv_bias;
   model.qk_norm = family.qk_norm;
-  read_head_dim(keys, family, model);
+  read_attention(keys, family, model);
   // Only Llama's default in transformers is the number of heads.
   const auto fallback = &family == &families[0] ? std::optional(model.heads) : std::nullopt;
   model.kv_heads = keys.integer("num_key_value_heads", 1, max_heads, fallback);
@@ -115,7 +123,7 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.rope_theta = read_rope_theta(keys);
   model.rope_scaling = read_scaling(keys);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("num_attention_heads", mistake);
-  keys.finish("only Llama, Qwen2 and Qwen3 models are imported");
+  keys.finish("only Llama, Qwen2, Qwen3 and Mistral models are imported");
   return model;
 }
 
@@ -158,6 +166,10 @@ json hf_config_json(const ModelConfig& model, const std::string& dtype) {
               {"tie_word_embeddings", model.tie_word_embeddings},
               {"torch_dtype", name},
               {"vocab_size", model.vocab_size}};
+  if (model.sliding_window > 0) {
+    config["sliding_window"] = model.sliding_window;
+    for (const char* key : {"attention_bias", "mlp_bias"}) config.erase(key);
+  }
   if (!model.qkv_bias && !model.qk_norm) return config;
   config["use_sliding_window"] = false;
   if (model.qkv_bias)
