@@ -17,7 +17,7 @@ inline std::filesystem::path build_folder() { return library_folder().parent_pat
 inline std::filesystem::path test_plugins() { return build_folder() / "tests" / "plugins"; }
 
 inline PluginDescription described(const std::filesystem::path& file) {
-  PluginDescription description = description_from_json(nlohmann::json::parse(describe_plugin_file(file.string())));
+  PluginDescription description = nlohmann::json::parse(describe_plugin_file(file.string()));
   description.path = file;
   description.sha256 = sha256_of_file(file);
   return description;
@@ -30,7 +30,7 @@ inline PluginDescription described(const std::string& kind, const std::string& n
   const auto shipped = own_plugin_folder() / (kind + "s") / (name + ".so");
   if (std::filesystem::exists(shipped)) return described(shipped);
   for (const auto& json : nlohmann::json::parse(describe_plugin_file("built-in"))) {
-    if (json.at("kind") == kind && json.at("name") == name) return description_from_json(json);
+    if (json.at("kind") == kind && json.at("name") == name) return json.get<PluginDescription>();
   }
   throw std::runtime_error("this build has no " + kind + " '" + name + "'");
 }

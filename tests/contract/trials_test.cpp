@@ -11,7 +11,7 @@ namespace wmtp {
 namespace {
 
 std::string question(const std::string& trial, const PluginDescription& plugin, OptionValues options) {
-  return nlohmann::json{{"trial", trial}, {"plugin", to_json(PluginSetting{plugin, std::move(options)})}}.dump();
+  return nlohmann::json{{"trial", trial}, {"plugin", PluginSetting{plugin, std::move(options)}}}.dump();
 }
 
 /// Names of the trials that a plugin fails.

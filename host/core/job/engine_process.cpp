@@ -81,7 +81,7 @@ std::string about_engine_of_this_build() { return ask("about", {}); }
 
 Generated generate_with_engine(const GenerateRequest& request) { return ask("generate", request); }
 
-Answers answer_with_engine(const AnswerRequest& request) { return answers_from(ask("answer", request)); }
+Answers answer_with_engine(const AnswerRequest& request) { return ask("answer", request); }
 
 std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request) { return ask("perplexity", request); }
 

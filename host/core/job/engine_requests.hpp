@@ -4,12 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "core/experiment/plugin_description.hpp"
+#include "core/plugins/description_json.hpp"
 
 namespace wmtp {
 
@@ -74,20 +73,13 @@ struct MergeRequest {
   PluginSetting plugin;           ///< the adapter's
 };
 
-void to_json(nlohmann::json& json, const GenerateRequest& request);
-void from_json(const nlohmann::json& json, GenerateRequest& request);
-void to_json(nlohmann::json& json, const Generated& generated);
-void from_json(const nlohmann::json& json, Generated& generated);
-void to_json(nlohmann::json& json, const AnswerRequest& request);
-void from_json(const nlohmann::json& json, AnswerRequest& request);
-void to_json(nlohmann::json& json, const PerplexityRequest& request);
-void from_json(const nlohmann::json& json, PerplexityRequest& request);
-void to_json(nlohmann::json& json, const HeadLoss& loss);
-void from_json(const nlohmann::json& json, HeadLoss& loss);
-void to_json(nlohmann::json& json, const MergeRequest& request);
-void from_json(const nlohmann::json& json, MergeRequest& request);
-
-nlohmann::json to_json(const Answers& answers);
-Answers answers_from(const nlohmann::json& json);
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GenerateRequest, model, text, ids, max_tokens, temperature, top_p, seed, plain,
+                                   compares, streams)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainDecoding, forwards, seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Generated, prompt, ids, text, decoding, heads, forwards, seconds, end, plain)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerRequest, model, prompts, samples, max_tokens, temperature, top_p, seed, stops)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PerplexityRequest, model, texts, stride)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HeadLoss, tokens, loss, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MergeRequest, adapter, base, target, plugin)
 
 }  // namespace wmtp

@@ -11,7 +11,7 @@ nlohmann::json to_json(const LayoutQuestion& question) {
   nlohmann::json json{{"model", question.model}, {"heads", question.heads}, {"value_heads", question.value_heads}};
   for_each_shape_option(question.model,
                         [&](const ShapeOption& option, const auto& value) { json["model"][option.name] = value; });
-  if (question.adapter) json["adapter"] = to_json(*question.adapter);
+  if (question.adapter) json["adapter"] = *question.adapter;
   return json;
 }
 
@@ -22,7 +22,7 @@ LayoutQuestion layout_question_from_json(const nlohmann::json& json) {
       question.model, [&](const ShapeOption& option, auto& value) { json.at("model").at(option.name).get_to(value); });
   json.at("heads").get_to(question.heads);
   json.at("value_heads").get_to(question.value_heads);
-  if (json.contains("adapter")) question.adapter = setting_from_json(json["adapter"]);
+  if (json.contains("adapter")) question.adapter = json["adapter"].get<PluginSetting>();
   return question;
 }
 

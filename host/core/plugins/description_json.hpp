@@ -1,25 +1,23 @@
-// Plugin descriptions, settings and answers as JSON, for the probe's child process and cache.
+// Plugin descriptions, settings and answers as JSON, for the probe's child process and cache. Reading throws
+// std::exception when a key is missing or of another type.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "base/json_optional.hpp"
 #include "core/experiment/plugin_description.hpp"
 
 namespace wmtp {
 
-nlohmann::json to_json(const PluginDescription& description);
-/// Throws std::exception when a key is missing or of another type.
-PluginDescription description_from_json(const nlohmann::json& json);
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PluginNeeds, when, reads, heads, pairs, prompts, scores)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionMistake, of_inner, option, message, at)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PluginAnswer, needs, mistake)
 
-nlohmann::json to_json(const PluginNeeds& needs);
-PluginNeeds needs_from_json(const nlohmann::json& json);
+void to_json(nlohmann::json& out, const OptionSpec& option);
+void from_json(const nlohmann::json& in, OptionSpec& option);
 
-/// {"needs": ...} or {"mistake": ...}.
-nlohmann::json to_json(const PluginAnswer& answer);
-PluginAnswer answer_from_json(const nlohmann::json& json);
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PluginDescription, kind, role, name, version, summary, options, needs, path, sha256)
 
 /// Identity, file and options: what is needed to load and create the plugin.
-nlohmann::json to_json(const PluginSetting& setting);
-PluginSetting setting_from_json(const nlohmann::json& json);
+void to_json(nlohmann::json& out, const PluginSetting& setting);
+void from_json(const nlohmann::json& in, PluginSetting& setting);
 
 }  // namespace wmtp

@@ -109,7 +109,7 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
   const std::string sha256 = sha256_of_file(stamp.path);
   PluginDescription description;
   try {
-    description = description_from_json(ask_child(stamp.path.string(), {"describe", stamp.path.string()}));
+    description = ask_child(stamp.path.string(), {"describe", stamp.path.string()}).get<PluginDescription>();
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitStatus::plugin, stamp.path.string() + ": the probe returned no description: " + error.what());
   }
@@ -120,8 +120,8 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
 }
 
 PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
-  nlohmann::json settings{{"plugin", to_json(plugin)}};
-  if (inner) settings["inner"] = to_json(*inner);
+  nlohmann::json settings{{"plugin", plugin}};
+  if (inner) settings["inner"] = *inner;
   const std::string question = settings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const bool is_file = !plugin.description.path.empty();  // answers of built-in plugins are not cached
   const FileStamp stamp = is_file ? check_library_file(plugin.description.path) : FileStamp{};
@@ -131,7 +131,7 @@ PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inne
   const std::string where = is_file ? stamp.path.string() : plugin.description.name;
   PluginAnswer answer;
   try {
-    answer = answer_from_json(ask_child(where, {"check", question}));
+    answer = ask_child(where, {"check", question}).get<PluginAnswer>();
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitStatus::plugin, where + ": the probe returned no answer: " + error.what());
   }
@@ -151,7 +151,7 @@ std::string ask_layouts(const PluginSetting& adapter, const std::string& questio
 }
 
 std::string try_in_child(const std::string& trial, const PluginSetting& plugin) {
-  const nlohmann::json question{{"trial", trial}, {"plugin", to_json(plugin)}};
+  const nlohmann::json question{{"trial", trial}, {"plugin", plugin}};
   const auto answer =
       ask_child(plugin.description.name,
                 {"try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, running_trial);
@@ -162,7 +162,7 @@ std::vector<PluginDescription> probe_built_in() {
   std::vector<PluginDescription> all;
 #ifdef WMTP_STATIC_PLUGINS
   for (const nlohmann::json& one : ask_child(probe_built_in_file, {"describe", probe_built_in_file}))
-    all.push_back(description_from_json(one));
+    all.push_back(one);
 #endif
   return all;
 }

@@ -40,15 +40,16 @@ nlohmann::json ProbeCache::key_of(const FileStamp& stamp) const {
   return {{"size", stamp.size}, {"modified_ns", stamp.modified_ns}, {"version", version_}};
 }
 
-std::optional<PluginDescription> ProbeCache::find(const FileStamp& stamp) const {
-  try {
-    const nlohmann::json entries = read();
-    const auto entry = entries.find(stamp.path.string());
-    if (entry == entries.end() || entry->at("key") != key_of(stamp)) return std::nullopt;
-    return description_from_json(entry->at("description"));
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
+nlohmann::json ProbeCache::entry_of(const FileStamp& stamp) const {
+  nlohmann::json entry = read().at(stamp.path.string());
+  if (entry.at("key") != key_of(stamp)) throw std::out_of_range("the entry of another version of the file");
+  return entry;
+}
+
+std::optional<PluginDescription> ProbeCache::find(const FileStamp& stamp) const try {
+  return entry_of(stamp).at("description").get<PluginDescription>();
+} catch (const std::exception&) {
+  return std::nullopt;
 }
 
 void ProbeCache::replace(const std::function<void(nlohmann::json& entries)>& change) const {
@@ -70,19 +71,14 @@ void ProbeCache::replace(const std::function<void(nlohmann::json& entries)>& cha
 
 void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& description) const {
   replace([&](nlohmann::json& entries) {
-    entries[stamp.path.string()] = {{"key", key_of(stamp)}, {"description", to_json(description)}};
+    entries[stamp.path.string()] = {{"key", key_of(stamp)}, {"description", description}};
   });
 }
 
-std::optional<nlohmann::json> ProbeCache::find_answer(const FileStamp& stamp, const std::string& question) const {
-  try {
-    const nlohmann::json entries = read();
-    const auto entry = entries.find(stamp.path.string());
-    if (entry == entries.end() || entry->at("key") != key_of(stamp)) return std::nullopt;
-    return entry->at("answers").at(sha256_of(question));
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
+std::optional<nlohmann::json> ProbeCache::find_answer(const FileStamp& stamp, const std::string& question) const try {
+  return entry_of(stamp).at("answers").at(sha256_of(question));
+} catch (const std::exception&) {
+  return std::nullopt;
 }
 
 void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const {
@@ -94,17 +90,14 @@ void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question
   });
 }
 
-std::optional<PluginNeeds> ProbeCache::find_needs(const FileStamp& stamp, const std::string& question) const {
-  try {
-    const auto answer = find_answer(stamp, question);
-    return answer ? std::optional(needs_from_json(*answer)) : std::nullopt;
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
+std::optional<PluginNeeds> ProbeCache::find_needs(const FileStamp& stamp, const std::string& question) const try {
+  return entry_of(stamp).at("answers").at(sha256_of(question)).get<PluginNeeds>();
+} catch (const std::exception&) {
+  return std::nullopt;
 }
 
 void ProbeCache::keep_needs(const FileStamp& stamp, const std::string& question, const PluginNeeds& needs) const {
-  keep_answer(stamp, question, to_json(needs));
+  keep_answer(stamp, question, needs);
 }
 
 }  // namespace wmtp

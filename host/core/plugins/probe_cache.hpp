@@ -35,6 +35,7 @@ class ProbeCache {
  private:
   nlohmann::json read() const;
   nlohmann::json key_of(const FileStamp& stamp) const;
+  nlohmann::json entry_of(const FileStamp& stamp) const;  ///< throws without an entry of this version of the file
   void replace(const std::function<void(nlohmann::json& entries)>& change) const;
 
   std::filesystem::path file_;

@@ -210,7 +210,7 @@ std::string try_plugin(const std::string& question) {
       {"trains", trains},   {"no_targets", no_targets}, {"extremes", extremes}, {"again", again},
       {"resumes", resumes}, {"merged", merged},         {"speed", speed}};
   const auto json = nlohmann::json::parse(question);
-  const Candidate candidate(setting_from_json(json.at("plugin")));
+  const Candidate candidate(json.at("plugin").get<PluginSetting>());
   return nlohmann::json{{"told", trials.at(json.at("trial"))(candidate)}}.dump();
 }
 

@@ -153,9 +153,9 @@ OptionMistake mistake_of(const OptionError& error, const PluginSetting& plugin, 
 
 std::string check_plugin_options(const std::string& request) {
   const auto json = nlohmann::json::parse(request);
-  const PluginSetting plugin = setting_from_json(json.at("plugin"));
+  const PluginSetting plugin = json.at("plugin");
   std::optional<PluginSetting> inner;
-  if (json.contains("inner")) inner = setting_from_json(json["inner"]);
+  if (json.contains("inner")) inner = json["inner"].get<PluginSetting>();
   const PluginSetting* const wrapped = inner ? &*inner : nullptr;
   PluginAnswer answer;
   try {
@@ -163,18 +163,18 @@ std::string check_plugin_options(const std::string& request) {
   } catch (const OptionError& error) {
     answer.mistake = mistake_of(error, plugin, wrapped);
   }
-  return to_json(answer).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json(answer).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string describe_plugin_file(const std::string& file) {
   if (file == probe_built_in_file) {
     nlohmann::json all = nlohmann::json::array();
-    for (const PluginEntry* entry : detail::BuiltIn::all()) all.push_back(to_json(describe(*entry)));
+    for (const PluginEntry* entry : detail::BuiltIn::all()) all.push_back(describe(*entry));
     return all.dump();
   }
   const PluginEntry& entry = open_plugin(file);
   try {
-    return to_json(describe(entry)).dump();
+    return nlohmann::json(describe(entry)).dump();
   } catch (const Error& error) {
     throw Error(error.status(), file + ": " + error.what());
   }

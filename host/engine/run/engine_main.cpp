@@ -145,7 +145,7 @@ json merged(const MergeRequest& request) {
 const std::map<std::string, std::function<json(const json&)>> questions{
     {"about", [](const json&) { return json(about_engine()); }},
     {"generate", [](const json& request) { return generated(request); }},
-    {"answer", [](const json& request) { return to_json(write_answers(request)); }},
+    {"answer", [](const json& request) { return json(write_answers(request)); }},
     {"perplexity", [](const json& request) { return json(losses_of_heads(request)); }},
     {"merge", [](const json& request) { return merged(request); }},
 };

@@ -35,12 +35,12 @@ PluginDescription rho1() {
 
 TEST(DescriptionJson, RoundTripsEveryType) {
   const PluginDescription before = rho1();
-  const PluginDescription after = description_from_json(nlohmann::json::parse(to_json(before).dump()));
-  EXPECT_EQ(to_json(after), to_json(before));
+  const PluginDescription after = nlohmann::json::parse(nlohmann::json(before).dump());
+  EXPECT_EQ(nlohmann::json(after), nlohmann::json(before));
   EXPECT_EQ(after.needs, before.needs);
   PluginDescription wrapper = rho1();
   wrapper.needs.reset();
-  EXPECT_FALSE(description_from_json(to_json(wrapper)).needs);
+  EXPECT_FALSE(nlohmann::json(wrapper).get<PluginDescription>().needs);
   ASSERT_EQ(after.options.size(), 5U);
   EXPECT_EQ(after.options[0].default_value, OptionValue(1.0)) << "a whole number must stay a double";
   EXPECT_EQ(after.options[1].default_value, OptionValue(int64_t{3}));
@@ -55,7 +55,7 @@ TEST(ProbeCache, RemembersAFileUntilItChanges) {
   EXPECT_FALSE(cache.find(stamp).has_value());
   cache.keep(stamp, rho1());
   ASSERT_TRUE(cache.find(stamp).has_value());
-  EXPECT_EQ(to_json(*cache.find(stamp)), to_json(rho1()));
+  EXPECT_EQ(nlohmann::json(*cache.find(stamp)), nlohmann::json(rho1()));
 
   EXPECT_FALSE(cache.find({stamp.path, 2, 42}).has_value()) << "another size";
   EXPECT_FALSE(cache.find({stamp.path, 1, 43}).has_value()) << "another time";
@@ -70,15 +70,15 @@ TEST(DescriptionJson, RoundTripsSettingsAndAnswersWithTheirTypes) {
                               {"per_rank", true},
                               {"mode", std::string("a \"b\"\n")},
                               {"targets", std::vector<std::string>{}}}};
-  const PluginSetting after = setting_from_json(nlohmann::json::parse(to_json(before).dump()));
+  const PluginSetting after = nlohmann::json::parse(nlohmann::json(before).dump());
   EXPECT_EQ(after.options, before.options);
   EXPECT_EQ(after.description.path, before.description.path);
   EXPECT_EQ(after.description.sha256, before.description.sha256);
-  const PluginAnswer mistake = answer_from_json(to_json(PluginAnswer{{}, OptionMistake{true, "mode", "no", 3}}));
+  const PluginAnswer mistake = nlohmann::json(PluginAnswer{{}, OptionMistake{true, "mode", "no", 3}});
   ASSERT_TRUE(mistake.mistake);
   EXPECT_TRUE(mistake.mistake->of_inner);
   EXPECT_EQ(mistake.mistake->at, 3);
-  EXPECT_EQ(answer_from_json(to_json(PluginAnswer{*rho1().needs, {}})).needs, rho1().needs);
+  EXPECT_EQ(nlohmann::json(PluginAnswer{*rho1().needs, {}}).get<PluginAnswer>().needs, rho1().needs);
 }
 
 TEST(ProbeCache, RemembersNeedsUntilTheFileOrTheQuestionChanges) {
