@@ -34,9 +34,7 @@ const json& JsonFields::value(const std::string& key) {
 int64_t JsonFields::integer(const std::string& key, int64_t maximum) { return integer(value(key), key, maximum); }
 
 std::string JsonFields::text(const std::string& key) {
-  const json& found = value(key);
-  if (!found.is_string()) refuse(shown(key) + " is " + found.type_name() + "; wanted a string");
-  return found.get<std::string>();
+  return typed(key, json::value_t::string, "a string").get<std::string>();
 }
 
 std::vector<int64_t> JsonFields::integers(const std::string& key) {
@@ -54,15 +52,13 @@ std::vector<double> JsonFields::numbers(const std::string& key) {
   return numbers;
 }
 
-const json& JsonFields::array(const std::string& key) {
-  const json& found = value(key);
-  if (!found.is_array()) refuse(shown(key) + " is " + found.type_name() + "; wanted a list");
-  return found;
-}
+const json& JsonFields::array(const std::string& key) { return typed(key, json::value_t::array, "a list"); }
 
-const json& JsonFields::object(const std::string& key) {
+const json& JsonFields::object(const std::string& key) { return typed(key, json::value_t::object, "an object"); }
+
+const json& JsonFields::typed(const std::string& key, json::value_t type, const char* wanted) {
   const json& found = value(key);
-  if (!found.is_object()) refuse(shown(key) + " is " + found.type_name() + "; wanted an object");
+  if (found.type() != type) refuse(shown(key) + " is " + found.type_name() + "; wanted " + wanted);
   return found;
 }
 

@@ -33,6 +33,7 @@ class JsonFields {
   [[noreturn]] void refuse(const std::string& what) const;
 
  private:
+  const nlohmann::json& typed(const std::string& key, nlohmann::json::value_t type, const char* wanted);
   int64_t integer(const nlohmann::json& found, const std::string& key, int64_t maximum) const;
   [[noreturn]] void refuse(const std::string& key, const nlohmann::json& found, const std::string& wanted) const;
 

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/hex.hpp"
 #include "base/work_progress.hpp"
 
 namespace wmtp {
@@ -59,13 +60,7 @@ std::string Sha256::hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
   unsigned length = 0;
   check(EVP_DigestFinal_ex(context_->digest.get(), bytes.data(), &length));
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (unsigned i = 0; i < length; ++i) {
-    text += digits[bytes[i] >> 4];
-    text += digits[bytes[i] & 15];
-  }
-  return text;
+  return hex_of(std::span(bytes).first(length));
 }
 
 std::string sha256_of(std::string_view bytes) { return Sha256().add(bytes).hex(); }

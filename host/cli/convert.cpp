@@ -77,7 +77,7 @@ Found in_folder(const fs::path& folder) {
   }
   const Found found = in_run(folder);
   if (!found.model.empty() || !found.adapter.empty()) return found;
-  const bool resumes = is_there(folder / "manifest.json") && read_manifest(folder).kind == "resume";
+  const bool resumes = is_there(folder / manifest_file_name) && read_manifest(folder).kind == "resume";
   throw Error(ExitStatus::data, folder.string() + (resumes ? " is a checkpoint to resume from; finish its run with "
                                                              "`wmtp-host run FILE --resume` and export that"
                                                            : " contains no model of this program: wanted a run's "

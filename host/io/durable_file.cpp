@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <system_error>
 
+#include "base/descriptor.hpp"
 #include "base/storage_error.hpp"
 #include "io/save_points.hpp"
 
@@ -32,13 +33,6 @@ void announce(FileOperation operation, const fs::path& path, const char* action)
   }
 }
 
-template <typename Call>
-auto retry_interrupted(Call call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
-
 fs::path parent_of(const fs::path& path) {
   const fs::path parent = path.parent_path();
   return parent.empty() ? fs::path(".") : parent;
@@ -47,11 +41,8 @@ fs::path parent_of(const fs::path& path) {
 void sync(const fs::path& path, FileOperation operation, int flags) {
   constexpr auto action = "make durable";
   announce(operation, path, action);
-  const int fd = retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags); });
-  if (fd < 0) throw storage_error(action, path, errno);
-  const int code = ::fsync(fd) == 0 ? 0 : errno;
-  ::close(fd);
-  if (code != 0) throw storage_error(action, path, code);
+  const Descriptor file(retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags); }));
+  if (file.get() < 0 || ::fsync(file.get()) != 0) throw storage_error(action, path, errno);
 }
 
 void sync_folder(const fs::path& folder) { sync(folder, FileOperation::sync_folder, O_DIRECTORY); }

@@ -14,8 +14,7 @@ namespace wmtp {
 bool read_at(int descriptor, const std::filesystem::path& path, int64_t offset, void* bytes, size_t count) {
   auto* next = static_cast<char*>(bytes);
   while (count > 0) {
-    const ssize_t got = ::pread(descriptor, next, count, offset);
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = retry_interrupted([&] { return ::pread(descriptor, next, count, offset); });
     if (got < 0) throw storage_error("read", path, errno);
     if (got == 0) return false;
     next += got;
@@ -27,23 +26,15 @@ bool read_at(int descriptor, const std::filesystem::path& path, int64_t offset, 
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
   check_is_file(path_);
-  do {
-    fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  } while (fd_ < 0 && errno == EINTR);
-  if (fd_ < 0) throw storage_error("open", path_, errno);
+  file_ = Descriptor(retry_interrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC); }));
+  if (descriptor() < 0) throw storage_error("open", path_, errno);
   struct stat status;
-  if (::fstat(fd_, &status) != 0) {
-    const int code = errno;
-    ::close(fd_);
-    throw storage_error("examine", path_, code);
-  }
+  if (::fstat(descriptor(), &status) != 0) throw storage_error("examine", path_, errno);
   size_ = status.st_size;
 }
 
-InputFile::~InputFile() { ::close(fd_); }
-
 void InputFile::read_at(int64_t offset, void* bytes, size_t count) const {
-  if (!wmtp::read_at(fd_, path_, offset, bytes, count))
+  if (!wmtp::read_at(descriptor(), path_, offset, bytes, count))
     throw Error(ExitStatus::data, path_.string() + " is truncated: " + std::to_string(count) + " bytes at byte " +
                                       std::to_string(offset) + " were wanted");
 }

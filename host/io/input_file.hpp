@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/descriptor.hpp"
+
 namespace wmtp {
 
 /// Reads `count` bytes at `offset`; false when the file ends earlier. Error(storage) when the system cannot read it.
@@ -16,17 +18,14 @@ bool read_at(int descriptor, const std::filesystem::path& path, int64_t offset, 
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);
-  ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
   int64_t size() const { return size_; }
-  int descriptor() const { return fd_; }
+  int descriptor() const { return file_.get(); }
   /// Error(data) when the file ends earlier.
   void read_at(int64_t offset, void* bytes, size_t count) const;
 
  private:
   std::filesystem::path path_;
-  int fd_ = -1;
+  Descriptor file_;
   int64_t size_ = 0;
 };
 

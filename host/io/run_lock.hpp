@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "base/descriptor.hpp"
+
 namespace wmtp {
 
 class RunLock {
@@ -11,15 +13,12 @@ class RunLock {
   /// Locks a run's new folder. Error(storage) when the file cannot be created, or exists: then a run of another log
   /// with the same number and name used this folder, and its files must not be mixed with these.
   explicit RunLock(const std::filesystem::path& run_folder);
-  ~RunLock();
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
 
   /// Whether a process holds the lock.
   static bool is_held(const std::filesystem::path& run_folder);
 
  private:
-  int fd_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace wmtp

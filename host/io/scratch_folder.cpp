@@ -1,12 +1,12 @@
 #include "io/scratch_folder.hpp"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -40,12 +40,11 @@ bool is_private(int folder) {
          (found.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
-/// A descriptor that holds the lock, or -1. Started programs do not inherit it.
-int locked(const fs::path& folder) {
-  const int lock = open(folder.c_str(), folder_flags);
-  if (lock >= 0 && is_private(lock) && flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
-  if (lock >= 0) close(lock);
-  return -1;
+/// A descriptor that holds the lock, or none. Started programs do not inherit it.
+Descriptor locked(const fs::path& folder) {
+  Descriptor lock(open(folder.c_str(), folder_flags));
+  const bool is_mine = lock.get() >= 0 && is_private(lock.get()) && flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+  return is_mine ? std::move(lock) : Descriptor();
 }
 
 /// Whether `path` still refers to the open folder.
@@ -72,20 +71,18 @@ ScratchFolder::ScratchFolder() {
     std::string name = (parent / (prefix() + random_part)).string();
     if (!mkdtemp(name.data())) fail();
     path_ = name;
-    lock_ = open(name.c_str(), folder_flags);
-    if (lock_ < 0 && errno != ENOENT) fail();
-    if (lock_ < 0) continue;
-    flock(lock_, LOCK_EX);
+    lock_ = Descriptor(open(name.c_str(), folder_flags));
+    if (lock_.get() < 0 && errno != ENOENT) fail();
+    if (lock_.get() < 0) continue;
+    flock(lock_.get(), LOCK_EX);
     // Another process may have removed the folder before it was locked.
-    if (still_names(path_, lock_)) return;
-    close(lock_);
+    if (still_names(path_, lock_.get())) return;
   }
 }
 
 ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
-  close(lock_);
 }
 
 void remove_abandoned_scratch_folders(const fs::path& parent) {
@@ -95,11 +92,9 @@ void remove_abandoned_scratch_folders(const fs::path& parent) {
   for (fs::directory_iterator entry(parent, ignored), end; entry != end && !ignored; entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(begins) || name.size() != begins.size() + std::strlen(random_part)) continue;
-    const int lock = locked(entry->path());
-    if (lock < 0) continue;
+    const Descriptor lock = locked(entry->path());
     std::error_code failure;
-    fs::remove_all(entry->path(), failure);
-    close(lock);
+    if (lock.get() >= 0) fs::remove_all(entry->path(), failure);
   }
 }
 

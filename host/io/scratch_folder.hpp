@@ -11,6 +11,8 @@
 
 #include <filesystem>
 
+#include "base/descriptor.hpp"
+
 namespace wmtp {
 
 class ScratchFolder {
@@ -24,7 +26,7 @@ class ScratchFolder {
 
  private:
   std::filesystem::path path_;
-  int lock_ = -1;
+  Descriptor lock_;
 };
 
 /// Removes folders of this user in `parent` that have no owner. Reports no errors: the next process tries again.

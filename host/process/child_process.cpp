@@ -77,9 +77,7 @@ void place_standard_streams(int out, int err) {
 /// The errno that a child sent before it gave up; 0 after exec, which closes the pipe.
 int start_failure(int pipe) {
   int error = 0;
-  ssize_t count;
-  do count = read(pipe, &error, sizeof error);
-  while (count < 0 && errno == EINTR);
+  const ssize_t count = retry_interrupted([&] { return read(pipe, &error, sizeof error); });
   return count == sizeof error ? error : 0;
 }
 

@@ -1,11 +1,11 @@
 #include "process/line_forwarder.hpp"
 
-#include <limits.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 
 namespace wmtp {
 namespace {

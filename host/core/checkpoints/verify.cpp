@@ -1,9 +1,9 @@
 // Verification, and the names of checkpoint folders.
 #include <algorithm>
-#include <charconv>
 
 #include "base/storage_error.hpp"
 #include "base/text.hpp"
+#include "base/whole_number.hpp"
 #include "base/work_progress.hpp"
 #include "core/checkpoints/manifest.hpp"
 #include "core/checkpoints/manifest_sums.hpp"
@@ -69,12 +69,10 @@ std::string checkpoint_name(int64_t step) { return printed("step-%06lld", static
 
 int64_t step_of_name(std::string_view name) {
   constexpr std::string_view prefix = "step-";
-  if (name.substr(0, prefix.size()) != prefix) return -1;
-  int64_t step = -1;
-  const auto [end, failure] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), step);
+  if (!name.starts_with(prefix)) return -1;
+  const int64_t step = whole_number(name.substr(prefix.size())).value_or(-1);
   // Only the canonical name is accepted: two folders must not denote the same step.
-  return failure == std::errc{} && end == name.data() + name.size() && step >= 0 && name == checkpoint_name(step) ? step
-                                                                                                                  : -1;
+  return step >= 0 && name == checkpoint_name(step) ? step : -1;
 }
 
 std::string rank_file_name(int64_t rank) { return printed("rank-%04lld.safetensors", static_cast<long long>(rank)); }

@@ -70,7 +70,8 @@ std::string plugin_part(const Catalog& catalog, const std::string& kind, const s
 
 std::string weights_content_hash(const std::filesystem::path& weights, const std::filesystem::path& database) {
   if (!std::filesystem::is_directory(weights)) return cached_file_hash(weights, database);
-  if (std::filesystem::exists(weights / "manifest.json")) return sha256_of_file(weights / "manifest.json");
+  if (const auto manifest = weights / manifest_file_name; std::filesystem::exists(manifest))
+    return sha256_of_file(manifest);
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(weights)) {
     const auto extension = entry.path().extension();

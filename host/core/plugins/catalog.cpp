@@ -63,7 +63,7 @@ bool is_plugin_name(const std::string& name) {
          std::all_of(name.begin(), name.end(), allowed);
 }
 
-Catalog::Catalog(std::vector<std::filesystem::path> extra) {
+Catalog::Catalog(const std::vector<std::filesystem::path>& extra) {
   for (const auto& folder : extra) {
     if (!std::filesystem::is_directory(folder)) {
       throw Error(ExitStatus::usage, "--plugin-dir " + folder.string() + ": no such folder; wanted a folder with " +

@@ -18,7 +18,7 @@ namespace wmtp {
 class Catalog {
  public:
   /// [before start] `extra` are the --plugin-dir folders.
-  explicit Catalog(std::vector<std::filesystem::path> extra);
+  explicit Catalog(const std::vector<std::filesystem::path>& extra);
 
   /// Error(usage) when the name is not [a-z][a-z0-9_]{0,31}; Error(plugin) when the plugin is absent (with the most
   /// similar name and the searched folders) or its library is refused.

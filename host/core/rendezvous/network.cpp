@@ -116,61 +116,57 @@ std::string first_line_of(const char* path) {
 
 }  // namespace
 
-Socket::~Socket() {
-  if (fd_ >= 0) close(fd_);
-}
-
 std::string Socket::own_address() const {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  return getsockname(fd_, plain, &size) == 0 ? numeric(plain, size) : "";
+  return getsockname(fd(), plain, &size) == 0 ? numeric(plain, size) : "";
 }
 
 int Socket::port() const {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  if (getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  if (getsockname(fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
   return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
                                              : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
 void Socket::send_at_once() const {
   const int yes = 1;
-  setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  setsockopt(fd(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
 void Socket::enable_keep_alive() const {
   constexpr int yes = 1, seconds_until_asked = 10, seconds_between = 5, times = 3;
-  setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
-  setsockopt(fd_, IPPROTO_TCP, TCP_KEEPIDLE, &seconds_until_asked, sizeof seconds_until_asked);
-  setsockopt(fd_, IPPROTO_TCP, TCP_KEEPINTVL, &seconds_between, sizeof seconds_between);
-  setsockopt(fd_, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+  setsockopt(fd(), SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+  setsockopt(fd(), IPPROTO_TCP, TCP_KEEPIDLE, &seconds_until_asked, sizeof seconds_until_asked);
+  setsockopt(fd(), IPPROTO_TCP, TCP_KEEPINTVL, &seconds_between, sizeof seconds_between);
+  setsockopt(fd(), IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
 }
 
 void Socket::send_all(const std::string& bytes, Clock::time_point end) const {
   for (size_t sent = 0; sent < bytes.size();) {
-    const ssize_t count = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    const ssize_t count = send(fd(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
     if (count >= 0) {
       sent += size_t(count);
       continue;
     }
     if (!would_block()) throw std::runtime_error(std::strerror(errno));
-    if (!wait_for(fd_, POLLOUT, end)) throw_timeout();
+    if (!wait_for(fd(), POLLOUT, end)) throw_timeout();
   }
 }
 
 void Socket::receive(std::string& bytes, size_t most, Clock::time_point end) const {
   char piece[1 << 16];
   while (true) {
-    const ssize_t count = recv(fd_, piece, std::min(most, sizeof piece), 0);
+    const ssize_t count = recv(fd(), piece, std::min(most, sizeof piece), 0);
     if (count > 0) {
       bytes.append(piece, size_t(count));
       return;
     }
     if (count == 0) throw std::runtime_error("the peer has closed the connection");
     if (!would_block()) throw std::runtime_error(std::strerror(errno));
-    if (!wait_for(fd_, POLLIN, end)) throw_timeout();
+    if (!wait_for(fd(), POLLIN, end)) throw_timeout();
   }
 }
 

@@ -6,7 +6,8 @@
 #include <chrono>
 #include <functional>
 #include <string>
-#include <utility>
+
+#include "base/descriptor.hpp"
 
 namespace wmtp {
 
@@ -14,13 +15,7 @@ namespace wmtp {
 class Socket {
  public:
   explicit Socket(int fd = -1) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Socket();
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
 
   std::string own_address() const;
   int port() const;  ///< of this end
@@ -34,7 +29,7 @@ class Socket {
   void receive(std::string& bytes, size_t most, std::chrono::steady_clock::time_point end) const;
 
  private:
-  int fd_;
+  Descriptor fd_;
 };
 
 /// Tries each of the host's addresses once; no socket, and the cause, when none accepts.

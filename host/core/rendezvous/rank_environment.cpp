@@ -1,7 +1,6 @@
 #include "core/rendezvous/rank_environment.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
+#include "base/whole_number.hpp"
 #include "core/rendezvous/network.hpp"
 
 namespace wmtp {
@@ -26,10 +26,8 @@ std::string variable(const char* name) {
 bool is_set(const char* name) { return !variable(name).empty(); }
 
 std::optional<int> number_in(std::string_view text, int min, int max) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  return whole && value >= min && value <= max ? std::optional(value) : std::nullopt;
+  const auto value = whole_number<int>(text);
+  return value && *value >= min && *value <= max ? value : std::nullopt;
 }
 
 int integer(const char* name, int min, int max) {
@@ -44,7 +42,7 @@ int integer(const char* name, int min, int max) {
 
 void require(const std::vector<const char*>& names, const std::string& remedy) {
   std::vector<std::string> present, missing;
-  for (const char* name : names) (is_set(name) ? present : missing).push_back(name);
+  for (const char* name : names) (is_set(name) ? present : missing).emplace_back(name);
   if (missing.empty()) return;
   throw Error(ExitStatus::usage, "environment: " + join_names(present) + " describe one rank of a job, but " +
                                      join_names(missing) + (missing.size() == 1 ? " is" : " are") + " not set; " +

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/whole_number.hpp"
 
 namespace wmtp {
 namespace {
@@ -24,11 +24,9 @@ Socket eventfd_socket() {
   return wake;
 }
 
-int64_t whole_number(const std::string& text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) throw std::runtime_error("not an integer");
-  return number;
+int64_t integer(const std::string& text) {
+  if (const auto number = whole_number(text)) return *number;
+  throw std::runtime_error("not an integer");
 }
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -156,8 +154,8 @@ Message StoreServer::answer(Connection& connection, const Message& request) {
     return {};
   }
   if (what == "add") {
-    const int64_t before = entry == entries_.end() ? 0 : whole_number(entry->second);
-    return {entries_[key] = std::to_string(before + whole_number(value))};
+    const int64_t before = entry == entries_.end() ? 0 : integer(entry->second);
+    return {entries_[key] = std::to_string(before + integer(value))};
   }
   if (what != "swap") throw std::runtime_error("unknown request");
   // As in c10d's stores, an absent entry counts as empty.

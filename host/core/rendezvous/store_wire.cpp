@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/hex.hpp"
 #include "base/sha256.hpp"
 
 namespace wmtp {
@@ -46,9 +47,7 @@ std::string drawn_token() {
   uint8_t drawn[16];
   if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
     throw Error(ExitStatus::storage, std::string("the system provides no random numbers: ") + std::strerror(errno));
-  std::string token;
-  for (const uint8_t byte : drawn) (token += "0123456789abcdef"[byte >> 4]) += "0123456789abcdef"[byte & 15];
-  return token;
+  return hex_of(drawn);
 }
 
 std::string encoded(const Message& message) {

@@ -30,16 +30,6 @@ std::string header_of(const std::string& key, int64_t values_per_window) {
   return header;
 }
 
-/// Repeats a call that a signal interrupted.
-template <class Call>
-ssize_t uninterrupted(Call call) {
-  ssize_t result;
-  do {
-    result = call();
-  } while (result < 0 && errno == EINTR);
-  return result;
-}
-
 uint64_t file_size_limit() {
   struct rlimit limit {};
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
@@ -64,24 +54,20 @@ SignalStore::SignalStore(const std::filesystem::path& folder, const std::string&
   if (reads_) check_header();
 }
 
-SignalStore::~SignalStore() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
 void SignalStore::open_file() {
   std::error_code error;
   std::filesystem::create_directories(file_.parent_path(), error);
   const int flags = O_CLOEXEC | O_NONBLOCK;  // opening a named pipe must not block
-  descriptor_ = open(file_.c_str(), flags | O_RDWR | O_CREAT, 0666);
-  if (descriptor_ < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
+  descriptor_ = Descriptor(open(file_.c_str(), flags | O_RDWR | O_CREAT, 0666));
+  if (descriptor_.get() < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
     const int code = errno;
-    descriptor_ = open(file_.c_str(), flags | O_RDONLY);
-    stop(because("write", file_, code), /*reads=*/descriptor_ >= 0);
-  } else if (descriptor_ < 0) {
+    descriptor_ = Descriptor(open(file_.c_str(), flags | O_RDONLY));
+    stop(because("write", file_, code), /*reads=*/descriptor_.get() >= 0);
+  } else if (descriptor_.get() < 0) {
     stop(because("open", file_, errno), false);
   }
   struct stat status {};
-  if (descriptor_ >= 0 && (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)))
+  if (descriptor_.get() >= 0 && (fstat(descriptor_.get(), &status) != 0 || !S_ISREG(status.st_mode)))
     stop(file_.string() + " is not a regular file; move it away", false);
 }
 
@@ -89,7 +75,7 @@ void SignalStore::open_file() {
 /// now: all processes write the same bytes.
 void SignalStore::check_header() {
   std::string found(header_.size(), '\0');
-  const ssize_t got = uninterrupted([&] { return pread(descriptor_, found.data(), found.size(), 0); });
+  const ssize_t got = retry_interrupted([&] { return pread(descriptor_.get(), found.data(), found.size(), 0); });
   if (got < 0) return stop(because("read", file_, errno), false);
   const auto differs = std::mismatch(found.begin(), found.end(), header_.begin()).first;
   if (std::any_of(differs, found.end(), [](char c) { return c != '\0'; }))
@@ -97,7 +83,7 @@ void SignalStore::check_header() {
   if (static_cast<size_t>(got) == header_.size() && differs == found.end()) return;
   if (!writes_) return;
   if (header_.size() > largest_file_) return stop(because("write", file_, EFBIG), false);
-  const ssize_t put = uninterrupted([&] { return pwrite(descriptor_, header_.data(), header_.size(), 0); });
+  const ssize_t put = retry_interrupted([&] { return pwrite(descriptor_.get(), header_.data(), header_.size(), 0); });
   if (put != static_cast<ssize_t>(header_.size())) stop(because("write", file_, put < 0 ? errno : ENOSPC), false);
 }
 
@@ -125,7 +111,7 @@ bool SignalStore::read(int64_t window, float* values) const {
   if (!reads_) return false;
   uint32_t sum = 0;
   const iovec parts[] = {{values, value_bytes_}, {&sum, sizeof sum}};
-  const ssize_t got = uninterrupted([&] { return preadv(descriptor_, parts, 2, offset); });
+  const ssize_t got = retry_interrupted([&] { return preadv(descriptor_.get(), parts, 2, offset); });
   if (got < 0) stop(because("read", file_, errno), false);
   return got == static_cast<ssize_t>(value_bytes_ + sizeof sum) && sum == sum_of(window, values);
 }
@@ -137,7 +123,7 @@ void SignalStore::write(int64_t window, const float* values) {
   const iovec parts[] = {{const_cast<float*>(values), value_bytes_}, {&sum, sizeof sum}};
   const size_t count = value_bytes_ + sizeof sum;
   if (static_cast<uint64_t>(offset) + count > largest_file_) return stop(because("write", file_, EFBIG), true);
-  const ssize_t put = uninterrupted([&] { return pwritev(descriptor_, parts, 2, offset); });
+  const ssize_t put = retry_interrupted([&] { return pwritev(descriptor_.get(), parts, 2, offset); });
   if (put != static_cast<ssize_t>(count)) stop(because("write", file_, put < 0 ? errno : ENOSPC), true);
 }
 

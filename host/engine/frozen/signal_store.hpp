@@ -16,6 +16,8 @@
 #include <functional>
 #include <string>
 
+#include "base/descriptor.hpp"
+
 namespace wmtp {
 
 class SignalStore {
@@ -27,9 +29,6 @@ class SignalStore {
   /// Opens or creates the file and its folder. `key` contains everything that the signals depend on except the window's
   /// index: model, data, signal, precision. Error(bug): values_per_window below 1.
   SignalStore(const std::filesystem::path& folder, const std::string& key, int64_t values_per_window, Warn warn);
-  ~SignalStore();
-  SignalStore(const SignalStore&) = delete;
-  SignalStore& operator=(const SignalStore&) = delete;
 
   /// Fills `values` [values_per_window] with the window's record. False: missing, and `values` is unspecified. Like
   /// write(), Error(bug) for a window outside 0 … 2^40-1. [any thread]
@@ -53,7 +52,7 @@ class SignalStore {
   uint32_t header_sum_;
   uint64_t largest_file_;  ///< the process's limit: exceeding it raises a signal that ends the process
   Warn warn_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   mutable std::atomic<bool> reads_ = true, writes_ = true, warned_ = false;
 };
 

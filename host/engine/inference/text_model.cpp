@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 [[noreturn]] void refuse(const std::string& what) { throw Error(ExitStatus::usage, what); }
 
 ModelConfig checked_config(const fs::path& folder) {
-  if (fs::exists(folder / "manifest.json")) verify_checkpoint(folder);
+  if (fs::exists(folder / manifest_file_name)) verify_checkpoint(folder);
   const SafetensorsFolder files(folder);
   if (!predicts_tokens(read_params(folder, files), files))
     throw Error(ExitStatus::data,
@@ -81,7 +81,7 @@ void TextModel::load(bool drafts, int64_t positions) {
   request.layout.heads = drafts ? Heads::all : Heads::first;
   request.options.strategy = Strategy::no_shard;
   request.positions = positions;
-  model_ = std::make_unique<ShardedModel>(request, channels_);
+  model_ = std::make_unique<ShardedModel>(request, rank_.channels);
   load_model(folder_, *model_);
   cached_ = std::make_unique<CachedModel>(*model_, positions);
 }

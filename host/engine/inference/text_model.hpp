@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/tokenizer/tokenizer.hpp"
-#include "engine/comm/channels.hpp"
+#include "engine/comm/single_rank.hpp"
 #include "engine/inference/decode.hpp"
 #include "engine/shard/sharded_model.hpp"
 
@@ -33,7 +33,7 @@ class TextModel {
   void load(bool drafts, int64_t positions);
   int64_t num_heads() const { return cached_->num_heads(); }
   ShardedModel& model() { return *model_; }  ///< [loaded]
-  Channels& channels() { return channels_; }
+  Channels& channels() { return rank_.channels; }
   /// Starts from an empty context. [loaded]
   Decoded decode(const DecodeRequest& request);
 
@@ -42,8 +42,7 @@ class TextModel {
   ModelConfig config_;
   std::string tokenizer_kind_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  Peers peers_{RankEnvironment{}, std::chrono::seconds(1)};
-  Channels channels_{peers_, nullptr, nullptr, std::chrono::seconds(1)};
+  SingleRank rank_;
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<CachedModel> cached_;
 };

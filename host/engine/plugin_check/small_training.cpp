@@ -137,7 +137,7 @@ SmallTraining::SmallTraining(SmallParts parts)
   layout.heads = pipeline_.objective ? Heads::none : Heads::all;
   layout.adapter = parts_.adapter ? parts_.adapter : &everything;
   layout.value_heads = pipeline_.needs.heads;
-  model_ = small_model(experiment_, layout, experiment_.seed, channels_);
+  model_ = small_model(experiment_, layout, experiment_.seed, rank_.channels);
   draw_value_head(*model_, 0.1);
   if (!pipeline_.objective) sharpen(*model_, parts_.sharpness);
   BatchRequest wanted;
@@ -145,8 +145,9 @@ SmallTraining::SmallTraining(SmallParts parts)
   wanted.prompts = pipeline_.needs.prompts;
   wanted.pairs = pipeline_.needs.pairs;
   source_ = std::make_unique<RandomRecords>(parts_, experiment_.model.vocab_size, wanted);
-  trainer_ = std::make_unique<Trainer>(experiment_, experiment_.train.steps, *model_, pipeline_, frozen_models(),
-                                       TrainerData{source_.get(), source_.get(), 4 * parts_.batch_size}, channels_);
+  trainer_ =
+      std::make_unique<Trainer>(experiment_, experiment_.train.steps, *model_, pipeline_, frozen_models(),
+                                TrainerData{source_.get(), source_.get(), 4 * parts_.batch_size}, rank_.channels);
 }
 
 SmallTraining::~SmallTraining() = default;
@@ -166,7 +167,7 @@ std::shared_ptr<FrozenModel> SmallTraining::frozen_model(bool values) {
   LayoutRequest layout;
   layout.heads = values ? Heads::none : Heads::first;
   if (values) layout.value_heads = {{"value", "linear"}};
-  auto model = small_model(experiment_, layout, experiment_.seed + 1, channels_);
+  auto model = small_model(experiment_, layout, experiment_.seed + 1, rank_.channels);
   if (values) draw_value_head(*model, parts_.value_scale);
   return std::make_shared<FrozenModel>(std::move(model), chunk_tokens(experiment_.model.vocab_size));
 }

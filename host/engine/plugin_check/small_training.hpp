@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "engine/comm/single_rank.hpp"
 #include "engine/train/trainer.hpp"
 
 namespace wmtp {
@@ -29,7 +30,7 @@ class SmallTraining {
 
   Trainer& trainer() { return *trainer_; }
   ShardedModel& model() { return *model_; }
-  Channels& channels() { return channels_; }
+  Channels& channels() { return rank_.channels; }
   /// Creates the plugin again; its Step::state is kept.
   void replace_plugin();
   /// Losses of `steps` steps. Throws Error(plugin) when a step was skipped.
@@ -42,8 +43,7 @@ class SmallTraining {
 
   SmallParts parts_;
   Experiment experiment_;
-  Peers peers_{RankEnvironment{}, std::chrono::seconds(1)};
-  Channels channels_{peers_, nullptr, nullptr, std::chrono::seconds(1)};
+  SingleRank rank_;
   ActivePipeline pipeline_;
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<BatchSource> source_;
