@@ -42,6 +42,17 @@ def test_members_run_in_turn_and_are_shown_in_one_table(place):
     assert compared["metrics"]["train/loss"]["difference_from_first"][1]["count"] == 2
 
 
+def test_lists_given_by_set_make_members_too(place):
+    told = place.host("run", write(place), "--dry-run", "--set", "sweep.seed=[7]")
+    assert told.err.count("would run") == 2 and "seed=7" in told.err and "seed=1" not in told.err
+    plain = place.write(experiment(train__steps=3, data={"kind": "random"}))
+    place.host("run", plain, "--set", "sweep.seed=[1, 2]", timeout=120)
+    assert names(place) == [("trial", 1, "finished"), ("trial", 2, "finished")]
+    assert "sweep       3 members" in place.host("plan", plain, "--set", "sweep.seed=[1, 2, 3]").out
+    refused = place.host("run", plain, "--set", "sweep.seed=3", wanted=2)
+    assert "wanted a non-empty list of values" in refused.err, refused
+
+
 def test_a_file_that_is_edited_while_members_run_changes_none_of_them(place):
     running = place.start_command("run", write(place, steps=20))
     running.wait_for_step(1)

@@ -6,8 +6,8 @@
 
 namespace wmtp {
 
-/// Runs the stages that the log lacks (under a foreign launcher; ours has trained them), then the experiment. Returns
-/// done, guard or interrupted; every other end is thrown as an Error. [all ranks, collective]
+/// Runs the experiment, under a foreign launcher after the stages that the log lacks; ours has started those as jobs of
+/// their own. Returns done, guard or interrupted; every other end is thrown as an Error. [all ranks, collective]
 ExitStatus run_with_stages(Session& session, const Experiment& experiment);
 
 }  // namespace wmtp

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <memory>
 
-#include "core/job/job.hpp"
+#include "core/job/job_request.hpp"
 #include "core/plugins/catalog.hpp"
 #include "engine/comm/channels.hpp"
 #include "engine/comm/peers.hpp"
@@ -28,6 +28,7 @@ class Session {
   int rank() const { return environment_.rank; }
   int size() const { return environment_.world_size; }
   bool is_rank0() const { return environment_.rank == 0; }
+  bool own_launcher() const { return environment_.own_launcher; }
   Peers& peers() { return peers_; }
   Channels& channels() { return channels_; }
   const at::Device& device() const { return device_; }
