@@ -58,9 +58,7 @@ class Results {
     const auto run = reusable_run(member.hash, log_.database());
     std::vector<nlohmann::json> row{experiment.name, experiment.seed, nullptr, "not finished", nullptr, nullptr};
     if (run) {
-      const std::vector<std::string> id{std::to_string(run->id)};
-      const Table found =
-          log_.query("SELECT id, status, train_loss, valid_loss FROM v_runs WHERE id = CAST(?1 AS INTEGER)", id, 1);
+      const Table found = log_.query("SELECT id, status, train_loss, valid_loss FROM v_runs WHERE id = ?1", {run->id});
       for (size_t i = 0; i < 4; ++i) row[2 + i] = found.rows.at(0)[i];
       for (const size_t column : {4, 5})
         if (row[column].is_number()) losses_[experiment.name][column].push_back(row[column].get<double>());

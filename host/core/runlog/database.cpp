@@ -93,7 +93,7 @@ void Database::fail(const std::string& what) const {
   const int code = sqlite3_extended_errcode(db_);
   throw SqliteError(kind_.what + (" " + path_.string()) + ": " + what + ": " + sqlite3_errmsg(db_) + " (SQLite code " +
                         std::to_string(code) + ")" + advice(code, kind_.option),
-                    code);
+                    code, sqlite3_errmsg(db_));
 }
 
 void Database::execute(const std::string& sql) {
@@ -151,6 +151,11 @@ void Statement::bind(int index, const std::string& value) {
 
 void Statement::bind(int index, std::nullopt_t) {
   if (sqlite3_bind_null(statement_, index) != SQLITE_OK) database_.fail("cannot bind NULL");
+}
+
+void Statement::bind_all(const std::vector<SqlValue>& values) {
+  int index = 0;
+  for (const SqlValue& value : values) std::visit([&](const auto& one) { bind(++index, one); }, value);
 }
 
 bool Statement::step() {
