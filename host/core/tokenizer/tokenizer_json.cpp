@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
+#include "io/input_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -38,7 +39,7 @@ class Reader {
   explicit Reader(const std::filesystem::path& file)
       : where_(file.string()),
         letters_(bytes_by_letter()),
-        document_(parse_strict_json(read_tokenizer_file(file), where_)) {}
+        document_(parse_strict_json(read_small_file(file, max_tokenizer_bytes), where_)) {}
 
   TokenizerJson read() {
     for (const char* key : {"truncation", "padding"})
