@@ -11,6 +11,7 @@
 #include "cli/command.hpp"
 #include "core/checkpoints/adapter_identity.hpp"
 #include "core/checkpoints/manifest.hpp"
+#include "core/experiment/model_shape.hpp"
 #include "core/formats/hf/model_export.hpp"
 #include "core/formats/hf/model_import.hpp"
 #include "core/formats/hf/params_file.hpp"
@@ -177,8 +178,9 @@ int import_files(const Options& options) {
                                {"future_tokens", model.future_tokens},
                                {"rope_theta", model.rope_theta},
                                {"norm_eps", model.norm_eps}};
-  if (model.qkv_bias) table["qkv_bias"] = true;
-  if (model.tie_word_embeddings) table["tie_word_embeddings"] = true;
+  for_each_shape_option(model, [&](const ShapeOption& option, const auto& value) {
+    if (value) table[option.name] = value;
+  });
   table["weights"] = absolute_text(options.target);
   print_table("model", table);
   if (model.rope_scaling) print_table("model.rope_scaling", rope_scaling_json(*model.rope_scaling));

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "core/config/stage_rules.hpp"
+#include "core/experiment/model_shape.hpp"
 #include "core/experiment/schema.hpp"
 
 namespace wmtp {
@@ -70,6 +71,7 @@ class Rules : RuleChecker {
   }
 
   void model(const std::string& table, const ModelConfig& m) {
+    constexpr const char* pairs_hint = "the rotary embedding rotates pairs of components";
     const auto at = [&](const char* key) { return table + "." + key; };
     const auto good = [&](std::initializer_list<const char*> keys) {
       // A frozen model's shape copies values from [model], including erroneous ones.
@@ -77,11 +79,13 @@ class Rules : RuleChecker {
         return !bound_.bad.count(at(key)) && !bound_.bad.count(path_of("model", key));
       });
     };
-    if (good({"dim", "heads"}) && m.dim % m.heads != 0) {
+    if (m.head_dim > 0) {
+      if (good({"head_dim"}) && m.head_dim % 2 != 0)
+        refuse(at("head_dim"), "found head_dim " + number(m.head_dim) + ", wanted an even number", pairs_hint);
+    } else if (good({"dim", "heads"}) && m.dim % m.heads != 0) {
       refuse(at("heads"), "found " + number(m.heads) + " heads for dim " + number(m.dim) + ", wanted a divisor of dim");
     } else if (good({"dim", "heads"}) && m.dim / m.heads % 2 != 0) {
-      refuse(at("heads"), "dim / heads is " + number(m.dim / m.heads) + ", wanted an even number",
-             "the rotary embedding rotates pairs of components");
+      refuse(at("heads"), "dim / heads is " + number(m.dim / m.heads) + ", wanted an even number", pairs_hint);
     }
     if (good({"heads", "kv_heads"}) && m.heads % m.kv_heads != 0) {
       refuse(at("kv_heads"),
@@ -265,8 +269,9 @@ class Rules : RuleChecker {
 
 /// Copies values that a frozen model's table does not give from [model].
 void complete_shape(const Bound& bound, const std::string& table, ModelConfig& shape, const ModelConfig& model) {
-  for (const auto& [key, flag] : shape_flags)
-    if (!bound.has(path_of(table, key))) shape.*flag = model.*flag;
+  for (const ShapeOption& option : shape_options)
+    if (!bound.has(path_of(table, option.name)))
+      std::visit([&](auto member) { shape.*member = model.*member; }, option.member);
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads == 0 ? model.kv_heads : shape.heads;
   if (shape.ffn_dim == 0) shape.ffn_dim = shape.dim == 0 ? model.ffn_dim : llama_ffn_dim(shape.dim);
   for (int64_t ModelConfig::*member :
@@ -279,7 +284,9 @@ void complete_shape(const Bound& bound, const std::string& table, ModelConfig& s
   if (!shape.rope_scaling) shape.rope_scaling = model.rope_scaling;
 }
 
-void drop_default_scaling(ModelConfig& model) {
+/// A shape that states a default has the same identity as one that does not.
+void drop_defaults(ModelConfig& model) {
+  if (model.head_dim * model.heads == model.dim) model.head_dim = 0;
   if (model.rope_scaling && model.rope_scaling->rope_type == "default") model.rope_scaling.reset();
 }
 
@@ -296,7 +303,7 @@ void resolve_defaults(Bound& bound) {
   if (m.ffn_dim == 0) m.ffn_dim = llama_ffn_dim(m.dim);
   if (m.vocab_size == 0 && has_tokenizer(e.data)) m.vocab_size = tokenizer.vocab_size;
   if (m.max_sequence_length == 0) m.max_sequence_length = e.train.sequence_length;
-  drop_default_scaling(m);
+  drop_defaults(m);
   // A default that depends on an erroneous key is erroneous too.
   const auto follow = [&](const char* key, const char* from) {
     if (!bound.has(key) && !bound.good({from})) bound.bad.insert(key);
@@ -311,7 +318,7 @@ void resolve_defaults(Bound& bound) {
   for (const auto& [table, frozen] : {std::pair{"reference.model", &e.reference}, {"value.model", &e.value}}) {
     if (!frozen->model) continue;
     complete_shape(bound, table, *frozen->model, m);
-    drop_default_scaling(*frozen->model);
+    drop_defaults(*frozen->model);
   }
 }
 

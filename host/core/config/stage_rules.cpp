@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/config/rules.hpp"
+#include "core/experiment/model_shape.hpp"
 #include "core/experiment/schema.hpp"
 
 namespace wmtp {
@@ -27,12 +28,14 @@ void check_same_shape(const TomlPlace& place, const ModelConfig& policy, const M
     found += comma + name + " " + std::to_string(stage.*member);
     wanted += comma + std::to_string(policy.*member);
   }
-  for (const auto& [name, flag] : shape_flags) {
-    if (policy.*flag == stage.*flag) continue;
+  const auto compare = [&](const ShapeOption& option, auto member) {
+    if (policy.*member == stage.*member) return;
     const std::string comma = found.empty() ? "" : ", ";
-    found += comma + name + " " + toml_text(stage.*flag);
-    wanted += comma + toml_text(policy.*flag);
-  }
+    found += comma + option.name + " " + toml_text(stage.*member);
+    wanted += comma + toml_text(policy.*member);
+  };
+  for (const ShapeOption& option : shape_options)
+    std::visit([&](auto member) { compare(option, member); }, option.member);
   if (found.empty()) return;
   diagnostics.add(place, "the stage's model has a different shape: found " + found + ", wanted " + wanted +
                              " as in this experiment");

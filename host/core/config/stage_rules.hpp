@@ -11,10 +11,6 @@
 
 namespace wmtp {
 
-/// Flags that are part of a model's shape.
-inline constexpr std::pair<const char*, bool ModelConfig::*> shape_flags[] = {
-    {"qkv_bias", &ModelConfig::qkv_bias}, {"tie_word_embeddings", &ModelConfig::tie_word_embeddings}};
-
 /// Hint for a pipeline that reads values but gets scores.
 inline constexpr const char* scores_hint =
     "train the critic with loss = \"lambda_return\" or \"monte_carlo\"; or give verifiable critic = \"score\"";

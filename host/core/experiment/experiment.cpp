@@ -15,15 +15,6 @@ OptionValues given_options(const PluginChoice& choice) {
   return given;
 }
 
-int64_t num_parameters(const ModelConfig& model) {
-  const int64_t kv_dim = model.kv_heads * head_dim(model);
-  const int64_t attention = 2 * model.dim * model.dim + 2 * model.dim * kv_dim;
-  const int64_t block = attention + 3 * model.dim * model.ffn_dim + 2 * model.dim;
-  const int64_t biases = model.qkv_bias ? model.dim + 2 * kv_dim : 0;
-  const int64_t matrices = model.tie_word_embeddings ? 1 : 2;
-  return model.layers * (block + biases) + matrices * model.vocab_size * model.dim + model.dim;
-}
-
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes) {
   const int64_t size = experiment.parallel.shard_group_size;
   if (size == 0 || processes % size == 0) return "";

@@ -45,6 +45,7 @@ struct ModelConfig {
   int64_t layers = 0;  ///< trunk and heads together
   int64_t heads = 0;
   int64_t kv_heads = 0;    ///< resolved: = heads when not given
+  int64_t head_dim = 0;    ///< features of a head; resolved: 0 where they are dim / heads
   int64_t ffn_dim = 0;     ///< resolved: Llama's rule when not given
   int64_t vocab_size = 0;  ///< resolved: the tokenizer's if there is one
   int64_t future_tokens = 4;
@@ -52,7 +53,9 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;
   double norm_eps = 1e-5;
+  int64_t sliding_window = 0;        ///< a token attends to this many tokens, itself included; 0: all before it
   bool qkv_bias = false;             ///< projections to queries, keys and values have biases, as in Qwen2
+  bool qk_norm = false;              ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
   bool tie_word_embeddings = false;  ///< the output layer uses the embedding's matrix: one parameter
   std::string weights;               ///< "", a safetensors file or directory, or "run:NAME"
   std::string new_heads;  ///< policy only: heads 2, 3, ... that the weights lack: "copy", "new"; "": refuse the weights
@@ -249,9 +252,7 @@ inline bool has_tokenizer(const DataConfig& data) { return data.kind == "text" |
 inline double held_out_share(const Experiment& e) { return std::max(e.validation.share, e.data.hold_out_share); }
 /// Trunk blocks, without the heads.
 inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
-inline int64_t head_dim(const ModelConfig& m) { return m.dim / m.heads; }
-/// Number of parameters of the whole model.
-int64_t num_parameters(const ModelConfig& model);
+inline int64_t head_dim(const ModelConfig& m) { return m.head_dim > 0 ? m.head_dim : m.dim / m.heads; }
 
 /// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes);

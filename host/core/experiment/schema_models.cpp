@@ -1,18 +1,22 @@
 // The schema's tables of plugins and models: [pipeline], [adapter], [model], [reference], [value].
+#include "core/experiment/model_shape.hpp"
 #include "core/experiment/schema_key.hpp"
 
 namespace wmtp {
 namespace {
 
-/// A flag that is printed only when it differs from its default: false, or [model]'s value in a frozen model's table.
-/// An experiment without the flag therefore keeps the identity that it had before the flag existed.
-template <class Default>
-Key printed_unless_default(Key flag, bool is_policy, Default policy_value) {
-  flag.get = [get = flag.get, is_policy, policy_value](const Experiment& e) -> std::optional<Value> {
-    const auto value = get(e);
-    return std::get<bool>(*value) == (!is_policy && policy_value(e)) ? std::nullopt : value;
+/// The key of an architecture's option. It is printed only when it differs from its default: none, or [model]'s value in
+/// a frozen model's table.
+template <class Model, class Member>
+Key shape_key(const ShapeOption& option, Model model, Member ModelConfig::*member, bool is_policy) {
+  Key result = key(
+      option.name, [ model, member ](auto& e) -> auto& { return model(e).*member; }, option.help);
+  result.get = [model, member, is_policy](const Experiment& e) {
+    const Member value = model(e).*member;
+    return value == (is_policy ? Member{} : e.model.*member) ? std::nullopt : to_value(value);
   };
-  return flag.defaults_to("`false`");
+  if constexpr (std::is_same_v<Member, int64_t>) result.range(double(option.least), double(option.most));
+  return result.defaults_to(option.default_text);
 }
 
 template <class Model>
@@ -39,13 +43,9 @@ std::vector<Key> model_keys(Model model, bool is_policy) {
           .range(2, 1 << 20)
           .defaults_to("`train.sequence_length`"),
       key("rope_theta", IN(model, rope_theta), "base of the rotary position embedding").above(0),
-      key("norm_eps", IN(model, norm_eps), "epsilon of the RMSNorm layers").above(0),
-      printed_unless_default(key("qkv_bias", IN(model, qkv_bias),
-                                 "whether the projections to queries, keys and values have biases, as in Qwen2"),
-                             is_policy, AT(model.qkv_bias)),
-      printed_unless_default(key("tie_word_embeddings", IN(model, tie_word_embeddings),
-                                 "whether the output layer shares the matrix of the embedding"),
-                             is_policy, AT(model.tie_word_embeddings))};
+      key("norm_eps", IN(model, norm_eps), "epsilon of the RMSNorm layers").above(0)};
+  for (const ShapeOption& option : shape_options)
+    std::visit([&](auto member) { keys.push_back(shape_key(option, model, member, is_policy)); }, option.member);
   for (Key& one : keys) {
     if (!is_policy) one.default_text = "as in `[model]`";
     if (one.name == "dim" || one.name == "layers" || one.name == "heads") one.is_required = is_policy;

@@ -15,7 +15,7 @@ inline constexpr int64_t max_dim = 65536, max_layers = 1024, max_heads = 1024, m
 /// How the attention heads contradict the model's width, phrased to follow "wanted "; all these sizes must be positive.
 inline std::vector<std::string> head_mistakes(const ModelConfig& model) {
   std::vector<std::string> mistakes;
-  if (model.dim % model.heads != 0)
+  if (model.head_dim == 0 && model.dim % model.heads != 0)
     mistakes.push_back("a divisor of the width " + std::to_string(model.dim));
   else if (head_dim(model) % 2 != 0)
     mistakes.push_back("heads of even width, found " + std::to_string(head_dim(model)));

@@ -7,122 +7,149 @@
 namespace wmtp {
 namespace {
 
-enum Slots { wq, wk, wv, wo, w1, w2, w3 };  // as block_linears of engine/model/layout.hpp
+/// A value of the forward pass.
+struct PlannedRows {
+  SharedMemory memory;
+  int64_t features = 0;
+  size_t value = 0;  ///< its index
+};
+
+PlannedRows without_memory(const PlannedRows& rows) { return {nullptr, rows.features, rows.value}; }
 
 }  // namespace
 
-PlannedBlock::PlannedBlock(Ledger& ledger, const BlockSizes& sizes, const PlannedUnit& unit)
-    : ledger_(ledger),
-      s_(sizes),
-      unit_(unit),
-      ND_(s_.tokens() * s_.dim * s_.element),
-      NK_(s_.tokens() * s_.kv_heads * s_.head_dim * s_.element),
-      NF_(s_.tokens() * s_.ffn * s_.element) {}
+/// The operations of a block's forward pass, as allocations.
+class PlannedMath {
+ public:
+  /// kept: null for a forward pass without grad.
+  PlannedMath(const PlannedBlock& block, KeptBlock* kept) : block_(block), kept_(kept) {}
 
-bool PlannedBlock::keeps_input(int slot) const {
-  const PlannedSlot& found = unit_.slots[size_t(slot)];
-  return found.trains || !found.adapter_params.empty();
-}
+  /// The input, whose memory the caller holds.
+  PlannedRows input() { return {nullptr, block_.model_.dim, new_value()}; }
 
-int64_t PlannedBlock::adapter_input_bytes() const {
-  int64_t columns = 0;
-  for (const PlannedSlot& slot : unit_.slots)
-    for (const auto& [rows, in] : slot.adapter_params)
-      if (in != slot.in) columns += in;
-  return columns * s_.tokens() * s_.element;
-}
+  PlannedRows norm(Layer layer, const PlannedRows& x) {
+    const int64_t width = block_layer(*std::ranges::find(norm_layers, layer, &LayerNames::layer), block_.model_).out;
+    const PlannedRows y = new_rows(x.features);
+    const SharedMemory scales = hold(4 * block_.sizes_.tokens() * (x.features / width));
+    record(y, [x, scales, bytes = bytes(x.features)](Gradients& gradients, const SharedMemory&) {
+      gradients.give(x.value, gradients.hold(bytes), bytes);
+    });
+    return y;
+  }
 
-/// With an adapter: its update, the base's output and their sum. With a bias: the product and the sum.
-Held PlannedBlock::slot_output(int slot) const {
-  const PlannedSlot& found = unit_.slots[size_t(slot)];
-  const int64_t bytes = s_.tokens() * found.out * s_.element;
-  if (!found.adapter_params.empty()) hold(3 * bytes);
-  if (s_.qkv_bias && slot <= wv) hold(2 * bytes);
-  return hold(bytes);
-}
+  /// With an adapter: its update, the layer's own output and their sum. With a bias: the product and the sum. In bf16
+  /// the gradient of the weight is computed in bf16 before it is added to the fp32 gradient.
+  PlannedRows linear(Layer layer, const PlannedRows& x) {
+    const PlannedSlot& slot = *std::ranges::find(block_.unit_.slots, int(layer), &PlannedSlot::layer);
+    const bool is_adapted = !slot.adapter_params.empty();
+    if (is_adapted) hold(3 * bytes(slot.out));
+    if (slot.has_bias) hold(2 * bytes(slot.out));
+    const PlannedRows y = new_rows(slot.out);
+    if (!kept_) return y;
+    int64_t read_by_adapter = 0;  // columns of matrices that do not read the layer's input: LoRA's B
+    for (const auto& [rows, columns] : slot.adapter_params) read_by_adapter += columns == slot.in ? 0 : columns;
+    const PlannedRows kept = slot.trains || is_adapted ? x : without_memory(x);
+    const int64_t element = block_.sizes_.element,
+                  product = slot.trains && element != 4 ? slot.in * slot.out * element : 0;
+    record(y, [kept, product, bytes = bytes(x.features), inputs = hold(bytes(read_by_adapter))](Gradients& gradients,
+                                                                                                const SharedMemory&) {
+      gradients.hold(product);
+      gradients.give(kept.value, gradients.hold(bytes), bytes);
+    });
+    return y;
+  }
 
-/// In bf16 the product is computed in bf16 before it is added to the fp32 gradient.
-void PlannedBlock::weight_gradient(int slot) const {
-  const PlannedSlot& found = unit_.slots[size_t(slot)];
-  if (found.trains && s_.element != 4) hold(found.in * found.out * s_.element);
-}
+  PlannedRows rotate(const PlannedRows& x) {
+    const PlannedRows y = new_rows(x.features);
+    record(y, [x = without_memory(x), bytes = bytes(x.features)](Gradients& gradients, const SharedMemory&) {
+      gradients.give(x.value, gradients.hold(bytes), bytes);
+    });
+    return y;
+  }
 
-/// For one thread.
-int64_t PlannedBlock::attention_scratch_bytes(bool backward) const {
-  return 4 * attention_scratch(s_.positions, s_.head_dim, backward);
-}
+  /// Gradients of keys and values are computed in fp32 by parts of the queries, then summed and rounded.
+  PlannedRows attention(const PlannedRows& query, const PlannedRows& key, const PlannedRows& value) {
+    const PassSizes& sizes = block_.sizes_;
+    const SharedMemory log_sums = hold(4 * sizes.tokens() * block_.model_.heads);
+    const PlannedRows y = new_rows(query.features);
+    hold(scratch_bytes(/*backward=*/false));
+    const int64_t parts = parts_of_queries(sizes.sequences * block_.model_.kv_heads, sizes.positions);
+    const int64_t of_parts = 4 * parts * sizes.tokens() * key.features;
+    const bool are_results = parts == 1 && sizes.element == 4;
+    record(y, [query, key, value, log_sums, of_query = bytes(query.features), of_key = bytes(key.features), of_parts,
+               are_results, scratch = scratch_bytes(/*backward=*/true)](Gradients& gradients, const SharedMemory&) {
+      gradients.give(query.value, gradients.hold(of_query), of_query);
+      const SharedMemory d_key = gradients.hold(of_parts), d_value = gradients.hold(of_parts);
+      gradients.hold(scratch);
+      gradients.give(key.value, are_results ? d_key : gradients.hold(of_key), of_key);
+      gradients.give(value.value, are_results ? d_value : gradients.hold(of_key), of_key);
+    });
+    return y;
+  }
+
+  PlannedRows swiglu(const PlannedRows& gate, const PlannedRows& up) {
+    const PlannedRows y = new_rows(gate.features);
+    record(y, [gate, up, bytes = bytes(gate.features)](Gradients& gradients, const SharedMemory&) {
+      gradients.give(gate.value, gradients.hold(bytes), bytes);
+      gradients.give(up.value, gradients.hold(bytes), bytes);
+    });
+    return y;
+  }
+
+  PlannedRows add(const PlannedRows& x, const PlannedRows& y) {
+    const PlannedRows sum = new_rows(x.features);
+    record(sum, [x = x.value, y = y.value, bytes = bytes(x.features)](Gradients& gradients, const SharedMemory& d_sum) {
+      gradients.give(x, d_sum, bytes);
+      gradients.give(y, d_sum, bytes);
+    });
+    return sum;
+  }
+
+  PlannedRows wanted(const PlannedRows& x) const { return x; }
+
+ private:
+  int64_t bytes(int64_t features) const { return block_.sizes_.tokens() * features * block_.sizes_.element; }
+  /// For one thread.
+  int64_t scratch_bytes(bool backward) const {
+    return 4 * attention_scratch(block_.sizes_.positions, head_dim(block_.model_), backward);
+  }
+  SharedMemory hold(int64_t bytes) const {
+    return std::make_shared<Held>(block_.ledger_, MemoryCategory::activations, bytes);
+  }
+  size_t new_value() { return kept_ ? kept_->values++ : 0; }
+  PlannedRows new_rows(int64_t features) { return {hold(bytes(features)), features, new_value()}; }
+  template <class Backward>
+  void record(const PlannedRows& output, Backward backward) {
+    if (kept_) kept_->operations.push_back({output.value, std::move(backward)});
+  }
+
+  const PlannedBlock& block_;
+  KeptBlock* kept_;
+};
 
 KeptBlock PlannedBlock::forward() const {
   KeptBlock kept;
-  kept.scales = hold(2 * 4 * s_.tokens());
-  kept.first_norm = hold(ND_);
-  {
-    for (const int slot : {wq, wk, wv}) slot_output(slot);
-    kept.attention = hold(ND_ + 2 * NK_ + 4 * s_.tokens() * s_.heads);  // queries, keys, values; log-sums
-    kept.mixed = hold(ND_);
-    hold(attention_scratch_bytes(/*backward=*/false));
-    const Held added = slot_output(wo);
-    kept.residual = hold(ND_);
-  }
-  if (!keeps_input(wq) && !keeps_input(wk) && !keeps_input(wv)) kept.first_norm.reset();
-  if (!keeps_input(wo)) kept.mixed.reset();
-  kept.adapter_inputs = hold(adapter_input_bytes());
-  kept.second_norm = hold(ND_);
-  for (const int slot : {w1, w3}) slot_output(slot);
-  kept.gate_up = hold(2 * NF_);
-  kept.product = hold(NF_);
-  const Held added = slot_output(w2);
-  kept.output = hold(ND_);
-  if (!keeps_input(w1) && !keeps_input(w3)) kept.second_norm.reset();
-  if (!keeps_input(w2)) kept.product.reset();
+  PlannedMath math(*this, &kept);
+  kept.output = block_forward(math, model_, math.input()).memory;
   return kept;
 }
 
-Held PlannedBlock::forward_without_grad() const {
-  const Held first_norm = hold(ND_);
-  {
-    const Held attention = hold(ND_ + 2 * NK_), mixed = hold(ND_);
-    hold(attention_scratch_bytes(/*backward=*/false));
-  }
-  const Held residual = hold(ND_), second_norm = hold(ND_), feed_forward = hold(3 * NF_), added = slot_output(w2);
-  return hold(ND_);
+SharedMemory PlannedBlock::forward_without_grad() const {
+  PlannedMath math(*this, nullptr);
+  return block_forward(math, model_, math.input()).memory;
 }
 
-Held PlannedBlock::backward(KeptBlock& kept) const {
-  weight_gradient(w2);
-  Held d_product = hold(NF_);
-  kept.product.reset();
-  Held d_gate_up = hold(2 * NF_);
-  kept.gate_up.reset();
-  d_product.reset();
-  weight_gradient(w1);
-  Held d_second_norm = hold(2 * ND_);  // through w3 and w1, then their sum
-  d_gate_up.reset();
-  kept.second_norm.reset();
-  Held d_residual = hold(ND_);
-  d_second_norm.reset();
-  kept.residual.reset();
-  weight_gradient(wo);
-  Held d_mixed = hold(ND_);
-  kept.mixed.reset();
-  Held d_attention;
-  {
-    const int64_t parts = parts_of_queries(s_.sequences * s_.kv_heads, s_.positions);
-    const int64_t keys_fp32 = 4 * s_.tokens() * s_.kv_heads * s_.head_dim;
-    const Held d_queries = hold(ND_), of_parts = hold(2 * parts * keys_fp32);
-    hold(attention_scratch_bytes(/*backward=*/true));
-    d_attention = hold(ND_ + 2 * NK_);
+SharedMemory PlannedBlock::backward(KeptBlock& kept) const {
+  Gradients gradients(ledger_, kept.values);
+  const SharedMemory held_by_caller = std::make_shared<Held>();
+  gradients.give(kept.operations.back().output, held_by_caller, 0);
+  for (; !kept.operations.empty(); kept.operations.pop_back()) {
+    const KeptBlock::Operation& operation = kept.operations.back();
+    const SharedMemory d_output = gradients.take(operation.output);
+    operation.backward(gradients, d_output);
   }
-  kept.attention.reset();
-  d_mixed.reset();
-  hold(ND_);  // gradient with the rotation undone
-  Held d_first_norm = hold(2 * ND_);
-  d_attention.reset();
-  kept.first_norm.reset();
-  Held d_input = hold(ND_);
-  kept.adapter_inputs.reset();
-  kept.scales.reset();
-  return d_input;
+  constexpr size_t input = 0;
+  return gradients.take(input);
 }
 
 }  // namespace wmtp

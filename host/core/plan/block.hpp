@@ -1,63 +1,79 @@
-// The allocations of a Llama block's forward and backward pass, as made by engine/model/block.cpp, ops.cpp and
-// attention.cpp.
+// The memory of a block's forward and backward pass: the forward pass of core/model/block.hpp, run with operations that
+// allocate what those of engine/model/ops.cpp and attention.cpp allocate, and record what autograd keeps.
 //
-// N tokens, D width, Q = D features of queries, K features of keys (and of values), F feed-forward, H heads; e bytes per
-// element in the compute dtype. An operation keeps its input only if a weight that reads it trains.
-//
-//   kept by a forward pass with grad     bytes                     when
-//   scales of both norms                 2 * 4 N                   always
-//   output of the first norm             N D e                     wq, wk or wv trains or has an adapter
-//   queries, keys, values, log-sums      N (Q + 2K) e + 4 N H      always
-//   output of attention                  N Q e                     wo trains or has an adapter
-//   residual after attention             N D e                     always
-//   output of the second norm            N D e                     w1 or w3 trains or has an adapter
-//   gate and up                          2 N F e                   always
-//   their product                        N F e                     w2 trains or has an adapter
-//   inputs of adapter matrices           N columns e               each matrix that does not read the linear layer's
-//                                                                  input (LoRA's B: rank columns)
-//   output                               N D e                     always (the next block's input)
+// An operation keeps its inputs as long as its backward pass needs them; a linear layer keeps its input only if its
+// weight trains or an adapter reads it. A gradient with two contributions is summed in place.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
 
+#include "core/model/block.hpp"
 #include "core/plan/layout.hpp"
 #include "core/plan/ledger.hpp"
 
 namespace wmtp {
 
-struct BlockSizes {
-  int64_t sequences, positions, dim, heads, kv_heads, head_dim, ffn, element;
-  bool qkv_bias = false;
+/// Memory that several owners can keep, like a tensor.
+using SharedMemory = std::shared_ptr<Held>;
+
+struct PassSizes {
+  int64_t sequences, positions;
+  int64_t element;  ///< bytes per element in the compute dtype
   int64_t tokens() const { return sequences * positions; }
 };
 
-/// What a forward pass with grad keeps for the backward pass.
+/// The memory of the gradients of a block's values while its backward pass runs.
+class Gradients {
+ public:
+  Gradients(Ledger& ledger, size_t values) : ledger_(ledger), of_values_(values) {}
+  SharedMemory hold(int64_t bytes) const { return std::make_shared<Held>(ledger_, MemoryCategory::activations, bytes); }
+  /// Adds a contribution, in place where nobody else has the memory of the sum so far.
+  void give(size_t value, const SharedMemory& contribution, int64_t bytes) {
+    SharedMemory& sum = of_values_[value];
+    if (!sum)
+      sum = contribution;
+    else if (sum.use_count() > 1)
+      sum = hold(bytes);
+  }
+  SharedMemory take(size_t value) { return std::move(of_values_[value]); }
+
+ private:
+  Ledger& ledger_;
+  std::vector<SharedMemory> of_values_;
+};
+
+/// What a forward pass keeps for its backward pass.
 struct KeptBlock {
-  Held scales, first_norm, attention, mixed, residual, second_norm, gate_up, product, adapter_inputs, output;
+  struct Operation {
+    size_t output;  ///< the value that it computed
+    /// Gives the gradients of the operation's inputs, while that of its output is held. Owns what the operation keeps.
+    std::function<void(Gradients&, const SharedMemory& d_output)> backward;
+  };
+  std::vector<Operation> operations;
+  size_t values = 0;
+  SharedMemory output;
 };
 
 class PlannedBlock {
  public:
-  PlannedBlock(Ledger& ledger, const BlockSizes& sizes, const PlannedUnit& unit);
+  PlannedBlock(Ledger& ledger, const ModelConfig& model, const PassSizes& sizes, const PlannedUnit& unit)
+      : ledger_(ledger), model_(model), sizes_(sizes), unit_(unit) {}
 
   KeptBlock forward() const;
   /// Returns the output.
-  Held forward_without_grad() const;
-  /// Returns the gradient of the input; the caller holds that of the output. Releases all of `kept` but the output.
-  Held backward(KeptBlock& kept) const;
+  SharedMemory forward_without_grad() const;
+  /// Returns the gradient of the input; the caller holds that of the output. Releases all of `kept`.
+  SharedMemory backward(KeptBlock& kept) const;
 
  private:
-  Held hold(int64_t bytes) const { return {ledger_, MemoryCategory::activations, bytes}; }
-  bool keeps_input(int slot) const;
-  int64_t adapter_input_bytes() const;
-  Held slot_output(int slot) const;
-  void weight_gradient(int slot) const;
-  int64_t attention_scratch_bytes(bool backward) const;
-
+  friend class PlannedMath;
   Ledger& ledger_;
-  BlockSizes s_;
+  const ModelConfig& model_;
+  PassSizes sizes_;
   const PlannedUnit& unit_;
-  int64_t ND_, NK_, NF_;  ///< bytes of [N,D], [N,K] and [N,F]
 };
 
 }  // namespace wmtp

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
+#include "core/model/model_tensors.hpp"
 
 namespace wmtp {
 namespace {

@@ -30,8 +30,9 @@ struct PlannedGroup {
 
 /// A linear layer of a block.
 struct PlannedSlot {
+  int layer = 0;  ///< a Layer of core/model/block.hpp
   int64_t in = 0, out = 0;
-  bool trains = false;
+  bool trains = false, has_bias = false;
   std::vector<std::pair<int64_t, int64_t>> adapter_params;  ///< [rows, columns] of the matrices that the adapter adds
 };
 
@@ -39,14 +40,14 @@ struct PlannedUnit {
   std::string name;
   bool always_fp32 = false;
   PlannedGroup trained, frozen;
-  std::vector<PlannedSlot> slots;  ///< of blocks: wq, wk, wv, wo, w1, w2, w3
+  std::vector<PlannedSlot> slots;  ///< of blocks: linear_layers of core/model/block.hpp
 };
 
 using PlannedLayout = std::vector<PlannedUnit>;
 
 // Conversions from JSON throw std::exception if a key is missing or has the wrong type.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedGroup, parameters, elements)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSlot, in, out, trains, adapter_params)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSlot, layer, in, out, trains, has_bias, adapter_params)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedUnit, name, always_fp32, trained, frozen, slots)
 nlohmann::json to_json(const LayoutQuestion& question);
 LayoutQuestion layout_question_from_json(const nlohmann::json& json);

@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "core/model/chunks.hpp"
+#include "core/model/model_tensors.hpp"
 #include "core/plan/block.hpp"
 #include "core/plan/unit.hpp"
 
@@ -24,12 +25,6 @@ namespace wmtp {
 namespace {
 
 int64_t wide_of(Precision precision) { return precision == Precision::fp16 ? 8 : 0; }
-
-/// As the functions of these names in engine/model/layout.hpp.
-std::string trunk_block_name(int64_t i) { return "layers." + std::to_string(i); }
-std::string head_block_name(const ModelConfig& model, int64_t head) {
-  return head == 1 ? trunk_block_name(num_trunk_blocks(model)) : "extra_heads." + std::to_string(head - 2);
-}
 
 /// The units of one model, by name.
 class StoredModel {
@@ -93,15 +88,13 @@ class Replay {
 
  private:
   Held hold(int64_t bytes) { return {ledger_, MemoryCategory::activations, bytes}; }
+  static SharedMemory share(Held held) { return std::make_shared<Held>(std::move(held)); }
   Held logits(int64_t bytes) { return {ledger_, MemoryCategory::logits, bytes}; }
 
-  BlockSizes sizes(const ModelConfig& shape, Precision precision) const {
-    return {q_.sequences,    q_.positions,  shape.dim,           shape.heads,   shape.kv_heads,
-            head_dim(shape), shape.ffn_dim, bytes_of(precision), shape.qkv_bias};
+  PlannedBlock block(const ModelConfig& shape, Precision precision, const StoredUnit& unit) {
+    return {ledger_, shape, {q_.sequences, q_.positions, bytes_of(precision)}, unit.planned()};
   }
-  PlannedBlock block(const std::string& name) {
-    return {ledger_, sizes(m_, q_.policy.precision), model_.unit(name).planned()};
-  }
+  PlannedBlock block(const std::string& name) { return block(m_, q_.policy.precision, model_.unit(name)); }
   bool block_trains(const std::string& name) {
     const StoredUnit& unit = model_.unit(name);
     if (unit.trains()) return true;
@@ -116,8 +109,8 @@ class Replay {
     std::vector<KeptBlock> frame;
     ledger_.enter("forward");
     if (adapter) adapter->ready();
-    Held trunk = forward_trunk(frame);
-    Held d_trunk = hold(ND_);
+    const SharedMemory trunk = forward_trunk(frame);
+    SharedMemory d_trunk = share(hold(ND_));
     {
       const InUse norm(model_.unit("norm"), model_.find("output"));
       if (has_value_heads()) {
@@ -142,11 +135,11 @@ class Replay {
     return &model_.unit(i + 1 < num_trunk_blocks(m_) ? trunk_block_name(i + 1) : "norm");
   }
 
-  Held forward_trunk(std::vector<KeptBlock>& frame) {
-    Held h;
+  SharedMemory forward_trunk(std::vector<KeptBlock>& frame) {
+    SharedMemory h;
     {
       const InUse embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
-      h = hold(ND_);
+      h = share(hold(ND_));
     }
     for (int64_t i = 0; i < num_trunk_blocks(m_); ++i) {
       const InUse unit(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
@@ -156,7 +149,7 @@ class Replay {
         inputs_.push_back(std::move(h));
         h = std::move(frame.back().output);
       } else {
-        Held output = here.forward_without_grad();
+        SharedMemory output = here.forward_without_grad();
         if (i >= lowest_block_) {
           frame.emplace_back();
           inputs_.push_back(std::move(h));
@@ -167,8 +160,8 @@ class Replay {
     return h;
   }
 
-  void backward_trunk(std::vector<KeptBlock>& frame, Held d_output, bool last) {
-    Held output;  // of this block, which is the input of the block above
+  void backward_trunk(std::vector<KeptBlock>& frame, SharedMemory d_output, bool last) {
+    SharedMemory output;  // of this block, which is the input of the block above
     for (int64_t i = num_trunk_blocks(m_) - 1; i >= lowest_block_; --i) {
       StoredUnit& unit = model_.unit(trunk_block_name(i));
       {
@@ -225,7 +218,7 @@ class Replay {
         kept.output.reset();
         unit.write_gradient();
         write_adapter_gradient();
-        const Held d_input = here.backward(kept);
+        const SharedMemory d_input = here.backward(kept);
       }
       reduce(unit, last);
       ledger_.enter("weights");
@@ -235,7 +228,8 @@ class Replay {
 
   void losses_of_head(int64_t k) {
     const InUse weights(model_.unit(head_block_name(m_, k)));
-    const Held hidden = block(head_block_name(m_, k)).forward_without_grad(), normed = hold(ND_);
+    const SharedMemory hidden = block(head_block_name(m_, k)).forward_without_grad();
+    const Held normed = hold(ND_);
     const Rows rows = rows_of_head(k);
     const int64_t chunk = std::min(chunk_tokens(m_.vocab_size), rows.count);
     logits(chunk * m_.vocab_size * (e_ + wide_));
@@ -303,14 +297,14 @@ class Replay {
     const bool predicts = stored.find("output") != nullptr;
     const int64_t blocks = num_trunk_blocks(shape) + (predicts ? 1 : 0);
     const auto unit = [&](int64_t i) { return &stored.unit(i == blocks ? "norm" : trunk_block_name(i)); };
-    Held h;
+    SharedMemory h;
     {
       const InUse embedding(stored.unit("tok_embeddings"), unit(0));
-      h = hold(bytes);
+      h = share(hold(bytes));
     }
     for (int64_t i = 0; i < blocks; ++i) {
       const InUse weights(*unit(i), unit(i + 1));
-      h = PlannedBlock(ledger_, sizes(shape, model.precision), unit(i)->planned()).forward_without_grad();
+      h = block(shape, model.precision, *unit(i)).forward_without_grad();
     }
     const InUse norm(stored.unit("norm"), stored.find(predicts ? "output" : "value_heads"));
     const Held normed = hold(bytes);
@@ -349,7 +343,7 @@ class Replay {
   std::list<StoredModel> frozen_;
   int64_t N_, e_, wide_, ND_;
   int64_t lowest_block_ = 0, lowest_kept_ = 0;
-  std::vector<Held> inputs_;  ///< of the blocks in `frame`
+  std::vector<SharedMemory> inputs_;  ///< of the blocks in `frame`
   std::vector<StoredUnit*> reducing_, reducing_replicas_;
 };
 

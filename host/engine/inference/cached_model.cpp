@@ -26,34 +26,53 @@ constexpr int64_t softmax_multiple = 16;  ///< a width of causal_softmax is a mu
 
 }  // namespace
 
-CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t positions)
-    : heads_(model.heads), kv_heads_(model.kv_heads), head_dim_(wmtp::head_dim(model)), eps_(model.norm_eps) {
-  const auto weight = [&](const char* part) { return find(name + "." + part + ".weight").weight(); };
-  attention_norm_ = weight("attention_norm");
-  ffn_norm_ = weight("ffn_norm");
-  wq_ = weight("attention.wq");
-  wk_ = weight("attention.wk");
-  wv_ = weight("attention.wv");
-  wo_ = weight("attention.wo");
-  w1_ = weight("feed_forward.w1");
-  w2_ = weight("feed_forward.w2");
-  w3_ = weight("feed_forward.w3");
-  if (model.qkv_bias) {
-    const auto bias = [&](const char* part) { return find(name + ".attention." + part + ".bias").weight(); };
-    bq_ = bias("wq");
-    bk_ = bias("wk");
-    bv_ = bias("wv");
+/// The operations of a block's forward pass (core/model/block.hpp) on rows [n,features].
+class CachedMath {
+ public:
+  CachedMath(CachedBlock& block, int64_t begin, int64_t first, int64_t end, const Tensor& rotary)
+      : block_(block), begin_(begin), first_(first), end_(end), rotary_(rotary) {}
+  Tensor norm(Layer layer, const Tensor& x) const {
+    const Tensor& weight = block_.weights_.at(layer).weight;
+    return row_norms(x.view({-1, weight.size(0)}), weight, block_.model_.norm_eps).view_as(x);
   }
-  keys_ = at::zeros({kv_heads_, positions, head_dim_}, at::kFloat);
+  Tensor linear(Layer layer, const Tensor& x) const {
+    const CachedBlock::Weights& weights = block_.weights_.at(layer);
+    return with_bias(row_products(x, weights.weight), weights.bias);
+  }
+  Tensor rotate(const Tensor& x) const { return row_rotated(x, rotary_, end_ - x.size(0)); }
+  Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
+    block_.cache_rows(key, begin_, block_.keys_);
+    block_.cache_rows(value, begin_, block_.values_);
+    return block_.attention(query, end_ - query.size(0));
+  }
+  Tensor swiglu(const Tensor& gate, const Tensor& up) const { return row_swiglu(gate, up); }
+  Tensor add(const Tensor& x, const Tensor& y) const { return sum_of_rows(x, y); }
+  Tensor wanted(const Tensor& x) const { return x.narrow(0, first_, x.size(0) - first_); }
+
+ private:
+  CachedBlock& block_;
+  int64_t begin_, first_, end_;
+  const Tensor& rotary_;
+};
+
+CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t positions)
+    : model_(model), head_dim_(head_dim(model)) {
+  for (const BlockLayer& layer : block_layers(model)) {
+    const std::string full_name = name + "." + std::string(layer.name);
+    Weights& weights = weights_[layer.layer];
+    weights.weight = find(full_name + ".weight").weight();
+    if (layer.has_bias) weights.bias = find(full_name + ".bias").weight();
+  }
+  keys_ = at::zeros({model_.kv_heads, positions, head_dim_}, at::kFloat);
   values_ = at::zeros_like(keys_);
 }
 
 void CachedBlock::cache_rows(const Tensor& rows, int64_t begin, const Tensor& cache) const {
   const int64_t positions = cache.size(1);
   for (int64_t i = 0; i < rows.size(0); ++i)
-    for (int64_t k = 0; k < kv_heads_; ++k)
+    for (int64_t k = 0; k < model_.kv_heads; ++k)
       std::memcpy(out<float>(cache) + (k * positions + begin + i) * head_dim_,
-                  in<float>(rows) + (i * kv_heads_ + k) * head_dim_, size_t(head_dim_) * sizeof(float));
+                  in<float>(rows) + (i * model_.kv_heads + k) * head_dim_, size_t(head_dim_) * sizeof(float));
 }
 
 /// query [n,H*W], the first at `position` -> [n,H*W]. The attention of engine/model/attention.hpp, one query and head
@@ -63,16 +82,18 @@ Tensor CachedBlock::attention(const Tensor& query, int64_t position) const {
   const int64_t n = query.size(0), positions = keys_.size(1);
   const float scale = 1.0f / std::sqrt(float(head_dim_));
   const int64_t grain = std::max<int64_t>(1, multiplications_of_task / (2 * (position + n) * head_dim_));
-  at::parallel_for(0, n * heads_, grain, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, n * model_.heads, grain, [&](int64_t begin, int64_t end) {
     const int64_t room = round_up(position + n, softmax_multiple);
     std::vector<float> shares(static_cast<size_t>(room));
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t count = position + task / heads_ + 1, pair = task % heads_ / (heads_ / kv_heads_);
-      const int64_t head_begin = pair * positions * head_dim_;
-      kernels::products().times_transposed(in<float>(query) + task * head_dim_, in<float>(keys_) + head_begin,
+      const int64_t end = position + task / model_.heads + 1;
+      const int64_t count = model_.sliding_window > 0 ? std::min(end, model_.sliding_window) : end;
+      const int64_t pair = task % model_.heads / (model_.heads / model_.kv_heads);
+      const int64_t first_key = (pair * positions + end - count) * head_dim_;
+      kernels::products().times_transposed(in<float>(query) + task * head_dim_, in<float>(keys_) + first_key,
                                            shares.data(), 1, count, head_dim_, count);
       kernels::rows<float>().causal_softmax(shares.data(), scale, count, round_up(count, softmax_multiple));
-      kernels::products().mix(shares.data(), in<float>(values_) + head_begin, out<float>(mixed) + task * head_dim_,
+      kernels::products().mix(shares.data(), in<float>(values_) + first_key, out<float>(mixed) + task * head_dim_,
                               count, head_dim_);
     }
   });
@@ -80,17 +101,8 @@ Tensor CachedBlock::attention(const Tensor& query, int64_t position) const {
 }
 
 Tensor CachedBlock::run(const Tensor& x, int64_t begin, int64_t first, const Tensor& rotary) {
-  const Tensor normed = row_norms(x, attention_norm_, eps_);
-  cache_rows(row_rotated(with_bias(row_products(normed, wk_), bk_), rotary, begin), begin, keys_);
-  cache_rows(with_bias(row_products(normed, wv_), bv_), begin, values_);
-
-  const int64_t n = x.size(0) - first, position = begin + first;
-  const Tensor query = row_rotated(with_bias(row_products(normed.narrow(0, first, n), wq_), bq_), rotary, position);
-  Tensor h = x.narrow(0, first, n).clone();
-  add_rows(h, row_products(attention(query, position), wo_));
-  const Tensor to_ffn = row_norms(h, ffn_norm_, eps_);
-  add_rows(h, row_products(row_swiglu(row_products(to_ffn, w1_), row_products(to_ffn, w3_)), w2_));
-  return h;
+  const CachedMath math(*this, begin, first, begin + x.size(0), rotary);
+  return block_forward(math, model_, x);
 }
 
 CachedModel::CachedModel(ShardedModel& model, int64_t positions)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -12,8 +13,8 @@
 
 namespace wmtp {
 
-/// A Llama block with a key-value cache. The same function as Block (engine/model/block.hpp) without an adapter,
-/// computed row by row, so that the result does not depend on the portions.
+/// A block (core/model/block.hpp) with a key-value cache and without an adapter, computed row by row, so that the result
+/// does not depend on the portions.
 class CachedBlock {
  public:
   /// Uses the weights that `find` returns without a copy: whole, fp32, on the CPU. Caches up to `positions` tokens.
@@ -27,10 +28,13 @@ class CachedBlock {
   void cache_rows(const at::Tensor& rows, int64_t begin, const at::Tensor& cache) const;
   at::Tensor attention(const at::Tensor& query, int64_t position) const;
 
-  int64_t heads_, kv_heads_, head_dim_;
-  double eps_;
-  at::Tensor attention_norm_, ffn_norm_, wq_, wk_, wv_, wo_, w1_, w2_, w3_;
-  at::Tensor bq_, bk_, bv_;   ///< undefined without biases
+  friend class CachedMath;
+  struct Weights {
+    at::Tensor weight, bias;  ///< undefined without a bias
+  };
+  ModelConfig model_;
+  int64_t head_dim_;
+  std::map<Layer, Weights> weights_;
   at::Tensor keys_, values_;  ///< [kv_heads, positions, head_dim]
 };
 

@@ -66,8 +66,10 @@ Tensor with_bias(const Tensor& x, const Tensor& bias) {
   return x;
 }
 
-void add_rows(const Tensor& x, const Tensor& y) {
-  kernels::rows<float>().accumulate(out<float>(x), in<float>(y), /*first=*/false, x.numel());
+Tensor sum_of_rows(const Tensor& x, const Tensor& y) {
+  Tensor sum = x.clone();
+  kernels::rows<float>().accumulate(out<float>(sum), in<float>(y), /*first=*/false, x.numel());
+  return sum;
 }
 
 }  // namespace wmtp

@@ -17,7 +17,7 @@ at::Tensor row_swiglu(const at::Tensor& gate, const at::Tensor& up);
 at::Tensor row_rotated(const at::Tensor& x, const at::Tensor& rotary, int64_t position);
 /// x += bias, x [n,D], bias [D], unless the bias is undefined. Returns x.
 at::Tensor with_bias(const at::Tensor& x, const at::Tensor& bias);
-/// x += y, both [n,D].
-void add_rows(const at::Tensor& x, const at::Tensor& y);
+/// x + y, both [n,D].
+at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& y);
 
 }  // namespace wmtp

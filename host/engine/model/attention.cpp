@@ -19,9 +19,10 @@ using torch::autograd::variable_list;
 
 struct Shape {
   int64_t B, S, K, R, D;  ///< R query heads read each of the K key heads
+  int64_t window;
 
-  static Shape of(const Tensor& query, const Tensor& key) {
-    return {query.size(0), query.size(1), key.size(2), query.size(2) / key.size(2), query.size(3)};
+  static Shape of(const Tensor& query, const Tensor& key, int64_t window) {
+    return {query.size(0), query.size(1), key.size(2), query.size(2) / key.size(2), query.size(3), window};
   }
   int64_t parts() const { return parts_of_queries(B * K, S); }
 };
@@ -37,7 +38,7 @@ struct Task {
     const auto cut = [&](int64_t i) {
       return std::min(blocks_of_queries(s.S) * i / s.parts() * queries_of_block, s.S);
     };
-    head = {s.R, s.D, s.K * s.R * s.D, s.K * s.D, cut(part), cut(part + 1), s.S};
+    head = {s.R, s.D, s.K * s.R * s.D, s.K * s.D, cut(part), cut(part + 1), s.S, s.window};
     query = b * s.S * head.query_stride + k * s.R * s.D;
     key = b * s.S * head.key_stride + k * s.D;
     log_sum = pair * s.R * s.S;
@@ -57,8 +58,9 @@ void for_each_task(const Shape& s, bool backward, Call call) {
 }
 
 struct CausalAttention : Function<CausalAttention> {
-  static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value) {
-    const Shape s = Shape::of(query, key);
+  static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
+                        int64_t window) {
+    const Shape s = Shape::of(query, key, window);
     const Tensor q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
     const Tensor log_sums = at::empty({s.B * s.K, s.R, s.S}, q.options().dtype(at::kFloat)), out = at::empty_like(q);
     kernels::by_type(q, [&]<class T>() {
@@ -69,13 +71,14 @@ struct CausalAttention : Function<CausalAttention> {
       });
     });
     context->save_for_backward({q, k, v, log_sums});
+    context->saved_data["window"] = window;
     return out.flatten(2);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &log_sums = saved[3], d_out = gradients[0].contiguous();
-    const Shape s = Shape::of(q, k);
+    const Shape s = Shape::of(q, k, context->saved_data["window"].toInt());
     const Tensor dq = at::empty_like(q);
     const auto of_parts = at::TensorOptions(at::kFloat);
     const Tensor dk = at::zeros({s.parts(), s.B, s.S, s.K, s.D}, of_parts), dv = at::zeros_like(dk);
@@ -91,17 +94,21 @@ struct CausalAttention : Function<CausalAttention> {
     const auto summed = [&](const Tensor& parts) {
       return (s.parts() == 1 ? parts.select(0, 0) : parts.sum(0)).to(q.scalar_type());
     };
-    return {dq, summed(dk), summed(dv)};
+    return {dq, summed(dk), summed(dv), Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor causal_attention(const Tensor& query, const Tensor& key, const Tensor& value) {
-  if (kernels::takes(query)) return CausalAttention::apply(query, key, value);
+Tensor causal_attention(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window) {
+  if (kernels::takes(query)) return CausalAttention::apply(query, key, value, window);
+  const int64_t S = query.size(1);
+  std::optional<Tensor> mask;  // where a query reads
+  if (window > 0 && window < S)
+    mask = at::ones({S, S}, query.options().dtype(at::kBool).requires_grad(false)).tril_().triu_(1 - window);
   const Tensor mixed = at::scaled_dot_product_attention(
-      query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), /*attn_mask=*/{}, /*dropout_p=*/0.0,
-      /*is_causal=*/true, /*scale=*/std::nullopt, /*enable_gqa=*/query.size(2) != key.size(2));
+      query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), mask, /*dropout_p=*/0.0,
+      /*is_causal=*/!mask, /*scale=*/std::nullopt, /*enable_gqa=*/query.size(2) != key.size(2));
   return mixed.transpose(1, 2).flatten(2);
 }
 

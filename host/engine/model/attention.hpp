@@ -7,10 +7,12 @@
 namespace wmtp {
 
 /// query [B,S,H,D], key and value [B,S,K,D], one dtype -> [B,S,H*D]:
-/// out[i] = sum_{j<=i} softmax_j(query[i] . key[j] / sqrt(D)) value[j]; query head h reads key head h / (H/K).
+/// out[i] = sum_j softmax_j(query[i] . key[j] / sqrt(D)) value[j], over j <= i, or with a window over i - window < j <= i;
+/// query head h reads key head h / (H/K).
 ///
 /// On the CPU scores exist for a few heads and queries at a time, are recomputed in backward, and are as exact as fp32
 /// for bf16 inputs too.
-at::Tensor causal_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value);
+at::Tensor causal_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            int64_t window = 0);
 
 }  // namespace wmtp

@@ -50,42 +50,46 @@ Tensor LinearLayer::operator()(const Tensor& x, const Pass& pass) const {
   return bias_.store ? add_bias(y, bias_) : y;
 }
 
-namespace {
-LinearLayer make_slot(const ModelConfig& model, const std::string& block, int which, const FindWeight& find,
-                      const Adapter* adapter) {
-  const Linear slot = block_linears(model, block)[size_t(which)];
-  return LinearLayer(slot, find, adapter, has_bias(model, slot));
-}
-}  // namespace
+/// The operations of a block's forward pass (core/model/block.hpp) on [B,S,features].
+class BlockMath {
+ public:
+  BlockMath(const Block& block, const Tensor& rotary, const Pass& pass) : block_(block), rotary_(rotary), pass_(pass) {}
+  Tensor norm(Layer layer, const Tensor& x) const {
+    const NormLayer& norm = block_.norms_.at(layer);
+    const bool is_whole = x.size(-1) == norm.width;
+    return rms_norm(is_whole ? x : x.unflatten(-1, {-1, norm.width}), norm.weight, block_.model_.norm_eps);
+  }
+  Tensor linear(Layer layer, const Tensor& x) const { return block_.linears_.at(layer)(x, pass_); }
+  Tensor rotate(const Tensor& x) const { return wmtp::rotate(heads(x), rotary_.narrow(0, 0, x.size(1))); }
+  Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
+    return causal_attention(query, key, heads(value), block_.model_.sliding_window);
+  }
+  Tensor swiglu(const Tensor& gate, const Tensor& up) const { return wmtp::swiglu(gate, up); }
+  Tensor add(const Tensor& x, const Tensor& y) const { return x + y; }
+  const Tensor& wanted(const Tensor& x) const { return x; }
+
+ private:
+  /// [B,S,H,head_dim]
+  Tensor heads(const Tensor& x) const { return x.view({x.size(0), x.size(1), -1, head_dim(block_.model_)}); }
+  const Block& block_;
+  const Tensor& rotary_;
+  const Pass& pass_;
+};
 
 Block::Block(const ModelConfig& model, const std::string& name, const FindWeight& find, const Adapter* adapter)
-    : heads_(model.heads),
-      kv_heads_(model.kv_heads),
-      head_dim_(wmtp::head_dim(model)),
-      eps_(model.norm_eps),
-      attention_norm_(find(name + ".attention_norm.weight")),
-      ffn_norm_(find(name + ".ffn_norm.weight")),
-      wq_(make_slot(model, name, 0, find, adapter)),
-      wk_(make_slot(model, name, 1, find, adapter)),
-      wv_(make_slot(model, name, 2, find, adapter)),
-      wo_(make_slot(model, name, 3, find, adapter)),
-      w1_(make_slot(model, name, 4, find, adapter)),
-      w2_(make_slot(model, name, 5, find, adapter)),
-      w3_(make_slot(model, name, 6, find, adapter)) {}
-
-Tensor Block::attention(const Tensor& x, const Tensor& rotary, const Pass& pass) const {
-  const int64_t B = x.size(0), S = x.size(1);
-  const Tensor table = rotary.narrow(0, 0, S);
-  const Tensor query = rotate(wq_(x, pass).view({B, S, heads_, head_dim_}), table);
-  const Tensor key = rotate(wk_(x, pass).view({B, S, kv_heads_, head_dim_}), table);
-  const Tensor value = wv_(x, pass).view({B, S, kv_heads_, head_dim_});
-  return wo_(causal_attention(query, key, value), pass);
+    : model_(model) {
+  for (const BlockLayer& layer : block_layers(model)) {
+    const std::string full_name = name + "." + std::string(layer.name);
+    if (layer.is_linear())
+      linears_.try_emplace(layer.layer, Linear{full_name, layer.in, layer.out}, find, adapter, layer.has_bias);
+    else
+      norms_.emplace(layer.layer, NormLayer{find(full_name + ".weight"), layer.out});
+  }
 }
 
 Tensor Block::forward(const Tensor& x, const Tensor& rotary, const Pass& pass) const {
-  const Tensor h = x + attention(rms_norm(x, attention_norm_, eps_), rotary, pass);
-  const Tensor n = rms_norm(h, ffn_norm_, eps_);
-  return h + w2_(swiglu(w1_(n, pass), w3_(n, pass)), pass);
+  const BlockMath math(*this, rotary, pass);
+  return block_forward(math, model_, x);
 }
 
 ValueHeadModule::ValueHeadModule(const ModelConfig& model, const ValueHead& head, const FindWeight& find)

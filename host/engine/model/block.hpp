@@ -1,15 +1,16 @@
-// One Llama block: pre-norm attention with grouped queries and rotary positions, pre-norm SwiGLU feed-forward; and the
-// value heads. Pure compute on weight handles, without storage or ranks.
+// The blocks (core/model/block.hpp) and value heads in training. Pure compute on weight handles, without storage or
+// ranks.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 #include <wmtp/adapter.hpp>
 #include <wmtp/pipeline.hpp>
 
-#include "core/experiment/experiment.hpp"
+#include "core/model/block.hpp"
 #include "engine/model/weight_store.hpp"
 
 namespace wmtp {
@@ -39,6 +40,12 @@ class LinearLayer {
   std::vector<std::pair<std::string, WeightHandle>> params_;
 };
 
+/// RMS norm of groups of `width` features, with one weight [width].
+struct NormLayer {
+  WeightHandle weight;
+  int64_t width;
+};
+
 class Block {
  public:
   Block(const ModelConfig& model, const std::string& name, const FindWeight& find, const Adapter* adapter);
@@ -46,11 +53,10 @@ class Block {
   at::Tensor forward(const at::Tensor& x, const at::Tensor& rotary, const Pass& pass) const;
 
  private:
-  at::Tensor attention(const at::Tensor& x, const at::Tensor& rotary, const Pass& pass) const;
-  int64_t heads_, kv_heads_, head_dim_;
-  double eps_;
-  WeightHandle attention_norm_, ffn_norm_;
-  LinearLayer wq_, wk_, wv_, wo_, w1_, w2_, w3_;
+  friend class BlockMath;
+  ModelConfig model_;
+  std::map<Layer, NormLayer> norms_;
+  std::map<Layer, LinearLayer> linears_;
 };
 
 /// A value head: one number per position from the normed trunk output, in fp32. "linear" d -> 1; "mlp" d -> d/4 ->

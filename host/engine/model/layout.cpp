@@ -11,9 +11,8 @@ namespace {
 constexpr double base_deviation = 0.02;
 
 /// The residual stream sums 2 * layers outputs of wo and w2; scaling them keeps its variance independent of depth.
-double deviation_of(const Linear& slot, const ModelConfig& model) {
-  const bool writes_residual = slot.name.ends_with(".wo") || slot.name.ends_with(".w2");
-  return writes_residual ? base_deviation / std::sqrt(2.0 * double(model.layers)) : base_deviation;
+double deviation_of(const ModelTensor& tensor, const ModelConfig& model) {
+  return tensor.writes_residual ? base_deviation / std::sqrt(2.0 * double(model.layers)) : base_deviation;
 }
 
 Init init_of(const Param& param) {
@@ -26,40 +25,26 @@ class Builder {
   explicit Builder(const LayoutRequest& request) : request_(request), model_(*request.model) {}
 
   std::vector<UnitSpec> build() {
-    unit("tok_embeddings", {matrix("tok_embeddings.weight", model_.vocab_size, model_.dim, base_deviation)});
-    for (int64_t i = 0; i < num_trunk_blocks(model_); ++i) block(trunk_block_name(i));
-    for (int64_t k = 1; k <= num_heads(model_, request_.heads); ++k) block(head_block_name(model_, k));
-    unit("norm", {norm("norm.weight")});
-    if (request_.heads != Heads::none && !model_.tie_word_embeddings)
-      unit("output", {matrix("output.weight", model_.vocab_size, model_.dim, base_deviation)});
+    for (const ModelTensor& tensor : model_tensors(model_))
+      if (tensor.head <= num_heads(model_, request_.heads)) add(tensor);
     value_heads();
-    if (!adapter_.empty()) unit("adapter", std::move(adapter_));
+    if (!adapter_.empty()) units_.push_back({"adapter", std::move(adapter_)});
     return std::move(units_);
   }
 
  private:
-  bool trains(const std::string& name) const { return request_.adapter && request_.adapter->trains(name); }
-  ParameterSpec matrix(const std::string& name, int64_t rows, int64_t columns, double deviation) const {
-    return {name, {rows, columns}, {Init::Kind::normal, deviation}, true, trains(name)};
-  }
-  ParameterSpec norm(const std::string& name) const {
-    return {name, {model_.dim}, {Init::Kind::ones, 0}, request_.decay_norms, trains(name)};
-  }
-  void unit(const std::string& name, std::vector<ParameterSpec> parameters) {
-    units_.push_back({name, std::move(parameters)});
-  }
-
-  void block(const std::string& name) {
-    std::vector<ParameterSpec> parameters{norm(name + ".attention_norm.weight"), norm(name + ".ffn_norm.weight")};
-    for (const Linear& slot : block_linears(model_, name)) {
-      parameters.push_back(matrix(slot.name + ".weight", slot.out, slot.in, deviation_of(slot, model_)));
-      if (has_bias(model_, slot)) {
-        const std::string bias = slot.name + ".bias";
-        parameters.push_back({bias, {slot.out}, Init{}, request_.decay_norms, trains(bias)});
-      }
-      declare(slot);
-    }
-    unit(name, std::move(parameters));
+  void add(const ModelTensor& tensor) {
+    using Kind = ModelTensor::Kind;
+    const std::string unit = tensor.unit();
+    if (units_.empty() || units_.back().name != unit) units_.push_back({unit, {}});
+    ParameterSpec spec{tensor.name, tensor.shape};
+    spec.trains = request_.adapter && request_.adapter->trains(tensor.name);
+    spec.decays = tensor.shape.size() == 2 || request_.decay_norms;
+    if (tensor.shape.size() == 2) spec.init = {Init::Kind::normal, deviation_of(tensor, model_)};
+    if (tensor.kind == Kind::norm) spec.init = {Init::Kind::ones};
+    units_.back().parameters.push_back(std::move(spec));
+    if (tensor.kind == Kind::linear)
+      declare({tensor.name.substr(0, tensor.name.rfind('.')), tensor.shape[1], tensor.shape[0]});
   }
 
   void declare(const Linear& slot) {
@@ -83,8 +68,7 @@ class Builder {
         parameters.push_back({slot.name + ".bias", {1, slot.out}, init, false, trains, lr_scale});
       }
     }
-    unit("value_heads", std::move(parameters));
-    units_.back().always_fp32 = true;
+    units_.push_back({"value_heads", std::move(parameters), /*always_fp32=*/true});
   }
 
   const LayoutRequest& request_;
@@ -104,31 +88,17 @@ std::vector<Param> declared(const Adapter* adapter, const Linear& layer) {
   return adds ? adds->declare(layer) : std::vector<Param>();
 }
 
-std::string trunk_block_name(int64_t block) { return "layers." + std::to_string(block); }
-
-std::string head_block_name(const ModelConfig& model, int64_t head) {
-  return head == 1 ? trunk_block_name(num_trunk_blocks(model)) : "extra_heads." + std::to_string(head - 2);
-}
-
 std::string adapted_weight(const std::string& adapter_parameter) {
   return adapter_parameter.substr(0, adapter_parameter.rfind('.')) + ".weight";
 }
 
 std::vector<Linear> block_linears(const ModelConfig& model, const std::string& block) {
-  const int64_t query = model.heads * head_dim(model), key = model.kv_heads * head_dim(model);
-  const std::string attention = block + ".attention.", feed_forward = block + ".feed_forward.";
-  return {{attention + "wq", model.dim, query},
-          {attention + "wk", model.dim, key},
-          {attention + "wv", model.dim, key},
-          {attention + "wo", query, model.dim},
-          {feed_forward + "w1", model.dim, model.ffn_dim},
-          {feed_forward + "w2", model.ffn_dim, model.dim},
-          {feed_forward + "w3", model.dim, model.ffn_dim}};
-}
-
-bool has_bias(const ModelConfig& model, const Linear& slot) {
-  const auto is = [&](const char* layer) { return slot.name.ends_with(layer); };
-  return model.qkv_bias && (is(".wq") || is(".wk") || is(".wv"));
+  std::vector<Linear> linears;
+  for (const LayerNames& names : linear_layers) {
+    const BlockLayer layer = block_layer(names, model);
+    linears.push_back({block + "." + std::string(names.name), layer.in, layer.out});
+  }
+  return linears;
 }
 
 std::vector<Linear> value_head_linears(const ModelConfig& model, const ValueHead& head) {

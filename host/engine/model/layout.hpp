@@ -1,6 +1,5 @@
-// Layout: the parameters of a multi-token-prediction Llama with name, shape and initial value, in the units that are
-// gathered and reduced together. Names are Meta's: trunk blocks and the next-token head are layers.0 … layers.(L-n),
-// the other heads extra_heads.0 … extra_heads.(n-2); one shared norm and output (Gloeckle et al., arXiv 2404.19737).
+// Layout: the parameters that a run holds, those of core/model/model_tensors.hpp, of value heads and of the adapter,
+// with initial values and what trains, in the units that are gathered and reduced together.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +8,7 @@
 #include <wmtp/adapter.hpp>
 #include <wmtp/pipeline.hpp>
 
-#include "core/experiment/experiment.hpp"
+#include "core/model/model_tensors.hpp"
 
 namespace wmtp {
 
@@ -54,17 +53,12 @@ std::vector<UnitSpec> model_units(const LayoutRequest& request);
 
 int64_t num_heads(const ModelConfig& model, Heads heads);
 
-/// "layers.3" for the trunk and the first head, "extra_heads.0" for the others. `head` is 1-based.
-std::string trunk_block_name(int64_t block);
-std::string head_block_name(const ModelConfig& model, int64_t head);
 /// The weight that an adapter's parameter belongs to: "layers.0.attention.wq.weight" for "layers.0.attention.wq.lora_A".
 std::string adapted_weight(const std::string& adapter_parameter);
 /// What `adapter` adds to a layer; nothing where it is null or no LinearAdapter.
 std::vector<Param> declared(const Adapter* adapter, const Linear& layer);
 /// The linear layers of a block, in Meta's names.
 std::vector<Linear> block_linears(const ModelConfig& model, const std::string& block);
-/// Whether that layer of a block has a bias: "layers.0.attention.wq.bias" [out].
-bool has_bias(const ModelConfig& model, const Linear& slot);
 /// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) for an
 /// unknown kind.
 std::vector<Linear> value_head_linears(const ModelConfig& model, const ValueHead& head);

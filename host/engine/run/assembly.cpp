@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/corpus/step_count.hpp"
+#include "core/experiment/model_shape.hpp"
 #include "core/formats/hf/initial_weights.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/job/identity.hpp"
@@ -53,6 +54,9 @@ std::string text_of(const ModelConfig& shape) {
     text += printed(", rope_scaling %s %.17g %.17g %.17g %lld", rope->rope_type.c_str(), rope->factor,
                     rope->low_freq_factor, rope->high_freq_factor,
                     static_cast<long long>(rope->original_max_position_embeddings));
+  for_each_shape_option(shape, [&](const ShapeOption& option, auto value) {
+    if (value) text += std::string(", ") + option.name + " " + std::to_string(value);
+  });
   return text;
 }
 

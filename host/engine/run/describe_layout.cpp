@@ -20,11 +20,14 @@ void add(const ParameterSpec& parameter, PlannedUnit& unit) {
 std::vector<PlannedSlot> slots_of(const UnitSpec& unit, const LayoutRequest& request) {
   std::vector<PlannedSlot> slots;
   if (!unit.name.starts_with("layers.") && !unit.name.starts_with("extra_heads.")) return slots;
-  for (const Linear& slot : block_linears(*request.model, unit.name)) {
-    PlannedSlot planned{slot.in, slot.out, request.adapter && request.adapter->trains(slot.name + ".weight"), {}};
-    for (const Param& param : declared(request.adapter, slot))
-      planned.adapter_params.emplace_back(param.shape.at(0), param.shape.at(1));
-    slots.push_back(std::move(planned));
+  for (const LayerNames& names : linear_layers) {
+    const BlockLayer layer = block_layer(names, *request.model);
+    const Linear linear{unit.name + "." + std::string(names.name), layer.in, layer.out};
+    const bool trains = request.adapter && request.adapter->trains(linear.name + ".weight");
+    PlannedSlot slot{int(layer.layer), layer.in, layer.out, trains, layer.has_bias, {}};
+    for (const Param& param : declared(request.adapter, linear))
+      slot.adapter_params.emplace_back(param.shape.at(0), param.shape.at(1));
+    slots.push_back(std::move(slot));
   }
   return slots;
 }

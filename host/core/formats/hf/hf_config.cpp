@@ -33,21 +33,60 @@ json rope_parameters_json(const ModelConfig& model) {
   return part;
 }
 
-bool is_qwen2(const ExternalJson& keys) { return keys.has("model_type") && keys.value("model_type") == "qwen2"; }
+/// An architecture of transformers that is a Llama but for its options.
+struct Family {
+  const char* model_type;
+  const char* architecture;
+  bool qkv_bias = false, qk_norm = false;
+  int64_t default_head_dim = 0;  ///< 0: hidden_size / num_attention_heads
+  int64_t default_window = 0;    ///< sliding_window; 0: it never applies
+};
+constexpr Family families[] = {{"llama", "LlamaForCausalLM"},
+                               {"qwen2", "Qwen2ForCausalLM", /*qkv_bias=*/true},
+                               {"qwen3", "Qwen3ForCausalLM", false, /*qk_norm=*/true, /*default_head_dim=*/128},
+                               {"mistral", "MistralForCausalLM", false, false, 0, /*default_window=*/4096}};
 
-void check_architecture(ExternalJson& keys) {
-  const bool qwen2 = is_qwen2(keys);
-  if (!qwen2 && (!keys.has("model_type") || keys.value("model_type") != "llama"))
-    keys.refuse("model_type", "\"llama\" or \"qwen2\"");
-  keys.only("architectures", {json::array({qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM"})});
+const Family& family_of(ExternalJson& keys) {
+  std::string known;
+  for (const Family& family : families) {
+    if (keys.has("model_type") && keys.value("model_type") == family.model_type) return family;
+    known += (known.empty() ? "\"" : ", \"") + std::string(family.model_type) + "\"";
+  }
+  keys.refuse("model_type", "one of " + known);
+  return families[0];
+}
+
+/// The first one with these options. Error(usage) if no architecture has them together.
+const Family& family_of(const ModelConfig& model) {
+  for (const Family& family : families)
+    if (family.qkv_bias == model.qkv_bias && family.qk_norm == model.qk_norm &&
+        (family.default_window > 0) == (model.sliding_window > 0))
+      return family;
+  throw Error(ExitStatus::usage,
+              "no architecture of Hugging Face has more than one of qkv_bias, qk_norm and sliding_window; export the "
+              "model in Meta's format");
+}
+
+void check_architecture(ExternalJson& keys, const Family& family) {
+  keys.only("architectures", {json::array({family.architecture})});
   keys.only("hidden_act", {"silu", "swish"});
   for (const char* key : {"attention_bias", "mlp_bias", "use_sliding_window"}) keys.only(key, {false});
   keys.only("partial_rotary_factor", {1.0});
   for (const char* key : {"quantization_config", "num_local_experts"}) keys.only(key, {});
-  if (!qwen2) keys.only("sliding_window", {});  // Qwen2 ignores it unless use_sliding_window is true
+  const bool ignores_window = family.qkv_bias || family.qk_norm;  // unless use_sliding_window is true
+  if (!ignores_window && family.default_window == 0) keys.only("sliding_window", {});
   const json layers = keys.has("layer_types") ? keys.value("layer_types") : json::array();
   for (const json& type : layers.is_array() ? layers : json::array({layers}))
     if (type != "full_attention") return keys.refuse("layer_types", "\"full_attention\" only");
+}
+
+/// Keeps head_dim only if it is not the quotient. A sliding_window of null is none, a missing one the default.
+void read_attention(ExternalJson& keys, const Family& family, ModelConfig& model) {
+  if (family.default_window > 0)
+    model.sliding_window = keys.all().contains("sliding_window") ? keys.integer("sliding_window", 1, max_positions, 0)
+                                                                 : family.default_window;
+  model.head_dim = keys.integer("head_dim", 2, max_dim, family.default_head_dim);
+  if (model.head_dim * model.heads == model.dim) model.head_dim = 0;
 }
 
 }  // namespace
@@ -63,15 +102,18 @@ std::filesystem::path hf_files(const std::filesystem::path& folder) {
 
 ModelConfig read_hf_config(const std::filesystem::path& folder) {
   ExternalJson keys(folder / hf_config_name);
-  check_architecture(keys);
+  const Family& family = family_of(keys);
+  check_architecture(keys, family);
   ModelConfig model;
   model.future_tokens = 1;
   model.dim = keys.integer("hidden_size", 2, max_dim);
   model.layers = keys.integer("num_hidden_layers", 1, max_layers);
   model.heads = keys.integer("num_attention_heads", 1, max_heads);
-  model.qkv_bias = is_qwen2(keys);
-  // No fallback for Qwen2, whose default in transformers is another number.
-  const auto fallback = model.qkv_bias ? std::nullopt : std::optional(model.heads);
+  model.qkv_bias = family.qkv_bias;
+  model.qk_norm = family.qk_norm;
+  read_attention(keys, family, model);
+  // Only Llama's default in transformers is the number of heads.
+  const auto fallback = &family == &families[0] ? std::optional(model.heads) : std::nullopt;
   model.kv_heads = keys.integer("num_key_value_heads", 1, max_heads, fallback);
   model.tie_word_embeddings = keys.flag("tie_word_embeddings", false);
   model.ffn_dim = keys.integer("intermediate_size", 1, max_ffn_dim);
@@ -81,8 +123,7 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.rope_theta = read_rope_theta(keys);
   model.rope_scaling = read_scaling(keys);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("num_attention_heads", mistake);
-  if (model.dim % model.heads == 0) keys.only("head_dim", {head_dim(model)});
-  keys.finish("only Llama and Qwen2 models are imported");
+  keys.finish("only Llama, Qwen2, Qwen3 and Mistral models are imported");
   return model;
 }
 
@@ -101,7 +142,8 @@ SavedShape read_hf_shape(const std::filesystem::path& folder) {
 
 json hf_config_json(const ModelConfig& model, const std::string& dtype) {
   const char* name = dtype == "BF16" ? "bfloat16" : "float32";
-  json config{{"architectures", {"LlamaForCausalLM"}},
+  const Family& family = family_of(model);
+  json config{{"architectures", {family.architecture}},
               {"attention_bias", false},
               {"attention_dropout", 0.0},
               {"bos_token_id", nullptr},
@@ -113,7 +155,7 @@ json hf_config_json(const ModelConfig& model, const std::string& dtype) {
               {"intermediate_size", model.ffn_dim},
               {"max_position_embeddings", model.max_sequence_length},
               {"mlp_bias", false},
-              {"model_type", "llama"},
+              {"model_type", family.model_type},
               {"num_attention_heads", model.heads},
               {"num_hidden_layers", num_trunk_blocks(model) + 1},
               {"num_key_value_heads", model.kv_heads},
@@ -124,11 +166,14 @@ json hf_config_json(const ModelConfig& model, const std::string& dtype) {
               {"tie_word_embeddings", model.tie_word_embeddings},
               {"torch_dtype", name},
               {"vocab_size", model.vocab_size}};
-  if (!model.qkv_bias) return config;
-  config["architectures"] = {"Qwen2ForCausalLM"};
-  config["model_type"] = "qwen2";
+  if (model.sliding_window > 0) {
+    config["sliding_window"] = model.sliding_window;
+    for (const char* key : {"attention_bias", "mlp_bias"}) config.erase(key);
+  }
+  if (!model.qkv_bias && !model.qk_norm) return config;
   config["use_sliding_window"] = false;
-  for (const char* key : {"attention_bias", "mlp_bias"}) config.erase(key);
+  if (model.qkv_bias)
+    for (const char* key : {"attention_bias", "mlp_bias"}) config.erase(key);
   return config;
 }
 

@@ -4,13 +4,14 @@
 
 #include "base/files.hpp"
 #include "base/storage_error.hpp"
+#include "core/experiment/model_shape.hpp"
 #include "core/formats/hf/hf_config.hpp"
-#include "core/formats/hf/model_tensors.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/rope_json.hpp"
 #include "core/formats/hf/tensor_stream.hpp"
 #include "core/formats/safetensors/number_formats.hpp"
 #include "core/formats/safetensors/tensor_check.hpp"
+#include "core/model/model_tensors.hpp"
 
 namespace wmtp {
 namespace {
@@ -32,7 +33,7 @@ void check_attention_heads(const fs::path& folder, const ModelConfig& model) {
 bool is_of_unused_head(const std::string& name, const ModelConfig& model, int64_t token_heads) {
   if (name.starts_with("value_heads.")) return true;
   if (name.starts_with(extra_heads)) return token_heads <= 1;
-  return token_heads == 0 && (name == output_weight || name.starts_with(first_head_block(model) + "."));
+  return token_heads == 0 && (name == output_weight || name.starts_with(head_block_name(model, 1) + "."));
 }
 
 bool has_value_heads(const fs::path& folder) {
@@ -44,12 +45,6 @@ std::string advice_for_missing(const std::string& name, const fs::path& weights,
     return "; heads that the weights lack are made with [model] new_heads = \"copy\" or \"new\"";
   if (token_heads > 0 && has_value_heads(weights)) return "; a critic's model predicts no tokens: it goes into [value]";
   return name == output_weight ? "; where embeddings are tied set [model] tie_word_embeddings = true" : "";
-}
-
-/// The keys of [model] that decide whether a tensor exists.
-const char* key_behind(const std::string& name) {
-  if (name == output_weight) return "tie_word_embeddings";
-  return name.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
 }
 
 }  // namespace
@@ -91,7 +86,7 @@ std::optional<InitialWeights::Tensor> InitialWeights::find(const std::string& na
   if (!tensor && name.starts_with(extra_heads)) {
     if (model_.new_heads == "new") return std::nullopt;
     if (model_.new_heads == "copy")
-      tensor = lookup(first_head_block(model_) + name.substr(name.find('.', extra_heads.size())));
+      tensor = lookup(head_block_name(model_, 1) + name.substr(name.find('.', extra_heads.size())));
   }
   if (!tensor) {
     if (may_initialize) return std::nullopt;
@@ -109,7 +104,7 @@ void InitialWeights::check_names(const std::set<std::string>& known) const {
   for (const auto& [name, tensor] : tensors_)
     if (!known.contains(name) && !is_of_unused_head(name, model_, token_heads_))
       throw Error(ExitStatus::data, weights_.string() + ": tensor '" + name +
-                                        "' has no place in the model; check [model] " + key_behind(name));
+                                        "' has no place in the model; check [model] " + keys_behind(name));
 }
 
 void InitialWeights::Tensor::read(int64_t begin, int64_t count, float* out) const {
@@ -172,6 +167,8 @@ std::vector<std::string> math_differences(const fs::path& path, const ModelConfi
   compare("rope_theta", found.rope_theta, model.rope_theta);
   compare("rope_scaling", scaling(found), scaling(model));
   compare("norm_eps", found.norm_eps, model.norm_eps);
+  for (const ShapeOption& option : shape_options)
+    std::visit([&](auto member) { compare(option.name, found.*member, model.*member); }, option.member);
   return differences;
 }
 

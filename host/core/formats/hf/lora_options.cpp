@@ -15,18 +15,19 @@ using nlohmann::json;
 
 constexpr int64_t max_rank = 65536;  // as in the plugin
 
-const Projection* find_projection(const std::string& target, std::string_view (Projection::*name_of)() const) {
-  for (const Projection& projection : projections())
-    if ((projection.*name_of)() == target) return &projection;
-  return nullptr;
+/// `name_of` is LayerNames' target or hf_target.
+const LayerNames* find_linear_layer(const std::string& target, std::string_view (LayerNames::*name_of)() const) {
+  const auto found =
+      std::ranges::find_if(linear_layers, [&](const LayerNames& layer) { return (layer.*name_of)() == target; });
+  return found == linear_layers.end() ? nullptr : &*found;
 }
 
-std::vector<Projection> read_targets(ExternalJson& keys, const char* key,
-                                     std::string_view (Projection::*name_of)() const) {
-  std::vector<Projection> targets;
+std::vector<LayerNames> read_targets(ExternalJson& keys, const char* key,
+                                     std::string_view (LayerNames::*name_of)() const) {
+  std::vector<LayerNames> targets;
   for (const json& target : keys.value(key)) {
     const std::string path = target.is_string() ? target.get<std::string>() : "";
-    const Projection* found = find_projection(path.substr(path.rfind('.') + 1), name_of);
+    const LayerNames* found = find_linear_layer(path.substr(path.rfind('.') + 1), name_of);
     if (!found) {
       keys.refuse(key, "names of linear layers of Llama's blocks");
       return {};
@@ -56,7 +57,7 @@ bool is_off(const json& value) { return value.is_null() || value == false || val
 
 OptionValues option_values(const LoraOptions& lora) {
   std::vector<std::string> targets;
-  for (const Projection& projection : lora.targets) targets.emplace_back(projection.target());
+  for (const LayerNames& layer : lora.targets) targets.emplace_back(layer.target());
   return {{"rank", lora.rank},     {"alpha", lora.alpha}, {"dropout", lora.dropout},      {"targets", targets},
           {"rslora", lora.rslora}, {"dora", lora.dora},   {"plus_ratio", lora.plus_ratio}};
 }
@@ -80,7 +81,7 @@ SavedLora read_saved_lora(const std::filesystem::path& folder) {
   lora.dora = options.flag("dora", false);
   lora.plus_ratio = options.positive("plus_ratio", 1.0);
   if (options.has("targets") && options.value("targets").is_array())
-    lora.targets = read_targets(options, "targets", &Projection::target);
+    lora.targets = read_targets(options, "targets", &LayerNames::target);
   else
     options.refuse("targets", "a list of linear layers");
   const OptionValues known = option_values(lora);
@@ -92,7 +93,7 @@ SavedLora read_saved_lora(const std::filesystem::path& folder) {
 
 json peft_config_json(const LoraOptions& lora, const std::string& base) {
   json targets = json::array();
-  for (const Projection& projection : lora.targets) targets.push_back(projection.hf_target());
+  for (const LayerNames& layer : lora.targets) targets.push_back(layer.hf_target());
   return {{"base_model_name_or_path", base.empty() ? json() : json(base)},
           {"bias", "none"},
           {"fan_in_fan_out", false},
@@ -146,15 +147,15 @@ LoraOptions read_peft_config(const std::filesystem::path& folder) {
   lora.rslora = keys.flag("use_rslora", false);
   lora.dora = keys.flag("use_dora", false);
   if (keys.has("target_modules") && keys.value("target_modules").is_array())
-    lora.targets = read_targets(keys, "target_modules", &Projection::hf_target);
+    lora.targets = read_targets(keys, "target_modules", &LayerNames::hf_target);
   keys.finish("only LoRA, rsLoRA and DoRA of one rank are imported");
   return lora;
 }
 
-std::vector<LoraPart> lora_parts(const LoraOptions& lora, const ProjectionShape& shape) {
-  std::vector<LoraPart> parts{{"lora_A", "lora_A.weight", {lora.rank, shape.in}, {lora.rank, shape.in}, false},
-                              {"lora_B", "lora_B.weight", {shape.out, lora.rank}, {shape.out, lora.rank}, true}};
-  if (lora.dora) parts.push_back({"magnitude", "lora_magnitude_vector", {1, shape.out}, {shape.out}, true});
+std::vector<LoraPart> lora_parts(const LoraOptions& lora, const BlockLayer& layer) {
+  std::vector<LoraPart> parts{{"lora_A", "lora_A.weight", {lora.rank, layer.in}, {lora.rank, layer.in}, false},
+                              {"lora_B", "lora_B.weight", {layer.out, lora.rank}, {layer.out, lora.rank}, true}};
+  if (lora.dora) parts.push_back({"magnitude", "lora_magnitude_vector", {1, layer.out}, {layer.out}, true});
   return parts;
 }
 

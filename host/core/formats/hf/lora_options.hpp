@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/experiment/experiment.hpp"
-#include "core/formats/hf/model_tensors.hpp"
+#include "core/model/model_tensors.hpp"
 
 namespace wmtp {
 
@@ -20,7 +20,7 @@ struct LoraOptions {
   double alpha = 0, dropout = 0;
   bool rslora = false, dora = false;
   double plus_ratio = 1;            ///< affects training only; PEFT has no key for it
-  std::vector<Projection> targets;  ///< in the given order
+  std::vector<LayerNames> targets;  ///< in the given order
 };
 
 /// All options of the plugin.
@@ -48,6 +48,6 @@ struct LoraPart {
   std::vector<int64_t> shape, peft_shape;  ///< [1,out] and [out] for DoRA's magnitude, else equal
   bool has_rows_of_weight = false;         ///< its rows, or elements, are reordered together with the weight's
 };
-std::vector<LoraPart> lora_parts(const LoraOptions& lora, const ProjectionShape& shape);
+std::vector<LoraPart> lora_parts(const LoraOptions& lora, const BlockLayer& layer);
 
 }  // namespace wmtp

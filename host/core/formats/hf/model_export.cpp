@@ -2,7 +2,7 @@
 
 #include "base/files.hpp"
 #include "core/formats/hf/hf_config.hpp"
-#include "core/formats/hf/model_tensors.hpp"
+#include "core/model/model_tensors.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/tensor_stream.hpp"
 #include "core/formats/safetensors/tensor_check.hpp"

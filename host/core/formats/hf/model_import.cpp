@@ -6,7 +6,7 @@
 #include "base/text.hpp"
 #include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/model_export.hpp"
-#include "core/formats/hf/model_tensors.hpp"
+#include "core/model/model_tensors.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/tensor_stream.hpp"
 #include "core/formats/safetensors/tensor_check.hpp"
@@ -91,7 +91,7 @@ class Planner {
     const auto place = check.take(by_hf_name ? tensor.hf_name : tensor.name, tensor.shape);
     if (!place) return;
     TensorMove move{*place, {{0, tensor.name}}, tensor.shape};
-    const std::string last = first_head_block(model_) + ".";
+    const std::string last = head_block_name(model_, 1) + ".";
     for (int64_t i = 0; i < copies_ && tensor.name.starts_with(last); ++i)
       move.targets.push_back({0, "extra_heads." + std::to_string(i) + "." + tensor.name.substr(last.size())});
     if (by_hf_name) move.reorder(RowOrder::halves_to_pairs, tensor.rotary_heads, tensor.shape[0]);

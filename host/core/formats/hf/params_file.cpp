@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "core/formats/hf/model_tensors.hpp"
+#include "core/experiment/model_shape.hpp"
 #include "core/formats/hf/rope_json.hpp"
 #include "core/model/model_limits.hpp"
+#include "core/model/model_tensors.hpp"
 
 namespace wmtp {
 namespace {
@@ -55,8 +56,12 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   model.norm_eps = keys.positive("norm_eps", 1e-5);
   model.vocab_size = rows_of(files, embedding_weight);
   model.ffn_dim = rows_of(files, "layers.0.feed_forward.w1.weight");  // 0 if there is no such tensor
-  model.qkv_bias = keys.flag("qkv_bias", false);
-  model.tie_word_embeddings = keys.flag("tie_word_embeddings", false);
+  for_each_shape_option(model, [&](const ShapeOption& option, auto& value) {
+    if constexpr (std::is_same_v<decltype(value), bool&>)
+      value = keys.flag(option.name, false);
+    else
+      value = keys.integer(option.name, option.least, option.most, 0);
+  });
   saved.has_max_sequence_length = keys.has("max_seq_len");
   model.max_sequence_length = keys.integer("max_seq_len", 2, max_positions, 0);
   keys.only("tokenizer", {"byte", "bpe", "tokenizer_json"});
@@ -76,7 +81,7 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
 }
 
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files) {
-  return files.find(first_head_block(saved.model) + ".attention_norm.weight").has_value();
+  return files.find(head_block_name(saved.model, 1) + ".attention_norm.weight").has_value();
 }
 
 std::string pretty_json(const json& document) { return document.dump(2) + "\n"; }
@@ -96,8 +101,9 @@ std::string params_text(const SavedShape& saved) {
     params["rope_scaling"] = rope_scaling_json(*m.rope_scaling);
     params["use_scaled_rope"] = true;
   }
-  if (m.qkv_bias) params["qkv_bias"] = true;
-  if (m.tie_word_embeddings) params["tie_word_embeddings"] = true;
+  for_each_shape_option(m, [&](const ShapeOption& option, const auto& value) {
+    if (value) params[option.name] = value;
+  });
   if (m.max_sequence_length > 0) params["max_seq_len"] = m.max_sequence_length;
   if (!saved.value_heads.empty()) params["value_heads"] = saved.value_heads;
   if (!saved.tokenizer.empty()) params["tokenizer"] = saved.tokenizer;

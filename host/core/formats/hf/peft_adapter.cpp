@@ -23,29 +23,29 @@ constexpr const char* extra_tensors_name = "mtp_adapter.safetensors";
 constexpr const char* extra_identity_name = "mtp_adapter.json";
 constexpr int extra_format_version = 1;
 
-std::string peft_name(const std::string& block, const Projection& projection, const LoraPart& part) {
-  return "base_model.model.model." + block + "." + std::string(projection.hf_name) + "." + part.peft_suffix;
+std::string peft_name(const std::string& block, const LayerNames& layer, const LoraPart& part) {
+  return "base_model.model.model." + block + "." + std::string(layer.hf_name) + "." + part.peft_suffix;
 }
 
-std::string own_name(const std::string& block, const Projection& projection, const LoraPart& part) {
-  return block + "." + std::string(projection.name) + "." + part.name;
+std::string own_name(const std::string& block, const LayerNames& layer, const LoraPart& part) {
+  return block + "." + std::string(layer.name) + "." + part.name;
 }
 
 /// Whether PEFT has a place for the block.
 bool in_peft(const std::string& block) { return block.starts_with("layers."); }
 
-/// call(block, projection, shape, part) for every part of an adapter of this shape.
+/// call(block, layer, part) for every part of an adapter of this shape.
 template <typename Call>
 void for_each_part(const LoraOptions& lora, const ModelConfig& model, Call call) {
   for (const std::string& block : block_names(model))
-    for (const Projection& projection : lora.targets) {
-      const ProjectionShape shape = shape_of(projection, model);
-      for (const LoraPart& part : lora_parts(lora, shape)) call(block, projection, shape, part);
+    for (const LayerNames& target : lora.targets) {
+      const BlockLayer layer = block_layer(target, model);
+      for (const LoraPart& part : lora_parts(lora, layer)) call(block, layer, part);
     }
 }
 
-void reorder(TensorMove& move, RowOrder order, const ProjectionShape& shape, const LoraPart& part) {
-  if (part.has_rows_of_weight) move.reorder(order, shape.rotary_heads, shape.out);
+void reorder(TensorMove& move, RowOrder order, const BlockLayer& layer, const LoraPart& part) {
+  if (part.has_rows_of_weight) move.reorder(order, layer.rotary_heads, layer.out);
 }
 
 ModelConfig shape_in(const fs::path& model) {
@@ -60,18 +60,17 @@ std::vector<TensorMove> moves_to_peft(const SavedLora& saved, const ModelConfig&
                                       const SafetensorsFolder& files) {
   TensorCheck check(files);
   std::vector<TensorMove> moves;
-  for_each_part(saved.options, model,
-                [&](const auto& block, const auto& projection, const auto& shape, const auto& part) {
-                  const auto place = check.take(own_name(block, projection, part), part.shape);
-                  if (!place) return;
-                  if (!in_peft(block)) {
-                    moves.push_back({*place, {{1, own_name(block, projection, part)}}, part.shape});
-                    return;
-                  }
-                  TensorMove move{*place, {{0, peft_name(block, projection, part)}}, part.peft_shape};
-                  reorder(move, RowOrder::pairs_to_halves, shape, part);
-                  moves.push_back(std::move(move));
-                });
+  for_each_part(saved.options, model, [&](const auto& block, const auto& layer, const auto& part) {
+    const auto place = check.take(own_name(block, layer, part), part.shape);
+    if (!place) return;
+    if (!in_peft(block)) {
+      moves.push_back({*place, {{1, own_name(block, layer, part)}}, part.shape});
+      return;
+    }
+    TensorMove move{*place, {{0, peft_name(block, layer, part)}}, part.peft_shape};
+    reorder(move, RowOrder::pairs_to_halves, layer, part);
+    moves.push_back(std::move(move));
+  });
   check.check_rest();
   refuse_tensors(adapter.string(), check.mistakes(), "the adapter does not fit the shape of the model");
   return moves;
@@ -98,13 +97,12 @@ ExtraIdentity read_extra_identity(const fs::path& folder) {
 void complete_targets(LoraOptions& lora, const SafetensorsFolder& files) {
   const auto given = lora.targets;
   lora.targets.clear();
-  for (const Projection& projection : projections()) {
-    const std::string part = "." + std::string(projection.hf_name) + ".lora_";
+  for (const LayerNames& layer : linear_layers) {
+    const std::string part = "." + std::string(layer.hf_name) + ".lora_";
     const bool found = std::ranges::any_of(
         files.names(), [&](const std::string& name) { return name.find(part) != std::string::npos; });
-    const bool listed =
-        std::ranges::any_of(given, [&](const Projection& other) { return other.name == projection.name; });
-    if (found || listed) lora.targets.push_back(projection);
+    const bool listed = std::ranges::any_of(given, [&](const LayerNames& other) { return other.layer == layer.layer; });
+    if (found || listed) lora.targets.push_back(layer);
   }
 }
 
@@ -130,14 +128,14 @@ class PeftFolder {
     std::optional<TensorCheck> extra_check;
     if (extra_) extra_check.emplace(*extra_);
     std::vector<TensorMove> moves;
-    for_each_part(lora_, model_, [&](const auto& block, const auto& projection, const auto& shape, const auto& part) {
-      const std::string name = own_name(block, projection, part);
+    for_each_part(lora_, model_, [&](const auto& block, const auto& layer, const auto& part) {
+      const std::string name = own_name(block, layer, part);
       const bool known = in_peft(block);
       const auto place =
-          known ? check.take(peft_name(block, projection, part), part.peft_shape) : extra_check->take(name, part.shape);
+          known ? check.take(peft_name(block, layer, part), part.peft_shape) : extra_check->take(name, part.shape);
       if (!place) return;
       TensorMove move{*place, {{0, name}}, part.shape};
-      if (known) reorder(move, RowOrder::halves_to_pairs, shape, part);
+      if (known) reorder(move, RowOrder::halves_to_pairs, layer, part);
       moves.push_back(std::move(move));
     });
     refuse_mistakes(check, extra_check);

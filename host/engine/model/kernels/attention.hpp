@@ -18,11 +18,15 @@ struct AttentionHead {
   int64_t query_stride, key_stride;  ///< elements from one position to the next
   int64_t begin, end;                ///< the queries to compute; they read keys before `end`
   int64_t positions;                 ///< log_sums [R,positions]
+  int64_t window = 0;                ///< the last keys up to its own that a query reads; 0: all
+
+  /// The first key that query `i` reads.
+  int64_t first_key(int64_t i) const { return window == 0 || i < window ? 0 : i - window + 1; }
 };
 
 template <class T>
 struct Attention {
-  /// out, laid out like query: sum over j <= i of softmax_j(q[i] . k[j] / sqrt(D)) v[j]. scratch: attention_scratch
+  /// out, laid out like query: sum over j of softmax_j(q[i] . k[j] / sqrt(D)) v[j], j from first_key(i) to i. scratch: attention_scratch
   /// (core/model/chunks.hpp) floats, aligned to 64 bytes.
   void (*forward)(const AttentionHead& head, const T* query, const T* key, const T* value, T* out, float* log_sums,
                   float* scratch);

@@ -127,13 +127,24 @@ struct Scratch {
 /// Copy of base's round_up, which must not be compiled here for a newer processor: the linker could use it everywhere.
 inline int64_t up_to(int64_t value, int64_t of) { return (value + of - 1) / of * of; }
 
-/// scores[rows][keys, in whole vectors] = rows[rows][D] times the transposed panels.
-inline void score(const float* rows, int64_t padded, int64_t count, const float* panels, int64_t D, int64_t keys,
-                  float* scores, int64_t width) {
-  for (int64_t key = 0; key < keys; key += keys_of_panel) {
+/// scores[rows][first … keys, in whole vectors] = rows[rows][D] times the transposed panels; `first` begins a panel.
+inline void score(const float* rows, int64_t padded, int64_t count, const float* panels, int64_t D, int64_t first,
+                  int64_t keys, float* scores, int64_t width) {
+  for (int64_t key = first; key < keys; key += keys_of_panel) {
     const int64_t left = up_to(keys - key, widest_vector), columns = left < keys_of_panel ? left : keys_of_panel;
     multiply({rows, padded, 1}, count, panels + key * D, keys_of_panel, columns, scores + key, width, D, false);
   }
+}
+
+/// Columns of a row of scores: those of query i's keys are [begin,begin+count), zero from the block's first column.
+struct KeyRange {
+  int64_t begin, count;
+};
+inline KeyRange keys_of(const AttentionHead& h, int64_t i, int64_t first, float* row, float* other) {
+  const int64_t begin = h.first_key(i);
+  clear(row, first, begin);
+  if (other) clear(other, first, begin);
+  return {begin, i + 1 - begin};
 }
 
 template <class T>
@@ -151,10 +162,15 @@ void attention_forward(const AttentionHead& h, const T* query, const T* key, con
     for (int64_t q = h.begin; q < h.end; q += queries_of_block) {
       const int64_t n = h.end - q < queries_of_block ? h.end - q : queries_of_block, ahead = q + n;
       widen(query + q * h.query_stride + r * h.D, h.query_stride, n, h.D, queries, padded);
-      score(queries, padded, n, keys, h.D, ahead, scores, width);
-      for (int64_t i = 0; i < n; ++i)
-        log_sums[r * h.positions + q + i] = causal_softmax(scores + i * width, scale, q + i + 1, ahead);
-      multiply({scores, width, 1}, n, values, padded, padded, mixed, padded, ahead, false);
+      const int64_t first = h.first_key(q) / keys_of_panel * keys_of_panel;
+      score(queries, padded, n, keys, h.D, first, ahead, scores, width);
+      for (int64_t i = 0; i < n; ++i) {
+        const KeyRange range = keys_of(h, q + i, first, scores + i * width, nullptr);
+        log_sums[r * h.positions + q + i] =
+            causal_softmax(scores + i * width + range.begin, scale, range.count, ahead - range.begin);
+      }
+      multiply({scores + first, width, 1}, n, values + first * padded, padded, padded, mixed, padded, ahead - first,
+               false);
       narrow(mixed, padded, n, h.D, out + q * h.query_stride + r * h.D, h.query_stride);
     }
 }
@@ -182,14 +198,18 @@ void attention_backward(const AttentionHead& h, const T* query, const T* key, co
       const int64_t place = q * h.query_stride + r * h.D;
       widen(query + place, h.query_stride, n, h.D, queries, padded);
       widen(d_out + place, h.query_stride, n, h.D, d_rows, padded);
-      score(queries, padded, n, turned_keys, h.D, ahead, shares, width);
-      score(d_rows, padded, n, turned_values, h.D, ahead, d, width);
-      for (int64_t i = 0; i < n; ++i)
-        causal_softmax_backward(shares + i * width, d + i * width, scale, log_sums[r * h.positions + q + i], q + i + 1,
-                                ahead);
-      multiply({shares, 1, width}, ahead, d_rows, padded, padded, d_values, padded, n, true);
-      multiply({d, 1, width}, ahead, queries, padded, padded, d_keys, padded, n, true);
-      multiply({d, width, 1}, n, keys, padded, padded, d_queries, padded, ahead, false);
+      const int64_t first = h.first_key(q) / keys_of_panel * keys_of_panel, read = ahead - first;
+      score(queries, padded, n, turned_keys, h.D, first, ahead, shares, width);
+      score(d_rows, padded, n, turned_values, h.D, first, ahead, d, width);
+      for (int64_t i = 0; i < n; ++i) {
+        float *row = shares + i * width, *d_row = d + i * width;
+        const KeyRange range = keys_of(h, q + i, first, row, d_row);
+        causal_softmax_backward(row + range.begin, d_row + range.begin, scale, log_sums[r * h.positions + q + i],
+                                range.count, ahead - range.begin);
+      }
+      multiply({shares + first, 1, width}, read, d_rows, padded, padded, d_values + first * padded, padded, n, true);
+      multiply({d + first, 1, width}, read, queries, padded, padded, d_keys + first * padded, padded, n, true);
+      multiply({d + first, width, 1}, n, keys + first * padded, padded, padded, d_queries, padded, read, false);
       narrow(d_queries, padded, n, h.D, dq + place, h.query_stride);
     }
   narrow(d_keys, padded, h.end, h.D, dk, h.key_stride);

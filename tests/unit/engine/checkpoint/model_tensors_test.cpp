@@ -1,5 +1,5 @@
 // The core's list of a model's tensors equals the tensors that the engine builds.
-#include "core/formats/hf/model_tensors.hpp"
+#include "core/model/model_tensors.hpp"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@ LoraOptions some_options() {
   lora.dropout = 0.25;
   lora.rslora = lora.dora = true;
   lora.plus_ratio = 2;
-  lora.targets = {projections()[4], projections()[0]};
+  lora.targets = {linear_layers[4], linear_layers[0]};
   return lora;
 }
 
@@ -58,7 +58,7 @@ TEST(LoraOptions, RefusesAnUnknownOption) {
 }
 
 TEST(LoraOptions, OnlyBAndTheMagnitudeHaveTheRowsOfTheWeight) {
-  const ProjectionShape shape{8, 6, 2};
+  const BlockLayer shape{linear_layers[0], 8, 6, 2};
   const std::vector<LoraPart> parts = lora_parts(some_options(), shape);
   ASSERT_EQ(parts.size(), 3u);
   EXPECT_EQ(parts[0].shape, (std::vector<int64_t>{4, 6}));

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "core/formats/hf/model_export.hpp"
-#include "core/formats/hf/model_tensors.hpp"
+#include "core/model/model_tensors.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"
 #include "support/test_folder.hpp"

@@ -1,4 +1,4 @@
-#include "core/formats/hf/model_tensors.hpp"
+#include "core/model/model_tensors.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,0 +1,40 @@
+// The keys of [model] that belong to some architectures only. A document leaves out those that have their default, so a
+// model without them keeps the identity that it had before they existed.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "core/experiment/experiment.hpp"
+
+namespace wmtp {
+
+struct ShapeOption {
+  const char* name;
+  const char* help;
+  std::variant<bool ModelConfig::*, int64_t ModelConfig::*> member;  ///< default: false or 0
+  int64_t least = 0, most = 0;                                       ///< of a number that is given
+  const char* default_text = "`false`";
+};
+
+inline constexpr ShapeOption shape_options[] = {
+    {"qkv_bias", "whether the projections to queries, keys and values have biases, as in Qwen2",
+     &ModelConfig::qkv_bias},
+    {"qk_norm", "whether each head's query and key are normalized before they are rotated, as in Qwen3",
+     &ModelConfig::qk_norm},
+    {"head_dim", "number of features of an attention head, even; `heads * head_dim` need not be `dim`, as in Qwen3",
+     &ModelConfig::head_dim, 2, 65536, "`dim / heads`"},
+    {"sliding_window", "number of tokens that a token attends to, itself included, as in Mistral",
+     &ModelConfig::sliding_window, 1, 1 << 20, "all tokens before it"},
+    {"tie_word_embeddings", "whether the output layer shares the matrix of the embedding",
+     &ModelConfig::tie_word_embeddings},
+};
+
+/// call(option, member) for each option.
+template <class Model, class Call>
+void for_each_shape_option(Model& model, Call call) {
+  for (const ShapeOption& option : shape_options)
+    std::visit([&](auto member) { call(option, model.*member); }, option.member);
+}
+
+}  // namespace wmtp

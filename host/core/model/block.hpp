@@ -1,0 +1,126 @@
+// A Llama block, described once: the names and shapes of its layers, and its forward pass. The layout, the conversion
+// of weights and the memory plan read the layers; training (engine/model/block.cpp), decoding
+// (engine/inference/cached_block.cpp) and the plan (core/plan/block.cpp) run the forward pass with operations of their
+// own. A variant of the architecture is a change of this file.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/experiment/experiment.hpp"
+
+namespace wmtp {
+
+enum class Layer { attention_norm, ffn_norm, q_norm, k_norm, wq, wk, wv, wo, w1, w2, w3 };
+
+/// The names of a layer in Meta's files, which are this program's, and in Hugging Face's.
+struct LayerNames {
+  Layer layer;
+  std::string_view name;                                                                ///< "attention.wq"
+  std::string_view hf_name;                                                             ///< "self_attn.q_proj"
+  std::string_view target() const { return name.substr(name.find('.') + 1); }           ///< "wq"
+  std::string_view hf_target() const { return hf_name.substr(hf_name.find('.') + 1); }  ///< "q_proj"
+};
+
+// In the order in which their parameters are stored: norms, then linear layers.
+inline constexpr std::array<LayerNames, 4> norm_layers{{{Layer::attention_norm, "attention_norm", "input_layernorm"},
+                                                        {Layer::ffn_norm, "ffn_norm", "post_attention_layernorm"},
+                                                        {Layer::q_norm, "attention.q_norm", "self_attn.q_norm"},
+                                                        {Layer::k_norm, "attention.k_norm", "self_attn.k_norm"}}};
+inline constexpr std::array<LayerNames, 7> linear_layers{{{Layer::wq, "attention.wq", "self_attn.q_proj"},
+                                                          {Layer::wk, "attention.wk", "self_attn.k_proj"},
+                                                          {Layer::wv, "attention.wv", "self_attn.v_proj"},
+                                                          {Layer::wo, "attention.wo", "self_attn.o_proj"},
+                                                          {Layer::w1, "feed_forward.w1", "mlp.gate_proj"},
+                                                          {Layer::w2, "feed_forward.w2", "mlp.down_proj"},
+                                                          {Layer::w3, "feed_forward.w3", "mlp.up_proj"}}};
+
+/// A layer of a model's blocks: a norm with a weight [out], of all features or of each head's, or a linear layer with a
+/// weight [out,in]. out is 0 if the model has no such layer.
+struct BlockLayer : LayerNames {
+  int64_t out = 0;
+  int64_t in = 0;            ///< 0: a norm
+  int64_t rotary_heads = 0;  ///< the number of heads in its outputs if they are rotated, else 0
+  bool has_bias = false;     ///< [out]
+  bool is_linear() const { return in > 0; }
+  /// Whether its output is added to the residual stream.
+  bool writes_residual() const { return layer == Layer::wo || layer == Layer::w2; }
+};
+
+/// The size of a layer in blocks of this model.
+inline BlockLayer block_layer(const LayerNames& names, const ModelConfig& model) {
+  const int64_t query = model.heads * head_dim(model), key = model.kv_heads * head_dim(model);
+  switch (names.layer) {
+    case Layer::attention_norm:
+    case Layer::ffn_norm:
+      return {names, model.dim};
+    case Layer::q_norm:
+    case Layer::k_norm:
+      return model.qk_norm ? BlockLayer{names, head_dim(model), 0, 1} : BlockLayer{names};
+    case Layer::wq:
+      return {names, query, model.dim, model.heads, model.qkv_bias};
+    case Layer::wk:
+      return {names, key, model.dim, model.kv_heads, model.qkv_bias};
+    case Layer::wv:
+      return {names, key, model.dim, 0, model.qkv_bias};
+    case Layer::wo:
+      return {names, model.dim, query};
+    case Layer::w1:
+    case Layer::w3:
+      return {names, model.ffn_dim, model.dim};
+    case Layer::w2:
+      return {names, model.dim, model.ffn_dim};
+  }
+  return {names};
+}
+
+/// All layers of a block, in the order above.
+inline std::vector<BlockLayer> block_layers(const ModelConfig& model) {
+  std::vector<BlockLayer> layers;
+  for (const LayerNames& names : norm_layers)
+    if (const BlockLayer layer = block_layer(names, model); layer.out > 0) layers.push_back(layer);
+  for (const LayerNames& names : linear_layers) layers.push_back(block_layer(names, model));
+  return layers;
+}
+
+/// The keys of [model] that decide whether a tensor exists.
+inline const char* keys_behind(std::string_view tensor) {
+  if (tensor == "output.weight") return "tie_word_embeddings";
+  if (tensor.ends_with(".q_norm.weight") || tensor.ends_with(".k_norm.weight")) return "qk_norm";
+  return tensor.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
+}
+
+/// The forward pass, with the operations of `math`. Rows is a value with a row of features for each token.
+///   Rows norm(Layer, Rows)      RMS norm with the layer's weight
+///   Rows linear(Layer, Rows)    with the layer's bias and adapter
+///   Rows rotate(Rows)           rotary positions, applied to each head
+///   Rows attention(query, key, value), swiglu(gate, up), add(Rows, Rows)
+///   Rows wanted(Rows)           the rows of the tokens whose output is wanted: decoding computes keys and values alone
+///                               for the others
+template <class Math, class Rows>
+Rows attention_part(Math& math, const ModelConfig& model, const Rows& x) {
+  const Rows normed = math.norm(Layer::attention_norm, x);
+  const auto heads = [&](Layer norm, const Rows& x) { return model.qk_norm ? math.norm(norm, x) : x; };
+  const Rows query = math.rotate(heads(Layer::q_norm, math.linear(Layer::wq, math.wanted(normed))));
+  const Rows key = math.rotate(heads(Layer::k_norm, math.linear(Layer::wk, normed)));
+  const Rows value = math.linear(Layer::wv, normed);
+  return math.linear(Layer::wo, math.attention(query, key, value));
+}
+
+template <class Math, class Rows>
+Rows feed_forward_part(Math& math, const Rows& x) {
+  const Rows normed = math.norm(Layer::ffn_norm, x);
+  const Rows gate = math.linear(Layer::w1, normed), up = math.linear(Layer::w3, normed);
+  return math.linear(Layer::w2, math.swiglu(gate, up));
+}
+
+template <class Math, class Rows>
+Rows block_forward(Math& math, const ModelConfig& model, const Rows& x) {
+  const Rows h = math.add(math.wanted(x), attention_part(math, model, x));
+  return math.add(h, feed_forward_part(math, h));
+}
+
+}  // namespace wmtp
