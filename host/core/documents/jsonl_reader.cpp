@@ -1,7 +1,6 @@
 #include "core/documents/jsonl_reader.hpp"
 
 #include <algorithm>
-#include <fstream>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -18,10 +17,7 @@ using Json = nlohmann::json;
 constexpr size_t start_bytes = 1 << 20;
 
 void refuse_a_list(const fs::path& file) {
-  std::string start(start_bytes, '\0');
-  std::ifstream in(file, std::ios::binary);
-  in.read(start.data(), start_bytes);
-  start.resize(static_cast<size_t>(in.gcount()));
+  const std::string start = start_of(file, start_bytes);
   const size_t first = start.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && start[first] == '[')
     throw Error(ExitStatus::data,

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 namespace {
@@ -36,12 +37,7 @@ std::string advice(int code, const char* option) {
 std::string uri_of(const std::filesystem::path& path) {
   std::string uri = "file:";
   for (char c : std::filesystem::absolute(path).string()) {
-    static const char* digits = "0123456789abcdef";
-    if (c == '%' || c == '?' || c == '#') {
-      uri += {'%', digits[(c >> 4) & 15], digits[c & 15]};
-    } else {
-      uri += c;
-    }
+    uri += c == '%' || c == '?' || c == '#' ? printed("%%%02x", unsigned(c)) : std::string(1, c);
   }
   return uri + "?immutable=1";
 }

@@ -61,10 +61,7 @@ nlohmann::json cell(const Statement& statement, int column) {
     case SQLITE_BLOB: {
       const auto* bytes = static_cast<const unsigned char*>(sqlite3_column_blob(row, column));
       std::string hex = "x'";
-      for (int i = 0; i < sqlite3_column_bytes(row, column); ++i) {
-        hex += "0123456789abcdef"[bytes[i] >> 4];
-        hex += "0123456789abcdef"[bytes[i] & 15];
-      }
+      for (int i = 0; i < sqlite3_column_bytes(row, column); ++i) hex += printed("%02x", bytes[i]);
       return hex + "'";
     }
     default:
