@@ -153,9 +153,7 @@ class Sweep {
     std::vector<nlohmann::json> row{experiment.name, experiment.seed, nullptr, "not finished", nullptr, nullptr};
     if (const auto run = finished(i)) {
       const Table found =
-          LogReader(database())
-              .query("SELECT id, status, train_loss, valid_loss FROM v_runs WHERE id = CAST(?1 AS INTEGER)",
-                     {std::to_string(run->id)}, 1);
+          LogReader(database()).query("SELECT id, status, train_loss, valid_loss FROM v_runs WHERE id = ?1", {run->id});
       std::copy(found.rows.at(0).begin(), found.rows.at(0).end(), row.begin() + 2);
     }
     return row;

@@ -1,5 +1,4 @@
-#include "engine/run/run_experiment.hpp"
-
+// One run on one rank, from the session to the last row of the log.
 #include <chrono>
 #include <optional>
 
@@ -17,6 +16,7 @@
 #include "engine/model/product_path.hpp"
 #include "engine/run/assembly.hpp"
 #include "engine/run/recorder.hpp"
+#include "engine/run/session.hpp"
 #include "engine/run/spin_throttle.hpp"
 #include "engine/train/stop_signal.hpp"
 

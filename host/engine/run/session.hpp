@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 
+#include "base/error.hpp"
 #include "core/job/job_request.hpp"
 #include "core/plugins/catalog.hpp"
 #include "engine/comm/channels.hpp"
@@ -43,5 +44,9 @@ class Session {
   Catalog catalog_;
   Channels channels_;
 };
+
+/// Defined in run_experiment.cpp. Runs the stages that the log lacks (under a foreign launcher; ours has trained them), then the experiment. Returns
+/// done, guard or interrupted; every other end is thrown as an Error. [all ranks, collective]
+ExitStatus run_with_stages(Session& session, const Experiment& experiment);
 
 }  // namespace wmtp
