@@ -1,6 +1,6 @@
-# Writes OUTPUT, a C++ file that defines FUNCTION, declared in HEADER. The function returns each of FILES as a raw string,
+# Writes OUTPUT, a C++ file that defines FUNCTION of base/embedded.hpp. The function returns each of FILES as a raw string,
 # by its path relative to FOLDER; by its name if it is outside FOLDER.
-set(text "// Generated.\n#include \"${HEADER}\"\n\nnamespace wmtp {\nconst std::map<std::string, std::string>& ${FUNCTION}() {\n  static const std::map<std::string, std::string> files{\n")
+set(text "// Generated.\n#include \"base/embedded.hpp\"\n\nnamespace wmtp {\nconst EmbeddedFiles& ${FUNCTION}() {\n  static const EmbeddedFiles files{\n")
 foreach(file ${FILES})
   file(RELATIVE_PATH name ${FOLDER} ${file})
   if(name MATCHES "^\\.\\./")

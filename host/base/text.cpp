@@ -26,12 +26,6 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return table[a.size()][b.size()];
 }
 
-std::string format_number(const char* format, double number) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, number);
-  return text;
-}
-
 }  // namespace
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
@@ -86,16 +80,16 @@ std::string human_bytes(int64_t bytes) {
     amount /= 1024;
     ++unit;
   }
-  return format_number(unit == 0 ? "%.0f" : "%.1f", amount) + " " + units[unit];
+  return printed("%.*f", unit == 0 ? 0 : 1, amount) + " " + units[unit];
 }
 
 std::string human_seconds(double seconds) {
   if (!std::isfinite(seconds) || seconds > 1e12) return "?";
   if (seconds < 0) return std::string("-").append(human_seconds(-seconds));
-  if (seconds < 9.95) return format_number("%.1f", seconds) + "s";
+  if (seconds < 9.95) return printed("%.1f", seconds) + "s";
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 60) return std::to_string(whole) + "s";
-  const auto two_digits = [](int64_t number) { return format_number("%02.0f", static_cast<double>(number)); };
+  const auto two_digits = [](int64_t number) { return printed("%02d", static_cast<int>(number)); };
   if (whole < 3600) return std::to_string(whole / 60) + "m " + two_digits(whole % 60) + "s";
   return std::to_string(whole / 3600) + "h " + two_digits(whole % 3600 / 60) + "m";
 }

@@ -1,6 +1,5 @@
 // `checkpoint list RUN` and `checkpoint verify PATH`.
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -21,9 +20,8 @@ struct Options {
 
 int list(const Options& options, const GlobalOptions& globals) {
   const LogReader log(globals.database_or(default_database));
-  const auto table =
-      log.query("SELECT step, path, bytes, state FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) ORDER BY step",
-                {std::to_string(log.resolve_run(options.run))}, std::numeric_limits<int32_t>::max());
+  const auto table = log.query("SELECT step, path, bytes, state FROM checkpoints WHERE run_id = ?1 ORDER BY step",
+                               {log.resolve_run(options.run)});
   print_table(std::cout, table, options.json ? TableFormat::json : TableFormat::text);
   return 0;
 }

@@ -77,10 +77,6 @@ inline constexpr const char* runs_argument = "run ids or names (the newest run o
 CLI::Option* add_set(CLI::App& app, std::vector<std::string>& overrides);
 /// --nproc N; 0 if not given.
 void add_nproc(CLI::App& app, int64_t& nproc);
-/// --nproc, which applies to every stage too, or else [parallel] processes of the experiment.
-inline int64_t processes_of(const Experiment& experiment, int64_t nproc) {
-  return nproc > 0 ? nproc : experiment.parallel.processes;
-}
 
 void add_run(CommandLine& line);      // run FILE
 void add_runs(CommandLine& line);     // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE

@@ -32,54 +32,15 @@ struct Options {
   bool json = false;
 };
 
-struct PlannedStage {
-  std::string tables, file;
-  std::string state;  ///< whether it would be reused or run
-};
-
-/// Stages in the order in which they would run, each once.
-class StageStates {
- public:
-  /// `nproc`: --nproc, which applies to every stage; 0 if not given.
-  StageStates(const Catalog& catalog, int64_t nproc, ExperimentHashes& hashes, const std::filesystem::path& database)
-      : catalog_(catalog), nproc_(nproc), database_(database), hashes_(hashes) {}
-
-  std::vector<PlannedStage> of(const Experiment& experiment) {
-    add(experiment);
-    return std::move(stages_);
-  }
-
- private:
-  void add(const Experiment& experiment) {
-    for (const NamedStage& named : named_stages(experiment)) {
-      const PlannedStage stage{tables_text(named), named.experiment->file.filename().string(),
-                               state_of(*named.experiment)};
-      if (!stage.state.starts_with("run ")) {
-        check_inputs(*named.experiment, processes_of(*named.experiment, nproc_), catalog_, hashes_, database_);
-        add(*named.experiment);
-      }
-      const auto same = [&](const PlannedStage& other) { return other.file == stage.file; };
-      if (std::none_of(stages_.begin(), stages_.end(), same)) stages_.push_back(stage);
-    }
-  }
-
-  std::string state_of(const Experiment& stage) {
-    const auto runs = LogReader(database_).finished_with_hash(hashes_.of(stage));
-    if (runs.empty()) return "would run first, the log has no finished run of it";
-    return "run " + std::to_string(runs.front().id) + " would be reused";
-  }
-
-  const Catalog& catalog_;
-  int64_t nproc_;
-  const std::filesystem::path& database_;
-  ExperimentHashes& hashes_;
-  std::vector<PlannedStage> stages_;
-};
+std::string state_of(const PlannedRun& stage) {
+  return stage.reused_run == 0 ? "would run first, the log has no finished run of it"
+                               : "run " + std::to_string(stage.reused_run) + " would be reused";
+}
 
 struct Answer {
   const Experiment& experiment;
   const ExperimentPlan& plan;
-  const std::vector<PlannedStage>& stages;
+  const std::vector<PlannedRun>& stages;
   size_t members;      ///< of its [sweep]; 0 without one
   std::string misfit;  ///< why it does not fit on this machine, or ""
 };
@@ -109,8 +70,8 @@ void print_json(const Answer& answer) {
             {"misfit", answer.misfit.empty() ? Json() : Json(answer.misfit)},
             {"stages", Json::array()},
             {"memory", Json::array()}};
-  for (const PlannedStage& stage : answer.stages)
-    json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", stage.state}});
+  for (const PlannedRun& stage : answer.stages)
+    json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", state_of(stage)}});
   for (const PlannedVariant& variant : plan.variants) {
     const auto most = highest(variant.memory.phases);
     Json phases;
@@ -209,8 +170,8 @@ void print_text(const Answer& answer) {
     std::cout << "  sequences   at most " << plan.data.positions << " positions (the longest record)\n";
   std::cout << "  disk        " << human_bytes(plan.training_state_bytes) << " per checkpoint to resume from ("
             << e.checkpoint.keep << " are kept), " << human_bytes(plan.model_bytes) << " for the final model\n";
-  for (const PlannedStage& stage : answer.stages)
-    std::cout << "  stage       " << stage.tables << ": " << stage.file << " " << stage.state << '\n';
+  for (const PlannedRun& stage : answer.stages)
+    std::cout << "  stage       " << title_of(stage) << " " << state_of(stage) << '\n';
   if (!answer.misfit.empty()) std::cout << "  machine     does not fit: " << answer.misfit << '\n';
   if (answer.members > 0)
     std::cout << "  sweep       " << counted(int64_t(answer.members), "member")
@@ -232,8 +193,11 @@ int plan(const Options& options, const GlobalOptions& globals) {
   ExperimentHashes hashes(catalog, database);
   check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
   const ExperimentPlan plan = plan_experiment(experiment, catalog, database.parent_path() / "cache");
-  const auto stages = StageStates(catalog, options.nproc, hashes, database).of(experiment);
-  const Answer answer{experiment, plan, stages, read_sweep(options.file, texts).size(),
+  const std::vector<PlannedRun> stages = plan_stages(experiment, hashes, /*resume=*/false);
+  for (const PlannedRun& stage : stages)
+    if (const Experiment& one = experiment_at(experiment, stage.path); stage.reused_run == 0)
+      check_inputs(one, processes_of(one, options.nproc), catalog, hashes, database);
+  const Answer answer{experiment, plan, stages, read_sweep(options.file, overrides, texts).size(),
                       misfit(ranks_here(experiment, plan), this_machine(experiment))};
   if (options.json)
     print_json(answer);

@@ -1,28 +1,32 @@
-// The command `run`: options, and the choice between one run, a sweep, and a rank of a foreign launcher.
-//
-// Alone       1. the experiment is loaded and checked  2. each stage without a finished run of its hash is started as a
-//             job, like `run STAGE`  3. the experiment's ranks are started and watched  4. a row that rank 0 has not
-//             closed, however it ended, is closed here
-// [sweep], or several files: all members are loaded and checked, then the stages that they need run one by one, and then
-//             each member runs in its own process of this program (--member)
-// In a job    of torchrun, srun or mpirun this process is one rank and becomes wmtp-engine (exec).
-// A crash of the launcher leaves no rank behind, and a row whose missing heartbeat marks the run as lost.
-#include "cli/run.hpp"
-
+// The command `run`: options, and the choice between one run (launch/launched_run.hpp), a sweep (launch/sweep_run.hpp) and
+// a rank: in a job of torchrun, srun or mpirun this process becomes wmtp-engine (exec).
+#include <iostream>
 #include <memory>
 
 #include "cli/command.hpp"
-#include "core/config/load.hpp"
+#include "core/experiment/canonical.hpp"
 #include "core/job/engine_process.hpp"
+#include "core/rendezvous/rank_environment.hpp"
 #include "core/rendezvous/refusal.hpp"
+#include "core/report/table.hpp"
+#include "launch/launched_run.hpp"
+#include "launch/sweep_run.hpp"
 
 namespace wmtp {
 namespace {
 
+struct Options {
+  std::vector<std::string> files;
+  JobRequest request;  ///< of the file that is run
+  int64_t jobs = 0;    ///< 0: not given
+  bool dry_run = false;
+  std::string member;  ///< in the process of one member of a sweep: its request, as text
+};
+
 /// Whether the command asks for more than one run. Error(usage) for options that do not fit its kind.
-bool is_sweep(const RunOptions& options, const Sweeps& sweeps, bool in_a_job) {
+bool is_sweep(const Options& options, const SweepRequest& sweep, bool in_a_job) {
   const std::string& first = options.files.front();
-  const bool several = options.files.size() > 1, many = several || !sweeps.front().empty();
+  const bool several = options.files.size() > 1, many = several || !sweep.files.front().members.empty();
   if (many && in_a_job)
     throw Error(ExitStatus::usage, (several ? "a run of several files" : first + ": a [sweep]") +
                                        " starts its own ranks; run it without a launcher");
@@ -34,23 +38,48 @@ bool is_sweep(const RunOptions& options, const Sweeps& sweeps, bool in_a_job) {
   return many;
 }
 
-int run_as(const std::optional<RankEnvironment>& environment, RunOptions options) {
-  check_thread_count();
-  SourceTexts texts(options.request.sources);
-  if (!options.member) {
-    Sweeps sweeps;
-    for (const std::string& file : options.files) sweeps.push_back(read_sweep(file, texts));
-    if (is_sweep(options, sweeps, environment.has_value())) return run_sweep(options, sweeps, texts);
+int run_and_print(const SweepRequest& request, SourceTexts& texts) {
+  const SweepOutcome outcome = run_sweep(request, texts);
+  print_table(std::cout, outcome.members, TableFormat::text);
+  if (!outcome.means.rows.empty()) {
+    std::cout << "\nmeans over seeds with standard errors (`wmtp-host runs compare` pairs the seeds)\n";
+    print_table(std::cout, outcome.means, TableFormat::text);
   }
-  options.request.file = options.files.front();
-  if (environment && !options.dry_run) become_rank(options.request);
-  RunCommand run(options, texts);
-  // After this line the experiment is a value: neither this process nor those that it starts read the file again.
-  return options.dry_run ? run.dry_run() : run.run();
+  return outcome.exit_code;
 }
 
-int run(RunOptions options, const GlobalOptions& globals) {
-  globals.add_to(options.request);
+int run_one(const Options& options, SourceTexts& texts) {
+  LaunchedRun run(options.request, texts);
+  run.check();
+  if (!options.dry_run) return static_cast<int>(run.run());
+  std::cout << to_toml(run.job().experiment);
+  run.log_stages();
+  return 0;
+}
+
+int run_as(const std::optional<RankEnvironment>& environment, Options options) {
+  check_thread_count();
+  SourceTexts texts(options.request.sources);
+  if (options.member.empty()) {
+    SweepRequest sweep{options.request, {}, std::max<int64_t>(options.jobs, 1)};
+    for (const std::string& file : options.files)
+      sweep.files.push_back({file, read_sweep(file, options.request.overrides, texts)});
+    if (is_sweep(options, sweep, environment.has_value())) {
+      if (!options.dry_run) return run_and_print(sweep, texts);
+      log_sweep(sweep, texts);
+      return 0;
+    }
+    options.request.file = options.files.front();
+  }
+  if (environment && !options.dry_run) become_rank(options.request);
+  return run_one(options, texts);
+}
+
+int run(Options options, const GlobalOptions& globals) {
+  if (options.member.empty())
+    globals.add_to(options.request);
+  else
+    options.request = job_request_from(options.member);
   const auto environment = rank_environment();
   try {
     return run_as(environment, std::move(options));
@@ -63,7 +92,7 @@ int run(RunOptions options, const GlobalOptions& globals) {
 }  // namespace
 
 void add_run(CommandLine& line) {
-  const auto options = std::make_shared<RunOptions>();
+  const auto options = std::make_shared<Options>();
   auto& run_command = line.add("run",
                                "run experiments, after the stages they need\n\n"
                                "examples:\n"
@@ -84,8 +113,7 @@ void add_run(CommandLine& line) {
       ->type_name("K")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
   run_command.add_flag("--dry-run", options->dry_run, "check, print the resolved experiment, list stages; run nothing");
-  run_command.add_option("--sources", options->request.sources)->group("");
-  run_command.add_flag("--member", options->member)->group("");
+  run_command.add_option("--member", options->member)->group("");
 }
 
 }  // namespace wmtp

@@ -1,5 +1,5 @@
-// A Python process that has given up its rights (confinement.hpp, system_calls.hpp), its output and its exit status. It
-// can start no other process, so killing it ends everything it started.
+// A Python process that has given up its rights (confinement.hpp, system_calls.hpp), its output, its exit status and its usage
+// of what no single kernel limit bounds. It can start no other process, so killing it ends everything it started.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,34 @@ class ConfinedProcess {
   ChildProcess process_;
   Descriptor exit_;
   std::string text_;
+};
+
+/// Total bytes written to files and pipes, files and folders created, threads.
+struct UsageLimits {
+  int64_t written_bytes = int64_t{64} << 20;
+  int64_t files = 1000;
+  int64_t threads = 64;
+};
+
+/// Error(usage) when this system does not report how much a process has written.
+void check_usage_is_visible();
+
+/// Reads usage from outside, from /proc and the process's folder.
+class UsageWatch {
+ public:
+  UsageWatch(const ConfinedProcess& process, std::filesystem::path folder, const UsageLimits& limits);
+
+  /// The limit that was exceeded; "" if none, or if the process has ended. Hiding the usage counts as exceeding it.
+  std::string exceeded() const;
+
+ private:
+  std::string find_exceeded() const;
+
+  const ConfinedProcess& process_;
+  const std::filesystem::path folder_;
+  const UsageLimits limits_;
+  /// Opened when the process starts: after its main thread has ended, only root could open it.
+  const Descriptor written_;
 };
 
 }  // namespace wmtp

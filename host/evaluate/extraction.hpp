@@ -5,10 +5,13 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 namespace wmtp {
 
 enum class Extraction { strict, flexible };
+inline constexpr std::pair<const char*, Extraction> extractions[] = {{"strict", Extraction::strict},
+                                                                     {"flexible", Extraction::flexible}};
 
 /// "[invalid]" if `answer` has none.
 std::string extracted_number(const std::string& answer, Extraction extraction);

@@ -11,16 +11,16 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "evaluate/confined_process.hpp"
 #include "evaluate/confinement.hpp"
-#include "evaluate/embedded_programs.hpp"
-#include "evaluate/interpreter.hpp"
 #include "io/scratch_folder.hpp"
 
 namespace wmtp {
@@ -29,9 +29,47 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::seconds interpreter_start_limit(60);
 constexpr std::chrono::milliseconds watch_interval(10);  ///< of the program's usage
 
 Error failed(const std::string& what) { return {ExitStatus::storage, what + ": " + std::strerror(errno)}; }
+
+/// As it is given: the Python of a virtual environment is a link to another one, and finds its packages by its own
+/// path.
+fs::path find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? fs::absolute(name) : fs::path();
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const fs::path file = fs::path(folder) / name;
+    std::error_code ignored;
+    if (fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0) return file;
+  }
+  return {};
+}
+
+/// The path that `program` reports: a program in PATH may be a script that starts the interpreter, which a confined
+/// process could not do. "" when it is not Python.
+fs::path interpreter_of(const fs::path& program) {
+  try {
+    const ChildResult child =
+        run_child(program, {"-I", "-c", "import sys; print(sys.executable)"}, interpreter_start_limit);
+    if (child.exit_code == 0 && child.signal == 0) return child.output.substr(0, child.output.find('\n'));
+  } catch (const Error&) {  // a file that the system cannot execute
+  }
+  return {};
+}
+
+/// `python`: a path, or a name in PATH. Error(usage) when it does not exist or is not Python.
+fs::path find_interpreter(const std::string& python) {
+  const fs::path program = find_program(python);
+  if (program.empty())
+    throw Error(ExitStatus::usage, "found no program '" + python + "' to run tests; name one with --python");
+  const fs::path interpreter = interpreter_of(program);
+  if (access(interpreter.c_str(), X_OK) != 0)
+    throw Error(ExitStatus::usage, program.string() + " is not Python, which runs the tests; name one with --python");
+  return interpreter;
+}
 
 fs::path write_program(const fs::path& folder, const std::string& program) {
   const fs::path file = folder / "program.py";

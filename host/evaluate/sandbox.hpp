@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <string>
 
-#include "evaluate/usage_watch.hpp"
+#include "evaluate/confined_process.hpp"
 
 namespace wmtp {
 

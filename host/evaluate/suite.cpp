@@ -20,45 +20,33 @@ class Fields {
       : line_(line), object_(object), mistakes_(mistakes) {}
 
   std::string text(const char* name) {
-    const Json* value = find(name, "a text");
-    if (!value) return "";
-    if (value->is_string()) return value->get<std::string>();
-    wrong(name, *value, "a text");
-    return "";
+    const Json* value = find(name, &Json::is_string, "a text");
+    return value ? value->get<std::string>() : "";
   }
 
   /// MBPP has numbers.
   std::string task_id() {
-    const Json* value = find("task_id", "a text or a whole number");
-    if (!value) return "";
-    if (value->is_string()) return value->get<std::string>();
-    if (value->is_number_integer()) return "mbpp/" + value->dump();
-    wrong("task_id", *value, "a text or a whole number");
-    return "";
+    if (has("task_id") && object_["task_id"].is_number_integer()) return "mbpp/" + object_["task_id"].dump();
+    const Json* value = find("task_id", &Json::is_string, "a text or a whole number");
+    return value ? value->get<std::string>() : "";
   }
 
   std::string text_or_nothing(const char* name) { return has(name) ? text(name) : ""; }
 
   bool flag_or(const char* name, bool otherwise) {
-    if (!has(name)) return otherwise;
-    if (object_[name].is_boolean()) return object_[name].get<bool>();
-    wrong(name, object_[name], "true or false");
-    return otherwise;
+    const Json* value = has(name) ? find(name, &Json::is_boolean, "true or false") : nullptr;
+    return value ? value->get<bool>() : otherwise;
   }
 
   std::vector<std::string> texts(const char* name) {
     std::vector<std::string> all;
-    const Json* value = find(name, "a list of texts");
-    if (!value) return all;
-    if (!value->is_array() || value->empty()) {
-      wrong(name, *value, "a list of texts, at least one");
-      return all;
-    }
-    for (const Json& one : *value) {
+    const Json* value = find(name, &Json::is_array, "a list of texts");
+    if (value && value->empty()) mistakes_.add(line_, name, value, "a list of texts, at least one");
+    for (const Json& one : value ? *value : Json::array()) {
       if (one.is_string())
         all.push_back(one.get<std::string>());
       else
-        wrong(name, one, "a list of texts");
+        mistakes_.add(line_, name, &one, "a list of texts");
     }
     return all;
   }
@@ -66,14 +54,13 @@ class Fields {
   bool has(const char* name) const { return object_.contains(name); }
 
  private:
-  const Json* find(const char* name, const std::string& wanted) {
+  /// Null, with a mistake, unless the field is there and has the type.
+  const Json* find(const char* name, bool (Json::*has_type)() const noexcept, const std::string& wanted) {
     const auto found = object_.find(name);
-    if (found != object_.end()) return &*found;
-    mistakes_.add(line_, name, "missing, wanted " + wanted);
+    const Json* value = found == object_.end() ? nullptr : &*found;
+    if (value && (value->*has_type)()) return value;
+    mistakes_.add(line_, name, value, wanted);
     return nullptr;
-  }
-  void wrong(const char* name, const Json& value, const std::string& wanted) {
-    mistakes_.add(line_, name, "found " + found_text(value) + ", wanted " + wanted);
   }
 
   int64_t line_;

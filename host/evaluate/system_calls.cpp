@@ -167,7 +167,6 @@ class Filter {
   // Skips the next `count` instructions unless the comparison with the loaded word holds.
   void unless_equal_skip(uint32_t value, size_t count) { add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, uint8_t(count)); }
   void if_equal_skip(uint32_t value, size_t count) { add(BPF_JMP | BPF_JEQ | BPF_K, value, uint8_t(count), 0); }
-  void if_any_bit_skip(uint32_t bits, size_t count) { add(BPF_JMP | BPF_JSET | BPF_K, bits, uint8_t(count), 0); }
   std::vector<sock_filter> take() { return std::move(code_); }
 
  private:
@@ -184,20 +183,26 @@ constexpr size_t number_of_call = offsetof(seccomp_data, nr);
 /// The lower half; both architectures are little-endian.
 constexpr size_t argument(int index) { return offsetof(seccomp_data, args) + size_t(index) * sizeof(uint64_t); }
 
-/// Refused if the bits of `mask` in the argument equal `refused`.
-void allow_unless(Filter& filter, uint32_t call, int index, uint32_t mask, uint32_t refused) {
+/// `if_equal` when the bits of `mask` in the argument equal `value`, `otherwise` when not.
+void answer_by_bits(Filter& filter, uint32_t call, int index, uint32_t mask, uint32_t value, uint32_t if_equal,
+                    uint32_t otherwise) {
   filter.unless_equal_skip(call, 5);
   filter.load(argument(index));
   filter.keep_bits(mask);
-  filter.unless_equal_skip(refused, 1);
-  filter.answer(refuse);
-  filter.answer(allow);
+  filter.unless_equal_skip(value, 1);
+  filter.answer(if_equal);
+  filter.answer(otherwise);
 }
 
 /// Landlock limits opening for writing, but its first versions do not limit O_TRUNC with O_RDONLY, which empties a
 /// file.
 void allow_opening(Filter& filter, uint32_t call, int flags_argument) {
-  allow_unless(filter, call, flags_argument, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDONLY);
+  answer_by_bits(filter, call, flags_argument, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDONLY, refuse, allow);
+}
+
+/// Only modes with which the host can list and remove the folder.
+void allow_open_folders(Filter& filter, uint32_t call, int mode_argument) {
+  answer_by_bits(filter, call, mode_argument, S_IRWXU, S_IRWXU, allow, refuse);
 }
 
 void allow_requests(Filter& filter, uint32_t call, int request_argument, std::initializer_list<uint32_t> requests) {
@@ -208,36 +213,6 @@ void allow_requests(Filter& filter, uint32_t call, int request_argument, std::in
     filter.answer(allow);
   }
   filter.answer(refuse);
-}
-
-/// Only modes with which the host can list and remove the folder.
-void allow_open_folders(Filter& filter, uint32_t call, int mode_argument) {
-  filter.unless_equal_skip(call, 5);
-  filter.load(argument(mode_argument));
-  filter.keep_bits(S_IRWXU);
-  filter.unless_equal_skip(S_IRWXU, 1);
-  filter.answer(allow);
-  filter.answer(refuse);
-}
-
-void allow_masks_of_others(Filter& filter) {
-  filter.unless_equal_skip(__NR_umask, 4);
-  filter.load(argument(0));
-  filter.if_any_bit_skip(S_IRWXU, 1);
-  filter.answer(allow);
-  filter.answer(refuse);
-}
-
-void allow_threads(Filter& filter) {
-  filter.unless_equal_skip(__NR_clone, 4);
-  filter.load(argument(0));
-  filter.if_any_bit_skip(CLONE_THREAD, 1);
-  filter.answer(refuse);
-  filter.answer(allow);
-}
-
-void allow_memory_of_its_own(Filter& filter) {
-  allow_unless(filter, __NR_mmap, 3, MAP_SHARED | MAP_ANONYMOUS, MAP_SHARED);
 }
 
 void allow_reading_limits(Filter& filter) {
@@ -269,9 +244,9 @@ std::vector<sock_filter> system_call_filter() {
   allow_opening(filter, __NR_open, 1);
   allow_open_folders(filter, __NR_mkdir, 1);
 #endif
-  allow_masks_of_others(filter);
-  allow_memory_of_its_own(filter);
-  allow_threads(filter);
+  answer_by_bits(filter, __NR_umask, 0, S_IRWXU, 0, allow, refuse);
+  answer_by_bits(filter, __NR_mmap, 3, MAP_SHARED | MAP_ANONYMOUS, MAP_SHARED, refuse, allow);
+  answer_by_bits(filter, __NR_clone, 0, CLONE_THREAD, 0, refuse, allow);
   allow_reading_limits(filter);
   allow_requests(filter, __NR_ioctl, 1, {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX});
   allow_requests(filter, __NR_fcntl, 1, {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL});

@@ -12,8 +12,9 @@ from paths import TEST_PLUGINS
 SWEEP = {"seed": [1, 2], "optimizer": {"lr": [1e-3, 1e-2]}}
 
 
-def write(place, steps=3, **changes):
-    return place.write({**experiment(train__steps=steps, data={"kind": "random"}, **changes), "sweep": SWEEP})
+def write(place, steps=3, ranks=1):
+    tables = experiment(train__steps=steps, data={"kind": "random"}, parallel__processes=ranks)
+    return place.write({**tables, "sweep": SWEEP})
 
 
 def spans(place):
@@ -33,13 +34,24 @@ def names(place):
 
 
 def test_members_run_in_turn_and_are_shown_in_one_table(place):
-    ended = place.host("run", write(place), timeout=120)
+    ended = place.host("run", write(place, ranks=2), timeout=120)
     slow, fast = "trial-lr-0.001", "trial-lr-0.01"
     assert names(place) == [(slow, 1, "finished"), (fast, 1, "finished"), (slow, 2, "finished"), (fast, 2, "finished")]
     assert re.search(rf"{slow} +1 +1 +finished", ended.out) and re.search(rf"{fast} +2 +±?", ended.out)
     assert "means over seeds" in ended.out
     compared = json.loads(place.host("runs", "compare", slow, fast, "--json").out)
     assert compared["metrics"]["train/loss"]["difference_from_first"][1]["count"] == 2
+
+
+def test_lists_given_by_set_make_members_too(place):
+    told = place.host("run", write(place), "--dry-run", "--set", "sweep.seed=[7]")
+    assert told.err.count("would run") == 2 and "seed=7" in told.err and "seed=1" not in told.err
+    plain = place.write(experiment(train__steps=3, data={"kind": "random"}))
+    place.host("run", plain, "--set", "sweep.seed=[1, 2]", timeout=120)
+    assert names(place) == [("trial", 1, "finished"), ("trial", 2, "finished")]
+    assert "sweep       3 members" in place.host("plan", plain, "--set", "sweep.seed=[1, 2, 3]").out
+    refused = place.host("run", plain, "--set", "sweep.seed=3", wanted=2)
+    assert "wanted a non-empty list of values" in refused.err, refused
 
 
 def test_a_file_that_is_edited_while_members_run_changes_none_of_them(place):
@@ -64,7 +76,7 @@ def test_what_is_finished_does_not_run_again(place):
 def test_what_was_begun_goes_on_with_resume(place):
     file = write(place, steps=100)
     running = place.start_command("run", file)
-    running.wait_for_step(4)
+    running.wait_for_step(1)
     os.kill(running.process.pid, signal.SIGTERM)
     assert running.wait().code == 75
     assert names(place) == [("trial-lr-0.001", 1, "interrupted")], "what comes after is left alone"
@@ -97,7 +109,7 @@ def test_a_member_that_fails_does_not_end_the_others(place):
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: nothing can run beside anything")
 class TestMembersBesideEachOther:
     def test_their_numbers_and_their_table_are_those_of_one_after_another(self, place):
-        file = write(place, steps=40, parallel={"processes": 1, "device": "cpu"})
+        file = write(place, steps=40)
         place.host("run", file, "--db", "single/log.db", timeout=120)
         ended = place.host("run", file, "--jobs", 2, timeout=120)
         single = type(place.log)(place.folder / "single/log.db")
@@ -128,7 +140,7 @@ class TestMembersBesideEachOther:
         assert sorted(status for _, _, status in names(place)) == ["failed", "failed", "finished", "finished"]
 
     def test_a_signal_ends_all_of_them_and_resume_goes_on_with_each(self, place):
-        file = write(place, steps=400, parallel={"processes": 1, "device": "cpu"})
+        file = write(place, steps=200)
         running = place.start_command("run", file, "--jobs", 2)
         running.wait_for_step(1)
         while len(spans(place)) < 2:
@@ -137,21 +149,20 @@ class TestMembersBesideEachOther:
         os.kill(running.process.pid, signal.SIGINT)
         assert running.wait().code == 75
         assert [status for _, _, status in names(place)] == ["interrupted"] * 2, "no other one was begun"
-        place.host("run", file, "--jobs", 2, "--resume", "--set", "log.every_steps=400", timeout=300)
+        place.host("run", file, "--jobs", 2, "--resume", "--set", "log.every_steps=200", timeout=300)
         parents = place.log.query("SELECT parent_run, status FROM runs ORDER BY id")
         assert sorted(row["parent_run"] for row in parents[2:4]) == [1, 2]
         assert [row["status"] for row in parents[2:]] == ["finished"] * 4
 
     def test_all_are_gone_when_their_parent_is_killed(self, place):
-        running = place.start_command("run", write(place, steps=5000, parallel={"processes": 1, "device": "cpu"}),
-                                      "--jobs", 2)
+        running = place.start_command("run", write(place, steps=5000), "--jobs", 2)
         running.wait_for_step(4)
         os.kill(running.process.pid, signal.SIGKILL)
         assert running.wait().code == -signal.SIGKILL  # wait() looks for what it left behind
 
 
 def test_more_jobs_than_there_are_cores_for_are_refused(place):
-    file = write(place)
+    file = write(place, ranks=2)
     told = place.host("run", file, "--jobs", len(os.sched_getaffinity(0)), wanted=2).err
     assert "members of 2 processes" in told and "run fewer at once" in told
     told = place.host("run", file, "--jobs", 2, "--nproc", 1, wanted=2, env={"MASTER_PORT": "29512"}).err

@@ -13,7 +13,7 @@ ENDLESS = {"train__steps": 1_000_000, "data": {"kind": "random"}}
 
 
 def test_a_database_locked_for_ten_seconds_slows_no_step_and_loses_nothing(place):
-    running = place.start(**ENDLESS)
+    running = place.start(**ENDLESS, parallel__processes=1)  # rank 0 alone writes
     running.wait_for_step(2)
     first = place.log.last_step()
     with_lock = sqlite3.connect(place.log.database, isolation_level=None)

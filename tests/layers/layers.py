@@ -8,6 +8,8 @@
 5. A source file over 600 lines gives the reason in its first comment ("over 600 lines because ...").
 6. No file contains a path of a developer's machine.
 7. No two headers of the host define types of the same name: the linker would use the functions of one for both.
+8. A header under 40 lines whose only includer, besides its own .cpp, is one file of the same folder is folded into that
+   file. Includes by tests count.
 """
 import re
 import subprocess
@@ -17,6 +19,7 @@ SOURCES = {".hpp", ".cpp", ".h", ".cu", ".cuh", ".in"}
 LIBTORCH = ("ATen/", "torch/", "c10/")
 GENERATED = "wmtp/headers_hash.hpp"  # by sdk/CMakeLists.txt
 MAX_LINES = 600
+MIN_HEADER_LINES = 40  # of a header with a single user
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 TYPE = re.compile(r"^(?:struct|class)\s+(?:\w+\(\w*\)\s+)?(\w+)\s*(?:final\s*)?(?::[^:]|\{|$)")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|work)/\w")
@@ -158,7 +161,24 @@ def check_type_names(root):
                 yield file, number, f"defines {match[1]}, as {first[match[1]].relative_to(root)} does"
 
 
-RULES = (check_folders, check_libtorch, check_sdk, check_plugins, check_sizes, check_machine_paths, check_type_names)
+def check_small_headers(root):
+    host = root / "host"
+    includers = {}
+    for file in source_files(host) + source_files(root / "tests"):
+        for include in includes_of(file):
+            includers.setdefault(host / include.name, set()).add(file)
+    for header, users in includers.items():
+        users = users - {header.with_suffix(".cpp")}
+        if header.suffix != ".hpp" or len(users) != 1 or not header.is_file():
+            continue
+        (user,) = users
+        lines = len(header.read_text().splitlines())
+        if lines < MIN_HEADER_LINES and user.parent == header.parent:
+            yield header, 1, f"{lines} lines for one user; fold it into {user.relative_to(root)}"
+
+
+RULES = (check_folders, check_libtorch, check_sdk, check_plugins, check_sizes, check_machine_paths, check_type_names,
+         check_small_headers)
 
 
 def violations(root, rules=RULES):

@@ -67,3 +67,19 @@ def test_a_broken_rule_is_seen(tmp_path, file, text, wanted):
 def test_a_long_file_may_say_why(tmp_path):
     text = "// A promise. It is over 600 lines because the table is one thing.\n" + "int x;\n" * 600
     assert violations(build(tmp_path, {"host/engine/train/long.cpp": text})) == []
+
+
+@pytest.mark.parametrize("others, lines, folded", [
+    ({}, 39, True),
+    ({"host/core/data/draft.cpp": '#include "core/data/draft.hpp"\n'}, 39, True),  # its own .cpp is no user
+    ({}, 40, False),
+    ({"host/core/data/more.cpp": '#include "core/data/draft.hpp"\n'}, 39, False),
+    ({"host/cli/run.cpp": '#include "core/data/draft.hpp"\n'}, 39, False),
+    ({"tests/unit/core/data/draft_test.cpp": '#include "core/data/draft.hpp"\n'}, 39, False),
+])
+def test_a_small_header_of_one_user_is_folded_into_it(tmp_path, others, lines, folded):
+    tree = {"host/core/data/draft.hpp": "int x;\n" * lines,
+            "host/core/data/pack.cpp": '#include "core/data/draft.hpp"\n', **others}
+    found = violations(build(tmp_path, tree))
+    wanted = ["host/core/data/draft.hpp:1: 39 lines for one user; fold it into host/core/data/pack.cpp"]
+    assert found == (wanted if folded else [])

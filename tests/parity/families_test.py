@@ -28,6 +28,15 @@ QWEN2 = SMALL | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "
                  "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 131072,
                  "max_window_layers": 24, "use_sliding_window": False, "max_position_embeddings": 131072,
                  "torch_dtype": "bfloat16", "bos_token_id": 511, "eos_token_id": 511}
+QWEN3 = SMALL | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "attention_bias": False,
+                 "attention_dropout": 0.0, "head_dim": 32, "num_key_value_heads": 2, "rms_norm_eps": 1e-06,
+                 "rope_scaling": None, "rope_theta": 1000000, "sliding_window": None, "max_window_layers": 28,
+                 "use_sliding_window": False, "max_position_embeddings": 40960, "torch_dtype": "bfloat16",
+                 "bos_token_id": 510, "eos_token_id": 511}
+MISTRAL = SMALL | {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "attention_dropout": 0.0,
+                   "num_key_value_heads": 2, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "sliding_window": 7,
+                   "tie_word_embeddings": False, "max_position_embeddings": 32768, "torch_dtype": "bfloat16",
+                   "bos_token_id": 1, "eos_token_id": 2}
 FAMILIES = {
     "Llama 1": LLAMA | {"max_position_embeddings": 2048, "max_sequence_length": 2048, "pad_token_id": 0,
                         "rms_norm_eps": 1e-06, "tie_word_embeddings": False},
@@ -50,6 +59,10 @@ FAMILIES = {
                         "max_position_embeddings": 8192, "tie_word_embeddings": True, "pretraining_tp": 1,
                         "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}}, "torch_dtype": "bfloat16"},
     "Qwen2": QWEN2 | {"tie_word_embeddings": True},
+    "Qwen3": QWEN3 | {"tie_word_embeddings": True},
+    "Qwen3-8B": QWEN3 | {"tie_word_embeddings": False, "head_dim": 16},
+    "Mistral": MISTRAL,
+    "Mistral with head_dim": MISTRAL | {"head_dim": 32},
     "Qwen2.5": QWEN2 | {"tie_word_embeddings": False, "use_mrope": False, "max_position_embeddings": 32768},
 }
 
@@ -80,6 +93,9 @@ def test_a_family_comes_in_trains_on_and_goes_out(place, family):
     said = tomllib.loads(place.host("checkpoint", "import", "theirs", "-o", "ours").out)
     table = said["model"]
     assert table.get("qkv_bias", False) == (config["model_type"] == "qwen2")
+    assert table.get("qk_norm", False) == (config["model_type"] == "qwen3")
+    assert table.get("sliding_window") == (7 if config["model_type"] == "mistral" else None)
+    assert table.get("head_dim") == (32 if config.get("head_dim") == 32 else None), "16 is the quotient"
     assert table.get("tie_word_embeddings", False) == config["tie_word_embeddings"]
     assert ("rope_scaling" in table) == (config.get("rope_scaling") is not None)
     shape = Shape(**{name: value for name, value in table.items() if name != "weights"})

@@ -17,7 +17,7 @@ from checkpoint import adapter_tensors, flip_bit, model_tensors
 from compare import assert_tensors_equal
 from hf_model import logits_of, open_llama, random_llama
 from mtp_model import Shape, model_of, tensors_of, token_losses
-from places import assert_nothing_half_written
+from places import Place, assert_nothing_half_written
 from reference import filled
 from safetensors.torch import load_file, save_file
 from start import POLICY, keys_of
@@ -27,7 +27,8 @@ CLOSE = 1e-5
 GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=experiment.VOCAB, rope_theta=5000.0,
                 norm_eps=1e-6, future_tokens=3)
 IDS = torch.arange(1, 49).view(2, 24) * 7 % experiment.VOCAB
-SHARP = {"optimizer__lr": 3e-2, "train__steps": 8}  # a model that is far from its first values
+ONE = {"parallel__processes": 1}  # where a run only leaves the files that are converted
+SHARP = {**ONE, "optimizer__lr": 3e-2, "train__steps": 8}  # a model that is far from its first values
 
 
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -95,7 +96,7 @@ def test_transformers_opens_an_exported_run_and_computes_the_same(place, shape):
 
 @pytest.mark.parametrize("shape", [GROUPED, OTHERS["qwen2-tied"]], ids=["grouped", "qwen2-tied"])
 def test_export_and_import_give_the_same_model_back_bit_for_bit(place, shape):
-    place.run(**keys_of(shape, "model"))
+    place.run(**keys_of(shape, "model"), **ONE)
     run = place.log.folder()
     exported(place, "1", "hf")
     table = imported(place, "hf", "back")
@@ -108,7 +109,7 @@ def test_export_and_import_give_the_same_model_back_bit_for_bit(place, shape):
 
 @pytest.mark.parametrize("shape", [GROUPED, OTHERS["qwen2-tied"]], ids=["grouped", "qwen2-tied"])
 def test_metas_format_goes_out_and_in_bit_for_bit(place, shape):
-    place.run(**keys_of(shape, "model"))
+    place.run(**keys_of(shape, "model"), **ONE)
     folder = exported(place, place.log.folder(), "meta", "--to", "meta")
     wanted = model_tensors(place.log.folder())
     if shape.tie_word_embeddings:  # Meta's code has no ties
@@ -258,7 +259,7 @@ def test_heads_that_are_asked_for_begin_as_copies_of_the_last_block(place):
         assert_tensors_equal(head, heads[0])
 
 
-LORA = {"adapter__plugin": "lora", "optimizer__lr": 1e-2, "model__weights": "base"}
+LORA = {**ONE, "adapter__plugin": "lora", "optimizer__lr": 1e-2, "model__weights": "base"}
 ADAPTERS = {
     "lora": {"adapter__rank": 4},
     "rslora": {"adapter__rslora": True, "adapter__targets": ["wq", "wk", "wv", "wo", "w1", "w2", "w3"]},
@@ -279,14 +280,29 @@ def write_base(place, shape):
     assert shape_of(imported(place, "from", "base")) == shape
 
 
+@pytest.fixture(scope="module")
+def adapted(program, tmp_path_factory):
+    """A function: the place with the folder `base` and run 1 from it, of that adapter and shape. Each is trained once."""
+    made = {}
+
+    def adapted(case, name):
+        if (case, name) not in made:
+            place = made[case, name] = Place(tmp_path_factory.mktemp(f"{case}-{name}"))
+            place.tokens()
+            shape = {"grouped": GROUPED, **OTHERS}[name]
+            write_base(place, shape)
+            place.run(**keys_of(shape, "model"), **LORA, **ADAPTERS[case])
+        return made[case, name]
+    return adapted
+
+
 @pytest.mark.parametrize("case", ADAPTERS)
-def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(place, case):
+def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(adapted, case):
     peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
     shape = OTHERS["qwen2-tied"] if case == "rslora" else GROUPED
-    write_base(place, shape)
-    place.run(**keys_of(shape, "model"), **LORA, **ADAPTERS[case])
-    run = place.log.folder()
-    base, adapter = exported(place, "base", "base-hf"), exported(place, "trial", "peft", "--to", "peft")
+    place = adapted(case, "qwen2-tied" if case == "rslora" else "grouped")
+    run = place.log.folder(1)
+    base, adapter = exported(place, "base", "base-hf"), exported(place, "1", "opened", "--to", "peft")
     model = peft.PeftModel.from_pretrained(open_llama(base), adapter).eval()
     config = json.loads((adapter / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == str(place.folder / "base")
@@ -296,7 +312,7 @@ def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(place,
     of_base = logits_of(open_llama(base).double(), IDS)
     assert (of_base - wanted).abs().max() > 100 * CLOSE, "the adapter has changed nothing"
     # What is merged is what a plain export gives.
-    assert_close(logits_of(open_llama(exported(place, "trial", "merged")).double(), IDS), wanted)
+    assert_close(logits_of(open_llama(exported(place, "1", "merged-hf")).double(), IDS), wanted)
 
 
 def test_peft_opens_the_base_by_itself_where_a_run_started_from_a_hugging_face_folder(place):
@@ -311,17 +327,16 @@ def test_peft_opens_the_base_by_itself_where_a_run_started_from_a_hugging_face_f
 
 
 @pytest.mark.parametrize("case", ADAPTERS)
-def test_an_exported_adapter_comes_back_bit_for_bit_and_goes_on(place, case):
-    write_base(place, GROUPED)
-    place.run(**keys_of(GROUPED, "model"), **LORA, **ADAPTERS[case])
-    run = place.log.folder()
-    exported(place, "trial", "peft", "--to", "peft")
+def test_an_exported_adapter_comes_back_bit_for_bit_and_goes_on(adapted, case):
+    place = adapted(case, "grouped")
+    run = place.log.folder(1)
+    exported(place, "1", "peft", "--to", "peft")
     table = imported(place, "peft", "back", "--base", "base")
     assert_tensors_equal(load_file(place.folder / "back/adapter.safetensors"), adapter_tensors(run))
     found, wanted = (json.loads((folder / "adapter.json").read_text()) for folder in (place.folder / "back", run / "adapter"))
     assert found["base_fingerprint"] == wanted["base_fingerprint"]
     settings = {f"adapter__{key}": value for key, value in table.items()}
-    place.run(**keys_of(GROUPED, "model"), **LORA | settings, train__steps=1)
+    place.run(**keys_of(GROUPED, "model"), **LORA | settings | {"parallel__processes": 2}, train__steps=1)
     continued = place.log.losses()[1]
     model = our_model(GROUPED, model_tensors(run)).state_dict()
     wanted = first_loss(GROUPED, model, experiment.write_tokens(place.folder))
@@ -332,11 +347,9 @@ def test_an_exported_adapter_comes_back_bit_for_bit_and_goes_on(place, case):
 
 
 @pytest.mark.parametrize("case", ADAPTERS)
-def test_merging_is_what_a_run_does_at_its_end(place, case):
-    shape = OTHERS["qwen2-tied"] if case == "rslora" else GROUPED
-    write_base(place, shape)
-    place.run(**keys_of(shape, "model"), **LORA, **ADAPTERS[case])
-    run = place.log.folder()
+def test_merging_is_what_a_run_does_at_its_end(adapted, case):
+    place = adapted(case, "qwen2-tied" if case == "rslora" else "grouped")
+    run = place.log.folder(1)
     place.host("checkpoint", "merge", run, "--base", "base", "-o", "merged")
     assert_tensors_equal(load_file(place.folder / "merged/model.safetensors"), model_tensors(run))
     assert shape_of_params(place.folder / "merged") == shape_of_params(run / "model")

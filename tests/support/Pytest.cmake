@@ -1,6 +1,7 @@
-# wmtp_add_pytest(NAME FILE TIMEOUT [SERIAL]): adds a file of Python tests as one ctest test. SERIAL, for files that
-# measure time: no other test runs at the same time. The others wait for their processes often enough that `make test`
-# runs one more of them than there are cores.
+# wmtp_add_pytest(NAME FILE TIMEOUT [SERIAL]): adds a file of Python tests as one ctest test. SERIAL: no other test runs
+# at the same time. The others wait for their processes often enough that `make test` runs one more of them than there
+# are cores; those with the longest TIMEOUT start first, as long as ctest knows no times of an earlier run. Threads that
+# spin while they wait would take cores from other tests, also those of a program that a test starts through a shell.
 set(WMTP_PYTHON ${PROJECT_SOURCE_DIR}/.venv/bin/python)
 if(NOT EXISTS ${WMTP_PYTHON})
   set(WMTP_PYTHON python3)
@@ -8,7 +9,7 @@ endif()
 function(wmtp_add_pytest name file timeout)
   cmake_parse_arguments(PARSE_ARGV 3 arg "SERIAL" "" "")
   add_test(NAME ${name} COMMAND ${WMTP_PYTHON} -B -m pytest -q ${CMAKE_CURRENT_SOURCE_DIR}/${file})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} RUN_SERIAL ${arg_SERIAL}
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} COST ${timeout} RUN_SERIAL ${arg_SERIAL}
     SKIP_RETURN_CODE 5  # pytest: no test collected (see support/needs_torch.py)
-    ENVIRONMENT "WMTP_BUILD=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1")
+    ENVIRONMENT "WMTP_BUILD=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1;OMP_WAIT_POLICY=passive")
 endfunction()

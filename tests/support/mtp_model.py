@@ -23,14 +23,21 @@ class Shape:
     rope_scaling: dict = None  # keys of transformers: rope_type "linear" or "llama3", factor, …
     qkv_bias: bool = False
     tie_word_embeddings: bool = False
+    qk_norm: bool = False
+    head_dim: int = 0  # 0: dim / heads
+    sliding_window: int = 0  # 0: none
+
+    @property
+    def head_width(self):
+        return self.head_dim or self.dim // self.heads
 
 
 class RMSNorm(nn.Module):
     """Computed in fp32 whatever the input, then cast, then scaled."""
 
-    def __init__(self, shape):
+    def __init__(self, shape, width=None):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(shape.dim))
+        self.weight = nn.Parameter(torch.ones(width or shape.dim))
         self.eps = shape.norm_eps
 
     def forward(self, x):
@@ -45,7 +52,7 @@ def rotate(x, angles):
 
 def frequencies_of(shape):
     """Of the rotary positions, scaled as by transformers' modeling_rope_utils.py."""
-    half = shape.dim // shape.heads // 2
+    half = shape.head_width // 2
     plain = shape.rope_theta ** (-torch.arange(half).float() / half)
     scaling = shape.rope_scaling
     if not scaling:
@@ -64,19 +71,25 @@ def frequencies_of(shape):
 class Attention(nn.Module):
     def __init__(self, shape):
         super().__init__()
-        self.heads, self.kv_heads, self.head_dim = shape.heads, shape.kv_heads, shape.dim // shape.heads
+        self.heads, self.kv_heads, self.head_dim = shape.heads, shape.kv_heads, shape.head_width
+        self.window = shape.sliding_window
         self.wq = nn.Linear(shape.dim, self.heads * self.head_dim, bias=shape.qkv_bias)
         self.wk = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=shape.qkv_bias)
         self.wv = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=shape.qkv_bias)
         self.wo = nn.Linear(self.heads * self.head_dim, shape.dim, bias=False)
+        self.q_norm = RMSNorm(shape, self.head_dim) if shape.qk_norm else nn.Identity()
+        self.k_norm = RMSNorm(shape, self.head_dim) if shape.qk_norm else nn.Identity()
 
     def forward(self, x, angles):
         batch, length, _ = x.shape
-        q = rotate(self.wq(x).view(batch, length, self.heads, -1), angles).transpose(1, 2)
-        k = rotate(self.wk(x).view(batch, length, self.kv_heads, -1), angles).transpose(1, 2)
+        q = rotate(self.q_norm(self.wq(x).view(batch, length, self.heads, -1)), angles).transpose(1, 2)
+        k = rotate(self.k_norm(self.wk(x).view(batch, length, self.kv_heads, -1)), angles).transpose(1, 2)
         v = self.wv(x).view(batch, length, self.kv_heads, -1).transpose(1, 2)
         grouped = self.heads != self.kv_heads
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+        mask = None
+        if self.window:
+            mask = torch.ones(length, length, dtype=torch.bool, device=x.device).tril().triu(1 - self.window)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=grouped)
         return self.wo(mixed.transpose(1, 2).reshape(batch, length, -1))
 
 

@@ -130,11 +130,14 @@ class Reader {
 
 }  // namespace
 
-std::vector<SweepMember> read_sweep(const std::filesystem::path& file, SourceTexts& texts) {
+std::vector<SweepMember> read_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                                    SourceTexts& texts) {
   const std::string& text = texts.of(file);
   Diagnostics diagnostics;
   const int source = diagnostics.add_file(file.string(), text);
   std::optional<Node> document = parse_source(source, text, diagnostics);
+  diagnostics.raise();
+  for (const std::string& one : overrides) apply_override(*document, one, diagnostics);
   diagnostics.raise();
   const Entry* const sweep = document->find("sweep");
   if (!sweep) return {};

@@ -23,8 +23,10 @@ struct SweepMember {
 
 constexpr size_t most_sweep_members = 1000;
 
-/// Empty without [sweep]. The values are checked later, when the members are loaded. Error(usage) with place and caret
-/// for a value that is not a list, an empty list, and more than most_sweep_members members.
-std::vector<SweepMember> read_sweep(const std::filesystem::path& file, SourceTexts& texts);
+/// Empty without [sweep], whether in the file or in `overrides` (--set sweep.seed=[1,2]). The values are checked later,
+/// when the members are loaded. Error(usage) with place and caret for a value that is not a list, an empty list, and more
+/// than most_sweep_members members.
+std::vector<SweepMember> read_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                                    SourceTexts& texts);
 
 }  // namespace wmtp

@@ -119,10 +119,14 @@ fs::path shared_folder(const std::vector<fs::path>& files) {
   return shared;
 }
 
-std::vector<std::string> resolved(const Experiment& experiment, const std::vector<std::string>& patterns) {
-  std::vector<std::string> paths;
-  for (const auto& pattern : patterns) paths.push_back(experiment.resolve(pattern).string());
-  return paths;
+/// The patterns start at the experiment's folder.
+std::vector<fs::path> files_of(const Experiment& experiment, const std::vector<std::string>& patterns,
+                               const std::vector<std::string>& exclude = {}) {
+  const auto resolved = [&](std::vector<std::string> paths) {
+    for (std::string& path : paths) path = experiment.resolve(path).string();
+    return paths;
+  };
+  return list_files(resolved(patterns), resolved(exclude));
 }
 
 std::set<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
@@ -139,12 +143,6 @@ std::set<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
 /// Hashes lists of files: names (relative to their common parent) and bytes. Each file is read once.
 class ContentHashes {
  public:
-  /// Hash of the bytes only.
-  std::string of_one(const fs::path& file) const {
-    WorkProgress progress("reading the data", size_of({file}), WorkProgress::Unit::bytes);
-    return sha256_of_file(file, &progress);
-  }
-
   /// Calls `check`, if given, before it reads a file.
   std::string of(const std::vector<fs::path>& files, void (*check)(const fs::path&) = nullptr) {
     const fs::path folder = shared_folder(files);
@@ -206,14 +204,13 @@ std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const
 }
 
 TextSplit split_text(const Experiment& experiment) {
-  const auto files =
-      list_files(resolved(experiment, experiment.data.files), resolved(experiment, experiment.data.exclude));
+  const auto files = files_of(experiment, experiment.data.files, experiment.data.exclude);
   TextSplit split;
   std::set<fs::path> held_out;
   if (experiment.validation.share > 0) {
     split.validation = files;
   } else if (!experiment.validation.files.empty()) {
-    split.validation = list_files(resolved(experiment, experiment.validation.files), {});
+    split.validation = files_of(experiment, experiment.validation.files);
     held_out.insert(split.validation.begin(), split.validation.end());
   } else if (experiment.validation.given && !files.empty()) {
     held_out = chosen_by_hash(files);
@@ -231,15 +228,13 @@ TextSplit split_text(const Experiment& experiment) {
 
 std::vector<fs::path> tokenizer_files(const Experiment& experiment, const TextSplit& split) {
   const auto& patterns = experiment.data.tokenizer.files;
-  return patterns.empty() ? split.train : list_files(resolved(experiment, patterns), {});
+  return patterns.empty() ? split.train : files_of(experiment, patterns);
 }
 
 RecordFiles record_files(const Experiment& experiment) {
   const DataConfig& data = experiment.data;
-  const auto list = [&](const std::vector<std::string>& patterns, const std::vector<std::string>& exclude) {
-    return list_files(resolved(experiment, patterns), resolved(experiment, exclude));
-  };
-  RecordFiles files{list(data.files, data.exclude), list(experiment.validation.files, {}), list(data.hold_out, {})};
+  RecordFiles files{files_of(experiment, data.files, data.exclude), files_of(experiment, experiment.validation.files),
+                    files_of(experiment, data.hold_out)};
   if (files.train.empty() && !data.arithmetic.given)
     throw Error(ExitStatus::data, "no file is left to train on: data.exclude excludes every file of data.files");
   return files;
@@ -266,7 +261,7 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
   const std::string train = hashes.of(files.train) + " " + table_text(experiment, "data.arithmetic");
   RecordContent result;
   if (data.tokenizer.kind == "bpe" && !data.tokenizer.files.empty())
-    result.tokenizer = hashes.of(list_files(resolved(experiment, data.tokenizer.files), {}), check_text_file);
+    result.tokenizer = hashes.of(files_of(experiment, data.tokenizer.files), check_text_file);
   else if (data.tokenizer.kind == "file")
     result.tokenizer = tokenizer_hash(experiment.resolve(data.tokenizer.file));
   else if (data.tokenizer.kind == "bpe")
@@ -279,8 +274,10 @@ std::string data_content_hash(const Experiment& experiment) {
   const DataConfig& data = experiment.data;
   if (data.kind == "random") return sha256_of("random");
   if (data.kind == "tokens") {
-    refuse_foreign_format(experiment.resolve(data.file), FileContent::tokens);
-    return sha256_of("tokens " + ContentHashes().of_one(experiment.resolve(data.file)));
+    const fs::path file = experiment.resolve(data.file);
+    refuse_foreign_format(file, FileContent::tokens);
+    WorkProgress progress("reading the data", total_bytes({file}), WorkProgress::Unit::bytes);
+    return sha256_of("tokens " + sha256_of_file(file, &progress));
   }
   if (data.kind == "records") {
     const RecordContent content = record_content(experiment, record_files(experiment));

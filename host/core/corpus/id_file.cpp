@@ -1,46 +1,17 @@
 #include "core/corpus/id_file.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
 
 IdFile::IdFile(const std::filesystem::path& file, bool wide, int64_t vocab_size, std::string hint)
-    : path_(file), hint_(std::move(hint)), id_bytes_(wide ? 4 : 2), vocab_size_(vocab_size) {
-  check_is_file(file);
-  descriptor_ = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat status {};
-  if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
-    const std::string cause = std::strerror(errno);
-    if (descriptor_ >= 0) close(descriptor_);
-    throw Error(ExitStatus::data, "cannot open " + file.string() + ": " + cause);
-  }
-  bytes_ = status.st_size;
-}
-
-IdFile::~IdFile() { close(descriptor_); }
+    : path_(file), hint_(std::move(hint)), file_(file), id_bytes_(wide ? 4 : 2), vocab_size_(vocab_size) {}
 
 bool IdFile::read_bytes(int64_t offset, void* out, size_t size) const {
-  auto* next = static_cast<char*>(out);
-  while (size > 0) {
-    const ssize_t got = pread(descriptor_, next, size, offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw Error(ExitStatus::data, "cannot read " + path_.string() + ": " + std::strerror(errno));
-    if (got == 0) return false;
-    next += got;
-    offset += got;
-    size -= static_cast<size_t>(got);
-  }
-  return true;
+  return read_at(file_.descriptor(), path_, offset, out, size);
 }
 
 void IdFile::read(int64_t first, int64_t count, int64_t* ids) const {

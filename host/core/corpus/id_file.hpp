@@ -6,26 +6,24 @@
 #include <filesystem>
 #include <string>
 
+#include "io/input_file.hpp"
+
 namespace wmtp {
 
 class IdFile {
  public:
-  /// Error(data) when `file` is not a regular file or cannot be opened. `hint` ends the message about an id that is too
-  /// large.
+  /// Errors as InputFile. `hint` ends the message about an id that is too large.
   IdFile(const std::filesystem::path& file, bool wide, int64_t vocab_size, std::string hint = "");
-  ~IdFile();
-  IdFile(const IdFile&) = delete;
-  IdFile& operator=(const IdFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   int64_t id_bytes() const { return id_bytes_; }
-  int64_t bytes() const { return bytes_; }
-  int64_t count() const { return (bytes_ - header_bytes_) / id_bytes_; }
+  int64_t bytes() const { return file_.size(); }
+  int64_t count() const { return (bytes() - header_bytes_) / id_bytes_; }
 
   /// Positions of ids start after the header.
   void skip_header(int64_t bytes) { header_bytes_ = bytes; }
 
-  /// False when the file ends before the last byte. Error(data) when it cannot be read.
+  /// False when the file ends before the last byte. Error(storage) when the system cannot read it.
   bool read_bytes(int64_t offset, void* out, size_t size) const;
   /// Error(data) with file, position and id when an id is not below the vocabulary's size, or when the file has shrunk.
   void read(int64_t first, int64_t count, int64_t* ids) const;
@@ -33,8 +31,8 @@ class IdFile {
  private:
   std::filesystem::path path_;
   std::string hint_;
-  int64_t id_bytes_, vocab_size_, bytes_ = 0, header_bytes_ = 0;
-  int descriptor_ = -1;
+  InputFile file_;
+  int64_t id_bytes_, vocab_size_, header_bytes_ = 0;
 };
 
 }  // namespace wmtp

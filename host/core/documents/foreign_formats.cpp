@@ -14,19 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t start_bytes = 4096;
 constexpr size_t longest_line = size_t{16} << 20;
+constexpr size_t looked_at_bytes = 4096;
 constexpr int lines_looked_at = 10;
-
-std::string start_of(const fs::path& file) {
-  check_is_file(file);
-  std::ifstream in(file, std::ios::binary);
-  std::string start(start_bytes, '\0');
-  in.read(start.data(), static_cast<std::streamsize>(start.size()));
-  start.resize(static_cast<size_t>(in.gcount()));
-  if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, file.string() + " cannot be read; check its rights");
-  return start;
-}
 
 const char* name_of(FileContent wanted) {
   return wanted == FileContent::text ? "text" : wanted == FileContent::json_lines ? "JSON lines" : "raw token ids";
@@ -64,8 +54,18 @@ bool is_gzip(std::string_view start, FileContent wanted) {
 
 }  // namespace
 
+std::string start_of(const fs::path& file, size_t bytes) {
+  check_is_file(file);
+  std::ifstream in(file, std::ios::binary);
+  std::string start(bytes, '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<size_t>(in.gcount()));
+  if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, file.string() + " cannot be read; check its rights");
+  return start;
+}
+
 void refuse_foreign_format(const fs::path& file, FileContent wanted) {
-  const std::string start = start_of(file);
+  const std::string start = start_of(file, looked_at_bytes);
   const auto refuse = [&](const std::string& found, const std::string& what_to_do) {
     throw Error(ExitStatus::data,
                 file.string() + ": found " + found + ", wanted " + name_of(wanted) + "; " + what_to_do);
@@ -79,7 +79,7 @@ void refuse_foreign_format(const fs::path& file, FileContent wanted) {
 
 void check_text_file(const fs::path& file) {
   refuse_foreign_format(file, FileContent::text);
-  if (!begins_an_object(start_of(file))) return;
+  if (!begins_an_object(start_of(file, looked_at_bytes))) return;
   int objects = 0;
   bool all = true;
   for_each_line(file, longest_line, [&](int64_t, std::string_view line, size_t bytes) {

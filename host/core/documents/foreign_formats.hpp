@@ -3,10 +3,14 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace wmtp {
 
 enum class FileContent { text, json_lines, tokens };
+
+/// At most `bytes`. Error(data) when `file` is not a regular file or cannot be read.
+std::string start_of(const std::filesystem::path& file, size_t bytes);
 
 /// Error(data) when `file` is gzip, zstd, Parquet, Arrow or numpy instead of `wanted`, with the command that converts
 /// it; also when it is not a regular file or cannot be read.

@@ -1,10 +1,13 @@
 #include "core/documents/json_lines.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 
@@ -25,7 +28,7 @@ size_t column_of(std::string_view line, size_t offset) {
 
 }  // namespace
 
-bool for_each_line(const std::filesystem::path& file, size_t longest,
+void for_each_line(const std::filesystem::path& file, size_t longest,
                    const std::function<bool(int64_t, std::string_view, size_t)>& take) {
   std::ifstream in(file, std::ios::binary);
   std::vector<char> piece(piece_bytes);
@@ -44,14 +47,14 @@ bool for_each_line(const std::filesystem::path& file, size_t longest,
         std::string().swap(line);
       rest.remove_prefix(std::min(part + 1, rest.size()));
       if (newline == std::string_view::npos) break;
-      if (!take(number++, line, bytes)) return true;
+      if (!take(number++, line, bytes)) return;
       line.clear();
       bytes = 0;
     }
   }
-  if (!in.eof() || in.bad()) return false;
+  if (!in.eof() || in.bad())
+    throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
   if (bytes > 0) take(number, line, bytes);
-  return true;
 }
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }

@@ -13,9 +13,8 @@
 namespace wmtp {
 
 /// Calls take(number, line, bytes) for each line, numbered from 1, until it returns false. A line of more than
-/// `longest` bytes is passed as empty and never held in memory. False when the file cannot be read, with the cause in
-/// errno.
-bool for_each_line(const std::filesystem::path& file, size_t longest,
+/// `longest` bytes is passed as empty and never held in memory. Error(data) when the file cannot be read.
+void for_each_line(const std::filesystem::path& file, size_t longest,
                    const std::function<bool(int64_t number, std::string_view line, size_t bytes)>& take);
 
 bool is_blank(std::string_view line);

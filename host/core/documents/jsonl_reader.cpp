@@ -1,9 +1,6 @@
 #include "core/documents/jsonl_reader.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -20,10 +17,7 @@ using Json = nlohmann::json;
 constexpr size_t start_bytes = 1 << 20;
 
 void refuse_a_list(const fs::path& file) {
-  std::string start(start_bytes, '\0');
-  std::ifstream in(file, std::ios::binary);
-  in.read(start.data(), start_bytes);
-  start.resize(static_cast<size_t>(in.gcount()));
+  const std::string start = start_of(file, start_bytes);
   const size_t first = start.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && start[first] == '[')
     throw Error(ExitStatus::data,
@@ -44,8 +38,13 @@ void JsonlMistakes::add(int64_t line, const std::string& field, const std::strin
   add("line " + std::to_string(line) + ": " + (field.empty() ? "" : field + ": ") + message);
 }
 
-void JsonlMistakes::add_at(int64_t line, size_t column, const std::string& message) {
-  add("line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + message);
+void JsonlMistakes::add(int64_t line, const LineMistake& mistake) {
+  if (!mistake.column) return add(line, mistake.field, mistake.message);
+  add("line " + std::to_string(line) + ", column " + std::to_string(*mistake.column) + ": " + mistake.message);
+}
+
+void JsonlMistakes::add(int64_t line, const std::string& field, const Json* found, const std::string& wanted) {
+  add(line, field, (found ? "found " + found_text(*found) : "missing") + ", wanted " + wanted);
 }
 
 void JsonlMistakes::raise() const {
@@ -62,27 +61,21 @@ void for_each_json_line(const fs::path& file, const std::vector<std::string>& wa
   const auto wants = [&](const std::string& field) {
     return std::find(wanted.begin(), wanted.end(), field) != wanted.end();
   };
-  const auto take_line = [&](int64_t number, std::string_view line, size_t bytes) {
-    if (bytes > longest_jsonl_line) {
-      return mistakes.add(number, "",
-                          "found a line of " + human_bytes(int64_t(bytes)) + ", wanted at most " +
-                              human_bytes(int64_t(longest_jsonl_line)));
-    }
-    if (is_blank(line)) return;
-    const auto parsed = parse_object(line, wants);
-    if (const auto* mistake = std::get_if<LineMistake>(&parsed)) {
-      return mistake->column ? mistakes.add_at(number, *mistake->column, mistake->message)
-                             : mistakes.add(number, mistake->field, mistake->message);
-    }
-    take(number, std::get<Json>(parsed));
-  };
   WorkProgress progress("reading " + file.filename().string(), int64_t(fs::file_size(file)), WorkProgress::Unit::bytes);
-  const bool read = for_each_line(file, longest_jsonl_line, [&](int64_t number, std::string_view line, size_t bytes) {
+  for_each_line(file, longest_jsonl_line, [&](int64_t number, std::string_view line, size_t bytes) {
     progress.done(int64_t(bytes) + 1);
-    take_line(number, line, bytes);
+    if (bytes > longest_jsonl_line)
+      mistakes.add(number, "",
+                   "found a line of " + human_bytes(int64_t(bytes)) + ", wanted at most " +
+                       human_bytes(int64_t(longest_jsonl_line)));
+    if (is_blank(line)) return true;  // also one that is too long
+    const auto parsed = parse_object(line, wants);
+    if (const auto* mistake = std::get_if<LineMistake>(&parsed))
+      mistakes.add(number, *mistake);
+    else
+      take(number, std::get<Json>(parsed));
     return true;
   });
-  if (!read) throw Error(ExitStatus::storage, "cannot read " + file.string() + ": " + std::strerror(errno));
 }
 
 }  // namespace wmtp

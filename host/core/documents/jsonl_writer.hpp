@@ -1,7 +1,6 @@
 // A file of JSON lines, complete or absent (io/durable_file.hpp).
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string_view>
 
@@ -17,9 +16,7 @@ class JsonlWriter {
   void add(std::string_view line) {
     file_.write(line);
     file_.write("\n");
-    ++lines_;
   }
-  int64_t lines() const { return lines_; }
   /// Replaces an existing file.
   void publish() {
     file_.finish();
@@ -29,7 +26,6 @@ class JsonlWriter {
  private:
   FileDraft draft_;
   DurableFile file_;
-  int64_t lines_ = 0;
 };
 
 }  // namespace wmtp

@@ -25,12 +25,6 @@ constexpr uint32_t entry_key = 1, entry_value = 2, number_value = 2, text_value 
 
 double seconds(int64_t time_ns) { return static_cast<double>(time_ns) / 1e9; }
 
-std::string little_endian(uint64_t value, int count) {
-  std::string bytes;
-  for (int i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8 * i));
-  return bytes;
-}
-
 ProtoMessage metadata(const char* plugin, const ProtoMessage& content) {
   ProtoMessage data;
   data.bytes(plugin_name, plugin).message(plugin_content, content);

@@ -58,7 +58,7 @@ class LoggedRunRows {
 
  private:
   const LogReader& log_;
-  std::string id_;
+  int64_t id_;
   std::map<std::string, nlohmann::json> row_;
   int64_t started_ns_ = 0, ended_ns_ = 0;
 };

@@ -4,11 +4,11 @@
 #include <limits>
 #include <map>
 
+#include "base/embedded.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "core/export/logged_run.hpp"
 #include "core/runlog/database.hpp"
-#include "core/runlog/embedded_sql.hpp"
 #include "io/durable_file.hpp"
 
 namespace wmtp {

@@ -8,6 +8,12 @@
 
 namespace wmtp {
 
+inline std::string little_endian(uint64_t value, int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8 * i));
+  return bytes;
+}
+
 class ProtoMessage {
  public:
   ProtoMessage& integer(uint32_t field, int64_t value) {
@@ -17,12 +23,12 @@ class ProtoMessage {
   }
   ProtoMessage& fp64(uint32_t field, double value) {
     key(field, 1);
-    little_endian(std::bit_cast<uint64_t>(value), 8);
+    bytes_ += little_endian(std::bit_cast<uint64_t>(value), 8);
     return *this;
   }
   ProtoMessage& fp32(uint32_t field, float value) {
     key(field, 5);
-    little_endian(std::bit_cast<uint32_t>(value), 4);
+    bytes_ += little_endian(std::bit_cast<uint32_t>(value), 4);
     return *this;
   }
   /// Text, raw bytes, or an encoded message.
@@ -41,9 +47,6 @@ class ProtoMessage {
   void varint(uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
     bytes_ += static_cast<char>(value);
-  }
-  void little_endian(uint64_t value, int count) {
-    for (int i = 0; i < count; ++i) bytes_ += static_cast<char>(value >> (8 * i));
   }
 
   std::string bytes_;

@@ -1,9 +1,9 @@
 #include "core/export/tables.hpp"
 
 #include <array>
-#include <charconv>
 #include <string>
 
+#include "base/csv.hpp"
 #include "core/export/logged_run.hpp"
 #include "core/runlog/records.hpp"
 
@@ -17,67 +17,51 @@ struct Rows {
 };
 
 constexpr std::array<Rows, 9> tables{{
-    {"params", "SELECT key, value_text, value_num FROM run_params WHERE run_id = CAST(?1 AS INTEGER) ORDER BY key"},
+    {"params", "SELECT key, value_text, value_num FROM run_params WHERE run_id = ?1 ORDER BY key"},
     {"plugins",
-     "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = CAST(?1 AS INTEGER) ORDER BY kind, "
+     "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = ?1 ORDER BY kind, "
      "name"},
     {"metrics",
      "SELECT v.step, n.name, v.value, v.kind, v.time_ns FROM metric_names AS n CROSS JOIN metric_values AS v "
-     "ON v.run_id = CAST(?1 AS INTEGER) AND v.name_id = n.id ORDER BY n.name, v.step"},
-    {"memory",
-     "SELECT rank, step, phase, category, bytes FROM memory WHERE run_id = CAST(?1 AS INTEGER) ORDER BY rowid"},
+     "ON v.run_id = ?1 AND v.name_id = n.id ORDER BY n.name, v.step"},
+    {"memory", "SELECT rank, step, phase, category, bytes FROM memory WHERE run_id = ?1 ORDER BY rowid"},
     {"checkpoints",
-     "SELECT step, path, bytes, state, time_ns FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) ORDER BY step, "
+     "SELECT step, path, bytes, state, time_ns FROM checkpoints WHERE run_id = ?1 ORDER BY step, "
      "path"},
     {"events",
-     "SELECT time_ns, rank, level, kind, step, message FROM events WHERE run_id = CAST(?1 AS INTEGER) "
+     "SELECT time_ns, rank, level, kind, step, message FROM events WHERE run_id = ?1 "
      "ORDER BY time_ns, rowid"},
     {"evaluations",
      "SELECT e.id, e.time_ns, e.suite, e.suite_sha256, e.max_tokens, e.temperature, e.top_p, e.seed, a.task_id, "
      "a.sample, a.verdict, a.seconds, a.told, a.answer FROM evaluations AS e JOIN evaluation_answers AS a "
-     "ON a.evaluation_id = e.id WHERE e.run_id = CAST(?1 AS INTEGER) ORDER BY e.id, a.task_id, a.sample"},
+     "ON a.evaluation_id = e.id WHERE e.run_id = ?1 ORDER BY e.id, a.task_id, a.sample"},
     {"text_losses",
      "SELECT e.id, e.time_ns, e.texts, e.texts_sha256, s.stride, l.head, l.tokens, l.loss, b.bytes "
      "FROM text_evaluations AS e JOIN text_losses AS l ON l.evaluation_id = e.id "
      "LEFT JOIN text_strides AS s ON s.evaluation_id = e.id "
      "LEFT JOIN text_bytes AS b ON b.evaluation_id = e.id AND b.head = l.head "
-     "WHERE e.run_id = CAST(?1 AS INTEGER) ORDER BY e.id, l.head"},
+     "WHERE e.run_id = ?1 ORDER BY e.id, l.head"},
     {"samples",
      "SELECT step, sequence, position, head, token_id, text, weight, loss, reference_loss FROM samples "
-     "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY step, sequence, position, head"},
+     "WHERE run_id = ?1 ORDER BY step, sequence, position, head"},
 }};
 
 std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-/// each_row returns the column names at its end; the rows need them before.
-std::vector<std::string> columns_of(const LogReader& log, const std::string& sql, const std::string& id) {
-  return log.each_row(sql, {id}, [](Row&) { return false; });
-}
-
-void write_rows(const LogReader& log, const Rows& rows, const std::string& id, const TextOutput& out) {
-  const std::vector<std::string> columns = columns_of(log, rows.sql, id);
+void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextOutput& out) {
+  std::vector<std::string> columns;
   const char* before = "\n   ";
   out(std::string(",\n  ") + text_of(rows.name) + ": [");
-  log.each_row(rows.sql, {id}, [&](Row& row) {
+  const auto take = [&](const Statement& statement) {
+    if (columns.empty()) columns = columns_of(statement);
+    Row row = row_of(statement);
     Json object = Json::object();
-    for (size_t i = 0; i < row.size(); ++i) object[columns[i]] = row[i];
+    for (size_t i = 0; i < row.size(); ++i) object[columns[i]] = std::move(row[i]);
     out(before + text_of(object));
     before = ",\n   ";
-    return true;
-  });
+  };
+  log.each_row(rows.sql, {run}, take, LogReader::unlimited);
   out("]");
-}
-
-std::string field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
-std::string all_digits(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
 }  // namespace
@@ -86,13 +70,13 @@ void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, c
   out("run_id,run,step,name,value,kind,time_ns\r\n");
   for (const int64_t run : runs) {
     const LoggedRunRows rows(log, run);
-    const std::string head = std::to_string(run) + "," + field(rows.text("name")) + ",";
+    const std::string head = std::to_string(run) + "," + csv_field(rows.text("name")) + ",";
     for (const std::string& name : rows.metric_names()) {
-      const std::string metric = "," + field(name) + ",";
+      const std::string metric = "," + csv_field(name) + ",";
       rows.each_point(name, [&](const LoggedPoint& point) {
         const char* kind = kind_of(point.value);
-        out(head + std::to_string(point.step) + metric + (kind ? std::string(kind) : all_digits(point.value)) + "," +
-            (kind ? kind : "") + "," + std::to_string(point.time_ns) + "\r\n");
+        out(head + std::to_string(point.step) + metric + (kind ? std::string(kind) : shortest_digits(point.value)) +
+            "," + (kind ? kind : "") + "," + std::to_string(point.time_ns) + "\r\n");
       });
     }
   }
@@ -101,18 +85,17 @@ void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, c
 void write_runs_json(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out) {
   const char* before = "[\n {";
   for (const int64_t run : runs) {
-    const std::string id = std::to_string(run);
     const Table row = log.query(
         "SELECT v.*, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id "
-        "WHERE v.id = CAST(?1 AS INTEGER)",
-        {id}, 1);
+        "WHERE v.id = ?1",
+        {run});
     out(before);
     const char* between = "\n  ";
     for (size_t i = 0; i < row.columns.size(); ++i) {
       out(between + text_of(row.columns[i]) + ": " + text_of(row.rows.at(0)[i]));
       between = ",\n  ";
     }
-    for (const Rows& table : tables) write_rows(log, table, id, out);
+    for (const Rows& table : tables) write_rows(log, table, run, out);
     out("}");
     before = ",\n {";
   }

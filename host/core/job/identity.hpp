@@ -5,15 +5,25 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "core/experiment/experiment.hpp"
-#include "core/job/job.hpp"
 #include "core/plugins/catalog.hpp"
 #include "core/runlog/log_reader.hpp"
 
 namespace wmtp {
+
+/// A trained stage: its experiment's hash, and the model/ of the run.
+struct Stage {
+  std::string config_hash;
+  std::filesystem::path model;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, config_hash, model)
+/// The stages of one experiment, by the table that names each: "model", "reference", "value".
+using Stages = std::map<std::string, Stage>;
 
 /// Hashes data, tokenizer and weights by content (a run's model by its manifest), plugins by name and version, and
 /// stages by their own hashes in `stages`. Error(data) when one of them is missing.

@@ -7,15 +7,13 @@
 
 #include "base/counted.hpp"
 #include "base/error.hpp"
-#include "base/log.hpp"
 #include "core/config/load.hpp"
+#include "core/job/stages.hpp"
 
 namespace wmtp {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, config_hash, model)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRequest, file, overrides, name, name_suffix, nproc, resume, stages, held_out,
-                                   hold_out_problems, hold_out_share, sources, database, plugin_folders, quiet,
-                                   no_color)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRequest, file, overrides, name, name_suffix, nproc, resume, stage, stages, from,
+                                   sources, database, plugin_folders, quiet, no_color)
 
 namespace {
 
@@ -51,19 +49,16 @@ std::filesystem::path chosen_database(const std::filesystem::path& given, const 
 }
 
 Job make_job(const JobRequest& request, const Catalog& catalog, SourceTexts& texts) {
-  LoadRequest load = load_request(catalog, request.file, all_overrides(request), request.held_out);
-  load.hold_out_problems = request.hold_out_problems;
-  load.hold_out_share = request.hold_out_share;
+  LoadRequest load = load_request(catalog, request.file, all_overrides(request));
   load.name_suffix = request.name_suffix;
   load.texts = &texts;
-  Job job;
-  job.experiment = load_experiment(load);
-  job.stages = request.stages;
+  Job job{request, load_experiment(load)};
+  if (!request.stage.empty()) {
+    const Experiment stage = experiment_at(job.experiment, request.stage);
+    job.experiment = stage;
+    job.experiment.parallel.processes = processes_of(stage, request.nproc);
+  }
   job.database = chosen_database(request.database, job.experiment.log.database);
-  job.resume = request.resume;
-  job.quiet = request.quiet;
-  job.color = !request.no_color && stderr_takes_color();
-  job.plugin_folders = request.plugin_folders;
   return job;
 }
 

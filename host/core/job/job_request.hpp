@@ -8,10 +8,15 @@
 #include <vector>
 
 #include "core/config/source_texts.hpp"
-#include "core/job/job.hpp"
+#include "core/job/identity.hpp"
+#include "core/job/resume.hpp"
 #include "core/plugins/catalog.hpp"
 
 namespace wmtp {
+
+/// The path of a file in which rank 0 writes its run's id, in decimal, as soon as the row exists, so that the launcher
+/// can close a row that rank 0 left open (close_lost_run). Not set under a foreign launcher.
+inline constexpr const char* run_id_file_variable = "WMTP_RUN_ID_FILE";
 
 struct JobRequest {
   std::string file;                    ///< the experiment's
@@ -20,14 +25,17 @@ struct JobRequest {
   std::string name_suffix;             ///< of a sweep's member, appended to the file's name
   int64_t nproc = 0;                   ///< --nproc; 0: not given
   bool resume = false;
-  Stages stages;                                      ///< trained by the launcher
-  std::vector<std::string> held_out;                  ///< of a stage: validation files of its experiment
-  bool hold_out_problems = false;                     ///< of a stage: its experiment holds out problems
-  double hold_out_share = 0;                          ///< of a stage: its experiment holds out this share of each text
+  std::vector<std::string> stage;                     ///< the stage to run (PlannedRun::path); empty: the experiment
+  Stages stages;                                      ///< what it needs, found or trained by the launcher
+  ResumePoint from;                                   ///< found by the launcher
   std::filesystem::path sources;                      ///< texts that the launcher has read (SourceTexts); "": none
-  std::filesystem::path database;                     ///< --db; "": WMTP_DB, else log.database
+  std::filesystem::path database;                     ///< --db; "": WMTP_DB, else log.database (of a Job: the result)
   std::vector<std::filesystem::path> plugin_folders;  ///< --plugin-dir
   bool quiet = false, no_color = false;
+};
+
+struct Job : JobRequest {
+  Experiment experiment;  ///< or the stage that is run
 };
 
 /// As JSON, for the processes that a launcher starts. `job_request_from` throws Error(bug).
@@ -37,8 +45,13 @@ JobRequest job_request_from(const std::string& text);
 /// `given`, otherwise WMTP_DB, otherwise `otherwise`.
 std::filesystem::path chosen_database(const std::filesystem::path& given, const std::filesystem::path& otherwise);
 
-/// Reads and checks the file with the request's overrides. Errors as load_experiment.
+/// Reads and checks the file with the request's overrides, and chooses the stage. Errors as load_experiment.
 Job make_job(const JobRequest& request, const Catalog& catalog, SourceTexts& texts);
+
+/// --nproc, which applies to every stage too, or else [parallel] processes of the experiment.
+inline int64_t processes_of(const Experiment& experiment, int64_t nproc) {
+  return nproc > 0 ? nproc : experiment.parallel.processes;
+}
 
 /// Sets the experiment's number of processes to that of a foreign launcher. Error(usage) when the file or the request
 /// sets a different one. [after the experiment is checked]

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "core/checkpoints/retention.hpp"
 #include "core/runlog/log_reader.hpp"
 #include "io/run_lock.hpp"
@@ -24,11 +25,10 @@ bool stays_held(const std::filesystem::path& run_folder) {
 
 }  // namespace
 
-std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database,
-                                        const std::function<void(const std::string&)>& say) {
+std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database) {
   if (!std::filesystem::exists(database)) return std::nullopt;
   const auto report = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
-    say("damaged checkpoint set aside: " + was.string() + ": " + reason);
+    log_warning("damaged checkpoint set aside: " + was.string() + ": " + reason);
   };
   for (const LoggedRun& run : LogReader(database).unfinished_with_hash(config_hash)) {
     if (!std::filesystem::exists(run.folder)) continue;
@@ -40,14 +40,6 @@ std::optional<ResumePoint> resume_point(const std::string& config_hash, const st
     if (const auto good = newest_good(run.folder, report)) return ResumePoint{run.id, good->folder};
   }
   return std::nullopt;
-}
-
-ResumePoint find_resume_point(const std::string& config_hash, const std::filesystem::path& database,
-                              const std::function<void(const std::string&)>& say) {
-  if (auto point = resume_point(config_hash, database, say)) return *point;
-  throw Error(ExitStatus::data, "--resume: " + database.string() +
-                                    " holds no unfinished run of this experiment (hash " + config_hash.substr(0, 12) +
-                                    ") with a checkpoint that verifies; run it without --resume");
 }
 
 bool was_begun(const std::string& config_hash, const std::filesystem::path& database) {

@@ -1,27 +1,53 @@
 #include "core/job/stages.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
+namespace {
 
-std::vector<NamedStage> named_stages(const Experiment& experiment) {
-  std::vector<NamedStage> named;
-  for (const auto& [table, stage] : experiment.stages) {
-    const auto known =
-        std::find_if(named.begin(), named.end(), [&](const NamedStage& one) { return one.experiment == stage.get(); });
-    if (known == named.end())
-      named.push_back({{table}, stage.get()});
-    else
-      known->tables.push_back(table);
+struct Planner {
+  PlannedRun planned(const Experiment& experiment, const std::vector<std::string>& path) {
+    PlannedRun run;
+    run.path = path;
+    run.file = experiment.file.filename().string();
+    run.config_hash = hashes.of(experiment);
+    for (const auto& [table, stage] : experiment.stages) run.needs[table] = hashes.of(*stage);
+    run.begun = resume && was_begun(run.config_hash, hashes.database());
+    if (const auto finished = path.empty() ? std::nullopt : reusable_run(run.config_hash, hashes.database())) {
+      run.reused_run = finished->id;
+      run.model = model_in(finished->folder);
+    } else if (run.begun) {
+      run.from = resume_point(run.config_hash, hashes.database()).value_or(ResumePoint());
+    }
+    return run;
   }
-  return named;
-}
 
-std::string tables_text(const NamedStage& stage) { return join_names(stage.tables); }
+  void add_stages(const Experiment& experiment, std::vector<std::string> path) {
+    path.emplace_back();
+    for (const auto& [table, stage] : experiment.stages) {
+      const std::string& hash = hashes.of(*stage);
+      const auto same = [&](const PlannedRun& run) { return run.config_hash == hash; };
+      if (std::any_of(runs.begin(), runs.end(), same)) continue;
+      path.back() = table;
+      PlannedRun run = planned(*stage, path);
+      std::vector<std::string> tables;
+      for (const auto& [name, other] : experiment.stages)
+        if (hashes.of(*other) == hash) tables.push_back(name);
+      run.tables = join_names(tables);
+      if (run.reused_run == 0) add_stages(*stage, path);
+      runs.push_back(std::move(run));
+    }
+  }
+
+  ExperimentHashes& hashes;
+  bool resume;
+  std::vector<PlannedRun> runs = {};
+};
+
+}  // namespace
 
 const std::string& ExperimentHashes::of(const Experiment& experiment) {
   const auto known = known_.find(&experiment);
@@ -31,23 +57,59 @@ const std::string& ExperimentHashes::of(const Experiment& experiment) {
   return known_[&experiment] = experiment_hash(experiment, stages, catalog_, database_);
 }
 
-std::string to_text(const Stages& stages) {
-  nlohmann::json json = nlohmann::json::object();
-  for (const auto& [table, stage] : stages)
-    json[table] = {{"config_hash", stage.config_hash}, {"model", stage.model.string()}};
-  return json.dump();
+std::vector<PlannedRun> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, bool resume) {
+  Planner planner{hashes, resume};
+  planner.add_stages(experiment, {});
+  return std::move(planner.runs);
 }
 
-Stages stages_from_text(const std::string& text) {
-  try {
-    Stages stages;
-    const auto json = nlohmann::json::parse(text);
-    for (const auto& [table, stage] : json.items())
-      stages[table] = {stage.at("config_hash").get<std::string>(), stage.at("model").get<std::string>()};
-    return stages;
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitStatus::bug, std::string("these are not stages sent by rank 0: ") + error.what());
+std::vector<PlannedRun> plan_run(const Experiment& experiment, ExperimentHashes& hashes, bool resume) {
+  PlannedRun own = Planner{hashes, resume}.planned(experiment, {});
+  std::vector<PlannedRun> runs = plan_stages(experiment, hashes, resume);
+  const bool resumes = own.from.run_id > 0 || std::any_of(runs.begin(), runs.end(), std::mem_fn(&PlannedRun::begun));
+  if (resume && !resumes)
+    throw Error(ExitStatus::data,
+                "--resume: " + hashes.database().string() + " holds no unfinished run of this experiment (hash " +
+                    own.config_hash.substr(0, 12) + ") with a checkpoint that verifies; run it without --resume");
+  if (resume && own.from.run_id == 0) log_info(own.file + " itself has no checkpoint, so it starts at step 0");
+  runs.push_back(std::move(own));
+  return runs;
+}
+
+const Experiment& experiment_at(const Experiment& experiment, const std::vector<std::string>& path) {
+  const Experiment* at = &experiment;
+  for (const std::string& table : path) at = at->stages.at(table).get();
+  return *at;
+}
+
+void log_reused(const std::vector<PlannedRun>& runs) {
+  for (const PlannedRun& run : runs)
+    if (run.reused_run > 0)
+      log_info(run.tables + ": run " + std::to_string(run.reused_run) + " of " + run.file + " is reused");
+}
+
+std::string title_of(const PlannedRun& stage) { return stage.tables + ": " + stage.file; }
+
+void log_start(const PlannedRun& run) {
+  if (run.path.empty()) return;
+  log_info(title_of(run) + (run.from.run_id > 0 ? " resumes first, from its last checkpoint"
+                            : run.begun         ? " restarts first: its unfinished run has no checkpoint"
+                                                : " runs first, the log has no finished run of it"));
+}
+
+ExitStatus run_in_order(const std::vector<PlannedRun>& runs, const StartRun& start) {
+  std::map<std::string, std::filesystem::path> models;  // by config hash
+  for (const PlannedRun& run : runs) {
+    RunResult result{ExitStatus::done, run.model};
+    if (run.reused_run == 0) {
+      Stages stages;
+      for (const auto& [table, hash] : run.needs) stages[table] = {hash, models.at(hash)};
+      result = start(run, stages);
+    }
+    if (result.status != ExitStatus::done) return result.status;
+    models[run.config_hash] = result.model;
   }
+  return ExitStatus::done;
 }
 
 }  // namespace wmtp

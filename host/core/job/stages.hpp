@@ -1,35 +1,31 @@
-// The stages of an experiment and their hashes. Determined once, by the launcher or rank 0, and passed on, so that a
-// stage's data is hashed only once.
+// The stages of an experiment: which of them run, in which order, and which weights each run receives.
+//
+// The launcher decides it from the log before anything runs, and then starts ranks for each run. Under a foreign launcher
+// rank 0 decides and sends the plan to the other ranks, which carry out all runs themselves.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "core/experiment/experiment.hpp"
 #include "core/job/identity.hpp"
+#include "core/job/resume.hpp"
 
 namespace wmtp {
 
-struct NamedStage {
-  std::vector<std::string> tables;  ///< that name this stage: "model", "reference", "value"
-  const Experiment* experiment = nullptr;
-};
-
-/// Each stage that an experiment names itself, once, even if two tables name it.
-std::vector<NamedStage> named_stages(const Experiment& experiment);
-
-/// "reference", or "model, value", for messages.
-std::string tables_text(const NamedStage& stage);
-
-/// Hashes of experiments and of the stages below them, each computed once.
+/// Hashes of experiments and of the stages below them, each computed once, since that reads their data.
 class ExperimentHashes {
  public:
   ExperimentHashes(const Catalog& catalog, std::filesystem::path database)
       : catalog_(catalog), database_(std::move(database)) {}
+  virtual ~ExperimentHashes() = default;
+  const std::filesystem::path& database() const { return database_; }
   /// Of an experiment that outlives this object. Errors as experiment_hash.
-  const std::string& of(const Experiment& experiment);
+  virtual const std::string& of(const Experiment& experiment);
 
  private:
   const Catalog& catalog_;
@@ -37,8 +33,48 @@ class ExperimentHashes {
   std::map<const Experiment*, std::string> known_;
 };
 
-/// From rank 0 to the others. `stages_from_text` throws Error(bug).
-std::string to_text(const Stages& stages);
-Stages stages_from_text(const std::string& text);
+/// The run of a stage, or of the experiment itself.
+struct PlannedRun {
+  std::vector<std::string> path;  ///< tables that lead from the experiment to the stage; empty for the experiment
+  std::string tables;             ///< that name the stage: "reference", or "model and value"
+  std::string file;               ///< its name, for messages
+  std::string config_hash;
+  std::map<std::string, std::string> needs;  ///< config hashes of its own stages, by table
+  int64_t reused_run = 0;                    ///< the finished run that replaces it; 0: it runs
+  std::filesystem::path model;               ///< of the reused run
+  bool begun = false;                        ///< the log has an unfinished run of it; determined with --resume only
+  ResumePoint from;                          ///< with --resume only
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedRun, path, tables, file, config_hash, needs, reused_run, model, begun, from)
+
+/// The stages in the order in which they run, deepest first, each once even if several tables name it. A stage that has
+/// a finished run in the log is reused, and the stages below it do not run. `resume`: a stage continues from the last
+/// checkpoint of an unfinished run. Errors as experiment_hash and resume_point.
+std::vector<PlannedRun> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, bool resume);
+
+/// The stages, then the experiment itself. Error(data) when `resume` finds no checkpoint of the experiment and no
+/// unfinished run of a stage; logs when only a stage has one.
+std::vector<PlannedRun> plan_run(const Experiment& experiment, ExperimentHashes& hashes, bool resume);
+
+/// The experiment to which a PlannedRun's path leads.
+const Experiment& experiment_at(const Experiment& experiment, const std::vector<std::string>& path);
+
+/// Logs a line for each stage that is reused.
+void log_reused(const std::vector<PlannedRun>& runs);
+
+/// "reference: base.toml".
+std::string title_of(const PlannedRun& stage);
+
+/// Logs that a stage starts or resumes; nothing for the experiment.
+void log_start(const PlannedRun& run);
+
+struct RunResult {
+  ExitStatus status = ExitStatus::done;
+  std::filesystem::path model;  ///< complete when done
+};
+using StartRun = std::function<RunResult(const PlannedRun& run, const Stages& stages)>;
+
+/// Starts each run that is not reused, with the models of the stages that it needs. Ends at the first that is not done.
+ExitStatus run_in_order(const std::vector<PlannedRun>& runs, const StartRun& start);
 
 }  // namespace wmtp

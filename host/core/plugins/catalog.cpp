@@ -154,12 +154,10 @@ std::vector<Catalog::Listed> Catalog::list() const {
   return all;
 }
 
-LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides,
-                         std::vector<std::string> held_out) {
+LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides) {
   LoadRequest request;
   request.file = std::move(file);
   request.overrides = std::move(overrides);
-  request.held_out = std::move(held_out);
   request.describe_plugin = [&catalog](const std::string& kind, const std::string& name) {
     return catalog.describe(kind, name);
   };

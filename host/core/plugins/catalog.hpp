@@ -41,8 +41,7 @@ class Catalog {
 };
 
 /// A request to load an experiment with the plugins of `catalog`, which must outlive it.
-LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides,
-                         std::vector<std::string> held_out = {});
+LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides);
 
 /// Whether the name has the form of a plugin's name.
 bool is_plugin_name(const std::string& name);

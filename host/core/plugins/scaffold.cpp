@@ -3,9 +3,9 @@
 #include <cctype>
 #include <map>
 
+#include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "core/plugins/catalog.hpp"
-#include "core/plugins/embedded_templates.hpp"
 #include "core/plugins/installation.hpp"
 #include "io/durable_file.hpp"
 

@@ -1,4 +1,4 @@
-// and how an object that has them becomes records.
+// The fields of each source, and how an object that has them becomes records.
 #include "core/records/import_records.hpp"
 
 #include <algorithm>
@@ -117,8 +117,7 @@ class FieldCheck {
 
  private:
   void check(const Json* value, const std::string& name, FieldType type) {
-    if (!value || !good(*value, name, type))
-      mistakes_.add(line_, name, (value ? "found " + found_text(*value) : "missing") + ", wanted " + wanted_text(type));
+    if (!value || !good(*value, name, type)) mistakes_.add(line_, name, value, wanted_text(type));
   }
 
   bool good(const Json& value, const std::string& name, FieldType type) {

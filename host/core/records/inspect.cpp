@@ -25,14 +25,6 @@ namespace fs = std::filesystem;
 constexpr size_t block_bytes = size_t{1} << 20;
 constexpr size_t longest_line = size_t{256} << 20;
 
-[[noreturn]] void refuse(const fs::path& file, const std::string& what) {
-  throw Error(ExitStatus::data, file.string() + ": " + what);
-}
-
-[[noreturn]] void refuse_unreadable(const fs::path& file) {
-  refuse(file, "cannot be read: " + std::string(std::strerror(errno)));
-}
-
 template <class Id>
 std::vector<Finding> findings_of_ids(std::ifstream& in, int64_t tokens) {
   std::unordered_map<Id, int64_t> counts;
@@ -68,27 +60,31 @@ std::vector<Finding> inspect_tokens(const fs::path& file, const std::string& dty
   refuse_foreign_format(file, FileContent::tokens);
   const int64_t bytes_of_id = dtype == "uint16" ? 2 : 4;
   std::ifstream in(file, std::ios::binary);
-  if (!in) refuse_unreadable(file);
+  if (!in) throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
   const auto bytes = int64_t(fs::file_size(file));
   if (bytes % bytes_of_id != 0)
-    refuse(file, std::to_string(bytes) + " bytes are no whole number of " + dtype + " ids; set the right --dtype");
+    throw Error(ExitStatus::data, file.string() + ": " + std::to_string(bytes) + " bytes are no whole number of " +
+                                      dtype + " ids; set the right --dtype");
   return bytes_of_id == 2 ? findings_of_ids<uint16_t>(in, bytes / 2) : findings_of_ids<uint32_t>(in, bytes / 4);
 }
 
 std::vector<Finding> inspect_records(const fs::path& file) {
   RecordMistakes mistakes;
-  int64_t records = 0, right = 0, wrong = 0, longest = 0;
+  int64_t records = 0, longest = 0;
   std::map<int64_t, Answers> problems;
   for_each_record(file, {}, mistakes, [&](const Record& record) {
     ++records;
     longest = std::max(longest, int64_t(record.instruction.size() + record.input.size() + record.output.size()));
     Answers& answers = problems[record.identity];
     if (record.correct) ++(*record.correct ? answers.right : answers.wrong);
-    if (record.correct) ++(*record.correct ? right : wrong);
   });
   mistakes.raise();
-  int64_t pairs = 0;
-  for (const auto& [problem, answers] : problems) pairs += std::min(answers.right, answers.wrong);
+  int64_t right = 0, wrong = 0, pairs = 0;
+  for (const auto& [problem, answers] : problems) {
+    right += answers.right;
+    wrong += answers.wrong;
+    pairs += std::min(answers.right, answers.wrong);
+  }
   return {{"records", records},      {"problems", int64_t(problems.size())}, {"right", right},
           {"wrong", wrong},          {"unmarked", records - right - wrong},  {"pairs", pairs},
           {"longest_bytes", longest}};
@@ -98,7 +94,7 @@ std::vector<Finding> inspect_text(const fs::path& file) {
   check_is_file(file);
   int64_t lines = 0, longest = 0, too_long = 0;
   std::optional<std::string> fault;
-  const bool read = for_each_line(file, longest_line, [&](int64_t number, std::string_view line, size_t bytes) {
+  for_each_line(file, longest_line, [&](int64_t number, std::string_view line, size_t bytes) {
     ++lines;
     longest = std::max(longest, int64_t(bytes));
     if (bytes > longest_line) ++too_long;
@@ -106,7 +102,6 @@ std::vector<Finding> inspect_text(const fs::path& file) {
       fault = "no: line " + std::to_string(number) + ", byte " + std::to_string(valid + 1);
     return true;
   });
-  if (!read) refuse_unreadable(file);
   if (too_long > 0 && !fault)
     fault = "unknown: " + counted(too_long, "line") + (too_long == 1 ? " is" : " are") + " too long to check";
   return {{"bytes", int64_t(fs::file_size(file))},

@@ -1,8 +1,6 @@
 #include "core/records/record_file.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -44,8 +42,10 @@ class LineReader {
   }
 
  private:
-  void refuse_field(const std::string& field, const std::string& was, const std::string& wanted) {
-    mistakes_.add(file_, number_, " " + field + ": " + was + ", wanted " + wanted);
+  /// `found` is null for a missing field.
+  void refuse_field(const std::string& field, const Json* found, const std::string& wanted) {
+    mistakes_.add(file_, number_,
+                  " " + field + ": " + (found ? "found " + found_text(*found) : "missing") + ", wanted " + wanted);
     good_ = false;
   }
 
@@ -57,16 +57,16 @@ class LineReader {
       if (id->is_string() || id->is_number_integer())
         record_.problem = hash60(id->is_string() ? id->get<std::string>() : id->dump());
       else
-        refuse_field("task_id", "found " + found_text(*id), "a text or a whole number");
+        refuse_field("task_id", id, "a text or a whole number");
     }
     record_.identity = record_.problem >= 0 ? record_.problem : hash60(line_);
     if (const Json* correct = field(json, "is_correct")) {
       if (correct->is_boolean())
         record_.correct = correct->get<bool>();
       else
-        refuse_field("is_correct", "found " + found_text(*correct), "true or false, without quotes");
+        refuse_field("is_correct", correct, "true or false, without quotes");
     } else if (needs_.correct) {
-      refuse_field("is_correct", "missing", "true or false: data.select = \"correct\" needs it");
+      refuse_field("is_correct", nullptr, "true or false: data.select = \"correct\" needs it");
     }
     if (needs_.difficulty) fill_difficulty(json);
   }
@@ -75,14 +75,14 @@ class LineReader {
     const std::string wanted = "a whole number from 0 to " + with_thousands(max_difficulty);
     const Json* metadata = field(json, "metadata");
     if (metadata && !metadata->is_object()) {
-      refuse_field("metadata", "found " + found_text(*metadata), "an object with difficulty");
+      refuse_field("metadata", metadata, "an object with difficulty");
       return;
     }
     const Json* difficulty = metadata ? field(*metadata, "difficulty") : nullptr;
     if (!difficulty) {
-      refuse_field("metadata.difficulty", "missing", wanted + ": [data.difficulty] needs it");
+      refuse_field("metadata.difficulty", nullptr, wanted + ": [data.difficulty] needs it");
     } else if (!difficulty->is_number_integer() || *difficulty < 0 || *difficulty > max_difficulty) {
-      refuse_field("metadata.difficulty", "found " + found_text(*difficulty), wanted);
+      refuse_field("metadata.difficulty", difficulty, wanted);
     } else {
       record_.difficulty = difficulty->get<int64_t>();
     }
@@ -91,10 +91,7 @@ class LineReader {
   std::string text(const Json& json, const char* name, bool required) {
     const Json* value = field(json, name);
     if (value && value->is_string()) return value->get<std::string>();
-    if (value)
-      refuse_field(name, "found " + found_text(*value), "a text");
-    else if (required)
-      refuse_field(name, "missing", "a text");
+    if (value || required) refuse_field(name, value, "a text");
     return {};
   }
 
@@ -130,7 +127,7 @@ void RecordMistakes::raise() const {
 void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
                      const std::function<void(const Record&)>& take, WorkProgress* progress) {
   refuse_foreign_format(file, FileContent::json_lines);
-  const bool read = for_each_line(file, max_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
+  for_each_line(file, max_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
     if (progress) progress->done(static_cast<int64_t>(bytes) + 1);
     if (bytes > max_line_bytes) {
       mistakes.add(file, number,
@@ -142,7 +139,6 @@ void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMista
     }
     return !mistakes.full();
   });
-  if (!read) throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
 }
 
 std::string prompt_of(const Record& record, const std::string& prompt_template) {

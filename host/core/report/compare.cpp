@@ -14,8 +14,6 @@ namespace {
 using nlohmann::json;
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t most_rows = 1'000'000;
-
 struct LoggedValues {
   int64_t id = 0;
   std::map<std::string, std::string> params;
@@ -25,9 +23,7 @@ struct LoggedValues {
 
 std::map<std::string, std::string> params_of(const LogReader& log, int64_t run) {
   std::map<std::string, std::string> params;
-  for (const auto& row : log.query("SELECT key, value_text FROM run_params WHERE run_id = CAST(?1 AS INTEGER)",
-                                   {std::to_string(run)}, most_rows)
-                             .rows)
+  for (const auto& row : log.query("SELECT key, value_text FROM run_params WHERE run_id = ?1", {run}).rows)
     params[row[0]] = row[1];
   return params;
 }
@@ -115,27 +111,26 @@ class Comparison {
  private:
   Side side_of(const std::string& word) const {
     Side side{word, {}};
-    const Table seeds = log_.query(
-        "SELECT seed, max(id) FROM runs WHERE name = ?1 AND status = 'finished' GROUP BY seed", {word}, most_rows);
+    const Table seeds =
+        log_.query("SELECT seed, max(id) FROM runs WHERE name = ?1 AND status = 'finished' GROUP BY seed", {word});
     for (const auto& row : seeds.rows) side.runs[row[0].get<int64_t>()] = values(row[1].get<int64_t>());
     if (!side.runs.empty()) return side;
     const int64_t id = log_.resolve_run(word);
-    const Table seed = log_.query("SELECT seed FROM runs WHERE id = CAST(?1 AS INTEGER)", {std::to_string(id)}, 1);
+    const Table seed = log_.query("SELECT seed FROM runs WHERE id = ?1", {id});
     side.runs[seed.rows.at(0).at(0).get<int64_t>()] = values(id);
     return side;
   }
 
   LoggedValues values(int64_t id) const {
     LoggedValues run{id, params_of(log_, id), {}};
-    const std::vector<std::string> arguments{std::to_string(id)};
     for (const auto& row :
-         log_.query("SELECT name, value FROM v_latest WHERE run_id = CAST(?1 AS INTEGER) "
+         log_.query("SELECT name, value FROM v_latest WHERE run_id = ?1 "
                     "AND name NOT IN ('perf/tokens_per_second', 'perf/mfu', 'perf/run_tokens', 'perf/run_seconds') "
                     "UNION ALL "
-                    "SELECT 'valid/loss, lowest', best_valid_loss FROM v_runs WHERE id = CAST(?1 AS INTEGER) UNION ALL "
-                    "SELECT 'perf/tokens_per_second', tokens_per_second FROM v_runs WHERE id = CAST(?1 AS INTEGER) "
-                    "UNION ALL SELECT 'perf/mfu', mfu FROM v_runs WHERE id = CAST(?1 AS INTEGER)",
-                    arguments, most_rows)
+                    "SELECT 'valid/loss, lowest', best_valid_loss FROM v_runs WHERE id = ?1 UNION ALL "
+                    "SELECT 'perf/tokens_per_second', tokens_per_second FROM v_runs WHERE id = ?1 "
+                    "UNION ALL SELECT 'perf/mfu', mfu FROM v_runs WHERE id = ?1",
+                    {id})
              .rows)
       if (row[1].is_number()) run.metrics[row[0]] = row[1];
     return run;

@@ -1,7 +1,6 @@
 // `runs show`, declared in runs.hpp.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/counted.hpp"
 #include "base/error.hpp"
@@ -16,36 +15,34 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
 constexpr int64_t kEventsShown = 20;
 
 const char* const kMetrics =
     "WITH m AS (SELECT run_id, name, count(*) AS points, min(step) AS first_step, max(step) AS last_step, "
     "min(value) AS lowest, max(value) AS highest, count(kind) AS not_finite "
-    "FROM metrics WHERE run_id = CAST(?1 AS INTEGER) GROUP BY run_id, name) "
+    "FROM metrics WHERE run_id = ?1 GROUP BY run_id, name) "
     "SELECT name, points, "
     "(SELECT value FROM metrics AS f WHERE f.run_id = m.run_id AND f.name = m.name AND f.step = first_step) AS first, "
     "(SELECT value FROM metrics AS l WHERE l.run_id = m.run_id AND l.name = m.name AND l.step = last_step) AS last, "
     "lowest, highest, last_step, not_finite FROM m ORDER BY name";
 const char* const kPlugins =
-    "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = CAST(?1 AS INTEGER) ORDER BY kind, name";
+    "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = ?1 ORDER BY kind, name";
 const char* const kMemory =
-    "SELECT rank, category, bytes, phase, step FROM v_memory_peak WHERE run_id = CAST(?1 AS INTEGER) "
+    "SELECT rank, category, bytes, phase, step FROM v_memory_peak WHERE run_id = ?1 "
     "ORDER BY rank, bytes DESC";
 const char* const kCheckpoints =
-    "SELECT step, state, bytes, path FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) ORDER BY step, path";
+    "SELECT step, state, bytes, path FROM checkpoints WHERE run_id = ?1 ORDER BY step, path";
 const char* const kEvaluations =
     "SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations "
-    "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY id";
+    "WHERE run_id = ?1 ORDER BY id";
 const char* const kTextLosses =
     "SELECT id, texts, stride, head, tokens, loss, NULL AS perplexity, bytes, bits_per_byte, time FROM v_text_losses "
-    "WHERE run_id = CAST(?1 AS INTEGER) ORDER BY id, head";
+    "WHERE run_id = ?1 ORDER BY id, head";
 const char* const kEvents =
     "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', time_ns / 1000000000, 'unixepoch') AS time, level, kind, rank, step, "
     "message "
-    "FROM events WHERE run_id = CAST(?1 AS INTEGER) ORDER BY time_ns DESC";
-const char* const kParams =
-    "SELECT key, value_text AS value FROM run_params WHERE run_id = CAST(?1 AS INTEGER) ORDER BY key";
+    "FROM events WHERE run_id = ?1 ORDER BY time_ns DESC";
+const char* const kParams = "SELECT key, value_text AS value FROM run_params WHERE run_id = ?1 ORDER BY key";
 
 Json objects_of(const Table& table) {
   Json array = Json::array();
@@ -53,65 +50,65 @@ Json objects_of(const Table& table) {
   return array;
 }
 
-Json run_object(const LogReader& log, const std::string& id) {
+Json run_object(const LogReader& log, int64_t id) {
   const Table run = log.query(
       "SELECT v.*, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id "
-      "WHERE v.id = CAST(?1 AS INTEGER)",
-      {id}, 1);
+      "WHERE v.id = ?1",
+      {id});
   if (run.rows.empty()) {
-    throw Error(ExitStatus::usage, "no run " + id + " in " + log.database().string() + "; see `wmtp-host runs list`");
+    throw Error(ExitStatus::usage,
+                "no run " + std::to_string(id) + " in " + log.database().string() + "; see `wmtp-host runs list`");
   }
   return row_object(run, 0);
 }
 
 /// Computes the perplexity here, since SQLite may have been built without exp().
-Table text_losses(const LogReader& log, const std::string& id) {
-  Table table = log.query(kTextLosses, {id}, kAll);
+Table text_losses(const LogReader& log, int64_t id) {
+  Table table = log.query(kTextLosses, {id});
   for (auto& row : table.rows)
     if (row[5].is_number()) row[6] = std::exp(row[5].get<double>());
   return table;
 }
 
-void print_json_run(std::ostream& out, const LogReader& log, Json run, const std::string& id) {
+void print_json_run(std::ostream& out, const LogReader& log, Json run, int64_t id) {
   Json params = Json::object();
-  for (const auto& row : log.query(kParams, {id}, kAll).rows) params[row[0].get<std::string>()] = row[1];
+  for (const auto& row : log.query(kParams, {id}).rows) params[row[0].get<std::string>()] = row[1];
   run["params"] = params;
-  run["plugins"] = objects_of(log.query(kPlugins, {id}, kAll));
-  run["metrics"] = objects_of(log.query(kMetrics, {id}, kAll));
-  run["memory_peak"] = objects_of(log.query(kMemory, {id}, kAll));
-  run["checkpoints"] = objects_of(log.query(kCheckpoints, {id}, kAll));
-  run["evaluations"] = objects_of(log.query(kEvaluations, {id}, kAll));
+  run["plugins"] = objects_of(log.query(kPlugins, {id}));
+  run["metrics"] = objects_of(log.query(kMetrics, {id}));
+  run["memory_peak"] = objects_of(log.query(kMemory, {id}));
+  run["checkpoints"] = objects_of(log.query(kCheckpoints, {id}));
+  run["evaluations"] = objects_of(log.query(kEvaluations, {id}));
   run["text_losses"] = objects_of(text_losses(log, id));
-  run["events"] = objects_of(log.query(kEvents, {id}, kAll));
+  run["events"] = objects_of(log.query(kEvents, {id}));
   out << run.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 /// Means over at most 120 intervals of steps, so that a long run costs no more than a short one.
-Curve curve_of(const LogReader& log, const std::string& id, const std::string& name) {
+Curve curve_of(const LogReader& log, int64_t id, const std::string& name) {
   const Table table = log.query(
-      "WITH points AS (SELECT step, value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND name = ?2 "
+      "WITH points AS (SELECT step, value FROM metrics WHERE run_id = ?1 AND name = ?2 "
       "AND value IS NOT NULL), span AS (SELECT min(step) AS low, max(step) - min(step) + 1 AS wide FROM points) "
       "SELECT avg(step), avg(value) FROM points, span GROUP BY (step - low) * 120 / wide ORDER BY 1",
-      {id, name}, kAll);
+      {id, name});
   Curve curve{name, {}};
   for (const auto& row : table.rows) curve.points.push_back({row[0].get<double>(), row[1].get<double>()});
   return curve;
 }
 
-void require_metrics(const LogReader& log, const std::string& id, const std::vector<std::string>& metrics) {
+void require_metrics(const LogReader& log, int64_t id, const std::vector<std::string>& metrics) {
   std::vector<std::string> names;
-  for (const Row& row : log.query(kMetrics, {id}, kAll).rows) names.push_back(row[0]);
+  for (const Row& row : log.query(kMetrics, {id}).rows) names.push_back(row[0]);
   for (const std::string& metric : metrics) {
     if (std::find(names.begin(), names.end(), metric) != names.end()) continue;
     const std::string nearest = nearest_name(metric, names);
     throw Error(ExitStatus::usage,
-                "run " + id + " has no metric " + metric +
+                "run " + std::to_string(id) + " has no metric " + metric +
                     (nearest.empty() ? "; its metrics: " + join_names(names) : "; did you mean '" + nearest + "'?"));
   }
 }
 
-void print_curves(std::ostream& out, const LogReader& log, const std::string& id,
-                  const std::vector<std::string>& metrics) {
+void print_curves(std::ostream& out, const LogReader& log, int64_t id, const std::vector<std::string>& metrics) {
   const auto print = [&](const Curve& line, const Curve& marks) {
     if (line.points.size() + marks.points.size() > 1) out << '\n';
     print_curve(out, line, marks, shows_blocks(out));
@@ -151,24 +148,24 @@ void print_head(std::ostream& out, const Json& run) {
   }
 }
 
-void print_text_run(std::ostream& out, const LogReader& log, const Json& run, const std::string& id,
+void print_text_run(std::ostream& out, const LogReader& log, const Json& run, int64_t id,
                     const std::vector<std::string>& metrics) {
   print_head(out, run);
-  print_section(out, "options", log.query(kParams, {id}, kAll));
+  print_section(out, "options", log.query(kParams, {id}));
   print_section(out, "plugins",
                 log.query("SELECT kind, name, version, substr(sha256, 1, 12) AS sha256, path "
-                          "FROM run_plugins WHERE run_id = CAST(?1 AS INTEGER) ORDER BY kind, name",
-                          {id}, kAll));
-  print_section(out, "metrics", log.query(kMetrics, {id}, kAll));
+                          "FROM run_plugins WHERE run_id = ?1 ORDER BY kind, name",
+                          {id}));
+  print_section(out, "metrics", log.query(kMetrics, {id}));
   print_curves(out, log, id, metrics);
 
-  Table memory = log.query(kMemory, {id}, kAll);
+  Table memory = log.query(kMemory, {id});
   for (auto& row : memory.rows) row[2] = human_bytes(row[2].get<int64_t>());
   print_section(out, "peak memory", memory);
-  Table checkpoints = log.query(kCheckpoints, {id}, kAll);
+  Table checkpoints = log.query(kCheckpoints, {id});
   for (auto& row : checkpoints.rows) row[2] = human_bytes(row[2].get<int64_t>());
   print_section(out, "checkpoints", checkpoints);
-  print_section(out, "evaluations", log.query(kEvaluations, {id}, kAll));
+  print_section(out, "evaluations", log.query(kEvaluations, {id}));
   print_section(out, "losses on texts", text_losses(log, id));
   Table events = log.query(kEvents, {id}, kEventsShown);
   std::reverse(events.rows.begin(), events.rows.end());
@@ -177,14 +174,13 @@ void print_text_run(std::ostream& out, const LogReader& log, const Json& run, co
 
 }  // namespace
 
-void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format,
+void print_run(std::ostream& out, const LogReader& log, int64_t id, TableFormat format,
                const std::vector<std::string>& metrics) {
-  const std::string id = std::to_string(run_id);
   if (format == TableFormat::csv) {
     throw Error(ExitStatus::usage,
                 "a run has no CSV form; use --json, or `wmtp-host sql --csv \"SELECT * FROM v_metrics "
                 "WHERE run_id = " +
-                    id + "\"`");
+                    std::to_string(id) + "\"`");
   }
   const Json run = run_object(log, id);
   if (format == TableFormat::json) return print_json_run(out, log, run, id);
@@ -193,9 +189,7 @@ void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFor
 }
 
 void print_experiment(std::ostream& out, const LogReader& log, int64_t run_id) {
-  out << log.query("SELECT resolved_toml FROM runs WHERE id = CAST(?1 AS INTEGER)", {std::to_string(run_id)}, 1)
-             .rows.at(0)[0]
-             .get<std::string>();
+  out << log.query("SELECT resolved_toml FROM runs WHERE id = ?1", {run_id}).rows.at(0)[0].get<std::string>();
 }
 
 }  // namespace wmtp

@@ -11,8 +11,6 @@
 namespace wmtp {
 namespace {
 
-constexpr int64_t kMostRuns = 100'000;
-
 /// "2026-01-31T12:00:00Z" -> "2026-01-31 12:00:00"
 std::string readable_time(std::string text) {
   if (text.size() == 20 && text[10] == 'T') {
@@ -30,7 +28,7 @@ bool is_number(const std::string& text) {
 
 void require_key(const LogReader& log, const std::string& key) {
   std::vector<std::string> keys;
-  for (const Row& row : log.query("SELECT DISTINCT key FROM run_params", {}, kMostRuns).rows) keys.push_back(row[0]);
+  for (const Row& row : log.query("SELECT DISTINCT key FROM run_params").rows) keys.push_back(row[0]);
   if (keys.empty() || std::find(keys.begin(), keys.end(), key) != keys.end()) return;
   const std::string nearest = nearest_name(key, keys);
   throw Error(ExitStatus::usage, "--where: no run in " + log.database().string() + " has an option " + key +
@@ -41,7 +39,7 @@ void require_key(const LogReader& log, const std::string& key) {
 /// An SQL condition and its bound values.
 struct Conditions {
   std::string sql = "1";
-  std::vector<std::string> values;
+  std::vector<SqlValue> values;
 
   std::string bound(const std::string& value) {
     values.push_back(value);
@@ -106,10 +104,10 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
   const Conditions conditions = conditions_of(selection, log);
   Table table =
       log.query("SELECT " + columns + " FROM v_runs AS v WHERE " + conditions.sql + " ORDER BY " + order_of(selection),
-                conditions.values, selection.limit > 0 ? selection.limit : kMostRuns);
+                conditions.values, selection.limit > 0 ? selection.limit : LogReader::all_rows);
   if (format != TableFormat::text) return print_table(out, table, format);
   if (table.rows.empty()) {
-    const auto all = log.query("SELECT count(*) FROM runs", {}, 1).rows[0][0].get<int64_t>();
+    const auto all = log.query("SELECT count(*) FROM runs").rows[0][0].get<int64_t>();
     if (all > 0)
       out << "none of the " << counted(all, "run") << " in " << log.database().string() << " matches\n";
     else if (!log.exists())

@@ -18,11 +18,10 @@ std::string percent(double share) { return std::to_string(std::llround(100 * sha
 
 class Summary {
  public:
-  Summary(std::ostream& out, const LogReader& log, int64_t run_id)
-      : out_(out), log_(log), id_(std::to_string(run_id)) {}
+  Summary(std::ostream& out, const LogReader& log, int64_t run_id) : out_(out), log_(log), id_(run_id) {}
 
   void print() {
-    const auto run = rows("SELECT name, status, seconds FROM v_runs WHERE id = CAST(?1 AS INTEGER)");
+    const auto run = rows("SELECT name, status, seconds FROM v_runs WHERE id = ?1");
     if (run.empty()) return;
     const auto status = run[0][1].get<std::string>();
     out_ << "run " << id_ << " (" << run[0][0].get<std::string>() << ") " << status << " after "
@@ -46,16 +45,14 @@ class Summary {
          << " AND name = '" << curve << "'\"\n";
   }
 
-  std::vector<std::vector<nlohmann::json>> rows(const std::string& sql) const {
-    return log_.query(sql, {id_}, 1000).rows;
-  }
+  std::vector<std::vector<nlohmann::json>> rows(const std::string& sql) const { return log_.query(sql, {id_}).rows; }
 
   std::optional<double> metric(const std::string& name, const std::string& order) const {
     const auto found = log_.query(
-                               "SELECT value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND name = ?2 "
+                               "SELECT value FROM metrics WHERE run_id = ?1 AND name = ?2 "
                                "AND value IS NOT NULL ORDER BY step " +
                                    order + " LIMIT 1",
-                               {id_, name}, 1)
+                               {id_, name})
                            .rows;
     return found.empty() ? std::nullopt : std::optional(found[0][0].get<double>());
   }
@@ -65,9 +62,9 @@ class Summary {
   /// The mean of the last hundred steps, since selection fluctuates from step to step.
   std::optional<double> recent(const std::string& name) const {
     const auto found = log_.query(
-        "SELECT avg(value) FROM (SELECT value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) "
+        "SELECT avg(value) FROM (SELECT value FROM metrics WHERE run_id = ?1 "
         "AND name = ?2 AND value IS NOT NULL ORDER BY step DESC LIMIT 100)",
-        {id_, name}, 1);
+        {id_, name});
     return found.rows[0][0].is_null() ? std::nullopt : std::optional(found.rows[0][0].get<double>());
   }
 
@@ -102,7 +99,7 @@ class Summary {
   }
 
   void speed() {
-    const auto run = rows("SELECT tokens_per_second, mfu FROM v_runs WHERE id = CAST(?1 AS INTEGER)").at(0);
+    const auto run = rows("SELECT tokens_per_second, mfu FROM v_runs WHERE id = ?1").at(0);
     if (run[0].is_number()) out_ << "  speed            " << speed_text(run[0], run[1]) << '\n';
   }
 
@@ -110,7 +107,7 @@ class Summary {
   void time() {
     const auto found = rows(
         "SELECT iif(name GLOB 'time/head_*', 'heads', substr(name, 6)) AS phase, sum(value) AS seconds FROM v_latest "
-        "WHERE run_id = CAST(?1 AS INTEGER) AND name GLOB 'time/*' GROUP BY phase ORDER BY seconds DESC");
+        "WHERE run_id = ?1 AND name GLOB 'time/*' GROUP BY phase ORDER BY seconds DESC");
     double all = 0;
     for (const auto& row : found) all += row[1].get<double>();
     if (all == 0) return;
@@ -123,7 +120,7 @@ class Summary {
 
   void memory() {
     const auto peaks = rows(
-        "SELECT rank, max(bytes) FROM memory WHERE run_id = CAST(?1 AS INTEGER) "
+        "SELECT rank, max(bytes) FROM memory WHERE run_id = ?1 "
         "AND category = 'resident' AND phase = 'peak' GROUP BY rank ORDER BY rank");
     if (peaks.empty()) return;
     out_ << "  peak memory      ";
@@ -139,7 +136,7 @@ class Summary {
   void phases() {
     const auto moments = rows(
         "WITH moments AS (SELECT rank, phase, category, bytes, max(rowid) FROM memory "
-        "WHERE run_id = CAST(?1 AS INTEGER) AND phase NOT IN ('peak', 'live') GROUP BY rank, phase, category), "
+        "WHERE run_id = ?1 AND phase NOT IN ('peak', 'live') GROUP BY rank, phase, category), "
         "totals AS (SELECT rank, phase, bytes AS total FROM moments WHERE category = 'allocated') "
         "SELECT m.phase, m.category, m.bytes, m.rank FROM moments AS m JOIN totals AS t USING (rank, phase) "
         "WHERE m.rank = (SELECT rank FROM totals ORDER BY total DESC, rank LIMIT 1) ORDER BY t.total DESC, m.phase");
@@ -171,7 +168,7 @@ class Summary {
 
   void checkpoint() {
     const auto newest = rows(
-        "SELECT path, bytes FROM checkpoints WHERE run_id = CAST(?1 AS INTEGER) "
+        "SELECT path, bytes FROM checkpoints WHERE run_id = ?1 "
         "AND state = 'kept' ORDER BY step DESC, time_ns DESC LIMIT 1");
     if (newest.empty()) return;
     out_ << "  checkpoint       " << newest[0][0].get<std::string>() << " (" << human_bytes(newest[0][1].get<int64_t>())
@@ -180,7 +177,7 @@ class Summary {
 
   std::ostream& out_;
   const LogReader& log_;
-  std::string id_;
+  int64_t id_;
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "core/report/table.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "base/csv.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/report/terminal.hpp"
@@ -78,22 +78,15 @@ void print_json(std::ostream& out, const Table& table) {
   out << (table.rows.empty() ? "]\n" : "\n]\n");
 }
 
-std::string csv_field(const nlohmann::json& cell) {
+std::string csv_cell(const nlohmann::json& cell) {
   if (cell.is_null()) return "";
-  if (cell.is_number_float()) {
-    char text[32];
-    return std::string(text, std::to_chars(text, text + sizeof(text), cell.get<double>()).ptr);
-  }
-  const std::string text = cell.is_string() ? cell.get<std::string>() : cell.dump();
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
+  if (cell.is_number_float()) return shortest_digits(cell.get<double>());
+  return csv_field(cell.is_string() ? cell.get<std::string>() : cell.dump());
 }
 
 void print_csv(std::ostream& out, const Table& table) {
   const auto line = [&out](const auto& cells) {
-    for (size_t i = 0; i < cells.size(); ++i) out << (i ? "," : "") << csv_field(cells[i]);
+    for (size_t i = 0; i < cells.size(); ++i) out << (i ? "," : "") << csv_cell(cells[i]);
     out << "\r\n";
   };
   line(table.columns);

@@ -27,7 +27,6 @@ bool shows_blocks(const std::ostream& out) {
 }
 
 std::string one_line(std::string_view text) {
-  static const char* digits = "0123456789abcdef";
   std::string line;
   for (char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -36,7 +35,7 @@ std::string one_line(std::string_view text) {
     } else if (c == '\t') {
       line += "\\t";
     } else if (byte < 0x20 || byte == 0x7f) {
-      line += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+      line += printed("\\x%02x", byte);
     } else {
       line += c;
     }

@@ -13,13 +13,12 @@ namespace {
 using nlohmann::json;
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t most_steps = 100'000;
 constexpr std::chrono::milliseconds nap{100};
 
 class Watch {
  public:
   Watch(std::ostream& out, const LogReader& log, const WatchRequest& request)
-      : out_(out), log_(log), request_(request), id_(std::to_string(request.run_id)) {}
+      : out_(out), log_(log), request_(request) {}
 
   int run() {
     step_ = newest("train/loss") - 1;  // earlier steps are not shown
@@ -36,42 +35,35 @@ class Watch {
   }
 
  private:
-  Table ask(const std::string& sql, int64_t rows, const std::string& more = "0") const {
-    std::vector<std::string> arguments;
-    arguments.push_back(id_);
-    arguments.push_back(more);
-    return log_.query(sql, arguments, rows);
-  }
-
   int64_t newest(const std::string& metric) const {
-    const Table found =
-        ask("SELECT coalesce(max(step), -1) FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND name = ?2", 1, metric);
-    return found.rows.at(0).at(0);
+    return log_
+        .query("SELECT coalesce(max(step), -1) FROM metrics WHERE run_id = ?1 AND name = ?2", {request_.run_id, metric})
+        .rows.at(0)
+        .at(0);
   }
 
   Json run_state() const {
-    return row_object(ask("SELECT name, status, exit_code, seconds, tokens_per_second FROM v_runs "
-                          "WHERE id = CAST(?1 AS INTEGER) AND ?2 = '0'",
-                          1),
+    return row_object(log_.query("SELECT name, status, exit_code, seconds, tokens_per_second FROM v_runs WHERE id = ?1",
+                                 {request_.run_id}),
                       0);
   }
 
   void show_new_steps() {
-    const Table steps =
-        ask("SELECT loss.step, loss.value, speed.value FROM metrics AS loss LEFT JOIN metrics AS speed "
-            "ON speed.run_id = loss.run_id AND speed.step = loss.step AND speed.name = 'perf/tokens_per_second' "
-            "WHERE loss.run_id = CAST(?1 AS INTEGER) AND loss.step > CAST(?2 AS INTEGER) AND loss.name = 'train/loss' "
-            "ORDER BY loss.step",
-            most_steps, std::to_string(step_));
+    const Table steps = log_.query(
+        "SELECT loss.step, loss.value, speed.value FROM metrics AS loss LEFT JOIN metrics AS speed "
+        "ON speed.run_id = loss.run_id AND speed.step = loss.step AND speed.name = 'perf/tokens_per_second' "
+        "WHERE loss.run_id = ?1 AND loss.step > ?2 AND loss.name = 'train/loss' "
+        "ORDER BY loss.step",
+        {request_.run_id, step_});
     for (const auto& row : steps.rows) {
       step_ = row[0];
       show_step(row);
     }
     // Logged after their step.
-    const Table validations =
-        ask("SELECT step, value FROM metrics WHERE run_id = CAST(?1 AS INTEGER) AND step > CAST(?2 AS INTEGER) "
-            "AND name = 'valid/loss' ORDER BY step",
-            most_steps, std::to_string(validated_));
+    const Table validations = log_.query(
+        "SELECT step, value FROM metrics WHERE run_id = ?1 AND step > ?2 "
+        "AND name = 'valid/loss' ORDER BY step",
+        {request_.run_id, validated_});
     for (const auto& row : validations.rows) {
       validated_ = row[0];
       show_validation(row);
@@ -113,7 +105,6 @@ class Watch {
   std::ostream& out_;
   const LogReader& log_;
   const WatchRequest& request_;
-  std::string id_;
   int64_t step_ = 0, validated_ = 0;  ///< last steps shown
 };
 

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 namespace {
@@ -36,12 +37,7 @@ std::string advice(int code, const char* option) {
 std::string uri_of(const std::filesystem::path& path) {
   std::string uri = "file:";
   for (char c : std::filesystem::absolute(path).string()) {
-    static const char* digits = "0123456789abcdef";
-    if (c == '%' || c == '?' || c == '#') {
-      uri += {'%', digits[(c >> 4) & 15], digits[c & 15]};
-    } else {
-      uri += c;
-    }
+    uri += c == '%' || c == '?' || c == '#' ? printed("%%%02x", unsigned(c)) : std::string(1, c);
   }
   return uri + "?immutable=1";
 }
@@ -93,7 +89,7 @@ void Database::fail(const std::string& what) const {
   const int code = sqlite3_extended_errcode(db_);
   throw SqliteError(kind_.what + (" " + path_.string()) + ": " + what + ": " + sqlite3_errmsg(db_) + " (SQLite code " +
                         std::to_string(code) + ")" + advice(code, kind_.option),
-                    code);
+                    code, sqlite3_errmsg(db_));
 }
 
 void Database::execute(const std::string& sql) {
@@ -151,6 +147,11 @@ void Statement::bind(int index, const std::string& value) {
 
 void Statement::bind(int index, std::nullopt_t) {
   if (sqlite3_bind_null(statement_, index) != SQLITE_OK) database_.fail("cannot bind NULL");
+}
+
+void Statement::bind_all(const std::vector<SqlValue>& values) {
+  int index = 0;
+  for (const SqlValue& value : values) std::visit([&](const auto& one) { bind(++index, one); }, value);
 }
 
 bool Statement::step() {

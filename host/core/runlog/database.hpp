@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -20,15 +22,21 @@ namespace wmtp {
 
 class SqliteError : public Error {
  public:
-  SqliteError(const std::string& message, int code) : Error(ExitStatus::storage, message), code_(code) {}
+  SqliteError(const std::string& message, int code, std::string cause = "")
+      : Error(ExitStatus::storage, message), code_(code), cause_(std::move(cause)) {}
   /// SQLite's primary result code.
   int code() const { return code_ & 0xff; }
+  /// SQLite's text alone.
+  const std::string& cause() const { return cause_; }
   /// Whether another connection holds a lock, so that waiting may help.
   bool busy() const;
 
  private:
   int code_;
+  std::string cause_;
 };
+
+using SqlValue = std::variant<int64_t, std::string>;
 
 class Database {
  public:
@@ -92,6 +100,9 @@ class Statement {
       bind(index, std::nullopt);
     }
   }
+
+  /// ?1, ?2, …
+  void bind_all(const std::vector<SqlValue>& values);
 
   /// True while there is a row.
   bool step();

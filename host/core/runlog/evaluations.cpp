@@ -1,26 +1,14 @@
 #include "core/runlog/evaluations.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "core/runlog/database.hpp"
 #include "core/runlog/open_log.hpp"
 
 namespace wmtp {
-namespace {
-
-/// A byte tokenizer can produce any bytes, but a TEXT is UTF-8.
-std::string as_text(const std::string& bytes) {
-  const std::string quoted = nlohmann::json(bytes).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return nlohmann::json::parse(quoted).get<std::string>();
-}
-
-}  // namespace
-
 int64_t log_evaluation(const std::filesystem::path& path, const LoggedEvaluation& evaluation) {
   Database database = open_log_for_writing(path);
-  sync_fully(database);
   Transaction transaction(database);
   Statement(database,
             "INSERT INTO evaluations (run_id, time_ns, suite, suite_sha256, max_tokens, temperature, top_p, seed) "
@@ -32,8 +20,8 @@ int64_t log_evaluation(const std::filesystem::path& path, const LoggedEvaluation
                    "INSERT INTO evaluation_answers (evaluation_id, task_id, sample, verdict, seconds, told, answer) "
                    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)");
   for (const LoggedEvaluation::Answer& answer : evaluation.answers)
-    insert.run(id, answer.task_id, answer.sample, answer.verdict, answer.seconds, as_text(answer.message),
-               as_text(answer.answer));
+    insert.run(id, answer.task_id, answer.sample, answer.verdict, answer.seconds, repaired_utf8(answer.message),
+               repaired_utf8(answer.answer));
   transaction.commit();
   return id;
 }
@@ -46,10 +34,9 @@ int64_t log_text_losses(const std::filesystem::path& path, const LoggedTextLosse
     sums += before + sha256_of_file(text);
   }
   Database database = open_log_for_writing(path);
-  sync_fully(database);
   Transaction transaction(database);
   Statement(database, "INSERT INTO text_evaluations (run_id, time_ns, texts, texts_sha256) VALUES (?1, ?2, ?3, ?4)")
-      .run(losses.run_id, now_ns(), as_text(texts), sums);
+      .run(losses.run_id, now_ns(), repaired_utf8(texts), sums);
   const int64_t id = database.last_insert_id();
   if (losses.stride > 0)
     Statement(database, "INSERT INTO text_strides (evaluation_id, stride) VALUES (?1, ?2)").run(id, losses.stride);

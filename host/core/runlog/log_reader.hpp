@@ -1,22 +1,21 @@
 // Read-only queries of the run log. The connection is opened read-only; no transaction outlives a call, so that the
 // writer can truncate its WAL file. Every statement has limits, since a log may be untrusted: a deadline, 32 MiB for a
-// value,
-// 256 MiB for a result.
+// value, 256 MiB for a result.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace wmtp {
+#include "core/runlog/database.hpp"
 
-class Statement;
+namespace wmtp {
 
 struct LoggedRun {
   int64_t id = 0;
@@ -34,13 +33,18 @@ struct Table {
   bool capped = false;  ///< there were more rows than max_rows
 };
 
+Row row_of(const Statement& statement);
+std::vector<std::string> columns_of(const Statement& statement);
+
 class LogReader {
  public:
+  static constexpr int64_t all_rows = std::numeric_limits<int64_t>::max();
+  static constexpr size_t most_bytes = size_t{256} << 20, unlimited = std::numeric_limits<size_t>::max();
+
   /// Error(storage) when the file is not a run log, is newer than this program, or cannot be read. A missing file is an
   /// empty log. A query that takes longer than `query_limit` is stopped.
   explicit LogReader(const std::filesystem::path& database,
                      std::chrono::milliseconds query_limit = std::chrono::seconds(30));
-  ~LogReader();
 
   /// The finished runs of this configuration, newest first.
   std::vector<LoggedRun> finished_with_hash(const std::string& config_hash) const;
@@ -59,25 +63,23 @@ class LogReader {
   /// wrong, writes, or exceeds a limit; Error(storage) when the file fails.
   Table ask(const std::string& sql, int64_t max_rows) const;
 
-  /// A statement of this program, with ?1, ?2, … bound to `arguments` as text. Error(storage) when the file fails.
-  Table query(const std::string& sql, const std::vector<std::string>& arguments, int64_t max_rows) const;
+  /// A statement of this program, with ?1, ?2, … bound to `arguments`. Error(storage) when the file fails.
+  Table query(const std::string& sql, const std::vector<SqlValue>& arguments = {}, int64_t max_rows = all_rows) const;
+  /// The same, one row in memory at a time; their texts may have `most` bytes in total. `take` must not use this reader.
+  void each_row(const std::string& sql, const std::vector<SqlValue>& arguments,
+                const std::function<void(const Statement&)>& take, size_t most = most_bytes) const;
 
-  /// As query, one row in memory at a time, until `visit` returns false. Returns the column names. `visit` must not use
-  /// this reader.
-  std::vector<std::string> each_row(const std::string& sql, const std::vector<std::string>& arguments,
-                                    const std::function<bool(Row&)>& visit) const;
-  /// Calls `take` with each row of a statement of this program, with ?1, ?2, … bound to `numbers`: for curves, whose
-  /// rows are too many for a Table. Error(storage) when the file fails.
-  void each_row(const std::string& sql, const std::vector<int64_t>& numbers,
-                const std::function<void(const Statement&)>& take) const;
-
-  const std::filesystem::path& database() const;
+  const std::filesystem::path& database() const { return path_; }
   /// A missing file reads like an empty log.
   bool exists() const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Table table(const std::string& sql, const std::vector<SqlValue>& arguments, int64_t max_rows, bool by_user) const;
+  std::vector<LoggedRun> runs(const std::string& condition, const SqlValue& argument) const;
+
+  std::filesystem::path path_;
+  std::chrono::milliseconds limit_;
+  mutable Database database_;
 };
 
 }  // namespace wmtp

@@ -18,103 +18,81 @@ using namespace std::chrono_literals;
 /// Writes records as rows with prepared statements, inside the caller's transaction.
 class RowWriter {
  public:
-  RowWriter(Database& database, int64_t run_id);
+  RowWriter(Database& database, int64_t run_id)
+      : run_id_(run_id),
+        add_name_(database, "INSERT OR IGNORE INTO metric_names (name) VALUES (?1)"),
+        find_name_(database, "SELECT id FROM metric_names WHERE name = ?1"),
+        // The later of two values for a step is kept.
+        metric_(
+            database,
+            "INSERT INTO metric_values (run_id, name_id, step, value, kind, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
+            "ON CONFLICT (run_id, name_id, step) DO UPDATE "
+            "SET value = excluded.value, kind = excluded.kind, time_ns = excluded.time_ns"),
+        memory_(database,
+                "INSERT INTO memory (run_id, rank, step, phase, category, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
+        sample_(database,
+                "INSERT INTO samples (run_id, step, sequence, position, head, token_id, text, weight, loss, "
+                "reference_loss) "
+                "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
+        checkpoint_(
+            database,
+            "INSERT INTO checkpoints (run_id, step, path, bytes, state, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
+            "ON CONFLICT (run_id, path) DO UPDATE "
+            "SET step = excluded.step, bytes = excluded.bytes, state = excluded.state, time_ns = excluded.time_ns"),
+        event_(database,
+               "INSERT INTO events (run_id, time_ns, rank, level, kind, step, message) "
+               "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"),
+        heartbeat_(database, "UPDATE runs SET heartbeat_at = ?2 WHERE id = ?1"),
+        incomplete_(database, "UPDATE runs SET log_incomplete = 1 WHERE id = ?1") {}
 
-  void write(const Record& record);
-  void heartbeat();
-  void mark_incomplete();
+  void write(const Record& record) {
+    std::visit([this](const auto& one) { write(one); }, record);
+  }
+  void heartbeat() { heartbeat_.run(run_id_, utc_now()); }
+  void mark_incomplete() { incomplete_.run(run_id_); }
   /// After a rollback: names added by this transaction are not in the file.
   void forget_names() { name_ids_.clear(); }
 
  private:
-  void write(const MetricsRecord& record);
-  void write(const MemoryRecords& record);
-  void write(const SampleRecords& record);
-  void write(const CheckpointRecord& record);
-  void write(const EventRecord& record);
-  int64_t name_id(const std::string& name);
+  void write(const MetricsRecord& record) {
+    for (const auto& [name, value] : record.values) {
+      const char* kind = kind_of(value);
+      metric_.run(run_id_, name_id(name), record.step, kind ? std::nullopt : std::optional(value),
+                  kind ? std::optional<std::string>(kind) : std::nullopt, record.time_ns);
+    }
+  }
+  void write(const MemoryRecords& record) {
+    for (const MemoryRecord& one : record.values)
+      memory_.run(run_id_, one.rank, one.step, one.phase, one.category, one.bytes);
+  }
+  void write(const SampleRecords& record) {
+    for (const SampleRecord& one : record.values)
+      sample_.run(run_id_, record.step, one.sequence, one.position, one.head, one.token_id, one.text, one.weight,
+                  one.loss, one.reference_loss);
+  }
+  void write(const CheckpointRecord& record) {
+    checkpoint_.run(run_id_, record.step, record.path, record.bytes, record.state, record.time_ns);
+  }
+  void write(const EventRecord& record) {
+    event_.run(run_id_, record.time_ns, record.rank, record.level, record.kind, record.step, record.message);
+  }
 
-  Database& database_;
+  int64_t name_id(const std::string& name) {
+    const auto known = name_ids_.find(name);
+    if (known != name_ids_.end()) return known->second;
+    add_name_.run(name);
+    find_name_.bind(1, name);
+    find_name_.step();
+    const int64_t id = find_name_.integer(0);
+    find_name_.reset();
+    name_ids_.emplace(name, id);
+    return id;
+  }
+
   int64_t run_id_;
   std::unordered_map<std::string, int64_t> name_ids_;
   Statement add_name_, find_name_, metric_, memory_, sample_, checkpoint_, event_, heartbeat_, incomplete_;
 };
-
-RowWriter::RowWriter(Database& database, int64_t run_id)
-    : database_(database),
-      run_id_(run_id),
-      add_name_(database, "INSERT OR IGNORE INTO metric_names (name) VALUES (?1)"),
-      find_name_(database, "SELECT id FROM metric_names WHERE name = ?1"),
-      // The later of two values for a step is kept.
-      metric_(database,
-              "INSERT INTO metric_values (run_id, name_id, step, value, kind, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
-              "ON CONFLICT (run_id, name_id, step) DO UPDATE "
-              "SET value = excluded.value, kind = excluded.kind, time_ns = excluded.time_ns"),
-      memory_(database,
-              "INSERT INTO memory (run_id, rank, step, phase, category, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
-      sample_(
-          database,
-          "INSERT INTO samples (run_id, step, sequence, position, head, token_id, text, weight, loss, reference_loss) "
-          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
-      checkpoint_(
-          database,
-          "INSERT INTO checkpoints (run_id, step, path, bytes, state, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
-          "ON CONFLICT (run_id, path) DO UPDATE "
-          "SET step = excluded.step, bytes = excluded.bytes, state = excluded.state, time_ns = excluded.time_ns"),
-      event_(database,
-             "INSERT INTO events (run_id, time_ns, rank, level, kind, step, message) "
-             "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"),
-      heartbeat_(database, "UPDATE runs SET heartbeat_at = ?2 WHERE id = ?1"),
-      incomplete_(database, "UPDATE runs SET log_incomplete = 1 WHERE id = ?1") {}
-
-void RowWriter::write(const Record& record) {
-  std::visit([this](const auto& one) { write(one); }, record);
-}
-
-void RowWriter::heartbeat() { heartbeat_.run(run_id_, utc_now()); }
-
-void RowWriter::mark_incomplete() { incomplete_.run(run_id_); }
-
-void RowWriter::write(const MetricsRecord& record) {
-  for (const auto& [name, value] : record.values) {
-    const char* kind = kind_of(value);
-    metric_.run(run_id_, name_id(name), record.step, kind ? std::nullopt : std::optional(value),
-                kind ? std::optional<std::string>(kind) : std::nullopt, record.time_ns);
-  }
-}
-
-void RowWriter::write(const MemoryRecords& record) {
-  for (const MemoryRecord& one : record.values) {
-    memory_.run(run_id_, one.rank, one.step, one.phase, one.category, one.bytes);
-  }
-}
-
-void RowWriter::write(const SampleRecords& record) {
-  for (const SampleRecord& one : record.values) {
-    sample_.run(run_id_, record.step, one.sequence, one.position, one.head, one.token_id, one.text, one.weight,
-                one.loss, one.reference_loss);
-  }
-}
-
-void RowWriter::write(const CheckpointRecord& record) {
-  checkpoint_.run(run_id_, record.step, record.path, record.bytes, record.state, record.time_ns);
-}
-
-void RowWriter::write(const EventRecord& record) {
-  event_.run(run_id_, record.time_ns, record.rank, record.level, record.kind, record.step, record.message);
-}
-
-int64_t RowWriter::name_id(const std::string& name) {
-  const auto known = name_ids_.find(name);
-  if (known != name_ids_.end()) return known->second;
-  add_name_.run(name);
-  find_name_.bind(1, name);
-  find_name_.step();
-  const int64_t id = find_name_.integer(0);
-  find_name_.reset();
-  name_ids_.emplace(name, id);
-  return id;
-}
 
 namespace {
 
@@ -201,14 +179,11 @@ void LogWriter::take(std::chrono::milliseconds longest) {
 
 bool LogWriter::try_commit() {
   try {
-    bool beat = false;
     leave_moved_file();
     Transaction transaction(*database_);
     for (const Record& record : pending_) rows_->write(record);
-    if (Clock::now() >= next_heartbeat_) {
-      rows_->heartbeat();
-      beat = true;
-    }
+    const bool beat = Clock::now() >= next_heartbeat_;
+    if (beat) rows_->heartbeat();
     if (incomplete_) rows_->mark_incomplete();
     transaction.commit();
     queue_.release(pending_rows_);
@@ -216,11 +191,9 @@ bool LogWriter::try_commit() {
     if (beat) next_heartbeat_ = Clock::now() + kHeartbeat;
     failing_ = spilled_ = false;
     return true;
-  } catch (const SqliteError& error) {
-    only_locked_ = error.busy();
-    last_failure_ = error.what();
   } catch (const std::exception& error) {
-    only_locked_ = false;
+    const auto* sqlite = dynamic_cast<const SqliteError*>(&error);
+    only_locked_ = sqlite && sqlite->busy();
     last_failure_ = error.what();
   }
   rows_->forget_names();
@@ -242,8 +215,7 @@ void LogWriter::leave_moved_file() {
     auto database = std::make_unique<Database>(open_log_for_writing(kept));
     database->set_busy_timeout(kBusyTimeout);
     sync_loosely(*database);
-    auto rows = std::make_unique<RowWriter>(*database, run_id_);
-    rows_ = std::move(rows);
+    rows_ = std::make_unique<RowWriter>(*database, run_id_);
     database_ = std::move(database);
   } catch (...) {
     std::filesystem::remove(kept, ignored);

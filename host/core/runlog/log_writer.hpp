@@ -64,7 +64,7 @@ class LogWriter {
   int64_t pending_rows_ = 0;
   Clock::time_point next_heartbeat_;
   Clock::time_point failing_since_, deadline_;
-  bool failing_ = false, only_locked_ = false, spilled_ = false, marked_ = false;
+  bool failing_ = false, only_locked_ = false, spilled_ = false;
   std::string last_failure_;
 
   std::thread thread_;

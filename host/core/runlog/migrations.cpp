@@ -6,7 +6,7 @@
 #include <cctype>
 #include <vector>
 
-#include "core/runlog/embedded_sql.hpp"
+#include "base/embedded.hpp"
 
 namespace wmtp {
 namespace {

@@ -95,7 +95,9 @@ Database open_log_for_writing(const std::filesystem::path& path, std::chrono::mi
   const auto deadline = std::chrono::steady_clock::now() + patience;
   for (;;) {
     try {
-      return open_once(path);
+      Database database = open_once(path);
+      sync_fully(database);
+      return database;
     } catch (const SqliteError& error) {
       // SQLite returns "busy" at once, despite the timeout, when two connections change the journal mode together.
       if (!error.busy() || std::chrono::steady_clock::now() >= deadline) throw;

@@ -14,6 +14,7 @@ namespace wmtp {
 
 constexpr std::chrono::seconds kPatience{15};
 
+/// The connection syncs fully.
 Database open_log_for_writing(const std::filesystem::path& path, std::chrono::milliseconds patience = kPatience);
 
 /// For the rows of steps: a power failure may lose the last ones, but not damage the file.

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "core/runlog/database.hpp"
 #include "core/runlog/run_log.hpp"
 
 namespace wmtp {
@@ -56,6 +58,15 @@ inline const char* kind_of(double value) {
   if (value != value) return "nan";
   if (value - value == 0) return nullptr;
   return value > 0 ? "inf" : "-inf";
+}
+
+/// The number in the column `value`, or the one that kind_of has named in the column `kind`.
+inline double logged_number(const Statement& row, int value, int kind) {
+  if (!row.null(value)) return row.real(value);
+  const double infinity = std::numeric_limits<double>::infinity();
+  return row.text(kind) == "inf"    ? infinity
+         : row.text(kind) == "-inf" ? -infinity
+                                    : std::numeric_limits<double>::quiet_NaN();
 }
 
 /// Gets a run's records in addition to the database, during training.

@@ -1,9 +1,9 @@
 #include "core/runlog/run_log.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/csv.hpp"
 #include "base/text.hpp"
 #include "core/runlog/log_writer.hpp"
 #include "core/runlog/migrations.hpp"
@@ -22,10 +22,7 @@ const char* status_name(ExitStatus status) {
 struct ParamText {
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(int64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const {
-    char text[32];
-    return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
-  }
+  std::string operator()(double value) const { return shortest_digits(value); }
   std::string operator()(const std::string& value) const { return value; }
   std::string operator()(const std::vector<std::string>& value) const {
     return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -86,7 +83,6 @@ RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const S
     : impl_(std::make_unique<Impl>()) {
   Database database = open_log_for_writing(path);
   database.set_busy_timeout(kPatience);
-  sync_fully(database);
   Transaction transaction(database);
   impl_->run_id = database.integer("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'");
   do {  // another log in this place may use the folder of this id: try the next one

@@ -10,7 +10,6 @@ namespace fs = std::filesystem;
 
 void delete_rows(const fs::path& path, int64_t run_id) {
   Database database = open_log_for_writing(path);
-  sync_fully(database);
   Transaction transaction(database);
   Statement(database, "DELETE FROM runs WHERE id = ?1").run(run_id);
   transaction.commit();

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "core/tokenizer/tokenizer_json.hpp"
+#include "io/input_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -116,7 +117,7 @@ bool is_bpe(Message trainer_spec) {
 }
 
 SentencePieceModel read_model(const fs::path& file) {
-  const std::string bytes = read_tokenizer_file(file);
+  const std::string bytes = read_small_file(file, max_tokenizer_bytes);
   SentencePieceModel model;
   Message message(bytes);
   while (message.next()) {

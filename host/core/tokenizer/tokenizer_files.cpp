@@ -1,7 +1,5 @@
 #include "core/tokenizer/tokenizer_files.hpp"
 
-#include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -9,8 +7,8 @@
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/strict_json.hpp"
-#include "base/text.hpp"
 #include "io/durable_file.hpp"
+#include "io/input_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -21,7 +19,9 @@ fs::path config_path(const fs::path& file) { return file.parent_path() / tokeniz
 
 bool has_config(const fs::path& file) { return is_there(config_path(file)); }
 
-void copy_one(const fs::path& from, const fs::path& to) { write_new_file(to, read_tokenizer_file(from)); }
+void copy_one(const fs::path& from, const fs::path& to) {
+  write_new_file(to, read_small_file(from, max_tokenizer_bytes));
+}
 
 }  // namespace
 
@@ -31,22 +31,10 @@ fs::path tokenizer_file_in(const fs::path& folder) {
   return folder / (is_there(folder / tokenizer_json_name) ? tokenizer_json_name : tokenizer_model_name);
 }
 
-std::string read_tokenizer_file(const fs::path& file) {
-  check_is_file(file);
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  const std::streamoff size = in.tellg();
-  if (size > std::streamoff(max_tokenizer_bytes))
-    throw Error(ExitStatus::data, file.string() + " has " + human_bytes(size) + "; at most 64 MiB are read");
-  std::string bytes(static_cast<size_t>(std::max<std::streamoff>(size, 0)), '\0');
-  if (size < 0 || !in.seekg(0).read(bytes.data(), size))
-    throw Error(ExitStatus::data, "cannot read " + file.string() + "; check the path");
-  return bytes;
-}
-
 std::optional<TokenizerConfigFile> read_tokenizer_config(const fs::path& file) {
   if (!has_config(file)) return std::nullopt;
   const std::string where = config_path(file).string();
-  const nlohmann::json config = parse_strict_json(read_tokenizer_file(where), where);
+  const nlohmann::json config = parse_strict_json(read_small_file(where, max_tokenizer_bytes), where);
   if (!config.is_object()) throw Error(ExitStatus::data, where + ": wanted an object");
   const auto token = [&](const char* key) {
     nlohmann::json value = config.value(key, nlohmann::json());

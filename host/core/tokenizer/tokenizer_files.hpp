@@ -3,6 +3,7 @@
 // SentencePiece model puts its BOS before a text. Tokenizers trained by this program have no tokenizer_config.json.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -12,16 +13,13 @@ namespace wmtp {
 inline constexpr const char* tokenizer_model_name = "tokenizer.model";
 inline constexpr const char* tokenizer_json_name = "tokenizer.json";
 inline constexpr const char* tokenizer_config_name = "tokenizer_config.json";
-inline constexpr size_t max_tokenizer_bytes = size_t{64} << 20;
+inline constexpr int64_t max_tokenizer_bytes = int64_t{64} << 20;  ///< of each file
 
 /// Decided by the extension .json; all other files are SentencePiece models.
 bool is_tokenizer_json(const std::filesystem::path& file);
 
 /// The path of the tokenizer in a folder.
 std::filesystem::path tokenizer_file_in(const std::filesystem::path& folder);
-
-/// Error(data) if the file cannot be read or has more than max_tokenizer_bytes.
-std::string read_tokenizer_file(const std::filesystem::path& file);
 
 struct TokenizerConfigFile {
   std::string bos_token, eos_token;  ///< "" if it names none

@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
+#include "io/input_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -20,25 +21,18 @@ using nlohmann::json;
 constexpr uint64_t max_id = (1 << 24) - 1;
 constexpr const char* gpt2_words = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-std::unordered_map<std::string, char> bytes_by_letter() {
-  std::unordered_map<std::string, char> letters;
-  for (unsigned byte = 0; byte < 256; ++byte) letters.emplace(byte_letters()[byte], static_cast<char>(byte));
-  return letters;
-}
-
-/// SentencePiece's names for bytes: <0x0A>.
-std::unordered_map<std::string, char> bytes_by_name() {
-  std::unordered_map<std::string, char> names;
-  for (unsigned byte = 0; byte < 256; ++byte) names.emplace(printed("<0x%02X>", byte), static_cast<char>(byte));
-  return names;
+/// By GPT-2's letter or, `named`, by SentencePiece's name: <0x0A>.
+std::unordered_map<std::string, char> bytes_by_text(bool named) {
+  std::unordered_map<std::string, char> bytes;
+  for (unsigned byte = 0; byte < 256; ++byte)
+    bytes.emplace(named ? printed("<0x%02X>", byte) : byte_letters()[byte], static_cast<char>(byte));
+  return bytes;
 }
 
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& file)
-      : where_(file.string()),
-        letters_(bytes_by_letter()),
-        document_(parse_strict_json(read_tokenizer_file(file), where_)) {}
+      : where_(file.string()), document_(parse_strict_json(read_small_file(file, max_tokenizer_bytes), where_)) {}
 
   TokenizerJson read() {
     for (const char* key : {"truncation", "padding"})
@@ -139,7 +133,7 @@ class Reader {
     bpe_.ignore_merges = flag(model, "ignore_merges", "model");
     if (bpe_.byte_fallback && bpe_.ignore_merges)
       refuse("model ignore_merges is true, wanted false where byte_fallback is true");
-    if (bpe_.byte_fallback) letters_ = bytes_by_name();
+    letters_ = bytes_by_text(bpe_.byte_fallback);
     const json& vocabulary = at(model, "vocab");
     if (!vocabulary.is_object()) refuse("model has no vocab, wanted an object of tokens and ids");
     for (const json& added : at(document_, "added_tokens"))  // may also be in vocab, and are plain text there

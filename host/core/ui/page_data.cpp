@@ -10,13 +10,12 @@
 
 #include "base/text.hpp"
 #include "core/report/compare.hpp"
-#include "core/runlog/database.hpp"
 
 namespace wmtp {
 namespace {
 
 constexpr const char* all_params = R"sql(
-  SELECT key, value_text FROM run_params WHERE run_id = CAST(?1 AS INTEGER) ORDER BY key)sql";
+  SELECT key, value_text FROM run_params WHERE run_id = ?1 ORDER BY key)sql";
 
 constexpr const char* memory_rows = R"sql(
   SELECT rank, step, phase, category, bytes FROM memory WHERE run_id = ?1 ORDER BY rowid LIMIT 200000)sql";
@@ -33,7 +32,6 @@ constexpr const char* token_rows = R"sql(
   SELECT position, head, token_id, text, weight, loss, reference_loss
   FROM samples WHERE run_id = ?1 AND step = ?2 AND sequence = ?3 ORDER BY head, position)sql";
 
-constexpr int64_t most_runs = 100'000;
 constexpr size_t most_new_points = 5'000;  ///< per curve and refresh; beyond, the page reloads all curves
 
 constexpr const char* deleted_runs = R"sql(
@@ -62,71 +60,6 @@ PageJson real_or_null(const Statement& row, int column) {
 
 PageJson integer_or_null(const Statement& row, int column) {
   return row.null(column) ? PageJson() : PageJson(row.integer(column));
-}
-
-PageJson distinct(const LogReader& log, const std::string& column, int64_t run) {
-  PageJson values = PageJson::array();
-  log.each_row("SELECT DISTINCT " + column + " FROM samples WHERE run_id = ?1 ORDER BY 1", {run},
-               [&](const Statement& row) { values.push_back(row.integer(0)); });
-  return values;
-}
-
-PageJson params_json(const LogReader& log, const std::vector<int64_t>& runs) {
-  const Table table =
-      runs.size() == 1 ? log.query(all_params, {std::to_string(runs[0])}, 100'000) : differing_params(log, runs);
-  PageJson rows = PageJson::array();
-  for (const auto& row : table.rows)
-    rows.push_back({{"key", row[0]}, {"values", std::vector<nlohmann::json>(row.begin() + 1, row.end())}});
-  return {{"runs", runs}, {"rows", rows}};
-}
-
-PageJson memory_json(const LogReader& log, int64_t run) {
-  PageJson rows = PageJson::array();
-  log.each_row(memory_rows, {run}, [&](const Statement& row) {
-    rows.push_back({row.integer(0), row.integer(1), row.text(2), row.text(3), row.integer(4)});
-  });
-  return {{"run", run}, {"columns", {"rank", "step", "phase", "category", "bytes"}}, {"rows", rows}};
-}
-
-/// Events with a rowid above `after`.
-PageJson events_json(const LogReader& log, const std::vector<int64_t>& runs, int64_t after) {
-  PageJson events = PageJson::array();
-  for (const int64_t run : runs) {
-    log.each_row(newest_events, {run, after}, [&](const Statement& row) {
-      events.push_back({{"run", row.integer(1)},
-                        {"time", row.real(2)},
-                        {"rank", integer_or_null(row, 3)},
-                        {"level", row.text(4)},
-                        {"kind", row.text(5)},
-                        {"step", integer_or_null(row, 6)},
-                        {"message", row.text(7)},
-                        {"seconds", row.real(8)}});
-    });
-  }
-  return events;
-}
-
-PageJson sampled_json(const LogReader& log, int64_t run) {
-  return {{"run", run},
-          {"steps", distinct(log, "step", run)},
-          {"sequences", distinct(log, "sequence", run)},
-          {"heads", distinct(log, "head", run)}};
-}
-
-PageJson tokens_json(const LogReader& log, int64_t run, int64_t step, int64_t sequence) {
-  PageJson columns;
-  for (const char* name : {"position", "head", "token_id", "text", "weight", "loss", "reference_loss"})
-    columns[name] = PageJson::array();
-  log.each_row(token_rows, {run, step, sequence}, [&](const Statement& row) {
-    columns["position"].push_back(row.integer(0));
-    columns["head"].push_back(row.integer(1));
-    columns["token_id"].push_back(row.integer(2));
-    columns["text"].push_back(row.text(3));
-    columns["weight"].push_back(real_or_null(row, 4));
-    columns["loss"].push_back(real_or_null(row, 5));
-    columns["reference_loss"].push_back(real_or_null(row, 6));
-  });
-  return {{"run", run}, {"step", step}, {"sequence", sequence}, {"columns", columns}};
 }
 
 std::string file_identity(const std::filesystem::path& path) {
@@ -198,13 +131,10 @@ std::optional<PageJson> new_points(const MetricSeries& series, double smoothing,
 
 PageData::PageData(std::filesystem::path database) : path_(std::move(database)) { open_if_changed(); }
 
-PageData::~PageData() = default;
-
-template <class Question>
-PageJson PageData::ask(const Question& question) {
-  const std::lock_guard lock(mutex_);
+std::unique_lock<std::mutex> PageData::locked() {
+  std::unique_lock lock(mutex_);
   open_if_changed();
-  return question(*log_);
+  return lock;
 }
 
 /// An empty log is opened again each time: the file may have been missing or empty.
@@ -240,8 +170,7 @@ void PageData::read_runs() {
     condition += (condition.empty() ? "" : ", ") + std::to_string(run);
   }
   if (condition.empty()) return;
-  const Table table =
-      log_->query("SELECT * FROM v_runs" + (all ? "" : " WHERE id IN (" + condition + ")"), {}, most_runs);
+  const Table table = log_->query("SELECT * FROM v_runs" + (all ? "" : " WHERE id IN (" + condition + ")"));
   ++version_;
   for (const auto& cells : table.rows) {
     PageJson row;
@@ -318,28 +247,76 @@ PageJson PageData::refresh(const RefreshRequest& request) {
       answer["new"].push_back(std::move(curve));
     }
   }
-  answer["events"] = events_json(*log_, request.shown.runs, request.event_cursor);
+  answer["events"] = events_after(request.event_cursor, request.shown.runs);
   return answer;
 }
 
 PageJson PageData::params(const std::vector<int64_t>& runs) {
-  return ask([&](const LogReader& log) { return params_json(log, runs); });
+  const auto lock = locked();
+  const Table table = runs.size() == 1 ? log_->query(all_params, {runs[0]}) : differing_params(*log_, runs);
+  PageJson rows = PageJson::array();
+  for (const auto& row : table.rows)
+    rows.push_back({{"key", row[0]}, {"values", std::vector<nlohmann::json>(row.begin() + 1, row.end())}});
+  return {{"runs", runs}, {"rows", rows}};
 }
 
 PageJson PageData::memory(int64_t run) {
-  return ask([&](const LogReader& log) { return memory_json(log, run); });
+  const auto lock = locked();
+  PageJson rows = PageJson::array();
+  log_->each_row(memory_rows, {run}, [&](const Statement& row) {
+    rows.push_back({row.integer(0), row.integer(1), row.text(2), row.text(3), row.integer(4)});
+  });
+  return {{"run", run}, {"columns", {"rank", "step", "phase", "category", "bytes"}}, {"rows", rows}};
+}
+
+PageJson PageData::events_after(int64_t row, const std::vector<int64_t>& runs) const {
+  PageJson events = PageJson::array();
+  for (const int64_t run : runs) {
+    log_->each_row(newest_events, {run, row}, [&](const Statement& row) {
+      events.push_back({{"run", row.integer(1)},
+                        {"time", row.real(2)},
+                        {"rank", integer_or_null(row, 3)},
+                        {"level", row.text(4)},
+                        {"kind", row.text(5)},
+                        {"step", integer_or_null(row, 6)},
+                        {"message", row.text(7)},
+                        {"seconds", row.real(8)}});
+    });
+  }
+  return events;
 }
 
 PageJson PageData::events(const std::vector<int64_t>& runs) {
-  return ask([&](const LogReader& log) { return events_json(log, runs, 0); });
+  const auto lock = locked();
+  return events_after(0, runs);
 }
 
 PageJson PageData::sampled(int64_t run) {
-  return ask([&](const LogReader& log) { return sampled_json(log, run); });
+  const auto lock = locked();
+  PageJson sampled{{"run", run}};
+  for (const std::string column : {"step", "sequence", "head"}) {
+    PageJson& values = sampled[column + "s"] = PageJson::array();
+    log_->each_row("SELECT DISTINCT " + column + " FROM samples WHERE run_id = ?1 ORDER BY 1", {run},
+                   [&](const Statement& row) { values.push_back(row.integer(0)); });
+  }
+  return sampled;
 }
 
 PageJson PageData::tokens(int64_t run, int64_t step, int64_t sequence) {
-  return ask([&](const LogReader& log) { return tokens_json(log, run, step, sequence); });
+  const auto lock = locked();
+  PageJson columns;
+  for (const char* name : {"position", "head", "token_id", "text", "weight", "loss", "reference_loss"})
+    columns[name] = PageJson::array();
+  log_->each_row(token_rows, {run, step, sequence}, [&](const Statement& row) {
+    columns["position"].push_back(row.integer(0));
+    columns["head"].push_back(row.integer(1));
+    columns["token_id"].push_back(row.integer(2));
+    columns["text"].push_back(row.text(3));
+    columns["weight"].push_back(real_or_null(row, 4));
+    columns["loss"].push_back(real_or_null(row, 5));
+    columns["reference_loss"].push_back(real_or_null(row, 6));
+  });
+  return {{"run", run}, {"step", step}, {"sequence", sequence}, {"columns", columns}};
 }
 
 }  // namespace wmtp

@@ -45,7 +45,6 @@ class PageData {
  public:
   /// Error(storage) as LogReader.
   explicit PageData(std::filesystem::path database);
-  ~PageData();
 
   /// All runs, newest first, with the columns of v_runs; the names of metrics; the cursors.
   PageJson runs();
@@ -68,13 +67,14 @@ class PageData {
     PageJson row;
     int64_t version = 0;
   };
-  /// [any thread] question(log), under the lock and after opening the current file.
-  template <class Question>
-  PageJson ask(const Question& question);
+  /// After opening the current file.
+  std::unique_lock<std::mutex> locked();
   void open_if_changed();
   void read_runs();
   PageJson cursors() const;
   PageJson metric_names() const;
+  /// Events with a rowid above `row`.
+  PageJson events_after(int64_t row, const std::vector<int64_t>& runs) const;
 
   std::mutex mutex_;
   std::filesystem::path path_;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "core/ui/embedded_page.hpp"
 #include "core/ui/routes.hpp"
 
 namespace wmtp {

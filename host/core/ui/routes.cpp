@@ -4,8 +4,8 @@
 #include <functional>
 #include <set>
 
+#include "base/embedded.hpp"
 #include "base/error.hpp"
-#include "core/ui/embedded_page.hpp"
 
 namespace wmtp {
 namespace {

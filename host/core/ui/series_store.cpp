@@ -1,9 +1,8 @@
 #include "core/ui/series_store.hpp"
 
 #include <algorithm>
-#include <limits>
 
-#include "core/runlog/database.hpp"
+#include "core/runlog/records.hpp"
 
 namespace wmtp {
 namespace {
@@ -20,20 +19,13 @@ constexpr const char* rows_of_series = R"sql(
 
 constexpr const char* start_of_run = "SELECT CAST(strftime('%s', started_at) AS INTEGER) FROM runs WHERE id = ?1";
 
-double value_of(const Statement& row) {
-  if (!row.null(2)) return row.real(2);
-  const std::string kind = row.text(3);
-  if (kind == "nan") return std::numeric_limits<double>::quiet_NaN();
-  return (kind == "inf" ? 1 : -1) * std::numeric_limits<double>::infinity();
-}
-
 /// Inserts by step, which appends except for rows written late.
 void add(MetricSeries& series, const Statement& row, double started) {
   const auto step = static_cast<double>(row.integer(1));
   const auto place = std::upper_bound(series.step.begin(), series.step.end(), step) - series.step.begin();
   const int64_t rowid = row.integer(0);
   series.seconds.insert(series.seconds.begin() + place, static_cast<double>(row.integer(4)) / 1e9 - started);
-  series.value.insert(series.value.begin() + place, value_of(row));
+  series.value.insert(series.value.begin() + place, logged_number(row, 2, 3));
   series.rowid.insert(series.rowid.begin() + place, rowid);
   series.step.insert(series.step.begin() + place, step);
   series.newest = std::max(series.newest, rowid);
@@ -69,7 +61,7 @@ std::set<int64_t> SeriesStore::sync() {
 
 const MetricSeries& SeriesStore::series(int64_t run, const std::string& name) {
   static const MetricSeries empty;
-  const Table id = log_.query("SELECT id FROM metric_names WHERE name = ?1", {name}, 1);
+  const Table id = log_.query("SELECT id FROM metric_names WHERE name = ?1", {name});
   if (id.rows.empty()) return empty;
   const int64_t name_id = id.rows[0][0];
   const auto [place, is_new] = kept_.try_emplace({run, name_id});

@@ -161,31 +161,25 @@ class BoundedStream : public httplib::Stream {
 /// oldest is closed.
 class BoundedServer : public httplib::Server {
  public:
-  BoundedServer();
+  BoundedServer() {
+    new_task_queue = [this] { return new NewestFirst(waiting_); };
+  }
   /// [bound] The library's backlog of five connections delays further clients by a second.
-  void let_many_connect();
+  void let_many_connect() { ::listen(svr_sock_, SOMAXCONN); }
 
  private:
-  bool process_and_close_socket(socket_t socket) override;
+  bool process_and_close_socket(socket_t socket) override {
+    BoundedStream stream(socket, waiting_, svr_sock_);
+    bool closed = refuse_connection;
+    while (!closed && stream.next_request() && process_request(stream, false, closed, nullptr)) {
+    }
+    ::shutdown(socket, SHUT_RDWR);
+    ::close(socket);
+    return true;
+  }
 
   std::atomic<size_t> waiting_ = 0;  ///< connections without a thread
 };
-
-BoundedServer::BoundedServer() {
-  new_task_queue = [this] { return new NewestFirst(waiting_); };
-}
-
-void BoundedServer::let_many_connect() { ::listen(svr_sock_, SOMAXCONN); }
-
-bool BoundedServer::process_and_close_socket(socket_t socket) {
-  BoundedStream stream(socket, waiting_, svr_sock_);
-  bool closed = refuse_connection;
-  while (!closed && stream.next_request() && process_request(stream, false, closed, nullptr)) {
-  }
-  ::shutdown(socket, SHUT_RDWR);
-  ::close(socket);
-  return true;
-}
 
 constexpr const char* address = "127.0.0.1";
 constexpr timespec signal_interval{0, 200'000'000};

@@ -37,7 +37,9 @@ class Builder {
     using Kind = ModelTensor::Kind;
     const std::string unit = tensor.unit();
     if (units_.empty() || units_.back().name != unit) units_.push_back({unit, {}});
-    ParameterSpec spec{tensor.name, tensor.shape};
+    ParameterSpec spec;
+    spec.name = tensor.name;
+    spec.shape = tensor.shape;
     spec.trains = request_.adapter && request_.adapter->trains(tensor.name);
     spec.decays = tensor.shape.size() == 2 || request_.decay_norms;
     if (tensor.shape.size() == 2) spec.init = {Init::Kind::normal, deviation_of(tensor, model_)};

@@ -32,7 +32,7 @@
 #include "engine/prepare/prepare.hpp"
 #include "engine/run/answer_probe.hpp"
 #include "engine/run/describe_layout.hpp"
-#include "engine/run/run_experiment.hpp"
+#include "engine/run/session.hpp"
 #include "engine/train/stop_signal.hpp"
 
 namespace wmtp {

@@ -1,14 +1,11 @@
-#include "engine/run/run_experiment.hpp"
-
+// One run on one rank, from the session to the last row of the log.
 #include <chrono>
-#include <cstdio>
 #include <optional>
 
 #include "base/counted.hpp"
+#include "base/log.hpp"
 #include "base/work_progress.hpp"
 #include "core/corpus/step_count.hpp"
-#include "core/job/identity.hpp"
-#include "core/job/resume.hpp"
 #include "core/job/stages.hpp"
 #include "engine/checkpoint/adapter_files.hpp"
 #include "engine/checkpoint/model_files.hpp"
@@ -19,6 +16,7 @@
 #include "engine/model/product_path.hpp"
 #include "engine/run/assembly.hpp"
 #include "engine/run/recorder.hpp"
+#include "engine/run/session.hpp"
 #include "engine/run/spin_throttle.hpp"
 #include "engine/train/stop_signal.hpp"
 
@@ -191,30 +189,18 @@ void warn_of_widened_products(const ShardedModel& model, Recorder& recorder) {
   if (!text.empty()) recorder.event("warning", "precision", 0, text);
 }
 
-struct RunResult {
-  ExitStatus status;
-  std::filesystem::path model;  ///< complete when status is done
-};
-
-void print_line(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
-
-RunResult run_one(Session& session, const Experiment& experiment, const Stages& stages, bool resume) {
+RunResult run_one(Session& session, const Experiment& experiment, const Stages& stages, const ResumePoint& from) {
   check_groups(experiment, session.size());
   name_progress(experiment.name);
   session.channels().set_timeout(timeout_of(experiment));
   const Identity identity = agree_on_identity(session, experiment, stages);
-  ResumePoint from;
-  if (resume) {
-    if (session.is_rank0()) from = find_resume_point(identity.config_hash, session.job().database, print_line);
-    from.folder = session.peers().broadcast("finding the checkpoint", from.folder.string());
-  }
   Recorder recorder(session, experiment, identity, from.run_id);
   ExitStatus status = ExitStatus::bug;
   try {
     std::optional<Phase> phase(std::in_place, "start");
     Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.info(text); });
     TrainingRun run(session, experiment, identity, assembly, recorder);
-    if (resume) run.load(from.folder);
+    if (from.run_id > 0) run.load(from.folder);
     if (session.device().is_cpu()) warn_of_widened_products(assembly.model(), recorder);
     phase.reset();
     status = train(run, assembly);
@@ -229,55 +215,27 @@ RunResult run_one(Session& session, const Experiment& experiment, const Stages& 
   return {status, model_in(recorder.run_folder())};
 }
 
-/// Whether rank 0 finds a checkpoint to resume from, on every rank.
-bool can_resume(Session& session, ExperimentHashes& hashes, const Experiment& experiment) {
-  const bool found = session.is_rank0() && resume_point(hashes.of(experiment), session.job().database, print_line);
-  return session.peers().broadcast("looking for an unfinished run", found ? "yes" : "no") == "yes";
-}
-
-/// Rank 0 looks it up in the log; all ranks get the same stage.
-Stage find_stage(Session& session, ExperimentHashes& hashes, const Experiment& stage) {
-  Stages found;
+/// Rank 0 plans from the log, for all ranks.
+std::vector<PlannedRun> agree_on_plan(Session& session, const Experiment& experiment) {
+  json plan;
   if (session.is_rank0()) {
-    const std::string& hash = hashes.of(stage);
-    const auto run = reusable_run(hash, session.job().database);
-    found["stage"] = {hash, run ? model_in(run->folder) : std::filesystem::path()};
+    ExperimentHashes hashes(session.catalog(), session.job().database);
+    const std::vector<PlannedRun> runs = plan_run(experiment, hashes, session.job().resume);
+    log_reused(runs);
+    plan = runs;
   }
-  return stages_from_text(session.peers().broadcast("looking for a finished stage", to_text(found))).at("stage");
-}
-
-/// Runs the stages that the log lacks, deepest first. With --resume an unfinished stage is resumed, and `resumed` set.
-ExitStatus run_missing_stages(Session& session, ExperimentHashes& hashes, const Experiment& experiment, Stages& stages,
-                              bool& resumed) {
-  for (const NamedStage& named : named_stages(experiment)) {
-    Stage stage = find_stage(session, hashes, *named.experiment);
-    if (stage.model.empty()) {
-      Stages below;
-      const ExitStatus status = run_missing_stages(session, hashes, *named.experiment, below, resumed);
-      if (status != ExitStatus::done) return status;
-      const bool resumes = session.job().resume && can_resume(session, hashes, *named.experiment);
-      resumed = resumed || resumes;
-      const RunResult result = run_one(session, *named.experiment, below, resumes);
-      if (result.status != ExitStatus::done) return result.status;
-      stage.model = result.model;
-    }
-    for (const std::string& table : named.tables) stages[table] = stage;
-  }
-  return ExitStatus::done;
+  return json::parse(session.peers().broadcast("looking for finished stages", plan.dump()));
 }
 
 }  // namespace
 
 ExitStatus run_with_stages(Session& session, const Experiment& experiment) {
-  Stages stages = session.job().stages;
-  ExperimentHashes hashes(session.catalog(), session.job().database);
-  bool resume = session.job().resume, stage_resumed = false;
-  if (stages.empty()) {
-    const ExitStatus status = run_missing_stages(session, hashes, experiment, stages, stage_resumed);
-    if (status != ExitStatus::done) return status;
-  }
-  if (resume && stage_resumed) resume = can_resume(session, hashes, experiment);
-  return run_one(session, experiment, stages, resume).status;
+  const Job& job = session.job();
+  if (session.own_launcher()) return run_one(session, experiment, job.stages, job.from).status;
+  return run_in_order(agree_on_plan(session, experiment), [&](const PlannedRun& run, const Stages& stages) {
+    if (session.is_rank0()) log_start(run);
+    return run_one(session, experiment_at(experiment, run.path), stages, run.from);
+  });
 }
 
 }  // namespace wmtp

@@ -7,7 +7,8 @@
 #include <chrono>
 #include <memory>
 
-#include "core/job/job.hpp"
+#include "base/error.hpp"
+#include "core/job/job_request.hpp"
 #include "core/plugins/catalog.hpp"
 #include "engine/comm/channels.hpp"
 #include "engine/comm/peers.hpp"
@@ -28,6 +29,7 @@ class Session {
   int rank() const { return environment_.rank; }
   int size() const { return environment_.world_size; }
   bool is_rank0() const { return environment_.rank == 0; }
+  bool own_launcher() const { return environment_.own_launcher; }
   Peers& peers() { return peers_; }
   Channels& channels() { return channels_; }
   const at::Device& device() const { return device_; }
@@ -42,5 +44,9 @@ class Session {
   Catalog catalog_;
   Channels channels_;
 };
+
+/// Defined in run_experiment.cpp. Runs the stages that the log lacks (under a foreign launcher; ours has trained them), then the experiment. Returns
+/// done, guard or interrupted; every other end is thrown as an Error. [all ranks, collective]
+ExitStatus run_with_stages(Session& session, const Experiment& experiment);
 
 }  // namespace wmtp

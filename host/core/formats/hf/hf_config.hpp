@@ -1,4 +1,4 @@
-// Folders of a Hugging Face Llama or Qwen2 (a Llama with biases of queries, keys and values). Writes config.json for
+// Folders of a Hugging Face Llama, Qwen2, Qwen3 or Mistral. Writes config.json for
 // trunk and head 1; reads it if it asks for nothing that this program does not compute.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Initial weights for training, under Meta's names whatever names the files use: a run's model/, an imported model,
-// plain safetensors files, or a Hugging Face Llama or Qwen2 as downloaded, whose rows of queries and keys are put into
+// plain safetensors files, or a Hugging Face model as downloaded, whose rows of queries and keys are put into
 // Meta's order as they are read. Loading and the checks before a run use the same rules.
 #pragma once
 

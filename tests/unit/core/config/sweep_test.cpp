@@ -7,14 +7,14 @@ namespace {
 
 class Sweep : public ExperimentFolder {
  protected:
-  std::vector<SweepMember> members(const std::string& sweep) {
+  std::vector<SweepMember> members(const std::string& sweep, const std::vector<std::string>& overrides = {}) {
     std::ofstream(folder_ / "sweep.toml") << (sweep[0] == '[' ? small + sweep : sweep + small);
     SourceTexts texts;
-    return read_sweep(folder_ / "sweep.toml", texts);
+    return read_sweep(folder_ / "sweep.toml", overrides, texts);
   }
-  std::string message(const std::string& sweep) {
+  std::string message(const std::string& sweep, const std::vector<std::string>& overrides = {}) {
     try {
-      members(sweep);
+      members(sweep, overrides);
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::usage);
       return error.what();
@@ -57,6 +57,16 @@ TEST_F(Sweep, CombinesTablesOfKeysThatAreSetTogether) {
 }
 
 TEST_F(Sweep, IsEmptyWithoutTheTable) { EXPECT_TRUE(members("").empty()); }
+
+TEST_F(Sweep, TakesListsFromOverrides) {
+  const auto replaced = members("[sweep]\noptimizer.lr = [0.001, 3e-4]\nseed = [1, 2]\n", {"sweep.seed=[7]", "seed=3"});
+  ASSERT_EQ(replaced.size(), 2u);
+  EXPECT_EQ(replaced[1].overrides, (Overrides{"optimizer.lr=0.0003", "seed=7"}));
+  const auto added = members("", {"sweep.optimizer.lr=[0.5]", "sweep.seed=[1, 2]"});
+  ASSERT_EQ(added.size(), 2u);
+  EXPECT_EQ(added[1].overrides, (Overrides{"optimizer.lr=0.5", "seed=2"}));
+  expect_in_order(message("", {"sweep.seed=3"}), {"--set", "[sweep] seed: wanted a non-empty list"});
+}
 
 TEST_F(Sweep, ReportsAllErrorsAtTheirPlaces) {
   expect_in_order(

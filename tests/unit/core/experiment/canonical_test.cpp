@@ -159,18 +159,6 @@ TEST_F(Canonical, ReturnsFlatValuesWithTheirTypes) {
   EXPECT_EQ(flat.count("reference.weights"), 0u);
 }
 
-TEST_F(Canonical, CountsTheParametersOfTheModel) {
-  ModelConfig m;
-  m.dim = 4;
-  m.layers = 3;
-  m.heads = 2;
-  m.kv_heads = 1;
-  m.ffn_dim = 8;
-  m.vocab_size = 10;
-  // A block: wq, wo 16 each, wk, wv 8 each, w1..w3 32 each, two norms of 4; then embedding, output and the last norm.
-  EXPECT_EQ(num_parameters(m), 3 * (2 * 16 + 2 * 8 + 3 * 32 + 2 * 4) + 2 * 40 + 4);
-}
-
 TEST_F(Canonical, ReferencePageMatchesDocs) {
   const auto page = source_tree() / "docs/experiment.md";
   // WMTP_WRITE_DOCS=1 rewrites the page.

@@ -1,35 +1,131 @@
-// The stages of an experiment: each once, though two tables name it, and from launcher to rank as they were.
+// The stages of an experiment, planned from a real log: what runs, in which order, with which weights.
 #include "core/job/stages.hpp"
 
-#include <gtest/gtest.h>
-
-#include "base/error.hpp"
+#include "core/checkpoints/manifest.hpp"
+#include "support/log_fixture.hpp"
+#include "support/test_folder.hpp"
 
 namespace wmtp {
 namespace {
 
-TEST(NamedStages, AreEachOnceWithTheTablesThatNameThem) {
-  const auto both = std::make_shared<const Experiment>(), other = std::make_shared<const Experiment>();
-  Experiment experiment;
-  EXPECT_TRUE(named_stages(experiment).empty());
-  experiment.stages = {{"model", both}, {"reference", other}, {"value", both}};
-  const auto named = named_stages(experiment);
-  ASSERT_EQ(named.size(), 2u);
-  EXPECT_EQ(named[0].experiment, both.get());
-  EXPECT_EQ(tables_text(named[0]), "model and value");
-  EXPECT_EQ(tables_text(named[1]), "reference");
+/// The hash of an experiment is its file's name.
+class HashesByName : public ExperimentHashes {
+ public:
+  using ExperimentHashes::ExperimentHashes;
+  const std::string& of(const Experiment& experiment) override {
+    return names_[&experiment] = experiment.file.stem().string();
+  }
+
+ private:
+  std::map<const Experiment*, std::string> names_;
+};
+
+std::shared_ptr<Experiment> experiment(const std::string& name,
+                                       std::map<std::string, std::shared_ptr<const Experiment>> stages = {}) {
+  auto made = std::make_shared<Experiment>();
+  made->file = "/experiments/" + name + ".toml";
+  made->stages = std::move(stages);
+  return made;
 }
 
-TEST(Stages, GoFromTheLauncherToItsRanksAsText) {
-  const Stages before{{"reference", {"c0ffee", "/runs/1-a \"b\"/model"}}, {"value", {"beef", ""}}};
-  const Stages after = stages_from_text(to_text(before));
-  ASSERT_EQ(after.size(), 2u);
-  EXPECT_EQ(after.at("reference").config_hash, "c0ffee");
-  EXPECT_EQ(after.at("reference").model, "/runs/1-a \"b\"/model");
-  EXPECT_TRUE(after.at("value").model.empty());
-  for (const char* text : {"", "[1]", "{\"reference\": 3}", "{\"reference\": {}}"}) {
-    EXPECT_THROW(stages_from_text(text), Error) << text;
+using Words = std::vector<std::string>;
+
+class StagesTest : public LogTest {
+ protected:
+  int64_t logged(const std::string& hash, ExitStatus status, bool with_checkpoint = false) const {
+    RunStart one = start(hash);
+    one.config_hash = hash;
+    RunLog log(file_, one);
+    if (status == ExitStatus::done) {
+      Manifest manifest;
+      manifest.kind = "model";
+      std::filesystem::create_directories(model_in(log.run_folder()));
+      write_manifest(model_in(log.run_folder()), manifest);
+    }
+    if (with_checkpoint) test::save_checkpoint(log.run_folder(), 3);
+    log.end(status);
+    return log.run_id();
   }
+  std::vector<PlannedRun> planned(const Experiment& experiment, bool resume = false) {
+    return plan_run(experiment, hashes_, resume);
+  }
+  static Words files(const std::vector<PlannedRun>& runs) {
+    Words files;
+    for (const PlannedRun& run : runs) files.push_back((run.reused_run > 0 ? "reused " : "") + run.file);
+    return files;
+  }
+
+  Catalog catalog_{{}};
+  HashesByName hashes_{catalog_, file_};
+  std::shared_ptr<const Experiment> base_ = experiment("base"), middle_ = experiment("middle", {{"model", base_}});
+  std::shared_ptr<const Experiment> top_ =
+      experiment("top", {{"model", middle_}, {"reference", base_}, {"value", middle_}});
+};
+
+TEST_F(StagesTest, RunDeepestFirstAndEachOnce) {
+  const auto runs = planned(*top_);
+  EXPECT_EQ(files(runs), (Words{"base.toml", "middle.toml", "top.toml"}));
+  EXPECT_EQ(runs[0].path, (Words{"model", "model"}));
+  EXPECT_EQ(runs[1].path, (Words{"model"}));
+  EXPECT_EQ(title_of(runs[1]), "model and value: middle.toml");
+  EXPECT_TRUE(runs[2].path.empty());
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(experiment_at(*top_, runs[i].path).file.filename(), runs[i].file);
+}
+
+TEST_F(StagesTest, WithAFinishedRunAreReusedAndNeedNoStagesOfTheirOwn) {
+  const int64_t id = logged("middle", ExitStatus::done);
+  const auto stages = plan_stages(*top_, hashes_, false);
+  EXPECT_EQ(files(stages), (Words{"reused middle.toml", "base.toml"}));
+  EXPECT_EQ(stages[0].reused_run, id);
+  EXPECT_EQ(stages[1].path, (Words{"reference"}));
+}
+
+TEST_F(StagesTest, ResumeWhereTheyEnded) {
+  const int64_t id = logged("base", ExitStatus::interrupted, /*with_checkpoint=*/true);
+  logged("middle", ExitStatus::interrupted);
+  const auto runs = planned(*top_, /*resume=*/true);
+  EXPECT_EQ(runs[0].from.run_id, id);
+  EXPECT_EQ(runs[0].from.folder.filename(), checkpoint_name(3));
+  EXPECT_TRUE(runs[1].begun);
+  EXPECT_EQ(runs[1].from.run_id, 0);
+  EXPECT_EQ(runs[2].from.run_id, 0);
+  EXPECT_EQ(planned(*top_)[0].from.run_id, 0) << "without --resume";
+}
+
+TEST_F(StagesTest, ResumeIsRefusedWhereNothingWasBegun) {
+  EXPECT_TRUE(holds(refusal(ExitStatus::data, [&] { planned(*top_, true); }), "no unfinished run of this experiment"));
+  logged("top", ExitStatus::interrupted);
+  EXPECT_TRUE(holds(refusal(ExitStatus::data, [&] { planned(*top_, true); }), "checkpoint that verifies"));
+}
+
+TEST_F(StagesTest, GiveTheirModelsToTheRunsThatNeedThem) {
+  logged("middle", ExitStatus::done);
+  const auto sent = nlohmann::json::parse(nlohmann::json(planned(*top_)).dump()).get<std::vector<PlannedRun>>();
+  Words started;
+  Stages given;
+  EXPECT_EQ(run_in_order(sent,
+                         [&](const PlannedRun& run, const Stages& stages) {
+                           started.push_back(run.file);
+                           given = stages;
+                           return RunResult{ExitStatus::done, "/runs/" + run.config_hash};
+                         }),
+            ExitStatus::done);
+  EXPECT_EQ(started, (Words{"base.toml", "top.toml"}));
+  ASSERT_EQ(given.size(), 3u);
+  EXPECT_EQ(given["reference"].model, "/runs/base");
+  EXPECT_EQ(given["reference"].config_hash, "base");
+  EXPECT_EQ(given["value"].model, sent[0].model);
+  EXPECT_EQ(given["model"].model, sent[0].model);
+}
+
+TEST_F(StagesTest, EndWithTheFirstThatIsNotDone) {
+  int started = 0;
+  const auto interrupt = [&](const PlannedRun&, const Stages&) {
+    ++started;
+    return RunResult{ExitStatus::interrupted, {}};
+  };
+  EXPECT_EQ(run_in_order(planned(*top_), interrupt), ExitStatus::interrupted);
+  EXPECT_EQ(started, 1);
 }
 
 }  // namespace

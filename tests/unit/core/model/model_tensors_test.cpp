@@ -41,6 +41,11 @@ TEST(ModelTensors, OnlyTheTrunkAndHeadOneHaveHuggingFaceNames) {
     EXPECT_TRUE(names.contains(name)) << name;
 }
 
+TEST(ModelTensors, CountTheParameters) {
+  // A block: wq, wo 64 each, wk, wv 32 each, w1..w3 96 each, two norms of 8; then embedding, output and the last norm.
+  EXPECT_EQ(num_parameters(grouped()), 4 * (2 * 64 + 2 * 32 + 3 * 96 + 2 * 8) + 2 * 20 * 8 + 8);
+}
+
 TEST(ModelTensors, OnlyQueriesAndKeysAreRotatedEachWithItsNumberOfHeads) {
   for (const ModelTensor& tensor : model_tensors(grouped())) {
     const int64_t wanted = tensor.name.ends_with(".wq.weight") ? 4 : tensor.name.ends_with(".wk.weight") ? 2 : 0;

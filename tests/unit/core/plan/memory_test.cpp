@@ -1,5 +1,7 @@
 #include "core/plan/memory.hpp"
 
+#include "core/model/block.hpp"
+
 #include <gtest/gtest.h>
 
 #include "core/plan/unit.hpp"
@@ -132,8 +134,11 @@ MemoryQuestion small_question() {
   m.ffn_dim = 192;
   m.vocab_size = 512;
   m.future_tokens = 2;
-  const std::vector<PlannedSlot> slots{{64, 64, true, {}},  {64, 64, true, {}},  {64, 64, true, {}}, {64, 64, true, {}},
-                                       {64, 192, true, {}}, {192, 64, true, {}}, {64, 192, true, {}}};
+  std::vector<PlannedSlot> slots;
+  for (const LayerNames& names : linear_layers) {
+    const BlockLayer layer = block_layer(names, m);
+    slots.push_back({int(layer.layer), layer.in, layer.out, /*trains=*/true, layer.has_bias, {}});
+  }
   const int64_t block = 4 * 64 * 64 + 3 * 64 * 192 + 2 * 64;
   question.policy.layout = {
       unit("tok_embeddings", 512 * 64), unit("layers.0", block, slots),      unit("layers.1", block, slots),

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/runlog/embedded_sql.hpp"
+#include "base/embedded.hpp"
 #include "core/runlog/migrations.hpp"
 #include "core/runlog/open_log.hpp"
 #include "core/runlog/upkeep.hpp"

@@ -1,7 +1,7 @@
 // Starting: new, old, foreign, damaged and locked files; several programs at once.
 #include "core/runlog/open_log.hpp"
 
-#include "core/runlog/embedded_sql.hpp"
+#include "base/embedded.hpp"
 #include "core/runlog/migrations.hpp"
 #include "support/log_fixture.hpp"
 

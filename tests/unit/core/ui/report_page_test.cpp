@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/ui/embedded_page.hpp"
+#include "base/embedded.hpp"
 #include "support/log_fixture.hpp"
 
 namespace wmtp {

@@ -66,6 +66,22 @@ TEST(CachedModel, SupportsBiasesTiedEmbeddingsAndRopeScaling) {
   EXPECT_TRUE(at::equal(logits, fed_in_portions(portions, ids, {5, 2, 11})));
 }
 
+TEST(CachedModel, SupportsNormedHeadsOfTheirOwnWidthAndAWindow) {
+  ModelConfig shape = test::odd_shape(2);
+  shape.qk_norm = true;
+  shape.head_dim = 2 * head_dim(shape);
+  for (const int64_t window : {1, 7, 100}) {
+    shape.sliding_window = window;
+    MadeModel made(shape, S, 1);
+    const auto ids = test::random_ids(S, made.config.vocab_size, 2);
+    const Tensor wanted = test::whole_forward(*made, ids)[0];
+    CachedModel model(*made, S), portions(*made, S);
+    const Tensor logits = fed_in_portions(model, ids, {1});
+    for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << window << ", position " << s;
+    EXPECT_TRUE(at::equal(logits, fed_in_portions(portions, ids, {5, 2, 11}))) << window;
+  }
+}
+
 TEST(CachedModel, LogitsHaveTheSameBitsForAnyPortions) {
   MadeModel made(2, S, 3);
   const auto ids = test::random_ids(S, made.config.vocab_size, 4);

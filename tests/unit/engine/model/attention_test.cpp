@@ -20,19 +20,22 @@ using test::distance;
 
 struct Case {
   int64_t B, S, heads, kv_heads, D;
+  int64_t window = 0;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.B << " x " << c.S << ", " << c.heads << " heads on " << c.kv_heads << ", " << c.D << " features";
+  *out << c.B << " x " << c.S << ", " << c.heads << " heads on " << c.kv_heads << ", " << c.D << " features, window "
+       << c.window;
 }
 
-Tensor plain(const Tensor& query, const Tensor& key, const Tensor& value) {
+Tensor plain(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window) {
   const int64_t S = query.size(1), shared = query.size(2) / key.size(2);
-  const Tensor future = at::ones({S, S}, at::kBool).triu(1);
+  Tensor hidden = at::ones({S, S}, at::kBool).triu(1);
+  if (window > 0) hidden = hidden.logical_or(at::ones({S, S}, at::kBool).tril(-window));
   const auto of_heads = [&](const Tensor& x) { return x.repeat_interleave(shared, 2).transpose(1, 2); };
   const Tensor scores =
       at::matmul(query.transpose(1, 2), of_heads(key).transpose(2, 3)) / std::sqrt(double(query.size(3)));
-  const Tensor shares = at::softmax(scores.masked_fill(future, -1e30), -1);
+  const Tensor shares = at::softmax(scores.masked_fill(hidden, -1e30), -1);
   return at::matmul(shares, of_heads(value)).transpose(1, 2).flatten(2);
 }
 
@@ -40,7 +43,7 @@ class Attention : public testing::TestWithParam<Case> {
  protected:
   /// Distances of the output and the three gradients from fp64.
   std::vector<double> distances(at::ScalarType type, double spread) {
-    const auto [B, S, heads, kv_heads, D] = GetParam();
+    const auto [B, S, heads, kv_heads, D, window] = GetParam();
     at::manual_seed(3);
     const Tensor query = (at::randn({B, S, heads, D}) * spread).to(type).requires_grad_(true);
     const Tensor key = (at::randn({B, S, kv_heads, D}) * spread).to(type).requires_grad_(true);
@@ -48,7 +51,8 @@ class Attention : public testing::TestWithParam<Case> {
     const Tensor d_out = at::randn({B, S, heads * D}).to(type);
     std::vector<Tensor> wide;
     for (const Tensor& x : {query, key, value}) wide.push_back(x.detach().to(at::kDouble).requires_grad_(true));
-    const Tensor expected = plain(wide[0], wide[1], wide[2]), found = causal_attention(query, key, value);
+    const Tensor expected = plain(wide[0], wide[1], wide[2], window),
+                 found = causal_attention(query, key, value, window);
     const auto expected_d = torch::autograd::grad({expected}, wide, {d_out.to(at::kDouble)});
     const auto found_d = torch::autograd::grad({found}, {query, key, value}, {d_out});
     EXPECT_EQ(found.scalar_type(), type);
@@ -79,6 +83,20 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                          testing::Values(Case{1, 1, 1, 1, 2}, Case{2, 5, 2, 2, 4}, Case{2, 128, 2, 2, 32},
                                          Case{1, 131, 4, 4, 16}, Case{4, 300, 4, 4, 8}, Case{3, 257, 6, 2, 8},
                                          Case{1, 200, 2, 1, 48}, Case{1, 97, 3, 3, 64}, Case{2, 50, 2, 2, 96}));
+
+// A token alone; less than a panel, across panels and blocks, with split queries and shared heads; all tokens.
+INSTANTIATE_TEST_SUITE_P(Windows, Attention,
+                         testing::Values(Case{2, 70, 2, 2, 16, 1}, Case{1, 131, 4, 4, 16, 7},
+                                         Case{4, 300, 4, 2, 8, 100}, Case{1, 200, 2, 1, 48, 65},
+                                         Case{2, 50, 2, 2, 32, 50}, Case{2, 50, 2, 2, 32, 51}));
+
+TEST(AttentionWindow, WithoutTheKernelsGivesTheSame) {
+  at::manual_seed(4);
+  const Tensor query = at::randn({2, 20, 4, 8}), key = at::randn({2, 20, 2, 8}), value = at::randn({2, 20, 2, 8});
+  const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
+  EXPECT_LT(distance(causal_attention(query, key, value, 5), causal_attention(wide(query), wide(key), wide(value), 5)),
+            2e-6);
+}
 
 class AttentionKernels : public testing::TestWithParam<kernels::Isa> {
  protected:

@@ -107,6 +107,14 @@ TEST(MemoryPlan, MatchesGroupedQueriesAndWideFeedForward) {
   expect_planned(e, Everything(), baseline(), "before");
 }
 
+TEST(MemoryPlan, MatchesBiasesAndNormedHeadsOfTheirOwnWidth) {
+  Experiment e = small_experiment();
+  e.model.qkv_bias = e.model.qk_norm = true;
+  e.model.head_dim = 64;
+  e.model.sliding_window = 50;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
 TEST(MemoryPlan, MatchesLongSequences) {
   Experiment e = small_experiment();
   e.train.batch_size = 1;

@@ -206,12 +206,13 @@ TEST(Trainer, SeveralRanksComputeWhatOneRankComputes) {
           std::pair{Strategy::hybrid_shard, 2}, std::pair{Strategy::hybrid_shard, 4}}) {
       experiment.train.batch_size = 4 / ranks;
       experiment.parallel.strategy = strategy;
-      test::on_ranks(ranks, [&, strategy = strategy](Channels& channels) {
+      const auto body = [&, strategy = strategy](Channels& channels) {
         TinyTraining training(experiment, selects ? keeps_excess() : baseline(), channels);
         std::vector<double> losses;
         for (int i = 0; i < 4; ++i) losses.push_back(training->step().loss);
         expect_near(losses, alone, to_string(strategy));
-      });
+      };
+      test::on_ranks(ranks, body, gloo("127.0.0.1"));  // as between hosts
     }
   }
 }

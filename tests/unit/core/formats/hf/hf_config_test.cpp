@@ -80,6 +80,15 @@ TEST(HfConfig, ReadsBackWhatItWrites) {
   model.rope_scaling = RopeScaling{"linear", 2.5};
   model.qkv_bias = true;
   expect_back();
+  model.qkv_bias = false;
+  model.qk_norm = true;
+  model.head_dim = 32;
+  expect_back();
+  model.qk_norm = false;
+  model.sliding_window = 7;
+  expect_back();
+  model.qk_norm = true;
+  EXPECT_SAYS(refusal(ExitStatus::usage, [&] { hf_config_json(model, "BF16"); }), "more than one of");
 }
 
 TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
@@ -110,6 +119,27 @@ TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
   EXPECT_SAYS(text, "use_sliding_window is true; wanted false");
 }
 
+TEST(HfConfig, ReadsConfigsOfQwen3AndMistral) {
+  json qwen = llama_2;
+  qwen["model_type"] = "qwen3";
+  qwen["architectures"] = {"Qwen3ForCausalLM"};
+  qwen["num_key_value_heads"] = 8;
+  qwen["hidden_size"] = 1024;
+  EXPECT_TRUE(read(qwen).qk_norm);
+  EXPECT_EQ(read(qwen).head_dim, 128) << "transformers' default";
+  qwen["head_dim"] = 32;
+  EXPECT_EQ(read(qwen).head_dim, 0) << "the quotient";
+  json mistral = llama_2;
+  mistral["model_type"] = "mistral";
+  mistral["architectures"] = {"MistralForCausalLM"};
+  mistral["num_key_value_heads"] = 8;
+  EXPECT_EQ(read(mistral).sliding_window, 4096) << "transformers' default";
+  mistral["sliding_window"] = nullptr;
+  EXPECT_EQ(read(mistral).sliding_window, 0);
+  mistral["sliding_window"] = 512;
+  EXPECT_EQ(read(mistral).sliding_window, 512);
+}
+
 TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
   EXPECT_SAYS(refused({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
               R"(rope_scaling is {"factor":2.0,"type":"dynamic"}; wanted positions that are not scaled, or scaled by)");
@@ -126,12 +156,13 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
   EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
                        {"rope_parameters", {{"rope_type", "linear"}, {"factor", 3}, {"rope_theta", 1e4}}}}),
               "wanted the same as in rope_scaling");
-  EXPECT_SAYS(refused({{"model_type", "gemma"}}), "wanted \"llama\" or \"qwen2\"");
+  EXPECT_SAYS(refused({{"model_type", "gemma"}}), "wanted one of \"llama\", \"qwen2\", \"qwen3\", \"mistral\"");
   EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", -1}}}}), "rope_parameters is ");
   EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}}}),
               "rope_parameters is ");
-  EXPECT_SAYS(refused({{"model_type", nullptr}}), "model_type is null; wanted \"llama\"");
-  EXPECT_SAYS(refused({{"head_dim", 64}}), "head_dim is 64; wanted 128");
+  EXPECT_SAYS(refused({{"model_type", nullptr}}), "model_type is null; wanted one of \"llama\"");
+  EXPECT_SAYS(refused({{"head_dim", 63}}), "heads of even width, found 63");
+  EXPECT_SAYS(refused({{"sliding_window", 4096}}), "sliding_window is 4096; wanted");
   EXPECT_SAYS(refused({{"hidden_size", 4097}}), "wanted a divisor of the width 4097");
   EXPECT_SAYS(refused({{"hidden_size", -8}}), "hidden_size is -8; wanted a whole number from 2 to 65536");
   EXPECT_SAYS(refused({{"hidden_size", 4096.0}}), "hidden_size is 4096.0");

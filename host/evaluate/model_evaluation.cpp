@@ -1,0 +1,135 @@
+#include "evaluate/model_evaluation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "core/job/engine_process.hpp"
+#include "core/job/find_model.hpp"
+#include "core/runlog/evaluations.hpp"
+#include "io/durable_file.hpp"
+
+namespace wmtp {
+namespace {
+
+void write_results(const std::string& file, const std::vector<Problem>& suite, const std::vector<Sample>& samples,
+                   const std::vector<Judged>& judged) {
+  std::string lines;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const nlohmann::ordered_json line{{"task_id", suite[samples[i].problem].task_id},
+                                      {"completion", samples[i].completion},
+                                      {"passed", judged[i].verdict == Verdict::passed},
+                                      {"verdict", to_string(judged[i].verdict)},
+                                      {"told", judged[i].message},
+                                      {"seconds", judged[i].seconds}};
+    lines += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  }
+  write_file_durably(file, lines);
+}
+
+std::vector<Sample> answers_of(const SuiteRequest& request, const Suite& suite, const std::filesystem::path& model) {
+  AnswerRequest question = request.answers;
+  question.model = model;
+  question.stops = suite.stops;
+  for (const Problem& problem : suite.problems) question.prompts.push_back(problem.prompt);
+  std::vector<Sample> samples;
+  size_t too_long = 0;
+  for (const auto& sample : answer_with_engine(question))
+    for (size_t problem = 0; problem < sample.size(); ++problem) {
+      too_long += !sample[problem];
+      samples.push_back({problem, sample[problem].value_or("")});
+    }
+  if (too_long > 0)
+    log_warning(with_thousands(int64_t(too_long)) +
+                " answers are empty and fail: their prompts are longer than the model's sequence length");
+  return samples;
+}
+
+std::optional<Extraction> extraction_named(const std::string& wanted) {
+  for (const auto& [name, extraction] : extractions)
+    if (name == wanted) return extraction;
+  return std::nullopt;
+}
+
+void log_answers(const std::filesystem::path& database, int64_t run_id, const SuiteRequest& request,
+                 const std::vector<Problem>& suite, const std::vector<Sample>& samples,
+                 const std::vector<Judged>& judged) {
+  const AnswerRequest& how = request.answers;
+  LoggedEvaluation evaluation{.run_id = run_id,
+                              // Verdicts depend on the extraction.
+                              .suite = std::filesystem::absolute(request.suite).lexically_normal().string() +
+                                       (request.extract.empty() ? "" : " (--extract " + request.extract + ")"),
+                              .suite_sha256 = sha256_of_file(request.suite),
+                              .max_tokens = how.max_tokens,
+                              .temperature = how.temperature,
+                              .top_p = how.top_p,
+                              .seed = int64_t(how.seed)};
+  std::vector<int64_t> of_problem(suite.size(), 0);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const size_t problem = samples[i].problem;
+    evaluation.answers.push_back({suite[problem].task_id, ++of_problem[problem], to_string(judged[i].verdict),
+                                  judged[i].seconds, judged[i].message, samples[i].completion});
+  }
+  log_info("evaluation " + std::to_string(log_evaluation(database, evaluation)) + " of run " + std::to_string(run_id) +
+           " is logged; see `wmtp-host sql \"SELECT * FROM v_evaluations\"`");
+}
+
+/// Null if the targets have no text.
+nlohmann::json bits_per_byte(const HeadLoss& head) {
+  if (head.bytes == 0) return nullptr;
+  return head.loss * double(head.tokens) / (std::numbers::ln2 * double(head.bytes));
+}
+
+}  // namespace
+
+SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::path& database) {
+  const Suite read = read_suite(request.suite, request.prompt_template);
+  const std::vector<Problem>& suite = read.problems;
+  if (!request.extract.empty() && read.runs_programs)
+    throw Error(ExitStatus::usage,
+                "--extract goes with a suite of records; " + request.suite + " has tests; see `wmtp-host eval --help`");
+  std::optional<Sandbox> sandbox;
+  if (read.runs_programs) sandbox.emplace(request.python, request.limits);
+  const FoundModel model = request.run.empty() ? FoundModel() : find_model(request.run, database);
+  const std::vector<Sample> samples =
+      request.run.empty() ? read_samples(request.samples, suite) : answers_of(request, read, model.folder);
+  check_samples(suite, samples, request.ks);
+  const std::vector<Judged> judged =
+      judge(suite, samples, sandbox ? &*sandbox : nullptr, request.jobs, extraction_named(request.extract));
+  SuiteResult result{suite.size(), score_of(suite, samples, judged, request.ks), {}};
+  if (!request.output.empty()) write_results(request.output, suite, samples, judged);
+  if (model.run_id > 0) log_answers(database, model.run_id, request, suite, samples, judged);
+  if (request.extract.empty()) return result;
+  for (const auto& [name, extraction] : extractions) {
+    const Score exact = score_of(suite, samples, judge(suite, samples, nullptr, 1, extraction), {1});
+    result.exact_match.emplace_back(name, exact.pass_at.at(1));
+  }
+  return result;
+}
+
+Table evaluate_texts(const std::string& run, const std::vector<std::string>& texts, int64_t stride,
+                     const std::filesystem::path& database) {
+  const FoundModel model = find_model(run, database);
+  PerplexityRequest request;
+  request.model = model.folder;
+  request.texts.assign(texts.begin(), texts.end());
+  request.stride = stride;
+  LoggedTextLosses logged{.run_id = model.run_id, .texts = request.texts, .stride = stride};
+  Table table{{"head", "tokens", "loss", "perplexity", "bytes", "bits_per_byte"}, {}, false};
+  for (const HeadLoss& head : perplexity_with_engine(request)) {
+    logged.heads.push_back({head.tokens, head.loss, head.bytes});
+    table.rows.push_back(
+        {int64_t(logged.heads.size()), head.tokens, head.loss, std::exp(head.loss), head.bytes, bits_per_byte(head)});
+  }
+  if (model.run_id > 0)
+    log_info("text evaluation " + std::to_string(log_text_losses(database, logged)) + " of run " +
+             std::to_string(model.run_id) + " is logged; see `wmtp-host sql \"SELECT * FROM v_text_losses\"`");
+  return table;
+}
+
+}  // namespace wmtp

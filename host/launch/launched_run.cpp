@@ -1,0 +1,114 @@
+#include "launch/launched_run.hpp"
+
+#include <fstream>
+
+#include "base/log.hpp"
+#include "core/job/engine_process.hpp"
+#include "core/job/input_checks.hpp"
+#include "core/job/launcher.hpp"
+#include "core/plan/fit.hpp"
+#include "core/plugins/installation.hpp"
+#include "core/rendezvous/rank_environment.hpp"
+#include "core/runlog/run_log.hpp"
+#include "io/scratch_folder.hpp"
+
+namespace wmtp {
+namespace {
+
+/// `id_file`: see run_id_file_variable; empty if the run has no row.
+void close_row(const std::filesystem::path& database, const std::filesystem::path& id_file,
+               const LaunchResult& result) {
+  int64_t run_id = 0;
+  if (!(std::ifstream(id_file) >> run_id)) return;
+  try {
+    close_lost_run(database, run_id, result.status, result.reason);
+  } catch (const Error& error) {  // keeps the ranks' exit code
+    log_warning("run " + std::to_string(run_id) + " could not be closed in the log: " + error.what());
+  }
+}
+
+}  // namespace
+
+LaunchedRun::LaunchedRun(const JobRequest& request, SourceTexts& texts)
+    : texts_(texts),
+      catalog_(request.plugin_folders),
+      job_(make_job(request, catalog_, texts)),
+      hashes_(catalog_, job_.database) {}
+
+void LaunchedRun::log_stages() {
+  const std::vector<PlannedRun> stages = plan_stages(job_.experiment, hashes_, /*resume=*/false);
+  log_reused(stages);
+  check_stages(stages);
+  for (const PlannedRun& stage : stages)
+    if (stage.reused_run == 0) log_info(title_of(stage) + " would run first, the log has no finished run of it");
+}
+
+ExitStatus LaunchedRun::run() {
+  const std::vector<PlannedRun> runs = plan_run(job_.experiment, hashes_, job_.resume);
+  log_reused(runs);
+  return run(runs);
+}
+
+ExitStatus LaunchedRun::run_missing_stages(bool resume) { return run(plan_stages(job_.experiment, hashes_, resume)); }
+
+std::vector<std::string> LaunchedRun::member_call(bool resume) const {
+  JobRequest request = job_;
+  request.resume = resume;
+  request.sources = texts_.file();
+  std::vector<std::string> arguments{"run", job_.file, "--member", to_text(request)};
+  if (job_.quiet) arguments.push_back("--quiet");
+  if (job_.no_color) arguments.push_back("--no-color");
+  return arguments;
+}
+
+void LaunchedRun::check(const Experiment& experiment, int64_t processes) {
+  check_inputs(experiment, processes, catalog_, hashes_, job_.database);
+  check_groups(experiment, processes);
+  Experiment started = experiment;
+  started.parallel.processes = processes;
+  started.parallel.oversubscribe |= job_.experiment.parallel.oversubscribe;  // applies to stages, as --nproc does
+  check_fits(started, catalog_, job_.database.parent_path() / "cache");
+}
+
+void LaunchedRun::check_stages(const std::vector<PlannedRun>& runs) {
+  for (const PlannedRun& run : runs)
+    if (run.reused_run == 0 && !run.path.empty()) check(experiment_at(job_.experiment, run.path), processes_of(run));
+}
+
+ExitStatus LaunchedRun::run(const std::vector<PlannedRun>& runs) {
+  check_stages(runs);
+  return run_in_order(runs, [&](const PlannedRun& run, const Stages& stages) { return start(run, stages); });
+}
+
+RunResult LaunchedRun::start(const PlannedRun& run, const Stages& stages) {
+  log_start(run);
+  const ScratchFolder folder;
+  const std::filesystem::path id_file = folder.path() / "run";
+  JobRequest request = job_;
+  request.stage = run.path;
+  request.stages = stages;
+  request.from = run.from;
+  request.sources = texts_.file();
+  LaunchRequest wanted;
+  wanted.program = engine_program();
+  wanted.arguments = rank_arguments(request);
+  wanted.environment[run_id_file_variable] = id_file.string();
+  wanted.num_ranks = static_cast<int>(processes_of(run));
+  wanted.port = wanted_master_port();
+  const LaunchResult result = launch_ranks(wanted);
+  if (result.status != ExitStatus::done) close_row(job_.database, id_file, result);
+  if (run.path.empty()) return {result.status, {}};
+  if (result.status != ExitStatus::done) {
+    log_error(title_of(run) + " did not finish, so " + job_.file + " is not started");
+    return {result.status, {}};
+  }
+  if (const auto finished = reusable_run(run.config_hash, job_.database))
+    return {result.status, model_in(finished->folder)};
+  throw Error(ExitStatus::data, title_of(run) + " ran, but its data or weights changed in the meantime; run it again");
+}
+
+int64_t LaunchedRun::processes_of(const PlannedRun& run) const {
+  return wmtp::processes_of(experiment_at(job_.experiment, run.path), job_.nproc);
+}
+
+}  // namespace wmtp

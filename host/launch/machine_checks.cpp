@@ -1,0 +1,116 @@
+#include "launch/machine_checks.hpp"
+
+#include <sys/sysinfo.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/counted.hpp"
+#include "base/text.hpp"
+#include "core/job/engine_process.hpp"
+#include "core/plugins/catalog.hpp"
+#include "core/runlog/log_reader.hpp"
+#include "core/runlog/open_log.hpp"
+#include "evaluate/sandbox.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t low_disk_space = int64_t{2} << 30;
+
+/// The finding that `check` fills in, or the error that it throws.
+template <class Check>
+MachineCheck found(const std::string& what, Check check) {
+  MachineCheck finding{what};
+  try {
+    check(finding);
+  } catch (const Error& error) {
+    finding.state = MachineCheck::State::bad;
+    finding.text = error.what();
+    finding.status = error.status();
+  }
+  return finding;
+}
+
+void machine(MachineCheck& finding) {
+  struct sysinfo memory {};
+  sysinfo(&memory);
+  finding.text = counted(std::thread::hardware_concurrency(), "core") + ", " +
+                 human_bytes(int64_t(memory.totalram) * memory.mem_unit) + " of memory, " +
+                 human_bytes(int64_t(memory.freeram + memory.bufferram) * memory.mem_unit) + " free";
+}
+
+/// Loads the engine, as a rank does first.
+std::vector<MachineCheck> engine() {
+  nlohmann::json about;
+  std::vector<MachineCheck> findings{found("engine", [&](MachineCheck& finding) {
+    about = nlohmann::json::parse(about_engine_of_this_build());
+    finding.text = "LibTorch " + about["libtorch"].get<std::string>() + ", " + about["cpu"].get<std::string>() +
+                   ", bf16 products " + about["bf16"].get<std::string>();
+  })};
+  if (!about.is_null()) findings.push_back({"CUDA", MachineCheck::State::good, about["cuda"].get<std::string>()});
+  return findings;
+}
+
+void plugins(const std::vector<fs::path>& folders, MachineCheck& finding) {
+  int good = 0, refused = 0;
+  for (const Catalog::Listed& plugin : Catalog(folders).list()) {
+    good += plugin.problem.empty();
+    refused += !plugin.problem.empty();
+    if (!plugin.problem.empty() && refused == 1) finding.text = plugin.problem;
+  }
+  if (refused > 0) {
+    finding.state = MachineCheck::State::warning;
+    finding.text = std::to_string(refused) + " of " + std::to_string(good + refused) +
+                   " plugins are refused, the first one: " + finding.text;
+  } else if (good == 0) {
+    throw Error(ExitStatus::plugin, "none found; build them with `make build`, or name a folder with --plugin-dir");
+  } else {
+    finding.text = counted(int64_t(good), "plugin") + ", all compatible with this build";
+  }
+}
+
+/// Opens the log as a run does, which tries a write. Does not create one.
+void run_log(const fs::path& database, MachineCheck& finding) {
+  if (!fs::exists(database)) {
+    finding.text = database.string() + " does not exist yet; the first run creates it";
+    return;
+  }
+  open_log_for_writing(database, std::chrono::seconds(2));
+  const Table counts = LogReader(database).query(
+      "SELECT count(*), coalesce(sum(status = 'running'), 0), coalesce(sum(status = 'lost'), 0) FROM v_runs", {}, 1);
+  const auto count = [&](size_t column) { return with_thousands(counts.rows.at(0).at(column).get<int64_t>()); };
+  finding.text = database.string() + ": " + counted(counts.rows.at(0).at(0).get<int64_t>(), "run") + ", " + count(1) +
+                 " running, " + count(2) + " lost";
+}
+
+void disk_space(const fs::path& database, MachineCheck& finding) {
+  fs::path folder = fs::absolute(database).parent_path();
+  while (!fs::exists(folder)) folder = folder.parent_path();
+  const auto free = int64_t(fs::space(folder).available);
+  finding.text = human_bytes(free) + " free in " + folder.string();
+  if (free >= low_disk_space) return;
+  finding.state = MachineCheck::State::warning;
+  finding.text += "; a checkpoint takes 12 bytes per trained parameter, see `wmtp-host plan`";
+}
+
+}  // namespace
+
+std::vector<MachineCheck> check_machine(const std::vector<fs::path>& plugin_folders, const fs::path& database) {
+  std::vector<MachineCheck> findings{found("machine", machine)};
+  for (MachineCheck& finding : engine()) findings.push_back(std::move(finding));
+  findings.push_back(found("plugins", [&](MachineCheck& finding) { plugins(plugin_folders, finding); }));
+  findings.push_back(found("run log", [&](MachineCheck& finding) { run_log(database, finding); }));
+  findings.push_back(found("disk", [&](MachineCheck& finding) { disk_space(database, finding); }));
+  findings.push_back(found("eval", [](MachineCheck& finding) {
+    const Judged judged = Sandbox("python3", {.seconds = 20}).run({.program = "x = 1", .tests = "assert x == 1"});
+    if (judged.verdict != Verdict::passed)
+      throw Error(ExitStatus::usage, "a program under test fails: " + judged.message);
+    finding.text = "programs under test run in the sandbox";
+  }));
+  return findings;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,217 @@
+#include "launch/sweep_run.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "base/counted.hpp"
+#include "base/log.hpp"
+#include "base/machine.hpp"
+#include "base/text.hpp"
+#include "core/job/resume.hpp"
+#include "core/rendezvous/rank_environment.hpp"
+#include "core/report/compare.hpp"
+#include "launch/launched_run.hpp"
+#include "process/process_pool.hpp"
+
+namespace wmtp {
+namespace {
+
+/// A member of [sweep], or one of several files.
+struct Member {
+  Member(const SweepRequest& sweep, const std::string& file, const SweepMember& member, SourceTexts& texts) {
+    JobRequest request = sweep.job;
+    request.file = file;
+    request.overrides.insert(request.overrides.end(), member.overrides.begin(), member.overrides.end());
+    request.name_suffix = member.suffix;
+    if (sweep.files.size() > 1) title = std::filesystem::path(file).filename().string();
+    for (const std::string& text : member.overrides) title += (title.empty() ? "" : " ") + text;
+    try {
+      run.emplace(request, texts);
+    } catch (const Error& error) {
+      if (member.overrides.empty()) throw;
+      throw Error(error.status(), "a member of [sweep] (" + title + "):\n" + error.what());
+    }
+  }
+
+  std::string title;  ///< "seed=1 optimizer.lr=0.001", "rho1.toml"
+  std::optional<LaunchedRun> run;
+  std::string hash;
+  int code = 0;
+};
+
+std::string text_of(const MeanOf& of) {
+  if (of.count == 0) return "-";
+  return shown(of.mean) + (of.count > 1 ? printed(" ± %.2g", of.error) : "");
+}
+
+class Sweep {
+ public:
+  Sweep(const SweepRequest& request, SourceTexts& texts) : jobs_(request.jobs), resume_(request.job.resume) {
+    for (const auto& [file, members] : request.files) {
+      for (const SweepMember& member : members) members_.emplace_back(request, file, member, texts);
+      if (members.empty()) members_.emplace_back(request, file, SweepMember(), texts);
+    }
+    check_database();
+    check_cores();
+    for (Member& member : members_) {
+      member.run->check();
+      member.hash = member.run->config_hash();
+    }
+  }
+
+  void log_plan() const {
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const auto run = finished(i);
+      log_info(which(i) + (run                     ? "run " + std::to_string(run->id) + " is reused"
+                           : resume_ && started(i) ? "would resume"
+                                                   : "would run"));
+    }
+  }
+
+  /// In turn, so that no two members train the same stage. Each stage may use all cores.
+  void run_stages() {
+    for (size_t i = 0; i < members_.size() && !interrupted_; ++i) {
+      if (finished(i)) continue;
+      if (const int code = code_of_stages(members_[i]); code != 0) ended(i, code);
+    }
+  }
+
+  void run_members() {
+    ProcessPool queue;
+    queue.jobs = size_t(jobs_);
+    queue.next = [this] { return next(); };
+    queue.ended = [this](size_t i, int code) {
+      ended(i, code);
+      return !interrupted_;
+    };
+    if (!interrupted_) run_pool(queue);
+  }
+
+  SweepOutcome outcome() const {
+    const auto bad = std::find_if(members_.begin(), members_.end(), [](const Member& one) { return one.code != 0; });
+    SweepOutcome outcome{.exit_code = bad == members_.end() ? 0 : bad->code,
+                         .members = {{"name", "seed", "run", "status", "train/loss", "valid/loss"}, {}, false},
+                         .means = {{"name", "seeds", "train/loss", "valid/loss"}, {}, false}};
+    std::map<std::string, std::array<std::vector<double>, 2>> losses;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const auto row = result_of(i);
+      for (size_t k = 0; k < 2; ++k)
+        if (row[4 + k].is_number()) losses[row[0]][k].push_back(row[4 + k]);
+      outcome.members.rows.push_back(row);
+    }
+    bool several = false;
+    for (const auto& [name, columns] : losses) {
+      const MeanOf train = mean_of(columns[0]), valid = mean_of(columns[1]);
+      several = several || train.count > 1;
+      outcome.means.rows.push_back({name, train.count, text_of(train), text_of(valid)});
+    }
+    if (!several) outcome.means.rows.clear();
+    return outcome;
+  }
+
+ private:
+  const std::filesystem::path& database() const { return members_.front().run->job().database; }
+
+  void check_database() const {
+    const Job& first = members_.front().run->job();
+    for (const Member& member : members_)
+      if (const Job& job = member.run->job(); job.database != first.database)
+        throw Error(ExitStatus::usage, job.file + ": its log is " + job.database.string() + ", that of " + first.file +
+                                           " is " + first.database.string() +
+                                           "; name one for all with --db, or run them separately");
+  }
+
+  void check_cores() const {
+    if (jobs_ == 1) return;
+    if (wanted_master_port() != 0)
+      throw Error(ExitStatus::usage, "--jobs " + std::to_string(jobs_) +
+                                         ": runs at the same time cannot share one port; unset MASTER_PORT");
+    int64_t most = 0;
+    for (const Member& member : members_) most = std::max(most, member.run->job().experiment.parallel.processes);
+    const int64_t wanted = jobs_ * most, cores = usable_cores();
+    if (wanted > cores)
+      throw Error(ExitStatus::usage, "--jobs " + std::to_string(jobs_) + ": members of " +
+                                         counted(most, "process", "es") + " would need " + std::to_string(wanted) +
+                                         " cores, but there are " + std::to_string(cores) +
+                                         "; run fewer at once, or with fewer processes (--nproc)");
+  }
+
+  std::optional<LoggedRun> finished(size_t i) const { return reusable_run(members_[i].hash, database()); }
+  bool started(size_t i) const { return was_begun(members_[i].hash, database()); }
+
+  std::string which(size_t i) const {
+    return "member " + std::to_string(i + 1) + " of " + std::to_string(members_.size()) + " (" + members_[i].title +
+           "): ";
+  }
+
+  std::vector<nlohmann::json> result_of(size_t i) const {
+    const Experiment& experiment = members_[i].run->job().experiment;
+    std::vector<nlohmann::json> row{experiment.name, experiment.seed, nullptr, "not finished", nullptr, nullptr};
+    if (const auto run = finished(i)) {
+      const Table found =
+          LogReader(database()).query("SELECT id, status, train_loss, valid_loss FROM v_runs WHERE id = ?1", {run->id});
+      std::copy(found.rows.at(0).begin(), found.rows.at(0).end(), row.begin() + 2);
+    }
+    return row;
+  }
+
+  int code_of_stages(Member& member) const {
+    try {
+      return static_cast<int>(member.run->run_missing_stages(resume_));
+    } catch (const Error& error) {  // the other members still run
+      log_error(error.what());
+      return static_cast<int>(error.status());
+    }
+  }
+
+  std::optional<PooledProcess> next() {
+    for (; next_ < members_.size(); ++next_) {
+      if (members_[next_].code != 0) continue;  // a stage of it failed
+      const auto run = finished(next_);
+      if (!run) return start(next_++);
+      log_info(which(next_) + "run " + std::to_string(run->id) + " is reused");
+    }
+    return std::nullopt;
+  }
+
+  PooledProcess start(size_t i) const {
+    const Member& member = members_[i];
+    log_info(which(i) + "runs as " + member.run->job().experiment.name);
+    PooledProcess program{i, member.run->member_call(resume_ && started(i)), {}, {}};
+    if (jobs_ == 1) return program;
+    program.prefix = "[member " + std::to_string(i + 1) + "] ";
+    if (!std::getenv("OMP_NUM_THREADS"))
+      program.environment["OMP_NUM_THREADS"] =
+          std::to_string(int64_t(usable_cores()) / (jobs_ * member.run->job().experiment.parallel.processes));
+    return program;
+  }
+
+  void ended(size_t i, int code) {
+    members_[i].code = code;
+    interrupted_ = interrupted_ || code == static_cast<int>(ExitStatus::interrupted);
+    if (code != 0) log_error(which(i) + "ended with exit code " + std::to_string(code));
+  }
+
+  std::deque<Member> members_;
+  int64_t jobs_;
+  bool resume_;
+  size_t next_ = 0;
+  bool interrupted_ = false;
+};
+
+}  // namespace
+
+SweepOutcome run_sweep(const SweepRequest& request, SourceTexts& texts) {
+  Sweep sweep(request, texts);
+  sweep.run_stages();
+  sweep.run_members();
+  return sweep.outcome();
+}
+
+void log_sweep(const SweepRequest& request, SourceTexts& texts) { Sweep(request, texts).log_plan(); }
+
+}  // namespace wmtp
