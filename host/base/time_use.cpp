@@ -1,6 +1,5 @@
 #include "base/time_use.hpp"
 
-#include <chrono>
 #include <utility>
 
 namespace wmtp {

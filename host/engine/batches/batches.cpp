@@ -30,7 +30,7 @@ class WindowBatches final : public BatchSource {
       if (position < 0) continue;
       micro.windows[size_t(b)] = order_.window(position);
       windows_.read(micro.windows[size_t(b)], tokens.mutable_data_ptr<int64_t>() + b * S);
-      kind[b].fill_(2);
+      kind[b].fill_(answer_kind);
       micro.tokens += S;
       micro.answers += S;
       for (int64_t k = 1; k <= request_.heads; ++k) micro.counts[size_t(k - 1)] += std::max<int64_t>(0, S - k);
@@ -38,7 +38,7 @@ class WindowBatches final : public BatchSource {
     const Tensor unknown = at::full({B}, -1, at::TensorOptions(at::kLong).device(request_.device));
     micro.batch = {tokens.to(request_.device), kind.to(request_.device),
                    at::tensor(micro.positions).to(request_.device), unknown, unknown};
-    micro.targets = micro.batch.kind.eq(2);
+    micro.targets = micro.batch.kind.eq(answer_kind);
     return micro;
   }
 

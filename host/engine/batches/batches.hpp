@@ -14,6 +14,9 @@
 
 namespace wmtp {
 
+/// Kinds of a token in Batch::kind; 0 is padding.
+constexpr uint8_t prompt_kind = 1, answer_kind = 2;
+
 /// One rank's part of a micro-batch. B sequences of S tokens; S may be less than sequence_length, and is the same on
 /// every rank. Counts are of this rank.
 struct MicroBatch {

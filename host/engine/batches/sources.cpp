@@ -18,8 +18,6 @@ namespace {
 
 using at::Tensor;
 
-constexpr uint8_t prompt_kind = 1, answer_kind = 2;
-
 /// What can be drawn: `rows` consecutive sequences of the run at once, one record or a pair (right, wrong).
 struct RecordDraws {
   int64_t rows = 1;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/time_use.hpp"
 #include "core/checkpoints/retention.hpp"
 #include "engine/comm/background_store.hpp"
 #include "engine/memory/allocator.hpp"
@@ -14,8 +15,6 @@ namespace {
 using at::Tensor;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// Adds its lifetime to a sum.
 class Stopwatch {

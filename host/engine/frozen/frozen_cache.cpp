@@ -1,7 +1,6 @@
 #include "engine/frozen/frozen_cache.hpp"
 
 #include "engine/memory/allocator.hpp"
-#include "engine/model/ops.hpp"
 
 namespace wmtp {
 
@@ -18,7 +17,7 @@ std::map<std::string, Tensor> FrozenModel::signals(const Batch& batch, const std
   const Pass pass{false, 0, 0, batch.sequence};
   const Tensor h = trunk(pass, batch.tokens);
   const Gathered norm(model_->unit("norm"), &model_->unit(loss_ ? "output" : "value_heads"));
-  const Tensor normed = rms_norm(h, model_->weight("norm.weight"), model_->config().norm_eps);
+  const Tensor normed = model_->normed(h);
   if (!loss_) return {{"value", values(normed)}};
   return predictions(normed, batch.tokens, wanted.count("entropy") > 0);
 }
@@ -32,8 +31,7 @@ Tensor FrozenModel::trunk(const Pass& pass, const Tensor& tokens) {
   Tensor h;
   {
     const Gathered embedding(model_->unit("tok_embeddings"), unit(0));
-    h = model_->weight("tok_embeddings.weight").weight().index_select(0, tokens.flatten());
-    h = h.view({tokens.size(0), tokens.size(1), -1});
+    h = model_->embedded(tokens);
   }
   for (int64_t i = 0; i < blocks; ++i) {
     const Gathered block(*unit(i), unit(i + 1));

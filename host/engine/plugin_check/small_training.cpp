@@ -10,7 +10,6 @@
 namespace wmtp {
 namespace {
 
-constexpr uint8_t prompt_kind = 1, answer_kind = 2;
 constexpr int64_t padding_interval = 7;  // without pairs every 7th row is padding
 
 /// Batches of random records: prompts and answers of many lengths, in pairs of a right and a wrong answer, with some

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/time_use.hpp"
 #include "core/plugins/description_json.hpp"
 #include "engine/checkpoint/model_files.hpp"
 #include "engine/plugin_check/small_training.hpp"
@@ -23,8 +24,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int steps = 4;
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ExitStatus::plugin, what); }
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// The weighting that a wrapper wraps and an adapter is trained with: weights that differ between tokens, and a trained
 /// value head, so that a step has a gradient even where the adapter trains nothing.

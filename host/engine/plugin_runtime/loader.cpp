@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "core/plugins/library_file.hpp"
-#include "engine/plugin_runtime/boundary.hpp"
 #include "engine/plugin_runtime/options_binder.hpp"
 
 namespace wmtp {
@@ -46,11 +45,6 @@ const PluginEntry& built_in(const PluginDescription& description) {
 }
 
 template <class Base>
-std::unique_ptr<Base> guarded_new(const std::string& plugin, Base* (*create)()) {
-  return std::unique_ptr<Base>(guarded(plugin, "constructor", create));
-}
-
-template <class Base>
 std::unique_ptr<Base> create(const PluginDescription& description, const OptionValues& options, const char* role) {
   const PluginEntry& entry = load_plugin(description);
   const std::string& name = description.name;
@@ -83,23 +77,6 @@ class Wrapped final : public Weighting {
 
 const char* role_of(const PluginEntry& entry) {
   return entry.adapter ? "adapter" : entry.objective ? "objective" : entry.wrapper ? "wrapper" : "weighting";
-}
-
-template <>
-std::unique_ptr<Weighting> create_instance(const PluginEntry& entry) {
-  return guarded_new(entry.name, entry.weighting);
-}
-template <>
-std::unique_ptr<Wrapper> create_instance(const PluginEntry& entry) {
-  return guarded_new(entry.name, entry.wrapper);
-}
-template <>
-std::unique_ptr<Objective> create_instance(const PluginEntry& entry) {
-  return guarded_new(entry.name, entry.objective);
-}
-template <>
-std::unique_ptr<Adapter> create_instance(const PluginEntry& entry) {
-  return guarded_new(entry.name, entry.adapter);
 }
 
 const PluginEntry& open_plugin(const std::filesystem::path& file) {

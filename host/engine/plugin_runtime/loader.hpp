@@ -6,9 +6,11 @@
 
 #include <filesystem>
 #include <memory>
+#include <tuple>
 #include <wmtp/plugin.hpp>
 
 #include "core/experiment/plugin_description.hpp"
+#include "engine/plugin_runtime/boundary.hpp"
 #include "engine/plugin_runtime/guarded_adapter.hpp"
 
 namespace wmtp {
@@ -22,15 +24,10 @@ const char* role_of(const PluginEntry& entry);
 
 /// A new instance, with its default options. `Base` is Weighting, Wrapper, Objective or Adapter, as the entry's role.
 template <class Base>
-std::unique_ptr<Base> create_instance(const PluginEntry& entry);
-template <>
-std::unique_ptr<Weighting> create_instance(const PluginEntry& entry);
-template <>
-std::unique_ptr<Wrapper> create_instance(const PluginEntry& entry);
-template <>
-std::unique_ptr<Objective> create_instance(const PluginEntry& entry);
-template <>
-std::unique_ptr<Adapter> create_instance(const PluginEntry& entry);
+std::unique_ptr<Base> create_instance(const PluginEntry& entry) {
+  const auto create = std::get<Base* (*)()>(std::tuple(entry.weighting, entry.wrapper, entry.objective, entry.adapter));
+  return std::unique_ptr<Base>(guarded(entry.name, "constructor", create));
+}
 
 /// The described plugin: from its file, whose sha256 must be the described one, or linked into the engine.
 const PluginEntry& load_plugin(const PluginDescription& description);

@@ -125,6 +125,15 @@ WeightHandle ShardedModel::weight(const std::string& parameter) const {
   return found->second;
 }
 
+at::Tensor ShardedModel::embedded(const at::Tensor& tokens) const {
+  const at::Tensor rows = weight("tok_embeddings.weight").weight().index_select(0, tokens.flatten());
+  return rows.view({tokens.size(0), tokens.size(1), -1});
+}
+
+at::Tensor ShardedModel::normed(const at::Tensor& hidden) const {
+  return rms_norm(hidden, weight("norm.weight"), config_.norm_eps);
+}
+
 void ShardedModel::initialize(int64_t seed) {
   const auto first_value = [seed](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     if (spec.init.kind == Init::Kind::row_norms) return false;

@@ -60,6 +60,10 @@ class ShardedModel {
   int64_t num_heads() const { return int64_t(heads_.size()); }
   const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }
   const at::Tensor& rotary() const { return rotary_; }
+  /// [B,S] -> [B,S,D]. Needs the embedding gathered.
+  at::Tensor embedded(const at::Tensor& tokens) const;
+  /// The final norm of hidden states. Needs it gathered.
+  at::Tensor normed(const at::Tensor& hidden) const;
 
   /// Sets every parameter's initial value, a function of (seed, name, element). [all ranks, collective]
   void initialize(int64_t seed);

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "engine/memory/phase.hpp"
-#include "engine/model/ops.hpp"
 
 namespace wmtp {
 namespace {
@@ -82,8 +81,7 @@ Tensor MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vecto
   Tensor h;
   {
     const Gathered embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
-    h = model_.weight("tok_embeddings.weight").weight().index_select(0, batch.tokens.flatten());
-    h = h.view({batch.tokens.size(0), batch.tokens.size(1), -1});
+    h = model_.embedded(batch.tokens);
   }
   for (int64_t i = 0; i < model_.num_trunk_blocks(); ++i) {
     const Gathered block(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
@@ -135,7 +133,7 @@ void MicroStep::run_heads(StepContext& step, const Tensor& trunk, Tensor& d_trun
       Tensor hidden;
       {
         const at::AutoGradMode grad(true);
-        hidden = normed(model_.head_block(k).forward(input, model_.rotary(), pass));
+        hidden = model_.normed(model_.head_block(k).forward(input, model_.rotary(), pass));
       }
       d_trunk.add_(differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach())));
     }
@@ -144,13 +142,9 @@ void MicroStep::run_heads(StepContext& step, const Tensor& trunk, Tensor& d_trun
   if (!model_.config().tie_word_embeddings) reduce(model_.unit("output"), last);  // else with the embedding
 }
 
-Tensor MicroStep::normed(const Tensor& hidden) const {
-  return rms_norm(hidden, model_.weight("norm.weight"), model_.config().norm_eps);
-}
-
 Tensor MicroStep::hidden_of(int64_t head, const Tensor& trunk, const Pass& pass) const {
   const Gathered block(model_.unit(head_block_name(model_.config(), head)));
-  return normed(model_.head_block(head).forward(trunk, model_.rotary(), pass));
+  return model_.normed(model_.head_block(head).forward(trunk, model_.rotary(), pass));
 }
 
 /// Calls evaluate(trunk, pass), with the final norm gathered, after a forward pass that keeps nothing.

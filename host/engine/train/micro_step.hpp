@@ -63,7 +63,6 @@ class MicroStep {
   void run_heads(StepContext& step, const at::Tensor& trunk, at::Tensor& d_trunk, const Pass& pass, bool last);
   template <class Evaluate>
   void without_gradient(const Batch& batch, Evaluate evaluate);
-  at::Tensor normed(const at::Tensor& hidden) const;
   at::Tensor hidden_of(int64_t head, const at::Tensor& trunk, const Pass& pass) const;
   void reduce(ShardUnit& unit, bool last);
   void finish_reduces(size_t most);

@@ -26,7 +26,7 @@ MicroStepConfig micro_step_config(const Experiment& e, When when) {
 double seconds_of(const std::function<void()>& call) {
   const auto start = std::chrono::steady_clock::now();
   call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ StepReport Trainer::step() {
   state_.drawn += sequences_per_step(experiment_.train, channels_.size());
   state_.tokens += counts.tokens;
 
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - stalled;
+  const double seconds = seconds_since(start) - stalled;
   report_metrics(totals, counts.targets, norm, report);
   report.metrics["train/lr"] = lr;
   if (state_.loss_scale) report.metrics["train/loss_scale"] = scale;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/time_use.hpp"
 #include "engine/model/matrix_product.hpp"
 
 namespace wmtp {
@@ -62,7 +63,7 @@ double best_rate(double operations, const std::function<void()>& launch, const s
     const auto start = Clock::now();
     for (int64_t i = 0; i < launches; ++i) launch();
     wait();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_since(start);
     if (seconds < shortest_round) {
       launches *= 2;
       continue;

@@ -66,7 +66,7 @@ void Validation::add_losses_of_bins(const MicroBatch& micro, const Tensor& losse
 
 /// A sequence matches when every token of its answer, except one without a predecessor, is a hit.
 void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, StepTotals& totals) const {
-  const Tensor answers = valid_sources(micro.batch.kind.eq(2), 1), targets = answers.sum(1);
+  const Tensor answers = valid_sources(micro.batch.kind.eq(answer_kind), 1), targets = answers.sum(1);
   const Tensor asked = targets.gt(0).logical_and(micro.batch.correct.ne(0));
   const Tensor matched = asked.logical_and((hits * answers).sum(1).eq(targets));
   const Tensor bins = at::tensor(micro.bins).to(asked.device());

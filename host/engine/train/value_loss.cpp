@@ -2,7 +2,6 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
-#include "engine/model/ops.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
 #include "engine/train/step_views.hpp"
 
@@ -11,7 +10,7 @@ namespace wmtp {
 using at::Tensor;
 
 std::vector<Tensor> ValueLoss::outputs(const Tensor& trunk) const {
-  const Tensor normed = rms_norm(trunk, model_.weight("norm.weight"), model_.config().norm_eps).to(at::kFloat);
+  const Tensor normed = model_.normed(trunk).to(at::kFloat);
   std::vector<Tensor> outputs;
   for (const ValueHeadModule& head : model_.value_heads()) outputs.push_back(head.forward(normed));
   return outputs;
