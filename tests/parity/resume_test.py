@@ -1,5 +1,7 @@
 """Ten steps in one go, and ten steps with a stop between: the same losses and the same parameters, bit for bit."""
 import signal
+import tarfile
+from pathlib import Path
 
 import pytest
 from checkpoint import model_tensors, step_folders
@@ -127,3 +129,18 @@ def test_nothing_to_resume_is_refused_before_the_stages_run(place):
     place.refuse(4, "no unfinished run of this experiment", arguments=["--resume"], pipeline={"plugin": "rho1"},
                  reference__experiment="reference.toml", train__steps=2)
     assert not place.log.runs()
+
+
+# Of the version with sdk 0.2 and schema 4 of the log; two ranks, killed after the checkpoint of step 6.
+UNFINISHED = Path(__file__).parent / "data/unfinished_run.tar.xz"
+ITS_LOSSES = {7: 3.2569053322076797, 8: 3.2458619493991137, 9: 3.255337990820408}  # resumed by that version
+BETWEEN_PROCESSORS = 1e-5  # other vector units add in another order; nothing differs on one processor
+
+
+def test_a_run_of_an_older_version_is_listed_and_resumed(place):
+    with tarfile.open(UNFINISHED) as archive:
+        archive.extractall(place.folder)
+    assert "old" in place.host("runs", "list").out
+    place.host("run", "old.toml", "--resume")
+    assert place.log.newest()["parent_run"] == 1
+    assert place.log.losses() == pytest.approx(ITS_LOSSES, rel=BETWEEN_PROCESSORS)
