@@ -24,8 +24,8 @@ class Shape:
     qkv_bias: bool = False
     tie_word_embeddings: bool = False
     qk_norm: bool = False
-    head_dim: int = 0  # 0: dim / heads
-    sliding_window: int = 0  # 0: none
+    head_dim: int = None  # None: dim / heads
+    sliding_window: int = None  # None: all tokens
 
     @property
     def head_width(self):
