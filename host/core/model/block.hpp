@@ -1,6 +1,6 @@
 // A Llama block, described once: the names and shapes of its layers, and its forward pass. The layout, the conversion
 // of weights and the memory plan read the layers; training (engine/model/block.cpp), decoding
-// (engine/inference/cached_block.cpp) and the plan (core/plan/block.cpp) run the forward pass with operations of their
+// (engine/inference/cached_model.cpp) and the plan (core/plan/block.cpp) run the forward pass with operations of their
 // own. A variant of the architecture is a change of this file.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace wmtp {
 
 enum class Layer { attention_norm, ffn_norm, q_norm, k_norm, wq, wk, wv, wo, w1, w2, w3 };
 
-/// The names of a layer in Meta's files, which are this program's, and in Hugging Face's.
+/// The names of a layer in the files of Meta, which this program uses too, and of Hugging Face.
 struct LayerNames {
   Layer layer;
   std::string_view name;                                                                ///< "attention.wq"
