@@ -1,8 +1,9 @@
-// See files.hpp.
 #include "base/files.hpp"
 
+#include <cerrno>
 #include <optional>
 #include <string>
+#include <system_error>
 
 namespace wmtp {
 namespace {
@@ -47,6 +48,25 @@ void check_is_file_or_folder(const fs::path& path, ExitStatus status) {
   if (type && *type != fs::file_type::regular && *type != fs::file_type::directory)
     throw Error(status,
                 path.string() + " is " + name_of(*type) + ", neither a regular file nor a folder; name one of these");
+}
+
+namespace {
+
+std::string advice(int code) {
+  if (code == ENOSPC || code == EDQUOT || code == EFBIG) return "free some space there, or choose another folder";
+  if (code == EACCES || code == EPERM) return "check the owner and the permissions";
+  if (code == EROFS) return "the file system is mounted read-only; choose another folder";
+  if (code == EEXIST) return "move it away, or choose another name";
+  if (code == ENOENT || code == ENOTDIR) return "check the path";
+  if (code == EMFILE || code == ENFILE) return "raise the limit of open files (ulimit -n)";
+  return "check the disk";
+}
+
+}  // namespace
+
+Error storage_error(const std::string& action, const std::filesystem::path& path, int code) {
+  return Error(ExitStatus::storage, "cannot " + action + " " + path.string() + ": " +
+                                        std::generic_category().message(code) + "; " + advice(code));
 }
 
 }  // namespace wmtp

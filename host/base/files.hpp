@@ -1,12 +1,19 @@
-// Checks of files. Every path that the program reads must name a regular file, or a folder where folders are allowed: a
-// pipe or a device could block the program or never end.
+// Files: checks of paths, descriptors, and errors of system calls. Every path that the program reads must name a regular
+// file, or a folder where folders are allowed: a pipe or a device could block the program or never end.
 #pragma once
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 
@@ -28,6 +35,37 @@ inline int64_t total_bytes(const std::vector<std::filesystem::path>& files) {
   int64_t bytes = 0;
   for (const auto& file : files) bytes += static_cast<int64_t>(std::filesystem::file_size(file));
   return bytes;
+}
+
+/// "cannot ACTION PATH: cause; what to do", from an errno.
+Error storage_error(const std::string& action, const std::filesystem::path& path, int code);
+
+/// A file descriptor that is closed with its owner.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() { reset(); }
+  int get() const { return number_; }  ///< -1: none
+  void reset() {
+    if (number_ >= 0) close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_;
+};
+
+/// Repeats a system call that a signal interrupted.
+template <class Call>
+auto retry_interrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
 }
 
 }  // namespace wmtp

@@ -4,7 +4,7 @@
 // epoch do not collide.
 #include "base/order.hpp"
 
-#include "base/hash64.hpp"
+#include "base/random.hpp"
 
 namespace wmtp {
 

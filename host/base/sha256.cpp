@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "base/work_progress.hpp"
 
 namespace wmtp {

@@ -119,4 +119,38 @@ std::string printed(const char* format, ...) {
   return text;
 }
 
+std::string counted(int64_t number, const std::string& noun, const std::string& ending) {
+  return with_thousands(number) + " " + noun + (number == 1 ? "" : ending);
+}
+
+std::string hex_of(std::span<const uint8_t> bytes) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (const uint8_t byte : bytes) text += {digits[byte >> 4], digits[byte & 15]};
+  return text;
+}
+
+std::string printable(std::string_view name) {
+  constexpr size_t limit = 120;
+  std::string text = "\"";
+  for (const char c : name.substr(0, limit)) {
+    const auto byte = static_cast<uint8_t>(c);
+    const bool is_control = byte < 0x20 || byte == 0x7f;
+    text += is_control ? "\\x" + hex_of({&byte, 1}) : std::string(1, c);
+  }
+  return text + (name.size() > limit ? "…\"" : "\"");
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string shortest_digits(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
+
 }  // namespace wmtp

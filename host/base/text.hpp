@@ -1,7 +1,10 @@
-// Small text functions.
+// Text: names, numbers and units as a reader sees them, and numbers read from text.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,5 +37,28 @@ int64_t now_ns();
 
 /// printf into a string. For files that include LibTorch, whose headers contain another version of fmt.
 [[gnu::format(printf, 1, 2)]] std::string printed(const char* format, ...);
+
+/// "1 rank", "1,200 steps". The plural of `noun` ends in `ending`.
+std::string counted(int64_t number, const std::string& noun, const std::string& ending = "s");
+
+/// Two lower-case hexadecimal digits for each byte.
+std::string hex_of(std::span<const uint8_t> bytes);
+
+/// The decimal number that is the whole text; nothing for any other text, and for a number that T cannot hold.
+template <class T = int64_t>
+std::optional<T> parsed_number(std::string_view text) {
+  T number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+/// An untrusted name for a message: in quotes, with control characters escaped, truncated to 120 bytes.
+std::string printable(std::string_view name);
+
+/// A field of CSV (RFC 4180).
+std::string csv_field(const std::string& text);
+
+/// The fewest digits from which the same number is read.
+std::string shortest_digits(double number);
 
 }  // namespace wmtp

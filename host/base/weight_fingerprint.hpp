@@ -3,11 +3,12 @@
 #pragma once
 
 #include <bit>
+#include <cinttypes>
 #include <cstdint>
 #include <string>
 
-#include "base/hash64.hpp"
-#include "base/philox.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 
@@ -21,11 +22,6 @@ inline uint64_t fingerprint(const std::string& name, int64_t begin, const float*
 }
 
 /// Sixteen hexadecimal digits, as in adapter.json and in checkpoints.
-inline std::string fingerprint_text(uint64_t fingerprint) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string text(16, '0');
-  for (size_t i = 0; i < 16; ++i) text[i] = digits[fingerprint >> (60 - 4 * i) & 15];
-  return text;
-}
+inline std::string fingerprint_text(uint64_t fingerprint) { return printed("%016" PRIx64, fingerprint); }
 
 }  // namespace wmtp

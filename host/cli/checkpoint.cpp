@@ -3,10 +3,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/counted.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "core/checkpoints/manifest.hpp"
+#include "core/checkpoints/verify.hpp"
 #include "core/report/table.hpp"
 #include "core/runlog/log_reader.hpp"
 

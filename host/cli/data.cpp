@@ -4,7 +4,6 @@
 #include <iostream>
 #include <memory>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"

@@ -1,6 +1,5 @@
 // `generate RUN`: text from a trained model. Streams the text to stdout, and prints statistics to stderr.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <iostream>
@@ -8,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
@@ -50,11 +48,9 @@ std::vector<int64_t> parsed_ids(const std::string& text) {
   std::vector<int64_t> ids;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    int64_t id = 0;
-    const char* end = word.data() + word.size();
-    if (const auto read = std::from_chars(word.data(), end, id); read.ec != std::errc() || read.ptr != end)
-      refuse("--ids: '" + word + "' is no id; wanted integers separated by spaces");
-    ids.push_back(id);
+    const auto id = parsed_number(word);
+    if (!id) refuse("--ids: '" + word + "' is no id; wanted integers separated by spaces");
+    ids.push_back(*id);
   }
   return ids;
 }

@@ -3,8 +3,8 @@
 #include <iostream>
 #include <memory>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "core/experiment/experiment.hpp"
 #include "core/plugins/catalog.hpp"

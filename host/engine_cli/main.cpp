@@ -1,4 +1,210 @@
-// wmtp-engine: the program that links LibTorch. wmtp-host starts it.
-#include "engine/run/engine_main.hpp"
+// wmtp-engine: the program that links LibTorch. wmtp-host starts it (core/job/engine_process.hpp,
+// core/plugins/probe.hpp) with one of these commands:
+//
+//   run REQUEST            one rank of a job (core/job/job_request.hpp); the environment states its rank
+//   prepare REQUEST        the tokenizer and token files of an experiment
+//   describe FILE, check SETTINGS, layouts QUESTIONS, try QUESTION
+//                          questions about a plugin; the answer is JSON on stdout
+//   about, generate, answer, perplexity, merge  REQUEST ANSWER
+//                          the request is read from one file, the answer is written to another, both CBOR
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <c10/util/Logging.h>
+#include <torch/headeronly/version.h>
+#include <unistd.h>
 
-int main(int argc, char** argv) { return wmtp::engine_main(argc, argv); }
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/log.hpp"
+#include "base/work_progress.hpp"
+#include "core/job/engine_process.hpp"
+#include "core/job/engine_requests.hpp"
+#include "core/job/job_request.hpp"
+#include "core/rendezvous/refusal.hpp"
+#include "engine/comm/cuda_backend.hpp"
+#include "engine/inference/model_requests.hpp"
+#include "engine/memory/allocator.hpp"
+#include "engine/memory/caught_error.hpp"
+#include "engine/model/product_path.hpp"
+#include "engine/plugin_check/try_plugin.hpp"
+#include "engine/plugin_runtime/describe.hpp"
+#include "engine/prepare/prepare.hpp"
+#include "engine/run/answer_probe.hpp"
+#include "engine/run/describe_layout.hpp"
+#include "engine/run/run_experiment.hpp"
+#include "engine/train/stop_signal.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+Job job_of(const JobRequest& request) {
+  configure_log({request.quiet, !request.no_color});
+  if (request.quiet) hide_progress();
+  SourceTexts texts(request.sources);
+  return make_job(request, Catalog(request.plugin_folders), texts);
+}
+
+/// Prints the error unless another rank prints it; returns its exit code. `first`: no other rank has reported the same
+/// error. Under a foreign launcher every rank prints, because each may have its own log.
+int report(const Error& error, const RankEnvironment& environment, bool first) {
+  std::cout.flush();
+  const bool prints = first && (error.status() != ExitStatus::peer || environment.rank == 0);
+  if (prints || !environment.own_launcher) std::cerr << "wmtp-host: " << error.what() << std::endl;
+  return int(error.status());
+}
+
+/// Ends the process without waiting for collectives that may never finish, and without LibTorch's destructors, which
+/// take a quarter of the time of a short command.
+[[noreturn]] void leave(int status) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+/// Runs the job on this rank and ends the process. An error is printed and posted to the other ranks.
+[[noreturn]] void run_rank(const Job& job, const RankEnvironment& environment) {
+  std::unique_ptr<Peers> peers;
+  std::unique_ptr<Session> session;
+  if (environment.rank != 0) hide_progress();
+  try {
+    watch_signals();
+    install_allocator();
+    peers = std::make_unique<Peers>(environment, timeout_of(job.experiment));
+    session = std::make_unique<Session>(job, environment, *peers);
+    const ExitStatus status = run_with_stages(*session, job.experiment);
+    session.reset();
+    peers.reset();
+    leave(status == ExitStatus::done && environment.own_launcher ? finished_exit_code : int(status));
+  } catch (...) {
+    const Error error = caught_error();
+    const bool first = !peers || peers->post_fault(error);
+    leave(report(error, environment, first));
+  }
+}
+
+int run(const std::string& text) {
+  const JobRequest request = job_request_from(text);
+  const auto environment = rank_environment();
+  if (!environment)
+    throw Error(ExitStatus::usage, "a rank reads its place in the job from the environment, and RANK is not set");
+  try {
+    Job job = job_of(request);
+    if (!environment->own_launcher) adopt_world_size(request, environment->world_size, job.experiment);
+    run_rank(job, *environment);
+  } catch (const Error& error) {
+    tell_refusal(*environment, error);
+    throw;
+  }
+}
+
+int prepare(const std::string& text) {
+  const Job job = job_of(job_request_from(text));
+  prepare_data(job.experiment, job.database.parent_path() / "cache", [](const std::string& line) { log_info(line); });
+  return 0;
+}
+
+const std::map<std::string, std::function<std::string(const std::string&)>> probes{
+    {"describe", describe_plugin_file},
+    {"check", check_plugin_options},
+    {"layouts", describe_layouts},
+    {"try", try_plugin},
+};
+
+std::string about_cuda() {
+  if (!has_cuda_device()) return "no device on this machine; runs use the CPU";
+  try {
+    return std::to_string(cuda_backend().num_devices()) + " devices";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// The JSON of about_engine_of_this_build(). Loads the CUDA backend where the machine has a device.
+std::string about_engine() {
+  const json about{{"libtorch", TORCH_VERSION},
+                   {"cpu", at::get_cpu_capability()},
+                   {"bf16", product_path(at::kBFloat16) == ProductPath::widened ? "computed in fp32" : "native"},
+                   {"threads", at::get_num_threads()},
+                   {"cuda", about_cuda()}};
+  return about.dump();
+}
+
+json generated(const GenerateRequest& request) {
+  return generate(request, [&](const std::string& part) {
+    if (request.streams) std::cout << part << std::flush;
+  });
+}
+
+json merged(const MergeRequest& request) {
+  merge_adapter(request);
+  return nullptr;
+}
+
+const std::map<std::string, std::function<json(const json&)>> questions{
+    {"about", [](const json&) { return json(about_engine()); }},
+    {"generate", [](const json& request) { return generated(request); }},
+    {"answer", [](const json& request) { return json(write_answers(request)); }},
+    {"perplexity", [](const json& request) { return json(losses_of_heads(request)); }},
+    {"merge", [](const json& request) { return merged(request); }},
+};
+
+json answer_to(const std::function<json(const json&)>& question, const std::string& file) {
+  try {
+    std::ifstream in(file, std::ios::binary);
+    const json envelope = json::from_cbor(in);
+    configure_log({envelope.at("quiet").get<bool>(), envelope.at("color").get<bool>()});
+    if (envelope.at("hide_progress").get<bool>()) hide_progress();
+    return {{"result", question(envelope.at("request"))}};
+  } catch (...) {
+    const Error error = caught_error();
+    return {{"error", error.what()}, {"status", error.status()}};
+  }
+}
+
+int ask(const std::function<json(const json&)>& question, const std::string& request, const std::string& answer_file) {
+  const std::vector<uint8_t> bytes = json::to_cbor(answer_to(question, request));
+  std::ofstream out(answer_file, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+  out.close();
+  return out ? 0 : int(ExitStatus::storage);
+}
+
+int command(const std::string& name, const std::vector<std::string>& arguments) {
+  if (arguments.size() == 1 && name == "run") return run(arguments[0]);
+  if (arguments.size() == 1 && name == "prepare") return prepare(arguments[0]);
+  if (const auto probe = probes.find(name); arguments.size() == 1 && probe != probes.end())
+    return answer_probe(arguments[0], probe->second);
+  if (const auto question = questions.find(name); arguments.size() == 2 && question != questions.end())
+    return ask(question->second, arguments[0], arguments[1]);
+  throw Error(ExitStatus::usage, "only wmtp-host starts wmtp-engine; see `wmtp-host --help`");
+}
+
+int status_of(const std::vector<std::string>& arguments) {
+  try {
+    return arguments.empty() ? command("", {}) : command(arguments[0], {arguments.begin() + 1, arguments.end()});
+  } catch (...) {
+    const Error error = caught_error();
+    log_failure(error.what());
+    return int(error.status());
+  }
+}
+
+}  // namespace
+}  // namespace wmtp
+
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // write() then returns an error for a file beyond RLIMIT_FSIZE, and we report it
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);  // we report a lost rank ourselves, without a stack trace
+  c10::initLogging();
+  wmtp::leave(wmtp::status_of({argv + 1, argv + argc}));
+}

@@ -32,7 +32,7 @@ class ConfinedProcess {
   /// Kills it if it is running and reads the rest of its output. The status of waitpid, on every call.
   int end();
   /// [ended] Its last line, or what ended it.
-  std::string told();
+  std::string last_words();
 
  private:
   Pipe output_;

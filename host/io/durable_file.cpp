@@ -8,8 +8,7 @@
 #include <cstdio>
 #include <system_error>
 
-#include "base/descriptor.hpp"
-#include "base/storage_error.hpp"
+#include "base/files.hpp"
 #include "io/save_points.hpp"
 
 namespace wmtp {

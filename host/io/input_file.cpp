@@ -7,7 +7,6 @@
 #include <cerrno>
 
 #include "base/files.hpp"
-#include "base/storage_error.hpp"
 
 namespace wmtp {
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/descriptor.hpp"
+#include "base/files.hpp"
 
 namespace wmtp {
 

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "base/descriptor.hpp"
+#include "base/files.hpp"
 
 namespace wmtp {
 

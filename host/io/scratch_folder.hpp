@@ -11,7 +11,7 @@
 
 #include <filesystem>
 
-#include "base/descriptor.hpp"
+#include "base/files.hpp"
 
 namespace wmtp {
 

@@ -5,12 +5,12 @@
 #include "base/log.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/job/input_checks.hpp"
-#include "core/job/launcher.hpp"
 #include "core/plan/fit.hpp"
 #include "core/plugins/installation.hpp"
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/runlog/run_log.hpp"
 #include "io/scratch_folder.hpp"
+#include "launch/rank_launcher.hpp"
 
 namespace wmtp {
 namespace {

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "base/counted.hpp"
 #include "base/text.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/plugins/catalog.hpp"

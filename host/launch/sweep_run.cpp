@@ -7,11 +7,10 @@
 #include <map>
 #include <optional>
 
-#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
-#include "core/job/resume.hpp"
+#include "core/job/stages.hpp"
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/report/compare.hpp"
 #include "launch/launched_run.hpp"

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "base/descriptor.hpp"
+#include "base/files.hpp"
 
 namespace wmtp {
 

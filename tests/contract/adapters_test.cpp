@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "engine/model/layout.hpp"
+#include "engine/model/units.hpp"
 #include "engine/plugin_runtime/loader.hpp"
 #include "fake_call.hpp"
 #include "plugin_files.hpp"

@@ -236,7 +236,7 @@ def test_a_run_that_a_guard_ends_keeps_the_save_in_flight(place):
 
 
 def test_saves_by_the_clock(place):
-    """Every 0.6 seconds beside every 300 steps: before a save of the clock there is none for so long, by the log."""
+    """Saves every 0.6 seconds and every 300 steps; the log has no other save in the 0.6 seconds before a timed one."""
     running = place.start(train__steps=1_000_000, data={"kind": "random"}, checkpoint__every_minutes=0.01,
                           checkpoint__every_steps=300, checkpoint__keep=100)
     running.wait_for_step(310)

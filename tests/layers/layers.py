@@ -10,6 +10,8 @@
 7. No two headers of the host define types of the same name: the linker would use the functions of one for both.
 8. A header under 40 lines whose only includer, besides its own .cpp, is one file of the same folder is folded into that
    file. Includes by tests count.
+9. A source file that a comment or docs/architecture.md names exists: a path from host/ or sdk/include/, or from the comment's folder or
+   the one above it.
 """
 import re
 import subprocess
@@ -22,6 +24,8 @@ MAX_LINES = 600
 MIN_HEADER_LINES = 40  # of a header with a single user
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 TYPE = re.compile(r"^(?:struct|class)\s+(?:\w+\(\w*\)\s+)?(\w+)\s*(?:final\s*)?(?::[^:]|\{|$)")
+COMMENT = re.compile(r"(?:^|\s)//.*")
+NAMED_FILE = re.compile(r"(?<![\w/<.*])[a-z0-9_/]+\.(?:hpp|cpp|cu)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|work)/\w")
 
 
@@ -177,8 +181,20 @@ def check_small_headers(root):
             yield header, 1, f"{lines} lines for one user; fold it into {user.relative_to(root)}"
 
 
+def check_named_files(root):
+    comments = [(file, number, match[0]) for file in source_files(root / "host")
+                for number, line in enumerate(file.read_text().splitlines(), 1) if (match := COMMENT.search(line))]
+    page = root / "docs/architecture.md"
+    lines = [(page, number, line) for number, line in enumerate(page.read_text().splitlines(), 1)]
+    for file, number, text in comments + lines:
+        folders = (root / "host", root / "sdk/include", root, file.parent, file.parent.parent)
+        for name in NAMED_FILE.findall(text):
+            if not any((folder / name).is_file() for folder in folders):
+                yield file, number, f"names {name}, which does not exist"
+
+
 RULES = (check_folders, check_libtorch, check_sdk, check_plugins, check_sizes, check_machine_paths, check_type_names,
-         check_small_headers)
+         check_small_headers, check_named_files)
 
 
 def violations(root, rules=RULES):

@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/hash64.hpp"
 #include "base/order.hpp"
-#include "base/philox.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "core/arithmetic/derivation.hpp"

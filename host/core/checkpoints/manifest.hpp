@@ -63,10 +63,6 @@ Manifest parse_manifest(std::string_view text, const std::string& where);
 /// agree), and writes manifest.json. [one rank, after the others have finished]
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
-/// Reads all files and compares sizes and checksums. Error(data) names the file, the tensor, what was found and what
-/// was wanted; Error(storage) if something cannot be read, which is no proof of damage.
-Manifest verify_checkpoint(const std::filesystem::path& folder);
-
 /// A rank's file in a checkpoint for resuming: "rank-0001.safetensors"
 std::string rank_file_name(int64_t rank);
 /// The step-NNNNNN folders of a run, newest first; judged by name only.

@@ -4,8 +4,9 @@
 #include <cerrno>
 #include <csignal>
 
-#include "base/storage_error.hpp"
-#include "base/whole_number.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "core/checkpoints/verify.hpp"
 #include "io/durable_file.hpp"
 #include "io/save_points.hpp"
 
@@ -30,7 +31,7 @@ pid_t process_of_draft(const std::string& name) {
   if (mark == std::string::npos) return 0;
   const std::string target = name.substr(0, mark);
   if (target != "model" && target != "adapter" && step_of_name(target) < 0) return 0;
-  return std::max(0, whole_number<pid_t>(name.substr(mark + 5)).value_or(0));
+  return std::max(0, parsed_number<pid_t>(name.substr(mark + 5)).value_or(0));
 }
 
 bool is_alive(pid_t process) { return ::kill(process, 0) == 0 || errno != ESRCH; }

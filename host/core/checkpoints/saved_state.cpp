@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "base/json_fields.hpp"
-#include "base/storage_error.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace wmtp {
 namespace {
@@ -33,6 +33,20 @@ void read_pipeline_tensors(const json& object, const std::string& where, ExitSta
 }
 
 }  // namespace
+
+json to_json(const SavedState& saved) {
+  json state{{"tokens", saved.tokens},
+             {"guard_window", saved.guard_window},
+             {"skipped_in_a_row", saved.skipped_in_a_row},
+             {"optimizer_steps", saved.optimizer_steps}};
+  if (saved.drawn) state["drawn"] = *saved.drawn;
+  if (!saved.base_fingerprint.empty()) state["base_fingerprint"] = saved.base_fingerprint;
+  if (const auto& scale = saved.loss_scale)
+    state["loss_scale"] = {
+        {"scale", scale->scale}, {"finite_steps", scale->finite_steps}, {"overflows_left", scale->overflows_left}};
+  if (!saved.pipeline_tensors.empty()) state["pipeline_tensors"] = saved.pipeline_tensors;
+  return state;
+}
 
 SavedState saved_state(const Manifest& manifest, const std::string& where, ExitStatus status) {
   JsonFields fields(manifest.state, where + ": state", status);

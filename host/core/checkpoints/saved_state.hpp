@@ -22,7 +22,7 @@ struct SavedState {
     int64_t overflows_left = 0;  ///< at most max_overflows_left
   };
 
-  int64_t tokens = 0;
+  int64_t tokens = 0;            ///< seen over all ranks, without padding
   std::optional<int64_t> drawn;  ///< absent in checkpoints of earlier versions
   std::deque<double> guard_window;
   int64_t skipped_in_a_row = 0;
@@ -34,6 +34,7 @@ struct SavedState {
 
 inline constexpr int64_t max_overflows_left = 2;
 
+nlohmann::json to_json(const SavedState& saved);
 /// Reads the state of a checkpoint for resuming. Error(status) starts with `where` and names the key, what was found
 /// and what was wanted.
 SavedState saved_state(const Manifest& manifest, const std::string& where, ExitStatus status = ExitStatus::data);

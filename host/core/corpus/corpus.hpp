@@ -23,17 +23,17 @@ struct TextSplit {
 
 /// Validation files are `[validation] files`; without them, if the table is given, one file in twenty (rounded up), the
 /// ones with the smallest hashes of their path relative to the common parent; otherwise none. With `[validation] share`
-/// both lists are all files, and the parts differ in their documents (documents.hpp). Error(data) when nothing is left
-/// for training.
+/// both lists are all files, and the parts differ in their documents (core/documents/documents.hpp). Error(data) when
+/// nothing is left for training.
 TextSplit split_text(const Experiment& experiment);
 
 /// The files that a "bpe" tokenizer is trained on: `[data.tokenizer] files` as a whole, or the training part. `exclude`
 /// does not apply to them, so that experiments with the same tokenizer files share one tokenizer.
 std::vector<std::filesystem::path> tokenizer_files(const Experiment& experiment, const TextSplit& split);
 
-/// Identifies a text corpus: how its files are split (documents.hpp), and SHA-256 over names (relative to the common
-/// parent, since they determine order and split) and bytes of each list. Reads each file once. Error(data) for a file
-/// that is not text (foreign_formats.hpp).
+/// Identifies a text corpus: how its files are split (core/documents/documents.hpp), and SHA-256 over names (relative
+/// to the common parent, since they determine order and split) and bytes of each list. Reads each file once.
+/// Error(data) for a file that is not text (core/documents/foreign_formats.hpp).
 struct TextContent {
   std::string tokenizer;  ///< "" for "byte"
   std::string train;

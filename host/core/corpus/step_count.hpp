@@ -7,7 +7,6 @@
 #include <limits>
 #include <string>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/experiment/experiment.hpp"

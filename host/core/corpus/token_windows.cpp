@@ -4,9 +4,8 @@
 #include <array>
 #include <limits>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
-#include "base/hash64.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "core/corpus/id_file.hpp"
 #include "core/corpus/step_count.hpp"

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/text.hpp"
 
 namespace wmtp {
 
@@ -19,14 +20,11 @@ struct DifficultyRange {
 
 /// Parses "FIRST-LAST", two integers from 0 to max_difficulty, the smaller one first; nothing for other texts.
 inline std::optional<DifficultyRange> parse_difficulty_range(const std::string& text) {
-  DifficultyRange range;
-  const char *end = text.data() + text.size(), *dash = text.data() + std::min(text.find('-'), text.size());
-  const auto number = [](const char* from, const char* to, int64_t& value) {
-    const auto read = std::from_chars(from, to, value);
-    return read.ec == std::errc() && read.ptr == to && value >= 0 && value <= max_difficulty;
-  };
-  if (dash == end || !number(text.data(), dash, range.first) || !number(dash + 1, end, range.last)) return std::nullopt;
-  return range.first <= range.last ? std::optional(range) : std::nullopt;
+  const size_t dash = text.find('-');
+  if (dash == text.npos) return std::nullopt;
+  const auto first = parsed_number(text.substr(0, dash)), last = parsed_number(text.substr(dash + 1));
+  const bool is_range = first && last && 0 <= *first && *first <= *last && *last <= max_difficulty;
+  return is_range ? std::optional(DifficultyRange{*first, *last}) : std::nullopt;
 }
 
 /// Index of the range that contains `difficulty`, or -1.

@@ -217,7 +217,8 @@ SchemaTable sweep_table() {
       "sweep",
       "Makes the file describe several runs, the members of the sweep. Each key is a key of the experiment with a list "
       "of values (`seed = [1, 2, 3]`, `optimizer.lr = [1e-3, 3e-4]`); the members are all combinations, at most 1,000, "
-      "the first key varying slowest. Each table of the list `[[sweep.members]]` sets several keys together. "
+      "the first key varying slowest. Each table of the list `[[sweep.members]]` sets several keys together; "
+      "`--set \"sweep.seed=[4, 5]\"` replaces a list. "
       "`wmtp-host run` trains one member at a time, or K at a time with `--jobs K`, each on a share of the cores. It "
       "first trains the stages that members need, each once, skips members with a finished run in the log, and prints "
       "a table of all members at the end.",

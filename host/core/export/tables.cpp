@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "base/csv.hpp"
+#include "base/text.hpp"
 #include "core/export/logged_run.hpp"
 #include "core/runlog/records.hpp"
 

@@ -1,7 +1,7 @@
 #include "core/job/device_choice.hpp"
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 std::optional<int> choose_device(const DeviceQuestion& q) {

@@ -58,8 +58,6 @@ json ask(const std::string& command, const json& request) {
 
 }  // namespace
 
-std::vector<std::string> rank_arguments(const JobRequest& request) { return {"run", to_text(request)}; }
-
 void become_rank(const JobRequest& request) {
   const std::string program = engine_program().string();
   std::vector<std::string> words = rank_arguments(request);

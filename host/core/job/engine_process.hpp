@@ -15,9 +15,6 @@ namespace wmtp {
 /// Of a rank of our own launcher that has finished; under other launchers it is 0.
 inline constexpr int finished_exit_code = 100;
 
-/// The arguments of a rank's process.
-std::vector<std::string> rank_arguments(const JobRequest& request);
-
 /// Replaces this process by a rank of the job. [under a foreign launcher] Throws Error(bug) when it cannot.
 [[noreturn]] void become_rank(const JobRequest& request);
 

@@ -10,6 +10,7 @@
 #include "base/sha256.hpp"
 #include "base/work_progress.hpp"
 #include "core/checkpoints/manifest.hpp"
+#include "core/checkpoints/verify.hpp"
 #include "core/corpus/corpus.hpp"
 #include "core/experiment/canonical.hpp"
 #include "io/durable_file.hpp"

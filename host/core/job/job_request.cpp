@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "core/config/load.hpp"
 #include "core/job/stages.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "core/config/source_texts.hpp"
 #include "core/job/identity.hpp"
-#include "core/job/resume.hpp"
+#include "core/job/stages.hpp"
 #include "core/plugins/catalog.hpp"
 
 namespace wmtp {
@@ -41,6 +41,9 @@ struct Job : JobRequest {
 /// As JSON, for the processes that a launcher starts. `job_request_from` throws Error(bug).
 std::string to_text(const JobRequest& request);
 JobRequest job_request_from(const std::string& text);
+
+/// The arguments of a rank's process.
+inline std::vector<std::string> rank_arguments(const JobRequest& request) { return {"run", to_text(request)}; }
 
 /// `given`, otherwise WMTP_DB, otherwise `otherwise`.
 std::filesystem::path chosen_database(const std::filesystem::path& given, const std::filesystem::path& otherwise);

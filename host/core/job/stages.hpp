@@ -1,21 +1,38 @@
-// The stages of an experiment: which of them run, in which order, and which weights each run receives.
+// The stages of an experiment: which of them run, in which order, which weights each run receives, and from which
+// checkpoint it resumes.
 //
 // The launcher decides it from the log before anything runs, and then starts ranks for each run. Under a foreign launcher
 // rank 0 decides and sends the plan to the other ranks, which carry out all runs themselves.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "core/experiment/experiment.hpp"
 #include "core/job/identity.hpp"
-#include "core/job/resume.hpp"
 
 namespace wmtp {
+
+struct ResumePoint {
+  int64_t run_id = 0;            ///< 0: none, the run starts at step 0
+  std::filesystem::path folder;  ///< an intact step-NNNNNN/
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResumePoint, run_id, folder)
+
+/// [rank 0, or the launcher] The newest unfinished run of this configuration that has an intact checkpoint, or nothing.
+/// Renames damaged checkpoints, with a warning for each. A run from which a finished one was resumed counts as finished.
+/// Error(data) when the run is still running.
+std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database);
+
+/// Whether the log contains an unfinished run of this configuration, with or without a checkpoint.
+bool was_begun(const std::string& config_hash, const std::filesystem::path& database);
 
 /// Hashes of experiments and of the stages below them, each computed once, since that reads their data.
 class ExperimentHashes {

@@ -1,7 +1,7 @@
 // A Llama block, described once: the names and shapes of its layers, and its forward pass. The layout, the conversion
 // of weights and the memory plan read the layers; training (engine/model/block.cpp), decoding
 // (engine/inference/cached_model.cpp) and the plan (core/plan/block.cpp) run the forward pass with operations of their
-// own. A variant of the architecture is a change of this file.
+// own. Norms, biases and layers inside a block are added here.
 #pragma once
 
 #include <array>

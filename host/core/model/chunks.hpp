@@ -26,8 +26,8 @@ inline constexpr int64_t keys_of_panel = 64;
 inline constexpr int64_t widest_vector = 16;
 
 /// Floats of scratch memory that a thread needs for one head of D features over S positions
-/// (kernels/attention_impl.hpp): keys and values, and a block's queries, scores and results; in backward also the
-/// gradient of each.
+/// (engine/model/kernels/attention_impl.hpp): keys and values, and a block's queries, scores and results; in backward
+/// also the gradient of each.
 inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
   const int64_t padded = round_up(D, widest_vector);
   const int64_t width = round_up(S, keys_of_panel);

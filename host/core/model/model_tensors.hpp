@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/model/block.hpp"
@@ -38,6 +39,8 @@ int64_t num_parameters(const ModelConfig& model);
 std::string trunk_block_name(int64_t block);
 /// "layers.N", after the trunk, for the first head; "extra_heads.0" … for the others. `head` is 1-based.
 std::string head_block_name(const ModelConfig& model, int64_t head);
+/// Whether a unit or tensor is a block or belongs to one.
+bool is_of_block(std::string_view name);
 /// Of the trunk, then of the heads.
 std::vector<std::string> block_names(const ModelConfig& model);
 

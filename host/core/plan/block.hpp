@@ -1,5 +1,5 @@
 // The memory of a block's forward and backward pass: the forward pass of core/model/block.hpp, run with operations that
-// allocate what those of engine/model/ops.cpp and attention.cpp allocate, and record what autograd keeps.
+// allocate what those of engine/model/ops.cpp and engine/model/attention.cpp allocate, and record what autograd keeps.
 //
 // An operation keeps its inputs as long as its backward pass needs them; a linear layer keeps its input only if its
 // weight trains or an adapter reads it. A gradient with two contributions is summed in place.

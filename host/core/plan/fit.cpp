@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"

@@ -1,5 +1,5 @@
 // Parameter counts and linear layers of a model, unit by unit. The engine answers layout questions in a child process,
-// from the layout that runs use (engine/model/layout.hpp).
+// from the layout that runs use (engine/model/units.hpp).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace wmtp {
 
-/// As LayoutRequest in engine/model/layout.hpp.
+/// As LayoutRequest in engine/model/units.hpp.
 struct LayoutQuestion {
   ModelConfig model;                                             ///< shape; initial weights do not matter
   std::string heads = "all";                                     ///< token heads: "all", "first" or "none"

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "base/printable.hpp"
 #include "base/text.hpp"
 #include "core/plugins/installation.hpp"
 #include "core/plugins/probe.hpp"

@@ -2,7 +2,7 @@
 // std::exception when a key is missing or of another type.
 #pragma once
 
-#include "base/json_optional.hpp"
+#include "base/json.hpp"
 #include "core/experiment/plugin_description.hpp"
 
 namespace wmtp {

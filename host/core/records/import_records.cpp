@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/documents/jsonl_reader.hpp"
@@ -20,7 +19,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Record = nlohmann::ordered_json;
 
-enum class FieldType { text, whole_number, texts, solutions, language, difficulty };
+enum class FieldType { text, parsed_number, texts, solutions, language, difficulty };
 
 struct Field {
   const char* name;
@@ -52,7 +51,7 @@ std::string wanted_text(FieldType type) {
   switch (type) {
     case FieldType::text:
       return "a text";
-    case FieldType::whole_number:
+    case FieldType::parsed_number:
       return "a whole number";
     case FieldType::texts:
       return "a list of texts";
@@ -124,7 +123,7 @@ class FieldCheck {
     switch (type) {
       case FieldType::text:
         return value.is_string();
-      case FieldType::whole_number:
+      case FieldType::parsed_number:
         return value.is_number_integer();
       case FieldType::difficulty:
         return is_whole(value, 0, 29);
@@ -186,7 +185,7 @@ const std::vector<Source>& sources() {
              record_of(object["prompt"], "", object["canonical_solution"], object["task_id"], true, "humaneval"));
        }},
       {"mbpp",
-       {{"task_id", whole_number}, {"text", text}, {"code", text}, {"test_list", texts}},
+       {{"task_id", parsed_number}, {"text", text}, {"code", text}, {"test_list", texts}},
        [](const Json& object, const Context& context) {
          std::string tests;
          for (const Json& test : object["test_list"]) tests += (tests.empty() ? "" : "\n") + test.get<std::string>();
@@ -202,7 +201,7 @@ const std::vector<Source>& sources() {
       {"codecontests",
        {{"name", text},
         {"description", text},
-        {"source", whole_number, false},
+        {"source", parsed_number, false},
         {"difficulty", difficulty, false},
         {"solutions", solutions},
         {"incorrect_solutions", solutions, false}},

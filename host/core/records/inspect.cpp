@@ -9,9 +9,9 @@
 #include <optional>
 #include <unordered_map>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "core/documents/foreign_formats.hpp"
 #include "core/documents/json_lines.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/hash64.hpp"
 #include "base/order.hpp"
+#include "base/random.hpp"
 
 namespace wmtp {
 

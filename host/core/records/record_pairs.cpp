@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
-#include "base/hash64.hpp"
 #include "base/order.hpp"
+#include "base/random.hpp"
 
 namespace wmtp {
 

@@ -1,4 +1,5 @@
-// The source files of an experiment's records, and the cache folder of the prepared ones (record_prepare.hpp).
+// The source files of an experiment's records, and the cache folder of the prepared ones
+// (engine/prepare/record_prepare.hpp).
 #pragma once
 
 #include <filesystem>

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "base/descriptor.hpp"
+#include "base/files.hpp"
 
 namespace wmtp {
 

@@ -6,9 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/printable.hpp"
 #include "base/text.hpp"
-#include "base/whole_number.hpp"
 #include "core/rendezvous/network.hpp"
 
 namespace wmtp {
@@ -26,7 +24,7 @@ std::string variable(const char* name) {
 bool is_set(const char* name) { return !variable(name).empty(); }
 
 std::optional<int> number_in(std::string_view text, int min, int max) {
-  const auto value = whole_number<int>(text);
+  const auto value = parsed_number<int>(text);
   return value && *value >= min && *value <= max ? value : std::nullopt;
 }
 

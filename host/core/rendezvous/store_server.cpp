@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/whole_number.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 namespace {
@@ -25,7 +25,7 @@ Socket eventfd_socket() {
 }
 
 int64_t integer(const std::string& text) {
-  if (const auto number = whole_number(text)) return *number;
+  if (const auto number = parsed_number(text)) return *number;
   throw std::runtime_error("not an integer");
 }
 

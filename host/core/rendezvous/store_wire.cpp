@@ -9,8 +9,8 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
-#include "base/hex.hpp"
 #include "base/sha256.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 namespace {

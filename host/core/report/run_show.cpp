@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/report/curve.hpp"

@@ -1,10 +1,8 @@
 #include "core/report/runs.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -21,9 +19,8 @@ std::string readable_time(std::string text) {
 }
 
 bool is_number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+  const auto value = parsed_number<double>(text);
+  return value && std::isfinite(*value);
 }
 
 void require_key(const LogReader& log, const std::string& key) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/csv.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/report/terminal.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/counted.hpp"
 #include "base/text.hpp"
 #include "core/runlog/migrations.hpp"
 #include "core/runlog/open_log.hpp"
@@ -60,9 +59,7 @@ nlohmann::json cell(const Statement& statement, int column) {
       return statement.text(column);
     case SQLITE_BLOB: {
       const auto* bytes = static_cast<const unsigned char*>(sqlite3_column_blob(row, column));
-      std::string hex = "x'";
-      for (int i = 0; i < sqlite3_column_bytes(row, column); ++i) hex += printed("%02x", bytes[i]);
-      return hex + "'";
+      return "x'" + hex_of({bytes, size_t(sqlite3_column_bytes(row, column))}) + "'";
     }
     default:
       return nullptr;

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/runlog/open_log.hpp"

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/csv.hpp"
 #include "base/text.hpp"
 #include "core/runlog/log_writer.hpp"
 #include "core/runlog/migrations.hpp"

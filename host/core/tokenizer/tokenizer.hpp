@@ -7,9 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/documents/documents.hpp"
-#include "core/experiment/experiment.hpp"
-
 namespace wmtp {
 
 class Tokenizer {
@@ -29,22 +26,11 @@ class Tokenizer {
   virtual std::string decode(const std::vector<int32_t>& ids) const = 0;
 };
 
-/// 256 bytes, begin 256, end 257.
-std::unique_ptr<Tokenizer> byte_tokenizer();
-/// Loads a SentencePiece model; tokenizer_config.json in its folder says whether a BOS precedes each text
-/// (tokenizer_files.hpp). Error(data) if the file is not a SentencePiece model.
-std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model);
 /// Loads a tokenizer.json (tokenizer_json.hpp). The ids are those of the tokenizers library, without the special tokens
 /// of its template; invalid UTF-8 becomes U+FFFD as with Python's errors="replace". The eos_token of
 /// tokenizer_config.json in the same folder ends a text. Error(data) if either file is missing or of an unsupported
 /// kind. Not thread-safe.
 std::unique_ptr<Tokenizer> json_tokenizer(const std::filesystem::path& file);
-/// Trains a BPE with byte fallback: digits split, whitespace and newlines kept, deterministic. Writes `model`
-/// atomically. Error(data) if the text is too small for the vocabulary (names the largest that fits).
-void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const std::filesystem::path& model);
-/// The tokenizer of an experiment; `file` is used for kinds "bpe" and "file". Error(data) if a "file" has more ids than
-/// the model.
-std::unique_ptr<Tokenizer> open_tokenizer(const Experiment& experiment, const std::filesystem::path& file);
 
 /// One token as readable text. Bytes that are not UTF-8 by themselves appear as <0xE2>; a token without text, or any
 /// token if `tokenizer` is null, as its id: <257>.

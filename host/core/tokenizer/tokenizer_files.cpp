@@ -5,8 +5,8 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/sha256.hpp"
-#include "base/strict_json.hpp"
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
 

@@ -6,8 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
-#include "base/printable.hpp"
-#include "base/strict_json.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"

@@ -1,11 +1,11 @@
 #include "core/ui/routes.hpp"
 
-#include <charconv>
 #include <functional>
 #include <set>
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 namespace {
@@ -61,10 +61,9 @@ class Parameters {
  private:
   template <class Number>
   static Number parsed(const std::string& name, const std::string& value, const std::string& wanted) {
-    Number number{};
-    const auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (failure != std::errc() || end != value.data() + value.size()) refuse(name, value, wanted);
-    return number;
+    const auto number = parsed_number<Number>(value);
+    if (!number) refuse(name, value, wanted);
+    return *number;
   }
 
   const PageParameters& given_;

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
-#include "base/hash64.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "core/corpus/step_count.hpp"
 #include "core/experiment/difficulty.hpp"

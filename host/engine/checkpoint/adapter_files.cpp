@@ -7,9 +7,10 @@
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
-#include "base/strict_json.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "core/checkpoints/manifest.hpp"
+#include "core/checkpoints/verify.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors.hpp"
 #include "engine/checkpoint/shared_failure.hpp"

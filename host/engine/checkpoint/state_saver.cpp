@@ -66,14 +66,15 @@ void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
   work.manifest.kind = "resume";
   work.manifest.config_hash = request.config_hash;
   work.manifest.plugins = request.plugins;
-  work.manifest.state = request.state;
+  SavedState saved = request.state;
   for (const ShardedOptimizer::State& state : optimizer_.states())
-    work.manifest.state["optimizer_steps"][state.group->name()] = int64_t(state.steps.item<float>());
+    saved.optimizer_steps[state.group->name()] = int64_t(state.steps.item<float>());
   for (const auto& [name, tensor] : *request.tensors) {
-    work.manifest.state["pipeline_tensors"][name] = tensor.sizes().vec();
+    saved.pipeline_tensors[name] = tensor.sizes().vec();
     if (peers_.rank() == 0)
       work.tensors[name] = tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
   }
+  work.manifest.state = to_json(saved);
   work.flats = state_flats(optimizer_);
   copied_ = work.copied.get_future();
   running_ = std::async(std::launch::async, [this, work = std::move(work)]() mutable { return run(std::move(work)); });

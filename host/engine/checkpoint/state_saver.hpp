@@ -6,11 +6,11 @@
 // 2. a thread copies shards and moments into buffers, which are reused by later saves. Training continues, but waits in
 //    settle() for the end of this copy before it changes any of them: a forward and a backward pass later
 // 3. rank 0 makes a draft of the folder; every rank writes its file there and fsyncs it
-// 4. when all files are reported, rank 0 writes the manifest, publishes the folder (durable_file.hpp), deletes
-//    checkpoints beyond `keep` (retention.hpp), and reports the outcome to the other ranks
+// 4. when all files are reported, rank 0 writes the manifest, publishes the folder (io/durable_file.hpp), deletes
+//    checkpoints beyond `keep` (core/checkpoints/retention.hpp), and reports the outcome to the other ranks
 // A failure anywhere is the outcome on every rank; the draft is then removed. The ranks communicate through
 // BackgroundStore, which uses no connection of the training and gives up when a rank is lost. What a crash leaves:
-// save_points.hpp.
+// io/save_points.hpp.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "core/checkpoints/manifest.hpp"
-#include "engine/checkpoint/state_pieces.hpp"
+#include "engine/checkpoint/training_state.hpp"
 #include "engine/comm/peers.hpp"
 
 namespace wmtp {
@@ -36,7 +36,7 @@ struct SaveRequest {
   int64_t step = 0;
   std::string config_hash;
   std::map<std::string, std::string> plugins;
-  nlohmann::json state;                              ///< small values; equal on all ranks
+  SavedState state;  ///< equal on all ranks; the saver adds the values of optimizer and tensors
   const std::map<std::string, at::Tensor>* tensors;  ///< the pipeline's state by name; equal on all ranks
 };
 

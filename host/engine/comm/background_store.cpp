@@ -1,6 +1,6 @@
 #include "engine/comm/background_store.hpp"
 
-#include "core/rendezvous/store_text.hpp"
+#include "engine/comm/store_text.hpp"
 
 namespace wmtp {
 namespace {

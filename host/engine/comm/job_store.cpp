@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "core/rendezvous/rendezvous.hpp"
-#include "core/rendezvous/store_text.hpp"
+#include "engine/comm/store_text.hpp"
 
 namespace wmtp {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <deque>
 
-#include "core/rendezvous/store_text.hpp"
 #include "engine/comm/shared_rings.hpp"
+#include "engine/comm/store_text.hpp"
 
 namespace wmtp {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/log.hpp"
 #include "core/rendezvous/refusal.hpp"
 #include "core/rendezvous/rendezvous.hpp"
-#include "core/rendezvous/store_text.hpp"
 #include "engine/comm/job_store.hpp"
+#include "engine/comm/store_text.hpp"
 
 namespace wmtp {
 namespace {

@@ -16,7 +16,7 @@
 #include <functional>
 #include <string>
 
-#include "base/descriptor.hpp"
+#include "base/files.hpp"
 
 namespace wmtp {
 

@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "core/checkpoints/manifest.hpp"
+#include "core/checkpoints/verify.hpp"
 #include "engine/checkpoint/adapter_files.hpp"
 #include "engine/checkpoint/model_files.hpp"
 #include "engine/comm/single_rank.hpp"

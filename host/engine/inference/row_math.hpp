@@ -1,5 +1,5 @@
 // The model's operations, row by row. A row holds one token's features. A row's result has the same bits whatever other
-// rows are passed with it, on any number of threads (kernels/products.hpp). fp32 on the CPU, no gradients.
+// rows are passed with it, on any number of threads (engine/model/kernels/products.hpp). fp32 on the CPU, no gradients.
 // Shapes: n rows, D features, H heads of W features each.
 #pragma once
 

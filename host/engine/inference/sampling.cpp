@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/philox.hpp"
+#include "base/random.hpp"
 #include "engine/inference/cached_model.hpp"
 #include "engine/model/kernels/tensors.hpp"
 

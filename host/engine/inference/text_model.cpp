@@ -7,9 +7,11 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "core/checkpoints/manifest.hpp"
+#include "core/checkpoints/verify.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"
 #include "engine/checkpoint/model_files.hpp"
+#include "engine/prepare/tokenizers.hpp"
 
 namespace wmtp {
 namespace {

@@ -1,11 +1,11 @@
 #include "engine/model/block.hpp"
 
 #include "base/error.hpp"
-#include "base/philox.hpp"
+#include "base/random.hpp"
 #include "engine/model/attention.hpp"
 #include "engine/model/dropout.hpp"
-#include "engine/model/layout.hpp"
 #include "engine/model/ops.hpp"
+#include "engine/model/units.hpp"
 
 namespace wmtp {
 

@@ -3,7 +3,7 @@
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 
-#include "base/philox.hpp"
+#include "base/random.hpp"
 
 namespace wmtp {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "base/philox.hpp"
+#include "base/random.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
 
 namespace wmtp {

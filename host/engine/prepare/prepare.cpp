@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/sha256.hpp"
@@ -18,6 +17,7 @@
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "engine/prepare/record_prepare.hpp"
 #include "engine/prepare/token_writer.hpp"
+#include "engine/prepare/tokenizers.hpp"
 #include "io/durable_file.hpp"
 #include "io/prepared_folder.hpp"
 

@@ -10,8 +10,8 @@
 // A crash leaves a .tmp- folder that nothing reads. A folder whose file sizes differ from prepared.json is rebuilt by
 // prepare_data and refused by open_prepared.
 //
-// Documents (documents.hpp) are concatenated, each followed by end_of_text. "byte" reads a file that is not UTF-8 as
-// bytes; "bpe" skips it with a warning. In the engine library because of SentencePiece.
+// Documents (core/documents/documents.hpp) are concatenated, each followed by end_of_text. "byte" reads a file that is
+// not UTF-8 as bytes; "bpe" skips it with a warning. In the engine library because of SentencePiece.
 #pragma once
 
 #include <filesystem>
@@ -44,7 +44,7 @@ void prepare_data(const Experiment& experiment, const std::filesystem::path& cac
 /// Opens what prepare_data built. [any rank] Error(data) when it is missing or damaged, has fewer ids than one window,
 /// or too few windows, with both numbers: "text" must fill one step over `world_size` ranks and is then repeated,
 /// reshuffled in each epoch; "tokens" must fill the whole run unless `epochs` is set. The number of records is checked
-/// where they are drawn (sources.hpp).
+/// where they are drawn (engine/batches/sources.hpp).
 Prepared open_prepared(const Experiment& experiment, const std::filesystem::path& cache, int64_t world_size);
 
 }  // namespace wmtp

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "base/hash64.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "core/arithmetic/arithmetic.hpp"
@@ -16,6 +15,7 @@
 #include "core/records/records.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "engine/prepare/token_writer.hpp"
+#include "engine/prepare/tokenizers.hpp"
 #include "io/durable_file.hpp"
 #include "io/prepared_folder.hpp"
 
@@ -187,28 +187,6 @@ void prepare_records(const Experiment& experiment, const fs::path& cache, const 
   const auto prepared = read_prepared(plan.folder);
   if (!prepared) throw Error(ExitStatus::data, plan.folder.string() + " was removed while the records were prepared");
   check_and_log_counts(experiment, *prepared, log);
-}
-
-std::unique_ptr<Tokenizer> prepare_tokenizer(const Experiment& experiment, const fs::path& model,
-                                             const fs::path& folder, const std::function<std::vector<TextPart>()>& text,
-                                             const Log& log) {
-  const TokenizerConfig& config = experiment.data.tokenizer;
-  if (config.kind == "file") {
-    const fs::path file = experiment.resolve(config.file);
-    copy_tokenizer_files(file, folder);
-    return open_tokenizer(experiment, file);
-  }
-  if (config.kind == "bpe") {
-    if (!fs::exists(model)) {
-      const std::vector<TextPart> parts = text();
-      log("training a tokenizer of " + with_thousands(config.vocab_size) + " pieces on " +
-          counted(static_cast<int64_t>(parts.size()), "file"));
-      const WorkProgress progress("training a tokenizer");
-      train_bpe(parts, config.vocab_size, model);
-    }
-    fs::copy_file(model, folder / tokenizer_model_name);
-  }
-  return open_tokenizer(experiment, tokenizer_file_in(folder));
 }
 
 }  // namespace wmtp

@@ -1,9 +1,10 @@
 // Preparation of records: formatted with the template and tokenised once, cached by content hash like text
 // (prepare.hpp).
 //
-// `cache/<hash>/` has tokenizer.model (bpe), records.ids, records.index (records.hpp) and prepared.json with the
-// counts. The hash covers the format's version, the tokenizer, the template, train.sequence_length, what is held out,
-// the required fields, and all files. Selection and order of records are decided when they are opened (sources.hpp).
+// `cache/<hash>/` has tokenizer.model (bpe), records.ids, records.index (core/records/records.hpp) and prepared.json
+// with the counts. The hash covers the format's version, the tokenizer, the template, train.sequence_length, what is
+// held out, the required fields, and all files. Selection and order of records are decided when they are opened
+// (engine/batches/sources.hpp).
 //
 // A record is the prompt's ids, the output's ids and end_of_text. Records longer than train.sequence_length are
 // excluded, as are those of problems that validation or another experiment holds out. A "bpe" without its own files is
@@ -13,12 +14,9 @@
 
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <string>
 
-#include "core/documents/documents.hpp"
 #include "core/experiment/experiment.hpp"
-#include "core/tokenizer/tokenizer.hpp"
 
 namespace wmtp {
 
@@ -26,12 +24,5 @@ namespace wmtp {
 /// Error(data) with all mistakes of the files, or when no record is left to train on.
 void prepare_records(const Experiment& experiment, const std::filesystem::path& cache,
                      const std::function<void(const std::string&)>& log);
-
-/// Puts the experiment's tokenizer into `folder` and opens it. A "bpe" is trained into `model` if that does not exist,
-/// on the documents that `text` returns.
-std::unique_ptr<Tokenizer> prepare_tokenizer(const Experiment& experiment, const std::filesystem::path& model,
-                                             const std::filesystem::path& folder,
-                                             const std::function<std::vector<TextPart>()>& text,
-                                             const std::function<void(const std::string&)>& log);
 
 }  // namespace wmtp

@@ -16,7 +16,6 @@
 #include "engine/checkpoint/adapter_files.hpp"
 #include "engine/checkpoint/model_files.hpp"
 #include "engine/plugin_runtime/loader.hpp"
-#include "engine/run/model_options.hpp"
 
 namespace wmtp {
 namespace {
@@ -27,7 +26,7 @@ Prepared open_data(Session& session, const Experiment& experiment, const std::fu
   return open_prepared(experiment, session.cache_folder(), session.size());
 }
 
-ActivePipeline open_pipeline(const Identity& identity, const Experiment& experiment) {
+ActivePipeline pipeline_of(const Identity& identity, const Experiment& experiment) {
   std::optional<PluginSetting> inner;
   if (identity.inner) inner = PluginSetting{*identity.inner, given_options(*experiment.inner)};
   return open_pipeline({identity.pipeline, given_options(experiment.pipeline)}, inner ? &*inner : nullptr, experiment);
@@ -165,6 +164,18 @@ bool freezes(const ShardedModel& model) {
   });
 }
 
+at::ScalarType type_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return at::kFloat;
+    case Precision::bf16:
+      return at::kBFloat16;
+    case Precision::fp16:
+      return at::kHalf;
+  }
+  return at::kFloat;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, const PluginDescription*>> Identity::plugins() const {
@@ -191,7 +202,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
                    const std::function<void(const std::string&)>& log)
     : session_(session),
       experiment_(experiment),
-      pipeline_(open_pipeline(identity, experiment)),
+      pipeline_(pipeline_of(identity, experiment)),
       adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
       data_(open_data(session, experiment, log)),
       model_(build_policy(session, experiment, stages)) {
@@ -269,6 +280,22 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
     load_adapter(resolve_adapter(experiment, session.job().database),
                  {experiment.adapter.plugin, "", experiment.adapter.options}, *model);
   return model;
+}
+
+GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
+  return {parallel.strategy,
+          type_of(parallel.precision),
+          device,
+          int(parallel.shard_group_size),
+          type_of(parallel.reduce),
+          parallel.replicate_frozen,
+          parallel.cpu_offload};
+}
+
+std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,
+                                      const std::string& table, const std::string& weights) {
+  if (const auto stage = stages.find(table); stage != stages.end()) return stage->second.model;
+  return weights.empty() ? std::filesystem::path() : resolve_weights(weights, experiment, session.job().database);
 }
 
 }  // namespace wmtp

@@ -2,6 +2,7 @@
 // the plugins, the data or the shape of the model.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "engine/checkpoint/model_files.hpp"
 #include "engine/prepare/prepare.hpp"
 #include "engine/run/session.hpp"
+#include "engine/shard/parameter_group.hpp"
 #include "engine/train/trainer.hpp"
 
 namespace wmtp {
@@ -62,5 +64,11 @@ class Assembly {
   std::unique_ptr<BatchSource> training_source_, validation_source_;
   std::unique_ptr<Trainer> trainer_;
 };
+
+GroupOptions group_options(const ParallelConfig& parallel, at::Device device);
+
+/// The model of the table's stage, or else its `weights` resolved to a folder or file; empty without both. Error(data).
+std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,
+                                      const std::string& table, const std::string& weights);
 
 }  // namespace wmtp

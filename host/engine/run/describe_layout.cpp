@@ -19,7 +19,7 @@ void add(const ParameterSpec& parameter, PlannedUnit& unit) {
 /// The linear layers of a block; empty for a unit that is not a block.
 std::vector<PlannedSlot> slots_of(const UnitSpec& unit, const LayoutRequest& request) {
   std::vector<PlannedSlot> slots;
-  if (!unit.name.starts_with("layers.") && !unit.name.starts_with("extra_heads.")) return slots;
+  if (!is_of_block(unit.name)) return slots;
   for (const LayerNames& names : linear_layers) {
     const BlockLayer layer = block_layer(names, *request.model);
     const Linear linear{unit.name + "." + std::string(names.name), layer.in, layer.out};

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/plan/layout.hpp"
-#include "engine/model/layout.hpp"
+#include "engine/model/units.hpp"
 
 namespace wmtp {
 

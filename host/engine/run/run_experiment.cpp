@@ -1,9 +1,10 @@
-// One run on one rank, from the session to the last row of the log.
+#include "engine/run/run_experiment.hpp"
+
 #include <chrono>
 #include <optional>
 
-#include "base/counted.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "core/corpus/step_count.hpp"
 #include "core/job/stages.hpp"
@@ -16,7 +17,6 @@
 #include "engine/model/product_path.hpp"
 #include "engine/run/assembly.hpp"
 #include "engine/run/recorder.hpp"
-#include "engine/run/session.hpp"
 #include "engine/run/spin_throttle.hpp"
 #include "engine/train/stop_signal.hpp"
 
@@ -141,7 +141,7 @@ class TrainingRun {
 
   SaveRequest save_request() {
     const TrainerState& state = trainer().state();
-    SaveRequest request{state.step, identity_.config_hash, {}, state.to_json(), &state.pipeline};
+    SaveRequest request{state.step, identity_.config_hash, {}, state.saved(), &state.pipeline};
     for (const auto& [part, plugin] : identity_.plugins()) request.plugins[part + " " + plugin->name] = plugin->sha256;
     return request;
   }

@@ -45,8 +45,4 @@ class Session {
   Channels channels_;
 };
 
-/// Defined in run_experiment.cpp. Runs the stages that the log lacks (under a foreign launcher; ours has trained them), then the experiment. Returns
-/// done, guard or interrupted; every other end is thrown as an Error. [all ranks, collective]
-ExitStatus run_with_stages(Session& session, const Experiment& experiment);
-
 }  // namespace wmtp

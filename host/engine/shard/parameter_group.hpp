@@ -30,7 +30,7 @@
 
 #include "core/experiment/experiment.hpp"
 #include "engine/comm/channels.hpp"
-#include "engine/model/layout.hpp"
+#include "engine/model/units.hpp"
 #include "engine/model/weight_store.hpp"
 
 namespace wmtp {

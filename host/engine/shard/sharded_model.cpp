@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "base/philox.hpp"
+#include "base/random.hpp"
 #include "base/weight_fingerprint.hpp"
 #include "base/work_progress.hpp"
 #include "engine/model/ops.hpp"
@@ -70,24 +70,16 @@ bool ShardUnit::holds(const std::string& parameter) const {
       if (placed.spec.name == parameter) return true;
   return false;
 }
-void ShardUnit::start_gather() {
-  for (const auto& group : groups_) group->start_gather();
+template <class... Args>
+void ShardUnit::each(void (ParameterGroup::*call)(Args...), Args... args) {
+  for (const auto& group : groups_) (group.get()->*call)(args...);
 }
-void ShardUnit::ready() {
-  for (const auto& group : groups_) group->ready();
-}
-void ShardUnit::release() {
-  for (const auto& group : groups_) group->release();
-}
-void ShardUnit::start_reduce(bool last) {
-  for (const auto& group : groups_) group->start_reduce(last);
-}
-void ShardUnit::finish_reduce() {
-  for (const auto& group : groups_) group->finish_reduce();
-}
-void ShardUnit::finish_replicate_reduce() {
-  for (const auto& group : groups_) group->finish_replicate_reduce();
-}
+void ShardUnit::start_gather() { each(&ParameterGroup::start_gather); }
+void ShardUnit::ready() { each(&ParameterGroup::ready); }
+void ShardUnit::release() { each(&ParameterGroup::release); }
+void ShardUnit::start_reduce(bool last) { each(&ParameterGroup::start_reduce, last); }
+void ShardUnit::finish_reduce() { each(&ParameterGroup::finish_reduce); }
+void ShardUnit::finish_replicate_reduce() { each(&ParameterGroup::finish_replicate_reduce); }
 
 ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
     : channels_(channels),

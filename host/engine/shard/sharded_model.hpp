@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/model/block.hpp"
-#include "engine/model/layout.hpp"
+#include "engine/model/units.hpp"
 #include "engine/shard/parameter_group.hpp"
 
 namespace wmtp {
@@ -30,6 +30,9 @@ class ShardUnit {
   void finish_replicate_reduce();
 
  private:
+  template <class... Args>
+  void each(void (ParameterGroup::*call)(Args...), Args... args);
+
   std::string name_;
   std::vector<std::unique_ptr<ParameterGroup>> groups_;
 };

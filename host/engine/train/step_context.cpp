@@ -4,8 +4,8 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
-#include "base/philox.hpp"
-#include "base/printable.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
 #include "engine/plugin_runtime/signals.hpp"
 
 namespace wmtp {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "base/philox.hpp"
+#include "base/random.hpp"
 
 namespace wmtp {
 namespace {

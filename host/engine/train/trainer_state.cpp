@@ -1,22 +1,24 @@
 #include "engine/train/trainer_state.hpp"
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 
 static_assert(LossScale::hysteresis == max_overflows_left, "a checkpoint is checked against the limits of a run");
 
-nlohmann::json TrainerState::to_json() const {
-  nlohmann::json state{
-      {"tokens", tokens}, {"drawn", drawn}, {"guard_window", guard.window()}, {"skipped_in_a_row", guard.in_a_row()}};
-  if (!base_fingerprint.empty()) state["base_fingerprint"] = base_fingerprint;
+SavedState TrainerState::saved() const {
+  SavedState saved;
+  saved.tokens = tokens;
+  saved.drawn = drawn;
+  saved.guard_window = guard.window();
+  saved.skipped_in_a_row = guard.in_a_row();
+  saved.base_fingerprint = base_fingerprint;
   if (loss_scale) {
     const LossScale::State& scale = loss_scale->state();
-    state["loss_scale"] = {
-        {"scale", scale.scale}, {"finite_steps", scale.finite_steps}, {"overflows_left", scale.overflows_left}};
+    saved.loss_scale = SavedState::Scale{scale.scale, scale.finite_steps, scale.overflows_left};
   }
-  return state;
+  return saved;
 }
 
 void TrainerState::restore(const Manifest& manifest, const SavedState& saved, int64_t sequences_per_step,

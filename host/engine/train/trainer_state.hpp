@@ -1,10 +1,9 @@
-// TrainerState: everything that changes from step to step and is not a parameter, and its JSON in a checkpoint's manifest.
+// TrainerState: everything that changes from step to step and is not a parameter, and its part of a checkpoint.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -23,8 +22,8 @@ struct TrainerState {
   std::optional<LossScale> loss_scale = std::nullopt;  ///< with fp16
   std::string base_fingerprint = {};  ///< of the model that an adapter modifies; empty without an adapter
 
-  /// `state` of a checkpoint's manifest; equal on all ranks.
-  nlohmann::json to_json() const;
+  /// The part of a checkpoint that it holds; equal on all ranks.
+  SavedState saved() const;
   /// From a checkpoint of the same experiment, whose ranks together drew `sequences_per_step`. Error(data), beginning
   /// with `where`, when it was saved with another base model, precision or guard window.
   void restore(const Manifest& manifest, const SavedState& saved, int64_t sequences_per_step, const std::string& where);

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/counted.hpp"
-
 namespace wmtp {
 namespace {
 

@@ -38,7 +38,7 @@ inline void fill_at_random(ShardedModel& model, uint64_t seed) {
 }
 
 struct MadeModel {
-  OneRank rank;
+  SingleRank rank;
   ModelConfig config;
   std::unique_ptr<ShardedModel> model;
 

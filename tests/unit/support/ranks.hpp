@@ -14,14 +14,10 @@
 
 #include "engine/comm/channels.hpp"
 #include "engine/comm/memory_backend.hpp"
+#include "engine/comm/single_rank.hpp"
 #include "support/poisoned_memory.hpp"
 
 namespace wmtp::test {
-
-struct OneRank {
-  Peers peers{RankEnvironment{}, std::chrono::seconds(1)};
-  Channels channels{peers, nullptr, nullptr, std::chrono::seconds(1)};
-};
 
 inline int free_port() {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -42,7 +38,7 @@ inline int free_port() {
 inline void on_ranks(int size, const std::function<void(Channels&)>& body,
                      const MakeBackend& device = through_memory(gloo("127.0.0.1"))) {
   if (size == 1) {
-    OneRank rank;
+    SingleRank rank;
     return body(rank.channels);
   }
   // LibTorch's record of collectives is global to the process and does not support several groups at once.

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "core/checkpoints/manifest.hpp"
+#include "core/checkpoints/verify.hpp"
 #include "core/formats/safetensors/safetensors.hpp"
 #include "io/durable_file.hpp"
 

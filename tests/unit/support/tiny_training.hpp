@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "engine/run/model_options.hpp"
+#include "engine/run/assembly.hpp"
 #include "engine/train/trainer.hpp"
 
 namespace wmtp::test {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/storage_error.hpp"
-#include "base/strict_json.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
 #include "io/input_file.hpp"
 
 namespace wmtp {

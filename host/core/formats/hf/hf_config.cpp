@@ -166,13 +166,9 @@ json hf_config_json(const ModelConfig& model, const std::string& dtype) {
               {"tie_word_embeddings", model.tie_word_embeddings},
               {"torch_dtype", name},
               {"vocab_size", model.vocab_size}};
-  if (model.sliding_window > 0) {
-    config["sliding_window"] = model.sliding_window;
-    for (const char* key : {"attention_bias", "mlp_bias"}) config.erase(key);
-  }
-  if (!model.qkv_bias && !model.qk_norm) return config;
-  config["use_sliding_window"] = false;
-  if (model.qkv_bias)
+  if (model.sliding_window > 0) config["sliding_window"] = model.sliding_window;
+  if (model.qkv_bias || model.qk_norm) config["use_sliding_window"] = false;
+  if (model.qkv_bias || model.sliding_window > 0)  // Qwen2 and Mistral do not have these keys
     for (const char* key : {"attention_bias", "mlp_bias"}) config.erase(key);
   return config;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/files.hpp"
-#include "base/storage_error.hpp"
 #include "core/experiment/model_shape.hpp"
 #include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/params_file.hpp"

@@ -81,7 +81,8 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
 }
 
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files) {
-  return files.find(head_block_name(saved.model, 1) + ".attention_norm.weight").has_value();
+  const std::string first_layer(block_layers(saved.model).front().name);
+  return files.find(head_block_name(saved.model, 1) + "." + first_layer + ".weight").has_value();
 }
 
 std::string pretty_json(const json& document) { return document.dump(2) + "\n"; }

@@ -6,9 +6,8 @@
 
 #include "base/crc32c.hpp"
 #include "base/files.hpp"
-#include "base/storage_error.hpp"
 #include "base/work_progress.hpp"
-#include "core/checkpoints/manifest_sums.hpp"
+#include "core/checkpoints/verify.hpp"
 #include "core/formats/safetensors/number_formats.hpp"
 
 namespace wmtp {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <set>
 
-#include "base/storage_error.hpp"
-#include "base/strict_json.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
 #include "io/input_file.hpp"
 
 namespace wmtp {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/storage_error.hpp"
+#include "base/files.hpp"
 
 namespace wmtp {
 namespace {

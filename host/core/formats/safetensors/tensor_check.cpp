@@ -1,6 +1,6 @@
 #include "core/formats/safetensors/tensor_check.hpp"
 
-#include "base/storage_error.hpp"
+#include "base/files.hpp"
 #include "core/formats/safetensors/number_formats.hpp"
 
 namespace wmtp {

@@ -136,17 +136,6 @@ inline void score(const float* rows, int64_t padded, int64_t count, const float*
   }
 }
 
-/// Columns of a row of scores: those of query i's keys are [begin,begin+count), zero from the block's first column.
-struct KeyRange {
-  int64_t begin, count;
-};
-inline KeyRange keys_of(const AttentionHead& h, int64_t i, int64_t first, float* row, float* other) {
-  const int64_t begin = h.first_key(i);
-  clear(row, first, begin);
-  if (other) clear(other, first, begin);
-  return {begin, i + 1 - begin};
-}
-
 template <class T>
 void attention_forward(const AttentionHead& h, const T* query, const T* key, const T* value, T* out, float* log_sums,
                        float* scratch) {
@@ -165,9 +154,10 @@ void attention_forward(const AttentionHead& h, const T* query, const T* key, con
       const int64_t first = h.first_key(q) / keys_of_panel * keys_of_panel;
       score(queries, padded, n, keys, h.D, first, ahead, scores, width);
       for (int64_t i = 0; i < n; ++i) {
-        const KeyRange range = keys_of(h, q + i, first, scores + i * width, nullptr);
-        log_sums[r * h.positions + q + i] =
-            causal_softmax(scores + i * width + range.begin, scale, range.count, ahead - range.begin);
+        float* row = scores + i * width;
+        const int64_t begin = h.first_key(q + i), count = q + i + 1 - begin;
+        clear(row, first, begin);
+        log_sums[r * h.positions + q + i] = causal_softmax(row + begin, scale, count, ahead - begin);
       }
       multiply({scores + first, width, 1}, n, values + first * padded, padded, padded, mixed, padded, ahead - first,
                false);
@@ -203,9 +193,11 @@ void attention_backward(const AttentionHead& h, const T* query, const T* key, co
       score(d_rows, padded, n, turned_values, h.D, first, ahead, d, width);
       for (int64_t i = 0; i < n; ++i) {
         float *row = shares + i * width, *d_row = d + i * width;
-        const KeyRange range = keys_of(h, q + i, first, row, d_row);
-        causal_softmax_backward(row + range.begin, d_row + range.begin, scale, log_sums[r * h.positions + q + i],
-                                range.count, ahead - range.begin);
+        const int64_t begin = h.first_key(q + i), count = q + i + 1 - begin;
+        clear(row, first, begin);
+        clear(d_row, first, begin);
+        causal_softmax_backward(row + begin, d_row + begin, scale, log_sums[r * h.positions + q + i], count,
+                                ahead - begin);
       }
       multiply({shares + first, 1, width}, read, d_rows, padded, padded, d_values + first * padded, padded, n, true);
       multiply({d + first, 1, width}, read, queries, padded, padded, d_keys + first * padded, padded, n, true);

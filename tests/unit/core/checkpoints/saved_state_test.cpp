@@ -34,6 +34,13 @@ TEST(SavedState, ReadsBackEveryValue) {
   EXPECT_EQ(saved.pipeline_tensors.at("seen"), (std::vector<int64_t>{3, 2}));
 }
 
+TEST(SavedState, IsWrittenUnderTheKeysOfTheCheckpointFormat) {
+  const Manifest manifest = sound_manifest();
+  EXPECT_EQ(to_json(saved_state(manifest, "m")), manifest.state);
+  EXPECT_EQ(to_json(SavedState()).dump(),
+            R"({"guard_window":[],"optimizer_steps":{},"skipped_in_a_row":0,"tokens":0})");
+}
+
 TEST(SavedState, AcceptsAbsentOptionalValues) {
   Manifest manifest = sound_manifest();
   for (const char* key : {"drawn", "base_fingerprint", "loss_scale", "pipeline_tensors"}) manifest.state.erase(key);

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "core/checkpoints/manifest.hpp"
+#include "core/checkpoints/verify.hpp"
 #include "core/formats/safetensors/safetensors.hpp"
 #include "support/ranks.hpp"
 #include "support/test_folder.hpp"

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "engine/model/layout.hpp"
+#include "engine/model/units.hpp"
 
 namespace wmtp {
 

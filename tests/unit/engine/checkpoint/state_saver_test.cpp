@@ -106,7 +106,7 @@ class State {
 const std::map<std::string, Tensor> no_tensors;
 
 SaveRequest request_of(int64_t step, const std::map<std::string, Tensor>& tensors = no_tensors) {
-  return {step, "a hash", {{"pipeline p", "sha"}}, sound_state(), &tensors};
+  return {step, "a hash", {{"pipeline p", "sha"}}, {}, &tensors};
 }
 
 const Layout layouts[] = {{1, Strategy::full_shard},     {2, Strategy::no_shard},   {3, Strategy::full_shard},
@@ -166,7 +166,7 @@ TEST(StateSaver, SavesTheValuesAtBeginWhateverTrainingDoesAfterTheCopy) {
 TEST(StateSaver, ReusesItsBuffersAndNeedsNoneIfTrainingWaits) {
   install_allocator();
   TestFolder folder(memory_folder());
-  OneRank rank;
+  SingleRank rank;
   State state({1, Strategy::full_shard}, rank.channels);
   state.fill(1);
   StateSaver saver(rank.peers, state.optimizer(), folder.path(), 9);
@@ -261,7 +261,7 @@ TEST(StateSaver, RefusesAnIncompleteCheckpointBeforeAnythingIsChanged) {
     });
     const fs::path checkpoint = folder / checkpoint_name(1);
     change(checkpoint);
-    OneRank rank;
+    SingleRank rank;
     State state({1, Strategy::full_shard}, rank.channels);
     state.fill(2);
     std::map<std::string, Tensor> tensors;
@@ -297,7 +297,7 @@ TEST(StateSaver, RefusesAnIncompleteCheckpointBeforeAnythingIsChanged) {
 
 TEST(StateSaver, DeletesOlderCheckpointsOnlyAfterTheNewOneIsPublished) {
   TestFolder folder(memory_folder());
-  OneRank rank;
+  SingleRank rank;
   State state({1, Strategy::full_shard}, rank.channels);
   state.fill(1);
   StateSaver saver(rank.peers, state.optimizer(), folder.path(), 1);

@@ -5,7 +5,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "core/rendezvous/store_text.hpp"
+#include "engine/comm/store_text.hpp"
 #include "support/rank_of.hpp"
 #include "support/ranks.hpp"
 

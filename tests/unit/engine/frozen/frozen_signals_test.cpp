@@ -17,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using test::Answer;
 using test::batch_of;
-using test::OneRank;
 using test::TinyTraining;
 
 constexpr int64_t S = 12;
@@ -56,7 +55,7 @@ class FrozenSignalsTest : public testing::Test {
 
   fs::path folder_;
   Experiment experiment_ = test::tiny_experiment();
-  OneRank rank_;
+  SingleRank rank_;
   std::atomic<int> builds_ = 0;
 };
 

@@ -67,7 +67,7 @@ TEST_P(Decode, DraftsDoNotChangeATrainedModelsTextAndSavePasses) {
   batches.heads = heads;
   const auto source = window_batches(windows, WindowOrder(1, windows.count(), "sequential"),
                                      experiment.train.batch_size, experiment.train.sequence_length, batches);
-  test::OneRank rank;
+  SingleRank rank;
   test::TinyTraining training(experiment, test::baseline(), rank.channels, {.training = source.get()});
   while (training->state().step < experiment.train.steps) training->step();
 

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/error.hpp"
-#include "engine/model/layout.hpp"
 #include "engine/model/ops.hpp"
+#include "engine/model/units.hpp"
 #include "support/plain_store.hpp"
 
 namespace wmtp {

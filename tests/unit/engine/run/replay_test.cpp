@@ -13,7 +13,6 @@ namespace {
 using test::AnyStep;
 using test::baseline;
 using test::Everything;
-using test::OneRank;
 using test::tiny_experiment;
 using test::TinyTraining;
 using test::Weigh;
@@ -63,7 +62,7 @@ MemoryQuestion question_of(const Experiment& e, const Adapter& adapter, const st
 void expect_planned(const Experiment& e, const Adapter& adapter, std::unique_ptr<Weighting> weighting,
                     const std::string& when) {
   install_allocator();
-  OneRank rank;
+  SingleRank rank;
   reset_memory_peak();
   const int64_t before = memory_usage().live_total;
   TinyTraining training(e, std::move(weighting), rank.channels, {.adapter = &adapter});

@@ -13,7 +13,6 @@ namespace {
 using at::Tensor;
 using test::distance;
 using test::on_ranks;
-using test::OneRank;
 
 /// A norm, a matrix that decays, a bias, another matrix: an order in which decay must sort them.
 std::vector<ParameterSpec> some_parameters(bool trains = true) {
@@ -48,7 +47,7 @@ class Collected {
 };
 
 TEST(ParameterGroup, AlignsParametersAndPlacesDecayingOnesFirst) {
-  OneRank rank;
+  SingleRank rank;
   ParameterGroup group("unit", some_parameters(), {}, rank.channels);
   std::vector<std::string> names;
   int64_t end = 0;
@@ -94,7 +93,7 @@ TEST(ParameterGroup, SplitsItsShardByOptimizerSettings) {
 }
 
 TEST(ParameterGroup, HoldsFrozenParametersInTheComputeDtypeAndTrainedOnesInFp32) {
-  OneRank rank;
+  SingleRank rank;
   const GroupOptions options{Strategy::full_shard, at::kBFloat16, at::kCPU};
   ParameterGroup frozen("frozen", some_parameters(false), options, rank.channels);
   ParameterGroup trained("trained", some_parameters(true), options, rank.channels);
@@ -127,7 +126,7 @@ TEST(ParameterGroup, AnOffloadedMasterIsCopiedAgainAfterEachChange) {
 }
 
 TEST(ParameterGroup, ReturnsEachWeightWithItsShape) {
-  OneRank rank;
+  SingleRank rank;
   ParameterGroup group("unit", some_parameters(), {}, rank.channels);
   for (size_t i = 0; i < group.parameters().size(); ++i) {
     const Placed& placed = group.parameters()[i];
@@ -143,14 +142,14 @@ TEST(ParameterGroup, ReturnsEachWeightWithItsShape) {
 }
 
 TEST(ParameterGroup, RefusesAccessToAWeightThatIsNotGathered) {
-  OneRank rank;
+  SingleRank rank;
   ParameterGroup group("unit", some_parameters(), {}, rank.channels);
   EXPECT_THROW(group.weight(0), c10::Error);
 }
 
 TEST(ParameterGroup, SumsProductsRowsAndValuesInAnyOrder) {
   at::manual_seed(2);
-  OneRank rank;
+  SingleRank rank;
   ParameterGroup group("unit", some_parameters(), {}, rank.channels);
   const int first = index_of(group, "first"), second = index_of(group, "second"), norm = index_of(group, "norm");
   const Tensor left = at::randn({7, 5}), right = at::randn({7, 20}), value = at::randn({10});
@@ -174,7 +173,7 @@ TEST(ParameterGroup, SumsProductsRowsAndValuesInAnyOrder) {
 }
 
 TEST(ParameterGroup, SumsProductsOfBf16InFp32) {
-  OneRank rank;
+  SingleRank rank;
   const GroupOptions options{Strategy::full_shard, at::kBFloat16, at::kCPU};
   ParameterGroup group("unit", some_parameters(), options, rank.channels);
   const Tensor one = at::ones({1, 5}, at::kBFloat16), ones = at::ones({1, 20}, at::kBFloat16);
@@ -189,7 +188,7 @@ TEST(ParameterGroup, SumsProductsOfBf16InFp32) {
 
 TEST(ParameterGroup, AccumulatesOverMicroBatchesUntilTheGradientIsDropped) {
   for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard}) {
-    OneRank rank;
+    SingleRank rank;
     ParameterGroup group("unit", some_parameters(), {strategy}, rank.channels);
     const int norm = index_of(group, "norm");
     for (const bool last : {false, false, true}) {
@@ -210,7 +209,7 @@ TEST(ParameterGroup, AccumulatesOverMicroBatchesUntilTheGradientIsDropped) {
 
 TEST(ParameterGroup, UnwrittenGradientsAreZeroInEveryMicroBatch) {
   for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard}) {
-    OneRank rank;
+    SingleRank rank;
     ParameterGroup group("unit", some_parameters(), {strategy}, rank.channels);
     for (const bool last : {false, true}) {
       group.add_gradient(index_of(group, "norm"), at::ones({10}));

@@ -11,7 +11,6 @@ namespace {
 
 using at::Tensor;
 using test::on_ranks;
-using test::OneRank;
 
 class Everything : public Adapter {
  public:
@@ -124,7 +123,7 @@ TEST(ShardedModel, FillReadsThePartsOfThisRankAndKeepsTheRest) {
 TEST(ShardedModel, SeparatesTrainedAndFrozenParametersOfAUnit) {
   const ModelConfig model = small();
   const NormsAlone norms;
-  OneRank rank;
+  SingleRank rank;
   ShardedModel sharded(request_for(model, norms, Strategy::full_shard), rank.channels);
   EXPECT_EQ(sharded.unit("layers.0").groups().size(), 2U);
   EXPECT_TRUE(sharded.weight("layers.0.ffn_norm.weight").trains());
@@ -170,7 +169,7 @@ class AdapterWeights : public testing::TestWithParam<std::tuple<int, Strategy, a
 
 /// Of a model with one rank, in single precision.
 uint64_t plain_fingerprint(int64_t seed) {
-  OneRank rank;
+  SingleRank rank;
   const ModelConfig model = small();
   const Lengths lengths;
   ShardedModel sharded(request_for(model, lengths, Strategy::full_shard), rank.channels);

@@ -14,7 +14,6 @@ namespace {
 using at::Tensor;
 using test::distance;
 using test::on_ranks;
-using test::OneRank;
 
 std::vector<ParameterSpec> some_parameters() {
   return {{"norm", {50}, {}, false, true},
@@ -139,7 +138,7 @@ TEST(ShardedOptimizer, DecaysOnlyParametersWithDecay) {
 }
 
 TEST(ShardedOptimizer, AGroupWithoutAGradientIsNotStepped) {
-  OneRank rank;
+  SingleRank rank;
   ParameterGroup used("used", some_parameters(), {}, rank.channels), idle("idle", some_parameters(), {}, rank.channels);
   used.master().fill_(1);
   idle.master().fill_(1);

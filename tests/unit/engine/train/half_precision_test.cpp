@@ -10,7 +10,6 @@ namespace {
 using test::AnyStep;
 using test::baseline;
 using test::on_ranks;
-using test::OneRank;
 using test::TinyTraining;
 using test::Weigh;
 
@@ -44,7 +43,7 @@ std::vector<double> losses_of(const Experiment& experiment, double scale, Channe
 /// fp16 has 11 bits, so the relative error of a number is at most 2^-11; after six steps the relative error of a loss
 /// is below 1e-3.
 TEST(HalfPrecision, TrainsLikeSinglePrecisionAtAnyScaleAndLayout) {
-  OneRank rank;
+  SingleRank rank;
   const auto exact = losses_of(in(Precision::fp32), 1, rank.channels);
   const auto expect_near = [&](const std::vector<double>& found, const std::string& what) {
     for (size_t i = 0; i < exact.size(); ++i)
@@ -91,7 +90,7 @@ TEST(HalfPrecision, AnOverflowOnOneRankSkipsTheStepOnAllAndLowersTheScale) {
 }
 
 TEST(HalfPrecision, AnOverflowAtTheMinimumScaleGoesToTheGuard) {
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(
       in(Precision::fp16),
       std::make_unique<Weigh>(Needs{},
@@ -106,7 +105,7 @@ TEST(HalfPrecision, AnOverflowAtTheMinimumScaleGoesToTheGuard) {
 }
 
 TEST(HalfPrecision, ANonFiniteLossGoesToTheGuardAtAnyScale) {
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(in(Precision::fp16), baseline(), rank.channels);
   for (ParameterGroup* group : training->model().trained_groups()) group->master().fill_(NAN);
   const StepReport report = training->step();
@@ -116,7 +115,7 @@ TEST(HalfPrecision, ANonFiniteLossGoesToTheGuardAtAnyScale) {
 }
 
 TEST(HalfPrecision, OtherPrecisionsHaveNoLossScale) {
-  OneRank rank;
+  SingleRank rank;
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     TinyTraining training(in(precision), baseline(), rank.channels);
     EXPECT_FALSE(training->state().loss_scale);

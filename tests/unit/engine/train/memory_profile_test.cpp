@@ -10,7 +10,6 @@ namespace {
 
 using test::AnyStep;
 using test::baseline;
-using test::OneRank;
 using test::tiny_experiment;
 using test::TinyTraining;
 using test::Weigh;
@@ -36,7 +35,7 @@ class MemoryProfile : public testing::Test {
 };
 
 TEST_F(MemoryProfile, ATensorOfAWeightingCountsInTheHeadThatCalledIt) {
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(tiny_experiment(),
                         std::make_unique<Weigh>(Needs{.when = When::head},
                                                 [](AnyStep step) {
@@ -54,7 +53,7 @@ TEST_F(MemoryProfile, TheLogitsOfAChunkCountInEveryHeadAndNowhereElse) {
   Experiment experiment = tiny_experiment();
   experiment.model.vocab_size = 20000;
   experiment.train.sequence_length = 100;  // 2 x 99 tokens: one chunk
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(experiment, baseline(), rank.channels);
   training->step();
   for (int64_t head = 1; head <= 3; ++head) {
@@ -67,7 +66,7 @@ TEST_F(MemoryProfile, TheLogitsOfAChunkCountInEveryHeadAndNowhereElse) {
 }
 
 TEST_F(MemoryProfile, TheOptimizerHoldsTwoMomentsAndAGradientOfEveryParameter) {
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(tiny_experiment(), baseline(), rank.channels);
   training->step();
   int64_t elements = 0;
@@ -81,7 +80,7 @@ TEST_F(MemoryProfile, TheOptimizerHoldsTwoMomentsAndAGradientOfEveryParameter) {
 
 TEST_F(MemoryProfile, AStepReportsWhetherMemoryGrew) {
   int64_t wanted = 0;
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(tiny_experiment(),
                         std::make_unique<Weigh>(Needs{},
                                                 [&](AnyStep) {

@@ -16,7 +16,6 @@ namespace {
 
 using test::baseline;
 using test::keeps_excess;
-using test::OneRank;
 using test::tiny_experiment;
 using test::TinyTraining;
 
@@ -56,7 +55,7 @@ class CountedReads {
 };
 
 int reads_of_a_step(Experiment experiment, std::unique_ptr<Weighting> weighting) {
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(experiment, std::move(weighting), rank.channels);
   // A step reads more while it measures the rate of multiplication: the first one, and each one after a share above 1.
   for (int i = 0; i < Utilization::most_measurements && training->step().metrics.at("perf/mfu") > 1; ++i) {
@@ -104,7 +103,7 @@ class LargestBlock : public testing::TestWithParam<Precision> {
 TEST_P(LargestBlock, OfAStepIsSmallerThanAllLogits) {
   for (const bool selects : {false, true}) {
     const Experiment e = experiment(GetParam());
-    OneRank rank;
+    SingleRank rank;
     TinyTraining training(e, selects ? keeps_excess() : baseline(), rank.channels);
     reset_memory_peak();
     const int64_t before = memory_usage().live_total;
@@ -127,7 +126,7 @@ TEST(PeakOfActivations, FallsWithTheShareOfRecomputedBlocks) {
   std::vector<int64_t> peaks;
   for (const double share : {0.0, 0.5, 1.0}) {
     e.parallel.activation_checkpointing = share;
-    OneRank rank;
+    SingleRank rank;
     TinyTraining training(e, baseline(), rank.channels);
     reset_memory_peak();
     training->step();

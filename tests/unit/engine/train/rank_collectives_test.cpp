@@ -9,7 +9,6 @@ namespace {
 
 using at::Tensor;
 using test::on_ranks;
-using test::OneRank;
 
 Tensor numbers(const std::vector<float>& values) { return at::tensor(values); }
 Tensor all_of(const Tensor& values) { return at::ones_like(values, at::kBool); }
@@ -19,7 +18,7 @@ class QuantileHere : public testing::Test {
   float of(const std::vector<float>& values, double q) {
     return across_.quantile_here(numbers(values), all_of(numbers(values)), q).item<float>();
   }
-  OneRank rank_;
+  SingleRank rank_;
   RankCollectives across_{rank_.channels};
 };
 
@@ -118,7 +117,7 @@ TEST(RankCollectives, ADifferentCallIsRefusedNamingTheRank) {
 }
 
 TEST(RankCollectives, OneRankNeedsNoCommunication) {
-  OneRank rank;
+  SingleRank rank;
   RankCollectives across(rank.channels);
   const Tensor values = numbers({1, 2, 3});
   EXPECT_TRUE(at::equal(across.sum(values), values));

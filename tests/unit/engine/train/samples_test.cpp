@@ -11,10 +11,9 @@
 namespace wmtp {
 namespace {
 
-using test::AnyStep;
 using test::Answer;
 using test::Answers;
-using test::OneRank;
+using test::AnyStep;
 using test::TinyTraining;
 
 constexpr int64_t S = 12;
@@ -24,7 +23,7 @@ class SamplesTest : public testing::Test {
   SamplesTest() { experiment_.log.samples = 2; }
 
   Experiment experiment_ = test::tiny_experiment();
-  OneRank rank_;
+  SingleRank rank_;
 };
 
 TEST_F(SamplesTest, HaveARowPerTokenAndHeadWithALossForTargets) {

@@ -9,8 +9,6 @@
 namespace wmtp {
 namespace {
 
-using test::OneRank;
-
 constexpr int64_t num_sequences = 2, positions = 6, num_heads = 3;
 
 class StepContextTest : public testing::Test {
@@ -46,7 +44,7 @@ class StepContextTest : public testing::Test {
     return moment;
   }
 
-  OneRank rank_;
+  SingleRank rank_;
   RankCollectives across_{rank_.channels};
   std::map<std::string, Tensor> states_;
   StepTotals totals_;

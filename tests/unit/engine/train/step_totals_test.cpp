@@ -10,7 +10,7 @@ namespace {
 using test::on_ranks;
 
 TEST(StepTotals, AreSummedInDoubleFromAnyDtype) {
-  test::OneRank rank;
+  SingleRank rank;
   StepTotals totals;
   totals.add("a", at::full({}, 1.0, at::kBFloat16));
   totals.add("a", at::full({1}, int64_t{1} << 40, at::kLong));
@@ -24,7 +24,7 @@ TEST(StepTotals, AreSummedInDoubleFromAnyDtype) {
 }
 
 TEST(StepTotals, KeepTheAddedValueWhenTheTensorChangesLater) {
-  test::OneRank rank;
+  SingleRank rank;
   StepTotals totals;
   at::Tensor mean = at::full({}, 2.0, at::kDouble);
   totals.add("mean", mean);
@@ -46,7 +46,7 @@ TEST(StepTotals, AreAvailablePerRankAndOverAllRanks) {
 }
 
 TEST(StepTotals, FindNamesByPrefix) {
-  test::OneRank rank;
+  SingleRank rank;
   StepTotals totals;
   for (const char* name : {"plugin_sum/b", "plugin_sum/a/c", "plugin_sun", "plugin", "z"}) totals.add(name, 1.0);
   EXPECT_EQ(totals.names_with("plugin_sum/"), (std::vector<std::string>{"a/c", "b"}));

@@ -11,10 +11,9 @@
 namespace wmtp {
 namespace {
 
-using test::AnyStep;
 using test::Answer;
+using test::AnyStep;
 using test::batch_of;
-using test::OneRank;
 using test::Weigh;
 
 constexpr int64_t S = 10, heads = 3;
@@ -101,7 +100,7 @@ class TokenLossTest : public testing::Test {
 
   Experiment experiment_ = test::tiny_experiment();
   test::Everything everything_;
-  OneRank rank_;
+  SingleRank rank_;
   std::map<int64_t, Tensor> hidden_;
   Tensor weight_;
 };

@@ -15,13 +15,12 @@ namespace {
 using test::AnyStep;
 using test::baseline;
 using test::keeps_excess;
-using test::OneRank;
 using test::tiny_experiment;
 using test::TinyTraining;
 using test::Weigh;
 
 std::vector<double> losses_of(const Experiment& experiment, std::unique_ptr<Weighting> weighting, int steps = 4) {
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(experiment, std::move(weighting), rank.channels);
   std::vector<double> losses;
   for (int i = 0; i < steps; ++i) losses.push_back(training->step().loss);
@@ -43,7 +42,7 @@ std::unique_ptr<Weighting> focal(When when) {
 
 TEST(Trainer, StartsNearTheUniformLossAndLearnsARepeatedBatch) {
   Experiment experiment = tiny_experiment();
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(experiment, baseline(), rank.channels);
   const StepReport first = training->step();
   EXPECT_NEAR(first.loss, std::log(40.0), 0.1);
@@ -115,7 +114,7 @@ TEST(Trainer, NormalizingByWeightsDividesByTheirSum) {
 }
 
 TEST(Trainer, ReportsThePipelinesMetrics) {
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(tiny_experiment(), keeps_excess(), rank.channels);
   const StepReport report = training->step();
   EXPECT_NEAR(report.metrics.at("kept"), 0.6, 0.03);
@@ -126,7 +125,7 @@ TEST(Trainer, ReportsThePipelinesMetrics) {
 TEST(Trainer, ASkippedStepChangesNothingAndIsReported) {
   Experiment experiment = tiny_experiment();
   experiment.guard.grad_norm = 1e-9;
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(experiment, baseline(), rank.channels);
   const auto parameters = [&] {
     std::vector<Tensor> all;
@@ -143,7 +142,7 @@ TEST(Trainer, ASkippedStepChangesNothingAndIsReported) {
 
 TEST(Trainer, FaultyWeightsEndTheRunWithThePipelinesName) {
   for (const float weight : {NAN, -1.0F}) {
-    OneRank rank;
+    SingleRank rank;
     TinyTraining training(
         tiny_experiment(),
         std::make_unique<Weigh>(
@@ -160,7 +159,7 @@ TEST(Trainer, FaultyWeightsEndTheRunWithThePipelinesName) {
 }
 
 TEST(Trainer, ValidationIsUnweightedAndLeavesTheModelAlone) {
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(tiny_experiment(), keeps_excess(), rank.channels);
   training->validate();  // later validations compare tokens with this one
   const auto once = training->validate(), twice = training->validate();
@@ -188,7 +187,7 @@ TEST(Trainer, ReportsTheMeanTimeThatRanksWaitedForEachOther) {
     const Tensor all = channels.all(at::scalar_tensor(waited, at::kDouble), "comparing what was reported");
     EXPECT_TRUE(all.eq(waited).all().item<bool>()) << all;
   });
-  OneRank rank;
+  SingleRank rank;
   EXPECT_EQ(TinyTraining(tiny_experiment(), baseline(), rank.channels)->step().metrics.at("perf/communication_exposed"),
             0);
 }
@@ -282,7 +281,7 @@ TEST(Trainer, ARankWithoutAValidTokenOrWithoutAWeightTakesPart) {
       for (int step = 0; step < 3; ++step) losses.push_back(training->step().loss);
       return losses;
     };
-    OneRank rank;
+    SingleRank rank;
     const auto alone = losses_with(2, rank.channels);
     for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard}) {
       experiment.parallel.strategy = strategy;

@@ -16,7 +16,7 @@ constexpr double of_block = 4 * 16 * 16 + 3 * 16 * 24, of_output = 40 * 16, posi
                  attention = 12 * 16 * positions;
 
 TEST(Utilization, CountsSixOperationsForEachElementOfAMatrixAndToken) {
-  test::OneRank rank;
+  SingleRank rank;
   const Experiment experiment = test::tiny_experiment();
   test::Everything everything;
   const auto model = test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels);
@@ -28,7 +28,7 @@ TEST(Utilization, CountsNoGradientOfFrozenMatricesNorBelowTheLowestBlock) {
    public:
     bool trains(const std::string& name) const override { return name.starts_with("extra_heads."); }
   } heads;
-  test::OneRank rank;
+  SingleRank rank;
   const Experiment experiment = test::tiny_experiment();
   const auto model = test::tiny_model(experiment, Heads::all, &heads, 1, rank.channels);
   const double trunk = 2 * of_block + attention / 3, first_head = 4 * of_block + attention;
@@ -37,7 +37,7 @@ TEST(Utilization, CountsNoGradientOfFrozenMatricesNorBelowTheLowestBlock) {
 }
 
 TEST(Utilization, IsAShareOfThePlainMultiplicationRate) {
-  test::OneRank rank;
+  SingleRank rank;
   test::TinyTraining tiny(test::tiny_experiment(), test::baseline(), rank.channels);
   const auto metrics = tiny->step().metrics;
   EXPECT_GT(metrics.at("perf/mfu"), 0);
@@ -66,7 +66,7 @@ TEST(Utilization, IsMeasuredALimitedNumberOfTimes) {
 }
 
 TEST(Utilization, OfARunFollowsFromItsTokensAndSeconds) {
-  test::OneRank rank;
+  SingleRank rank;
   test::TinyTraining tiny(test::tiny_experiment(), test::baseline(), rank.channels);
   double tokens = 0, seconds = 0;
   for (int step = 0; step < 3; ++step) {

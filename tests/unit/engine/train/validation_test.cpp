@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/philox.hpp"
+#include "base/random.hpp"
 #include "support/answers.hpp"
 #include "support/ranks.hpp"
 #include "support/tiny_training.hpp"
@@ -14,7 +14,6 @@ namespace {
 
 using test::Answer;
 using test::Answers;
-using test::OneRank;
 using test::TinyParts;
 using test::TinyTraining;
 
@@ -61,7 +60,7 @@ class ValidationTest : public testing::Test {
 };
 
 TEST_F(ValidationTest, FindsTheRightAnswersThatGreedyDecodingGivesByDifficulty) {
-  OneRank rank;
+  SingleRank rank;
   for (const bool prompts : {false, true}) {  // prompts as targets are still not part of an answer
     const auto metrics = after_training(rank.channels, prompts, 60);
     EXPECT_EQ(metrics.at("valid/exact_match/easy"), 1) << prompts;
@@ -73,7 +72,7 @@ TEST_F(ValidationTest, FindsTheRightAnswersThatGreedyDecodingGivesByDifficulty) 
 }
 
 TEST_F(ValidationTest, ReportsALossPerBinWhoseMeanIsTheTotalLoss) {
-  OneRank rank;
+  SingleRank rank;
   const auto metrics = after_training(rank.channels, false, 60);
   const double easy = metrics.at("valid/ce_head_1/easy"), hard = metrics.at("valid/ce_head_1/hard");
   EXPECT_LT(easy, 0.5 * hard);
@@ -82,7 +81,7 @@ TEST_F(ValidationTest, ReportsALossPerBinWhoseMeanIsTheTotalLoss) {
 }
 
 TEST_F(ValidationTest, ReportsTheSameOnThreeRanksWithAnUnevenNumberOfSequences) {
-  OneRank rank;
+  SingleRank rank;
   const auto alone = after_training(rank.channels, false, 0);
   test::on_ranks(3, [&](Channels& channels) {
     const auto together = after_training(channels, false, 0);
@@ -92,7 +91,7 @@ TEST_F(ValidationTest, ReportsTheSameOnThreeRanksWithAnUnevenNumberOfSequences) 
 }
 
 TEST_F(ValidationTest, ClassifiesTokensByTheirChangeSinceTheFirstValidation) {
-  OneRank rank;
+  SingleRank rank;
   const Answers source(learnable, experiment_.train.batch_size, S, heads);
   TinyTraining tiny(experiment_, test::baseline(), rank.channels, {.training = &source, .validation_sequences = 6});
   EXPECT_EQ(tiny->validate().count("valid/tokens_hl"), 0U) << "nothing to compare with";
@@ -109,7 +108,7 @@ TEST_F(ValidationTest, ClassifiesTokensByTheirChangeSinceTheFirstValidation) {
 TEST_F(ValidationTest, CountsAHeadWithoutATargetAsZero) {
   experiment_.model.future_tokens = 2;
   experiment_.model.layers = 3;
-  OneRank rank;
+  SingleRank rank;
   const Answers source([](int64_t) { return Answer{{7}, 0}; }, 2, S, 2);
   TinyTraining tiny(experiment_, test::baseline(), rank.channels, {.training = &source});
   EXPECT_EQ(tiny->validate().at("valid/loss"), 0);
@@ -132,7 +131,7 @@ class Counting : public Objective {
 };
 
 TEST_F(ValidationTest, OfAnObjectiveReportsItsLossAndMetricsAndKeepsItsState) {
-  OneRank rank;
+  SingleRank rank;
   const Answers source(learnable, experiment_.train.batch_size, S, 0);
   TinyTraining tiny(experiment_, std::make_unique<Counting>(), rank.channels, {.training = &source});
   const StepReport step = tiny->step();

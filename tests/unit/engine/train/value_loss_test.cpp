@@ -16,7 +16,6 @@ namespace {
 
 using test::Answer;
 using test::batch_of;
-using test::OneRank;
 using test::TinyTraining;
 
 class Nothing : public Adapter {
@@ -97,7 +96,7 @@ const std::vector<Answer> two_answers{{{3, 1, 4, 1, 5}, 2}, {{9, 2, 6, 5, 3, 5, 
 TEST(ValueLoss, AndItsGradientsEqualAutograd) {
   for (const auto& [kind, factor] :
        {std::pair<std::string, double>{"linear", 1}, {"mlp", 1}, {"linear", 1024}, {"mlp", 1024}}) {
-    OneRank rank;
+    SingleRank rank;
     const Experiment experiment = test::tiny_experiment();
     test::Everything everything;
     const auto model = test::tiny_model(experiment, Heads::none, &everything, 9, rank.channels, {{"v", kind}});
@@ -151,7 +150,7 @@ TEST(ValueLoss, AndItsGradientsEqualAutograd) {
 TEST(ValueLoss, TrainsOnlyTheHeadsWhenTheTrunkIsFrozen) {
   std::vector<double> first_losses;
   for (const bool trunk_trains : {false, true}) {
-    OneRank rank;
+    SingleRank rank;
     const Experiment experiment = test::tiny_experiment();
     test::Everything everything;
     Nothing nothing;
@@ -177,7 +176,7 @@ TEST(ValueLoss, ThatIsNoScalarIsRefusedWithThePipelinesName) {
    public:
     Tensor loss(ValueStep&) override { return at::ones({}); }
   };
-  OneRank rank;
+  SingleRank rank;
   TinyTraining training(test::tiny_experiment(), std::unique_ptr<Objective>(std::make_unique<Careless>()),
                         rank.channels);
   try {
@@ -203,7 +202,7 @@ class Odd : public Squares {
 
 TEST(ValueLoss, TensorsWithoutValuesAreRefusedWithThePipelinesName) {
   const auto expect_refused = [](const std::string& part, const Odd::Change& change) {
-    OneRank rank;
+    SingleRank rank;
     TinyTraining training(test::tiny_experiment(), std::unique_ptr<Objective>(std::make_unique<Odd>(change)),
                           rank.channels);
     try {
@@ -243,7 +242,7 @@ TEST(ValueLoss, TensorsWithoutValuesAreRefusedWithThePipelinesName) {
 }
 
 TEST(JointWeighting, AddsItsValueLossToTheTokenLoss) {
-  OneRank rank;
+  SingleRank rank;
   const Experiment experiment = test::tiny_experiment();
   TinyTraining plain(experiment, test::baseline(), rank.channels);
   TinyTraining joint(experiment, std::make_unique<Joint>(), rank.channels);
@@ -267,7 +266,7 @@ TEST(JointWeighting, ComputesTheSameOnTwoRanks) {
     return losses;
   };
   experiment.train.batch_size = 2;
-  OneRank rank;
+  SingleRank rank;
   const auto alone = losses_of(rank.channels);
   experiment.train.batch_size = 1;
   test::on_ranks(2, [&](Channels& channels) {

@@ -1,19 +1,43 @@
-// Reads an object of an untrusted JSON document: every key by name and type, and no unknown keys. Error(status) names
-// the object, the key, what was found and what was wanted.
+// JSON of untrusted files: parsed strictly, and read by name and type.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 
+// nlohmann's library itself has this from 3.12 on: null when empty.
+#if NLOHMANN_JSON_VERSION_MAJOR == 3 && NLOHMANN_JSON_VERSION_MINOR < 12
+
+namespace nlohmann {
+
+template <class T>
+struct adl_serializer<std::optional<T>> {
+  static void to_json(json& out, const std::optional<T>& value) { out = value ? json(*value) : json(); }
+  static void from_json(const json& in, std::optional<T>& value) {
+    value = in.is_null() ? std::nullopt : std::optional<T>(in.get<T>());
+  }
+};
+
+}  // namespace nlohmann
+
+#endif
+
 namespace wmtp {
 
+/// Refuses duplicate keys (nlohmann would keep the last) and deep nesting: Error(data) with `where` and the byte.
+/// The caller limits the length of the text.
+nlohmann::json parse_strict_json(std::string_view text, const std::string& where);
+
+/// Reads an object: every key by name and type, and no unknown keys. Error(status) names the object, the key, what was
+/// found and what was wanted.
 class JsonFields {
  public:
   /// `where` begins every error message. The object must outlive this.

@@ -1,5 +1,5 @@
-// Positions, dtypes and checksums of the slices of a checkpoint in its files; used by the writer of the manifest, by
-// verification and by loading.
+// Verification of a checkpoint: positions, dtypes and checksums of its slices in its files. The writer of the manifest
+// and loading use the same functions.
 #pragma once
 
 #include <array>
@@ -13,6 +13,10 @@
 #include "io/input_file.hpp"
 
 namespace wmtp {
+
+/// Reads all files and compares sizes and checksums. Error(data) names the file, the tensor, what was found and what
+/// was wanted; Error(storage) if something cannot be read, which is no proof of damage.
+Manifest verify_checkpoint(const std::filesystem::path& folder);
 
 struct SliceRange {
   const Slice* slice = nullptr;
@@ -46,8 +50,5 @@ uint32_t crc32c_of_range(const InputFile& file, int64_t begin, int64_t end, uint
 
 /// Checksum of all bytes outside the ranges.
 uint32_t crc32c_outside(const InputFile& file, const std::vector<SliceRange>& ranges);
-
-/// Error(status) for values that read_manifest does not accept.
-void check_manifest(const Manifest& manifest, const std::string& where, ExitStatus status);
 
 }  // namespace wmtp

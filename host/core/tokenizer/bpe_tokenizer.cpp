@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
-#include "base/printable.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "core/tokenizer/added_tokens.hpp"
 #include "core/tokenizer/byte_pair_merges.hpp"

@@ -1,5 +1,5 @@
-// Philox4x32-10: random numbers as a function of (key, counter), so that a draw depends neither on the layout of ranks
-// nor on earlier draws. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+// Random numbers and hashes as functions of a position, so that a draw depends neither on the layout of ranks nor on
+// earlier draws.
 #pragma once
 
 #include <array>
@@ -8,6 +8,7 @@
 
 namespace wmtp {
 
+/// Philox4x32-10. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 using PhiloxBlock = std::array<uint32_t, 4>;
 
 inline PhiloxBlock philox(uint64_t key, uint64_t counter_high, uint64_t counter_low) {
@@ -32,6 +33,18 @@ inline uint64_t name_key(std::string_view name, uint64_t seed) {
   uint64_t hash = 0xcbf29ce484222325u ^ (seed * 0x9E3779B97F4A7C15u);
   for (const char c : name) hash = (hash ^ uint8_t(c)) * 0x100000001b3u;
   return hash;
+}
+
+/// A bijection: the finalizer of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014).
+inline uint64_t spread_bits(uint64_t x) {
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+/// Changes about half of the 64 bits when one bit of either argument changes.
+inline uint64_t hash64(uint64_t a, uint64_t b) {
+  return spread_bits(spread_bits(a + b + 0x9E3779B97F4A7C15u) + 0x2545F4914F6CDD1Du);
 }
 
 }  // namespace wmtp

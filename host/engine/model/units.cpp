@@ -1,4 +1,4 @@
-#include "engine/model/layout.hpp"
+#include "engine/model/units.hpp"
 
 #include <cmath>
 #include <numeric>

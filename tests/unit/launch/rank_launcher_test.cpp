@@ -1,5 +1,5 @@
 // Real processes: each test forks a launcher whose ranks are /bin/sh scripts, and looks at what came out.
-#include "core/job/launcher.hpp"
+#include "launch/rank_launcher.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

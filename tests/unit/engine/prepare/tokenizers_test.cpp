@@ -1,4 +1,4 @@
-#include "core/tokenizer/tokenizer.hpp"
+#include "engine/prepare/tokenizers.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

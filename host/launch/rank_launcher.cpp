@@ -1,4 +1,4 @@
-#include "core/job/launcher.hpp"
+#include "launch/rank_launcher.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

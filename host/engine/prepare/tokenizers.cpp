@@ -7,6 +7,8 @@
 //
 // A model that adds a space before a text, as Llama's, or normalizes it otherwise, is given the text as a whole, which
 // is held in memory.
+#include "engine/prepare/tokenizers.hpp"
+
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
@@ -16,13 +18,12 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
-#include "core/tokenizer/tokenizer.hpp"
+#include "base/work_progress.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "core/tokenizer/tokenizer_json.hpp"
 #include "io/durable_file.hpp"
@@ -66,7 +67,9 @@ class SentencePieceTokenizer : public Tokenizer {
     const auto loaded = processor_.Load(model.string());
     if (!loaded.ok() || processor_.GetPieceSize() == 0)
       throw Error(ExitStatus::data,
-                  model.string() + " is not a SentencePiece model; remove it: the next run trains it again");
+                  model.string() +
+                      " is not a SentencePiece model; name one, or a tokenizer.json (in the cache folder: remove "
+                      "the file, the next run trains it again)");
     if (processor_.eos_id() < 0)
       throw Error(ExitStatus::data, model.string() + " has no end-of-text piece (eos_id is off); train it with one");
     for (int id = 0; id < processor_.GetPieceSize(); ++id) bytes_.push_back(bytes_of(id));
@@ -317,6 +320,28 @@ void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const fs:
                                       " contain no more than " + with_thousands(made.GetPieceSize()) +
                                       " pieces; set it to at most that, or provide more text");
   write_file_durably(model, bytes);
+}
+
+std::unique_ptr<Tokenizer> prepare_tokenizer(const Experiment& experiment, const fs::path& model,
+                                             const fs::path& folder, const std::function<std::vector<TextPart>()>& text,
+                                             const std::function<void(const std::string&)>& log) {
+  const TokenizerConfig& config = experiment.data.tokenizer;
+  if (config.kind == "file") {
+    const fs::path file = experiment.resolve(config.file);
+    copy_tokenizer_files(file, folder);
+    return open_tokenizer(experiment, file);
+  }
+  if (config.kind == "bpe") {
+    if (!fs::exists(model)) {
+      const std::vector<TextPart> parts = text();
+      log("training a tokenizer of " + with_thousands(config.vocab_size) + " pieces on " +
+          counted(static_cast<int64_t>(parts.size()), "file"));
+      const WorkProgress progress("training a tokenizer");
+      train_bpe(parts, config.vocab_size, model);
+    }
+    fs::copy_file(model, folder / tokenizer_model_name);
+  }
+  return open_tokenizer(experiment, tokenizer_file_in(folder));
 }
 
 }  // namespace wmtp
