@@ -2,7 +2,7 @@
 # virtual environment (.venv), the python3 in PATH. Defines its own imported targets, because the package's CMake files
 # require a CUDA toolkit and linking libtorch_cuda costs every rank 350 MB.
 #
-# Sets LibTorch::cpu, LibTorch::cuda where the package has CUDA, LibTorch_LIBRARY_DIR and LibTorch_VERSION.
+# Sets LibTorch::cpu, LibTorch::cuda where LibTorch and its headers of CUDA and NCCL are found, LibTorch_LIBRARY_DIR and LibTorch_VERSION.
 set(LIBTORCH "$ENV{LIBTORCH}" CACHE PATH "folder of LibTorch (with include/ and lib/)")
 set(_wmtp_candidates ${LIBTORCH})
 file(GLOB _wmtp_venv ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
@@ -39,9 +39,24 @@ if(NOT TARGET LibTorch::cpu)
     INTERFACE_LINK_OPTIONS "LINKER:-rpath,${LibTorch_LIBRARY_DIR};LINKER:--allow-shlib-undefined")
   find_library(LibTorch_cuda_LIBRARY torch_cuda PATHS ${LibTorch_LIBRARY_DIR} NO_DEFAULT_PATH)
   find_library(LibTorch_c10_cuda_LIBRARY c10_cuda PATHS ${LibTorch_LIBRARY_DIR} NO_DEFAULT_PATH)
-  if(LibTorch_cuda_LIBRARY AND LibTorch_c10_cuda_LIBRARY)
+  # Headers and runtime of CUDA and NCCL: those that LibTorch was built with, from the nvidia-* packages that pip installs
+  # next to it. A toolkit is needed only next to a LibTorch without them.
+  file(GLOB _wmtp_nvidia ${LibTorch_LIBRARY_DIR}/../../nvidia/*/include)
+  find_path(LibTorch_cudart_INCLUDE_DIR cuda_runtime_api.h PATHS ${_wmtp_nvidia} NO_DEFAULT_PATH)
+  find_path(LibTorch_nccl_INCLUDE_DIR nccl.h PATHS ${_wmtp_nvidia} NO_DEFAULT_PATH)
+  cmake_path(GET LibTorch_cudart_INCLUDE_DIR PARENT_PATH _wmtp_cudart)
+  file(GLOB LibTorch_cudart_LIBRARY ${_wmtp_cudart}/lib/libcudart.so.*)
+  if(NOT LibTorch_cudart_LIBRARY OR NOT LibTorch_nccl_INCLUDE_DIR)
+    find_package(CUDAToolkit QUIET)
+    set(LibTorch_cudart_INCLUDE_DIR ${CUDAToolkit_INCLUDE_DIRS})
+    set(LibTorch_cudart_LIBRARY ${CUDA_cudart_LIBRARY})
+    find_path(LibTorch_nccl_INCLUDE_DIR nccl.h PATHS ${CUDAToolkit_INCLUDE_DIRS})
+  endif()
+  if(LibTorch_cuda_LIBRARY AND LibTorch_c10_cuda_LIBRARY AND LibTorch_cudart_LIBRARY AND LibTorch_nccl_INCLUDE_DIR)
     add_library(LibTorch::cuda INTERFACE IMPORTED)
     set_target_properties(LibTorch::cuda PROPERTIES
-      INTERFACE_LINK_LIBRARIES "LibTorch::cpu;${LibTorch_cuda_LIBRARY};${LibTorch_c10_cuda_LIBRARY}")
+      INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_nccl_INCLUDE_DIR};${LibTorch_cudart_INCLUDE_DIR}"
+      INTERFACE_LINK_LIBRARIES
+        "LibTorch::cpu;${LibTorch_cuda_LIBRARY};${LibTorch_c10_cuda_LIBRARY};${LibTorch_cudart_LIBRARY}")
   endif()
 endif()

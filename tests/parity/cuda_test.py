@@ -1,13 +1,15 @@
-"""Runs on a CUDA device beside the same ones on the CPU. Without a device nothing of this is run, and ctest says so."""
+"""Runs on a CUDA device, compared with the same runs on the CPU. Without a device they are run on the null device only
+(tests/null_cuda), and ctest reports that this file was skipped."""
 import os
 
+import null_cuda
 import pytest
 from compare import assert_losses_close
 from reference import Recipe
 from resume_test import stopped_and_resumed
 from start import POLICY, POLICY_KEYS, RHO1_KEYS, train_reference
 
-if not os.path.exists("/dev/nvidiactl"):
+if not os.path.exists("/dev/nvidiactl") and not null_cuda.is_used():
     pytest.skip("no NVIDIA device on this machine", allow_module_level=True)
 
 import torch  # noqa: E402
@@ -72,7 +74,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(place):
     assert losses == whole
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one device only")
+@pytest.mark.skipif(not null_cuda.is_used() and torch.cuda.device_count() < 2, reason="one device only")
 @pytest.mark.parametrize("strategy", ["no_shard", "shard_grad_op", "full_shard"])
 def test_two_devices_give_the_losses_of_one(place, strategy):
     one = losses_of(place, **CUDA, parallel__strategy="no_shard")

@@ -2,6 +2,7 @@
 import copy
 import json
 
+import null_cuda
 import numpy as np
 
 SEQUENCE = 64
@@ -16,7 +17,7 @@ BASE = {
     "data": {"kind": "tokens", "file": "tokens.bin", "dtype": "uint16", "order": "sequential"},
     "train": {"steps": 10, "batch_size": 2, "sequence_length": SEQUENCE},
     "optimizer": {"lr": 1e-3},
-    "parallel": {"processes": 2, "device": "cpu"},
+    "parallel": {"processes": 2, "device": "cuda" if null_cuda.is_used() else "cpu"},
 }
 
 

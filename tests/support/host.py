@@ -6,6 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import null_cuda
 from paths import HOST
 from runlog import RunLog
 
@@ -21,7 +22,8 @@ def users_environment(extra=None):
 
 def clean_environment(extra=None):
     """For tests, which run concurrently: threads that spin while they wait would take cores from other tests."""
-    return users_environment({"OMP_WAIT_POLICY": "passive", **(extra or {})})
+    on_null_device = null_cuda.environment() if null_cuda.is_used() else {}
+    return users_environment({"OMP_WAIT_POLICY": "passive", **on_null_device, **(extra or {})})
 
 
 class Running:

@@ -2,6 +2,7 @@
 import re
 
 import experiment
+import null_cuda
 import pytest
 from host import Running, run_host
 from paths import HOST
@@ -94,3 +95,4 @@ def place(program, tmp_path):
     for running in made.started:
         if running.code is None:
             running.kill()
+    null_cuda.assert_no_races(tmp_path)

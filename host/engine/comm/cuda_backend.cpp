@@ -22,8 +22,9 @@ CudaBackend& cuda_backend() {
     const auto file = cuda_library();
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (!library)
-      throw Error(ExitStatus::usage, "parallel.device = \"cuda\": the CUDA backend cannot be loaded: " +
-                                         std::string(dlerror()) + "; it is built where the CUDA toolkit is found");
+      throw Error(ExitStatus::usage,
+                  "parallel.device = \"cuda\": the CUDA backend cannot be loaded: " + std::string(dlerror()) +
+                      "; it is built where LibTorch comes with CUDA's libraries and headers");
     const auto entry = reinterpret_cast<CudaBackend* (*)()>(dlsym(library, "wmtp_cuda_backend"));
     if (!entry) throw Error(ExitStatus::bug, file.string() + " does not export wmtp_cuda_backend");
     return entry();

@@ -1,0 +1,196 @@
+// Replaces each of LibTorch's CUDA kernels by its CPU kernel on the shadow of the device's memory (memory.hpp), and
+// reports what it reads and writes (order.hpp). Loaded into the process when it first chooses a device: by then
+// libtorch_cuda has registered its kernels.
+//
+// Not seen here: rounding, atomics and the launch of the real kernels.
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "memory.hpp"
+#include "order.hpp"
+
+namespace null_cuda {
+namespace {
+
+using at::Tensor;
+using c10::IValue;
+
+/// Bytes from a tensor's first element to its last.
+size_t span(const Tensor& tensor) {
+  if (tensor.numel() == 0) return 0;
+  int64_t last = 0;
+  for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
+  return size_t(last + 1) * tensor.element_size();
+}
+
+/// A name that is never freed.
+const char* kept(const std::string& name) {
+  static std::mutex mutex;
+  static auto* const names = new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return names->insert(name).first->c_str();
+}
+
+/// `value` with change(tensor) for each of its tensors, also in lists.
+void for_each_tensor(IValue& value, const std::function<Tensor(const Tensor&)>& change) {
+  if (value.isTensor()) {
+    value = change(value.toTensor());
+  } else if (value.isTensorList()) {
+    std::vector<Tensor> all;
+    for (const Tensor& tensor : value.toTensorVector()) all.push_back(change(tensor));
+    value = all;
+  } else if (value.isOptionalTensorList()) {
+    c10::List<std::optional<Tensor>> all;
+    for (const std::optional<Tensor>& tensor : value.toOptionalTensorVector())
+      all.push_back(tensor ? std::optional(change(*tensor)) : std::nullopt);
+    value = all;
+  }
+}
+
+/// One call of a kernel: its arguments become views of the shadow, its results tensors of the device.
+class Call {
+ public:
+  Call(const c10::OperatorHandle& op, torch::jit::Stack& stack)
+      : op_(op), stack_(stack), name_(kept(op.schema().operator_name().name)) {}
+
+  void run() {
+    const auto& arguments = op_.schema().arguments();
+    const size_t first = stack_.size() - arguments.size();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const auto* alias = arguments[i].alias_info();
+      take(stack_[first + i], alias && alias->isWrite());
+    }
+    if (has_device_ && has_host_ && !mixes_devices())
+      TORCH_CHECK(false, "Expected all tensors to be on the same device, in ", name_);
+    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
+    if (waits_for_device()) host_waits_for_stream(stream());
+    for (const Argument& argument : arguments_) copy_resized(argument);
+    for (size_t i = stack_.size() - op_.schema().returns().size(); i < stack_.size(); ++i)
+      if (has_device_) for_each_tensor(stack_[i], [&](const Tensor& result) { return on_device_again(result); });
+  }
+
+ private:
+  struct Argument {
+    Tensor device, view;
+  };
+
+  /// Copies, and AdamW, whose step count may be on the host.
+  bool mixes_devices() const {
+    const std::string_view name = name_;
+    return name == "aten::copy_" || name == "aten::_fused_adamw_";
+  }
+  /// Operations whose result is on the host, or whose shape depends on values.
+  bool waits_for_device() const {
+    static const std::set<std::string_view> all{"aten::_local_scalar_dense", "aten::nonzero",  "aten::equal",
+                                                "aten::masked_select",       "aten::_unique2", "aten::unique_dim"};
+    return all.count(name_) > 0 || (std::string_view(name_) == "aten::copy_" && has_host_);
+  }
+
+  static Stream stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+
+  void take(IValue& value, bool writes) {
+    if (value.isDevice() && value.toDevice().is_cuda()) {
+      device_ = value.toDevice();
+      has_device_ = true;
+      value = c10::Device(at::kCPU);
+      return;
+    }
+    for_each_tensor(value, [&](const Tensor& tensor) { return view(tensor, writes); });
+  }
+
+  Tensor view(const Tensor& tensor, bool writes) {
+    if (!tensor.defined()) return tensor;
+    if (!tensor.is_cuda()) {
+      has_host_ = has_host_ || tensor.dim() > 0;
+      return tensor;
+    }
+    has_device_ = true;
+    device_ = tensor.device();
+    const auto options = tensor.options().device(at::kCPU);
+    const Tensor view = tensor.numel() == 0
+                            ? at::empty_strided(tensor.sizes(), tensor.strides(), options)
+                            : at::from_blob(shadow(tensor.data_ptr()), tensor.sizes(), tensor.strides(), options);
+    if (tensor.is_conj()) view._set_conj(true);
+    if (tensor.numel() > 0) access(stream(), tensor.data_ptr(), span(tensor), writes, name_);
+    arguments_.push_back({tensor, view});
+    return view;
+  }
+
+  /// An output that the kernel has given another size.
+  void copy_resized(const Argument& argument) {
+    if (argument.view.sizes() == argument.device.sizes()) return;
+    argument.device.resize_(argument.view.sizes());
+    fill(argument.device, argument.view.contiguous());
+  }
+
+  Tensor on_device_again(const Tensor& result) {
+    if (!result.defined() || !result.is_cpu() || returns_to_host()) return result;
+    for (const Argument& argument : arguments_)
+      if (argument.view.is_same(result)) return argument.device;
+    const auto options = result.options().device(device_).pinned_memory(false);
+    const Tensor made = at::empty_strided(result.sizes(), result.strides(), options);
+    fill(made, result);
+    return made;
+  }
+  /// copy_ to a tensor of the host.
+  bool returns_to_host() const { return std::string_view(name_) == "aten::copy_" && stack_.back().toTensor().is_cpu(); }
+
+  void fill(const Tensor& device, const Tensor& values) const {
+    if (values.numel() == 0) return;
+    std::memcpy(shadow(device.data_ptr()), values.data_ptr(), span(values));
+    access(stream(), device.data_ptr(), span(device), true, name_);
+  }
+
+  const c10::OperatorHandle& op_;
+  torch::jit::Stack& stack_;
+  const char* const name_;
+  std::vector<Argument> arguments_;
+  c10::Device device_{at::kCUDA, 0};
+  bool has_device_ = false, has_host_ = false;
+};
+
+void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  Call(op, *stack).run();
+}
+
+/// Operations on a tensor's storage and shape, which the CUDA build does itself.
+bool is_metadata(const std::string& name) {
+  static const std::set<std::string> all{"as_strided",      "as_strided_", "view",           "view_as_real",
+                                         "view_as_complex", "unfold",      "_reshape_alias", "set_",
+                                         "resize_",         "empty",       "is_pinned",      "empty_strided",
+                                         "_pin_memory",     "is_set_to",   "record_stream"};
+  return all.count(name) > 0;
+}
+
+std::vector<c10::RegistrationHandleRAII> replace_kernels() {
+  // Attention by plain operations, which have a CPU kernel each.
+  at::globalContext().setSDPUseFlash(false);
+  at::globalContext().setSDPUseMemEfficient(false);
+  at::globalContext().setSDPUseCuDNN(false);
+  constexpr std::string_view prefix = "aten::";
+  std::vector<c10::RegistrationHandleRAII> all;
+  auto& dispatcher = c10::Dispatcher::singleton();
+  const auto replace = [&](const c10::OperatorName& name) {
+    all.push_back(dispatcher.registerImpl(name, c10::DispatchKey::CUDA,
+                                          c10::KernelFunction::makeFromBoxedFunction<&run_on_cpu>(), std::nullopt,
+                                          nullptr, "null_cuda"));
+  };
+  for (const c10::OperatorName& name : dispatcher.getRegistrationsForDispatchKey(c10::DispatchKey::CUDA))
+    if (name.name.starts_with(prefix) && !is_metadata(name.name.substr(prefix.size()))) replace(name);
+  replace({"aten::copy_", ""});
+  return all;
+}
+
+auto* const replaced = new std::vector<c10::RegistrationHandleRAII>(replace_kernels());
+
+}  // namespace
+}  // namespace null_cuda

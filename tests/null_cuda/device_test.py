@@ -1,0 +1,65 @@
+"""The program on the null device (support/null_cuda.py): every layout, the devices' faults, and that the null device
+itself finds what it is there to find."""
+import null_cuda
+import pytest
+from compare import assert_losses_close
+from paths import TEST_PLUGINS
+
+SMALL = {"train__steps": 3, "model__layers": 3, "model__future_tokens": 2}
+ON_ONE = SMALL | {"parallel__processes": 1}
+PLUGINS = {"WMTP_PLUGIN_PATH": TEST_PLUGINS}
+
+
+def losses_of(place, **changes):
+    place.run(**SMALL | changes)
+    return place.log.losses()
+
+
+@pytest.mark.parametrize("ranks, strategy", [(2, "no_shard"), (4, "shard_grad_op"), (4, "full_shard"),
+                                             (4, "hybrid_shard")])
+def test_a_layout_has_the_losses_that_it_has_on_the_cpu(place, ranks, strategy):
+    """To 1e-5: the CPU's fused kernels sum in another order. NCCL is used, and no access to its data is a race."""
+    layout = {"parallel__processes": ranks, "parallel__strategy": strategy, "train__batch_size": 1}
+    if strategy == "hybrid_shard":
+        layout["parallel__shard_group_size"] = 2
+    found = losses_of(place, **layout)
+    assert_losses_close(found, losses_of(place, **layout, parallel__device="cpu"), 1e-5)
+    on_device = null_cuda.reports(place.folder)
+    assert len(on_device) == ranks
+    for report in on_device:
+        assert report["launches"]["ncclAlltoAll"] > 0, report
+
+
+def test_a_wait_that_is_dropped_is_found_as_a_race(place):
+    """Kernels run when they are launched, so the numbers stay right; vector clocks find it."""
+    place.run(**SMALL, parallel__strategy="full_shard", env=null_cuda.environment(drop_waits=1, report="dropped"))
+    files = list((place.folder / "dropped").glob("*.json"))
+    assert len(files) == 2
+    for file in files:
+        assert "ncclAllGather" in file.read_text()
+
+
+def test_kernels_are_counted_when_they_do_not_compute(place):
+    place.run(**ON_ONE, env=null_cuda.environment(computes=0))
+    (report,) = null_cuda.reports(place.folder)
+    assert sum(report["launches"].values()) > 1000 and report["syncs"] and report["copies"]
+
+
+def test_a_full_device_is_reported_with_what_to_change(place):
+    """The weights fit; what a long batch keeps for its backward pass does not."""
+    ended = place.refuse(8, r"out of memory on the device: [\d.]+ [KMG]iB requested", r"train\.batch_size",
+                         "activation_checkpointing", "cpu_offload", env=null_cuda.environment(megabytes=40),
+                         data={"kind": "random"}, **ON_ONE, train__sequence_length=2048)
+    assert "frame #" not in ended.err
+    run = place.log.newest()
+    assert (run["status"], run["exit_code"]) == ("failed", 8)
+
+
+def test_weights_on_another_device_are_reported_with_both(place):
+    place.refuse(3, r"plugin faulty: weigh\(\) at step 1: returned values on cpu, wanted cuda:0", env=PLUGINS,
+                 pipeline={"plugin": "faulty", "fault": "device"}, **ON_ONE)
+
+
+def test_more_processes_than_devices_are_refused(place):
+    place.refuse(2, r"wants CUDA device 1, this host has 1 CUDA device; use fewer processes",
+                 env=null_cuda.environment(devices=1), **SMALL, parallel__processes=2)

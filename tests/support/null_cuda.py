@@ -1,0 +1,31 @@
+"""The null CUDA device (tests/null_cuda). With WMTP_NULL_CUDA=1 the Python tests run the program on it: experiments have
+device = "cuda" unless a test names another one, and no process may end with a race."""
+import json
+import os
+
+from paths import BUILD
+
+FOLDER = BUILD / "null_cuda"
+DEVICES = 4
+REPORTS = "null_cuda"  # relative to the folder in which the program runs
+
+
+def is_used():
+    return os.environ.get("WMTP_NULL_CUDA") == "1"
+
+
+def environment(**settings):
+    """Of a program on the null device; settings as in tests/null_cuda/settings.hpp, in lower case."""
+    all_settings = {"devices": DEVICES, "report": REPORTS, **settings}
+    return {"LD_PRELOAD": FOLDER / "libnull_cuda.so", "LD_LIBRARY_PATH": FOLDER, "OMP_NUM_THREADS": 1,
+            **{f"NULL_CUDA_{name.upper()}": value for name, value in all_settings.items()}}
+
+
+def reports(folder):
+    """What each process that ran in this folder did with its device (tests/null_cuda/activity.hpp)."""
+    return [json.loads(file.read_text()) for file in sorted((folder / REPORTS).glob("*.json"))]
+
+
+def assert_no_races(folder):
+    for report in reports(folder):
+        assert report["num_races"] == 0, report["races"]
