@@ -10,17 +10,21 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/log.hpp"
@@ -71,6 +75,26 @@ int report(const Error& error, const RankEnvironment& environment, bool first) {
   _exit(status);
 }
 
+/// This process's rank, for end_after_lost_collective.
+const RankEnvironment* own_rank = nullptr;
+Peers* own_peers = nullptr;
+
+/// The terminate handler. A thread of ProcessGroupNCCL ends with an exception when a collective on the device does not
+/// complete within the timeout; the thread that trains is then blocked by the device and cannot report it.
+[[noreturn]] void end_after_lost_collective() {
+  try {
+    if (own_peers && std::current_exception()) std::rethrow_exception(std::current_exception());
+  } catch (const c10::DistBackendError& failure) {
+    const std::string text = failure.what_without_backtrace();
+    const std::string work = text.substr(std::min(text.find("WorkNCCL("), text.size()));  // which one, and for how long
+    const Error error = own_peers->explain("a collective on the device", work.empty() ? text : work);
+    const bool first = own_peers->post_fault(error);
+    leave(report(error, *own_rank, first));
+  } catch (...) {
+  }
+  std::abort();
+}
+
 /// Runs the job on this rank and ends the process. An error is printed and posted to the other ranks.
 [[noreturn]] void run_rank(const Job& job, const RankEnvironment& environment) {
   std::unique_ptr<Peers> peers;
@@ -80,6 +104,9 @@ int report(const Error& error, const RankEnvironment& environment, bool first) {
     watch_signals();
     install_allocator();
     peers = std::make_unique<Peers>(environment, timeout_of(job.experiment));
+    own_rank = &environment;
+    own_peers = peers.get();
+    std::set_terminate(end_after_lost_collective);
     session = std::make_unique<Session>(job, environment, *peers);
     const ExitStatus status = run_with_stages(*session, job.experiment);
     session.reset();
@@ -204,7 +231,7 @@ int status_of(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // write() then returns an error for a file beyond RLIMIT_FSIZE, and we report it
-  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);  // we report a lost rank ourselves, without a stack trace
+  setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);  // we report a lost rank ourselves, without a stack trace
   c10::initLogging();
   wmtp::leave(wmtp::status_of({argv + 1, argv + argc}));
 }

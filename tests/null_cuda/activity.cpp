@@ -23,7 +23,7 @@ namespace {
 struct Activity {
   std::mutex mutex;
   std::map<std::string, long> launches, syncs, copies;
-  long num_launches = 0, allocations = 0;
+  long allocations = 0;
   size_t peak_bytes = 0;
   std::string last;
   std::atomic<bool> hangs{false};
@@ -42,19 +42,12 @@ std::string readable(const std::string& symbol) {
   return text;
 }
 
-bool is_rank_to_hang() {
-  const char* rank = std::getenv("RANK");
-  return settings().hangs_on_rank >= 0 && rank && std::atol(rank) == settings().hangs_on_rank;
-}
-
 }  // namespace
 
 void count_launch(const std::string& kernel) {
-  static const bool hangs_here = is_rank_to_hang();
   const std::lock_guard lock(activity().mutex);
   ++activity().launches[kernel];
   activity().last = kernel;
-  if (++activity().num_launches == settings().hangs_after && hangs_here) activity().hangs = true;
 }
 
 void count_sync(const char* call) {

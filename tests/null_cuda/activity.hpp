@@ -19,7 +19,7 @@ void count_allocation();
 /// Name of the last kernel that was launched.
 std::string last_launch();
 
-/// Whether the device has stopped (Settings::hangs_after, or a collective without its ranks): launches have no effect,
+/// Whether the device has stopped (Settings::hangs_at, or a collective without its ranks): launches have no effect,
 /// and waits last until the communicator is aborted.
 bool hangs();
 void start_hang();

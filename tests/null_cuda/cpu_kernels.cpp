@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "activity.hpp"
 #include "memory.hpp"
 #include "order.hpp"
 
@@ -72,7 +73,10 @@ class Call {
     if (has_device_ && has_host_ && !mixes_devices())
       TORCH_CHECK(false, "Expected all tensors to be on the same device, in ", name_);
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
-    if (waits_for_device()) host_waits_for_stream(stream());
+    if (waits_for_device()) {
+      host_waits_for_stream(stream());
+      wait_for_device();
+    }
     for (const Argument& argument : arguments_) copy_resized(argument);
     for (size_t i = stack_.size() - op_.schema().returns().size(); i < stack_.size(); ++i)
       if (has_device_) for_each_tensor(stack_[i], [&](const Tensor& result) { return on_device_again(result); });

@@ -55,6 +55,13 @@ def test_a_full_device_is_reported_with_what_to_change(place):
     assert (run["status"], run["exit_code"]) == ("failed", 8)
 
 
+def test_a_device_that_stops_ends_the_run_within_the_timeout(place):
+    """Rank 1's device completes nothing from the 20th collective on; rank 0's waits for it."""
+    ended = place.refuse(6, r"rank [01]: a collective on the device failed \(WorkNCCL.*ran for",
+                         env=null_cuda.environment(hang_rank=1, hang_at=20), **SMALL, parallel__timeout_seconds=5)
+    assert "frame #" not in ended.err and "ProcessGroupNCCL" not in ended.err
+
+
 def test_weights_on_another_device_are_reported_with_both(place):
     place.refuse(3, r"plugin faulty: weigh\(\) at step 1: returned values on cpu, wanted cuda:0", env=PLUGINS,
                  pipeline={"plugin": "faulty", "fault": "device"}, **ON_ONE)

@@ -1,6 +1,6 @@
 // NCCL on the null device: the collectives that the product uses, through a file that the ranks of one host share. A
-// collective completes before the call returns. When a rank does not come within `patience`, the device hangs, as a
-// kernel of NCCL would, until the communicator is aborted.
+// collective completes before the call returns. When a rank's device has stopped, or the rank does not come within
+// `patience`, the others' devices hang too, as a kernel of NCCL would, until the communicator is aborted.
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -18,16 +19,18 @@
 #include "activity.hpp"
 #include "memory.hpp"
 #include "order.hpp"
+#include "settings.hpp"
 
 namespace null_cuda {
 namespace {
 
 constexpr size_t slot_bytes = size_t(8) << 20;  // of each rank
 constexpr size_t header_bytes = 4096;
-constexpr std::chrono::seconds patience{5};
+constexpr std::chrono::seconds patience{60};
 
 struct Shared {
   std::atomic<long> arrivals;
+  std::atomic<bool> stopped;  ///< by a rank whose device hangs
 };
 
 size_t size_of(ncclDataType_t type) {
@@ -96,13 +99,14 @@ class Communicator {
 
   /// Waits for all ranks; false when one does not come, or after abort.
   bool meet() {
+    if (hangs()) shared_->stopped = true;
     if (hangs() || aborted_) return false;
     ++shared_->arrivals;
     met_ += size_;
     const auto end = std::chrono::steady_clock::now() + patience;
     while (shared_->arrivals < met_) {
       if (aborted_) return false;
-      if (std::chrono::steady_clock::now() > end) {
+      if (shared_->stopped || std::chrono::steady_clock::now() > end) {
         start_hang();
         return false;
       }
@@ -118,10 +122,17 @@ class Communicator {
   std::atomic<bool> aborted_{false};
 };
 
+bool is_rank_to_hang() {
+  const char* rank = std::getenv("RANK");
+  return settings().hangs_on_rank >= 0 && rank && std::atol(rank) == settings().hangs_on_rank;
+}
+
 Communicator& of(ncclComm_t communicator) { return *reinterpret_cast<Communicator*>(communicator); }
 
 /// Every rank's `bytes` at `from` and `result` bytes at `to`.
 void begin(const char* name, const void* from, size_t bytes, void* to, size_t result, cudaStream_t stream) {
+  static std::atomic<long> begun{0};
+  if (++begun == settings().hangs_at && is_rank_to_hang()) start_hang();
   count_launch(name);
   access(stream, from, bytes, false, name);
   access(stream, to, result, true, name);
@@ -150,6 +161,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int size, ncclUniqueId i
   return ncclCommInitRankConfig(communicator, size, id, rank, nullptr);
 }
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
+  if (!communicator) return ncclInvalidArgument;
   of(communicator).abort();
   end_hang();
   return ncclSuccess;

@@ -19,9 +19,9 @@ struct Settings {
   bool computes = number_from_environment("NULL_CUDA_COMPUTES", 1) != 0;
   /// Without effect: cudaStreamWaitEvent. Makes races, so that a test can see that they are found.
   bool drops_waits = number_from_environment("NULL_CUDA_DROP_WAITS", 0) != 0;
-  /// On this rank (RANK), or on none, the device stops after so many launches: nothing completes any more.
+  /// On this rank (RANK), or on none, the device stops at this collective, counted from 1: nothing completes any more.
   long hangs_on_rank = number_from_environment("NULL_CUDA_HANG_RANK", -1);
-  long hangs_after = number_from_environment("NULL_CUDA_HANG_AFTER", 0);
+  long hangs_at = number_from_environment("NULL_CUDA_HANG_AT", 1);
   /// What a kernel that counts elements (nonzero) reports while kernels do nothing.
   long nonzero = number_from_environment("NULL_CUDA_NONZERO", 0);
   /// Folder, created when it is missing, for one PID.json of each process (activity.hpp); "": none.

@@ -186,10 +186,18 @@ bool Peers::post_fault(const Error& error) noexcept {
 }
 
 Error Peers::explain(const std::string& what_broke, const std::string& detail) noexcept {
+  if (std::thread::id first; !explainer_.compare_exchange_strong(first, std::this_thread::get_id()))
+    if (first != std::this_thread::get_id()) std::this_thread::sleep_for(2 * time_to_report);
   const std::string here = "rank " + std::to_string(rank_) + ": " + what_broke + " failed";
+  const std::string why = detail.empty() ? here : here + " (" + first_line(detail.c_str()) + ")";
   std::vector<int> silent;
+  std::string before;
   try {
     store_->setTimeout(time_to_report);  // rank 0 may be the one that hangs, and its server with it
+    if (store_->add("broken", 1) == 1)
+      store_->set("broken/first", bytes_of(why));
+    else if (store_->check({"broken/first"}))
+      before = "; before that, " + text_of(store_->get("broken/first"));
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(ExitStatus::peer)) + " " + here));
     if (hang_up_) hang_up_();
     for (milliseconds waited{0}; waited < time_to_report; waited += poll_interval) {
@@ -213,7 +221,7 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
     return Error(ExitStatus::peer, here + ": rank 0, which serves the rendezvous, is gone");
   }
   lost_ = true;
-  if (silent.empty()) return Error(ExitStatus::peer, here + " (" + first_line(detail.c_str()) + ")");
+  if (silent.empty()) return Error(ExitStatus::peer, why + before);
   return Error(ExitStatus::peer, here + ": " + names_of(silent) + " did not answer");
 }
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 #include <vector>
@@ -38,7 +39,8 @@ class Peers {
   bool post_fault(const Error& error) noexcept;
   /// Called after a fault was posted or explained, to end the waits of other ranks for this one.
   void on_broken(std::function<void()> hang_up) { hang_up_ = std::move(hang_up); }
-  /// The cause of a failed collective: the root cause that another rank posted, or which ranks do not answer.
+  /// The cause of a failed collective: the root cause that another rank posted, or which ranks do not answer. The first
+  /// thread that calls it reports the result and ends the process; another one first waits for that. [any thread]
   Error explain(const std::string& what_broke, const std::string& detail) noexcept;
   /// Whether explain() has found a rank lost, as opposed to a posted fault. [any thread]
   bool lost() const { return lost_; }
@@ -79,6 +81,7 @@ class Peers {
   Placement placement_;
   std::function<void()> hang_up_;
   std::atomic<bool> lost_ = false;
+  std::atomic<std::thread::id> explainer_;
   bool adopted_ = false;                 ///< explain() returned another rank's fault
   int64_t exchanges_ = 0;                ///< makes the keys of each exchange unique
   std::unique_ptr<StoreServer> server_;  ///< on rank 0
