@@ -102,6 +102,7 @@ Peers* own_peers = nullptr;
   if (environment.rank != 0) hide_progress();
   try {
     watch_signals();
+    std::signal(SIGPIPE, SIG_IGN);  // Gloo's write to a lost rank then returns an error, which we report
     install_allocator();
     peers = std::make_unique<Peers>(environment, timeout_of(job.experiment));
     own_rank = &environment;
