@@ -52,6 +52,9 @@ if(NOT TARGET LibTorch::cpu)
     set(LibTorch_cudart_LIBRARY ${CUDA_cudart_LIBRARY})
     find_path(LibTorch_nccl_INCLUDE_DIR nccl.h PATHS ${CUDAToolkit_INCLUDE_DIRS})
   endif()
+  # nvcc compiles the kernels of host/cuda: from the same packages, or a toolkit's of the same CUDA version.
+  find_program(WMTP_NVCC nvcc PATHS ${_wmtp_cudart}/bin NO_DEFAULT_PATH)
+  find_program(WMTP_NVCC nvcc PATHS /usr/local/cuda/bin)
   if(LibTorch_cuda_LIBRARY AND LibTorch_c10_cuda_LIBRARY AND LibTorch_cudart_LIBRARY AND LibTorch_nccl_INCLUDE_DIR)
     add_library(LibTorch::cuda INTERFACE IMPORTED)
     set_target_properties(LibTorch::cuda PROPERTIES

@@ -32,14 +32,16 @@ SELECT r.id AS run_id,
    WHERE share.run_id = r.id AND share.name_id = names.mfu ORDER BY share.step DESC LIMIT 1) AS bare_seconds_per_token
 FROM runs AS r CROSS JOIN names;
 
--- Speed is tokens divided by the summed seconds of training steps; mfu is the summed operations divided by those of
--- bare matrix multiplication in the same seconds. Both cover the run and the runs that it resumed.
+-- Speed is tokens divided by the summed seconds of training steps; mfu is the summed operations divided by those that
+-- `mfu_of` would do in the same seconds: the device's stated peak, or bare matrix multiplication where that is unknown.
+-- Both cover the run and the runs that it resumed.
 CREATE VIEW v_runs AS
 WITH names AS (
   SELECT max(iif(name = 'train/loss', id, NULL)) AS train_loss,
          max(iif(name = 'valid/loss', id, NULL)) AS valid_loss,
-         max(iif(name = 'train/tokens', id, NULL)) AS tokens
-  FROM metric_names WHERE name IN ('train/loss', 'valid/loss', 'train/tokens')
+         max(iif(name = 'train/tokens', id, NULL)) AS tokens,
+         max(iif(name = 'perf/multiplication_share', id, NULL)) AS multiplication_share
+  FROM metric_names WHERE name IN ('train/loss', 'valid/loss', 'train/tokens', 'perf/multiplication_share')
 )
 SELECT r.id, r.name, r.pipeline, r.adapter,
   iif(r.status = 'running' AND r.heartbeat_at < strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-60 seconds'), 'lost', r.status)
@@ -58,6 +60,8 @@ SELECT r.id, r.name, r.pipeline, r.adapter,
      SELECT r.id, r.parent_run UNION SELECT p.id, p.parent_run FROM line JOIN runs AS p ON p.id = line.parent_run)
    SELECT sum(s.tokens * s.bare_seconds_per_token) / sum(s.seconds)
    FROM line JOIN v_segments AS s ON s.run_id = line.id WHERE s.bare_seconds_per_token IS NOT NULL) AS mfu,
+  iif(EXISTS (SELECT 1 FROM metric_values WHERE run_id = r.id AND name_id = names.multiplication_share),
+      'the stated peak', 'bare matrix multiplication') AS mfu_of,
   (SELECT CAST(value AS INTEGER) FROM metric_values WHERE run_id = r.id AND name_id = names.tokens
    ORDER BY step DESC LIMIT 1) AS tokens,
   r.started_at, r.ended_at, r.heartbeat_at,

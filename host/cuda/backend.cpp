@@ -1,11 +1,13 @@
 // CudaBackend with LibTorch's caching allocator and NCCL; exported as wmtp_cuda_backend.
 #include <ATen/Context.h>
+#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "cuda/rows.hpp"
 #include "engine/comm/cuda_backend.hpp"
 #include "engine/memory/allocator.hpp"
 
@@ -17,7 +19,10 @@ using c10::CachingDeviceAllocator::TraceEntry;
 class Backend final : public CudaBackend {
  public:
   int num_devices() override { return c10::cuda::device_count(); }
-  void use_device(int device) override {
+  void use_device(int device, bool deterministic) override {
+    static CudaRows rows;
+    kernels::set_device_rows(&rows);
+    if (deterministic) select_deterministic_kernels();
     c10::cuda::set_device(c10::DeviceIndex(device));
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // creates the allocator's devices
     c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker([](const TraceEntry& event) {
@@ -26,14 +31,26 @@ class Backend final : public CudaBackend {
       if (event.action_ == TraceEntry::FREE_COMPLETED) device_block_freed(address);
     });
   }
+  std::string device_name() override { return at::cuda::getCurrentDeviceProperties()->name; }
   c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                          std::chrono::milliseconds timeout) override {
     // A rank that is lost ends the job at once, not after a minute in which traces of all ranks are written to files.
     setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", /*overwrite=*/0);
     setenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "100", /*overwrite=*/0);
+    // A rank has several communicators. Without this, their kernels may start in another order on another rank and wait
+    // for each other (NCCL 2.26 and later).
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = timeout;
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
+  }
+
+ private:
+  static void select_deterministic_kernels() {
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // read when cuBLAS is initialized
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+    at::globalContext().setDeterministicFillUninitializedMemory(false);  // a search for errors: we read no such memory
+    at::globalContext().setDeterministicCuDNN(true);
   }
 };
 

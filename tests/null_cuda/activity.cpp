@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "memory.hpp"
 #include "order.hpp"
@@ -20,10 +21,14 @@
 namespace null_cuda {
 namespace {
 
-struct Activity {
-  std::mutex mutex;
+struct Counts {
   std::map<std::string, long> launches, syncs, copies;
   long allocations = 0;
+};
+
+struct Activity : Counts {
+  std::mutex mutex;
+  std::vector<Counts> batches;  ///< so far, when the device received the first, second, … batch
   size_t peak_bytes = 0;
   std::string last;
   std::atomic<bool> hangs{false};
@@ -40,6 +45,12 @@ std::string readable(const std::string& symbol) {
   const std::string text = status == 0 ? name : symbol;
   std::free(name);
   return text;
+}
+
+nlohmann::json json_of(const Counts& counts) {
+  nlohmann::json json{{"syncs", counts.syncs}, {"copies", counts.copies}, {"allocations", counts.allocations}};
+  for (const auto& [name, count] : counts.launches) json["launches"][readable(name)] = count;
+  return json;
 }
 
 }  // namespace
@@ -61,6 +72,7 @@ void count_copy(const void* to, const void* from) {
   const void* host = to_device ? from : to;
   if (to_device != from_device && !is_pinned(host)) kind += " pageable";
   const std::lock_guard lock(activity().mutex);
+  if (kind == "host_to_device") activity().batches.push_back(activity());
   ++activity().copies[kind];
 }
 
@@ -88,10 +100,8 @@ void write_report() {
   {
     const std::lock_guard lock(activity().mutex);
     if (activity().allocations == 0) return;  // a process without the device
-    for (const auto& [name, count] : activity().launches) report["launches"][readable(name)] = count;
-    report["syncs"] = activity().syncs;
-    report["copies"] = activity().copies;
-    report["allocations"] = activity().allocations;
+    report = json_of(activity());
+    for (const Counts& counts : activity().batches) report["batches"].push_back(json_of(counts));
     report["peak_bytes"] = activity().peak_bytes;
   }
   report["races"] = races();

@@ -3,6 +3,7 @@
 //   syncs        waits of the host for the device, by name
 //   copies       "host_to_device", "device_to_host", …, with " pageable" where the host's memory is not pinned
 //   allocations  calls of cudaMalloc; peak_bytes
+//   batches      the counts above when the device received each copy from pinned memory: the batches of the steps
 //   races        texts; num_races
 // [any thread]
 #pragma once

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <cstring>
@@ -72,7 +73,10 @@ class Call {
     }
     if (has_device_ && has_host_ && !mixes_devices())
       TORCH_CHECK(false, "Expected all tensors to be on the same device, in ", name_);
-    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
+    if (op_.schema().operator_name() == c10::OperatorName("aten::addmm", "dtype_out"))
+      add_widened_product();
+    else
+      op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
     if (waits_for_device()) {
       host_waits_for_stream(stream());
       wait_for_device();
@@ -86,6 +90,21 @@ class Call {
   struct Argument {
     Tensor device, view;
   };
+
+  /// addmm.dtype_out(self, mat1, mat2, out_dtype, beta, alpha, out), which has no kernel for the CPU.
+  void add_widened_product() {
+    const auto argument = [&](size_t from_end) { return stack_[stack_.size() - from_end]; };
+    const at::ScalarType dtype = argument(4).toScalarType();
+    const Tensor product = at::mm(argument(6).toTensor().to(dtype), argument(5).toTensor().to(dtype));
+    Tensor out = argument(1).toTensor();
+    const at::Scalar beta = argument(3).toScalar(), alpha = argument(2).toScalar();
+    if (beta.toDouble() == 0)
+      out.copy_(product.mul_(alpha));
+    else
+      out.copy_(argument(7).toTensor().mul(beta).add_(product, alpha));
+    torch::jit::drop(stack_, 7);
+    stack_.emplace_back(out);
+  }
 
   /// Copies, and AdamW, whose step count may be on the host.
   bool mixes_devices() const {

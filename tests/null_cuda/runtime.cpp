@@ -66,7 +66,8 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream) 
   if (hangs()) return cudaSuccess;
   std::memcpy(shadow(to), shadow(from), bytes);
   const bool to_host = on_device(from) && !on_device(to);
-  if (to_host && !settings().computes && bytes <= sizeof(long) && last_launch().find("NonZero") != std::string::npos)
+  if (to_host && !settings().computes && bytes <= sizeof(long) &&
+      last_launch().find("DeviceReduceSingleTileKernel") != std::string::npos)
     std::memcpy(to, &settings().nonzero, bytes);
   // A copy to or from pageable memory returns when it is done.
   if (on_device(from) != on_device(to) && !is_pinned(to_host ? to : from)) {

@@ -1,5 +1,6 @@
 """Each weighting against its formula in plain PyTorch: losses of 10 steps, gradients of step 1 and parameters at the
 end. Two ranks under FULL_SHARD, fp32."""
+import null_cuda
 import pytest
 from checkpoint import model_tensors, state_tensors, step_folders
 from compare import assert_losses_close, assert_tensors_close
@@ -57,7 +58,8 @@ def test_a_weighting_equals_its_formula(place, case):
     assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
     moments = state_tensors(step_folders(place.log.folder())[0], "exp_avg")
     assert_tensors_close({name: 2 * moment for name, moment in moments.items()}, wanted.first_gradients, 1e-5)
-    assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 3e-6)
+    # AdamW divides a gradient by its own size, so the order of a sum shows; the null device's kernels have another one.
+    assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5 if null_cuda.is_used() else 3e-6)
 
 
 def test_a_formula_says_what_a_plugin_does(place):

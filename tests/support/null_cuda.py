@@ -22,8 +22,9 @@ def environment(**settings):
 
 
 def reports(folder):
-    """What each process that ran in this folder did with its device (tests/null_cuda/activity.hpp)."""
-    return [json.loads(file.read_text()) for file in sorted((folder / REPORTS).glob("*.json"))]
+    """What each process that ran in this folder did with its device (tests/null_cuda/activity.hpp), by rank."""
+    all_reports = [json.loads(file.read_text()) for file in (folder / REPORTS).glob("*.json")]
+    return sorted(all_reports, key=lambda report: report.get("rank", 0))
 
 
 def assert_no_races(folder):

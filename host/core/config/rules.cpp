@@ -51,6 +51,7 @@ class Rules : RuleChecker {
     shard_groups();
     reduction();
     offload();
+    determinism();
     check_data_rules(bound_, diagnostics_);
     for (const Frozen& frozen : all_frozen(e_)) frozen_model(frozen, needs);
     if (needs && needs->pairs) pairs();
@@ -221,6 +222,14 @@ class Rules : RuleChecker {
     if (e_.parallel.cpu_offload && e_.parallel.device == "cpu")
       refuse("parallel.cpu_offload",
              "found cpu_offload = true for device \"cpu\", wanted false: the state is in host memory anyway",
+             "remove it, or set device = \"cuda\"");
+  }
+
+  void determinism() {
+    if (!bound_.good({"parallel", "parallel.deterministic", "parallel.device"})) return;
+    if (!e_.parallel.deterministic && e_.parallel.device == "cpu")
+      refuse("parallel.deterministic",
+             "found deterministic = false for device \"cpu\", wanted true: the CPU's kernels are always deterministic",
              "remove it, or set device = \"cuda\"");
   }
 

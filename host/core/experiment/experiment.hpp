@@ -174,6 +174,8 @@ struct ParallelConfig {
   double activation_checkpointing = 0;  ///< share of the trained trunk blocks: "none" is 0, "full" is 1
   bool cpu_offload = false;             ///< master shards and optimizer state in host memory; CUDA only
   std::string device = "auto";          ///< "auto", "cpu", "cuda"
+  bool deterministic = true;            ///< kernels of the device without atomic sums: the same bits in every run
+  double peak_tflops = 0;               ///< of a rank's device; 0: as its maker states, if known
   bool oversubscribe = false;           ///< allow more than 8 local ranks for each usable core
   double timeout_seconds = 120;         ///< maximum wait for another rank, also at the rendezvous
   bool operator==(const ParallelConfig&) const = default;

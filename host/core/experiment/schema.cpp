@@ -148,6 +148,16 @@ SchemaTable parallel_table() {
                "device of the ranks; `auto`: CUDA if the host has a device for each local rank, else the CPU")
                .one_of({"auto", "cpu", "cuda"})
                .not_in_identity(),
+           key("deterministic", AT(parallel.deterministic),
+               "whether a CUDA device uses only kernels that give the same bits in every run; with `false`, a repeated or "
+               "resumed run differs in the last bits. On the CPU this is always so")
+               .not_in_identity(),
+           key("peak_tflops", AT(parallel.peak_tflops),
+               "the most that the device of one rank can compute in this precision, 10^12 operations a second, for "
+               "`perf/mfu`; 0: as stated by its maker if the device is known, else the measured rate of one matrix "
+               "multiplication")
+               .range(0, 1e6)
+               .not_in_identity(),
            key("oversubscribe", AT(parallel.oversubscribe),
                "whether `wmtp-host run` may start more than 8 ranks for each usable core")
                .not_in_identity(),

@@ -133,6 +133,7 @@ class Planner {
     question.gradient_accumulation = e_.train.gradient_accumulation;
     question.activation_checkpointing = p.activation_checkpointing;
     question.reduce = p.reduce;
+    question.on_cuda = p.device == "cuda";
     question.background_saves = e_.checkpoint.every_steps > 0 || e_.checkpoint.every_minutes > 0;
     std::vector<Strategy> strategies{Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard};
     if (p.shard_group_size > 0) strategies.insert(strategies.begin() + 1, Strategy::hybrid_shard);

@@ -231,7 +231,7 @@ class Replay {
     const SharedMemory hidden = block(head_block_name(m_, k)).forward_without_grad();
     const Held normed = hold(ND_);
     const Rows rows = rows_of_head(k);
-    const int64_t chunk = std::min(chunk_tokens(m_.vocab_size), rows.count);
+    const int64_t chunk = std::min(chunk_tokens(m_.vocab_size, q_.on_cuda), rows.count);
     logits(chunk * m_.vocab_size * (e_ + wide_));
   }
 
@@ -248,7 +248,7 @@ class Replay {
   Held loss_gradient(int64_t k) {
     const Rows rows = rows_of_head(k);
     const bool losses_first = q_.when == "head";
-    const int64_t chunk = std::min(chunk_tokens(m_.vocab_size, losses_first), rows.count);
+    const int64_t chunk = std::min(chunk_tokens(m_.vocab_size, q_.on_cuda, losses_first), rows.count);
     const int64_t chunk_bytes = chunk * m_.vocab_size * e_;
     StoredUnit& output = model_.unit("output");
     const int64_t wide_bytes = chunk * m_.vocab_size * wide_;
@@ -316,7 +316,7 @@ class Replay {
     const InUse output(stored.unit("output"));
     const int64_t count = q_.sequences * (q_.positions - 1);
     const Held rows = hold(q_.sequences > 1 ? count * shape.dim * e : 0);
-    logits(std::min(chunk_tokens(shape.vocab_size), count) * shape.vocab_size * (e + wide_of(model.precision)));
+    logits(std::min(chunk_tokens(shape.vocab_size, q_.on_cuda), count) * shape.vocab_size * (e + wide_of(model.precision)));
   }
 
   void optimizer() {

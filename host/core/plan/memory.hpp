@@ -40,6 +40,7 @@ struct MemoryQuestion {
   int64_t gradient_accumulation = 1;
   double activation_checkpointing = 0;  ///< share of the trained trunk blocks, from the first
   Precision reduce = Precision::fp32;
+  bool on_cuda = false;
   bool background_saves = false;  ///< checkpoints are written while training continues
 };
 

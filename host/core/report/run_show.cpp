@@ -133,7 +133,7 @@ void print_head(std::ostream& out, const Json& run) {
       << "  layout     " << counted(run.at("world_size").get<int64_t>(), "rank") << ", " << text("strategy") << ", "
       << text("precision") << ", " << text("device") << '\n';
   if (run.at("tokens_per_second").is_number())
-    out << "  speed      " << speed_text(run.at("tokens_per_second"), run.at("mfu")) << '\n';
+    out << "  speed      " << speed_text(run.at("tokens_per_second"), run.at("mfu"), run.at("mfu_of")) << '\n';
   out << "  seed       " << text("seed") << '\n'
       << "  config     " << text("config_hash") << '\n'
       << "  program    " << text("version");

@@ -99,8 +99,9 @@ class Summary {
   }
 
   void speed() {
-    const auto run = rows("SELECT tokens_per_second, mfu FROM v_runs WHERE id = ?1").at(0);
-    if (run[0].is_number()) out_ << "  speed            " << speed_text(run[0], run[1]) << '\n';
+    const auto run = rows("SELECT tokens_per_second, mfu, mfu_of FROM v_runs WHERE id = ?1").at(0);
+    if (run[0].is_number())
+      out_ << "  speed            " << speed_text(run[0], run[1], run[2].get<std::string>()) << '\n';
   }
 
   /// Phases that took at least 1% of the time, longest first; token heads are added up.
@@ -182,11 +183,12 @@ class Summary {
 
 }  // namespace
 
-std::string speed_text(const nlohmann::json& tokens_per_second, const nlohmann::json& mfu) {
+std::string speed_text(const nlohmann::json& tokens_per_second, const nlohmann::json& mfu, const std::string& mfu_of) {
   const std::string speed = with_thousands(std::llround(tokens_per_second.get<double>())) + " tokens/s";
   if (!mfu.is_number()) return speed;
-  if (mfu.get<double>() > 1) return speed + ", more than bare matrix multiplication reached when it was measured";
-  return speed + ", " + percent(mfu.get<double>()) + " of bare matrix multiplication";
+  if (mfu.get<double>() > 1 && mfu_of == multiplication)
+    return speed + ", more than bare matrix multiplication reached when it was measured";
+  return speed + ", " + percent(mfu.get<double>()) + " of " + mfu_of;
 }
 
 void run_summary(std::ostream& out, const LogReader& log, int64_t run_id) { Summary(out, log, run_id).print(); }

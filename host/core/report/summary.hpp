@@ -14,9 +14,13 @@ namespace wmtp {
 /// data are left out.
 void run_summary(std::ostream& out, const LogReader& log, int64_t run_id);
 
-/// "1,217 tokens/s, 46% of bare matrix multiplication", from the columns tokens_per_second (a number) and mfu of
-/// v_runs. A share above 1 is not shown as a share: it means that the machine was busier while the multiplication was
-/// measured.
-std::string speed_text(const nlohmann::json& tokens_per_second, const nlohmann::json& mfu);
+/// The column mfu_of of v_runs where the device's peak is not known.
+inline constexpr const char* multiplication = "bare matrix multiplication";
+
+/// "1,217 tokens/s, 46% of bare matrix multiplication", from the columns tokens_per_second (a number), mfu and mfu_of of
+/// v_runs. A share of multiplication above 1 is not shown as a share: it means that the machine was busier while the
+/// multiplication was measured.
+std::string speed_text(const nlohmann::json& tokens_per_second, const nlohmann::json& mfu,
+                       const std::string& mfu_of = multiplication);
 
 }  // namespace wmtp

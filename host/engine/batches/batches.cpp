@@ -35,9 +35,8 @@ class WindowBatches final : public BatchSource {
       micro.answers += S;
       for (int64_t k = 1; k <= request_.heads; ++k) micro.counts[size_t(k - 1)] += std::max<int64_t>(0, S - k);
     }
-    const Tensor unknown = at::full({B}, -1, at::TensorOptions(at::kLong).device(request_.device));
-    micro.batch = {tokens.to(request_.device), kind.to(request_.device),
-                   at::tensor(micro.positions).to(request_.device), unknown, unknown};
+    const Tensor unknown = at::full({B}, -1, at::kLong);
+    micro.batch = on_device({tokens, kind, at::tensor(micro.positions), unknown, unknown}, request_.device);
     micro.targets = micro.batch.kind.eq(answer_kind);
     return micro;
   }
@@ -68,6 +67,22 @@ MicroBatch BatchSource::held_out(int64_t first, int64_t end, int64_t rank, int64
 std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowOrder order, int64_t batch_size,
                                             int64_t sequence_length, const BatchRequest& request) {
   return std::make_unique<WindowBatches>(windows, order, batch_size, sequence_length, request);
+}
+
+Batch on_device(const Batch& batch, const at::Device& device) {
+  if (device.is_cpu()) return batch;
+  const int64_t B = batch.tokens.size(0), tokens = batch.tokens.numel(), numbers = tokens + 3 * B;
+  const int64_t kinds = (tokens + int64_t(sizeof(int64_t)) - 1) / int64_t(sizeof(int64_t));  // bytes, as numbers
+  const Tensor staged = at::empty({numbers + kinds}, at::TensorOptions(at::kLong).pinned_memory(true));
+  staged.narrow(0, 0, numbers).copy_(at::cat({batch.tokens.flatten(), batch.sequence, batch.correct, batch.partner}));
+  const auto kinds_of = [&](const Tensor& all) {
+    return all.narrow(0, numbers, kinds).view(at::kByte).narrow(0, 0, tokens);
+  };
+  kinds_of(staged).copy_(batch.kind.flatten());
+  const Tensor there = staged.to(device, /*non_blocking=*/true);
+  const auto of_rows = [&](int64_t i) { return there.narrow(0, tokens + i * B, B); };
+  return {there.narrow(0, 0, tokens).view_as(batch.tokens), kinds_of(there).view_as(batch.kind), of_rows(0), of_rows(1),
+          of_rows(2)};
 }
 
 Tensor valid_sources(const Tensor& targets, int64_t head) {

@@ -65,6 +65,9 @@ struct BatchRequest {
 std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowOrder order, int64_t batch_size,
                                             int64_t sequence_length, const BatchRequest& request);
 
+/// `batch`, which is on the CPU, on the device, by one copy for which the host does not wait.
+Batch on_device(const Batch& batch, const at::Device& device);
+
 /// [B,S] bool: whether head k has a target at each source position.
 at::Tensor valid_sources(const at::Tensor& targets, int64_t head);
 

@@ -81,9 +81,7 @@ class RecordBatches final : public BatchSource {
       add_counts(entry, micro);
     }
     if (request_.pairs) micro.pairs = std::count_if(micro.windows.begin(), micro.windows.end(), is_record) / 2;
-    micro.batch = {tokens.to(request_.device), kind.to(request_.device),
-                   at::tensor(micro.positions).to(request_.device), correct.to(request_.device),
-                   partner.to(request_.device)};
+    micro.batch = on_device({tokens, kind, at::tensor(micro.positions), correct, partner}, request_.device);
     micro.targets = request_.prompts ? micro.batch.kind.gt(0) : micro.batch.kind.eq(answer_kind);
     return micro;
   }

@@ -165,7 +165,8 @@ at::Tensor Channels::all(const at::Tensor& values, const std::string& what) {
   std::vector<int64_t> shape = values.sizes().vec();
   shape.insert(shape.begin(), size());
   at::Tensor every = at::empty(shape, values.options());
-  control_->all_gather(every.view({-1}), values.contiguous().view({-1}), what).wait();
+  Channel* channel = values.is_cpu() ? control_ : world_.gather;
+  channel->all_gather(every.view({-1}), values.contiguous().view({-1}), what).wait();
   return every;
 }
 

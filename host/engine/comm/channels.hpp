@@ -97,9 +97,9 @@ class Channels {
   const Mesh& mesh(int shard_group_size);
   FlightRecord& record() { return record_; }
 
-  /// Sum over ranks in rank order, so the same bits on all ranks. `values`: fp64 on the CPU.
+  /// Sum over ranks, the same bits on all of them. `values`: fp64, on the CPU or the run's device.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
-  /// [W, ...]: every rank's values.
+  /// [W, ...]: every rank's values, where they are. The host does not wait for a device.
   at::Tensor all(const at::Tensor& values, const std::string& what);
 
  private:

@@ -14,8 +14,11 @@ class CudaBackend {
   virtual ~CudaBackend() = default;
   virtual int num_devices() = 0;
   /// Makes `device` this process's current one, and reports every block that its caching allocator allocates and frees
-  /// to engine/memory/allocator.hpp. [before the first tensor]
-  virtual void use_device(int device) = 0;
+  /// to engine/memory/allocator.hpp. `deterministic`: LibTorch selects kernels that give the same bits in every run, and
+  /// refuses operations that have none. [before the first tensor]
+  virtual void use_device(int device, bool deterministic) = 0;
+  /// Of the current device, as the CUDA runtime gives it: "NVIDIA H200".
+  virtual std::string device_name() = 0;
   /// An NCCL communicator. [all ranks, collective]
   virtual c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                  std::chrono::milliseconds timeout) = 0;

@@ -79,7 +79,7 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
   RankCollectives across(model.channels());
   const StepEnvironment environment{model.num_heads(), model.config().vocab_size, 0, across, states};
   MicroStepConfig config;
-  config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size);
+  config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size, /*on_cuda=*/false);
   MicroStep micro_step(model.model(), nothing, model.channels(), config);
 
   std::vector<HeadLoss> heads(size_t(model.num_heads()));

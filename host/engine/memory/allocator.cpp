@@ -9,6 +9,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -53,6 +54,9 @@ SizeClass class_of(size_t size) {
 static_assert(sizeof(Header) <= header_bytes);
 
 thread_local MemoryCategory current_category = MemoryCategory::other;
+thread_local bool has_scope = false, is_training_thread = false;
+/// Of the training thread. Autograd allocates for it in a thread of the device, which has no scope of its own.
+std::atomic<MemoryCategory> training_category = MemoryCategory::other;
 
 MemoryStats& account() {
   static auto* account = new MemoryStats;  // outlives every tensor, static ones too
@@ -149,7 +153,7 @@ class CountingAllocator final : public c10::Allocator {
 class DeviceBlocks {
  public:
   void allocated(const void* address, int64_t bytes) {
-    const MemoryCategory category = current_category;
+    const MemoryCategory category = has_scope ? current_category : training_category.load();
     const std::lock_guard lock(mutex_);
     blocks_[address] = {category, bytes};
     account().allocated(category, bytes);
@@ -190,14 +194,23 @@ int64_t resident_at_install = 0;
 
 }  // namespace
 
-MemoryScope::MemoryScope(MemoryCategory category) : previous_(current_category) { current_category = category; }
-MemoryScope::~MemoryScope() { current_category = previous_; }
+MemoryScope::MemoryScope(MemoryCategory category) : previous_(current_category), is_outermost_(!has_scope) {
+  current_category = category;
+  has_scope = true;
+  if (is_training_thread) training_category = category;
+}
+MemoryScope::~MemoryScope() {
+  current_category = previous_;
+  has_scope = !is_outermost_;
+  if (is_training_thread) training_category = previous_;
+}
 
 MemoryPhase::MemoryPhase(const std::string& name) : previous_(account().enter(name)) {}
 MemoryPhase::~MemoryPhase() { account().enter(previous_); }
 
 void install_allocator() {
   if (resident_at_install == 0) resident_at_install = resident_bytes();
+  is_training_thread = true;
   mallopt(M_MMAP_THRESHOLD, 1 << 20);  // freeing a large block returns it to the system at once
   c10::SetCPUAllocator(&CountingAllocator::instance(), /*priority=*/100);
 }

@@ -15,7 +15,8 @@
 
 namespace wmtp {
 
-/// This thread's allocations count under `category` during the scope's lifetime.
+/// This thread's allocations count under `category` during the scope's lifetime. A device's also those of threads without
+/// a scope, if this is the training thread: autograd allocates in a thread of the device.
 class MemoryScope {
  public:
   explicit MemoryScope(MemoryCategory category);
@@ -24,6 +25,7 @@ class MemoryScope {
 
  private:
   MemoryCategory previous_;
+  bool is_outermost_;
 };
 
 /// The process is in this phase during the scope's lifetime, and in the previous one afterwards. Other threads'
@@ -38,7 +40,7 @@ class MemoryPhase {
   std::string previous_;
 };
 
-/// Installs it as LibTorch's CPU allocator. Later calls do nothing. [before the first tensor]
+/// Installs it as LibTorch's CPU allocator. Later calls do nothing. [training thread, before the first tensor]
 void install_allocator();
 /// From now on the device's memory is counted instead of the host's. [before the first tensor]
 void count_device_memory();

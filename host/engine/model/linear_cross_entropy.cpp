@@ -1,30 +1,15 @@
 #include "engine/model/linear_cross_entropy.hpp"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 
 #include "base/round_up.hpp"
 #include "engine/memory/allocator.hpp"
-#include "engine/model/kernels/tensors.hpp"
 #include "engine/model/matrix_product.hpp"
 
 namespace wmtp {
 namespace {
 
 using at::Tensor;
-constexpr int64_t rows_of_task = 16;
-
-struct ChunkScores {
-  Scores scores;
-  Tensor log_sum;  ///< [n] fp32
-};
-
-Scores empty_scores(int64_t count, const at::TensorOptions& options, ScoreRequest request) {
-  const auto part = [&](bool wanted) { return wanted ? at::empty({count}, options.dtype(at::kFloat)) : Tensor(); };
-  return {part(true), part(request.entropies), part(request.hits)};
-}
-
 void put(Scores& all, int64_t begin, const Scores& chunk) {
   const auto put_part = [&](Tensor& to, const Tensor& from) {
     if (to.defined()) to.narrow(0, begin, from.size(0)).copy_(from);
@@ -32,60 +17,6 @@ void put(Scores& all, int64_t begin, const Scores& chunk) {
   put_part(all.losses, chunk.losses);
   put_part(all.entropies, chunk.entropies);
   put_part(all.hits, chunk.hits);
-}
-
-/// Relative to the highest logit, like the row kernels.
-ChunkScores scores_by_aten(const Tensor& logits, const Tensor& targets, ScoreRequest request) {
-  Tensor wide = logits.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
-  const Tensor highest = wide.amax(1, /*keepdim=*/true);
-  wide.sub_(highest);
-  const Tensor of_target = wide.gather(1, targets.unsqueeze(1)).squeeze(1);
-  const Tensor log_sum = at::logsumexp(wide, 1);
-  ChunkScores result{{log_sum - of_target, {}, {}}, log_sum + highest.squeeze(1)};
-  if (request.hits) result.scores.hits = of_target.ge(0).to(at::kFloat);
-  if (request.entropies) {
-    const Tensor probability = at::exp(wide - log_sum.unsqueeze(1));
-    result.scores.entropies = (log_sum - probability.mul_(wide.clamp_min_(-100)).sum(1)).clamp_min_(0);
-  }
-  return result;
-}
-
-ChunkScores chunk_scores(const Tensor& logits, const Tensor& targets, ScoreRequest request) {
-  if (!kernels::takes(logits)) return scores_by_aten(logits, targets, request);
-  const int64_t count = logits.size(0), width = logits.size(1);
-  ChunkScores result{empty_scores(count, logits.options(), request), at::empty({count}, at::kFloat)};
-  const auto at_row = [](const Tensor& part, int64_t row) {
-    return part.defined() ? kernels::out<float>(part) + row : nullptr;
-  };
-  kernels::by_type(logits, [&]<class T>() {
-    at::parallel_for(0, count, rows_of_task, [&](int64_t begin, int64_t end) {
-      const Scores& scores = result.scores;
-      kernels::rows<T>().cross_entropy(kernels::in<T>(logits) + begin * width,
-                                       targets.const_data_ptr<int64_t>() + begin, at_row(scores.losses, begin),
-                                       at_row(result.log_sum, begin), at_row(scores.entropies, begin),
-                                       at_row(scores.hits, begin), end - begin, width);
-    });
-  });
-  return result;
-}
-
-/// logits <- coefficient * (softmax(logits) - onehot(target)), in the logits' dtype.
-Tensor into_gradient(Tensor logits, const Tensor& targets, const Tensor& log_sum, const Tensor& coefficients) {
-  if (!kernels::takes(logits)) {
-    Tensor wide = logits.to(at::kFloat);
-    wide.sub_(log_sum.unsqueeze(1)).exp_();
-    wide.scatter_add_(1, targets.unsqueeze(1), at::full({targets.size(0), 1}, -1.0, wide.options()));
-    return wide.mul_(coefficients.unsqueeze(1)).to(logits.scalar_type());
-  }
-  const int64_t count = logits.size(0), width = logits.size(1);
-  kernels::by_type(logits, [&]<class T>() {
-    at::parallel_for(0, count, rows_of_task, [&](int64_t begin, int64_t end) {
-      kernels::rows<T>().cross_entropy_backward(
-          kernels::out<T>(logits) + begin * width, targets.const_data_ptr<int64_t>() + begin,
-          kernels::in<float>(log_sum) + begin, kernels::in<float>(coefficients) + begin, end - begin, width);
-    });
-  });
-  return logits;
 }
 
 /// Rows of a product: oneDNN sets up each new number of rows, which takes a tenth of a product of 600 rows with
@@ -139,7 +70,7 @@ Scores LinearCrossEntropy::score(const Tensor& hidden, const Tensor& targets, Sc
   for (int64_t begin = 0; begin < count; begin += chunk_) {
     const int64_t n = std::min(chunk_, count - begin);
     const Tensor logits = product_with_rows(hidden.narrow(0, begin, n), output_.weight());
-    const auto [scores, log_sum] = chunk_scores(logits, targets.narrow(0, begin, n), request);
+    const auto [scores, log_sum] = cross_entropy(logits, targets.narrow(0, begin, n), request);
     put(all, begin, scores);
     if (kept) kept->log_sums_.narrow(0, begin, n).copy_(log_sum);
     if (kept && n == count) kept->logits_ = logits;
@@ -158,7 +89,7 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
     const int64_t n = std::min(chunk_, count - begin);
     Chunk chunk{hidden.narrow(0, begin, n), targets.narrow(0, begin, n), {}, {}, {}};
     chunk.logits = product_with_rows(chunk.hidden, weight);
-    auto [scores, log_sum] = chunk_scores(chunk.logits, chunk.targets, request);
+    auto [scores, log_sum] = cross_entropy(chunk.logits, chunk.targets, request);
     chunk.log_sum = std::move(log_sum);
     put(result.scores, begin, scores);
     chunk.coefficient = coefficients(scores, begin).contiguous();
@@ -176,7 +107,8 @@ void LinearCrossEntropy::differentiate(Chunk chunk, const Tensor& chosen, const 
     if (chosen.size(0) == 0) return;
     chunk = chunk.rows(chosen);
   }
-  const Tensor gradient = into_gradient(std::move(chunk.logits), chunk.targets, chunk.log_sum, chunk.coefficient);
+  const Tensor gradient =
+      cross_entropy_gradient(std::move(chunk.logits), chunk.targets, chunk.log_sum, chunk.coefficient);
   if (output_.trains()) output_.store->add_product(output_.index, gradient, chunk.hidden);
   if (all)
     product_into(d_hidden, gradient, weight);
@@ -204,7 +136,7 @@ Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets
     Chunk chunk{of(hidden), of(targets), {}, {}, of(coefficients)};
     chunk.logits = product_with_rows(chunk.hidden, weight);
     chunk.log_sum =
-        kept.log_sums_.defined() ? of(kept.log_sums_) : chunk_scores(chunk.logits, chunk.targets, {}).log_sum;
+        kept.log_sums_.defined() ? of(kept.log_sums_) : cross_entropy(chunk.logits, chunk.targets, {}).log_sum;
     Tensor d_rows = at::empty_like(chunk.hidden);
     differentiate(std::move(chunk), {}, weight, d_rows);
     d_hidden.index_copy_(0, rows, d_rows.narrow(0, 0, rows.size(0)));

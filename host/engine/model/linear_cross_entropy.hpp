@@ -11,21 +11,10 @@
 #include <functional>
 
 #include "core/model/chunks.hpp"
+#include "engine/model/row_ops.hpp"
 #include "engine/model/weight_store.hpp"
 
 namespace wmtp {
-
-/// Scores to compute besides the losses.
-struct ScoreRequest {
-  bool entropies = false, hits = false;
-};
-
-/// Of N tokens, each [N] fp32, without gradient; undefined if not requested.
-struct Scores {
-  at::Tensor losses;
-  at::Tensor entropies;  ///< of the softmax, in nats: logsumexp - sum softmax * logits
-  at::Tensor hits;       ///< 1 where no logit is larger than the target's, else 0
-};
 
 /// Kept by scores() for gradients() of the same tokens and weight: the log-sum-exps, and the logits if all tokens fit in
 /// one chunk. So no product and no sum is computed twice for a weighting that needs the losses first.

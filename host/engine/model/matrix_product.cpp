@@ -69,6 +69,8 @@ void product_into(Tensor to, const Tensor& a, const Tensor& b, bool add) {
     });
   else if (is_for_onednn(a))
     at::native::mkldnn_matmul(a, b, to, add ? 1 : 0, 1);
+  else if (a.is_cuda() && to.scalar_type() != a.scalar_type())
+    at::addmm_out(to, to, a, b, to.scalar_type(), /*beta=*/add ? 1 : 0);  // cuBLAS sums in fp32 and does not round
   else if (add)
     to.addmm_(a, b);
   else

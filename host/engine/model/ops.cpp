@@ -1,12 +1,11 @@
 #include "engine/model/ops.hpp"
 
-#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
 
-#include "engine/model/kernels/tensors.hpp"
 #include "engine/model/matrix_product.hpp"
+#include "engine/model/row_ops.hpp"
 
 namespace wmtp {
 namespace {
@@ -42,13 +41,10 @@ struct Linear : Function<Linear> {
   }
 };
 
-/// Sums over rows are split into blocks of this size, so that they do not depend on the number of threads.
-constexpr int64_t rows_of_block = 64;
-
 struct RmsNorm : Function<RmsNorm> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const WeightHandle& handle, double eps) {
-    const Tensor x = input.contiguous(), weight = handle.weight();
-    auto [y, scale] = kernels::takes(x) ? forward_rows(x, weight, eps) : forward_aten(x, weight, eps);
+    const Tensor x = input.contiguous();
+    const auto [y, scale] = normed_rows(x, handle.weight(), eps);
     context->save_for_backward({x, scale});
     save_handle(context, handle);
     return y;
@@ -56,55 +52,10 @@ struct RmsNorm : Function<RmsNorm> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const WeightHandle handle = saved_handle(context);
     const auto saved = context->get_saved_variables();
-    const Tensor dy = gradients[0].contiguous(), weight = handle.weight();
-    auto [dx, dw] = kernels::takes(dy) ? backward_rows(dy, saved[0], weight, saved[1], handle.trains())
-                                       : backward_aten(dy, saved[0], weight, saved[1]);
+    const auto [dx, dw] =
+        normed_rows_backward(gradients[0].contiguous(), saved[0], handle.weight(), saved[1], handle.trains());
     if (handle.trains()) handle.store->add_gradient(handle.index, dw);
     return {dx, Tensor(), Tensor()};
-  }
-
- private:
-  static std::pair<Tensor, Tensor> forward_rows(const Tensor& x, const Tensor& weight, double eps) {
-    const int64_t width = x.size(-1), count = x.numel() / width;
-    Tensor y = at::empty_like(x), scale = at::empty({count}, x.options().dtype(at::kFloat));
-    kernels::by_type(x, [&]<class T>() {
-      at::parallel_for(0, count, rows_of_block, [&](int64_t begin, int64_t end) {
-        kernels::rows<T>().rms_norm(kernels::in<T>(x) + begin * width, kernels::in<T>(weight), float(eps),
-                                    kernels::out<T>(y) + begin * width, kernels::out<float>(scale) + begin, end - begin,
-                                    width);
-      });
-    });
-    return {y, scale};
-  }
-  static std::pair<Tensor, Tensor> forward_aten(const Tensor& x, const Tensor& weight, double eps) {
-    const Tensor wide = x.to(at::kFloat);
-    const Tensor scale = wide.square().mean(-1, /*keepdim=*/true).add_(eps).rsqrt_();
-    return {(wide * scale * weight).to(x.scalar_type()), scale};
-  }
-  static std::pair<Tensor, Tensor> backward_rows(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                                                 const Tensor& scale, bool wants_dw) {
-    const int64_t width = x.size(-1), count = x.numel() / width, blocks = (count + rows_of_block - 1) / rows_of_block;
-    Tensor dx = at::empty_like(x), parts;
-    if (wants_dw) parts = at::zeros({blocks, width}, at::kFloat);
-    kernels::by_type(x, [&]<class T>() {
-      at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
-        for (int64_t block = first; block < last; ++block) {
-          const int64_t begin = block * rows_of_block, n = std::min(rows_of_block, count - begin);
-          kernels::rows<T>().rms_norm_backward(
-              kernels::in<T>(dy) + begin * width, kernels::in<T>(x) + begin * width, kernels::in<T>(weight),
-              kernels::in<float>(scale) + begin, kernels::out<T>(dx) + begin * width,
-              wants_dw ? kernels::out<float>(parts) + block * width : nullptr, n, width);
-        }
-      });
-    });
-    return {dx, wants_dw ? parts.sum(0) : Tensor()};
-  }
-  static std::pair<Tensor, Tensor> backward_aten(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                                                 const Tensor& scale) {
-    const Tensor normed = x.to(at::kFloat) * scale, wide = dy.to(at::kFloat);
-    const Tensor dn = wide * weight.to(at::kFloat);
-    const Tensor along = (dn * normed).mean(-1, /*keepdim=*/true);
-    return {((dn - normed * along) * scale).to(x.scalar_type()), rows(wide * normed).sum(0)};
   }
 };
 
@@ -140,65 +91,26 @@ struct Scale : Function<Scale> {
   }
 };
 
-constexpr int64_t elements_of_task = 32768;
-
 struct SwiGlu : Function<SwiGlu> {
   static Tensor forward(AutogradContext* context, const Tensor& gate_input, const Tensor& up_input) {
     const Tensor gate = gate_input.contiguous(), up = up_input.contiguous();
     context->save_for_backward({gate, up});
-    if (!kernels::takes(gate)) return at::silu(gate).mul_(up);
-    Tensor y = at::empty_like(gate);
-    kernels::by_type(gate, [&]<class T>() {
-      at::parallel_for(0, gate.numel(), elements_of_task, [&](int64_t begin, int64_t end) {
-        kernels::rows<T>().swiglu(kernels::in<T>(gate) + begin, kernels::in<T>(up) + begin, kernels::out<T>(y) + begin,
-                                  end - begin);
-      });
-    });
-    return y;
+    return gated(gate, up);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    const Tensor &gate = saved[0], &up = saved[1], dy = gradients[0].contiguous();
-    if (!kernels::takes(gate)) return {at::silu_backward(dy * up, gate), at::silu(gate).mul_(dy)};
-    Tensor d_gate = at::empty_like(gate), d_up = at::empty_like(up);
-    kernels::by_type(gate, [&]<class T>() {
-      at::parallel_for(0, gate.numel(), elements_of_task, [&](int64_t begin, int64_t end) {
-        kernels::rows<T>().swiglu_backward(kernels::in<T>(dy) + begin, kernels::in<T>(gate) + begin,
-                                           kernels::in<T>(up) + begin, kernels::out<T>(d_gate) + begin,
-                                           kernels::out<T>(d_up) + begin, end - begin);
-      });
-    });
+    const auto [d_gate, d_up] = gated_backward(gradients[0].contiguous(), saved[0], saved[1]);
     return {d_gate, d_up};
   }
 };
 
-/// x [B,S,H,D] rotated by `direction` times the angles; the gradient is rotated back.
-Tensor turned(const Tensor& x, const Tensor& table, float direction) {
-  if (!kernels::takes(x)) {
-    const Tensor pairs = at::view_as_complex(x.to(at::kFloat).unflatten(-1, {-1, 2}));
-    const Tensor factors = (direction > 0 ? table : table.conj().resolve_conj()).unsqueeze(1);
-    return at::view_as_real(pairs * factors).flatten(-2).to(x.scalar_type());
-  }
-  const int64_t S = x.size(1), heads = x.size(2), width = x.size(3);
-  Tensor y = at::empty_like(x);
-  const float* angles = static_cast<const float*>(table.const_data_ptr());
-  kernels::by_type(x, [&]<class T>() {
-    at::parallel_for(0, x.size(0) * S, rows_of_block, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        kernels::rows<T>().rotate(kernels::in<T>(x) + row * heads * width, angles + row % S * width, direction,
-                                  kernels::out<T>(y) + row * heads * width, heads, width);
-    });
-  });
-  return y;
-}
-
 struct Rotate : Function<Rotate> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& table) {
     context->save_for_backward({table});
-    return turned(x.contiguous(), table, 1.0f);
+    return rotated(x.contiguous(), table, 1.0f);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    return {turned(gradients[0].contiguous(), context->get_saved_variables()[0], -1.0f), Tensor()};
+    return {rotated(gradients[0].contiguous(), context->get_saved_variables()[0], -1.0f), Tensor()};
   }
 };
 

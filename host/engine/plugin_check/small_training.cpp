@@ -168,7 +168,7 @@ std::shared_ptr<FrozenModel> SmallTraining::frozen_model(bool values) {
   if (values) layout.value_heads = {{"value", "linear"}};
   auto model = small_model(experiment_, layout, experiment_.seed + 1, rank_.channels);
   if (values) draw_value_head(*model, parts_.value_scale);
-  return std::make_shared<FrozenModel>(std::move(model), chunk_tokens(experiment_.model.vocab_size));
+  return std::make_shared<FrozenModel>(std::move(model), chunk_tokens(experiment_.model.vocab_size, /*on_cuda=*/false));
 }
 
 void SmallTraining::replace_plugin() {

@@ -118,7 +118,8 @@ class FrozenSource {
     request.positions = experiment_.train.sequence_length;
     auto model = std::make_unique<ShardedModel>(request, session_.channels());
     load_model(weights_, *model);
-    return std::make_unique<FrozenModel>(std::move(model), chunk_tokens(shape_.vocab_size));
+    return std::make_unique<FrozenModel>(std::move(model),
+                                         chunk_tokens(shape_.vocab_size, session_.device().is_cuda()));
   }
   bool reads_values() const { return table_.wanted.count("value") > 0; }
   Precision precision() const { return table_.config.precision.value_or(experiment_.parallel.precision); }

@@ -19,7 +19,8 @@
 namespace wmtp {
 namespace {
 
-at::Device choose_device(const std::string& wanted, const Peers& peers) {
+at::Device choose_device(const ParallelConfig& parallel, const Peers& peers) {
+  const std::string& wanted = parallel.device;
   if (wanted == "cpu" || (wanted == "auto" && !has_cuda_device())) return at::kCPU;
   const Placement& placement = peers.placement();
   const DeviceQuestion question{wanted, cuda_backend().num_devices(), peers.rank(), placement.local_rank,
@@ -29,7 +30,9 @@ at::Device choose_device(const std::string& wanted, const Peers& peers) {
     if (const std::string text = about_unused_devices(question); peers.rank() == 0 && !text.empty()) log_info(text);
     return at::kCPU;
   }
-  cuda_backend().use_device(*device);
+  cuda_backend().use_device(*device, parallel.deterministic);
+  if (peers.rank() == 0 && !parallel.deterministic)
+    log_info("[parallel] deterministic = false: a repeated or resumed run differs in the last bits");
   count_device_memory();
   return {at::kCUDA, c10::DeviceIndex(*device)};
 }
@@ -55,7 +58,7 @@ at::Device prepare_device(const Job& job, Peers& peers) {
   at::Device device = at::kCPU;
   std::optional<Error> failure;
   try {
-    device = choose_device(job.experiment.parallel.device, peers);
+    device = choose_device(job.experiment.parallel, peers);
   } catch (...) {
     failure = caught_error();
   }

@@ -1,43 +1,19 @@
 #include "engine/shard/parameter_group.hpp"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 
 #include "core/model/alignment.hpp"
 #include "engine/memory/allocator.hpp"
-#include "engine/model/kernels/tensors.hpp"
 #include "engine/model/matrix_product.hpp"
+#include "engine/model/row_ops.hpp"
 
 namespace wmtp {
 namespace {
 
 using at::Tensor;
 
-/// sum (fp32, contiguous) = value, or += value.
-void accumulate(Tensor& sum, const Tensor& value, bool first) {
-  if (!kernels::takes(value) || !value.is_contiguous()) {
-    if (first)
-      sum.copy_(value);
-    else
-      sum.add_(value);
-    return;
-  }
-  kernels::by_type(value, [&]<class T>() {
-    at::parallel_for(0, value.numel(), 1 << 15, [&](int64_t begin, int64_t end) {
-      kernels::rows<T>().accumulate(kernels::out<float>(sum) + begin, kernels::in<T>(value) + begin, first,
-                                    end - begin);
-    });
-  });
-}
-
-/// The fp32 sum of the parts that the ranks of an axis sent, in rank order; fp32 parts are summed into the first one.
-Tensor sum_of(const Tensor& arrived, const Axis& axis) {
-  const Tensor parts = arrived.view({axis.size, -1});
-  Tensor sum = parts[0].to(at::kFloat);
-  for (int64_t rank = 1; rank < axis.size; ++rank) accumulate(sum, parts[rank], /*first=*/false);
-  return sum;
-}
+/// The fp32 sum of the parts that the ranks of an axis sent, in rank order.
+Tensor sum_of(const Tensor& arrived, const Axis& axis) { return sum_of_parts(arrived.view({axis.size, -1})); }
 
 }  // namespace
 
@@ -137,7 +113,7 @@ Tensor ParameterGroup::gradient_of(int index, bool& first) {
 void ParameterGroup::add_product(int index, const Tensor& left, const Tensor& right) {
   bool first = false;
   Tensor gradient = gradient_of(index, first);
-  if (left.scalar_type() == at::kFloat || is_widened(left))
+  if (left.scalar_type() == at::kFloat || left.is_cuda() || is_widened(left))
     product_into(gradient, left.t(), right, !first);
   else
     accumulate(gradient, product(left.t(), right), first);

@@ -22,6 +22,10 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<Pa
 
 Tensor ShardedOptimizer::part_of_norm(Norm norm) const {
   const double order = norm == Norm::l2 ? 2 : norm == Norm::l1 ? 1 : INFINITY;
+  if (const std::vector<Tensor> gradients = device_gradients(); !gradients.empty()) {
+    const std::vector<Tensor> norms = at::_foreach_norm(gradients, order, at::kDouble);
+    return at::linalg_vector_norm(at::stack(norms), order).pow(norm == Norm::l2 ? 2 : 1);
+  }
   Tensor part = at::zeros({}, at::kDouble);
   for (const State& state : states_) {
     const Tensor& gradient = state.group->gradient();
@@ -33,6 +37,16 @@ Tensor ShardedOptimizer::part_of_norm(Norm norm) const {
     }
   }
   return part;
+}
+
+/// Gradients of trained groups that count on this rank, if they are on a CUDA device.
+std::vector<Tensor> ShardedOptimizer::device_gradients() const {
+  std::vector<Tensor> gradients;
+  for (const State& state : states_) {
+    const Tensor& gradient = state.group->gradient();
+    if (gradient.defined() && gradient.is_cuda() && state.group->counts_in_norm()) gradients.push_back(gradient);
+  }
+  return gradients;
 }
 
 double norm_of_parts(Norm norm, const std::vector<double>& parts) {

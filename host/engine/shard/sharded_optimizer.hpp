@@ -33,6 +33,8 @@ class ShardedOptimizer {
   std::vector<State>& states() { return states_; }
 
  private:
+  std::vector<at::Tensor> device_gradients() const;
+
   OptimizerConfig config_;
   std::vector<State> states_;
 };

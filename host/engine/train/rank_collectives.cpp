@@ -26,32 +26,34 @@ Tensor quantile_of(const Tensor& values, const Tensor& valid, double q) {
 }  // namespace
 
 void RankCollectives::check_same_call(int64_t operation, const Tensor& values) {
-  const Tensor mine = at::tensor({operation, values.numel()}, at::kLong);
+  const Tensor mine =
+      at::tensor({operation, values.numel(), int64_t(values.scalar_type()), int64_t(values.is_cpu())}, at::kLong);
   const Tensor all = channels_.all(mine, "comparing a plugin's collective");
   for (int rank = 0; rank < channels_.size(); ++rank)
     if (!all[rank].equal(mine)) {
       const int64_t* other = all[rank].const_data_ptr<int64_t>();
-      const auto text = [](int64_t what, int64_t size) {
-        return std::string(what == sum_operation ? "a sum" : "a quantile") + " of " + std::to_string(size) + " numbers";
+      const auto text = [](const int64_t* call) {
+        return std::string(call[0] == sum_operation ? "a sum" : "a quantile") + " of " + std::to_string(call[1]) +
+               " numbers (" + c10::toString(at::ScalarType(call[2])) + (call[3] ? ", CPU)" : ", device)");
       };
-      throw Error(ExitStatus::plugin, "plugin: ranks call different collectives: rank " +
-                                          std::to_string(channels_.rank()) + " " + text(operation, values.numel()) +
-                                          ", rank " + std::to_string(rank) + " " + text(other[0], other[1]) +
-                                          "; every rank must call the same ones, in the same order");
+      throw Error(ExitStatus::plugin,
+                  "plugin: ranks call different collectives: rank " + std::to_string(channels_.rank()) + " " +
+                      text(mine.const_data_ptr<int64_t>()) + ", rank " + std::to_string(rank) + " " + text(other) +
+                      "; every rank must call the same ones, in the same order");
     }
 }
 
 Tensor RankCollectives::sum(const Tensor& values) {
   if (channels_.size() == 1) return values.clone();
   check_same_call(sum_operation, values);
-  return channels_.sum(values.detach().cpu(), "a plugin's sum over ranks").to(values.device());
+  return channels_.sum(values.detach(), "a plugin's sum over ranks");
 }
 
 Tensor RankCollectives::quantile(const Tensor& values, const Tensor& valid, double q) {
   if (channels_.size() == 1) return quantile_of(values, valid, q);
   check_same_call(quantile_operation, values);
-  const Tensor mine = at::stack({values.detach().flatten(), valid.to(at::kFloat).flatten()}).cpu();
-  const Tensor all = channels_.all(mine, "a plugin's quantile over ranks").to(values.device());
+  const Tensor mine = at::stack({values.detach().flatten(), valid.to(at::kFloat).flatten()});
+  const Tensor all = channels_.all(mine, "a plugin's quantile over ranks");
   return quantile_of(all.select(1, 0), all.select(1, 1) > 0.5, q);
 }
 

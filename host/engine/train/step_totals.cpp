@@ -21,7 +21,9 @@ at::Tensor on_cpu(const std::vector<at::Tensor>& values) {
       columns.push_back(int64_t(i));
     }
   }
-  if (!elsewhere.empty()) all.index_copy_(0, at::tensor(columns), at::stack(elsewhere).cpu());
+  if (elsewhere.empty()) return all;
+  const at::Tensor copied = at::empty({int64_t(elsewhere.size())}, at::TensorOptions(at::kDouble).pinned_memory(true));
+  all.index_copy_(0, at::tensor(columns), copied.copy_(at::stack(elsewhere)));
   return all;
 }
 

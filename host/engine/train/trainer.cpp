@@ -13,13 +13,14 @@
 namespace wmtp {
 namespace {
 
-MicroStepConfig micro_step_config(const Experiment& e, When when) {
+MicroStepConfig micro_step_config(const Experiment& e, When when, const at::Device& device) {
   MicroStepConfig config;
   config.activation_checkpointing = e.parallel.activation_checkpointing;
   config.seed = e.seed;
   config.token_loss.normalize_by_weights = e.train.normalize == "weights";
   config.token_loss.gradient_accumulation = e.train.gradient_accumulation;
-  config.token_loss.chunk_tokens = chunk_tokens(e.model.vocab_size, /*losses_first=*/when == When::head);
+  config.token_loss.chunk_tokens =
+      chunk_tokens(e.model.vocab_size, device.is_cuda(), /*losses_first=*/when == When::head);
   return config;
 }
 
@@ -44,13 +45,16 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       optimizer_(experiment.optimizer, model.trained_groups()),
       across_(channels),
       environment_{model.num_heads(), experiment.model.vocab_size, experiment.seed, across_, state_.pipeline},
-      micro_step_(model, pipeline, channels, micro_step_config(experiment, pipeline.needs.when)),
+      micro_step_(model, pipeline, channels,
+                  micro_step_config(experiment, pipeline.needs.when, model.compute().device())),
       utilization_(operations_per_token(model, micro_step_.lowest_block(), experiment.train.sequence_length),
-                   channels.size(), [this] {
+                   channels.size(),
+                   [this] {
                      const Phase phase("start");
                      const TrainConfig& train = experiment_.train;
                      return multiplication_rate(model_, train.batch_size * train.sequence_length);
-                   }) {
+                   }),
+      peak_rate_(peak_rate(experiment.parallel, model.compute().device())) {
   if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
   if (optimizer_.states().empty())
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
@@ -126,7 +130,9 @@ StepReport Trainer::step() {
   report.metrics["perf/run_seconds"] = seconds_trained_ += seconds;
   // All ranks reach this right after the exchange, so they measure at the same time.
   if (totals.sum("multiplication_rate/doubted") > 0) utilization_.measure();
-  report.metrics["perf/mfu"] = utilization_.share(counts.tokens, seconds);
+  const double share = utilization_.share(counts.tokens, seconds);
+  report.metrics["perf/mfu"] = peak_rate_ > 0 ? utilization_.share_of(peak_rate_, counts.tokens, seconds) : share;
+  if (peak_rate_ > 0) report.metrics["perf/multiplication_share"] = share;
   report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
   for (const MicroBatch& micro : micros)
     report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
@@ -163,7 +169,7 @@ void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
   totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
   totals.add("memory/grew", memory_watch_.grew() ? 1.0 : 0.0);
-  totals.add("multiplication_rate/doubted", utilization_.doubted() ? 1.0 : 0.0);
+  totals.add("multiplication_rate/doubted", peak_rate_ == 0 && utilization_.doubted() ? 1.0 : 0.0);
   const double waited = waited_seconds();
   totals.add("waited", waited - waited_at_start + waited_after_);
   totals.exchange(channels_);

@@ -115,6 +115,7 @@ class Trainer {
   MicroStep micro_step_;
   double waited_after_ = 0;  ///< seconds waited in the last step's exchange
   Utilization utilization_;
+  double peak_rate_;            ///< operations per second of a rank's device; 0: unknown
   int64_t tokens_trained_ = 0;  ///< by this trainer; likewise seconds_trained_
   double seconds_trained_ = 0;
   std::optional<Validation> validation_;

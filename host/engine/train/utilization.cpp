@@ -4,6 +4,8 @@
 #include <chrono>
 
 #include "base/time_use.hpp"
+#include "core/job/device_peak.hpp"
+#include "engine/comm/cuda_backend.hpp"
 #include "engine/model/matrix_product.hpp"
 
 namespace wmtp {
@@ -86,9 +88,18 @@ double multiplication_rate(const ShardedModel& model, int64_t rows) {
       [&] { last.select(0, 0).select(0, 0).item<float>(); });  // reading a value waits for the device
 }
 
+double peak_rate(const ParallelConfig& parallel, const at::Device& device) {
+  if (parallel.peak_tflops > 0) return 1e12 * parallel.peak_tflops;
+  return device.is_cuda() ? stated_peak(cuda_backend().device_name(), parallel.precision) : 0;
+}
+
+double Utilization::share_of(double rate, int64_t tokens, double seconds) const {
+  return double(tokens) * operations_per_token_ / (seconds * rate * ranks_);
+}
+
 double Utilization::share(int64_t tokens, double seconds) {
   if (measured_ == 0) measure();
-  const double share = double(tokens) * operations_per_token_ / (seconds * best_ * ranks_);
+  const double share = share_of(best_, tokens, seconds);
   doubted_ = share > 1 && measured_ < most_measurements;
   return share;
 }

@@ -27,6 +27,10 @@ double best_rate(double operations, const std::function<void()>& launch, const s
 /// [all ranks at the same time, so that they share the machine as in a step]
 double multiplication_rate(const ShardedModel& model, int64_t rows);
 
+/// The most operations per second of one rank's device: [parallel] peak_tflops, or as the device's maker states; 0 if
+/// neither is known, as on a CPU.
+double peak_rate(const ParallelConfig& parallel, const at::Device& device);
+
 /// Steps as shares of plain multiplication, whose rate is measured after the first step. On a machine that is busy at
 /// that moment the rate is too low, so it is measured again after a step that was faster, up to `most_measurements`
 /// times; the best rate counts.
@@ -40,6 +44,8 @@ class Utilization {
 
   /// Of one step, over all ranks. The first call measures the rate. [all ranks at the same time]
   double share(int64_t tokens, double seconds);
+  /// A step's share of `rate` on each rank.
+  double share_of(double rate, int64_t tokens, double seconds) const;
   /// Whether the last share shows that the rate is too low; then all ranks call measure() together.
   bool doubted() const { return doubted_; }
   void measure();

@@ -150,7 +150,7 @@ class TinyTraining {
             on_build();
             return std::make_shared<FrozenModel>(
                 tiny_model(experiment_, Heads::first, nullptr, experiment_.seed + 1, channels),
-                chunk_tokens(experiment_.model.vocab_size));
+                chunk_tokens(experiment_.model.vocab_size, /*on_cuda=*/false));
           },
           std::move(stores));
     };

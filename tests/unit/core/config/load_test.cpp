@@ -172,6 +172,12 @@ TEST_F(Load, RefusesOffloadOnCpu) {
   EXPECT_TRUE(load(small + "[parallel]\ncpu_offload = true\n").parallel.cpu_offload);
 }
 
+TEST_F(Load, RefusesNondeterministicKernelsOnCpu) {
+  expect_in_order(refused(small + "[parallel]\ndeterministic = false\ndevice = \"cpu\"\n"),
+                  {"a.toml:16:17: found deterministic = false", "always deterministic", "device = \"cuda\""});
+  EXPECT_FALSE(load(small + "[parallel]\ndeterministic = false\n").parallel.deterministic);
+}
+
 TEST_F(Load, ReportsADuplicateKeyAndInvalidTomlAtTheirPlace) {
   expect_in_order(refused(small + "steps = 11\n"), {"a.toml:15:9:", "cannot redefine", "    steps = 11\n", "^"});
   expect_in_order(refused("name = \"x"), {"a.toml:1:", "invalid TOML"});

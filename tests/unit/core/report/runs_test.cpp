@@ -268,6 +268,7 @@ TEST_F(RunsTest, SpeedOfAnOlderVersionsRunIsThatOfItsLoggedSteps) {
 TEST_F(RunsTest, AShareOfMultiplicationAboveOneIsNotPrinted) {
   EXPECT_EQ(speed_text(1217.4, 0.463), "1,217 tokens/s, 46% of bare matrix multiplication");
   EXPECT_EQ(speed_text(1217.4, nullptr), "1,217 tokens/s");
+  EXPECT_EQ(speed_text(1217.4, 0.463, "the stated peak"), "1,217 tokens/s, 46% of the stated peak");
   EXPECT_TRUE(speed_text(1217.4, 2.15).starts_with("1,217 tokens/s, more than bare matrix multiplication reached"));
 }
 

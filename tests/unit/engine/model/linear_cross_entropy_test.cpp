@@ -176,11 +176,12 @@ TEST(LinearCrossEntropy, NeverHoldsMoreThanAChunkOfLogits) {
 }
 
 TEST(ChunkTokens, DecreaseWithTheVocabularyDownTo256) {
-  EXPECT_EQ(chunk_tokens(64), 4096);
-  EXPECT_EQ(chunk_tokens(4096), 1024);
-  EXPECT_EQ(chunk_tokens(16'384), 256);
-  EXPECT_EQ(chunk_tokens(32'000), 256);
-  EXPECT_EQ(chunk_tokens(int64_t{1} << 24), 256);
+  EXPECT_EQ(chunk_tokens(64, /*on_cuda=*/false), 4096);
+  EXPECT_EQ(chunk_tokens(4096, /*on_cuda=*/false), 1024);
+  EXPECT_EQ(chunk_tokens(16'384, /*on_cuda=*/false), 256);
+  EXPECT_EQ(chunk_tokens(32'000, /*on_cuda=*/false), 256);
+  EXPECT_EQ(chunk_tokens(int64_t{1} << 24, /*on_cuda=*/false), 256);
+  EXPECT_EQ(chunk_tokens(32'000, /*on_cuda=*/true), 4096);
 }
 
 }  // namespace

@@ -1,0 +1,301 @@
+// CUDA kernels over rows of fp32, bf16 or fp16, the device's counterpart of engine/model/kernels/rows.hpp. Each element is
+// read once where possible, computed in fp32 and rounded once. No atomics: every sum has a fixed order, so the bits are
+// the same in every run and on every device.
+//
+// A block has `threads_of_block` threads. Elements are moved in packs of 16 bytes; pointers are aligned to that, and rows
+// are whole packs, unless the pack has one element. Compiled by nvcc, and by tests/unit/cuda for the CPU.
+#pragma once
+
+#include <cstdint>
+
+namespace wmtp::cuda {
+
+constexpr int threads_of_block = 256;
+constexpr int warps_of_block = threads_of_block / 32;
+constexpr unsigned whole_warp = 0xffffffffu;
+
+__device__ inline float as_float(float x) { return x; }
+__device__ inline float as_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+__device__ inline float as_float(__half x) { return __half2float(x); }
+__device__ inline void round_to(float& to, float x) { to = x; }
+__device__ inline void round_to(__nv_bfloat16& to, float x) { to = __float2bfloat16(x); }
+__device__ inline void round_to(__half& to, float x) { to = __float2half(x); }
+
+/// Elements that are moved together.
+template <class T, int count>
+struct alignas(count * sizeof(T)) Pack {
+  T values[count];
+};
+template <class T>
+constexpr int pack_size = int(16 / sizeof(T));
+
+template <int count, class T>
+__device__ Pack<T, count> load(const T* from) {
+  return *reinterpret_cast<const Pack<T, count>*>(from);
+}
+template <class T, int count>
+__device__ void store(T* to, const Pack<T, count>& pack) {
+  *reinterpret_cast<Pack<T, count>*>(to) = pack;
+}
+
+/// The sum over the block, in every thread: lanes by pairs, then warps in order.
+__device__ inline float sum_of_block(float value) {
+  __shared__ float of_warps[warps_of_block];
+  for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(whole_warp, value, lanes);
+  __syncthreads();  // all threads have read an earlier sum
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  float sum = 0;
+  for (int warp = 0; warp < warps_of_block; ++warp) sum += of_warps[warp];
+  return sum;
+}
+
+/// Column of the i-th pack of this thread.
+template <class T>
+__device__ int64_t column_of(int i) {
+  return int64_t(i * threads_of_block + int(threadIdx.x)) * pack_size<T>;
+}
+
+/// y = x * scale * weight, scale[row] = 1 / sqrt(mean(x^2) + eps). One block a row, at most `packs` packs a thread.
+template <class T, int packs>
+__global__ void __launch_bounds__(threads_of_block)
+    rms_norm(const T* x, const T* weight, float eps, T* y, float* scale, int64_t width) {
+  constexpr int size = pack_size<T>;
+  const int64_t row = blockIdx.x;
+  Pack<T, size> kept[packs];
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < packs; ++i) {
+    const int64_t column = column_of<T>(i);
+    if (column >= width) continue;
+    kept[i] = load<size>(x + row * width + column);
+    for (const T& value : kept[i].values) squares += as_float(value) * as_float(value);
+  }
+  const float s = 1.0f / sqrtf(sum_of_block(squares) / float(width) + eps);
+  if (threadIdx.x == 0) scale[row] = s;
+#pragma unroll
+  for (int i = 0; i < packs; ++i) {
+    const int64_t column = column_of<T>(i);
+    if (column >= width) continue;
+    const Pack<T, size> w = load<size>(weight + column);
+    for (int j = 0; j < size; ++j) round_to(kept[i].values[j], as_float(kept[i].values[j]) * s * as_float(w.values[j]));
+    store(y + row * width + column, kept[i]);
+  }
+}
+
+/// dx; and in dw_parts[block] (fp32 [gridDim.x, width]; null: not computed) the sum over the block's rows, in their order,
+/// of dy * x * scale. A block takes every gridDim.x-th row.
+template <class T, int packs>
+__global__ void __launch_bounds__(threads_of_block)
+    rms_norm_backward(const T* dy, const T* x, const T* weight, const float* scale, T* dx, float* dw_parts,
+                      int64_t rows, int64_t width) {
+  constexpr int size = pack_size<T>;
+  float dw[packs * size] = {};
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const float s = scale[row];
+    Pack<T, size> gradient[packs], input[packs];
+    float along = 0;
+#pragma unroll
+    for (int i = 0; i < packs; ++i) {
+      const int64_t column = column_of<T>(i);
+      if (column >= width) continue;
+      gradient[i] = load<size>(dy + row * width + column);
+      input[i] = load<size>(x + row * width + column);
+      const Pack<T, size> w = load<size>(weight + column);
+      for (int j = 0; j < size; ++j) {
+        const float with_input = as_float(gradient[i].values[j]) * as_float(input[i].values[j]);
+        along += with_input * as_float(w.values[j]);
+        dw[i * size + j] += with_input * s;
+      }
+    }
+    along = sum_of_block(along) * s / float(width);
+#pragma unroll
+    for (int i = 0; i < packs; ++i) {
+      const int64_t column = column_of<T>(i);
+      if (column >= width) continue;
+      const Pack<T, size> w = load<size>(weight + column);
+      for (int j = 0; j < size; ++j)
+        round_to(
+            gradient[i].values[j],
+            (as_float(gradient[i].values[j]) * as_float(w.values[j]) - as_float(input[i].values[j]) * s * along) * s);
+      store(dx + row * width + column, gradient[i]);
+    }
+  }
+  if (!dw_parts) return;
+#pragma unroll
+  for (int i = 0; i < packs; ++i) {
+    const int64_t column = column_of<T>(i);
+    if (column >= width) continue;
+    for (int j = 0; j < size; ++j) dw_parts[int64_t(blockIdx.x) * width + column + j] = dw[i * size + j];
+  }
+}
+
+/// The first element of this thread's pack of `size`, in a grid with a thread for each pack.
+template <int size>
+__device__ int64_t first_element() {
+  return (int64_t(blockIdx.x) * threads_of_block + threadIdx.x) * size;
+}
+
+/// y = silu(gate) * up.
+template <class T, int size>
+__global__ void __launch_bounds__(threads_of_block) swiglu(const T* gate, const T* up, T* y, int64_t count) {
+  const int64_t at = first_element<size>();
+  if (at >= count) return;
+  Pack<T, size> g = load<size>(gate + at);
+  const Pack<T, size> u = load<size>(up + at);
+  for (int j = 0; j < size; ++j) {
+    const float value = as_float(g.values[j]);
+    round_to(g.values[j], value / (1.0f + __expf(-value)) * as_float(u.values[j]));
+  }
+  store(y + at, g);
+}
+
+template <class T, int size>
+__global__ void __launch_bounds__(threads_of_block)
+    swiglu_backward(const T* dy, const T* gate, const T* up, T* d_gate, T* d_up, int64_t count) {
+  const int64_t at = first_element<size>();
+  if (at >= count) return;
+  const Pack<T, size> d = load<size>(dy + at);
+  Pack<T, size> g = load<size>(gate + at), u = load<size>(up + at);
+  for (int j = 0; j < size; ++j) {
+    const float value = as_float(g.values[j]), of_y = as_float(d.values[j]), of_up = as_float(u.values[j]);
+    const float sigmoid = 1.0f / (1.0f + __expf(-value));
+    round_to(u.values[j], of_y * value * sigmoid);
+    round_to(g.values[j], of_y * of_up * sigmoid * (1.0f + value * (1.0f - sigmoid)));
+  }
+  store(d_gate + at, g);
+  store(d_up + at, u);
+}
+
+/// Pairs (2i, 2i+1) of each head of x [tokens, heads, width] rotated by `direction` times the angles of the token's
+/// position, token % positions; table [positions, width/2] of (cos, sin). An even `size` divides the width.
+template <class T, int size>
+__global__ void __launch_bounds__(threads_of_block)
+    rotate(const T* x, const float* table, float direction, T* y, int64_t count, int64_t heads, int64_t width,
+           int64_t positions) {
+  const int64_t at = first_element<size>();
+  if (at >= count) return;
+  const float* angles = table + at / (heads * width) % positions * width + at % width;
+  Pack<T, size> pack = load<size>(x + at);
+  for (int j = 0; j < size; j += 2) {
+    const float a = as_float(pack.values[j]), b = as_float(pack.values[j + 1]);
+    const float c = angles[j], s = direction * angles[j + 1];
+    round_to(pack.values[j], a * c - b * s);
+    round_to(pack.values[j + 1], a * s + b * c);
+  }
+  store(y + at, pack);
+}
+
+/// Sums of exponentials relative to the highest value so far (Milakov and Gimelshein 2018), and of these times the
+/// values: sum of e^(x-top), and of (x-top) e^(x-top).
+struct OnlineSum {
+  float top = -INFINITY, sum = 0, weighted = 0;
+
+  __device__ void add(float x) {
+    raise(x);
+    const float below = x - top, e = __expf(below);
+    sum += e;
+    weighted += e * fmaxf(below, least);
+  }
+  __device__ void add(OnlineSum other) {
+    raise(other.top);
+    other.raise(top);
+    sum += other.sum;
+    weighted += other.weighted;
+  }
+  __device__ void raise(float to) {
+    if (!(to > top)) return;
+    if (sum > 0) {
+      const float shift = fmaxf(top - to, least), factor = __expf(shift);
+      weighted = factor * (weighted + shift * sum);
+      sum *= factor;
+    }
+    top = to;
+  }
+
+  /// So far below, an exponential is 0 in fp32, and its product with the distance too.
+  static constexpr float least = -100.0f;
+};
+
+__device__ inline OnlineSum sum_of_block(OnlineSum mine) {
+  __shared__ float of_warps[3][warps_of_block];
+  for (int lanes = 16; lanes > 0; lanes /= 2) {
+    OnlineSum other;
+    other.top = __shfl_xor_sync(whole_warp, mine.top, lanes);
+    other.sum = __shfl_xor_sync(whole_warp, mine.sum, lanes);
+    other.weighted = __shfl_xor_sync(whole_warp, mine.weighted, lanes);
+    mine.add(other);
+  }
+  const int warp = int(threadIdx.x) / 32;
+  if (threadIdx.x % 32 == 0) {
+    of_warps[0][warp] = mine.top;
+    of_warps[1][warp] = mine.sum;
+    of_warps[2][warp] = mine.weighted;
+  }
+  __syncthreads();
+  OnlineSum all;
+  for (int w = 0; w < warps_of_block; ++w) {
+    OnlineSum part;
+    part.top = of_warps[0][w];
+    part.sum = of_warps[1][w];
+    part.weighted = of_warps[2][w];
+    all.add(part);
+  }
+  return all;
+}
+
+/// As Rows::cross_entropy (engine/model/kernels/rows.hpp); entropy and hit may be null. One block a row.
+template <class T, int size>
+__global__ void __launch_bounds__(threads_of_block)
+    cross_entropy(const T* logits, const int64_t* targets, float* loss, float* log_sum, float* entropy, float* hit,
+                  int64_t width) {
+  const int64_t row = blockIdx.x;
+  const T* x = logits + row * width;
+  OnlineSum mine;
+  for (int64_t column = int64_t(threadIdx.x) * size; column < width; column += threads_of_block * size) {
+    const Pack<T, size> pack = load<size>(x + column);
+    for (const T& value : pack.values) mine.add(as_float(value));
+  }
+  const OnlineSum all = sum_of_block(mine);
+  if (threadIdx.x != 0) return;
+  const float log_of_sum = logf(all.sum), below = as_float(x[targets[row]]) - all.top;
+  loss[row] = log_of_sum - below;
+  log_sum[row] = all.top + log_of_sum;
+  if (entropy) entropy[row] = fmaxf(log_of_sum - all.weighted / all.sum, 0.0f);
+  if (hit) hit[row] = below >= 0.0f ? 1.0f : 0.0f;
+}
+
+/// logits <- coefficient[row] * (exp(logits - log_sum[row]) - onehot(target[row])). One block a row.
+template <class T, int size>
+__global__ void __launch_bounds__(threads_of_block)
+    cross_entropy_backward(T* logits, const int64_t* targets, const float* log_sum, const float* coefficient,
+                           int64_t width) {
+  const int64_t row = blockIdx.x, target = targets[row];
+  T* x = logits + row * width;
+  const float shift = log_sum[row], factor = coefficient[row];
+  for (int64_t column = int64_t(threadIdx.x) * size; column < width; column += threads_of_block * size) {
+    Pack<T, size> pack = load<size>(x + column);
+    for (int j = 0; j < size; ++j)
+      round_to(pack.values[j],
+               factor * (__expf(as_float(pack.values[j]) - shift) - (column + j == target ? 1.0f : 0.0f)));
+    store(x + column, pack);
+  }
+}
+
+/// sum = parts[0] + parts[1] + ... in this order, of `count` elements each; added to the sum's values if `add`.
+template <class T, int size>
+__global__ void __launch_bounds__(threads_of_block)
+    sum_of_parts(const T* parts, int num_parts, bool add, float* sum, int64_t count) {
+  const int64_t at = first_element<size>();
+  if (at >= count) return;
+  Pack<float, size> total{};
+  if (add) total = load<size>(sum + at);
+  for (int part = 0; part < num_parts; ++part) {
+    const Pack<T, size> pack = load<size>(parts + part * count + at);
+    for (int j = 0; j < size; ++j)
+      total.values[j] = part == 0 && !add ? as_float(pack.values[j]) : total.values[j] + as_float(pack.values[j]);
+  }
+  store(sum + at, total);
+}
+
+}  // namespace wmtp::cuda

@@ -1,0 +1,42 @@
+// Launches of the kernels in rows.cuh on a stream. Each returns before the kernel has run; cudaGetLastError tells whether
+// it was launched. Matrices are contiguous, [rows, width]; type: of the elements whose pointers are void. The null device
+// of the tests has functions of the same names, which precede these.
+#pragma once
+
+#include <cstdint>
+
+namespace wmtp::cuda {
+
+enum class Type { fp32, bf16, fp16 };
+
+struct Launch {
+  Type type;
+  void* stream;
+};
+
+/// Whether the norm kernels support rows of this width: whole packs of 16 bytes, at most four a thread.
+bool supports_norm(Type type, int64_t width);
+/// Blocks of rms_norm_backward; it does not depend on the device, so that sums have the same order on all.
+int64_t norm_parts(int64_t rows);
+
+/// `x`, `weight` and `y` are aligned to 16 bytes; so are those of rms_norm_backward.
+void rms_norm(Launch launch, const void* x, const void* weight, float eps, void* y, float* scale, int64_t rows,
+              int64_t width);
+/// dw_parts [norm_parts(rows), width], their sum is dw; null: not computed.
+void rms_norm_backward(Launch launch, const void* dy, const void* x, const void* weight, const float* scale, void* dx,
+                       float* dw_parts, int64_t rows, int64_t width);
+void swiglu(Launch launch, const void* gate, const void* up, void* y, int64_t count);
+void swiglu_backward(Launch launch, const void* dy, const void* gate, const void* up, void* d_gate, void* d_up,
+                     int64_t count);
+/// x [tokens, heads, width], whose positions repeat after `positions` tokens; table [positions, width/2] of (cos, sin).
+void rotate(Launch launch, const void* x, const float* table, float direction, void* y, int64_t tokens, int64_t heads,
+            int64_t width, int64_t positions);
+/// entropy and hit may be null.
+void cross_entropy(Launch launch, const void* logits, const int64_t* targets, float* loss, float* log_sum,
+                   float* entropy, float* hit, int64_t rows, int64_t width);
+void cross_entropy_backward(Launch launch, void* logits, const int64_t* targets, const float* log_sum,
+                            const float* coefficient, int64_t rows, int64_t width);
+/// parts [num_parts, count], summed in their order, to sum [count], or added to it.
+void sum_of_parts(Launch launch, const void* parts, int num_parts, bool add, float* sum, int64_t count);
+
+}  // namespace wmtp::cuda

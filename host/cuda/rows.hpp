@@ -1,0 +1,77 @@
+// DeviceRows by the kernels of cuda/kernels.
+#pragma once
+
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "cuda/kernels/rows.hpp"
+#include "engine/model/kernels/device_rows.hpp"
+
+namespace wmtp {
+
+class CudaRows final : public kernels::DeviceRows {
+  using Tensor = at::Tensor;
+
+ public:
+  bool takes_norm(const Tensor& x) override {
+    return cuda::supports_norm(type_of(x), x.size(-1)) && reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
+  }
+  void rms_norm(const Tensor& x, const Tensor& weight, double eps, Tensor& y, Tensor& scale) override {
+    cuda::rms_norm(launch(x), x.const_data_ptr(), weight.const_data_ptr(), float(eps), y.mutable_data_ptr(),
+                   floats(scale), rows_of(x), x.size(-1));
+    C10_CUDA_CHECK(cudaGetLastError());
+  }
+  Tensor rms_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& scale, Tensor& dx,
+                           bool wants_dw) override {
+    const int64_t rows = rows_of(x), width = x.size(-1);
+    Tensor parts;
+    if (wants_dw) parts = at::empty({cuda::norm_parts(rows), width}, x.options().dtype(at::kFloat));
+    cuda::rms_norm_backward(launch(x), dy.const_data_ptr(), x.const_data_ptr(), weight.const_data_ptr(),
+                            scale.const_data_ptr<float>(), dx.mutable_data_ptr(), floats(parts), rows, width);
+    C10_CUDA_CHECK(cudaGetLastError());
+    return wants_dw ? parts.sum(0) : Tensor();
+  }
+  void swiglu(const Tensor& gate, const Tensor& up, Tensor& y) override {
+    cuda::swiglu(launch(gate), gate.const_data_ptr(), up.const_data_ptr(), y.mutable_data_ptr(), gate.numel());
+    C10_CUDA_CHECK(cudaGetLastError());
+  }
+  void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, Tensor& d_gate, Tensor& d_up) override {
+    cuda::swiglu_backward(launch(gate), dy.const_data_ptr(), gate.const_data_ptr(), up.const_data_ptr(),
+                          d_gate.mutable_data_ptr(), d_up.mutable_data_ptr(), gate.numel());
+    C10_CUDA_CHECK(cudaGetLastError());
+  }
+  void rotate(const Tensor& x, const Tensor& table, float direction, Tensor& y) override {
+    cuda::rotate(launch(x), x.const_data_ptr(), static_cast<const float*>(table.const_data_ptr()), direction,
+                 y.mutable_data_ptr(), x.size(0) * x.size(1), x.size(2), x.size(3), x.size(1));
+    C10_CUDA_CHECK(cudaGetLastError());
+  }
+  void cross_entropy(const Tensor& logits, const Tensor& targets, Tensor& loss, Tensor& log_sum, Tensor& entropy,
+                     Tensor& hit) override {
+    cuda::cross_entropy(launch(logits), logits.const_data_ptr(), targets.const_data_ptr<int64_t>(), floats(loss),
+                        floats(log_sum), floats(entropy), floats(hit), rows_of(logits), logits.size(-1));
+    C10_CUDA_CHECK(cudaGetLastError());
+  }
+  void cross_entropy_backward(Tensor& logits, const Tensor& targets, const Tensor& log_sum,
+                              const Tensor& coefficients) override {
+    cuda::cross_entropy_backward(launch(logits), logits.mutable_data_ptr(), targets.const_data_ptr<int64_t>(),
+                                 log_sum.const_data_ptr<float>(), coefficients.const_data_ptr<float>(), rows_of(logits),
+                                 logits.size(-1));
+    C10_CUDA_CHECK(cudaGetLastError());
+  }
+  void sum_of_parts(const Tensor& parts, bool add, Tensor& sum) override {
+    cuda::sum_of_parts(launch(parts), parts.const_data_ptr(), int(parts.size(0)), add, floats(sum), sum.numel());
+    C10_CUDA_CHECK(cudaGetLastError());
+  }
+
+ private:
+  static cuda::Type type_of(const Tensor& x) {
+    return x.scalar_type() == at::kFloat      ? cuda::Type::fp32
+           : x.scalar_type() == at::kBFloat16 ? cuda::Type::bf16
+                                              : cuda::Type::fp16;
+  }
+  static cuda::Launch launch(const Tensor& x) { return {type_of(x), c10::cuda::getCurrentCUDAStream().stream()}; }
+  static float* floats(const Tensor& x) { return x.defined() ? x.mutable_data_ptr<float>() : nullptr; }
+  static int64_t rows_of(const Tensor& x) { return x.numel() / x.size(-1); }
+};
+
+}  // namespace wmtp

@@ -1,0 +1,68 @@
+"""What a training step asks of the device, counted while kernels do nothing: launches, waits of the host, copies,
+allocations.
+
+The shape is that of 1.3 billion parameters in everything that counts depend on (layers, heads, tokens, vocabulary), with
+narrow matrices. At full width the norm and AdamW make some 60 launches more for each billion parameters."""
+import null_cuda
+import pytest
+
+SHAPE = {"model__dim": 256, "model__layers": 24, "model__heads": 2, "model__ffn_dim": 512, "model__vocab_size": 32_000,
+         "model__future_tokens": 4, "data": {"kind": "random"}, "train__batch_size": 8,
+         "train__sequence_length": 2048, "parallel__processes": 1, "parallel__strategy": "full_shard",
+         "parallel__precision": "bf16", "parallel__activation_checkpointing": "full"}
+STEPS = 5  # the counted one is the fourth: the allocator has all blocks after the third
+
+
+class Step:
+    """The counts of a rank's last step but one: from the arrival of its batch to that of the next."""
+
+    def __init__(self, report, micro_batches=1):
+        begin, end = report["batches"][-2 * micro_batches], report["batches"][-micro_batches]
+        self.launches, self.syncs, self.copies = (
+            {name: count - begin[kind].get(name, 0) for name, count in end[kind].items() if count > begin[kind].get(name, 0)}
+            for kind in ("launches", "syncs", "copies"))
+        self.allocations = end["allocations"] - begin["allocations"]
+        self.pageable = {name: count for name, count in self.copies.items() if "pageable" in name}
+
+    def __str__(self):
+        return "\n".join(f"{count:5} {name}" for kind in (self.launches, self.syncs, self.copies)
+                         for name, count in sorted(kind.items(), key=lambda item: -item[1]))
+
+
+def steps_of(place, micro_batches=1, nonzero=0, **changes):
+    """A step of each rank. `nonzero`: tokens that each head of a selective weighting finds."""
+    place.run(**SHAPE | changes, train__steps=STEPS, train__gradient_accumulation=micro_batches, timeout=120,
+              env=null_cuda.environment(computes=0, megabytes=140_000, nonzero=nonzero))
+    return [Step(report, micro_batches) for report in null_cuda.reports(place.folder)]
+
+
+def test_a_step_of_the_baseline_waits_twice_at_most_and_launches_little(place):
+    (step,) = steps_of(place)
+    assert sum(step.launches.values()) <= 1750, f"{step}"
+    assert sum(step.syncs.values()) <= 2, f"{step}"
+    assert not step.pageable and step.allocations == 0, f"{step}"
+
+
+def test_a_further_micro_batch_waits_for_nothing_and_launches_no_more(place):
+    (step,) = steps_of(place, micro_batches=2)
+    assert sum(step.launches.values()) <= 2 * 1750 and sum(step.syncs.values()) <= 2, f"{step}"
+    assert not step.pageable and step.allocations == 0, f"{step}"
+
+
+def test_ranks_launch_what_one_does_and_their_collectives(place):
+    for step in steps_of(place, parallel__processes=2):
+        collectives = sum(count for name, count in step.launches.items() if name.startswith("nccl"))
+        assert 0 < collectives < 110 and sum(step.launches.values()) <= 1900, f"{step}"
+        assert sum(step.syncs.values()) <= 2 and not step.pageable, f"{step}"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_rho1_waits_once_for_the_tokens_that_each_head_selects(place, ranks):
+    """And once for the step. Its threshold over all ranks stays on the devices."""
+    place.run(**SHAPE, train__steps=1, timeout=120,
+              env=null_cuda.environment(computes=0, megabytes=140_000, report="reference"))
+    steps = steps_of(place, pipeline__plugin="rho1", reference={"weights": "run:trial"}, nonzero=9830,
+                     parallel__processes=ranks)
+    for step in steps:
+        assert sum(step.syncs.values()) <= 5 and not step.pageable, f"{step}"
+        assert sum(step.launches.values()) <= 3000, f"{step}"
