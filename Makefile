@@ -22,6 +22,7 @@ setup:
 build: setup
 	@test -f build/build.ninja || cmake --preset release
 	@cmake --build build --target sdk/all host/all plugins/all
+	@sed -n 's/^WMTP_ABOUT_CUDA:INTERNAL=/CUDA: /p' build/CMakeCache.txt
 
 run: build
 	build/bin/wmtp-host run experiments/rho1.toml

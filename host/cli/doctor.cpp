@@ -1,4 +1,5 @@
 // `doctor`: checks everything a run needs by trying it.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -23,10 +24,12 @@ int exit_code_of(const std::vector<MachineCheck>& findings) {
 }
 
 void print_text(const std::vector<MachineCheck>& findings) {
+  size_t width = 8;
+  for (const MachineCheck& finding : findings) width = std::max(width, finding.what.size());
   for (const MachineCheck& finding : findings) {
     const std::string mark =
         finding.state == MachineCheck::State::good ? "" : std::string(to_string(finding.state)) + ": ";
-    std::cout << finding.what << std::string(10 - finding.what.size(), ' ') << mark << finding.text << '\n';
+    std::cout << finding.what << std::string(width + 2 - finding.what.size(), ' ') << mark << finding.text << '\n';
   }
 }
 
@@ -41,16 +44,24 @@ void print_json(const std::vector<MachineCheck>& findings) {
 
 void add_doctor(CommandLine& line) {
   const auto json = std::make_shared<bool>(false);
+  const auto device = std::make_shared<std::string>();
   auto& doctor = line.add("doctor",
                           "check what a run needs: engine, CUDA, plugins, run log, disk, sandbox\n\n"
-                          "examples:\n  wmtp-host doctor\n  wmtp-host doctor --db other.db --json\n",
-                          [json](const GlobalOptions& globals) {
+                          "examples:\n  wmtp-host doctor\n  wmtp-host doctor --db other.db --json\n"
+                          "  wmtp-host doctor --device cuda\n",
+                          [json, device](const GlobalOptions& globals) {
                             const std::vector<MachineCheck> findings =
-                                check_machine(globals.plugin_folders, globals.database_or(default_database));
+                                device->empty()
+                                    ? check_machine(globals.plugin_folders, globals.database_or(default_database))
+                                    : check_cuda_device();
                             *json ? print_json(findings) : print_text(findings);
                             return exit_code_of(findings);
                           });
   doctor.add_flag("--json", *json, "print JSON");
+  doctor
+      .add_option("--device", *device,
+                  "check the first CUDA device instead: each kernel against the CPU, speed, memory, NCCL")
+      ->check(CLI::IsMember({"cuda"}));
 }
 
 }  // namespace wmtp

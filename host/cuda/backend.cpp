@@ -31,7 +31,12 @@ class Backend final : public CudaBackend {
       if (event.action_ == TraceEntry::FREE_COMPLETED) device_block_freed(address);
     });
   }
-  std::string device_name() override { return at::cuda::getCurrentDeviceProperties()->name; }
+  CudaDevice current_device() override {
+    const cudaDeviceProp& properties = *at::cuda::getCurrentDeviceProperties();
+    size_t free = 0, total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return {properties.name, properties.major, properties.minor, int64_t(total), int64_t(free)};
+  }
   c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                          std::chrono::milliseconds timeout) override {
     // A rank that is lost ends the job at once, not after a minute in which traces of all ranks are written to files.

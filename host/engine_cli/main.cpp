@@ -34,6 +34,7 @@
 #include "core/job/job_request.hpp"
 #include "core/rendezvous/refusal.hpp"
 #include "engine/comm/cuda_backend.hpp"
+#include "engine/device_check/device_check.hpp"
 #include "engine/inference/model_requests.hpp"
 #include "engine/memory/allocator.hpp"
 #include "engine/memory/caught_error.hpp"
@@ -149,7 +150,8 @@ const std::map<std::string, std::function<std::string(const std::string&)>> prob
 };
 
 std::string about_cuda() {
-  if (!has_cuda_device()) return "no device on this machine; runs use the CPU";
+  const std::string built = has_cuda_library() ? "built" : "not built";
+  if (!has_cuda_device()) return "no device on this machine; runs use the CPU. The CUDA backend is " + built;
   try {
     return std::to_string(cuda_backend().num_devices()) + " devices";
   } catch (const Error& error) {
@@ -183,6 +185,7 @@ const std::map<std::string, std::function<json(const json&)>> questions{
     {"generate", [](const json& request) { return generated(request); }},
     {"answer", [](const json& request) { return json(write_answers(request)); }},
     {"perplexity", [](const json& request) { return json(losses_of_heads(request)); }},
+    {"check_device", [](const json&) { return json(check_device()); }},
     {"merge", [](const json& request) { return merged(request); }},
 };
 

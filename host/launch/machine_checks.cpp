@@ -97,6 +97,14 @@ void disk_space(const fs::path& database, MachineCheck& finding) {
 
 }  // namespace
 
+std::vector<MachineCheck> check_cuda_device() {
+  std::vector<MachineCheck> findings;
+  for (const DeviceCheck& check : check_device_with_engine())
+    findings.push_back({check.what, check.good ? MachineCheck::State::good : MachineCheck::State::bad, check.text,
+                        check.good ? ExitStatus::done : ExitStatus::bug});
+  return findings;
+}
+
 std::vector<MachineCheck> check_machine(const std::vector<fs::path>& plugin_folders, const fs::path& database) {
   std::vector<MachineCheck> findings{found("machine", machine)};
   for (MachineCheck& finding : engine()) findings.push_back(std::move(finding));

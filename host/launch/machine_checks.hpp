@@ -16,6 +16,9 @@ struct MachineCheck {
   ExitStatus status = ExitStatus::done;  ///< of the error if the state is bad
 };
 
+/// Whether the first CUDA device computes what the CPU does, and how fast; some seconds. Error(usage) without one.
+std::vector<MachineCheck> check_cuda_device();
+
 std::vector<MachineCheck> check_machine(const std::vector<std::filesystem::path>& plugin_folders,
                                         const std::filesystem::path& database);
 

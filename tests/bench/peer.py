@@ -4,6 +4,7 @@
 
 Rank 0 prints one JSON line: seconds of each step, the time at which the first one ended, the largest rank's peak
 resident memory, the largest increase over a rank's memory before its first tensor, the losses. Started by `bench.py`.
+With --device cuda over NCCL, and the memory is what PyTorch allocated on the device; --compile compiles the model.
 """
 import argparse
 import dataclasses
@@ -29,6 +30,8 @@ def parse_arguments():
     parser.add_argument("--strategy", default="full_shard", choices=["no_shard", "shard_grad_op", "full_shard"])
     parser.add_argument("--bf16", action="store_true", help="bf16 compute, fp32 master parameters and reductions")
     parser.add_argument("--checkpointing", action="store_true", help="recompute each block in backward")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--compile", action="store_true", help="torch.compile")
     parser.add_argument("--pipeline", default="baseline", choices=["baseline", "rho1"])
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--batch", type=int, default=2, help="sequences per rank")
@@ -50,7 +53,9 @@ def resident():
 
 def build(arguments, world):
     shape = shape_of(arguments)
-    model = MultiTokenLlama(shape, arguments.checkpointing).fill(seed=0)
+    model = MultiTokenLlama(shape, arguments.checkpointing).fill(seed=0).to(arguments.device)
+    if arguments.compile:
+        model.compile()
     if world == 1:
         return model
     if arguments.strategy == "no_shard":
@@ -69,7 +74,7 @@ def build_reference(arguments):
     """A next-token model with the policy's trunk, whole on every rank, in the compute dtype."""
     shape = shape_of(arguments)
     shape = dataclasses.replace(shape, layers=shape.layers - shape.future_tokens + 1, future_tokens=1)
-    model = MultiTokenLlama(shape).fill(seed=1).requires_grad_(False).eval()
+    model = MultiTokenLlama(shape).fill(seed=1).requires_grad_(False).eval().to(arguments.device)
     return model.to(torch.bfloat16) if arguments.bf16 else model
 
 
@@ -96,7 +101,9 @@ def main():
     world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
     torch.set_num_threads(max(1, os.cpu_count() // world))
     if world > 1:
-        dist.init_process_group("gloo")
+        dist.init_process_group("nccl" if arguments.device == "cuda" else "gloo")
+    if arguments.device == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     before = resident()
     model = build(arguments, world)
     reference = build_reference(arguments) if arguments.pipeline == "rho1" else None
@@ -107,9 +114,9 @@ def main():
     seconds, losses, first_step_ns = [], [], None
     for step in range(arguments.steps):
         first = (step * world + rank) * arguments.batch
-        tokens = torch.from_numpy(windows[first:first + arguments.batch].astype(np.int64))
+        tokens = torch.from_numpy(windows[first:first + arguments.batch].astype(np.int64)).to(arguments.device)
         begun = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        with torch.autocast(arguments.device, torch.bfloat16, enabled=autocast):
             logits = model(tokens)
         weights = None
         if reference is not None:
@@ -126,7 +133,9 @@ def main():
         first_step_ns = first_step_ns or time.time_ns()
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    peak = torch.tensor([most, most - before], dtype=torch.int64)
+    peak = torch.tensor([most, most - before], dtype=torch.int64, device=arguments.device)
+    if arguments.device == "cuda":
+        peak[:] = torch.cuda.max_memory_allocated()
     if world > 1:
         dist.all_reduce(peak, dist.ReduceOp.MAX)
     if rank == 0:

@@ -1,5 +1,7 @@
 """The program on the null device (support/null_cuda.py): every layout, the devices' faults, and that the null device
 itself finds what it is there to find."""
+import re
+
 import null_cuda
 import pytest
 from compare import assert_losses_close
@@ -70,3 +72,23 @@ def test_weights_on_another_device_are_reported_with_both(place):
 def test_more_processes_than_devices_are_refused(place):
     place.refuse(2, r"wants CUDA device 1, this host has 1 CUDA device; use fewer processes",
                  env=null_cuda.environment(devices=1), **SMALL, parallel__processes=2)
+
+
+def test_doctor_compares_each_kernel_with_the_cpu(place):
+    told = place.host("doctor", "--device", "cuda")
+    lines = dict(re.match(r"(.+?)  +(.+)", line).groups() for line in told.out.splitlines())
+    assert lines["device"].startswith("null H200, compute capability 9.0, "), told
+    for kernel in ("norm", "SwiGLU", "rotation", "cross entropy", "products", "attention", "embedding gradient", "AdamW"):
+        assert re.fullmatch(r"fp32 \S+, bf16 \S+, fp16 \S+ from the CPU; the same bits twice", lines[kernel]), told
+    assert "TFLOP/s" in lines["speed"] and "GB/s" in lines["copies"] and "refused" in lines["full device"], told
+    assert lines["NCCL"] == "a communicator of one rank gathers", told
+
+
+def test_doctor_reports_what_a_device_cannot_do_and_goes_on(place):
+    told = place.host("doctor", "--device", "cuda", wanted=70, env=null_cuda.environment(megabytes=64))
+    assert re.search(r"^copies +bad: CUDA out of memory", told.out, re.M) and "NCCL" in told.out, told
+
+
+def test_a_device_that_computes_nothing_is_found_by_doctor(place):
+    told = place.host("doctor", "--device", "cuda", wanted=70, env=null_cuda.environment(computes=0))
+    assert re.search(r"^norm +bad: fp32", told.out, re.M), told

@@ -83,6 +83,8 @@ Answers answer_with_engine(const AnswerRequest& request) { return ask("answer", 
 
 std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request) { return ask("perplexity", request); }
 
+std::vector<DeviceCheck> check_device_with_engine() { return ask("check_device", nullptr); }
+
 void merge_with_engine(const MergeRequest& request) { ask("merge", request); }
 
 }  // namespace wmtp

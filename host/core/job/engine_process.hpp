@@ -33,6 +33,8 @@ Generated generate_with_engine(const GenerateRequest& request);
 Answers answer_with_engine(const AnswerRequest& request);
 /// One for each head, the first one first. Errors as losses_of_heads in engine/inference/model_requests.hpp.
 std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request);
+/// Error(usage) without a usable CUDA device.
+std::vector<DeviceCheck> check_device_with_engine();
 /// Errors as merge_adapter in engine/inference/model_requests.hpp.
 void merge_with_engine(const MergeRequest& request);
 

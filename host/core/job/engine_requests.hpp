@@ -1,4 +1,4 @@
-// Requests of `wmtp-host generate`, `eval` and `checkpoint merge` to the engine's process, and its answers. Plain
+// Requests of `wmtp-host generate`, `eval`, `checkpoint merge` and `doctor` to the engine's process, and its answers. Plain
 // values with their JSON, sent as CBOR because texts may contain any bytes.
 #pragma once
 
@@ -66,6 +66,13 @@ struct HeadLoss {
   int64_t bytes = 0;   ///< of text that these tokens encode; tokens that begin or end a text encode none
 };
 
+/// One line of `doctor --device cuda`.
+struct DeviceCheck {
+  std::string what;
+  bool good = true;
+  std::string text;
+};
+
 struct MergeRequest {
   std::filesystem::path adapter;  ///< as a run or `checkpoint import` writes it
   std::filesystem::path base;     ///< with params.json
@@ -80,6 +87,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Generated, prompt, ids, text, decoding, heads
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerRequest, model, prompts, samples, max_tokens, temperature, top_p, seed, stops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PerplexityRequest, model, texts, stride)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HeadLoss, tokens, loss, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceCheck, what, good, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MergeRequest, adapter, base, target, plugin)
 
 }  // namespace wmtp

@@ -32,6 +32,8 @@ CudaBackend& cuda_backend() {
   return *backend;
 }
 
+bool has_cuda_library() { return std::filesystem::exists(cuda_library()); }
+
 bool has_cuda_device() { return std::filesystem::exists("/dev/nvidiactl"); }
 
 }  // namespace wmtp

@@ -9,6 +9,12 @@
 
 namespace wmtp {
 
+struct CudaDevice {
+  std::string name;          ///< as the CUDA runtime gives it: "NVIDIA H200"
+  int major = 0, minor = 0;  ///< compute capability
+  int64_t total_bytes = 0, free_bytes = 0;
+};
+
 class CudaBackend {
  public:
   virtual ~CudaBackend() = default;
@@ -17,8 +23,7 @@ class CudaBackend {
   /// to engine/memory/allocator.hpp. `deterministic`: LibTorch selects kernels that give the same bits in every run, and
   /// refuses operations that have none. [before the first tensor]
   virtual void use_device(int device, bool deterministic) = 0;
-  /// Of the current device, as the CUDA runtime gives it: "NVIDIA H200".
-  virtual std::string device_name() = 0;
+  virtual CudaDevice current_device() = 0;
   /// An NCCL communicator. [all ranks, collective]
   virtual c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                  std::chrono::milliseconds timeout) = 0;
@@ -26,6 +31,8 @@ class CudaBackend {
 
 /// Loads libwmtp_cuda.so from the engine's folder; never closed. Error(usage), with the reason, when that fails.
 CudaBackend& cuda_backend();
+/// Whether this build has libwmtp_cuda.so; loads nothing.
+bool has_cuda_library();
 /// Whether this machine has an NVIDIA device; loads nothing.
 bool has_cuda_device();
 

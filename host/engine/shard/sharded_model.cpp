@@ -14,6 +14,8 @@
 namespace wmtp {
 namespace {
 
+constexpr int64_t elements_of_task = 1 << 16;
+
 /// Elements [begin, begin+count) of a parameter's initial value.
 void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count, float* out) {
   const Init& init = spec.init;
@@ -44,7 +46,7 @@ void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count,
 /// The fingerprint of elements [begin, begin + values.size()) of a flattened parameter, by all threads of this rank.
 uint64_t parallel_fingerprint(const std::string& name, int64_t begin, const std::vector<float>& values) {
   std::atomic<uint64_t> sum{0};
-  at::parallel_for(0, int64_t(values.size()), 1 << 16, [&](int64_t first, int64_t last) {
+  at::parallel_for(0, int64_t(values.size()), elements_of_task, [&](int64_t first, int64_t last) {
     sum += fingerprint(name, begin + first, values.data() + first, last - first);
   });
   return sum;
@@ -129,7 +131,9 @@ at::Tensor ShardedModel::normed(const at::Tensor& hidden) const {
 void ShardedModel::initialize(int64_t seed) {
   const auto first_value = [seed](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     if (spec.init.kind == Init::Kind::row_norms) return false;
-    draw(spec, seed, begin, count, out);
+    at::parallel_for(0, count, elements_of_task, [&](int64_t from, int64_t to) {
+      draw(spec, seed, begin + from, to - from, out + from);  // by counter, so the parts do not matter
+    });
     return true;
   };
   fill(first_value, "drawing first weights");

@@ -90,7 +90,7 @@ double multiplication_rate(const ShardedModel& model, int64_t rows) {
 
 double peak_rate(const ParallelConfig& parallel, const at::Device& device) {
   if (parallel.peak_tflops > 0) return 1e12 * parallel.peak_tflops;
-  return device.is_cuda() ? stated_peak(cuda_backend().device_name(), parallel.precision) : 0;
+  return device.is_cuda() ? stated_peak(cuda_backend().current_device().name, parallel.precision) : 0;
 }
 
 double Utilization::share_of(double rate, int64_t tokens, double seconds) const {

@@ -1,0 +1,281 @@
+#include "engine/device_check/device_check.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sdp_choice.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <functional>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "core/job/device_peak.hpp"
+#include "engine/comm/cuda_backend.hpp"
+#include "engine/model/attention.hpp"
+#include "engine/model/matrix_product.hpp"
+#include "engine/model/ops.hpp"
+#include "engine/model/row_ops.hpp"
+#include "engine/train/utilization.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+constexpr int64_t rows = 256, width = 512, vocabulary = 1000;
+
+/// Gives the same numbers on each device, drawn on the CPU.
+class Numbers {
+ public:
+  Numbers(at::Device device, at::ScalarType dtype) : device_(device), dtype_(dtype) {}
+
+  Tensor operator()(at::IntArrayRef shape, double scale = 1) {
+    const Tensor drawn = at::randn(shape, generator_, at::TensorOptions(at::kFloat)).mul_(scale);
+    return drawn.to(dtype_).to(device_);
+  }
+  Tensor indices(int64_t count, int64_t below) { return at::randint(below, {count}, generator_).to(device_); }
+  at::Device device() const { return device_; }
+
+ private:
+  at::Device device_;
+  at::ScalarType dtype_;
+  at::Generator generator_ = at::make_generator<at::CPUGeneratorImpl>(1);
+};
+
+struct Operation {
+  const char* name;
+  std::function<Tensors(Numbers&)> compute;
+};
+
+Tensors norm(Numbers& numbers) {
+  const Tensor x = numbers({rows, width}), weight = numbers({width}), dy = numbers({rows, width});
+  const Normed normed = normed_rows(x, weight, 1e-5);
+  const auto [dx, dw] = normed_rows_backward(dy, x, weight, normed.scale, /*wants_dw=*/true);
+  return {normed.y, normed.scale, dx, dw / double(rows)};
+}
+
+Tensors swiglu_both_ways(Numbers& numbers) {
+  const Tensor gate = numbers({rows, width}), up = numbers({rows, width}), dy = numbers({rows, width});
+  const auto [d_gate, d_up] = gated_backward(dy, gate, up);
+  return {gated(gate, up), d_gate, d_up};
+}
+
+Tensors rotation(Numbers& numbers) {
+  const Tensor x = numbers({2, 128, 4, 64}), table = rotary_table(128, 64, 1e4, numbers.device());
+  return {rotated(x, table, 1), rotated(x, table, -1)};
+}
+
+Tensors cross_entropies(Numbers& numbers) {
+  const Tensor logits = numbers({rows, vocabulary}, 3), targets = numbers.indices(rows, vocabulary);
+  const ScoredLogits scored = cross_entropy(logits, targets, {.entropies = true, .hits = true});
+  const Tensor coefficients = at::ones({rows}, logits.options().dtype(at::kFloat));
+  return {scored.scores.losses, scored.scores.entropies, scored.scores.hits,
+          cross_entropy_gradient(logits.clone(), targets, scored.log_sum, coefficients)};
+}
+
+Tensors products(Numbers& numbers) {
+  const Tensor x = numbers({rows, width}), weight = numbers({width, width}, 0.05), dy = numbers({rows, width}, 0.05);
+  Tensor gradient = at::ones({width, width}, x.options().dtype(at::kFloat));
+  const Tensor dw = product(dy.t().to(at::kFloat), x.to(at::kFloat));
+  if (x.is_cuda())
+    product_into(gradient, dy.t(), x, /*add=*/true);
+  else
+    gradient.add_(dw);
+  return {product_with_rows(x, weight), gradient};
+}
+
+Tensors attention(Numbers& numbers) {
+  const auto leaf = [&](int64_t heads) { return numbers({2, 128, heads, 64}).requires_grad_(true); };
+  const Tensor query = leaf(4), key = leaf(2), value = leaf(2), d_out = numbers({2, 128, 256});
+  const at::AutoGradMode grad(true);
+  const Tensor out = causal_attention(query, key, value, /*window=*/0);
+  Tensors all = torch::autograd::grad({out}, {query, key, value}, {d_out});
+  all.push_back(out.detach());
+  return all;
+}
+
+/// Many rows of a few ids: an atomic sum would show.
+Tensors embedding_gradient(Numbers& numbers) {
+  const Tensor ids = numbers.indices(16 * rows, 7), values = numbers({16 * rows, 64}).to(at::kFloat);
+  return {at::zeros({7, 64}, values.options()).index_add_(0, ids, values) / double(rows)};
+}
+
+Tensors adamw(Numbers& numbers) {
+  const Tensor master = numbers({rows, width}).to(at::kFloat), gradient = numbers({rows, width}).to(at::kFloat);
+  const Tensor mean = at::zeros_like(master), square = at::zeros_like(master), steps = at::ones({}, master.options());
+  at::_fused_adamw_({master}, {gradient}, {mean}, {square}, {}, {steps}, 1e-3, 0.9, 0.95, 0.1, 1e-8,
+                    /*amsgrad=*/false, /*maximize=*/false);
+  return {master, mean, square, at::stack(at::_foreach_norm({gradient, master}, 2, at::kDouble)) / double(width)};
+}
+
+const std::vector<Operation> operations{{"norm", norm},
+                                        {"SwiGLU", swiglu_both_ways},
+                                        {"rotation", rotation},
+                                        {"cross entropy", cross_entropies},
+                                        {"products", products},
+                                        {"attention", attention},
+                                        {"embedding gradient", embedding_gradient},
+                                        {"AdamW", adamw}};
+
+/// The largest difference, relative to a number's size where that is above 1.
+double difference(const Tensors& found, const Tensors& wanted) {
+  double largest = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Tensor a = found[i].cpu().to(at::kDouble), b = wanted[i].to(at::kDouble);
+    largest = std::max(largest, ((a - b).abs() / b.abs().clamp_min(1)).max().item<double>());
+  }
+  return largest;
+}
+
+bool same_bits(const Tensors& a, const Tensors& b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!a[i].equal(b[i])) return false;
+  return true;
+}
+
+/// A result's last place of the dtype, and a few roundings of the sums before it.
+double tolerance(at::ScalarType dtype) { return dtype == at::kFloat ? 1e-4 : dtype == at::kHalf ? 4e-3 : 3e-2; }
+
+/// Each dtype's difference to the CPU: "fp32 2e-07, bf16 8e-03, fp16 1e-03 from the CPU; the same bits twice".
+DeviceCheck check_operation(const Operation& operation, const at::Device& device) {
+  DeviceCheck check{operation.name, true, ""};
+  const auto computed = [&](const at::Device& on, at::ScalarType dtype) {
+    Numbers numbers(on, dtype);
+    return operation.compute(numbers);
+  };
+  bool repeats = true;
+  for (const auto& [name, dtype] : {std::pair{"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}}) {
+    const Tensors found = computed(device, dtype);
+    const double off = difference(found, computed(at::kCPU, dtype));
+    repeats = repeats && same_bits(found, computed(device, dtype));
+    check.good = check.good && off <= tolerance(dtype);
+    check.text += (check.text.empty() ? "" : ", ") + std::string(name) + printed(" %.0e", off);
+  }
+  check.good = check.good && repeats;
+  check.text += std::string(" from the CPU; ") + (repeats ? "the same bits twice" : "other bits the second time");
+  return check;
+}
+
+DeviceCheck about_device() {
+  const CudaDevice device = cuda_backend().current_device();
+  return {"device", true,
+          device.name + ", compute capability " + std::to_string(device.major) + "." + std::to_string(device.minor) +
+              ", " + human_bytes(device.free_bytes) + " of " + human_bytes(device.total_bytes) + " free"};
+}
+
+/// Of training: bf16 with heads of 128 features.
+DeviceCheck about_attention(const at::Device& device) {
+  const Tensor x = at::zeros({1, 8, 256, 128}, at::TensorOptions(at::kBFloat16).device(device));
+  static const std::vector<std::string> names{"plain operations", "flash attention", "memory-efficient attention",
+                                              "cuDNN"};
+  const int64_t choice = at::_fused_sdp_choice(x, x, x, {}, 0.0, /*is_causal=*/true);
+  return {"attention by", true,
+          choice >= 0 && choice < int64_t(names.size()) ? names[size_t(choice)] : "another kernel"};
+}
+
+void wait_for(const Tensor& x) { x.flatten().select(0, 0).item(); }
+
+/// Operations per second of the largest measured product, which doubles until it takes a millisecond.
+double product_rate(const at::Device& device, at::ScalarType dtype) {
+  for (int64_t size = 1024;; size *= 2) {
+    const Tensor x = at::ones({size, size}, at::TensorOptions(dtype).device(device));
+    Tensor last;
+    const double operations_of_one = 2.0 * double(size) * double(size) * double(size);
+    const double rate = best_rate(
+        operations_of_one, [&] { last = at::mm(x, x); }, [&] { wait_for(last); });
+    if (size == 16384 || operations_of_one / rate > 1e-3) return rate;
+  }
+}
+
+DeviceCheck about_products(const at::Device& device) {
+  DeviceCheck check{"speed", true, ""};
+  for (const auto& [precision, dtype] : {std::pair{Precision::bf16, at::kBFloat16}, {Precision::fp32, at::kFloat}}) {
+    const double rate = product_rate(device, dtype),
+                 peak = stated_peak(cuda_backend().current_device().name, precision);
+    check.text += (check.text.empty() ? "" : ", ") + std::string(to_string(precision)) +
+                  printed(" products %.3g TFLOP/s", rate / 1e12);
+    if (peak > 0) check.text += printed(" (%.0f%% of the stated peak)", 100 * rate / peak);
+  }
+  return check;
+}
+
+/// Bytes per second of copies that double until one takes a millisecond.
+double copy_rate(const Tensor& to, const Tensor& from, const Tensor& on_device) {
+  for (int64_t bytes = int64_t{16} << 20;; bytes *= 2) {
+    const double rate = best_rate(
+        double(bytes), [&] { to.narrow(0, 0, bytes).copy_(from.narrow(0, 0, bytes), /*non_blocking=*/true); },
+        [&] { wait_for(on_device); });
+    if (2 * bytes > to.numel() || double(bytes) / rate > 1e-3) return rate;
+  }
+}
+
+DeviceCheck about_copies(const at::Device& device) {
+  constexpr int64_t bytes = int64_t{256} << 20;
+  const at::TensorOptions options(at::kByte);
+  const Tensor host = at::zeros({bytes}, options.pinned_memory(true)),
+               there = at::zeros({bytes}, options.device(device));
+  const Tensor other = at::empty_like(there);
+  const auto text = [&](const Tensor& to, const Tensor& from) {
+    return printed("%.3g GB/s", copy_rate(to, from, there) / 1e9);
+  };
+  return {"copies", true,
+          "to the device " + text(there, host) + ", from it " + text(host, there) + ", on it " + text(other, there)};
+}
+
+DeviceCheck about_full_device(const at::Device& device) {
+  const int64_t too_much = 2 * cuda_backend().current_device().total_bytes;
+  try {
+    at::empty({too_much}, at::TensorOptions(at::kByte).device(device));
+    return {"full device", false, "twice its memory was allocated"};
+  } catch (const c10::OutOfMemoryError&) {
+    wait_for(at::ones({1 << 20}, at::TensorOptions(at::kByte).device(device)));
+    return {"full device", true, "an allocation beyond its memory is refused, and smaller ones work afterwards"};
+  }
+}
+
+DeviceCheck about_nccl(const at::Device& device) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto backend = cuda_backend().nccl(store, /*rank=*/0, /*size=*/1, std::chrono::seconds(60));
+  Tensor in = at::arange(1 << 16, at::TensorOptions(at::kFloat).device(device)), out = at::zeros_like(in);
+  backend->_allgather_base(out, in)->wait();
+  const bool good = out.equal(in);
+  backend->abort();
+  return {"NCCL", good,
+          good ? "a communicator of one rank gathers" : "a communicator of one rank gathers other numbers"};
+}
+
+/// A failure is a finding, so that the other checks still run.
+void add(std::vector<DeviceCheck>& checks, const std::string& what, const std::function<DeviceCheck()>& check) {
+  try {
+    checks.push_back(check());
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    checks.push_back({what, false, text.substr(0, text.find('\n'))});
+  } catch (const std::exception& error) {
+    checks.push_back({what, false, error.what()});
+  }
+}
+
+}  // namespace
+
+std::vector<DeviceCheck> check_device() {
+  if (cuda_backend().num_devices() == 0)
+    throw Error(ExitStatus::usage, "--device cuda: this machine has no CUDA device");
+  cuda_backend().use_device(0, /*deterministic=*/true);
+  const at::Device device(at::kCUDA, 0);
+  std::vector<DeviceCheck> checks;
+  add(checks, "device", about_device);
+  for (const Operation& operation : operations)
+    add(checks, operation.name, [&] { return check_operation(operation, device); });
+  add(checks, "attention by", [&] { return about_attention(device); });
+  add(checks, "speed", [&] { return about_products(device); });
+  add(checks, "copies", [&] { return about_copies(device); });
+  add(checks, "full device", [&] { return about_full_device(device); });
+  add(checks, "NCCL", [&] { return about_nccl(device); });
+  return checks;
+}
+
+}  // namespace wmtp

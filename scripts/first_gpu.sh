@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# first_gpu.sh [OUT]: checks and measures this build on the machine's first CUDA device in under ten minutes, and writes
+# OUT/first_gpu.md (OUT: runs/first_gpu). Exits with 1 if a step fails.
+#
+# Uses the program in build/, or else a wheel in dist/ (`make wheel`), so that a machine without compilers and network can
+# run it. Needs Python with torch, numpy, pytest and safetensors. Each step has a time limit; a later one runs in any case.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+out=$(realpath -m "${1:-runs/first_gpu}")
+mkdir -p "$out"
+report=$out/first_gpu.md
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python=.venv/bin/python
+[ -x $python ] || python=python3
+failed=0
+
+# step NAME SECONDS COMMAND...: its exit code, duration and last lines go to the report.
+step() {
+  local name=$1 limit=$2 begun=$SECONDS code=0
+  shift 2
+  timeout -k 10 "$limit" bash -c '"$@"' _ "$@" >"$out/$name.log" 2>&1 || code=$?
+  [ $code -eq 0 ] || failed=1
+  { echo "## $name: exit code $code, $((SECONDS - begun)) s"; echo; tail -20 "$out/$name.log" | cut -c1-160 | sed 's/^/    /'; echo; } >>"$report"
+  echo "$name: exit code $code, $((SECONDS - begun)) s"
+}
+
+# The program's exit code must be this one.
+wants() {
+  local wanted=$1 code=0
+  shift
+  "$@" || code=$?
+  echo "exit code $code, wanted $wanted"
+  [ $code -eq "$wanted" ]
+}
+
+# trains NAME SECONDS FILE [--set ...]: the losses and speed of a run, also if its last checkpoint is not written in time.
+# The checkpoints, 20 GB, are deleted.
+trains() {
+  local name=$1 limit=$2 file=$3 code=0
+  shift 3
+  timeout -s KILL "$limit" "$host" --db "$work/$name.db" run "$file" --name "$name" "$@" || code=$?
+  "$host" --db "$work/$name.db" sql "SELECT name, round(avg(value), 4) AS mean FROM v_metrics WHERE step > 5 AND name IN
+    ('perf/mfu', 'perf/multiplication_share', 'perf/tokens_per_second', 'perf/step_seconds', 'train/loss')
+    AND run = '$name' GROUP BY name" || code=$?
+  rm -rf "$work"/*-"$name" "$work"/*-reference-1b3
+  return $code
+}
+
+peer() {
+  $python - "$work/ids.bin" <<'EOF'
+import sys
+import numpy as np
+np.random.default_rng(1).integers(0, 32000, 25 * 8 * 2048).astype("<u2").tofile(sys.argv[1])
+EOF
+  $python tests/bench/peer.py --tokens "$work/ids.bin" --device cuda --bf16 --checkpointing "$@" --steps 15 --batch 8 \
+    --sequence 2048 --dim 2048 --layers 24 --heads 16 --ffn-dim 5632 --vocab 32000 | tee "$work/peer.json"
+  $python - "$work/peer.json" <<'EOF'
+import json, statistics, sys
+result = json.load(open(sys.argv[1]))
+print(f"{8 * 2048 / statistics.median(result['step_seconds'][5:]):,.0f} tokens/s, {result['peak_bytes'] / 2**30:.1f} GiB")
+EOF
+}
+
+export WMTP_BUILD=${WMTP_BUILD:-$PWD/build}
+if [ ! -x "$WMTP_BUILD/bin/wmtp-host" ]; then
+  $python -m pip install -q --no-index --no-deps --target "$work/site" dist/*.whl || exit 1
+  WMTP_BUILD=$work/site/wmtp_host
+  chmod +x "$WMTP_BUILD"/bin/*
+fi
+host=$WMTP_BUILD/bin/wmtp-host
+export host work python
+export -f wants trains peer  # for the bash that timeout starts
+
+echo "# wmtp-host on a CUDA device, $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)" >"$report"
+step facts 20 nvidia-smi
+step doctor 60 "$host" doctor --device cuda
+step parity 130 $python -B -m pytest -q tests/parity/cuda_test.py
+if command -v compute-sanitizer >/dev/null; then
+  for tool in memcheck racecheck; do
+    step $tool 40 compute-sanitizer --tool $tool --kernel-regex kns=wmtp --target-processes all --error-exitcode 9 \
+      "$host" doctor --device cuda
+  done
+fi
+step baseline 75 trains baseline 70 experiments/gpu/baseline-1b3.toml
+step not-deterministic 75 trains fast 70 experiments/gpu/baseline-1b3.toml --set parallel.deterministic=false
+step rho1 90 trains rho1 85 experiments/gpu/rho1-1b3.toml
+step full-device 40 wants 8 "$host" --db "$work/full.db" run experiments/gpu/baseline-1b3.toml --set train.batch_size=1024
+step peer 90 peer
+step peer-compiled 90 peer --compile
+echo "$report"
+exit $failed
