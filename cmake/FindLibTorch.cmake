@@ -45,21 +45,19 @@ if(NOT TARGET LibTorch::cpu)
   find_path(LibTorch_cudart_INCLUDE_DIR cuda_runtime_api.h PATHS ${_wmtp_nvidia} NO_DEFAULT_PATH)
   find_path(LibTorch_nccl_INCLUDE_DIR nccl.h PATHS ${_wmtp_nvidia} NO_DEFAULT_PATH)
   cmake_path(GET LibTorch_cudart_INCLUDE_DIR PARENT_PATH _wmtp_cudart)
-  file(GLOB LibTorch_cudart_LIBRARY ${_wmtp_cudart}/lib/libcudart.so.*)
-  if(NOT LibTorch_cudart_LIBRARY OR NOT LibTorch_nccl_INCLUDE_DIR)
+  if(NOT LibTorch_cudart_INCLUDE_DIR OR NOT LibTorch_nccl_INCLUDE_DIR)
     find_package(CUDAToolkit QUIET)
     set(LibTorch_cudart_INCLUDE_DIR ${CUDAToolkit_INCLUDE_DIRS})
-    set(LibTorch_cudart_LIBRARY ${CUDA_cudart_LIBRARY})
     find_path(LibTorch_nccl_INCLUDE_DIR nccl.h PATHS ${CUDAToolkit_INCLUDE_DIRS})
   endif()
   # nvcc compiles the kernels of host/cuda: from the same packages, or a toolkit's of the same CUDA version.
   find_program(WMTP_NVCC nvcc PATHS ${_wmtp_cudart}/bin NO_DEFAULT_PATH)
   find_program(WMTP_NVCC nvcc PATHS /usr/local/cuda/bin)
-  if(LibTorch_cuda_LIBRARY AND LibTorch_c10_cuda_LIBRARY AND LibTorch_cudart_LIBRARY AND LibTorch_nccl_INCLUDE_DIR)
+  if(LibTorch_cuda_LIBRARY AND LibTorch_c10_cuda_LIBRARY AND LibTorch_cudart_INCLUDE_DIR AND LibTorch_nccl_INCLUDE_DIR)
     add_library(LibTorch::cuda INTERFACE IMPORTED)
     set_target_properties(LibTorch::cuda PROPERTIES
       INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_nccl_INCLUDE_DIR};${LibTorch_cudart_INCLUDE_DIR}"
-      INTERFACE_LINK_LIBRARIES
-        "LibTorch::cpu;${LibTorch_cuda_LIBRARY};${LibTorch_c10_cuda_LIBRARY};${LibTorch_cudart_LIBRARY}")
+      # libtorch_cuda loads the runtime, from nvidia's package next to it.
+      INTERFACE_LINK_LIBRARIES "LibTorch::cpu;${LibTorch_cuda_LIBRARY};${LibTorch_c10_cuda_LIBRARY}")
   endif()
 endif()

@@ -35,7 +35,9 @@ class Backend final : public CudaBackend {
     const cudaDeviceProp& properties = *at::cuda::getCurrentDeviceProperties();
     size_t free = 0, total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    return {properties.name, properties.major, properties.minor, int64_t(total), int64_t(free)};
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+    return {properties.name, properties.major, properties.minor,
+            int64_t(total),  int64_t(free),    stats.reserved_bytes[0].peak};
   }
   c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                          std::chrono::milliseconds timeout) override {

@@ -32,6 +32,15 @@ def test_a_layout_has_the_losses_that_it_has_on_the_cpu(place, ranks, strategy):
         assert report["launches"]["ncclAlltoAll"] > 0, report
 
 
+def test_the_log_holds_what_the_allocator_reserves_and_the_device_has_given(place):
+    ended = place.run(**ON_ONE)
+    bytes_of = {row["category"]: row["bytes"] for row in place.log.query(
+        "SELECT category, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'peak' GROUP BY category",
+        place.log.newest()["id"])}
+    assert bytes_of["allocated"] <= bytes_of["reserved"] <= bytes_of["device_used"], bytes_of
+    assert re.search(r"peak memory +rank 0: [\d.]+ MiB of the device, [\d.]+ MiB resident", ended.out), ended
+
+
 def test_a_wait_that_is_dropped_is_found_as_a_race(place):
     """Kernels run when they are launched, so the numbers stay right; vector clocks find it."""
     place.run(**SMALL, parallel__strategy="full_shard", env=null_cuda.environment(drop_waits=1, report="dropped"))

@@ -121,13 +121,14 @@ class Summary {
 
   void memory() {
     const auto peaks = rows(
-        "SELECT rank, max(bytes) FROM memory WHERE run_id = ?1 "
-        "AND category = 'resident' AND phase = 'peak' GROUP BY rank ORDER BY rank");
+        "SELECT rank, max(iif(category = 'resident', bytes, NULL)), max(iif(category = 'device_used', bytes, NULL)) "
+        "FROM memory WHERE run_id = ?1 AND phase = 'peak' GROUP BY rank ORDER BY rank");
     if (peaks.empty()) return;
     out_ << "  peak memory      ";
     for (size_t i = 0; i < peaks.size(); ++i) {
-      out_ << (i ? ", " : "") << "rank " << peaks[i][0].get<int64_t>() << ": "
-           << human_bytes(peaks[i][1].get<int64_t>());
+      out_ << (i ? ", " : "") << "rank " << peaks[i][0].get<int64_t>() << ": ";
+      if (peaks[i][2].is_number()) out_ << human_bytes(peaks[i][2].get<int64_t>()) << " of the device, ";
+      out_ << human_bytes(peaks[i][1].get<int64_t>());
     }
     out_ << " resident\n";
     phases();

@@ -10,9 +10,10 @@
 namespace wmtp {
 
 struct CudaDevice {
-  std::string name;          ///< as the CUDA runtime gives it: "NVIDIA H200"
-  int major = 0, minor = 0;  ///< compute capability
-  int64_t total_bytes = 0, free_bytes = 0;
+  std::string name;                         ///< as the CUDA runtime gives it: "NVIDIA H200"
+  int major = 0, minor = 0;                 ///< compute capability
+  int64_t total_bytes = 0, free_bytes = 0;  ///< of all processes, as nvidia-smi shows them
+  int64_t reserved_bytes = 0;               ///< most that LibTorch's allocator has held, in use or not
 };
 
 class CudaBackend {

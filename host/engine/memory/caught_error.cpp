@@ -10,15 +10,21 @@ namespace wmtp {
 namespace {
 
 /// From "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.20 GiB is
-/// free. ...": ": 2.00 GiB requested, 1.20 GiB of 79.11 GiB free". Any other text unchanged, its first line only.
+/// free. ... 70.00 GiB is allocated by PyTorch, and 3.00 GiB is reserved by PyTorch but unallocated. ...":
+/// ": 2.00 GiB requested, 1.20 GiB of 79.11 GiB free, 70.00 GiB in tensors, 3.00 GiB reserved for others". Any other text
+/// unchanged, its first line only.
 std::string amounts_in(const std::string& text) {
   static const std::regex asked("Tried to allocate ([0-9.]+ [A-Za-z]+)\\.");
   static const std::regex free("total capacity of ([0-9.]+ [A-Za-z]+) of which ([0-9.]+ [A-Za-z]+) is free");
+  static const std::regex held(
+      "([0-9.]+ [A-Za-z]+) is allocated by PyTorch,.* and ([0-9.]+ [A-Za-z]+) is reserved by PyTorch but unallocated");
   std::smatch part;
   if (!std::regex_search(text, part, asked)) return ": " + text.substr(0, text.find('\n'));
   const std::string amounts = ": " + part.str(1) + " requested";
   if (!std::regex_search(text, part, free)) return amounts;
-  return amounts + ", " + part.str(2) + " of " + part.str(1) + " free";
+  const std::string of_device = amounts + ", " + part.str(2) + " of " + part.str(1) + " free";
+  if (!std::regex_search(text, part, held)) return of_device;
+  return of_device + ", " + part.str(1) + " in tensors, " + part.str(2) + " reserved for others";
 }
 
 }  // namespace

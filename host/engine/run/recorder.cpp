@@ -19,6 +19,7 @@
 #include "core/job/time_left.hpp"
 #include "core/report/summary.hpp"
 #include "core/runlog/log_reader.hpp"
+#include "engine/comm/cuda_backend.hpp"
 #include "engine/memory/allocator.hpp"
 
 namespace wmtp {
@@ -72,7 +73,7 @@ json by_category(const std::array<int64_t, num_memory_categories>& bytes) {
 }
 
 /// This rank's bytes: {phase: {category: bytes}}.
-json memory_report() {
+json memory_report(const at::Device& device) {
   const MemoryUsage usage = memory_usage();
   json report;
   for (const auto& [phase, moment] : usage.phases) {
@@ -85,6 +86,11 @@ json memory_report() {
   report[peak_phase]["largest_block"] = usage.largest_block;
   report[peak_phase]["resident"] = peak_resident_bytes();
   report[process_phase]["resident"] = resident_bytes_without_tensors();
+  if (device.is_cuda()) {
+    const CudaDevice now = cuda_backend().current_device();
+    report[peak_phase]["reserved"] = now.reserved_bytes;
+    report[peak_phase]["device_used"] = now.total_bytes - now.free_bytes;
+  }
   return report;
 }
 
@@ -208,7 +214,7 @@ void Recorder::event(const std::string& level, const std::string& kind, int64_t 
 }
 
 void Recorder::resources(int64_t step) {
-  const std::string mine = json{{"memory", memory_report()}, {"seconds", time_used()}}.dump();
+  const std::string mine = json{{"memory", memory_report(session_.device())}, {"seconds", time_used()}}.dump();
   const auto reports = session_.peers().gather("reporting memory and time", mine);
   if (!log_) return;
   std::vector<MemoryRecord> records;

@@ -7,7 +7,7 @@ const Memory = (() => {
                       "checkpoint", "other"];
   const IN_A_STEP = ["start", "frozen_models", "validation", "forward", "weights", "value_heads", "head", "backward",
                      "optimizer", "checkpoint", "other", "live"];
-  const SUMS = new Set(["allocated", "resident", "largest_block"]);
+  const SUMS = new Set(["allocated", "resident", "largest_block", "reserved", "device_used"]);
   const MOST_BARS = 240, HEIGHT = 240, BAR = 16, CHARACTER = 7;  // pixels; CHARACTER is the maximum width
   let run = null, rank = 0, known = null;
 
@@ -82,7 +82,7 @@ const Memory = (() => {
       const row = byRank.get(of) ?? byRank.set(of, new Map()).get(of);
       row.set(category, Math.max(bytes, row.get(category) ?? 0));
     }
-    const columns = ["resident", "allocated", ...CATEGORIES].filter((category) =>
+    const columns = ["device_used", "reserved", "resident", "allocated", ...CATEGORIES].filter((category) =>
       [...byRank.values()].some((row) => row.get(category) > 0));
     const lines = [...byRank].sort((a, b) => a[0] - b[0]).map(([of, row]) => element("tr", {},
       element("th", { scope: "row" }, `rank ${of}`),

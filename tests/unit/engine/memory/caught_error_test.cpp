@@ -17,7 +17,8 @@ using testing::Not;
 constexpr char of_cuda[] =
     "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.20 GiB is "
     "free. "
-    "Including non-PyTorch memory, this process has 77.90 GiB memory in use.";
+    "Including non-PyTorch memory, this process has 77.90 GiB memory in use. Of the allocated memory 70.00 GiB is "
+    "allocated by PyTorch, and 3.00 GiB is reserved by PyTorch but unallocated.";
 
 template <class Function>
 Error error_of(Function function) {
@@ -34,9 +35,11 @@ Error error_of(Function function) {
 TEST(CaughtError, DeviceOutOfMemoryReportsAmountsAndRemedies) {
   const Error error = error_of([] { run_out(of_cuda); });
   EXPECT_EQ(error.status(), ExitStatus::device_memory);
-  EXPECT_THAT(error.what(), AllOf(HasSubstr("2.00 GiB requested, 1.20 GiB of 79.11 GiB free"),
-                                  HasSubstr("train.batch_size"), HasSubstr("train.sequence_length"),
-                                  HasSubstr("activation_checkpointing"), HasSubstr("cpu_offload"), HasSubstr("ranks")));
+  EXPECT_THAT(error.what(),
+              AllOf(HasSubstr("2.00 GiB requested, 1.20 GiB of 79.11 GiB free, 70.00 GiB in tensors, 3.00 GiB "
+                              "reserved for others"),
+                    HasSubstr("train.batch_size"), HasSubstr("train.sequence_length"),
+                    HasSubstr("activation_checkpointing"), HasSubstr("cpu_offload"), HasSubstr("ranks")));
   EXPECT_THAT(error_of([] { run_out("no more\nframe #0"); }).what(),
               AllOf(HasSubstr("no more;"), Not(HasSubstr("#0"))));
 }
