@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(threads_of_block)
 /// dx; and in dw_parts[block] (fp32 [gridDim.x, width]; null: not computed) the sum over the block's rows, in their order,
 /// of dy * x * scale. A block takes every gridDim.x-th row.
 template <class T, int packs>
-__global__ void __launch_bounds__(threads_of_block)
+__global__ void __launch_bounds__(threads_of_block, /*minBlocksPerMultiprocessor=*/2)
     rms_norm_backward(const T* dy, const T* x, const T* weight, const float* scale, T* dx, float* dw_parts,
                       int64_t rows, int64_t width) {
   constexpr int size = pack_size<T>;

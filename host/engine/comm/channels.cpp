@@ -45,7 +45,7 @@ void Pending::wait() {
   } catch (const std::exception& error) {
     throw channel_->broken(number_, error.what());
   }
-  channel_->record_->end(number_);
+  channel_->record_->end(number_, output_.is_cpu() ? nullptr : work_);
   work_.reset();
   output_.reset();
   input_.reset();

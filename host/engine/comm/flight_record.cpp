@@ -22,15 +22,16 @@ std::string time_text(std::chrono::system_clock::time_point time) {
 
 int64_t FlightRecord::begin(const std::string& what, const char* operation, int64_t bytes) {
   Entry& entry = entries_[size_t(count_ % capacity)];
-  entry = {what, operation, bytes, step_, Clock::now(), {}, false};
+  entry = {what, operation, bytes, step_, Clock::now(), {}, false, {}};
   return count_++;
 }
 
-void FlightRecord::end(int64_t number) {
+void FlightRecord::end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device) {
   if (number + capacity < count_) return;  // overwritten by newer ones
   Entry& entry = entries_[size_t(number % capacity)];
   entry.ended = Clock::now();
   entry.has_ended = true;
+  entry.on_device = std::move(on_device);
 }
 
 std::string FlightRecord::describe(int64_t number) const {
@@ -44,7 +45,7 @@ std::string FlightRecord::text() const {
   for (int64_t number = std::max<int64_t>(0, count_ - capacity); number < count_; ++number) {
     const Entry& e = entry(number);
     text += std::to_string(number) + "  " + time_text(e.begun) + "  " +
-            (e.has_ended ? time_text(e.ended) : "did not end    ") + "  " + describe(number) + "\n";
+            (e.is_complete() ? time_text(e.ended) : "did not end    ") + "  " + describe(number) + "\n";
   }
   return text;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 
 namespace wmtp {
 
@@ -22,7 +23,8 @@ class FlightRecord {
   /// A collective begins: its purpose ("gathering layers.3"), its operation ("all-gather"), and the bytes that this rank
   /// receives. Returns its number, for end() and describe().
   int64_t begin(const std::string& what, const char* operation, int64_t bytes);
-  void end(int64_t number);
+  /// The thread no longer waits for it. `on_device`: the device does, if not null; text() then asks whether it is complete.
+  void end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device = {});
   /// "step 17: gathering layers.3 (all-gather, 1.2 MiB)"
   std::string describe(int64_t number) const;
 
@@ -40,6 +42,8 @@ class FlightRecord {
     int64_t bytes = 0, step = 0;
     Clock::time_point begun, ended;
     bool has_ended = false;
+    c10::intrusive_ptr<c10d::Work> on_device;
+    bool is_complete() const { return has_ended && (!on_device || on_device->isCompleted()); }
   };
   const Entry& entry(int64_t number) const { return entries_[size_t(number % capacity)]; }
 

@@ -1,7 +1,12 @@
-// Phase: a named part of a rank's work, whose live memory and time are recorded.
+// Phase: a named part of a rank's work, whose live memory and time are recorded. On a CUDA device the time is that of the
+// device (EventClock), not of the calls that launch its work.
 #pragma once
 
+#include <c10/core/Event.h>
+
+#include <deque>
 #include <string>
+#include <vector>
 
 #include "base/time_use.hpp"
 #include "engine/memory/allocator.hpp"
@@ -16,6 +21,16 @@ class Phase {
  private:
   MemoryPhase memory_;
   TimeScope time_;
+};
+
+/// Of the training thread's current stream on a CUDA device, by events: the host does not wait for it.
+class EventClock final : public DeviceClock {
+ public:
+  void mark() override;
+  std::vector<double> passed() override;
+
+ private:
+  std::deque<c10::Event> marks_;
 };
 
 }  // namespace wmtp

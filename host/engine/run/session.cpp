@@ -15,6 +15,7 @@
 #include "engine/comm/memory_backend.hpp"
 #include "engine/memory/allocator.hpp"
 #include "engine/memory/caught_error.hpp"
+#include "engine/memory/phase.hpp"
 
 namespace wmtp {
 namespace {
@@ -34,6 +35,8 @@ at::Device choose_device(const ParallelConfig& parallel, const Peers& peers) {
   if (peers.rank() == 0 && !parallel.deterministic)
     log_info("[parallel] deterministic = false: a repeated or resumed run differs in the last bits");
   count_device_memory();
+  static EventClock clock;
+  use_device_clock(clock);
   return {at::kCUDA, c10::DeviceIndex(*device)};
 }
 

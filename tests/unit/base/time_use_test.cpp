@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace wmtp {
 namespace {
@@ -50,6 +51,39 @@ TEST(TimeUse, AddsUpToTheTimeSinceItWasReset) {
   EXPECT_LE(sum, passed + 1e-4) << "the clock was read a moment earlier when it was forgotten";
   EXPECT_GE(sum, 0.010);
   EXPECT_EQ(time_used("before"), 0);
+}
+
+/// A device that takes a second for the work between two marks.
+class SlowDevice : public DeviceClock {
+ public:
+  void mark() override { ++marks_; }
+  std::vector<double> passed() override {
+    std::vector<double> seconds(size_t(reached - std::exchange(reported_, reached)), 1.0);
+    return seconds;
+  }
+  int reached = 0;
+  int num_marks() const { return marks_; }
+
+ private:
+  int marks_ = 0, reported_ = 0;
+};
+
+TEST(TimeUse, OfADeviceCountsForTheScopesInWhichItsWorkWasLaunched) {
+  std::thread([] {
+    SlowDevice device;
+    use_device_clock(device);
+    {
+      const TimeScope outer("outer");
+      const TimeScope inner("inner");
+    }
+    EXPECT_EQ(total(time_used()), 0) << "the device has not begun";
+    device.reached = 3;  // before outer, before inner, inner
+    EXPECT_EQ(time_used("inner"), 1);
+    EXPECT_EQ(time_used("outer"), 1);
+    device.reached = 4;
+    EXPECT_EQ(time_used("outer"), 2) << "after the inner one";
+    EXPECT_GT(device.num_marks(), 4);
+  }).join();
 }
 
 TEST(TimeUse, IsSeparateForEachThread) {

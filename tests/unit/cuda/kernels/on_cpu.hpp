@@ -18,7 +18,7 @@
 #define __global__
 #define __device__
 #define __shared__ static  // blocks do not run at the same time
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 struct __nv_bfloat16 {
   uint16_t bits;
