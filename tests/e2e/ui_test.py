@@ -157,7 +157,8 @@ def test_curves_are_smoothed_and_drawn_by_time_or_logarithm(log, tmp_path):
 def test_a_link_that_is_opened_in_the_open_page_is_followed(log, tmp_path):
     with Served(tmp_path) as served, browse(served.address) as browser:
         browser.wait_for("Curves.charts.get('train/loss')?.graph")
-        browser.ask("location.hash = 'runs=2,77&metric=train/grad_norm&smoothing=0.9&axis=time&log=1&events=0'")
+        update = "change({ names: state.names })"  # of the page, before the browser reports the link
+        browser.ask(f"location.hash = 'runs=2,77&metric=train/grad_norm&smoothing=0.9&axis=time&log=1&events=0', {update}")
         browser.wait_for("Curves.charts.get('train/grad_norm')?.graph?.getLabels().includes('s2')")
         assert browser.ask("[...state.chosen]") == [2], "there is no run 77"
         assert browser.ask("[...Curves.charts.keys()]") == ["train/grad_norm"]

@@ -45,7 +45,10 @@ const chosenRuns = () => state.runs.filter((run) => state.chosen.has(run.id));
 /** "12 rho1" */
 const runTitle = (id) => `${id} ${state.runs.find((run) => run.id === id)?.name ?? ""}`;
 
+let ownAddress = null;  // location.hash as last read or written here; any other is a link whose event is on its way
+
 function writeAddress() {
+  if (location.hash !== ownAddress) return;
   const kept = new URLSearchParams({ runs: [...state.chosen].join(","), tab: state.tab });
   for (const name of state.metrics) kept.append("metric", name);
   if (state.smoothing) kept.set("smoothing", state.smoothing);
@@ -53,10 +56,12 @@ function writeAddress() {
   if (state.logarithmic) kept.set("log", "1");
   if (!state.markEvents) kept.set("events", "0");
   history.replaceState(null, "", `#${kept}`);
+  ownAddress = location.hash;
 }
 
 /** Missing keys get their default; missing runs are chosen by loadRuns. */
 function readAddress() {
+  ownAddress = location.hash;
   const kept = new URLSearchParams(location.hash.slice(1));
   if (kept.has("runs")) state.chosen = new Set(kept.get("runs").split(",").filter(Boolean).map(Number));
   state.metrics = kept.has("metric") ? kept.getAll("metric") : METRICS_AT_FIRST;
