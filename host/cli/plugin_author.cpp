@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string name, kind, folder, file, experiment;
+  std::string name, kind, folder, file, experiment, device = "cpu";
   bool json = false;
 };
 
@@ -66,8 +66,8 @@ int check(const Options& options, const GlobalOptions& globals) {
   table.rows.push_back({"schema", "passed", counted(int64_t(plugin.options.size()), "option"),
                         "each option has a help text and a default within its range"});
   bool all = true;
-  for (const Trial& trial : trials_of(plugin.role)) {
-    const TrialResult result = run_trial(trial, setting);
+  for (const Trial& trial : trials_of(plugin.role, options.device)) {
+    const TrialResult result = run_trial(trial, setting, options.device);
     all &= result.passed;
     table.rows.push_back({trial.name, result.passed ? "passed" : "FAILED", result.message, trial.promise});
   }
@@ -93,12 +93,17 @@ void add_plugin_author(CommandLine& line) {
   auto& checked = line.add("plugins check",
                            "check that a plugin meets the sdk's requirements, each in a small training run\n\n"
                            "examples:\n  wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so\n"
-                           "  wmtp-host plugins check formula.so --experiment mine.toml --json\n",
+                           "  wmtp-host plugins check formula.so --experiment mine.toml --json\n"
+                           "  wmtp-host plugins check build/soft_focal.so --device cuda\n",
                            [options](const GlobalOptions& globals) { return check(*options, globals); });
   checked.add_option("FILE", options->file, "shared library of the plugin")->required();
   checked
       .add_option("--experiment", options->experiment, "experiment with the plugin's options (default: its defaults)")
       ->type_name("FILE");
+  checked.add_option("--device", options->device, "where the trials run: cpu, or cuda, the first CUDA device")
+      ->type_name("DEVICE")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   checked.add_flag("--json", options->json, "print JSON");
 }
 

@@ -1,5 +1,5 @@
 // What `plugins check` holds a plugin to: every shipped one passes, and each promise that is broken is told by the
-// trial that is about it.
+// trial that is about it. With WMTP_NULL_CUDA=1 (tests/null_cuda) the trials run with --device cuda.
 #include "core/plugins/trials.hpp"
 
 #include <gmock/gmock.h>
@@ -10,14 +10,16 @@
 namespace wmtp {
 namespace {
 
+const std::string device = std::getenv("WMTP_NULL_CUDA") ? "cuda" : "cpu";
+
 std::string question(const std::string& trial, const PluginDescription& plugin, OptionValues options) {
-  return nlohmann::json{{"trial", trial}, {"plugin", PluginSetting{plugin, std::move(options)}}}.dump();
+  return nlohmann::json{{"trial", trial}, {"plugin", PluginSetting{plugin, std::move(options)}}, {"device", device}}.dump();
 }
 
 /// Names of the trials that a plugin fails.
 std::vector<std::string> failed(const PluginDescription& plugin, const OptionValues& options) {
   std::vector<std::string> names;
-  for (const Trial& trial : trials_of(plugin.role)) {
+  for (const Trial& trial : trials_of(plugin.role, device)) {
     try {
       try_plugin(question(trial.name, plugin, options));
     } catch (const Error& error) {
@@ -66,6 +68,15 @@ INSTANTIATE_TEST_SUITE_P(Trials, BrokenPromise,
 TEST(Trials, OfAPluginThatKeepsItsPromisesArePassed) {
   EXPECT_THAT(failed(test::described("pipeline", "breaks_promises"), {{"promise", std::string("none")}}),
               testing::IsEmpty());
+}
+
+TEST(Trials, TellWeightsThatAreOnAnotherDevice) {
+  const std::vector<std::string> names =
+      failed(test::described("pipeline", "faulty"), {{"fault", std::string("device")}});
+  if (device == "cpu")
+    EXPECT_THAT(names, testing::IsEmpty());
+  else
+    EXPECT_THAT(names, testing::Contains("trains"));
 }
 
 TEST(Trials, TellWeightsThatAnAdapterForgets) {

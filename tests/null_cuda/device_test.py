@@ -5,7 +5,7 @@ import re
 import null_cuda
 import pytest
 from compare import assert_losses_close
-from paths import TEST_PLUGINS
+from paths import BUILD, TEST_PLUGINS
 
 SMALL = {"train__steps": 3, "model__layers": 3, "model__future_tokens": 2}
 ON_ONE = SMALL | {"parallel__processes": 1}
@@ -81,6 +81,14 @@ def test_weights_on_another_device_are_reported_with_both(place):
 def test_more_processes_than_devices_are_refused(place):
     place.refuse(2, r"wants CUDA device 1, this host has 1 CUDA device; use fewer processes",
                  env=null_cuda.environment(devices=1), **SMALL, parallel__processes=2)
+
+
+def test_a_plugin_is_checked_on_the_device(place):
+    """In its own process each; that every shipped plugin passes is tested in one (tests/contract/trials_test.cpp)."""
+    checked = place.host("plugins", "check", BUILD / "lib/wmtp/plugins/adapters/full.so", "--device", "cuda")
+    assert re.search(r"^same_losses +passed +4 steps, within \S+ +the device gives the losses of the CPU", checked.out,
+                     re.M), checked
+    assert all(report["launches"] for report in null_cuda.reports(place.folder))
 
 
 def test_doctor_compares_each_kernel_with_the_cpu(place):

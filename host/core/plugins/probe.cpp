@@ -150,8 +150,8 @@ std::string ask_layouts(const PluginSetting& adapter, const std::string& questio
   return answer.dump();
 }
 
-std::string try_in_child(const std::string& trial, const PluginSetting& plugin) {
-  const nlohmann::json question{{"trial", trial}, {"plugin", plugin}};
+std::string try_in_child(const std::string& trial, const PluginSetting& plugin, const std::string& device) {
+  const nlohmann::json question{{"trial", trial}, {"plugin", plugin}, {"device", device}};
   const auto answer =
       ask_child(plugin.description.name,
                 {"try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, running_trial);

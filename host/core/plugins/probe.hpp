@@ -34,7 +34,7 @@ std::string ask_layouts(const PluginSetting& adapter, const std::string& questio
 
 /// The result text of one trial of a plugin (engine/plugin_check/try_plugin.hpp); not cached. Error(plugin) with the
 /// failure.
-std::string try_in_child(const std::string& trial, const PluginSetting& plugin);
+std::string try_in_child(const std::string& trial, const PluginSetting& plugin, const std::string& device);
 
 /// The plugins that are linked into the engine (static build); empty in other builds. Not cached.
 std::vector<PluginDescription> probe_built_in();

@@ -5,7 +5,9 @@
 
 namespace wmtp {
 
-std::vector<Trial> trials_of(const std::string& role) {
+namespace {
+
+std::vector<Trial> trials_on_any_device(const std::string& role) {
   const Trial again{"again", "repeating the training gives the same bits"};
   const Trial speed{"speed", "time of a step"};
   if (role == "adapter")
@@ -25,9 +27,17 @@ std::vector<Trial> trials_of(const std::string& role) {
           speed};
 }
 
-TrialResult run_trial(const Trial& trial, const PluginSetting& plugin) {
+}  // namespace
+
+std::vector<Trial> trials_of(const std::string& role, const std::string& device) {
+  std::vector<Trial> trials = trials_on_any_device(role);
+  if (device == "cuda") trials.insert(trials.begin() + 1, {"same_losses", "the device gives the losses of the CPU"});
+  return trials;
+}
+
+TrialResult run_trial(const Trial& trial, const PluginSetting& plugin, const std::string& device) {
   try {
-    return {trial, true, try_in_child(trial.name, plugin)};
+    return {trial, true, try_in_child(trial.name, plugin, device)};
   } catch (const Error& error) {
     return {trial, false, error.what()};
   }

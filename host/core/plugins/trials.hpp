@@ -14,8 +14,8 @@ struct Trial {
   std::string promise;  ///< the tested property
 };
 
-/// In the order of execution. `role`: "weighting", "wrapper", "objective" or "adapter".
-std::vector<Trial> trials_of(const std::string& role);
+/// In the order of execution. `role`: "weighting", "wrapper", "objective" or "adapter"; `device`: "cpu" or "cuda".
+std::vector<Trial> trials_of(const std::string& role, const std::string& device);
 
 struct TrialResult {
   Trial trial;
@@ -23,8 +23,8 @@ struct TrialResult {
   std::string message;  ///< the measurement or the failure
 };
 
-/// Runs one trial with the plugin's options; failures of the plugin do not throw. A wrapper wraps a weighting of the
-/// engine.
-TrialResult run_trial(const Trial& trial, const PluginSetting& plugin);
+/// Runs one trial with the plugin's options on the CPU or the first CUDA device; failures of the plugin do not throw. A
+/// wrapper wraps a weighting of the engine.
+TrialResult run_trial(const Trial& trial, const PluginSetting& plugin, const std::string& device);
 
 }  // namespace wmtp

@@ -39,10 +39,12 @@ class RandomRecords final : public BatchSource {
     }
     micro.windows = micro.positions;
     micro.batch.sequence = at::tensor(micro.positions);
-    micro.targets = wanted_.prompts ? micro.batch.kind.gt(0) : micro.batch.kind.eq(answer_kind);
+    const auto targets = [&] { return wanted_.prompts ? micro.batch.kind.gt(0) : micro.batch.kind.eq(answer_kind); };
     if (wanted_.pairs) micro.pairs = B / 2;
     for (int64_t head = 1; head <= wanted_.heads; ++head)
-      micro.counts.push_back(valid_sources(micro.targets, head).sum().item<int64_t>());
+      micro.counts.push_back(valid_sources(targets(), head).sum().item<int64_t>());
+    micro.batch = on_device(micro.batch, parts_.device);
+    micro.targets = targets();
     return micro;
   }
 
@@ -113,11 +115,12 @@ void sharpen(ShardedModel& model, double factor) {
 }
 
 std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const LayoutRequest& layout, int64_t seed,
-                                          Channels& channels) {
+                                          const at::Device& device, Channels& channels) {
   ShardedModelRequest request;
   request.layout = layout;
   request.layout.model = &experiment.model;
   request.options.strategy = Strategy::no_shard;
+  request.options.device = device;
   request.positions = experiment.train.sequence_length;
   auto model = std::make_unique<ShardedModel>(request, channels);
   model->initialize(seed);
@@ -136,7 +139,7 @@ SmallTraining::SmallTraining(SmallParts parts)
   layout.heads = pipeline_.objective ? Heads::none : Heads::all;
   layout.adapter = parts_.adapter ? parts_.adapter : &everything;
   layout.value_heads = pipeline_.needs.heads;
-  model_ = small_model(experiment_, layout, experiment_.seed, rank_.channels);
+  model_ = small_model(experiment_, layout, experiment_.seed, parts_.device, rank_.channels);
   draw_value_head(*model_, 0.1);
   if (!pipeline_.objective) sharpen(*model_, parts_.sharpness);
   BatchRequest wanted;
@@ -166,9 +169,10 @@ std::shared_ptr<FrozenModel> SmallTraining::frozen_model(bool values) {
   LayoutRequest layout;
   layout.heads = values ? Heads::none : Heads::first;
   if (values) layout.value_heads = {{"value", "linear"}};
-  auto model = small_model(experiment_, layout, experiment_.seed + 1, rank_.channels);
+  auto model = small_model(experiment_, layout, experiment_.seed + 1, parts_.device, rank_.channels);
   if (values) draw_value_head(*model, parts_.value_scale);
-  return std::make_shared<FrozenModel>(std::move(model), chunk_tokens(experiment_.model.vocab_size, /*on_cuda=*/false));
+  return std::make_shared<FrozenModel>(std::move(model),
+                                       chunk_tokens(experiment_.model.vocab_size, parts_.device.is_cuda()));
 }
 
 void SmallTraining::replace_plugin() {

@@ -19,6 +19,7 @@ struct SmallParts {
   double sharpness = 1;              ///< factor on the output layer; large: losses become 0 or huge
   double value_scale = 1;            ///< scale of a frozen value model's values
   int64_t batch_size = 4, sequence_length = 24;
+  at::Device device = at::kCPU;
   std::string name = "plugin";  ///< in messages
 };
 

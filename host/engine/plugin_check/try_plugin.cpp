@@ -11,6 +11,7 @@
 #include "base/time_use.hpp"
 #include "core/plugins/description_json.hpp"
 #include "engine/checkpoint/model_files.hpp"
+#include "engine/comm/cuda_backend.hpp"
 #include "engine/plugin_check/small_training.hpp"
 #include "engine/plugin_runtime/loader.hpp"
 #include "io/scratch_folder.hpp"
@@ -79,12 +80,13 @@ class TimedObjective final : public Objective {
 /// The plugin under test, of which every training makes its own instance.
 class Candidate {
  public:
-  explicit Candidate(PluginSetting plugin) : plugin_(std::move(plugin)) {
+  Candidate(PluginSetting plugin, const at::Device& device) : plugin_(std::move(plugin)), device_(device) {
     if (plugin_.description.role == "adapter") adapter_ = create_adapter(plugin_.description, plugin_.options);
   }
 
   SmallParts parts() const {
     SmallParts parts;
+    parts.device = device_;
     parts.name = plugin_.description.name;
     const std::string& role = plugin_.description.role;
     if (role == "adapter") {
@@ -104,12 +106,31 @@ class Candidate {
 
  private:
   PluginSetting plugin_;
+  at::Device device_;
   std::unique_ptr<Adapter> adapter_;
 };
 
 std::string trains(const Candidate& candidate) {
   const std::vector<double> losses = SmallTraining(candidate.parts()).losses(steps);
   return printed("%d steps, loss %.4f to %.4f", steps, losses.front(), losses.back());
+}
+
+/// Relative; the device sums in another order than the CPU.
+constexpr double device_tolerance = 1e-4;
+
+std::string same_losses(const Candidate& candidate) {
+  const std::vector<double> losses = SmallTraining(candidate.parts()).losses(steps);
+  SmallParts parts = candidate.parts();
+  parts.device = at::kCPU;
+  const std::vector<double> on_cpu = SmallTraining(std::move(parts)).losses(steps);
+  double most = 0;
+  for (int i = 0; i < steps; ++i) {
+    const double loss = losses[size_t(i)], wanted = on_cpu[size_t(i)];
+    const double off = std::fabs(loss - wanted) / std::max(1.0, std::fabs(wanted));
+    if (!(off <= device_tolerance)) fail(printed("step %d: loss %.7f, and %.7f on the CPU", i + 1, loss, wanted));
+    most = std::max(most, off);
+  }
+  return printed("%d steps, within %.0e", steps, most);
 }
 
 std::string no_targets(const Candidate& candidate) {
@@ -202,14 +223,27 @@ std::string speed(const Candidate& candidate) {
   return printed("%.2f times a step of full training, at 32 dimensions", whole / seconds_since(begin));
 }
 
+at::Device first_cuda_device() {
+  if (cuda_backend().num_devices() == 0)
+    throw Error(ExitStatus::usage, "--device cuda: this machine has no CUDA device");
+  cuda_backend().use_device(0, /*deterministic=*/true);
+  return {at::kCUDA, 0};
+}
+
+at::Device device_named(const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  static const at::Device device = first_cuda_device();
+  return device;
+}
+
 }  // namespace
 
 std::string try_plugin(const std::string& question) {
   static const std::map<std::string, std::string (*)(const Candidate&)> trials{
-      {"trains", trains},   {"no_targets", no_targets}, {"extremes", extremes}, {"again", again},
-      {"resumes", resumes}, {"merged", merged},         {"speed", speed}};
+      {"trains", trains}, {"same_losses", same_losses}, {"no_targets", no_targets}, {"extremes", extremes},
+      {"again", again},   {"resumes", resumes},         {"merged", merged},         {"speed", speed}};
   const auto json = nlohmann::json::parse(question);
-  const Candidate candidate(json.at("plugin").get<PluginSetting>());
+  const Candidate candidate(json.at("plugin").get<PluginSetting>(), device_named(json.at("device")));
   return nlohmann::json{{"told", trials.at(json.at("trial"))(candidate)}}.dump();
 }
 

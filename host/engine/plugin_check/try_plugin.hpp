@@ -5,7 +5,7 @@
 
 namespace wmtp {
 
-/// `question`: {"trial": its name, "plugin": PluginSetting}. Returns {"told": TEXT}, the measured result. Throws
+/// `question`: {"trial": its name, "plugin": PluginSetting, "device": "cpu" or "cuda"}. Returns {"told": TEXT}, the measured result. Throws
 /// Error(plugin) with the reason when the plugin fails the trial.
 std::string try_plugin(const std::string& question);
 
