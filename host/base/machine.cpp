@@ -44,10 +44,12 @@ void take_group(const fs::path& folder, const GroupFiles& files, std::optional<i
   const auto limit = number_in(folder / files.limit), used = number_in(folder / files.used);
   if (!limit || !used) return;
   const auto stat = numbers_in(folder / "memory.stat");
-  int64_t left = *limit - *used;
+  int64_t held = *used;
   for (const char* name : {"active_file", "inactive_file"})
     if (const auto cache = stat.find(std::string(files.cache_prefix) + name); cache != stat.end())
-      left += cache->second;
+      held -= cache->second;
+  // The kernel does not update both numbers at once, so the cache may exceed the use; no limit is almost INT64_MAX.
+  const int64_t left = *limit - std::max<int64_t>(0, held);
   least = std::max<int64_t>(0, least ? std::min(*least, left) : left);
 }
 

@@ -55,6 +55,14 @@ TEST_F(AvailableMemory, UsesTheLimitOfAContainerWhoseGroupIsNotVisible) {
   EXPECT_EQ(available(), 350000);
 }
 
+TEST_F(AvailableMemory, IsThatOfTheSystemWhereMoreCacheIsReportedThanMemoryInUse) {
+  put("proc/self/cgroup", "9:memory:/docker/4f\n");
+  put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");  // none
+  put("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000\n");
+  put("sys/fs/cgroup/memory/memory.stat", "total_active_file 900000\ntotal_inactive_file 200000\n");
+  EXPECT_EQ(available(), of_system);
+}
+
 TEST_F(AvailableMemory, IsUnknownWithoutMeminfo) {
   std::filesystem::remove_all(root_);
   EXPECT_EQ(available(), std::nullopt);
