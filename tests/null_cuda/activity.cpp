@@ -66,11 +66,12 @@ void count_sync(const char* call) {
   ++activity().syncs[call];
 }
 
-void count_copy(const void* to, const void* from) {
+void count_copy(const void* to, const void* from, bool beside) {
   const bool to_device = on_device(to), from_device = on_device(from);
   std::string kind = std::string(from_device ? "device" : "host") + "_to_" + (to_device ? "device" : "host");
   const void* host = to_device ? from : to;
   if (to_device != from_device && !is_pinned(host)) kind += " pageable";
+  if (beside) kind += " beside";
   const std::lock_guard lock(activity().mutex);
   if (kind == "host_to_device") activity().batches.push_back(activity());
   ++activity().copies[kind];

@@ -67,6 +67,7 @@ class Call {
   void run() {
     const auto& arguments = op_.schema().arguments();
     const size_t first = stack_.size() - arguments.size();
+    const bool waits = waits_for_device(first);
     for (size_t i = 0; i < arguments.size(); ++i) {
       const auto* alias = arguments[i].alias_info();
       take(stack_[first + i], alias && alias->isWrite());
@@ -77,7 +78,7 @@ class Call {
       add_widened_product();
     else
       op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
-    if (waits_for_device()) {
+    if (waits) {
       host_waits_for_stream(stream());
       wait_for_device();
     }
@@ -111,11 +112,16 @@ class Call {
     const std::string_view name = name_;
     return name == "aten::copy_" || name == "aten::_fused_adamw_";
   }
-  /// Operations whose result is on the host, or whose shape depends on values.
-  bool waits_for_device() const {
+  /// Operations whose result is on the host, or whose shape depends on values; and copies between host and device, but
+  /// for those that need not block. `first`: the place of the first argument.
+  bool waits_for_device(size_t first) const {
     static const std::set<std::string_view> all{"aten::_local_scalar_dense", "aten::nonzero",  "aten::equal",
                                                 "aten::masked_select",       "aten::_unique2", "aten::unique_dim"};
-    return all.count(name_) > 0 || (std::string_view(name_) == "aten::copy_" && has_host_);
+    if (std::string_view(name_) != "aten::copy_") return all.count(name_) > 0;
+    const Tensor &to = stack_[first].toTensor(), &from = stack_[first + 1].toTensor();
+    if (to.is_cpu() == from.is_cpu()) return false;
+    const Tensor& host = to.is_cpu() ? to : from;
+    return !stack_[first + 2].toBool() || !is_pinned(host.data_ptr());
   }
 
   static Stream stream() { return c10::cuda::getCurrentCUDAStream().stream(); }

@@ -41,6 +41,14 @@ def test_the_log_holds_what_the_allocator_reserves_and_the_device_has_given(plac
     assert re.search(r"peak memory +rank 0: [\d.]+ MiB of the device, [\d.]+ MiB resident", ended.out), ended
 
 
+def test_a_checkpoint_is_copied_beside_the_training(place):
+    """On a stream of its own, to pinned memory; the search for races covers the updates that follow."""
+    place.run(**ON_ONE | {"train__steps": 5}, checkpoint__every_steps=2, env=null_cuda.environment(computes=0))
+    (report,) = null_cuda.reports(place.folder)
+    flats = 3 * 6  # parameters and two moments of each unit
+    assert report["copies"]["device_to_host beside"] == 2 * flats, report["copies"]
+
+
 def test_a_wait_that_is_dropped_is_found_as_a_race(place):
     """Kernels run when they are launched, so the numbers stay right; vector clocks find it."""
     place.run(**SMALL, parallel__strategy="full_shard", env=null_cuda.environment(drop_waits=1, report="dropped"))

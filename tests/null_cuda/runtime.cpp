@@ -60,7 +60,7 @@ cudaError_t wait_for(const char* call) {
 }
 
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
-  count_copy(to, from);
+  count_copy(to, from, stream != nullptr);
   access(stream, from, bytes, false, "a copy");
   access(stream, to, bytes, true, "a copy");
   if (hangs()) return cudaSuccess;

@@ -1,5 +1,9 @@
 #include "engine/checkpoint/state_saver.hpp"
 
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <cstring>
 
 #include "base/time_use.hpp"
@@ -28,6 +32,28 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
+/// A stream of a CUDA device for copies, which run while the training stream computes. They follow the work that the
+/// training had launched when this was made. [training thread]
+class CopyStream {
+ public:
+  explicit CopyStream(const at::Device& device) : stream_(guard_.getStreamFromGlobalPool(device)) {
+    launched_.record(guard_.getStream(device));
+  }
+  /// Calls copies(), which launches them on this stream, and waits for them. [any thread]
+  template <class Copies>
+  void run(Copies copies) {
+    const c10::StreamGuard here(stream_);
+    launched_.block(stream_);
+    copies();
+    stream_.synchronize();
+  }
+
+ private:
+  c10::impl::VirtualGuardImpl guard_{c10::DeviceType::CUDA};
+  c10::Stream stream_;
+  c10::Event launched_{c10::DeviceType::CUDA};
+};
+
 }  // namespace
 
 /// Everything that the thread of a save needs.
@@ -38,6 +64,7 @@ struct StateSaver::Work {
   std::filesystem::path target;
   Manifest manifest;  ///< without slices
   std::vector<StateFlat> flats;
+  std::optional<CopyStream> stream;       ///< with flats on a CUDA device
   std::map<std::string, Tensor> tensors;  ///< [rank 0] copies
   std::promise<void> copied;
 };
@@ -76,6 +103,8 @@ void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
   }
   work.manifest.state = to_json(saved);
   work.flats = state_flats(optimizer_);
+  for (const StateFlat& flat : work.flats)
+    if (flat.values.is_cuda() && !work.stream) work.stream.emplace(flat.values.device());
   copied_ = work.copied.get_future();
   running_ = std::async(std::launch::async, [this, work = std::move(work)]() mutable { return run(std::move(work)); });
 }
@@ -108,7 +137,10 @@ SaveOutcome StateSaver::run(Work work) {
   outcome.step = work.manifest.step;
   outcome.folder = work.target;
   try {
-    copy(work.flats, work.mode);
+    if (work.stream)
+      work.stream->run([&] { copy(work.flats, work.mode); });
+    else
+      copy(work.flats, work.mode);
     work.copied.set_value();
     reached(SavePoint::copied);
     write(work, outcome);
@@ -137,7 +169,7 @@ void StateSaver::copy(std::vector<StateFlat>& flats, SaveMode mode) {
     if (live.is_cpu())
       std::memcpy(buffers_[i].mutable_data_ptr(), live.const_data_ptr(), size_t(live.nbytes()));
     else
-      buffers_[i].copy_(live);
+      buffers_[i].copy_(live, /*non_blocking=*/true);
     flats[i].values = buffers_[i];
   }
 }

@@ -4,7 +4,8 @@
 // "param/NAME", "exp_avg/NAME", "exp_avg_sq/NAME") and the manifest, written by rank 0. A save, on every rank:
 // 1. begin() records what to save and copies small values
 // 2. a thread copies shards and moments into buffers, which are reused by later saves. Training continues, but waits in
-//    settle() for the end of this copy before it changes any of them: a forward and a backward pass later
+//    settle() for the end of this copy before it changes any of them: a forward and a backward pass later. A CUDA
+//    device copies on a stream of its own
 // 3. rank 0 makes a draft of the folder; every rank writes its file there and fsyncs it
 // 4. when all files are reported, rank 0 writes the manifest, publishes the folder (io/durable_file.hpp), deletes
 //    checkpoints beyond `keep` (core/checkpoints/retention.hpp), and reports the outcome to the other ranks
