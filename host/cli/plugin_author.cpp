@@ -94,7 +94,7 @@ void add_plugin_author(CommandLine& line) {
                            "check that a plugin meets the sdk's requirements, each in a small training run\n\n"
                            "examples:\n  wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so\n"
                            "  wmtp-host plugins check formula.so --experiment mine.toml --json\n"
-                           "  wmtp-host plugins check build/soft_focal.so --device cuda\n",
+                           "  wmtp-host plugins check formula.so --experiment mine.toml --device cuda\n",
                            [options](const GlobalOptions& globals) { return check(*options, globals); });
   checked.add_option("FILE", options->file, "shared library of the plugin")->required();
   checked

@@ -27,6 +27,7 @@ ELSEWHERE = {
     "torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml": "faults.foreign_launcher has launchers",
     "wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so": "e2e.guide builds a plugin and checks it",
     "wmtp-host doctor --device cuda": "null_cuda.device has a device",
+    "wmtp-host plugins check formula.so --experiment mine.toml --device cuda": "the same",
     "wmtp-host run experiments/rho1.toml --resume": "it goes on with a run that was stopped; parity.resume",
 }
 # A deletion is told before it is done: exit 2 until --yes is said.

@@ -43,10 +43,9 @@ class RunLog:
         rows = self._maybe("SELECT max(id) AS id FROM runs")
         return rows[0]["id"] or 0 if rows else 0
 
-    def row_after(self, run):
-        """The newest run after that one, or None."""
-        rows = self._maybe("SELECT * FROM runs WHERE id > ? ORDER BY id DESC LIMIT 1", run)
-        return rows[0] if rows else None
+    def rows_after(self, run):
+        """The runs after that one."""
+        return self._maybe("SELECT * FROM runs WHERE id > ? ORDER BY id", run)
 
     def last_step(self, after=0):
         """The last logged step of the newest run after that one; 0 while there is none."""
