@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "cuda/nvml.hpp"
 #include "cuda/rows.hpp"
 #include "engine/comm/cuda_backend.hpp"
 #include "engine/memory/allocator.hpp"
@@ -16,11 +17,31 @@ namespace {
 
 using c10::CachingDeviceAllocator::TraceEntry;
 
+/// What the device has in use, each time that LibTorch's allocator takes memory from it or is about to return some.
+/// [under the allocator's lock]
+class HeldMemory {
+ public:
+  void follow(const TraceEntry& event) {
+    const bool grows = event.action_ == TraceEntry::SEGMENT_ALLOC || event.action_ == TraceEntry::SEGMENT_MAP;
+    const bool shrinks = event.action_ == TraceEntry::SEGMENT_FREE || event.action_ == TraceEntry::SEGMENT_UNMAP;
+    if (!grows && !shrinks) return;
+    const auto bytes = int64_t(event.size_);
+    reserved_ += grows ? bytes : -bytes;
+    size_t free = 0, total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    device_memory_changed({reserved_, int64_t(total - free) - (shrinks ? bytes : 0)});
+  }
+
+ private:
+  int64_t reserved_ = 0;
+};
+
 class Backend final : public CudaBackend {
  public:
   int num_devices() override { return c10::cuda::device_count(); }
   void use_device(int device, bool deterministic) override {
     static CudaRows rows;
+    static HeldMemory held;
     kernels::set_device_rows(&rows);
     if (deterministic) select_deterministic_kernels();
     c10::cuda::set_device(c10::DeviceIndex(device));
@@ -29,6 +50,7 @@ class Backend final : public CudaBackend {
       const auto* address = reinterpret_cast<const void*>(event.addr_);
       if (event.action_ == TraceEntry::ALLOC) device_block_allocated(address, int64_t(event.size_));
       if (event.action_ == TraceEntry::FREE_COMPLETED) device_block_freed(address);
+      held.follow(event);
     });
   }
   CudaDevice current_device() override {
@@ -39,6 +61,10 @@ class Backend final : public CudaBackend {
     return {properties.name, properties.major, properties.minor,
             int64_t(total),  int64_t(free),    stats.reserved_bytes[0].peak};
   }
+  std::optional<double> utilization() override {
+    static const Nvml nvml;
+    return nvml.utilization();
+  }
   c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                          std::chrono::milliseconds timeout) override {
     // A rank that is lost ends the job at once, not after a minute in which traces of all ranks are written to files.
@@ -47,7 +73,7 @@ class Backend final : public CudaBackend {
     // A rank has several communicators. Without this, their kernels may start in another order on another rank and wait
     // for each other (NCCL 2.26 and later).
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
-    auto options = c10d::ProcessGroupNCCL::Options::create();
+    auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);  // a step waits for them
     options->timeout = timeout;
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
   }

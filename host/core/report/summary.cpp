@@ -154,7 +154,7 @@ class Summary {
     }
     Table table{{"MiB", "allocated"}, {}, false};
     for (const char* category :
-         {"parameters", "gathered", "gradients", "optimizer", "activations", "logits", "communication", "other"})
+         {"reserved", "device_used", "parameters", "gathered", "gradients", "optimizer", "activations", "logits", "communication", "other"})
       if (most[category] > 0) table.columns.push_back(category);
     if (order.size() > phases_shown) order.resize(phases_shown);
     for (const std::string& phase : order) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -25,6 +26,8 @@ class CudaBackend {
   /// refuses operations that have none. [before the first tensor]
   virtual void use_device(int device, bool deterministic) = 0;
   virtual CudaDevice current_device() = 0;
+  /// Share of about the last second in which the current device ran a kernel, as nvidia-smi shows it; nothing without NVML.
+  virtual std::optional<double> utilization() = 0;
   /// An NCCL communicator. [all ranks, collective]
   virtual c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                  std::chrono::milliseconds timeout) = 0;

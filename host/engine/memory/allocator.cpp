@@ -217,6 +217,7 @@ void install_allocator() {
 void count_device_memory() { counts_device = true; }
 void device_block_allocated(const void* address, int64_t bytes) { DeviceBlocks::instance().allocated(address, bytes); }
 void device_block_freed(const void* address) { DeviceBlocks::instance().freed(address); }
+void device_memory_changed(const DeviceMemory& now) { account().device_holds(now); }
 
 MemoryUsage memory_usage() { return account().usage(); }
 void reset_memory_peak() {
@@ -225,10 +226,12 @@ void reset_memory_peak() {
 }
 bool MemoryWatch::grew() {
   bool grew = false;
-  for (const auto& [phase, moment] : memory_usage().phases) {
+  MemoryUsage usage = memory_usage();
+  for (const auto& [phase, moment] : usage.phases) {
+    const int64_t bytes = moment.total + usage.device_phases[phase].reserved;
     const auto [reported, is_new] = reported_.try_emplace(phase, 0);
-    if (!is_new && moment.total <= reported->second + reported->second / 20) continue;
-    reported->second = moment.total;
+    if (!is_new && bytes <= reported->second + reported->second / 20) continue;
+    reported->second = bytes;
     grew = true;
   }
   return grew;

@@ -47,6 +47,8 @@ void count_device_memory();
 /// A block of that device, counted under the calling thread's category until it is freed. [any thread]
 void device_block_allocated(const void* address, int64_t bytes);
 void device_block_freed(const void* address);
+/// What the device has in use since its allocator took or returned memory. [any thread]
+void device_memory_changed(const DeviceMemory& now);
 
 MemoryUsage memory_usage();
 void reset_memory_peak();
@@ -58,7 +60,7 @@ class MemoryWatch {
   bool grew();
 
  private:
-  std::map<std::string, int64_t> reported_;  ///< bytes by phase
+  std::map<std::string, int64_t> reported_;  ///< by phase: bytes of its tensors, and of what the device's allocator holds
 };
 
 /// Highest resident memory of this process so far, bytes.

@@ -22,6 +22,12 @@ void MemoryStats::freed(MemoryCategory category, int64_t bytes) {
   usage_.live_total -= bytes;
 }
 
+void MemoryStats::device_holds(const DeviceMemory& now) {
+  const std::lock_guard lock(mutex_);
+  device_ = now;
+  raise_device_peak();
+}
+
 MemoryUsage MemoryStats::usage() {
   const std::lock_guard lock(mutex_);
   return usage_;
@@ -33,6 +39,7 @@ void MemoryStats::reset_peak() {
   usage_.peak_total = usage_.live_total;
   usage_.largest_block = 0;
   usage_.phases.clear();
+  usage_.device_phases.clear();
   begin(std::string(phase_));
 }
 
@@ -49,6 +56,14 @@ void MemoryStats::begin(const std::string& phase) {
   phase_ = place->first;
   moment_ = &place->second;
   if (usage_.live_total > moment_->total) *moment_ = {usage_.live, usage_.live_total};
+  raise_device_peak();
+}
+
+void MemoryStats::raise_device_peak() {
+  if (!device_) return;
+  DeviceMemory& peak = usage_.device_phases[phase_];
+  peak.reserved = std::max(peak.reserved, device_->reserved);
+  peak.used = std::max(peak.used, device_->used);
 }
 
 }  // namespace wmtp

@@ -5,11 +5,17 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "core/model/category.hpp"
 
 namespace wmtp {
+
+/// Of a device: what its caching allocator holds, in use or not, and what all processes use.
+struct DeviceMemory {
+  int64_t reserved = 0, used = 0;  ///< bytes
+};
 
 struct MemoryUsage {
   std::array<int64_t, num_memory_categories> live{};  ///< bytes now
@@ -19,6 +25,7 @@ struct MemoryUsage {
   int64_t largest_block = 0;  ///< largest single request since reset_peak
   /// Each phase's moment with the most live bytes, of the phases since reset_peak. Outside of all phases it is "other".
   std::map<std::string, MemoryMoment> phases;
+  std::map<std::string, DeviceMemory> device_phases;  ///< the maximum of each in those phases; empty without a device
 };
 
 /// [any thread]
@@ -26,6 +33,8 @@ class MemoryStats {
  public:
   void allocated(MemoryCategory category, int64_t bytes);
   void freed(MemoryCategory category, int64_t bytes);
+  /// From now on the device has this in use.
+  void device_holds(const DeviceMemory& now);
   MemoryUsage usage();
   void reset_peak();
   /// Begins a phase; returns the name of the previous one.
@@ -33,10 +42,12 @@ class MemoryStats {
 
  private:
   void begin(const std::string& phase);
+  void raise_device_peak();
 
   std::mutex mutex_;
-  MemoryUsage usage_{.phases = {{"other", {}}}};
+  MemoryUsage usage_{.phases = {{"other", {}}}, .device_phases = {}};
   std::string phase_ = "other";
+  std::optional<DeviceMemory> device_;
   MemoryMoment* moment_ = &usage_.phases.begin()->second;  ///< of the phase
 };
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/status_line.hpp"
@@ -79,6 +80,10 @@ json memory_report(const at::Device& device) {
   for (const auto& [phase, moment] : usage.phases) {
     report[phase] = by_category(moment.bytes);
     report[phase]["allocated"] = moment.total;
+  }
+  for (const auto& [phase, peak] : usage.device_phases) {
+    report[phase]["reserved"] = peak.reserved;
+    report[phase]["device_used"] = peak.used;
   }
   report[live_phase] = by_category(usage.live);
   report[peak_phase] = by_category(usage.peak);
@@ -174,7 +179,12 @@ void Recorder::info(const std::string& text) {
 void Recorder::step(const StepReport& report) {
   if (!log_) return;
   const TimeScope time("log");
-  if (report.step % experiment_.log.every_steps == 0 || report.step == 1) log_->metrics(report.step, report.metrics);
+  if (report.step % experiment_.log.every_steps == 0 || report.step == 1) {
+    auto metrics = report.metrics;
+    if (session_.device().is_cuda())
+      if (const auto share = cuda_backend().utilization()) metrics["perf/gpu_utilization"] = *share;
+    log_->metrics(report.step, metrics);
+  }
   if (progress_) progress_->step(report);
 }
 
@@ -225,9 +235,8 @@ void Recorder::resources(int64_t step) {
       seconds["time/" + phase] += used.get<double>() / session_.size();
     for (const auto& [phase, bytes] : report["memory"].items()) {
       if (bytes.contains("allocated") && phase != peak_phase) {
-        int64_t& logged = logged_[{rank, phase}];
-        if (bytes["allocated"] == logged) continue;
-        logged = bytes["allocated"];
+        const int64_t held = bytes["allocated"].get<int64_t>() + bytes.value("reserved", int64_t(0));
+        if (std::exchange(logged_[{rank, phase}], held) == held) continue;
       }
       for (const auto& [category, count] : bytes.items())
         records.push_back({rank, step, phase, category, count.get<int64_t>()});
