@@ -11,7 +11,7 @@ namespace wmtp {
 /// Philox4x32-10. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 using PhiloxBlock = std::array<uint32_t, 4>;
 
-inline PhiloxBlock philox(uint64_t key, uint64_t counter_high, uint64_t counter_low) {
+constexpr PhiloxBlock philox(uint64_t key, uint64_t counter_high, uint64_t counter_low) {
   PhiloxBlock c{uint32_t(counter_low), uint32_t(counter_low >> 32), uint32_t(counter_high),
                 uint32_t(counter_high >> 32)};
   uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);

@@ -39,6 +39,23 @@ def test_the_log_holds_what_the_allocator_reserves_and_the_device_has_given(plac
         place.log.newest()["id"])}
     assert bytes_of["allocated"] <= bytes_of["reserved"] <= bytes_of["device_used"], bytes_of
     assert re.search(r"peak memory +rank 0: [\d.]+ MiB of the device, [\d.]+ MiB resident", ended.out), ended
+    assert re.search(r"MiB +allocated +reserved +device_used +parameters", ended.out), ended
+
+
+def test_each_phase_has_the_memory_that_was_reserved_in_it(place):
+    place.run(**ON_ONE)
+    rows = place.log.query("SELECT phase, category, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase NOT IN "
+                           "('peak', 'live', 'process') GROUP BY phase, category", place.log.newest()["id"])
+    phases = {phase: {row["category"]: row["bytes"] for row in rows if row["phase"] == phase}
+              for phase in {row["phase"] for row in rows}}
+    assert {"forward", "head_1", "backward", "optimizer"} <= phases.keys(), phases
+    for of in phases.values():
+        assert of["allocated"] <= of["reserved"] <= of["device_used"], phases
+
+
+def test_the_use_of_the_device_is_logged_where_the_driver_has_nvml(place):
+    place.run(**ON_ONE)
+    assert set(place.log.metric("perf/gpu_utilization").values()) == {0.37}
 
 
 def test_a_checkpoint_is_copied_beside_the_training(place):
@@ -103,7 +120,8 @@ def test_doctor_compares_each_kernel_with_the_cpu(place):
     told = place.host("doctor", "--device", "cuda")
     lines = dict(re.match(r"(.+?)  +(.+)", line).groups() for line in told.out.splitlines())
     assert lines["device"].startswith("null H200, compute capability 9.0, "), told
-    for kernel in ("norm", "SwiGLU", "rotation", "cross entropy", "products", "attention", "embedding gradient", "AdamW"):
+    for kernel in ("norm", "SwiGLU", "rotation", "cross entropy", "products", "attention", "dropout",
+                   "embedding gradient", "AdamW"):
         assert re.fullmatch(r"fp32 \S+, bf16 \S+, fp16 \S+ from the CPU; the same bits twice", lines[kernel]), told
     assert "TFLOP/s" in lines["speed"] and "GB/s" in lines["copies"] and "refused" in lines["full device"], told
     assert lines["NCCL"] == "a communicator of one rank gathers", told

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "activity.hpp"
+#include "base/random.hpp"
 #include "cuda/kernels/rows.hpp"
 #include "engine/model/kernels/rows_impl.hpp"
 #include "memory.hpp"
@@ -194,6 +195,24 @@ void sum_of_parts(Launch launch, const void* parts, int num_parts, bool add, flo
     if (!kernel.computes()) return;
     for (int part = 0; part < num_parts; ++part)
       rows_of_cpu::accumulate<T>(to, from + part * count, /*first=*/part == 0 && !add, count);
+  });
+}
+
+void dropout_factors(Launch launch, uint64_t layer, uint64_t step, const int64_t* sequence, int64_t sequences,
+                     int64_t per_sequence, int64_t threshold, float kept, void* factors) {
+  const Kernel kernel("dropout_factors", launch);
+  by_type(launch.type, [&]<class T>() {
+    const int64_t* of_rows = kernel.in<int64_t>(sequence, sequences);
+    Values<T> to(kernel, launch.type, factors, sequences * per_sequence, true);
+    if (!kernel.computes()) return;
+    T zero, factor;
+    rows_of_cpu::store(zero, 0.0f);
+    rows_of_cpu::store(factor, kept);
+    for (int64_t i = 0; i < sequences * per_sequence; ++i) {
+      const int64_t row = i / per_sequence, at = i % per_sequence;
+      const PhiloxBlock bits = philox(layer, step << 40 ^ uint64_t(of_rows[row]), uint64_t(at / 4));
+      to[i] = int64_t(bits[size_t(at % 4)]) < threshold ? zero : factor;
+    }
   });
 }
 

@@ -16,7 +16,8 @@ import torch  # noqa: E402
 
 CUDA = {"parallel__device": "cuda", "parallel__processes": 1, "train__batch_size": 4}
 CPU = CUDA | {"parallel__device": "cpu"}
-PIPELINES = {"baseline": {}, "lora": {"adapter__plugin": "lora", "optimizer__lr": 1e-2}, "rho1": RHO1_KEYS | POLICY_KEYS}
+PIPELINES = {"baseline": {}, "lora": {"adapter": {"plugin": "lora", "dropout": 0.1}, "optimizer__lr": 1e-2},
+             "rho1": RHO1_KEYS | POLICY_KEYS}
 
 
 def peaks_of(place):

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "base/random.hpp"
+
 namespace wmtp::cuda {
 
 constexpr int threads_of_block = 256;
@@ -296,6 +298,23 @@ __global__ void __launch_bounds__(threads_of_block)
       total.values[j] = part == 0 && !add ? as_float(pack.values[j]) : total.values[j] + as_float(pack.values[j]);
   }
   store(sum + at, total);
+}
+
+/// 0 for elements whose random bits are below `threshold`, else `kept`; factors [sequences, per_sequence]. A thread writes
+/// the four elements of one Philox block.
+template <class T>
+__global__ void __launch_bounds__(threads_of_block)
+    dropout_factors(uint64_t layer, uint64_t step, const int64_t* sequence, int64_t sequences, int64_t per_sequence,
+                    int64_t threshold, float kept, T* factors) {
+  const int64_t blocks = (per_sequence + 3) / 4, at = first_element<1>();
+  if (at >= sequences * blocks) return;
+  const int64_t row = at / blocks, block = at % blocks;
+  const PhiloxBlock bits = philox(layer, step << 40 ^ uint64_t(sequence[row]), uint64_t(block));
+  Pack<T, 4> pack;
+  for (int j = 0; j < 4; ++j) round_to(pack.values[j], int64_t(bits[size_t(j)]) < threshold ? 0.0f : kept);
+  T* to = factors + row * per_sequence + block * 4;
+  if (per_sequence % 4 == 0) return store(to, pack);
+  for (int64_t j = 0; j < per_sequence - block * 4 && j < 4; ++j) to[j] = pack.values[j];
 }
 
 }  // namespace wmtp::cuda

@@ -14,6 +14,7 @@
 #include "core/job/device_peak.hpp"
 #include "engine/comm/cuda_backend.hpp"
 #include "engine/model/attention.hpp"
+#include "engine/model/dropout.hpp"
 #include "engine/model/matrix_product.hpp"
 #include "engine/model/ops.hpp"
 #include "engine/model/row_ops.hpp"
@@ -97,6 +98,11 @@ Tensors attention(Numbers& numbers) {
   return all;
 }
 
+Tensors dropout(Numbers& numbers) {
+  const Tensor sequences = numbers.indices(rows, rows);
+  return {dropout_factors(numbers({rows, width - 1}), 0.3, {/*layer=*/7, /*step=*/5, sequences})};
+}
+
 /// Many rows of a few ids: an atomic sum would show.
 Tensors embedding_gradient(Numbers& numbers) {
   const Tensor ids = numbers.indices(16 * rows, 7), values = numbers({16 * rows, 64}).to(at::kFloat);
@@ -117,6 +123,7 @@ const std::vector<Operation> operations{{"norm", norm},
                                         {"cross entropy", cross_entropies},
                                         {"products", products},
                                         {"attention", attention},
+                                        {"dropout", dropout},
                                         {"embedding gradient", embedding_gradient},
                                         {"AdamW", adamw}};
 

@@ -15,13 +15,7 @@ struct DropoutKey {
   at::Tensor sequence;  ///< [B] int64, below 2^40, on the device of the activations
 };
 
-/// Like x [B, ...]: 0 with probability p, else 1/(1-p).
+/// Like x [B, ...], on the CPU or a CUDA device: 0 with probability p, else 1/(1-p).
 at::Tensor dropout_factors(const at::Tensor& x, double p, const DropoutKey& key);
-
-namespace detail {
-/// Two implementations with the same bits: threads on the CPU, and tensor operations on any device.
-at::Tensor dropout_factors_by_threads(const at::Tensor& x, double p, const DropoutKey& key);
-at::Tensor dropout_factors_by_tensors(const at::Tensor& x, double p, const DropoutKey& key);
-}  // namespace detail
 
 }  // namespace wmtp

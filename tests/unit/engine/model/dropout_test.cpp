@@ -1,8 +1,9 @@
-// Dropout: the same bits from both implementations, the requested share, and a function of the key only.
+// Dropout on the CPU: the requested share, and a function of the key only. tests/unit/cuda compares the device's bits.
 #include "engine/model/dropout.hpp"
 
 #include <gtest/gtest.h>
 
+#include "base/random.hpp"
 #include "support/poisoned_memory.hpp"
 
 namespace wmtp {
@@ -14,14 +15,15 @@ DropoutKey key_of(const std::vector<int64_t>& sequences, int64_t step = 3, uint6
   return {layer, step, at::tensor(sequences)};
 }
 
-TEST(Dropout, ThreadsAndTensorOperationsDrawTheSameBits) {
+TEST(Dropout, DrawsABlockOfBitsForFourElementsOfASequence) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const Tensor x = at::empty({3, 7, 5}, type);  // 35 elements per sequence: the last block is incomplete
-    const DropoutKey key = key_of({0, 5, (int64_t{1} << 40) - 1}, (1 << 24) - 1);
-    for (const double p : {0.01, 0.5, 0.9}) {
-      const Tensor by_threads = detail::dropout_factors_by_threads(x, p, key);
-      EXPECT_TRUE(at::equal(by_threads, detail::dropout_factors_by_tensors(x, p, key))) << p;
-      EXPECT_EQ(by_threads.scalar_type(), type);
+    const DropoutKey key = key_of({0, (int64_t{1} << 40) - 1}, (1 << 24) - 1);
+    const Tensor factors = dropout_factors(at::empty({2, 7, 5}, type), 0.75, key);  // the last block is incomplete
+    EXPECT_EQ(factors.scalar_type(), type);
+    for (int64_t i = 0; i < factors.numel(); ++i) {
+      const uint64_t sequence = i < 35 ? 0 : (uint64_t{1} << 40) - 1, place = uint64_t(i % 35);
+      const PhiloxBlock bits = philox(key.layer, uint64_t(key.step) << 40 ^ sequence, place / 4);
+      EXPECT_EQ(factors.flatten()[i].item<float>(), bits[place % 4] >> 30 == 3 ? 4 : 0) << i;
     }
   }
 }
