@@ -39,8 +39,10 @@ double operations_per_token(const ShardedModel& model, int64_t lowest_block, int
   const auto add = [&](const Matrices& matrices, bool differentiated, double uses) {
     operations += uses * ((differentiated ? 4 : 2) * matrices.elements + 2 * matrices.trained);
   };
+  const ModelConfig& shape = model.config();
+  const int64_t keys = shape.sliding_window > 0 ? std::min(positions, shape.sliding_window) : positions;
   const auto add_attention = [&](bool differentiated) {
-    operations += (differentiated ? 12.0 : 4.0) * double(model.config().dim * positions);
+    operations += (differentiated ? 12.0 : 4.0) * double(shape.heads * head_dim(shape) * keys);
   };
   for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) {
     add(matrices_of(model.unit(trunk_block_name(i))), i >= lowest_block, 1);

@@ -23,6 +23,21 @@ TEST(Utilization, CountsSixOperationsForEachElementOfAMatrixAndToken) {
   EXPECT_EQ(operations_per_token(*model, 0, 12), 4 * (6 * of_block + attention) + 3 * 6 * of_output);
 }
 
+TEST(Utilization, CountsAttentionByTheWidthOfItsHeadsAndItsWindow) {
+  SingleRank rank;
+  Experiment experiment = test::tiny_experiment();
+  const auto operations = [&] {
+    test::Everything everything;
+    return operations_per_token(*test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels), 0, 12);
+  };
+  const double before = operations();
+  experiment.model.sliding_window = 4;
+  EXPECT_EQ(operations(), before - 4 * attention * 2 / 3);
+  experiment.model.sliding_window = 0;
+  experiment.model.head_dim = 2 * experiment.model.dim / experiment.model.heads;  // attention's matrices double too
+  EXPECT_EQ(operations(), before + 4 * (6 * 4 * 16 * 16 + attention));
+}
+
 TEST(Utilization, CountsNoGradientOfFrozenMatricesNorBelowTheLowestBlock) {
   class Heads234 : public Adapter {
    public:
