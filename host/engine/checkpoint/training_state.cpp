@@ -151,7 +151,7 @@ at::ScalarType state_dtype(const std::string& name) {
 std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer) {
   std::vector<StateFlat> flats;
   for (ShardedOptimizer::State& state : optimizer.states()) {
-    if (!state.group->counts_in_norm()) continue;  // a replica; another rank writes it
+    if (!state.group->is_first_replica()) continue;  // a replica; another rank writes it
     flats.push_back({parameter_prefix, state.group, state.group->master().detach()});
     flats.push_back({average_prefix, state.group, state.exp_avg.detach()});
     flats.push_back({square_prefix, state.group, state.exp_avg_sq.detach()});

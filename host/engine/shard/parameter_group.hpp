@@ -99,8 +99,9 @@ class ParameterGroup final : public WeightStore {
   at::Tensor& master() { return master_; }
   /// This rank's shard, split by optimizer settings, in order.
   std::vector<Segment> segments() const;
-  /// Whether this rank's shard counts in a sum over all ranks: only that of a replicate group's first rank does.
-  bool counts_in_norm() const { return mesh_.replicate.rank == 0; }
+  /// Whether this rank has the first of the equal shards of its replicate group. Only this one counts in sums over all
+  /// ranks and is saved.
+  bool is_first_replica() const { return mesh_.replicate.rank == 0; }
   /// Must be called after the master changed: gathered copies are stale.
   void master_changed();
 

@@ -191,7 +191,7 @@ uint64_t ShardedModel::base_fingerprint() const {
   uint64_t mine = 0;
   for (const auto& unit : units_)
     for (const auto& group : unit->groups())
-      if (group->counts_in_norm())  // each shard once
+      if (group->is_first_replica())  // each shard once
         for (const Placed& placed : group->parameters())
           if (const auto found = fingerprints_.find(placed.spec.name); found != fingerprints_.end())
             mine += found->second;

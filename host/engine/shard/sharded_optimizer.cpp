@@ -29,7 +29,7 @@ Tensor ShardedOptimizer::part_of_norm(Norm norm) const {
   Tensor part = at::zeros({}, at::kDouble);
   for (const State& state : states_) {
     const Tensor& gradient = state.group->gradient();
-    if (!gradient.defined() || !state.group->counts_in_norm()) continue;
+    if (!gradient.defined() || !state.group->is_first_replica()) continue;
     part = part.to(gradient.device());
     for (const Tensor& some : gradient.split(widened_for_norm)) {
       const Tensor of_some = at::linalg_vector_norm(some, order, std::nullopt, false, at::kDouble);
@@ -44,7 +44,7 @@ std::vector<Tensor> ShardedOptimizer::device_gradients() const {
   std::vector<Tensor> gradients;
   for (const State& state : states_) {
     const Tensor& gradient = state.group->gradient();
-    if (gradient.defined() && gradient.is_cuda() && state.group->counts_in_norm()) gradients.push_back(gradient);
+    if (gradient.defined() && gradient.is_cuda() && state.group->is_first_replica()) gradients.push_back(gradient);
   }
   return gradients;
 }

@@ -18,8 +18,8 @@ struct Linear {
   int64_t out = 0;
 };
 
-/// How a dimension of a parameter follows those of its layer: not at all, or it is as long as `in` or `out` and is cut
-/// where the layer is cut.
+/// Which dimension of its layer a parameter's dimension follows: none, `in` or `out`. The host checks the sizes. Sharding
+/// ignores it; tensor parallelism would cut the parameter where it cuts the layer.
 enum class Cut { none, in, out };
 
 /// A parameter that an adapter adds to a linear layer; its full name is the layer's name + "." + name.
