@@ -18,8 +18,8 @@ struct Linear {
   int64_t out = 0;
 };
 
-/// How a dimension of a parameter follows those of its layer: not at all, or it is as long as `in` or `out` and is cut
-/// where the layer is cut.
+/// Sharding of a parameter's dimension: not sharded, or as long as the layer's `in` or `out` and sharded in the same
+/// way.
 enum class Cut { none, in, out };
 
 /// A parameter that an adapter adds to a linear layer; its full name is the layer's name + "." + name.
