@@ -1,5 +1,5 @@
-// Reading untrusted files. With pread rather than a mapping, so that a failing disk or a truncated file causes an Error
-// and not SIGBUS; from any thread, because there is no shared file offset.
+// Reads untrusted files with pread, not a mapping, so that a failing disk or a truncated file causes an Error instead
+// of SIGBUS. Usable from any thread, because there is no shared file offset.
 #pragma once
 
 #include <cstdint>
