@@ -12,8 +12,8 @@
 
 namespace wmtp {
 
-/// In the samples' order. `sandbox` runs programs, and may be null if every problem has an answer: then texts are
-/// compared, or their numbers by `extraction`.
+/// Results in the order of the samples. `sandbox` runs programs; it may be null if every problem has an answer: then
+/// texts are compared, or the numbers found by `extraction`.
 std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
                           int jobs, std::optional<Extraction> extraction = {});
 
@@ -31,7 +31,7 @@ struct Score {
 Score score_of(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const std::vector<Judged>& judged,
                const std::vector<int64_t>& ks);
 
-/// The errors of score_of, before any program is run.
+/// Throws the errors of score_of before any program is run.
 void check_samples(const std::vector<Problem>& suite, const std::vector<Sample>& samples,
                    const std::vector<int64_t>& ks);
 

@@ -1,5 +1,5 @@
 // The system calls that a program under test may make: those that Python needs to compute, to use threads, and to read
-// and write files. All others are refused, including calls of later kernels.
+// and write files. All others are refused, including those added by later kernels.
 //
 // ioctl, fcntl and prctl are limited to the named requests; clone to threads; mmap to private mappings, since bytes
 // written through a shared mapping of a file are not counted; mkdir and umask to modes that leave the folder accessible
