@@ -1,5 +1,5 @@
-// Dropout factors as a function of a key, so that recomputation and every layout draw the same. Computed on the device
-// of the activations: nothing is copied between devices.
+// Dropout factors as a function of a key, so that they are the same in recomputation and in every layout. Computed on
+// the device of the activations: nothing is copied between devices.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,16 +10,16 @@ namespace wmtp {
 
 /// The key of a draw.
 struct DropoutKey {
-  uint64_t layer = 0;   ///< of the seed and the layer's name
+  uint64_t layer = 0;   ///< hash of the seed and the layer's name
   int64_t step = 0;     ///< optimizer step, below 2^24
   at::Tensor sequence;  ///< [B] int64, below 2^40, on the device of the activations
 };
 
-/// Like x [B, ...]: 0 with probability p, else 1/(1-p).
+/// Shaped like x [B, ...]: 0 with probability p, else 1/(1-p).
 at::Tensor dropout_factors(const at::Tensor& x, double p, const DropoutKey& key);
 
 namespace detail {
-/// Two implementations with the same bits: threads on the CPU, and tensor operations on any device.
+/// Two bitwise identical implementations: threads on the CPU, and tensor operations on any device.
 at::Tensor dropout_factors_by_threads(const at::Tensor& x, double p, const DropoutKey& key);
 at::Tensor dropout_factors_by_tensors(const at::Tensor& x, double p, const DropoutKey& key);
 }  // namespace detail
