@@ -1,11 +1,11 @@
-// Curves of the chosen runs: a chart for each chosen metric. Zooming one zooms all, and loads the visible part in full
-// detail. Values that are not finite are marked at the edge.
+// Curves of the chosen runs: one chart per chosen metric. Zooming one chart zooms all, and loads the visible part in
+// full detail. Values that are not finite are marked at the edge.
 "use strict";
 
 const Curves = (() => {
   const charts = new Map();  // metric -> {card, graph, curves, legend}
   let range = null;          // [from, to] of x, or null for all
-  let asked = 0;             // number of requests: answers to older ones are dropped
+  let asked = 0;             // number of requests; answers to older ones are dropped
 
   /** A chart in a hidden panel has no size: nothing is loaded or drawn until the panel is visible. */
   const isVisible = () => state.tab === "curves";

@@ -1,4 +1,4 @@
-// Drawing helpers for every part of the page. Text from the log becomes text nodes only, never markup.
+// Drawing helpers for all parts of the page. Text from the log becomes text nodes only, never markup.
 "use strict";
 
 /** An element with properties (including `class`, `dataset` and attributes) and children: elements or texts. */

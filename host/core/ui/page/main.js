@@ -1,4 +1,4 @@
-// Start, tabs, and the refresh loop.
+// Startup, tabs and the refresh loop.
 "use strict";
 
 const INTERVAL = 1000, INTERVAL_HIDDEN = 10000;  // milliseconds; the second in a hidden tab

@@ -1,5 +1,5 @@
 // The source of the data: the program that serves this page, or the report that contains it. Both have the same
-// interface (host/core/ui/page_data.hpp), so that no other part of the page depends on which one it is.
+// interface (host/core/ui/page_data.hpp), so that the rest of the page does not depend on which one it is.
 "use strict";
 
 /** Requests data over HTTP. Each answer is JSON; a refusal becomes an Error with the program's message. */

@@ -1,5 +1,5 @@
-// The user's choices, in one place. Parts of the page read `state`, change it with `change`, and listen with
-// `whenChanged`. The choices are stored in the address after '#', so that they can be bookmarked and shared.
+// The user's choices. Parts of the page read `state`, change it with `change`, and listen with `whenChanged`. The
+// choices are stored in the address after '#', so that they can be bookmarked and shared.
 "use strict";
 
 const METRICS_AT_FIRST = ["train/loss", "valid/loss", "perf/tokens_per_second"];
@@ -45,7 +45,7 @@ const chosenRuns = () => state.runs.filter((run) => state.chosen.has(run.id));
 /** "12 rho1" */
 const runTitle = (id) => `${id} ${state.runs.find((run) => run.id === id)?.name ?? ""}`;
 
-let ownAddress = null;  // location.hash as last read or written here; any other is a link whose event is on its way
+let ownAddress = null;  // location.hash as last read or written here; any other value is a link whose event is pending
 
 function writeAddress() {
   if (location.hash !== ownAddress) return;

@@ -1,8 +1,8 @@
-// The table of runs: filtered by words and comparisons, sorted by a column; runs are chosen here.
+// The table of runs: filtered by words and comparisons, sorted by a column. Runs are selected here.
 "use strict";
 
 const RunTable = (() => {
-  const COLUMNS = [  // column of v_runs, title, how a cell is shown
+  const COLUMNS = [  // column of v_runs, title, formatting of a cell
     ["id", "run", String], ["name", "name", String], ["pipeline", "pipeline", String], ["adapter", "adapter", String],
     ["status", "status", String], ["steps", "steps", shownNumber], ["train_loss", "train loss", shownNumber],
     ["valid_loss", "valid loss", shownNumber], ["best_valid_loss", "best valid", shownNumber],

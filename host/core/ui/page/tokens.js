@@ -1,5 +1,5 @@
-// The tokens of sampled sequences, coloured by weight, loss, reference loss, or excess loss, for one head at the step
-// of the slider.
+// The tokens of sampled sequences, coloured by weight, loss, reference loss or excess loss, for one head at the
+// slider's step.
 "use strict";
 
 const Tokens = (() => {
