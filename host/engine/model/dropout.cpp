@@ -12,13 +12,13 @@ using at::Tensor;
 constexpr int64_t blocks_of_task = 4096;
 constexpr int64_t low_half = 0xFFFFFFFF;
 
-/// An element is dropped when its 32 random bits are below this.
+/// An element is dropped if its 32 random bits are below this.
 int64_t threshold_of(double p) { return int64_t(p * 0x1p32); }
 
 Tensor upper_half(const Tensor& x) { return at::bitwise_right_shift(x, 32).bitwise_and_(low_half); }
 Tensor lower_half(const Tensor& x) { return at::bitwise_and(x, low_half); }
 
-/// philox() with counters as int64 tensors that hold 32 bits each; products wrap like unsigned ones.
+/// philox() on counters stored as int64 tensors with 32-bit values; products wrap like unsigned ones.
 std::array<Tensor, 4> philox_tensors(uint64_t key, std::array<Tensor, 4> c) {
   uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
   for (int round = 0; round < 10; ++round) {
