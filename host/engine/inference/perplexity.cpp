@@ -74,7 +74,7 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
   const std::vector<int64_t> ids = ids_of(request.texts, model);
   model.load(/*drafts=*/true, int64_t(S));
 
-  ActivePipeline nothing;  // is weighed
+  ActivePipeline nothing;  // without a weighting
   std::map<std::string, at::Tensor> states;
   RankCollectives across(model.channels());
   const StepEnvironment environment{model.num_heads(), model.config().vocab_size, 0, across, states};
