@@ -14,7 +14,7 @@ const Curves = (() => {
     from: range?.[0], to: range?.[1],
     cells: Math.max(200, Math.round((byId("charts").clientWidth || 900) / 2)),
   });
-  /** False until the curves for a new factor have arrived. */
+  /** False until the curves for a new smoothing factor have arrived. */
   const areSmoothed = (curves) => state.smoothing > 0 && curves.every((curve) => curve.smooth);
   const xOf = (points) => (state.axis === "time" ? points.seconds : points.step);
 
@@ -34,7 +34,7 @@ const Curves = (() => {
     }
   }
 
-  /** Appends new points from a refresh; known ones are skipped. */
+  /** Appends new points from a refresh; skips known ones. */
   function append(news) {
     const touched = new Set();
     for (const { run, name, step, seconds, value, smooth } of news) {
@@ -192,7 +192,7 @@ const Curves = (() => {
     canvas.restore();
   }
 
-  /** Below the chart: the runs by colour, with their values at the pointer. */
+  /** The legend below the chart: the runs by colour, with their values at the pointer. */
   function legendOf(chart, x, points = []) {
     const values = new Map(points.map((point) => [point.name, point.yval]));
     const kind = state.smoothing ? "s" : "r";

@@ -58,7 +58,7 @@ class ReportSource {
     return { curves: wanted.map((curve) => ({ ...curve, smooth: curve.smooth[smoothing] })) };
   }
 
-  /** All keys of one run; of several, the report's differing keys that differ among them. */
+  /** All keys of one run, or the report's keys that differ between several runs. */
   async params(runs) {
     const isOf = (answer) => answer.runs.length === 1 && answer.runs[0] === runs[0];
     const all = runs.length > 1 ? this.report.params[0] : this.report.params.find(isOf);

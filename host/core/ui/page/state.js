@@ -22,7 +22,7 @@ const TABS = [["curves", "Curves"], ["differences", "Differences"], ["memory", "
               ["events", "Events"]];
 
 const listeners = [];
-/** Calls the listener when one of these keys of `state` has changed. */
+/** Calls the listener when one of these keys of `state` changes. */
 function whenChanged(keys, listener) { listeners.push({ keys, listener }); }
 
 function change(changes) {
@@ -31,7 +31,7 @@ function change(changes) {
   for (const { keys, listener } of listeners) if (keys.some((key) => key in changes)) listener();
 }
 
-/** Limits how often the action runs: for requests that an active run would repeat each second. */
+/** Limits the frequency of an action, for requests that an active run would repeat every second. */
 function atMostEvery(milliseconds, action) {
   let last = -Infinity;
   return () => {

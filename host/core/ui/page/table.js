@@ -14,7 +14,7 @@ const RunTable = (() => {
   const sorting = { column: "id", down: true };
   const COMPARISON = /^([a-z_]+)(<=|>=|<|>|=)(.+)$/;
 
-  /** Every word of the filter must match: `column<number`, `column=text`, or a part of any cell. */
+  /** Every word of the filter must match: `column<number`, `column=text`, or a substring of any cell. */
   function passes(run, filter) {
     return filter.toLowerCase().split(/\s+/).filter(Boolean).every((word) => {
       const [, column, sign, wanted] = word.match(COMPARISON) ?? [];
