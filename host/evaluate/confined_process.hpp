@@ -21,7 +21,7 @@ struct ProcessStart {
 
 class ConfinedProcess {
  public:
-  /// Error(storage) when no process can be started, Error(usage) when this kernel cannot confine it.
+  /// Error(storage) if no process can be started, Error(usage) if this kernel cannot confine it.
   explicit ConfinedProcess(const ProcessStart& start);
 
   int output() const { return output_.read_end.get(); }  ///< readable when it has written

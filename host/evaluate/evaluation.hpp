@@ -26,8 +26,8 @@ struct Score {
   std::map<int64_t, double> pass_at;  ///< by k, the mean over the problems
 };
 
-/// Error(usage) when a problem has fewer samples than one of `ks`; empty `ks`: those of 1, 10 and 100 for which every
-/// problem has enough samples. Error(data) when a problem has no sample.
+/// Error(usage) if a problem has fewer samples than one of `ks`; empty `ks`: those of 1, 10 and 100 for which every
+/// problem has enough samples. Error(data) if a problem has no sample.
 Score score_of(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const std::vector<Judged>& judged,
                const std::vector<int64_t>& ks);
 

@@ -56,7 +56,7 @@ class FileDraft {
   FileDraft(const FileDraft&) = delete;
   FileDraft& operator=(const FileDraft&) = delete;
   const std::filesystem::path& path() const { return path_; }  ///< to be created by the caller
-  void publish();                                              ///< [closed] Error(storage) when `target` exists
+  void publish();                                              ///< [closed] Error(storage) if `target` exists
   void replace();                                              ///< [closed] overwrites `target`
 
  private:
@@ -73,7 +73,7 @@ class FolderDraft {
   FolderDraft& operator=(const FolderDraft&) = delete;
   const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& target() const { return target_; }
-  void publish();  ///< [all files finished] Error(storage) when `target` exists
+  void publish();  ///< [all files finished] Error(storage) if `target` exists
 
  private:
   std::filesystem::path target_, path_;
@@ -82,27 +82,27 @@ class FolderDraft {
 /// The file that a command creates at -o FILE.
 class OutputFile : public FileDraft {
  public:
-  /// Error(usage) when `target` exists, before anything is written. Creates missing parents.
+  /// Error(usage) if `target` exists, before anything is written. Creates missing parents.
   explicit OutputFile(const std::filesystem::path& target);
 };
 
 /// The folder that a command creates at -o DIR.
 class OutputFolder : public FolderDraft {
  public:
-  /// Error(usage) when `target` exists and is not an empty folder, before anything is written.
+  /// Error(usage) if `target` exists and is not an empty folder, before anything is written.
   explicit OutputFolder(const std::filesystem::path& target);
   void publish();  ///< replaces an empty folder
 };
 
 /// "NAME.tmp-PID" in the folder of `target`.
 std::filesystem::path draft_path(const std::filesystem::path& target);
-/// Renames within one folder, then fsyncs it; renames back when that fails. Error(storage) when `to` exists.
+/// Renames within one folder, then fsyncs it; renames back if that fails. Error(storage) if `to` exists.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Creates a folder and its missing parents, each entry fsynced.
 void make_folder_durably(const std::filesystem::path& folder);
 /// Deletes a folder and its content.
 void remove_folder(const std::filesystem::path& folder);
-/// Creates a small file. Error(storage) when it exists.
+/// Creates a small file. Error(storage) if it exists.
 void write_new_file(const std::filesystem::path& path, std::string_view text);
 /// Creates or replaces a small file.
 void write_file_durably(const std::filesystem::path& path, std::string_view text);

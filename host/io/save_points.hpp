@@ -37,7 +37,7 @@ enum class SavePoint {
 /// [any thread] Does nothing unless a test selected this point.
 void reached(SavePoint point);
 
-/// Error(usage) with all names when the variable names an unknown point. [before the first save]
+/// Error(usage) with all names if the variable names an unknown point. [before the first save]
 void check_save_points();
 
 }  // namespace wmtp

@@ -17,7 +17,7 @@ namespace wmtp {
 
 class ScratchFolder {
  public:
-  /// Error(storage) when none can be created.
+  /// Error(storage) if none can be created.
   ScratchFolder();
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;

@@ -47,7 +47,7 @@ struct ChildRequest {
 
 class ChildProcess {
  public:
-  /// Returns after exec. Error(storage) with the cause when the child cannot be started.
+  /// Returns after exec. Error(storage) with the cause if the child cannot be started.
   explicit ChildProcess(const ChildRequest& request);
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
@@ -55,7 +55,7 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t id() const { return id_; }
-  /// Read ends, non-blocking, owned by this; -1 when there is no pipe.
+  /// Read ends, non-blocking, owned by this; -1 if there is no pipe.
   int stdout_pipe() const { return stdout_.get(); }
   int stderr_pipe() const { return stderr_.get(); }
 
@@ -86,8 +86,8 @@ struct ChildResult {
   bool timed_out = false;
 };
 
-/// Runs a program in our environment and reads its output, for at most `limit`; then kills its group. Error(storage)
-/// when it cannot be started.
+/// Runs a program in our environment and reads its output for at most `limit`; then kills its group. Error(storage) if
+/// it cannot be started.
 ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                       std::chrono::milliseconds limit);
 

@@ -29,7 +29,7 @@ struct ProcessPool {
   std::function<bool(size_t number, int exit_code)> ended;
 };
 
-/// Returns when all processes have ended. Error(storage) when a process or pipe cannot be created; kills the others.
+/// Returns when all processes have ended. Error(storage) if a process or pipe cannot be created; kills the others.
 void run_pool(const ProcessPool& queue);
 
 }  // namespace wmtp

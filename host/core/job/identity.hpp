@@ -36,11 +36,11 @@ std::optional<LoggedRun> reusable_run(const std::string& config_hash, const std:
 /// The folder of a run's finished model.
 inline std::filesystem::path model_in(const std::filesystem::path& run_folder) { return run_folder / "model"; }
 
-/// "run:NAME", a file or a folder -> the folder or file to read. Error(data) when there is none.
+/// "run:NAME", a file or a folder -> the folder or file to read. Error(data) if there is none.
 std::filesystem::path resolve_weights(const std::string& weights, const Experiment& experiment,
                                       const std::filesystem::path& database);
 
-/// The folder of [adapter] weights: "run:NAME" is that run's adapter/. Error(data) when there is none.
+/// The folder of [adapter] weights: "run:NAME" is that run's adapter/. Error(data) if there is none.
 std::filesystem::path resolve_adapter(const Experiment& experiment, const std::filesystem::path& database);
 
 /// SHA-256 of `weights`, a file or a folder: of the manifest, if there is one, because it contains checksums of all
