@@ -2,7 +2,7 @@
 # virtual environment (.venv), the python3 in PATH. Defines its own imported targets, because the package's CMake files
 # require a CUDA toolkit and linking libtorch_cuda costs every rank 350 MB.
 #
-# Sets LibTorch::cpu, LibTorch::cuda where LibTorch and its headers of CUDA and NCCL are found, LibTorch_LIBRARY_DIR and LibTorch_VERSION.
+# Sets LibTorch_LIBRARY_DIR, LibTorch_VERSION, LibTorch::cpu, and LibTorch::cuda if found with CUDA and NCCL headers.
 set(LIBTORCH "$ENV{LIBTORCH}" CACHE PATH "folder of LibTorch (with include/ and lib/)")
 set(_wmtp_candidates ${LIBTORCH})
 file(GLOB _wmtp_venv ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
@@ -39,8 +39,8 @@ if(NOT TARGET LibTorch::cpu)
     INTERFACE_LINK_OPTIONS "LINKER:-rpath,${LibTorch_LIBRARY_DIR};LINKER:--allow-shlib-undefined")
   find_library(LibTorch_cuda_LIBRARY torch_cuda PATHS ${LibTorch_LIBRARY_DIR} NO_DEFAULT_PATH)
   find_library(LibTorch_c10_cuda_LIBRARY c10_cuda PATHS ${LibTorch_LIBRARY_DIR} NO_DEFAULT_PATH)
-  # Headers and runtime of CUDA and NCCL: those that LibTorch was built with, from the nvidia-* packages that pip installs
-  # next to it. A toolkit is needed only next to a LibTorch without them.
+  # Headers and runtime of CUDA and NCCL that LibTorch was built with, from the nvidia-* packages that pip installs next
+  # to it. A toolkit is needed only if LibTorch comes without them.
   file(GLOB _wmtp_nvidia ${LibTorch_LIBRARY_DIR}/../../nvidia/*/include)
   find_path(LibTorch_cudart_INCLUDE_DIR cuda_runtime_api.h PATHS ${_wmtp_nvidia} NO_DEFAULT_PATH)
   find_path(LibTorch_nccl_INCLUDE_DIR nccl.h PATHS ${_wmtp_nvidia} NO_DEFAULT_PATH)
@@ -50,7 +50,7 @@ if(NOT TARGET LibTorch::cpu)
     set(LibTorch_cudart_INCLUDE_DIR ${CUDAToolkit_INCLUDE_DIRS})
     find_path(LibTorch_nccl_INCLUDE_DIR nccl.h PATHS ${CUDAToolkit_INCLUDE_DIRS})
   endif()
-  # nvcc compiles the kernels of host/cuda: from the same packages, or a toolkit's of the same CUDA version.
+  # nvcc compiles the kernels of host/cuda: from the same packages, or from a toolkit of the same CUDA version.
   find_program(WMTP_NVCC nvcc PATHS ${_wmtp_cudart}/bin NO_DEFAULT_PATH)
   find_program(WMTP_NVCC nvcc PATHS /usr/local/cuda/bin)
   if(LibTorch_cuda_LIBRARY AND LibTorch_c10_cuda_LIBRARY AND LibTorch_cudart_INCLUDE_DIR AND LibTorch_nccl_INCLUDE_DIR)

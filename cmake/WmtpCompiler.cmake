@@ -1,4 +1,4 @@
-# The C++ standard and the warnings of all targets; ccache and mold where installed.
+# The C++ standard and the warnings of all targets; uses ccache and mold if installed.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -1,6 +1,6 @@
-# Installation: PREFIX/bin, PREFIX/lib (our libraries, plugins, the CMake package), PREFIX/include/wmtp, the
-# experiments and the licence under PREFIX/share/wmtp. Our libraries find each other by $ORIGIN: PREFIX can be moved.
-# The build folder is such a prefix too: find_package(wmtp) finds it there.
+# Installation: PREFIX/bin, PREFIX/lib (our libraries, plugins, the CMake package), PREFIX/include/wmtp, the experiments
+# and the licence under PREFIX/share/wmtp. Our libraries find each other through $ORIGIN, so PREFIX can be moved. The
+# build folder is also such a prefix, where find_package(wmtp) works.
 include(CMakePackageConfigHelpers)
 
 foreach(target wmtp_core wmtp_engine wmtp_cuda)

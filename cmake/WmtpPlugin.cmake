@@ -25,7 +25,7 @@ function(wmtp_add_plugin)
   else()
     add_library(${target} MODULE ${arg_SOURCES})
     _wmtp_place_plugin(${target} ${arg_NAME} ${arg_KIND}s "${arg_FOLDER}")
-    # Every symbol must come from the sdk or LibTorch: a missing one fails the link, not the start of a run.
+    # Every symbol must come from the sdk or LibTorch, so that a missing one fails at link time, not at run time.
     target_link_options(${target} PRIVATE LINKER:--version-script=${_wmtp_version_script} LINKER:-z,defs)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${_wmtp_version_script})
   endif()
@@ -48,7 +48,7 @@ function(_wmtp_place_plugin target name kinds folder)
     set(folder ${CMAKE_BINARY_DIR}/lib/wmtp/plugins)
     install(TARGETS ${target} LIBRARY DESTINATION lib/${place})
   endif()
-  # One run path for build and installation: CMake would pad the build's with an empty entry, the current folder.
+  # The same run path for build and installation: CMake would pad the build's with an empty entry, the current folder.
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} PREFIX "" SUFFIX ".so"
     LIBRARY_OUTPUT_DIRECTORY ${folder}/${kinds} INSTALL_RPATH "$ORIGIN/../../.." BUILD_WITH_INSTALL_RPATH ON)
 endfunction()

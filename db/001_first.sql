@@ -51,7 +51,7 @@ CREATE TABLE run_plugins (
   PRIMARY KEY (run_id, kind, name)
 ) STRICT;
 
--- Read these two through the view `metrics`. A name takes one byte here instead of twenty.
+-- Read these two tables through the view `metrics`. A name takes one byte here instead of twenty.
 CREATE TABLE metric_names (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE

@@ -12,7 +12,7 @@ CREATE INDEX text_evaluations_by_run ON text_evaluations (run_id);
 CREATE TABLE text_losses (
   evaluation_id INTEGER NOT NULL REFERENCES text_evaluations (id) ON DELETE CASCADE,
   head INTEGER NOT NULL,       -- 1 predicts the next token, 2 the one after it, …
-  tokens INTEGER NOT NULL,     -- number of tokens that it predicted
-  loss REAL,                   -- their mean cross entropy in nats; NULL if not finite
+  tokens INTEGER NOT NULL,     -- number of predicted tokens
+  loss REAL,                   -- mean cross entropy in nats; NULL if not finite
   PRIMARY KEY (evaluation_id, head)
 ) STRICT;

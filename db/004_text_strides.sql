@@ -9,6 +9,6 @@ CREATE TABLE text_strides (
 CREATE TABLE text_bytes (
   evaluation_id INTEGER NOT NULL REFERENCES text_evaluations (id) ON DELETE CASCADE,
   head INTEGER NOT NULL,
-  bytes INTEGER NOT NULL,      -- of the text that the predicted tokens encode
+  bytes INTEGER NOT NULL,      -- of text encoded by the predicted tokens
   PRIMARY KEY (evaluation_id, head)
 ) STRICT;

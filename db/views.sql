@@ -1,13 +1,13 @@
--- The views for users. The writer replaces those whose text here differs from that in the log, so they can change
--- without a new schema version. A reader whose text differs uses temporary views for its connection.
+-- The views for users. The writer replaces views in the log whose text differs from this file, so they can change
+-- without a new schema version. A reader whose text differs creates temporary views for its connection.
 
 CREATE VIEW metrics AS
 SELECT v.run_id, v.step, n.name, v.value, v.kind, v.time_ns
 FROM metric_values AS v JOIN metric_names AS n ON n.id = v.name_id;
 
--- The steps of a run itself, without those of the runs that it resumed: tokens, seconds, and the seconds that the
--- operations of a token would take as bare matrix multiplication (by the last measured rate, since that rate only
--- improves). Runs of older versions have no perf/run_tokens and perf/run_seconds: their logged steps are summed.
+-- The steps of a run itself, without those of runs that it resumed: tokens, seconds, and the seconds that the tokens'
+-- operations would take as bare matrix multiplication (at the last measured rate, because that rate only improves).
+-- Runs of older versions have no perf/run_tokens and perf/run_seconds: their logged steps are summed.
 CREATE VIEW v_segments AS
 WITH names AS (
   SELECT max(iif(name = 'perf/run_tokens', id, NULL)) AS run_tokens,
@@ -33,7 +33,7 @@ SELECT r.id AS run_id,
 FROM runs AS r CROSS JOIN names;
 
 -- Speed is tokens divided by the summed seconds of training steps; mfu is the summed operations divided by those that
--- `mfu_of` would do in the same seconds: the device's stated peak, or bare matrix multiplication where that is unknown.
+-- `mfu_of` would do in the same time: the device's specified peak, or bare matrix multiplication if that is unknown.
 -- Both cover the run and the runs that it resumed.
 CREATE VIEW v_runs AS
 WITH names AS (
@@ -83,14 +83,14 @@ FROM runs AS r CROSS JOIN metric_names AS n
 JOIN metric_values AS v ON v.run_id = r.id AND v.name_id = n.id
   AND v.step = (SELECT max(step) FROM metric_values WHERE run_id = r.id AND name_id = n.id);
 
--- At equal bytes, a row of a phase is preferred to one of 'peak' or 'live', which does not show when it occurred.
+-- With equal bytes, prefers a row of a phase to one of 'peak' or 'live', which does not show when the maximum occurred.
 CREATE VIEW v_memory_peak AS
 SELECT m.run_id, r.name AS run, m.rank, m.category,
   max(2 * m.bytes + (m.phase NOT IN ('peak', 'live'))) / 2 AS bytes, m.step, m.phase
 FROM memory AS m JOIN runs AS r ON r.id = m.run_id
 GROUP BY m.run_id, m.rank, m.category;
 
--- pass@1 over all answers: the mean over problems of the share that passed.
+-- pass@1 over all answers: the mean over problems of the share of answers that passed.
 CREATE VIEW v_evaluations AS
 SELECT e.id, e.run_id, r.name AS run, e.suite, e.temperature, count(*) AS problems, sum(p.answers) AS answers,
   sum(p.passed) AS passed, avg(1.0 * p.passed / p.answers) AS pass_at_1,

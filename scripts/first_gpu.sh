@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# first_gpu.sh [OUT]: checks and measures this build on the machine's first CUDA device in under ten minutes, and writes
-# OUT/first_gpu.md (OUT: runs/first_gpu). Exits with 1 if a step fails.
+# first_gpu.sh [OUT]: checks and benchmarks this build on the machine's first CUDA device in under ten minutes, and
+# writes OUT/first_gpu.md (OUT: runs/first_gpu). Exits with 1 if a step fails.
 #
-# Uses the program in build/, or else a wheel in dist/ (`make wheel`), so that a machine without compilers and network can
-# run it. Needs Python with torch, numpy, pytest and safetensors. Each step has a time limit; a later one runs in any case.
+# Uses the program in build/, or else a wheel in dist/ (`make wheel`), so that it runs on a machine without compilers or
+# network. Needs Python with torch, numpy, pytest and safetensors. Each step has a time limit; later steps always run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-runs/first_gpu}")
@@ -15,7 +15,7 @@ python=.venv/bin/python
 [ -x $python ] || python=python3
 failed=0
 
-# step NAME SECONDS COMMAND...: its exit code, duration and last lines go to the report.
+# step NAME SECONDS COMMAND...: adds the exit code, duration and last lines to the report.
 step() {
   local name=$1 limit=$2 begun=$SECONDS code=0
   shift 2
@@ -25,7 +25,7 @@ step() {
   echo "$name: exit code $code, $((SECONDS - begun)) s"
 }
 
-# The program's exit code must be this one.
+# Checks the program's exit code.
 wants() {
   local wanted=$1 code=0
   shift
@@ -34,8 +34,8 @@ wants() {
   [ $code -eq "$wanted" ]
 }
 
-# trains NAME SECONDS FILE [--set ...]: the losses and speed of a run, also if its last checkpoint is not written in time.
-# The checkpoints, 20 GB, are deleted.
+# trains NAME SECONDS FILE [--set ...]: reports losses and speed of a run, even if its last checkpoint is not written in
+# time. Deletes the checkpoints (20 GB).
 trains() {
   local name=$1 limit=$2 file=$3 code=0
   shift 3
@@ -70,7 +70,7 @@ if [ ! -x "$WMTP_BUILD/bin/wmtp-host" ]; then
 fi
 host=$WMTP_BUILD/bin/wmtp-host
 export host work python
-export -f wants trains peer  # for the bash that timeout starts
+export -f wants trains peer  # for the bash started by timeout
 
 echo "# wmtp-host on a CUDA device, $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)" >"$report"
 step facts 20 nvidia-smi

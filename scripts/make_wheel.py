@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "wmtp_host"
-# Libraries that the manylinux policies assume to be installed.
+# Libraries that the manylinux policies expect on every system.
 OF_THE_SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|gcc_s|stdc\+\+))\.so(\.\d+)*")
 TORCH_FROM_LIB = "../../torch/lib"  # relative to wmtp_host/lib
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Prepares a Debian 12 machine for building and testing. `make setup` runs it; it can be repeated at any time.
+# Prepares a Debian 12 machine for building and testing. Run by `make setup`; can be repeated at any time.
 #
 # 1. Debian packages: dpkg lists the missing ones, and apt installs only those (as root, or through sudo)
 # 2. .venv: a virtual environment of the system's python3 with the packages of scripts/requirements.txt, among
 #    them LibTorch (about 5 GB). A copy of that file is written last as a stamp, so an interrupted call repeats this step
 # If LIBTORCH is set (a folder with include/ and lib/), that LibTorch is used and .venv contains no torch. The tests
-# that compare with PyTorch in Python are then skipped and report this.
+# that compare with PyTorch in Python are then skipped, with a message.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

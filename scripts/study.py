@@ -25,7 +25,7 @@ class Study:
     about: str
     settings: dict   # of every member, overriding its file
     members: dict    # name: file; the others are compared with the first
-    metrics: dict    # title: name of a metric, whose last value is used
+    metrics: dict    # title: name of the metric whose last value is used
     lower_is_better: str = ""  # a metric that is also compared after equal time
 
 
@@ -195,7 +195,7 @@ def outcome(log, title, study, seeds):
     """Trains the missing runs of a study and returns its report."""
     version = answer("--version").split()[-1]
     runs = {member: [] for member in study.members}
-    for seed in seeds:  # all members of a seed in succession, because a machine drifts
+    for seed in seeds:  # all members of a seed in succession, because machines drift
         for member in study.members:
             runs[member].append(train(log, study, title, member, seed, version))
     figures = table(study, columns_of(log, study, runs))

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli): the checksum of every slice of a checkpoint and every cached signal. Uses the processor's
-// instruction (SSE4.2) if there is one, otherwise tables, with the same result.
+// CRC-32C (Castagnoli), the checksum of checkpoint slices and cached signals. Uses the processor's instruction (SSE4.2)
+// if available, otherwise tables, with the same result.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The error type, and the statuses of a run: the process's exit code, also stored in the run's row of the log.
+// Error, and ExitStatus: the process's exit code, which is also stored in the run's row of the log.
 #pragma once
 
 #include <stdexcept>
@@ -15,13 +15,12 @@ enum class ExitStatus : int {
   peer = 6,     ///< a rank was lost or timed out
   storage = 7,  ///< disk full, I/O, run log not usable
   device_memory = 8,
-  bug = 70,          ///< a mistake in this program
+  bug = 70,          ///< a bug in this program
   interrupted = 75,  ///< stopped by a signal with a checkpoint, resumable
 };
 
-/// Caught only at three boundaries: the command line, plugins, and the start of a rank.
-/// The message is lower case and states the place, what was found, what was wanted and what to do; it may have several
-/// lines.
+/// Caught only at three boundaries: the command line, plugins, and the start of a rank. The message is lower case and
+/// states the place, the found and the expected value, and what to do; it may have several lines.
 class Error : public std::runtime_error {
  public:
   Error(ExitStatus status, const std::string& message) : std::runtime_error(message), status_(status) {}

@@ -26,7 +26,7 @@ const char* name_of(fs::file_type type) {
   }
 }
 
-/// Nothing when the path cannot be examined: opening it will report the cause, with its own exit code.
+/// nullopt if the path cannot be examined: opening it will report the cause, with its own exit code.
 std::optional<fs::file_type> type_of(const fs::path& path, ExitStatus status) {
   std::error_code failure;
   const fs::file_status found = fs::status(path, failure);

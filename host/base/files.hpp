@@ -1,5 +1,5 @@
-// Files: checks of paths, descriptors, and errors of system calls. Every path that the program reads must name a regular
-// file, or a folder where folders are allowed: a pipe or a device could block the program or never end.
+// Path checks, file descriptors and system-call errors. Every path that the program reads must name a regular file, or
+// a folder where folders are allowed: a pipe or a device could block the program or never end.
 #pragma once
 
 #include <unistd.h>
@@ -17,27 +17,27 @@
 
 namespace wmtp {
 
-/// False also when the path cannot be examined.
+/// Also false if the path cannot be examined.
 inline bool is_there(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
 }
 
 /// Error(`status`) with the type of `path`, unless it is a regular file or a link to one. Opens nothing; accepts a path
-/// that cannot be examined, because opening it will report the cause.
+/// that it cannot examine, because opening it will report the cause.
 void check_is_file(const std::filesystem::path& path, ExitStatus status = ExitStatus::data);
 
 /// The same, but accepts a folder.
 void check_is_file_or_folder(const std::filesystem::path& path, ExitStatus status = ExitStatus::data);
 
-/// The sum of all sizes. std::filesystem::filesystem_error when a file is missing.
+/// Sum of the file sizes. Throws std::filesystem::filesystem_error if a file is missing.
 inline int64_t total_bytes(const std::vector<std::filesystem::path>& files) {
   int64_t bytes = 0;
   for (const auto& file : files) bytes += static_cast<int64_t>(std::filesystem::file_size(file));
   return bytes;
 }
 
-/// "cannot ACTION PATH: cause; what to do", from an errno.
+/// "cannot ACTION PATH: cause; what to do", with the cause from errno `code`.
 Error storage_error(const std::string& action, const std::filesystem::path& path, int code);
 
 /// A file descriptor that is closed with its owner.

@@ -41,7 +41,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Plain names as they are, others escaped for a terminal.
+/// Plain names unchanged, others escaped for a terminal.
 std::string shown(const std::string& key) {
   constexpr auto* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
   return !key.empty() && key.find_first_not_of(plain) == std::string::npos ? key : printable(key);
@@ -102,7 +102,7 @@ void JsonFields::refuse(const std::string& what) const {
 }
 
 int64_t JsonFields::integer(const json& found, const std::string& key, int64_t maximum) const {
-  // A document built in memory contains signed integers where a parsed one contains unsigned ones.
+  // Documents built in memory contain signed integers, parsed ones unsigned integers.
   const bool whole = found.is_number_unsigned() || (found.is_number_integer() && found.get<int64_t>() >= 0);
   if (!whole || found.get<uint64_t>() > static_cast<uint64_t>(maximum))
     refuse(key, found, "a whole number from 0 to " + std::to_string(maximum));

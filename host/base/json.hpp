@@ -1,4 +1,4 @@
-// JSON of untrusted files: parsed strictly, and read by name and type.
+// Strict parsing of untrusted JSON, and access to fields by name and type.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 #include "base/error.hpp"
 
-// nlohmann's library itself has this from 3.12 on: null when empty.
+// Provided by nlohmann's library from 3.12 on: null for an empty optional.
 #if NLOHMANN_JSON_VERSION_MAJOR == 3 && NLOHMANN_JSON_VERSION_MINOR < 12
 
 namespace nlohmann {
@@ -36,8 +36,8 @@ namespace wmtp {
 /// The caller limits the length of the text.
 nlohmann::json parse_strict_json(std::string_view text, const std::string& where);
 
-/// Reads an object: every key by name and type, and no unknown keys. Error(status) names the object, the key, what was
-/// found and what was wanted.
+/// Reads an object: every key by name and type, and no unknown keys. Error(status) names the object, the key, the found
+/// and the expected value.
 class JsonFields {
  public:
   /// `where` begins every error message. The object must outlive this.

@@ -1,4 +1,4 @@
-// Two spdlog loggers on stderr: information without a prefix, warnings and errors with their level in colour.
+// Two spdlog loggers on stderr: info without a prefix, warnings and errors with their level in colour.
 #include "base/log.hpp"
 
 #include <spdlog/sinks/ansicolor_sink.h>

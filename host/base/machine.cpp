@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number in a file; nothing for "max" or a missing file.
+/// The number in a file; nullopt for "max" or a missing file.
 std::optional<int64_t> number_in(const fs::path& file) {
   std::ifstream in(file);
   int64_t number = 0;
@@ -48,7 +48,7 @@ void take_group(const fs::path& folder, const GroupFiles& files, std::optional<i
   for (const char* name : {"active_file", "inactive_file"})
     if (const auto cache = stat.find(std::string(files.cache_prefix) + name); cache != stat.end())
       held -= cache->second;
-  // The kernel does not update both numbers at once, so the cache may exceed the use; no limit is almost INT64_MAX.
+  // The kernel does not update both numbers at once, so the cache may exceed the usage; "no limit" is near INT64_MAX.
   const int64_t left = *limit - std::max<int64_t>(0, held);
   least = std::max<int64_t>(0, least ? std::min(*least, left) : left);
 }

@@ -1,6 +1,6 @@
 // The permutation of an epoch: a balanced Feistel network over the smallest even number of bits that represents `count`
 // values. It permutes 0..2^bits-1, so a result of `count` or more is permuted again until it is smaller (cycle walking:
-// fewer than four iterations on average, since 2^bits < 4 * count). Every round is invertible, so positions of one
+// fewer than four iterations on average, since 2^bits < 4 * count). Every round is invertible, so the positions of one
 // epoch do not collide.
 #include "base/order.hpp"
 

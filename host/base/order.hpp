@@ -1,5 +1,5 @@
 // The order of windows: a function of (seed, position), so that the content of a step does not depend on the number of
-// ranks or on accumulation, and resuming needs one number.
+// ranks or on accumulation, and the state to resume from is one number.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Files are read in parts, so that a corpus need not fit in memory.
+// Files are read in parts, so that a corpus need not fit into memory.
 #include "base/sha256.hpp"
 
 #include <openssl/evp.h>

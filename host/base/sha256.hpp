@@ -15,7 +15,7 @@ class Sha256 {
   Sha256();
   ~Sha256();
   Sha256& add(std::string_view bytes);
-  /// Adds a file's content. Error(data) when it is not a regular file or cannot be read.
+  /// Adds a file's content. Error(data) if it is not a regular file or cannot be read.
   Sha256& add_file(const std::filesystem::path& file, WorkProgress* progress = nullptr);
   /// Ends the digest; the object must not be used afterwards.
   std::string hex();

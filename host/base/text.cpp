@@ -10,7 +10,7 @@
 namespace wmtp {
 namespace {
 
-// Insertions, deletions, replacements and swaps of neighbours each count one.
+// Insertions, deletions, replacements and swaps of neighbours count one each.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> table(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) table[i][0] = i;
@@ -35,7 +35,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   for (const std::string& candidate : candidates) {
     const size_t longer = std::max(candidate.size(), name.size());
     if (longer - std::min(candidate.size(), name.size()) > limit) continue;
-    // One letter is a large part of a short word: "gpu" is not a mistyped "cpu", but "rl" is a mistyped "lr".
+    // One letter is a large part of a short word: "gpu" is not a typo for "cpu", but "rl" is one for "lr".
     if (name.size() <= 3 && !name.empty() && candidate.find(name.front()) == candidate.npos) continue;
     const size_t distance = edit_distance(name, candidate);
     if (distance < best && distance < longer) {
@@ -44,7 +44,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     }
   }
   if (best <= 1 || name.size() < 3) return nearest;
-  // "warmup" for "warmup_steps" is not a typing mistake, but more likely than a candidate with two of them.
+  // "warmup" for "warmup_steps" is not a typo, but more likely than a candidate with two typos.
   for (const std::string& candidate : candidates) {
     if (candidate.size() >= 3 && (candidate.starts_with(name) || name.starts_with(candidate))) return candidate;
   }

@@ -1,4 +1,4 @@
-// Text: names, numbers and units as a reader sees them, and numbers read from text.
+// Formatting of names, numbers and units for people, and parsing of numbers.
 #pragma once
 
 #include <charconv>
@@ -11,10 +11,10 @@
 
 namespace wmtp {
 
-/// The candidate nearest to `name` by edit distance, or "" when none is near enough to be a typing mistake.
+/// The candidate nearest to `name` by edit distance, or "" if none is close enough to be a typo.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
-/// Whether this is a byte of a UTF-8 character other than its first.
+/// Whether this is a continuation byte of a UTF-8 character.
 inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 /// "a, b and c"
@@ -44,7 +44,7 @@ std::string counted(int64_t number, const std::string& noun, const std::string& 
 /// Two lower-case hexadecimal digits for each byte.
 std::string hex_of(std::span<const uint8_t> bytes);
 
-/// The decimal number that is the whole text; nothing for any other text, and for a number that T cannot hold.
+/// Parses the whole text as a decimal number; nullopt for other text and for numbers out of T's range.
 template <class T = int64_t>
 std::optional<T> parsed_number(std::string_view text) {
   T number = 0;
@@ -58,7 +58,7 @@ std::string printable(std::string_view name);
 /// A field of CSV (RFC 4180).
 std::string csv_field(const std::string& text);
 
-/// The fewest digits from which the same number is read.
+/// The fewest digits that parse back to the same number.
 std::string shortest_digits(double number);
 
 }  // namespace wmtp

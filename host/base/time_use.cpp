@@ -13,7 +13,7 @@ struct Account {
   double* current = &seconds.begin()->second;
   Clock::time_point since = Clock::now();
   DeviceClock* device = nullptr;
-  std::deque<double*> unmeasured;  ///< between marks of the device that it had not reached
+  std::deque<double*> unmeasured;  ///< between device marks that have not been reached
 
   /// Returns the previous one.
   double* change_to(double* next) {

@@ -13,7 +13,7 @@ struct Start {
   size_t wanted;  ///< bytes of the complete character; 0 if none begins here
 };
 
-/// The character that begins here. Overlong forms, surrogates and values above U+10FFFF are invalid in their second
+/// The character that starts here. Overlong forms, surrogates and values above U+10FFFF are invalid in their second
 /// byte.
 Start start_of(std::string_view bytes) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
@@ -33,7 +33,7 @@ Start start_of(std::string_view bytes) {
   return {length, wanted};
 }
 
-/// Bytes of the complete character that begins here, or 0.
+/// Length of the complete character that starts here, or 0.
 size_t character_length(std::string_view bytes) {
   const Start start = start_of(bytes);
   return start.length == start.wanted ? start.length : 0;

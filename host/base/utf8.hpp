@@ -10,14 +10,14 @@ namespace wmtp {
 /// Length of the longest prefix of complete UTF-8 characters.
 size_t valid_utf8(std::string_view bytes);
 
-/// Replaces each invalid part by U+FFFD, like Python's decode(errors="replace"): a byte that cannot begin a character,
-/// or the longest valid beginning of one (Unicode 15, 3.9, maximal subparts).
+/// Replaces each invalid sequence with U+FFFD, like Python's decode(errors="replace"): a byte that cannot begin a
+/// character, or the longest valid beginning of one (Unicode 15, 3.9, maximal subparts).
 std::string repaired_utf8(std::string_view bytes);
 
-/// Length of `bytes` without an incomplete character at the end that more bytes could complete.
+/// Length of `bytes` without a trailing incomplete character that further bytes could complete.
 size_t without_open_end(std::string_view bytes);
 
-/// The first byte of the character that contains byte `at` of a UTF-8 text; text.size() for text.size().
+/// The offset of the first byte of the character that contains byte `at` of a UTF-8 text; text.size() for text.size().
 size_t start_of_character(std::string_view text, size_t at);
 
 /// Where to split a text that will continue: before its last newline, otherwise before its last character.

@@ -1,5 +1,5 @@
 // Fingerprint of weights: the sum over elements of a hash of (name, element, bits), mod 2^64, so that the fingerprints
-// of a tensor's parts add up to that of the tensor, in any order. Not a cryptographic hash.
+// of a tensor's parts, in any order, add up to the tensor's. Not a cryptographic hash.
 #pragma once
 
 #include <bit>

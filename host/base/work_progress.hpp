@@ -48,7 +48,7 @@ class WorkProgress {
 };
 
 namespace detail {
-/// The line after `seconds`.
+/// The text of the status line after `seconds`.
 std::string progress_text(const std::string& what, int64_t done, int64_t total, WorkProgress::Unit unit,
                           double seconds);
 }  // namespace detail

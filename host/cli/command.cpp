@@ -21,7 +21,7 @@ constexpr const char* program_help =
     "  wmtp-host runs list\n"
     "  wmtp-host plugins inspect rho1\n";
 
-/// CLI11's layout, but lists of commands show only the first line of each help.
+/// CLI11's layout, except that lists of commands show only the first line of each help.
 class FirstLines : public CLI::Formatter {
  public:
   std::string make_subcommand(const CLI::App* app) const override {

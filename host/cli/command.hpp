@@ -1,7 +1,7 @@
-// Commands: registration of names, options and help, and dispatch of the command line.
+// Commands: registers names, options and help, and dispatches the command line.
 //
-// Every mistake on the command line is Error(usage), with the nearest known name. Global options are accepted before and
-// after the command.
+// Every command-line mistake is Error(usage) with the nearest known name. Global options are accepted before and after
+// the command.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@
 
 namespace wmtp {
 
-/// Options of all commands.
+/// Options common to all commands.
 struct GlobalOptions {
   std::vector<std::filesystem::path> plugin_folders;
   std::string database;  ///< "" when --db was not given
@@ -41,11 +41,11 @@ class CommandLine {
   /// Hidden from every help.
   CLI::App& add_hidden(const std::string& words, Action action);
 
-  /// The exit code if parsing alone answers the line (help, version, no command); otherwise call run().
+  /// Returns the exit code if parsing alone answers the command line (help, version, no command); otherwise call run().
   std::optional<int> parse(int argc, const char* const* argv);
   int run() const;
 
-  /// Completions of the last of `words` (without the program's name), which may be incomplete.
+  /// Completions of the last of `words`, which may be incomplete. `words` excludes the program's name.
   struct Completions {
     std::vector<std::string> words;  ///< commands, or options if it begins with '-'
     std::string argument;            ///< the command's positional argument, as in its help: "RUN"; or ""
@@ -65,8 +65,8 @@ class CommandLine {
 /// The run log of `runs`, `sql` and `checkpoint` by default; also the default of [log] database.
 inline constexpr const char* default_database = "runs/wmtp.db";
 
-/// Wraps an action that reads the run log: a row that no run can have written (a damaged page, a file of another
-/// program) becomes Error(storage).
+/// Wraps an action that reads the run log: a row that no run can have written (damaged page, foreign program) becomes
+/// Error(storage).
 CommandLine::Action reading_log(CommandLine::Action action);
 
 /// Help of RUN arguments.

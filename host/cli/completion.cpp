@@ -1,5 +1,5 @@
 // `completion SHELL`: a shell script that asks this program for completions at each TAB (`__complete`), so that
-// commands, options and names of runs are never out of date. Without a completion the shell offers files.
+// commands, options and names of runs are never out of date. If there are none, the shell offers files.
 #include <iostream>
 #include <memory>
 #include <set>

@@ -37,7 +37,7 @@ struct Options {
   bool force = false;
   std::vector<std::string> overrides;
   ArithmeticConfig arithmetic;
-  /// Options valid for one use only, with the name of that use.
+  /// Options valid for one use only, with that use's name.
   std::vector<std::pair<const CLI::Option*, std::string>> restricted;
 };
 
@@ -117,7 +117,7 @@ struct InspectOptions {
   bool json = false;
 };
 
-/// --kind, or by the file's extension.
+/// --kind, or derived from the file's extension.
 std::string kind_of(const InspectOptions& options) {
   const fs::path file = options.file;
   if (!options.kind.empty()) return options.kind;

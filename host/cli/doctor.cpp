@@ -1,4 +1,4 @@
-// `doctor`: checks everything a run needs by trying it.
+// `doctor`: checks everything that a run needs by trying it.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -16,7 +16,7 @@ const char* to_string(MachineCheck::State state) {
   return state == MachineCheck::State::good ? "good" : state == MachineCheck::State::warning ? "warning" : "bad";
 }
 
-/// A machine without the sandbox of `eval` still runs everything else.
+/// A machine that cannot run the sandbox of `eval` can still run everything else.
 int exit_code_of(const std::vector<MachineCheck>& findings) {
   for (const MachineCheck& finding : findings)
     if (finding.state == MachineCheck::State::bad && finding.what != "eval") return static_cast<int>(finding.status);

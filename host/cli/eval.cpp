@@ -43,7 +43,7 @@ constexpr const char* eval_help =
 struct Options : SuiteRequest {
   std::vector<std::string> texts;
   int64_t stride = 0;
-  std::vector<const CLI::Option*> of_answers;  ///< valid with a RUN only
+  std::vector<const CLI::Option*> of_answers;  ///< valid only with a RUN
   int64_t memory_mib = limits.memory_bytes >> 20;
   bool json = false;
 };

@@ -35,7 +35,7 @@ struct Options {
   std::string run, words, prompt, prompt_file, ids;
   GenerateRequest request;
   bool json = false;
-  /// To see which were given: an empty text is a text.
+  /// To know which were given: an empty text is valid.
   CLI::Option *words_given = nullptr, *prompt_given = nullptr, *file_given = nullptr, *ids_given = nullptr;
   CLI::Option *top_p_given = nullptr, *seed_given = nullptr;
 };
@@ -111,7 +111,7 @@ void print_json(const Generated& result, const std::filesystem::path& model) {
     json["plain_seconds"] = result.plain->seconds;
     json["speed_up"] = per(result.plain->seconds, result.seconds);
   }
-  // A text may end within a character.
+  // A text may end in the middle of a character.
   std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
 }
 

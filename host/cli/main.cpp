@@ -18,7 +18,7 @@ int fail(wmtp::ExitStatus status, const std::string& message) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is then an error of write(), which is reported
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE then makes write() fail, which is reported
   try {
     wmtp::CommandLine line;
     wmtp::add_run(line);

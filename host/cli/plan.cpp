@@ -40,7 +40,7 @@ struct Answer {
   const Experiment& experiment;
   const ExperimentPlan& plan;
   const std::vector<PlannedRun>& stages;
-  size_t members;      ///< of its [sweep]; 0 without one
+  size_t members;      ///< in its [sweep]; 0: no sweep
   std::string misfit;  ///< why it does not fit on this machine, or ""
 };
 

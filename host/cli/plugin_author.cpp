@@ -23,7 +23,7 @@ struct Options {
   bool json = false;
 };
 
-/// With two plugins of one name, experiments would use whichever comes first in the search path.
+/// If two plugins have the same name, experiments use the first in the search path.
 void refuse_taken_name(const std::string& name, const GlobalOptions& globals) {
   const Catalog catalog(globals.plugin_folders);
   for (const char* kind : {"pipeline", "adapter"}) {
@@ -44,7 +44,7 @@ int make_new(const Options& options, const GlobalOptions& globals) {
   return 0;
 }
 
-/// The options in the experiment's table for this plugin; none without an experiment.
+/// The options for this plugin in the experiment's table; none without an experiment.
 OptionValues options_for(const PluginDescription& plugin, const Options& options, const GlobalOptions& globals) {
   if (options.experiment.empty()) return {};
   std::vector<fs::path> folders = globals.plugin_folders;

@@ -32,7 +32,7 @@ std::string range_of(const OptionSpec& option) {
   return option.max ? "at most " + number(*option.max) : "";
 }
 
-/// Null if they depend on the options of an experiment.
+/// Null if its needs depend on the options of an experiment.
 Json needs_to_json(const PluginDescription& plugin) {
   if (!plugin.needs) return nullptr;
   const PluginNeeds& needs = *plugin.needs;
@@ -56,7 +56,7 @@ Json to_json(const PluginDescription& plugin) {
           {"options", options},        {"path", plugin.path.string()}, {"sha256", plugin.sha256}};
 }
 
-/// Its needs with default options, one per line.
+/// The plugin's needs with default options, one per line.
 std::string needs_text(const PluginDescription& plugin) {
   if (plugin.role == "wrapper") return "needs   what the weighting of [pipeline.inner] needs\n";
   if (!plugin.needs) return "needs   depend on an experiment's options: the defaults are invalid\n";
@@ -86,7 +86,7 @@ void print_text(const PluginDescription& plugin) {
   print_table(std::cout, table, TableFormat::text);
 }
 
-/// The kind of the plugin of this name. If there is none, the error names the nearest name and the folders searched.
+/// The kind of the plugin with this name. If there is none, the error gives the nearest name and the searched folders.
 std::string kind_of(const Catalog& catalog, const std::string& name) {
   std::vector<std::string> kinds, names;
   for (const char* kind : {"pipeline", "adapter"}) {

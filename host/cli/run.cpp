@@ -1,5 +1,5 @@
-// The command `run`: options, and the choice between one run (launch/launched_run.hpp), a sweep (launch/sweep_run.hpp) and
-// a rank: in a job of torchrun, srun or mpirun this process becomes wmtp-engine (exec).
+// The command `run`: parses options and chooses between one run (launch/launched_run.hpp), a sweep
+// (launch/sweep_run.hpp) and a rank: in a job of torchrun, srun or mpirun this process becomes wmtp-engine (exec).
 #include <iostream>
 #include <memory>
 
@@ -17,13 +17,13 @@ namespace {
 
 struct Options {
   std::vector<std::string> files;
-  JobRequest request;  ///< of the file that is run
+  JobRequest request;  ///< for the file to run
   int64_t jobs = 0;    ///< 0: not given
   bool dry_run = false;
-  std::string member;  ///< in the process of one member of a sweep: its request, as text
+  std::string member;  ///< in the process of a sweep member: its request, as text
 };
 
-/// Whether the command asks for more than one run. Error(usage) for options that do not fit its kind.
+/// Whether the command requests more than one run. Error(usage) for options that do not apply.
 bool is_sweep(const Options& options, const SweepRequest& sweep, bool in_a_job) {
   const std::string& first = options.files.front();
   const bool several = options.files.size() > 1, many = several || !sweep.files.front().members.empty();

@@ -19,7 +19,7 @@ constexpr int default_port = 8317;
 void open_browser(const std::string& address) {
   std::string program = "xdg-open", argument = address;
   char* arguments[] = {program.data(), argument.data(), nullptr};
-  posix_spawnattr_t attributes;  // the server blocks signals; the browser must not inherit that
+  posix_spawnattr_t attributes;  // the server blocks signals; the browser must not inherit this
   posix_spawnattr_init(&attributes);
   sigset_t none;
   sigemptyset(&none);

@@ -45,7 +45,7 @@ class Backend final : public CudaBackend {
     kernels::set_device_rows(&rows);
     if (deterministic) select_deterministic_kernels();
     c10::cuda::set_device(c10::DeviceIndex(device));
-    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // creates the allocator's devices
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // initializes the allocator for the devices
     c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker([](const TraceEntry& event) {
       const auto* address = reinterpret_cast<const void*>(event.addr_);
       if (event.action_ == TraceEntry::ALLOC) device_block_allocated(address, int64_t(event.size_));
@@ -67,11 +67,11 @@ class Backend final : public CudaBackend {
   }
   c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                          std::chrono::milliseconds timeout) override {
-    // A rank that is lost ends the job at once, not after a minute in which traces of all ranks are written to files.
+    // A lost rank ends the job at once, not after a minute spent writing traces of all ranks to files.
     setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", /*overwrite=*/0);
     setenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "100", /*overwrite=*/0);
-    // A rank has several communicators. Without this, their kernels may start in another order on another rank and wait
-    // for each other (NCCL 2.26 and later).
+    // A rank has several communicators. Without this setting their kernels may start in different orders on different
+    // ranks and wait for each other (NCCL 2.26 and later).
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
     auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);  // a step waits for them
     options->timeout = timeout;
@@ -82,7 +82,7 @@ class Backend final : public CudaBackend {
   static void select_deterministic_kernels() {
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // read when cuBLAS is initialized
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-    at::globalContext().setDeterministicFillUninitializedMemory(false);  // a search for errors: we read no such memory
+    at::globalContext().setDeterministicFillUninitializedMemory(false);  // for debugging: we read no such memory
     at::globalContext().setDeterministicCuDNN(true);
   }
 };

@@ -1,4 +1,4 @@
-// DeviceRows by the kernels of cuda/kernels.
+// DeviceRows implemented with the kernels of cuda/kernels.
 #pragma once
 
 #include <c10/cuda/CUDAException.h>

@@ -1,4 +1,4 @@
-// Precompiled for the engine: the LibTorch headers that most of its files include.
+// Precompiled header of the engine: the LibTorch headers that most of its files include.
 #pragma once
 
 #include <ATen/ATen.h>

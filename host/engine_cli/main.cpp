@@ -1,7 +1,7 @@
 // wmtp-engine: the program that links LibTorch. wmtp-host starts it (core/job/engine_process.hpp,
 // core/plugins/probe.hpp) with one of these commands:
 //
-//   run REQUEST            one rank of a job (core/job/job_request.hpp); the environment states its rank
+//   run REQUEST            one rank of a job (core/job/job_request.hpp), defined by the environment
 //   prepare REQUEST        the tokenizer and token files of an experiment
 //   describe FILE, check SETTINGS, layouts QUESTIONS, try QUESTION
 //                          questions about a plugin; the answer is JSON on stdout
@@ -80,14 +80,14 @@ int report(const Error& error, const RankEnvironment& environment, bool first) {
 const RankEnvironment* own_rank = nullptr;
 Peers* own_peers = nullptr;
 
-/// The terminate handler. A thread of ProcessGroupNCCL ends with an exception when a collective on the device does not
-/// complete within the timeout; the thread that trains is then blocked by the device and cannot report it.
+/// The terminate handler. A thread of ProcessGroupNCCL throws if a collective on the device does not complete within
+/// the timeout; the training thread is then blocked by the device and cannot report it.
 [[noreturn]] void end_after_lost_collective() {
   try {
     if (own_peers && std::current_exception()) std::rethrow_exception(std::current_exception());
   } catch (const c10::DistBackendError& failure) {
     const std::string text = failure.what_without_backtrace();
-    const std::string work = text.substr(std::min(text.find("WorkNCCL("), text.size()));  // which one, and for how long
+    const std::string work = text.substr(std::min(text.find("WorkNCCL("), text.size()));  // which one, and its duration
     const Error error = own_peers->explain("a collective on the device", work.empty() ? text : work);
     const bool first = own_peers->post_fault(error);
     leave(report(error, *own_rank, first));
@@ -159,7 +159,7 @@ std::string about_cuda() {
   }
 }
 
-/// The JSON of about_engine_of_this_build(). Loads the CUDA backend where the machine has a device.
+/// The JSON of about_engine_of_this_build(). Loads the CUDA backend if the machine has a device.
 std::string about_engine() {
   const json about{{"libtorch", TORCH_VERSION},
                    {"cpu", at::get_cpu_capability()},
@@ -234,8 +234,8 @@ int status_of(const std::vector<std::string>& arguments) {
 }  // namespace wmtp
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // write() then returns an error for a file beyond RLIMIT_FSIZE, and we report it
-  setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);  // we report a lost rank ourselves, without a stack trace
+  std::signal(SIGXFSZ, SIG_IGN);  // write() beyond RLIMIT_FSIZE then returns an error, which we report
+  setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);  // we report lost ranks ourselves, without a stack trace
   c10::initLogging();
   wmtp::leave(wmtp::status_of({argv + 1, argv + argc}));
 }

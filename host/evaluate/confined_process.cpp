@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t most_output = 64 << 10;  ///< of which the last is kept
+constexpr size_t most_output = 64 << 10;  ///< of output, the last bytes of which are kept
 
 std::string last_line(const std::string& text) {
   const size_t end = text.find_last_not_of(" \n");
@@ -34,7 +34,7 @@ std::string last_line(const std::string& text) {
   return text.substr(begin, end + 1 - begin);
 }
 
-/// `output` becomes descriptors 1 and 2, the Landlock rules the last one.
+/// `output` becomes descriptors 1 and 2, and the Landlock rules become the last one.
 ChildProcess started(const ProcessStart& start, int output) {
   const std::string folder = start.folder.empty() ? "/" : start.folder.string();
   const Descriptor rules(rules_for_writing_below(start.folder));
@@ -55,7 +55,7 @@ ChildProcess started(const ProcessStart& start, int output) {
   return ChildProcess(request);
 }
 
-/// The number on the line of a /proc file that begins with `name`.
+/// The number on the line of a /proc file that starts with `name`.
 std::optional<int64_t> number_in(const Descriptor& file, const std::string& name) {
   std::array<char, 4096> text{};
   const ssize_t size = pread(file.get(), text.data(), text.size(), 0);
@@ -69,7 +69,7 @@ int open_proc(const std::string& process, const char* name) {
   return open(("/proc/" + process + "/" + name).c_str(), O_RDONLY | O_CLOEXEC);
 }
 
-/// Stops counting above `most`. Skips folders that are removed meanwhile.
+/// Stops counting above `most`. Skips folders that are removed during the scan.
 int64_t files_below(const fs::path& folder, int64_t most) {
   int64_t count = 0;
   std::error_code ignored;

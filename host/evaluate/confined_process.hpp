@@ -1,5 +1,5 @@
-// A Python process that has given up its rights (confinement.hpp, system_calls.hpp), its output, its exit status and its usage
-// of what no single kernel limit bounds. It can start no other process, so killing it ends everything it started.
+// A Python process without privileges (confinement.hpp, system_calls.hpp), its output, its exit status and its usage of
+// resources that no single kernel limit bounds. It cannot start processes, so killing it ends everything.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@ namespace wmtp {
 struct ProcessStart {
   std::vector<std::string> arguments = {};  ///< the program's path first
   std::filesystem::path folder = {};  ///< working directory and only writable folder; empty: "/", nothing writable
-  int input = -1;                     ///< its descriptor 0; 1 and 2 are its output
+  int input = -1;                     ///< the file descriptor for stdin; stdout and stderr are its output
   std::vector<int> descriptors = {};  ///< its descriptors from 3 on, at most four
   int64_t memory_bytes = 0, file_bytes = 0, cpu_seconds = 0;
 };
 
 class ConfinedProcess {
  public:
-  /// Error(storage) when no process can be started, Error(usage) when this kernel cannot confine it.
+  /// Error(storage) if no process can be started, Error(usage) if this kernel cannot confine it.
   explicit ConfinedProcess(const ProcessStart& start);
 
   int output() const { return output_.read_end.get(); }  ///< readable when it has written
   int exit() const { return exit_.get(); }               ///< readable when it has ended
   pid_t id() const { return process_.id(); }
   bool has_ended() const;
-  void take_output();  ///< reads available output; the last 64 KiB are kept
-  /// Kills it if it is running and reads the rest of its output. The status of waitpid, on every call.
+  void take_output();  ///< reads available output; keeps the last 64 KiB
+  /// Kills the process if it is running and reads its remaining output. Returns the status of waitpid, on every call.
   int end();
-  /// [ended] Its last line, or what ended it.
+  /// [ended] The last line of its output, or the reason that it ended.
   std::string last_words();
 
  private:
@@ -48,15 +48,15 @@ struct UsageLimits {
   int64_t threads = 64;
 };
 
-/// Error(usage) when this system does not report how much a process has written.
+/// Error(usage) if this system does not report how many bytes a process has written.
 void check_usage_is_visible();
 
-/// Reads usage from outside, from /proc and the process's folder.
+/// Watches usage from outside, through /proc and the process's folder.
 class UsageWatch {
  public:
   UsageWatch(const ConfinedProcess& process, std::filesystem::path folder, const UsageLimits& limits);
 
-  /// The limit that was exceeded; "" if none, or if the process has ended. Hiding the usage counts as exceeding it.
+  /// The exceeded limit; "" if none, or if the process has ended. Hiding the usage counts as exceeding the limit.
   std::string exceeded() const;
 
  private:

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t most_open_files = 64;
 
-/// Bits that the headers of older kernels lack.
+/// Bits missing in the headers of older kernels.
 constexpr uint64_t landlock_truncate = 1ULL << 14, landlock_ioctl_of_devices = 1ULL << 15;
 
 bool limit(int resource, int64_t value) {

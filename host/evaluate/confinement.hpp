@@ -1,5 +1,5 @@
-// The rights that a process gives up before it executes an untrusted program. Runs between fork and exec of a process
-// with threads, so confine() makes system calls only: no allocation, no locks.
+// Drops the privileges of a process before it executes an untrusted program. Runs between fork and exec of a
+// multi-threaded process, so confine() makes system calls only: no allocation, no locks.
 #pragma once
 
 #include <linux/filter.h>
@@ -10,12 +10,12 @@
 
 namespace wmtp {
 
-/// Landlock: allows to read and execute everything, and to write, create and remove only below `folder`, if not empty;
-/// forbids to trace or read the memory of a process without these rules. Returns the descriptor of the rules for
-/// confine(). Error(usage) when the kernel has no Landlock.
+/// Landlock rules: allow reading and executing everything, and writing, creating and removing only below `folder` if
+/// not empty; forbid tracing or reading the memory of processes without these rules. Returns a descriptor for
+/// confine(). Error(usage) if the kernel has no Landlock.
 int rules_for_writing_below(const std::filesystem::path& folder);
 
-/// [in the child] False when a step failed; with the cause in errno.
+/// [in the child] False if a step failed, with the cause in errno.
 bool confine(int rules, const std::vector<sock_filter>& filter, int64_t memory_bytes, int64_t file_bytes,
              int64_t cpu_seconds);
 

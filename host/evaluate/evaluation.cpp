@@ -34,7 +34,7 @@ void refuse_problems_without(const std::vector<Problem>& suite, const std::vecto
                                     join_names(missing) + (all > names_shown ? " and others" : ""));
 }
 
-/// Exact match; otherwise the first difference.
+/// Exact match; otherwise reports the first difference.
 Judged compared(const std::string& completion, const std::string& answer) {
   if (completion == answer) return {Verdict::passed, "", 0};
   const size_t at =
@@ -57,7 +57,7 @@ Judged compared_numbers(const std::string& completion, const std::string& answer
 }  // namespace
 
 double pass_at_k(int64_t n, int64_t c, int64_t k) {
-  double none = 1;  // the probability that all k have failed
+  double none = 1;  // the probability that all k fail
   for (int64_t i = n - c + 1; i <= n; ++i) none *= 1.0 - double(k) / double(i);
   return n - c < k ? 1.0 : 1.0 - none;
 }

@@ -12,8 +12,8 @@
 
 namespace wmtp {
 
-/// In the samples' order. `sandbox` runs programs, and may be null if every problem has an answer: then texts are
-/// compared, or their numbers by `extraction`.
+/// Results in the order of the samples. `sandbox` runs programs; it may be null if every problem has an answer: then
+/// texts are compared, or the numbers found by `extraction`.
 std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
                           int jobs, std::optional<Extraction> extraction = {});
 
@@ -26,12 +26,12 @@ struct Score {
   std::map<int64_t, double> pass_at;  ///< by k, the mean over the problems
 };
 
-/// Error(usage) when a problem has fewer samples than one of `ks`; empty `ks`: those of 1, 10 and 100 for which every
-/// problem has enough samples. Error(data) when a problem has no sample.
+/// Error(usage) if a problem has fewer samples than one of `ks`; empty `ks`: those of 1, 10 and 100 for which every
+/// problem has enough samples. Error(data) if a problem has no sample.
 Score score_of(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const std::vector<Judged>& judged,
                const std::vector<int64_t>& ks);
 
-/// The errors of score_of, before any program is run.
+/// Throws the errors of score_of before any program is run.
 void check_samples(const std::vector<Problem>& suite, const std::vector<Sample>& samples,
                    const std::vector<int64_t>& ks);
 

@@ -7,12 +7,12 @@ namespace {
 
 const std::string mark = "#### ", digits = "0123456789", of_strict = digits + ".,", of_flexible = of_strict + "$";
 
-/// Number of characters from `at` on that are in `set`.
+/// Number of consecutive characters from `at` on that are in `set`.
 size_t run_of(const std::string& text, size_t at, const std::string& set) {
   return std::min(text.find_first_not_of(set, at), text.size()) - at;
 }
 
-/// The group of the first match of #### (-?[0-9.,]+).
+/// The group in the first match of #### (-?[0-9.,]+).
 std::string strict_number(const std::string& text) {
   for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
     const size_t begin = at + mark.size(), sign = text.compare(begin, 1, "-") == 0;

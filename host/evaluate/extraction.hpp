@@ -1,7 +1,7 @@
 // Extraction of the number in an answer to an arithmetic question, as lm-evaluation-harness does for GSM8K
-// (tasks/gsm8k/gsm8k.yaml): "strict" is the number after the first "#### ", "flexible" the last text that looks like a
-// number. Both sides are compared without commas, dollar signs, a final full stop, the text up to their last "#### ",
-// and case.
+// (tasks/gsm8k/gsm8k.yaml): "strict" is the number after the first "#### ", "flexible" the last substring that looks
+// like a number. The comparison ignores case, commas, dollar signs, a final full stop and all text up to the last "####
+// ".
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ enum class Extraction { strict, flexible };
 inline constexpr std::pair<const char*, Extraction> extractions[] = {{"strict", Extraction::strict},
                                                                      {"flexible", Extraction::flexible}};
 
-/// "[invalid]" if `answer` has none.
+/// "[invalid]" if `answer` contains none.
 std::string extracted_number(const std::string& answer, Extraction extraction);
 
 std::string normalized_number(std::string text);

@@ -1,5 +1,5 @@
-// Evaluates a model, by judging its answers to a suite of problems or by its loss on texts, and logs the result if the
-// model is of a run in the log.
+// Evaluates a model by judging its answers to a suite of problems or by its loss on texts, and logs the result if the
+// model belongs to a run in the log.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace wmtp {
 struct SuiteRequest {
   std::string run, suite, python = "python3", prompt_template = "alpaca";
   std::string samples;    ///< file of answers to judge instead of a run's
-  std::string output;     ///< file of each sample with its verdict; "": none
-  AnswerRequest answers;  ///< how the run's model answers
+  std::string output;     ///< file for each sample with its verdict; "": none
+  AnswerRequest answers;  ///< how the run's model generates answers
   std::string extract;    ///< "strict", "flexible", or "": answers are compared whole
   std::vector<int64_t> ks;
   SandboxLimits limits;
-  int jobs = int(std::max(1u, std::thread::hardware_concurrency()));  ///< programs that run at the same time
+  int jobs = int(std::max(1u, std::thread::hardware_concurrency()));  ///< concurrent programs
 };
 
 struct SuiteResult {
@@ -33,11 +33,11 @@ struct SuiteResult {
   std::vector<std::pair<std::string, double>> exact_match;
 };
 
-/// Errors as read_suite, find_model, read_samples, answer_with_engine, check_samples and judge; Error(usage) for
-/// `extract` with a suite of programs.
+/// Throws the errors of read_suite, find_model, read_samples, answer_with_engine, check_samples and judge; Error(usage)
+/// for `extract` with a suite of programs.
 SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::path& database);
 
-/// A row for each head: its number, number of targets, mean loss in nats, perplexity, bytes of the targets' text, loss in
+/// One row per head: its number, number of targets, mean loss in nats, perplexity, bytes of the targets' text, loss in
 /// bits per byte. `stride`: tokens from one window to the next; 0: the window's length.
 Table evaluate_texts(const std::string& run, const std::vector<std::string>& texts, int64_t stride,
                      const std::filesystem::path& database);

@@ -30,12 +30,12 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds interpreter_start_limit(60);
-constexpr std::chrono::milliseconds watch_interval(10);  ///< of the program's usage
+constexpr std::chrono::milliseconds watch_interval(10);  ///< between checks of the program's usage
 
 Error failed(const std::string& what) { return {ExitStatus::storage, what + ": " + std::strerror(errno)}; }
 
-/// As it is given: the Python of a virtual environment is a link to another one, and finds its packages by its own
-/// path.
+/// Without resolving links: the Python of a virtual environment is a link to another one, and finds its packages by its
+/// own path.
 fs::path find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? fs::absolute(name) : fs::path();
   const char* path = std::getenv("PATH");
@@ -48,8 +48,8 @@ fs::path find_program(const std::string& name) {
   return {};
 }
 
-/// The path that `program` reports: a program in PATH may be a script that starts the interpreter, which a confined
-/// process could not do. "" when it is not Python.
+/// The path reported by `program` itself: a program in PATH may be a script that starts the interpreter, which a
+/// confined process could not do. "" if it is not Python.
 fs::path interpreter_of(const fs::path& program) {
   try {
     const ChildResult child =
@@ -60,7 +60,7 @@ fs::path interpreter_of(const fs::path& program) {
   return {};
 }
 
-/// `python`: a path, or a name in PATH. Error(usage) when it does not exist or is not Python.
+/// `python`: a path, or a name in PATH. Error(usage) if it does not exist or is not Python.
 fs::path find_interpreter(const std::string& python) {
   const fs::path program = find_program(python);
   if (program.empty())
@@ -78,7 +78,7 @@ fs::path write_program(const fs::path& folder, const std::string& program) {
   return file;
 }
 
-/// In memory, so that the program under test has no path to it.
+/// In memory, so that the program under test cannot open it by path.
 void write_tests(const Descriptor& file, const Submission& submission) {
   const nlohmann::json given{
       {"prompt", submission.prompt}, {"tests", submission.tests}, {"entry_point", submission.entry_point}};
@@ -96,7 +96,7 @@ std::vector<std::string> python_with(const fs::path& python, const char* program
   return {python.string(), "-I", "-B", "-c", programs.at("codec.py") + programs.at(program)};
 }
 
-/// The processes of a program and of its tests.
+/// The two processes of a program and its tests.
 class Pair {
  public:
   Pair(const fs::path& python, const SandboxLimits& limits, const Submission& submission)
@@ -150,10 +150,10 @@ class Pair {
                         .descriptors = {requests_.write_end.get(), replies_.read_end.get(), verdict_.write_end.get()}});
   }
 
-  /// False when the tests' process is still running at the deadline.
+  /// False if the tests' process is still running at the deadline.
   bool wait_until(Clock::time_point deadline) {
     while (exceeded_.empty()) {
-      // A closed output of a running process would make poll return at once.
+      // poll would return at once for a closed output of a running process.
       pollfd open[] = {{checker_.exit(), POLLIN, 0},
                        {checker_closed_ ? -1 : checker_.output(), POLLIN, 0},
                        {program_closed_ ? -1 : program_.output(), POLLIN, 0}};

@@ -6,9 +6,9 @@
 // - gain no privilege: its capabilities are dropped, and no program that it executes regains them
 //
 // It can read what this user can read, but not the memory of another process. The tests call the program through a pair
-// of pipes and receive plain values (programs/codec.py); they compare in their own process. A program has passed when
-// its tests' last statement was reached, which their process reports through a pipe that the program does not have.
-// Linux on x86-64 and AArch64, kernel 5.13 or newer with Landlock; refused elsewhere.
+// of pipes and receive plain values (programs/codec.py); they compare in their own process. A program passes if the
+// tests reach their last statement, which their process reports through a pipe that is closed to the program. Linux on
+// x86-64 and AArch64, kernel 5.13 or newer with Landlock; refused elsewhere.
 #pragma once
 
 #include <filesystem>
@@ -43,11 +43,10 @@ struct Judged {
 
 class Sandbox {
  public:
-  /// `python`: a path, or a name in PATH. Error(usage) when it does not exist, or when the kernel cannot confine a
-  /// program.
+  /// `python`: a path, or a name in PATH. Error(usage) if it does not exist, or if the kernel cannot confine a program.
   Sandbox(const std::string& python, const SandboxLimits& limits);
 
-  /// From any thread. Error(storage) when no folder or process can be created.
+  /// [any thread] Error(storage) if no folder or process can be created.
   Judged run(const Submission& submission) const;
 
  private:

@@ -24,7 +24,7 @@ class Fields {
     return value ? value->get<std::string>() : "";
   }
 
-  /// MBPP has numbers.
+  /// A string; MBPP has numbers.
   std::string task_id() {
     if (has("task_id") && object_["task_id"].is_number_integer()) return "mbpp/" + object_["task_id"].dump();
     const Json* value = find("task_id", &Json::is_string, "a text or a whole number");
@@ -54,7 +54,7 @@ class Fields {
   bool has(const char* name) const { return object_.contains(name); }
 
  private:
-  /// Null, with a mistake, unless the field is there and has the type.
+  /// Null, recording a mistake, unless the field exists and has the type.
   const Json* find(const char* name, bool (Json::*has_type)() const noexcept, const std::string& wanted) {
     const auto found = object_.find(name);
     const Json* value = found == object_.end() ? nullptr : &*found;
@@ -76,7 +76,7 @@ Problem human_eval(Fields& fields) {
   return problem;
 }
 
-/// The task and its tests, which name the function, as a docstring: after InCoder (Fried et al. 2022, arXiv 2204.05999;
+/// The task and its tests, which name the function, as a docstring, as in InCoder (Fried et al. 2022, arXiv 2204.05999;
 /// bigcode's harness shows only the first test). Austin et al. show solved tasks first, each after "You are an expert
 /// Python programmer, …".
 Problem mbpp(Fields& fields) {

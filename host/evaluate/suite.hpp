@@ -21,9 +21,9 @@ namespace wmtp {
 struct Problem {
   std::string task_id;                     ///< "HumanEval/0"; "mbpp/11" for a number; "line 7" for a record without one
   std::string prompt;                      ///< the model's input
-  std::string before;                      ///< the program's text before the answer
+  std::string before;                      ///< program text before the answer
   std::string tests;                       ///< Submission::tests in sandbox.hpp
-  std::optional<std::string> answer = {};  ///< the right one of a record; then no program is run
+  std::optional<std::string> answer = {};  ///< the expected answer of a record; then no program is run
   std::string entry_point = "";            ///< the function that the tests call, if the problem names it
 };
 
@@ -35,14 +35,13 @@ struct Sample {
 struct Suite {
   bool runs_programs = true;
   std::vector<Problem> problems;  ///< in the file's order
-  /// Texts that end an answer: HumanEval's from its paper (section 2.2), MBPP's as usually scored, where another
-  /// example may follow the function; none for records.
+  /// Texts that end an answer: HumanEval: from its paper (section 2.2); MBPP: as commonly used; none for records.
   std::vector<std::string> stops;
 };
 
 /// `prompt_template` is for records (prompt_of in core/records/record_file.hpp). Error(data) with all mistakes by line
-/// and field: a missing field, a wrong type, a duplicate task_id, a line of no shape or of another shape than earlier
-/// lines.
+/// and field: a missing field, a wrong type, a duplicate task_id, a line of unknown shape or of a different shape than
+/// earlier lines.
 Suite read_suite(const std::filesystem::path& file, const std::string& prompt_template = "alpaca");
 
 /// Error(data) with all mistakes, including a task_id that is not in the suite (with the nearest one).

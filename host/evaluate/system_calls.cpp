@@ -25,7 +25,7 @@ constexpr uint32_t architecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t architecture = AUDIT_ARCH_AARCH64;
 #endif
 
-/// Calls of both architectures, then those of x86-64 only.
+/// Calls common to both architectures, then those of x86-64 only.
 constexpr uint32_t allowed[] = {
     // reading and writing
     __NR_read,
@@ -158,13 +158,13 @@ constexpr uint32_t allowed[] = {
 #endif
 };
 
-/// A BPF program over the number and the arguments of a call.
+/// A BPF program on the number and the arguments of a call.
 class Filter {
  public:
   void load(size_t offset) { add(BPF_LD | BPF_W | BPF_ABS, uint32_t(offset), 0, 0); }
   void keep_bits(uint32_t bits) { add(BPF_ALU | BPF_AND | BPF_K, bits, 0, 0); }
   void answer(uint32_t action) { add(BPF_RET | BPF_K, action, 0, 0); }
-  // Skips the next `count` instructions unless the comparison with the loaded word holds.
+  // Skips the next `count` instructions unless the loaded word equals `value`.
   void unless_equal_skip(uint32_t value, size_t count) { add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, uint8_t(count)); }
   void if_equal_skip(uint32_t value, size_t count) { add(BPF_JMP | BPF_JEQ | BPF_K, value, uint8_t(count), 0); }
   std::vector<sock_filter> take() { return std::move(code_); }
@@ -183,7 +183,7 @@ constexpr size_t number_of_call = offsetof(seccomp_data, nr);
 /// The lower half; both architectures are little-endian.
 constexpr size_t argument(int index) { return offsetof(seccomp_data, args) + size_t(index) * sizeof(uint64_t); }
 
-/// `if_equal` when the bits of `mask` in the argument equal `value`, `otherwise` when not.
+/// `if_equal` if the bits of `mask` in the argument equal `value`, else `otherwise`.
 void answer_by_bits(Filter& filter, uint32_t call, int index, uint32_t mask, uint32_t value, uint32_t if_equal,
                     uint32_t otherwise) {
   filter.unless_equal_skip(call, 5);
@@ -194,8 +194,8 @@ void answer_by_bits(Filter& filter, uint32_t call, int index, uint32_t mask, uin
   filter.answer(otherwise);
 }
 
-/// Landlock limits opening for writing, but its first versions do not limit O_TRUNC with O_RDONLY, which empties a
-/// file.
+/// Landlock restricts opening for writing, but its first versions do not restrict O_TRUNC with O_RDONLY, which empties
+/// a file.
 void allow_opening(Filter& filter, uint32_t call, int flags_argument) {
   answer_by_bits(filter, call, flags_argument, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDONLY, refuse, allow);
 }
@@ -232,7 +232,7 @@ std::vector<sock_filter> system_call_filter() {
   Filter filter;
   filter.load(offsetof(seccomp_data, arch));
   filter.if_equal_skip(architecture, 1);
-  filter.answer(SECCOMP_RET_KILL_PROCESS);  // numbers of another architecture mean other calls
+  filter.answer(SECCOMP_RET_KILL_PROCESS);  // numbers of another architecture refer to other calls
   filter.load(number_of_call);
   for (const uint32_t call : allowed) {
     filter.unless_equal_skip(call, 1);
@@ -251,7 +251,7 @@ std::vector<sock_filter> system_call_filter() {
   allow_requests(filter, __NR_ioctl, 1, {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX});
   allow_requests(filter, __NR_fcntl, 1, {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL});
   allow_requests(filter, __NR_prctl, 0, {PR_GET_NAME, PR_SET_NAME, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS});
-  // Libraries then use the older call, whose arguments a filter can read or whose bytes are counted.
+  // Libraries then fall back to older calls, whose arguments a filter can read or whose bytes are counted.
   for (const uint32_t call : {__NR_clone3, __NR_openat2, __NR_sendfile, __NR_copy_file_range}) {
     filter.unless_equal_skip(call, 1);
     filter.answer(not_there);

@@ -73,7 +73,7 @@ void rename_then_sync(const fs::path& from, const fs::path& to, Between between)
 void close_checked(int& fd, const fs::path& path) {
   announce(FileOperation::close, path, "close");
   const int closing = fd;
-  fd = -1;  // Linux frees the descriptor even when close fails
+  fd = -1;  // Linux frees the descriptor even if close fails
   if (::close(closing) != 0 && errno != EINTR) throw storage_error("close", path, errno);
 }
 

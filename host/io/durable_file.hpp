@@ -6,8 +6,8 @@
 // 4. the parent folder is fsynced
 //
 // A crash before 3 leaves only NAME.tmp-PID, which no reader opens; remove_leftovers() (core/checkpoints/retention.hpp)
-// deletes those of checkpoints. A file whose fsync failed is given up; fsync is never retried. Only FileDraft::replace()
-// overwrites an existing file.
+// deletes those of checkpoints. A file whose fsync failed is abandoned; fsync is never retried. Only
+// FileDraft::replace() overwrites an existing file.
 //
 // In tests every operation can fail or be the last one (FileOperation, FileHook); save points: save_points.hpp.
 #pragma once
@@ -21,8 +21,8 @@
 namespace wmtp {
 
 enum class FileOperation { create_folder, open, write, fsync, close, rename, sync_folder, remove };
-/// Called before each operation. A std::system_error that it throws becomes that operation's failure; other exceptions
-/// pass through unchanged. Empty by default. [tests only]
+/// Called before each operation. A std::system_error thrown by it becomes the failure of that operation; other
+/// exceptions pass through unchanged. Empty by default. [tests only]
 using FileHook = std::function<void(FileOperation, const std::filesystem::path&)>;
 void set_file_hook(FileHook hook);
 
@@ -30,12 +30,12 @@ void set_file_hook(FileHook hook);
 class DurableFile {
  public:
   explicit DurableFile(const std::filesystem::path& path);
-  ~DurableFile();  ///< closes; the content of a file that was not finished is undefined
+  ~DurableFile();  ///< closes; the content of an unfinished file is undefined
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
   void write(std::string_view bytes);  ///< appends to the bytes of earlier write() calls
   void write_at(int64_t offset, const void* bytes, size_t count);
-  void flush();   ///< passes the buffer to the file system; splits no write()
+  void flush();   ///< writes the buffer to the file; never splits a write()
   void finish();  ///< flush, fsync and close, all checked
 
  private:
@@ -47,7 +47,7 @@ class DurableFile {
   std::string buffer_;
 };
 
-/// A file that is written under NAME.tmp-PID and removed unless it is published.
+/// A file written as NAME.tmp-PID and removed unless it is published.
 class FileDraft {
  public:
   /// Removes a file of that name left by an earlier process with the same PID.
@@ -56,14 +56,14 @@ class FileDraft {
   FileDraft(const FileDraft&) = delete;
   FileDraft& operator=(const FileDraft&) = delete;
   const std::filesystem::path& path() const { return path_; }  ///< to be created by the caller
-  void publish();                                              ///< [closed] Error(storage) when `target` exists
+  void publish();                                              ///< [closed] Error(storage) if `target` exists
   void replace();                                              ///< [closed] overwrites `target`
 
  private:
   std::filesystem::path target_, path_;
 };
 
-/// A folder that is created as NAME.tmp-PID and removed unless it is published.
+/// A folder created as NAME.tmp-PID and removed unless it is published.
 class FolderDraft {
  public:
   /// Also creates missing parents. Removes a folder of that name left by an earlier process with the same PID.
@@ -73,7 +73,7 @@ class FolderDraft {
   FolderDraft& operator=(const FolderDraft&) = delete;
   const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& target() const { return target_; }
-  void publish();  ///< [all files finished] Error(storage) when `target` exists
+  void publish();  ///< [all files finished] Error(storage) if `target` exists
 
  private:
   std::filesystem::path target_, path_;
@@ -82,27 +82,27 @@ class FolderDraft {
 /// The file that a command creates at -o FILE.
 class OutputFile : public FileDraft {
  public:
-  /// Error(usage) when `target` exists, before anything is written. Creates missing parents.
+  /// Error(usage) if `target` exists, before anything is written. Creates missing parents.
   explicit OutputFile(const std::filesystem::path& target);
 };
 
 /// The folder that a command creates at -o DIR.
 class OutputFolder : public FolderDraft {
  public:
-  /// Error(usage) when `target` exists and is not an empty folder, before anything is written.
+  /// Error(usage) if `target` exists and is not an empty folder, before anything is written.
   explicit OutputFolder(const std::filesystem::path& target);
   void publish();  ///< replaces an empty folder
 };
 
 /// "NAME.tmp-PID" in the folder of `target`.
 std::filesystem::path draft_path(const std::filesystem::path& target);
-/// Renames within one folder, then fsyncs it; renames back when that fails. Error(storage) when `to` exists.
+/// Renames within one folder, then fsyncs it; renames back if that fails. Error(storage) if `to` exists.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Creates a folder and its missing parents, each entry fsynced.
 void make_folder_durably(const std::filesystem::path& folder);
-/// Deletes a folder with its content.
+/// Deletes a folder and its content.
 void remove_folder(const std::filesystem::path& folder);
-/// Creates a small file. Error(storage) when it exists.
+/// Creates a small file. Error(storage) if it exists.
 void write_new_file(const std::filesystem::path& path, std::string_view text);
 /// Creates or replaces a small file.
 void write_file_durably(const std::filesystem::path& path, std::string_view text);

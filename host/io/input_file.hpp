@@ -1,5 +1,5 @@
-// Reading untrusted files. With pread rather than a mapping, so that a failing disk or a truncated file causes an Error
-// and not SIGBUS; from any thread, because there is no shared file offset.
+// Reads untrusted files with pread, not a mapping, so that a failing disk or a truncated file causes an Error instead
+// of SIGBUS. Usable from any thread, because there is no shared file offset.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace wmtp {
 
-/// Reads `count` bytes at `offset`; false when the file ends earlier. Error(storage) when the system cannot read it.
+/// Reads `count` bytes at `offset`; false if the file ends earlier. Error(storage) if the system cannot read it.
 bool read_at(int descriptor, const std::filesystem::path& path, int64_t offset, void* bytes, size_t count);
 
-/// A regular file, open for reading. Error(data) when it is missing or not a regular file; Error(storage) when the
+/// A regular file, open for reading. Error(data) if it is missing or not a regular file; Error(storage) if the
 /// system cannot read it.
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);
   int64_t size() const { return size_; }
   int descriptor() const { return file_.get(); }
-  /// Error(data) when the file ends earlier.
+  /// Error(data) if the file ends earlier.
   void read_at(int64_t offset, void* bytes, size_t count) const;
 
  private:
@@ -29,7 +29,7 @@ class InputFile {
   int64_t size_ = 0;
 };
 
-/// The content. Error(data) when it is longer than `limit` bytes, before anything is read.
+/// The content. Error(data) if it is longer than `limit` bytes, before anything is read.
 std::string read_small_file(const std::filesystem::path& path, int64_t limit);
 
 }  // namespace wmtp

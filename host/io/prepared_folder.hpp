@@ -10,7 +10,7 @@
 
 namespace wmtp {
 
-/// prepared.json of a folder whose files have the listed sizes, otherwise nothing.
+/// prepared.json of a folder whose files have the listed sizes, otherwise nullopt.
 std::optional<nlohmann::json> read_prepared(const std::filesystem::path& folder);
 
 /// Adds the sizes of all files to `prepared`, writes it and publishes the draft, unless another process has published a

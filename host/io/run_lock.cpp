@@ -24,7 +24,7 @@ RunLock::RunLock(const std::filesystem::path& run_folder)
                                          "away, or write this log to another folder (--db)");
   if (file_.get() < 0)
     throw Error(ExitStatus::storage, lock_file(run_folder).string() + ": cannot be created: " + std::strerror(errno));
-  flock(file_.get(), LOCK_EX | LOCK_NB);  // a file system without locks: the run continues without one
+  flock(file_.get(), LOCK_EX | LOCK_NB);  // if the file system has no locks, the run continues without one
 }
 
 bool RunLock::is_held(const std::filesystem::path& run_folder) {

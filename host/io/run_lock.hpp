@@ -10,8 +10,8 @@ namespace wmtp {
 
 class RunLock {
  public:
-  /// Locks a run's new folder. Error(storage) when the file cannot be created, or exists: then a run of another log
-  /// with the same number and name used this folder, and its files must not be mixed with these.
+  /// Locks a run's new folder. Error(storage) if the lock file cannot be created or already exists: then a run of
+  /// another log with the same number and name used this folder, and the files of both must not be mixed.
   explicit RunLock(const std::filesystem::path& run_folder);
 
   /// Whether a process holds the lock.

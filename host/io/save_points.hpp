@@ -1,8 +1,8 @@
-// The points of a save between which its state on disk differs. Tests kill a rank at one of them, like a power cut:
+// The points of a save at which its state on disk changes. Tests kill a rank at one of them to simulate a power cut:
 // WMTP_KILL_AT_SAVE = "POINT", "POINT:RANK" or "POINT:RANK:TIME" sends SIGKILL to rank RANK (default 0) when it reaches
 // the point for the TIME-th time (default 1). Read once per process.
 //
-//   point              rank  what a crash there leaves
+// point              rank  state after a crash there
 //   copied             each  nothing new
 //   draft_made         0     an empty draft
 //   half_a_file        each  a draft with a part of that rank's file
@@ -37,7 +37,7 @@ enum class SavePoint {
 /// [any thread] Does nothing unless a test selected this point.
 void reached(SavePoint point);
 
-/// Error(usage) with all names when the variable names an unknown point. [before the first save]
+/// Error(usage) with all names if the variable names an unknown point. [before the first save]
 void check_save_points();
 
 }  // namespace wmtp

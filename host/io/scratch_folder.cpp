@@ -33,14 +33,14 @@ bool is_trusted_parent(const fs::path& parent) {
   return trusted && (!others_write || (found.st_mode & S_ISVTX) != 0);
 }
 
-/// Whether an open folder has the owner and the permissions of a ScratchFolder of this user.
+/// Whether an open folder has the owner and permissions of a ScratchFolder of this user.
 bool is_private(int folder) {
   struct stat found {};
   return fstat(folder, &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == geteuid() &&
          (found.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
-/// A descriptor that holds the lock, or none. Started programs do not inherit it.
+/// A descriptor that holds the lock, or none. Child programs do not inherit it.
 Descriptor locked(const fs::path& folder) {
   Descriptor lock(open(folder.c_str(), folder_flags));
   const bool is_mine = lock.get() >= 0 && is_private(lock.get()) && flock(lock.get(), LOCK_EX | LOCK_NB) == 0;

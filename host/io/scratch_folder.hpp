@@ -1,6 +1,6 @@
-// A folder of temporary files of one process: `wmtp-<uid>-XXXXXX` in the temporary folder (TMPDIR, otherwise /tmp),
-// accessible to this user only. The destructor removes it. A killed process leaves it behind; the first ScratchFolder
-// of every later process of the same user removes such folders.
+// A folder for temporary files of one process: `wmtp-<uid>-XXXXXX` in TMPDIR or /tmp, accessible to this user only. The
+// destructor removes it. A killed process leaves it behind; the first ScratchFolder of any later process of the same
+// user removes it.
 //
 // The owner holds a lock (flock) on the folder, which the kernel releases when the process ends for any reason. A
 // folder whose lock can be taken therefore has no owner, in any container or pid namespace. On file systems without
@@ -17,7 +17,7 @@ namespace wmtp {
 
 class ScratchFolder {
  public:
-  /// Error(storage) when none can be created.
+  /// Error(storage) if none can be created.
   ScratchFolder();
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
@@ -29,7 +29,7 @@ class ScratchFolder {
   Descriptor lock_;
 };
 
-/// Removes folders of this user in `parent` that have no owner. Reports no errors: the next process tries again.
+/// Removes folders of this user in `parent` that have no owner. Ignores errors: the next process tries again.
 void remove_abandoned_scratch_folders(const std::filesystem::path& parent);
 
 }  // namespace wmtp

@@ -22,7 +22,7 @@ void close_row(const std::filesystem::path& database, const std::filesystem::pat
   if (!(std::ifstream(id_file) >> run_id)) return;
   try {
     close_lost_run(database, run_id, result.status, result.reason);
-  } catch (const Error& error) {  // keeps the ranks' exit code
+  } catch (const Error& error) {  // the exit code of the ranks takes precedence
     log_warning("run " + std::to_string(run_id) + " could not be closed in the log: " + error.what());
   }
 }
@@ -66,7 +66,7 @@ void LaunchedRun::check(const Experiment& experiment, int64_t processes) {
   check_groups(experiment, processes);
   Experiment started = experiment;
   started.parallel.processes = processes;
-  started.parallel.oversubscribe |= job_.experiment.parallel.oversubscribe;  // applies to stages, as --nproc does
+  started.parallel.oversubscribe |= job_.experiment.parallel.oversubscribe;  // applies to stages, like --nproc
   check_fits(started, catalog_, job_.database.parent_path() / "cache");
 }
 

@@ -1,9 +1,9 @@
-// One experiment under our launcher.
+// Runs one experiment under our launcher.
 //
-// 1. the experiment is loaded and checked  2. each stage without a finished run of its hash is started as a job of ranks
-// of its own  3. the experiment's ranks are started and watched  4. a row that rank 0 has not closed, however it ended,
-// is closed here
-// A crash of the launcher leaves no rank behind, and a row whose missing heartbeat marks the run as lost.
+// 1. loads and checks the experiment  2. starts each stage that has no finished run of the same hash, as a separate
+//    job  3. starts and watches the experiment's ranks  4. closes the run's row if rank 0 did not, however it ended
+//
+// A crash of the launcher leaves no rank behind; the missing heartbeat then marks the run as lost.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@
 
 namespace wmtp {
 
-/// The experiment is loaded and checked by the constructor. From then on it is a value: neither this process nor those
-/// that it starts read its files again.
+/// The constructor loads and checks the experiment. From then on it is a value: neither this process nor its children
+/// read the files again.
 class LaunchedRun {
  public:
   LaunchedRun(const JobRequest& request, SourceTexts& texts);
@@ -25,7 +25,7 @@ class LaunchedRun {
   const Job& job() const { return job_; }
   const std::string& config_hash() { return hashes_.of(job_.experiment); }
 
-  /// Checks all that can be checked before a process is started: the experiment's inputs, ranks, memory and cores.
+  /// Checks what can be checked before starting a process: the experiment's inputs, ranks, memory and cores.
   void check() { check(job_.experiment, job_.experiment.parallel.processes); }
   /// Logs what run() would do with each stage.
   void log_stages();
@@ -33,7 +33,7 @@ class LaunchedRun {
   ExitStatus run();
   /// `resume`: unfinished stages continue from their checkpoints.
   ExitStatus run_missing_stages(bool resume);
-  /// The command line of a process that does what run() does.
+  /// The command line of a process that performs run().
   std::vector<std::string> member_call(bool resume) const;
 
  private:

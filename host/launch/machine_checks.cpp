@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t low_disk_space = int64_t{2} << 30;
 
-/// The finding that `check` fills in, or the error that it throws.
+/// The finding filled in by `check`, or the error that it throws.
 template <class Check>
 MachineCheck found(const std::string& what, Check check) {
   MachineCheck finding{what};
@@ -41,7 +41,7 @@ void machine(MachineCheck& finding) {
                  human_bytes(int64_t(memory.freeram + memory.bufferram) * memory.mem_unit) + " free";
 }
 
-/// Loads the engine, as a rank does first.
+/// Loads the engine, which is also a rank's first action.
 std::vector<MachineCheck> engine() {
   nlohmann::json about;
   std::vector<MachineCheck> findings{found("engine", [&](MachineCheck& finding) {
@@ -71,7 +71,7 @@ void plugins(const std::vector<fs::path>& folders, MachineCheck& finding) {
   }
 }
 
-/// Opens the log as a run does, which tries a write. Does not create one.
+/// Opens the log like a run does, including a test write. Does not create one.
 void run_log(const fs::path& database, MachineCheck& finding) {
   if (!fs::exists(database)) {
     finding.text = database.string() + " does not exist yet; the first run creates it";

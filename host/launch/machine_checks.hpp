@@ -1,4 +1,4 @@
-// What a run needs, checked by trying it: cores and memory, engine, CUDA, plugins, run log, disk, sandbox.
+// Checks a run's requirements by trying them: cores and memory, engine, CUDA, plugins, run log, disk, sandbox.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +13,10 @@ struct MachineCheck {
   std::string what;
   enum class State { good, warning, bad } state = State::good;
   std::string text = {};
-  ExitStatus status = ExitStatus::done;  ///< of the error if the state is bad
+  ExitStatus status = ExitStatus::done;  ///< the error's status if the state is bad
 };
 
-/// Whether the first CUDA device computes what the CPU does, and how fast; some seconds. Error(usage) without one.
+/// Whether the first CUDA device computes the same as the CPU, and how fast; takes seconds. Error(usage) without one.
 std::vector<MachineCheck> check_cuda_device();
 
 std::vector<MachineCheck> check_machine(const std::vector<std::filesystem::path>& plugin_folders,

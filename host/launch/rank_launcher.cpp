@@ -43,7 +43,7 @@ std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, 
 /// How one rank ended.
 struct Ending {
   ExitStatus status = ExitStatus::done;
-  bool by_itself = true;  ///< with one of our exit codes, so that it could inform the others
+  bool by_itself = true;  ///< exited with one of our codes, so it could notify the others
   std::string text;
 };
 
@@ -116,7 +116,7 @@ class Launch {
   std::vector<ChildProcess> ranks_;
   std::vector<LineSource> sources_;
   std::vector<std::optional<Ending>> endings_;
-  std::vector<int> order_;  ///< ranks in the order of their ends
+  std::vector<int> order_;  ///< ranks in the order in which they ended
   int forwarded_signal_ = 0;
   bool killed_by_user_ = false;
   enum class Patience { endless, grace, terminated, over } patience_ = Patience::endless;
@@ -177,7 +177,7 @@ void Launch::reap() {
 }
 
 void Launch::note_ending(int rank, Ending ending) {
-  // A rank that gets SIGTERM because another one failed may end as if the user had stopped it.
+  // A rank terminated because another one failed may end as if the user had stopped it.
   const bool terminated = patience_ == Patience::terminated && forwarded_signal_ == 0;
   if (terminated && ending.status == ExitStatus::interrupted) ending.status = ExitStatus::peer;
   const bool bad = ending.status != ExitStatus::done && ending.status != ExitStatus::interrupted;
@@ -232,7 +232,7 @@ LaunchResult launch_ranks(const LaunchRequest& request) {
   const IgnoredPipeSignal ignored;
   LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
   LaunchResult result = Launch(request, out, err).run();
-  // Signals have their default effect again, so that Ctrl-C ends a launcher whose reader never reads.
+  // Restores the default signal actions, so that Ctrl-C ends a launcher whose reader never reads.
   out.flush();
   err.flush();
   return result;

@@ -1,4 +1,4 @@
-// Launcher: the parent of all ranks of one job on this machine. [launcher process]
+// Launches and watches all ranks of one job on this machine. [launcher process]
 //
 // 1. picks a free port on the loopback, starts `num_ranks` children with RANK, WORLD_SIZE, LOCAL_RANK,
 //    LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, WMTP_TOKEN (drawn for this job), WMTP_LAUNCHER=1 and, unless
@@ -11,12 +11,12 @@
 //    a lost peer, because it has already waited), then get SIGTERM, and after `kill_seconds` SIGKILL; no rank outlives
 //    this call or this process
 //
-// A rank that has finished ends with finished_exit_code; exit code 0 means that a library called exit(0) in the middle
-// of its work, and counts as a lost rank.
+// A rank that has finished exits with finished_exit_code. Exit code 0 means that a library called exit(0) in the middle
+// of the work, and counts as a lost rank.
 //
-// The result: the first specific fault (2, 3, 4, 5, 7, 8, 70), otherwise 75, otherwise 6. A rank killed by a signal, or
-// that ended with 0, counts as 6 and is named; one killed by the forwarded signal counts as 75; an unknown exit code as
-// 70.
+// The result is the first specific fault (2, 3, 4, 5, 7, 8, 70), otherwise 75, otherwise 6. A rank that was killed by a
+// signal or exited with 0 counts as 6 and is named; one killed by the forwarded signal counts as 75; an unknown exit
+// code counts as 70.
 #pragma once
 
 #include <filesystem>
@@ -43,8 +43,8 @@ struct LaunchResult {
   std::string reason;  ///< "rank 1 was killed by SIGKILL"; empty when done
 };
 
-/// Returns when all ranks have ended. Error(usage) when the port is in use, Error(peer) when it is not possible to
-/// listen on the loopback, Error(storage) when a process or pipe cannot be created.
+/// Returns when all ranks have ended. Error(usage) if the port is in use, Error(peer) if the loopback interface cannot
+/// be used, Error(storage) if a process or pipe cannot be created.
 LaunchResult launch_ranks(const LaunchRequest& request);
 
 }  // namespace wmtp

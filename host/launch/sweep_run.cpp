@@ -19,7 +19,7 @@
 namespace wmtp {
 namespace {
 
-/// A member of [sweep], or one of several files.
+/// A member of a [sweep], or one of several files.
 struct Member {
   Member(const SweepRequest& sweep, const std::string& file, const SweepMember& member, SourceTexts& texts) {
     JobRequest request = sweep.job;
@@ -71,7 +71,7 @@ class Sweep {
     }
   }
 
-  /// In turn, so that no two members train the same stage. Each stage may use all cores.
+  /// One at a time, so that no two members train the same stage. Each stage may use all cores.
   void run_stages() {
     for (size_t i = 0; i < members_.size() && !interrupted_; ++i) {
       if (finished(i)) continue;
@@ -169,7 +169,7 @@ class Sweep {
 
   std::optional<PooledProcess> next() {
     for (; next_ < members_.size(); ++next_) {
-      if (members_[next_].code != 0) continue;  // a stage of it failed
+      if (members_[next_].code != 0) continue;  // one of its stages failed
       const auto run = finished(next_);
       if (!run) return start(next_++);
       log_info(which(next_) + "run " + std::to_string(run->id) + " is reused");

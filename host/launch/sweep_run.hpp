@@ -1,4 +1,4 @@
-// Several experiments as members of one sweep: the combinations of a [sweep], or several files.
+// Runs several experiments as members of one sweep: the combinations of a [sweep], or several files.
 #pragma once
 
 #include <string>
@@ -15,23 +15,23 @@ struct SweepRequest {
     std::string file;
     std::vector<SweepMember> members;  ///< empty without [sweep]
   };
-  JobRequest job;  ///< of every member, except its file and its own values
+  JobRequest job;  ///< common to all members, except file and overrides
   std::vector<File> files;
   int64_t jobs = 1;  ///< members that run at the same time
 };
 
 struct SweepOutcome {
-  int exit_code = 0;  ///< of the first member that failed
+  int exit_code = 0;  ///< of the first failed member
   Table members;      ///< their losses
-  Table means;        ///< over the seeds of each name, with standard errors; no rows unless a name has several seeds
+  Table means;        ///< over the seeds of each name, with standard errors; empty unless a name has several seeds
 };
 
-/// Loads and checks every member of every file, then runs those without a finished run in the log, each in a process of
-/// its own, after the stages that they need. A failing member does not end the others. After an interrupt no further
+/// Loads and checks every member of every file, then runs those without a finished run in the log, each as a separate
+/// process, after the stages that they need. A failing member does not end the others. After an interrupt no further
 /// member is started. Error(usage) if the members that run at the same time need more cores than there are.
 SweepOutcome run_sweep(const SweepRequest& request, SourceTexts& texts);
 
-/// Loads and checks like run_sweep, and logs what would be done with each member.
+/// Loads and checks like run_sweep, and logs what run_sweep would do with each member.
 void log_sweep(const SweepRequest& request, SourceTexts& texts);
 
 }  // namespace wmtp

@@ -31,8 +31,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-/// [in the child] Moves `count` descriptors to 0, 1, 2, … and closes all others but `failure`, which gets the next
-/// number. First to numbers above, because one of them may have the number that another is to get.
+/// [in the child] Moves `count` descriptors to 0, 1, 2, … and closes all others except `failure`, which gets the next
+/// number. Moves them to higher numbers first, because a target number may be in use by another of them.
 bool place_descriptors(const int* descriptors, int count, int& failure) {
   std::array<int, most_descriptors + 1> moved{};
   for (int i = 0; i <= count; ++i)
@@ -55,10 +55,10 @@ void place_standard_streams(int out, int err) {
 [[noreturn]] void execute(const ChildRequest& request, char** arguments, char** environment, pid_t parent, int out,
                           int err, int failure) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it ended before the line above took effect
+  if (getppid() != parent) _exit(127);  // the parent ended before the line above took effect
   // Ignored signals stay ignored over exec: nohup and background jobs of a plain shell start us with SIGINT ignored.
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1}) std::signal(signal, SIG_DFL);
-  std::signal(SIGTTOU, SIG_IGN);  // a group in the background may then write to a terminal with TOSTOP set
+  std::signal(SIGTTOU, SIG_IGN);  // lets a background process group write to a terminal that has TOSTOP set
   sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);
   bool ready = true;
   if (request.descriptors.empty()) {
@@ -74,7 +74,7 @@ void place_standard_streams(int out, int err) {
   _exit(127);
 }
 
-/// The errno that a child sent before it gave up; 0 after exec, which closes the pipe.
+/// The errno sent by a child that failed before exec; 0 after exec, which closes the pipe.
 int start_failure(int pipe) {
   int error = 0;
   const ssize_t count = retry_interrupted([&] { return read(pipe, &error, sizeof error); });
@@ -133,7 +133,7 @@ ChildProcess::~ChildProcess() {
 std::optional<int> ChildProcess::wait_status() {
   siginfo_t ended{};
   if (!status_ && waitid(P_PID, static_cast<id_t>(id_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid) {
-    kill(-id_, SIGKILL);  // its own children must not outlive it; unreaped, it still holds the group's id
+    kill(-id_, SIGKILL);  // its own children must not outlive it; until reaped, it still holds the group's id
     int status = 0;
     waitpid(id_, &status, 0);
     status_ = status;
@@ -181,7 +181,7 @@ ChildResult run_child(const std::filesystem::path& program, const std::vector<st
   pollfd pipes[] = {{child.stdout_pipe(), POLLIN, 0}, {child.stderr_pipe(), POLLIN, 0}};
   std::optional<int> status;
   while (!status) {
-    // A child may end while its own children still hold the pipes, so this waits only briefly.
+    // A child's own children may keep the pipes open after its end, so this waits only briefly.
     poll(pipes, 2, pipes[0].fd < 0 && pipes[1].fd < 0 ? 5 : 50);
     status = child.wait_status();
     if (pipes[0].fd >= 0 && !read_available(pipes[0].fd, result.output, output_limit + 1)) pipes[0].fd = -1;

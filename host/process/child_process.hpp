@@ -1,10 +1,10 @@
-// Child processes: started, signalled, read from and reaped here, by one mechanism.
+// Child processes: starts, signals, reaps them and reads their output.
 //
-// A child leads its own process group and is killed by the kernel when the thread that started it ends. Once the child
-// has ended, everything that it left in its group is killed. The destructor kills and reaps the whole group.
+// A child leads its own process group and is killed by the kernel when the thread that started it ends. When the child
+// has ended, the rest of its group is killed. The destructor kills and reaps the whole group.
 //
-// fork() and execve() instead of posix_spawn(), which has neither PR_SET_PDEATHSIG nor a place for before_exec. Between
-// the two the child makes only async-signal-safe calls, so that other threads of this process are no danger.
+// Uses fork() and execve() because posix_spawn() supports neither PR_SET_PDEATHSIG nor before_exec. Between the two,
+// the child makes only async-signal-safe calls, so other threads of this process are harmless.
 #pragma once
 
 #include <sys/types.h>
@@ -38,8 +38,8 @@ struct ChildRequest {
   std::vector<std::string> environment = environment_entries(own_environment());
   bool inherit_stdout = false;  ///< instead of a pipe; stdin is /dev/null
   bool inherit_stderr = false;
-  sigset_t signal_mask{};  ///< of the child; empty by default
-  /// Unless empty: the child's descriptors 0, 1, 2, …; all others are closed, and the child leads its own session.
+  sigset_t signal_mask{};  ///< for the child; empty by default
+  /// If not empty: becomes the child's descriptors 0, 1, …; all others are closed, and the child leads a session.
   std::vector<int> descriptors;
   /// [in the child, immediately before exec] System calls only. False, with errno: the child is not started.
   std::function<bool()> before_exec;
@@ -47,7 +47,7 @@ struct ChildRequest {
 
 class ChildProcess {
  public:
-  /// Returns after exec. Error(storage) with the cause when the child cannot be started.
+  /// Returns after exec. Error(storage) with the cause if the child cannot be started.
   explicit ChildProcess(const ChildRequest& request);
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
@@ -55,17 +55,17 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t id() const { return id_; }
-  /// Read ends, non-blocking, owned by this; -1 when there is no pipe.
+  /// Read ends, non-blocking, owned by this; -1 if there is no pipe.
   int stdout_pipe() const { return stdout_.get(); }
   int stderr_pipe() const { return stderr_.get(); }
 
-  /// The status of waitpid() if the child has ended; does not wait.
+  /// The status of waitpid() if the child has ended, without waiting.
   std::optional<int> wait_status();
-  /// Waits until the child has ended; the status of waitpid().
+  /// Waits for the child to end; returns the status of waitpid().
   int wait();
-  /// Signals the child alone; nothing when it has ended.
+  /// Signals the child alone; does nothing if it has ended.
   void send(int signal);
-  /// SIGKILL to the child's group; nothing when the child has ended.
+  /// Sends SIGKILL to the child's group; does nothing if the child has ended.
   void kill_group();
 
  private:
@@ -74,24 +74,24 @@ class ChildProcess {
   Descriptor stdout_, stderr_;
 };
 
-/// Appends what a non-blocking pipe contains, at most 1 MiB in one call, and keeps the last `limit` bytes. False at its
-/// end.
+/// Reads what a non-blocking pipe contains, at most 1 MiB per call, and keeps the last `limit` bytes of `text`. Returns
+/// false at end of file.
 bool read_available(int pipe, std::string& text, size_t limit);
 
 struct ChildResult {
   std::string output;    ///< stdout; a child that writes more than 4 MiB is killed
   std::string messages;  ///< stderr, its last 16 KiB
   int exit_code = 0;
-  int signal = 0;  ///< that ended it; 0: none
+  int signal = 0;  ///< the signal that ended the child; 0: none
   bool timed_out = false;
 };
 
-/// Runs a program in our environment and reads its output, for at most `limit`; then kills its group. Error(storage)
-/// when it cannot be started.
+/// Runs a program in our environment and reads its output for at most `limit`; then kills its group. Error(storage) if
+/// it cannot be started.
 ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                       std::chrono::milliseconds limit);
 
-/// The file of this program, to start it again. Error(storage) without /proc.
+/// The path of this program's executable, for starting it again. Error(storage) without /proc.
 std::filesystem::path own_program(const std::filesystem::path& link = "/proc/self/exe");
 
 /// "SIGKILL"; "signal 64" for one without a name.

@@ -66,7 +66,7 @@ void LineSource::forward_whole_lines() {
 void LineSource::drain() {
   while (fd_ >= 0) {
     pollfd readable{fd_, POLLIN, 0};
-    // A process that a rank left behind may keep the pipe open: read only what is available now.
+    // A process left behind by a rank may keep the pipe open: read only what is available now.
     if (poll(&readable, 1, 0) != 1) break;
     read_some();
   }

@@ -1,8 +1,8 @@
 // Forwards lines of many pipes to one file descriptor, complete and in the order of arrival. [launcher process]
 //
-// Forwarding never blocks: when a sink accepts no more (a pager, a full pipe), its bytes are kept and its sources are
-// not read until it has room again, so that the ranks experience back pressure and the launcher still handles signals.
-// A sink whose reader is gone discards its input: a run does not end because `| head` did.
+// Forwarding never blocks: if a sink is full (a pager, a full pipe), its bytes are buffered and its sources are not
+// read until it has room again, so that the ranks experience back pressure and the launcher still handles signals. A
+// sink whose reader is gone discards its input, so that `| head` does not end a run.
 #pragma once
 
 #include <string>
@@ -37,9 +37,9 @@ class LineSource {
   LineSource(int fd, std::string prefix, LineSink& sink) : fd_(fd), prefix_(std::move(prefix)), sink_(&sink) {}
   int fd() const { return fd_; }
   LineSink& sink() const { return *sink_; }
-  /// Forwards what is available; fd() is -1 after the end.
+  /// Forwards the available bytes; fd() is -1 after end of file.
   void read_some();
-  /// Forwards the rest of the pipe, and a last line without a newline.
+  /// Forwards the rest of the pipe, including a last line without a newline.
   void drain();
 
  private:
@@ -51,8 +51,8 @@ class LineSource {
   std::string unfinished_;
 };
 
-/// Waits until `fd` is readable, a source is readable whose sink has room, or a sink is writable, at most `timeout_ms`
-/// (-1: no limit); then reads and writes what is possible without blocking.
+/// Waits until `fd` is readable, a source with room in its sink is readable, or a sink is writable, for at most
+/// `timeout_ms` (-1: no limit); then reads and writes without blocking.
 void forward_some(int fd, LineSink& out, LineSink& err, const std::vector<LineSource*>& sources, int timeout_ms);
 
 }  // namespace wmtp

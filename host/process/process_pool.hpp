@@ -1,4 +1,4 @@
-// Runs several processes of this program at a time. [launcher process]
+// Runs several processes of this program concurrently. [launcher process]
 //
 // 1. the next process starts whenever fewer than `jobs` run; each leads its own process group (a terminal's Ctrl-C
 //    reaches only this process) and is killed when this process ends
@@ -16,20 +16,20 @@
 namespace wmtp {
 
 struct PooledProcess {
-  size_t number = 0;                               ///< for `ended`
+  size_t number = 0;                               ///< the index passed to `ended`
   std::vector<std::string> arguments;              ///< argv[1..]
   std::map<std::string, std::string> environment;  ///< in addition to ours
-  std::string prefix;                              ///< of its output lines
+  std::string prefix;                              ///< of each output line
 };
 
 struct ProcessPool {
   size_t jobs = 1;
   std::function<std::optional<PooledProcess>()> next;  ///< nothing: no more
-  /// `exit_code`: 75 for a process killed by the forwarded signal, 6 by another one. Returns whether more may start.
+  /// `exit_code`: 75 for a process killed by the forwarded signal, 6 by another one. Returns whether to start more.
   std::function<bool(size_t number, int exit_code)> ended;
 };
 
-/// Returns when all processes have ended. Error(storage) when a process or pipe cannot be created; kills the others.
+/// Returns when all processes have ended. Error(storage) if a process or pipe cannot be created; kills the others.
 void run_pool(const ProcessPool& queue);
 
 }  // namespace wmtp

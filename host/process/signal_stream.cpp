@@ -8,7 +8,7 @@
 namespace wmtp {
 
 SignalStream::SignalStream() {
-  std::signal(SIGCHLD, SIG_DFL);  // if inherited as ignored, children would leave no status
+  std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD were inherited as ignored, children would leave no status
   struct sigaction hang_up;
   sigaction(SIGHUP, nullptr, &hang_up);
   sigset_t wanted;

@@ -1,4 +1,4 @@
-// Signals as a file descriptor to poll, for a process that waits for children.
+// Signals as a pollable file descriptor, for a process that waits for children.
 #pragma once
 
 #include <csignal>
@@ -23,7 +23,7 @@ class SignalStream {
   int fd_;
 };
 
-/// Ignores SIGPIPE, so that a closed reader is an error of write(), which LineSink handles.
+/// Ignores SIGPIPE, so that writing to a closed pipe fails with EPIPE, which LineSink handles.
 class IgnoredPipeSignal {
  public:
   IgnoredPipeSignal() : before_(std::signal(SIGPIPE, SIG_IGN)) {}

@@ -1,7 +1,7 @@
 // Problem i is a function of (seed, i): its shape and most of its numbers are drawn; its first polynomials are element
-// i of a permutation of all values, so that two problems of the same shape differ without a record of earlier ones.
-// Only chains of negations have fewer values than a file has problems: they are counted, and another shape is drawn
-// when all of one length are used up.
+// i of a permutation of all values, so that two problems of the same shape differ without keeping a record of earlier
+// ones. Only chains of negations have fewer values than a file has problems: they are counted, and another shape is
+// drawn when all of one length are used up.
 #include "core/arithmetic/arithmetic.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t num_polynomials = 7 * 7 * 7 * 7 * 7;
 constexpr size_t most_permuted = 4;  // 7^20 values fit 63 bits
-/// Mostly wrong digits, the mistake to learn from: the others change several digits.
+/// Mostly wrong digits, the mistake to learn from: the other kinds change several digits.
 constexpr std::array mistake_kinds{Mistake::digit, Mistake::digit,     Mistake::digit, Mistake::digit,
                                    Mistake::order, Mistake::operation, Mistake::skip};
 
@@ -116,7 +116,7 @@ class Problems {
   std::vector<int64_t> negations_;  ///< chains used so far, by number of negations
 };
 
-/// A derivation with one mistake and another answer. One always exists: a wrong last digit.
+/// A derivation with one mistake and a wrong answer. One always exists: a wrong last digit.
 Derivation draw_wrong(const Expression& expression, bool steps, const Derivation& right, Draws& draws) {
   for (;;) {
     Mistake mistake;

@@ -1,5 +1,5 @@
 // Places of mistakes are counted by kind while the derivation is written, so that derivations with and without a
-// mistake have the same places up to the mistake.
+// mistake have the same places before it.
 #include "core/arithmetic/derivation.hpp"
 
 namespace wmtp {
@@ -78,7 +78,7 @@ class Writer {
     for (size_t i = 0; i <= k; ++i) {
       const int x = a[i], y = b[k - i];
       int term = adds ? sum(x, y) : product(x, y);
-      // No mistake in 0 times y: right and wrong products of x are then 0 equally often.
+      // No mistake in 0 times y, so that right and wrong products of x are 0 equally often.
       if (x != 0) term = digit(term);
       write(x), write(y), write(term);
       if (i == 0) {

@@ -1,20 +1,20 @@
-// An expression over F_7[X]/(X^5) and its derivation: the computation of its value as text, right or with one mistake.
+// An expression over F_7[X]/(X^5) and its derivation: its evaluation as text, right or with one mistake.
 //
-// One line for each operation, in the order of computation (left before right), each with its operands:
+// One line per operation, in order of computation (left before right), with its operands:
 //
 //   -31400=46300
 //   31400+20010=51410
 //   31400*20010=326,3001222,...=62131
-//   31400@20010                      then the lines of Horner's rule; the last one has the result
-//   #62105                           the answer, after its mark
+//   31400@20010                      then the lines of Horner's rule; the last one contains the result
+//   #62105                           the answer, after its marker
 //
-// A digit of a sum follows from the digits six and twelve places before it. A product is written out by coefficients,
-// c_k = a_0 b_k + a_1 b_(k-1) + ...: for each term both factors, their product and, from the second term on, the sum so
-// far. Every computed digit therefore follows from two nearby digits by one of two tables of 49 entries, and all other
+// A digit of a sum follows from the digits six and twelve places earlier. A product is written out by coefficients, c_k
+// = a_0 b_k + a_1 b_(k-1) + ...: for each term both factors, their product and, from the second term on, the running
+// sum. Each computed digit therefore follows from two nearby digits by one of two tables of 49 entries, and all other
 // digits are copies. "31400*20010=62105" alone would require sums of five products at once.
 //
-// The length depends only on the expression's operations (12, 17, 77 and 387 characters for - + * @, and one for each
-// newline), so that it does not reveal whether a derivation is right.
+// The length depends only on the operations (12, 17, 77 and 387 characters for - + * @, plus a newline each), so it
+// does not reveal whether a derivation is right.
 #pragma once
 
 #include <array>
@@ -28,14 +28,13 @@ namespace wmtp {
 constexpr int polynomial_modulus = 7;
 constexpr size_t polynomial_terms = 5;
 
-/// Coefficients 0..6, that of X^0 first; terms from X^5 on are dropped (Gloeckle et al., arXiv 2404.19737, section
-/// 4.2).
+/// Coefficients 0..6, from X^0 upwards; terms from X^5 on are dropped (Gloeckle et al., arXiv 2404.19737, section 4.2).
 using Polynomial = std::array<int, polynomial_terms>;
 
-/// Five digits, that of X^0 first: 3 + X + 4 X^2 is "31400".
+/// Five digits, from X^0 upwards: 3 + X + 4 X^2 is "31400".
 std::string to_text(const Polynomial& a);
 
-/// A polynomial, or an operation on one or two expressions. `-` has its operand on the left.
+/// A polynomial, or an operation on one or two expressions. `-` is unary; its operand is `left`.
 struct Expression {
   char operation = 0;  ///< '-', '+', '*', '@' (compose); 0: a polynomial
   Polynomial value{};
@@ -47,7 +46,7 @@ std::string to_text(const Expression& expression);
 
 int64_t num_operations(const Expression& expression);
 
-/// One mistake; all later computation uses its result.
+/// One mistake; all later steps compute with its result.
 struct Mistake {
   enum Kind {
     digit,      ///< one coefficient is off by 1..6
@@ -57,17 +56,17 @@ struct Mistake {
   };
   static constexpr size_t num_kinds = 4;
   Kind kind = digit;
-  int64_t place = 0;  ///< index among the places where a mistake of this kind is possible, from 0
+  int64_t place = 0;  ///< zero-based index among the places where this kind of mistake is possible
   int off_by = 1;     ///< digit: 1..6
 };
 
 struct Derivation {
-  std::string text;  ///< with the answer's line, without a final newline
+  std::string text;  ///< including the answer's line, without a final newline
   Polynomial answer{};
   std::array<int64_t, Mistake::num_kinds> places{};  ///< number of places for each kind of mistake
 };
 
-/// With `steps` false the text is only the answer's line; the derivation is the same. `mistake` may be null.
+/// If `steps` is false, the text is only the answer's line; the derivation is the same. `mistake` may be null.
 Derivation derive(const Expression& expression, bool steps, const Mistake* mistake);
 
 }  // namespace wmtp

@@ -16,10 +16,10 @@ struct AdapterIdentity {
   std::string plugin;   ///< name
   std::string version;  ///< of the plugin; informational, not compared
   OptionValues options;
-  std::string base_path = {};  ///< of the model it was trained on; informational, not compared; "" if unknown
+  std::string base_path = {};  ///< path of the model it was trained on; informational, not compared; "" if unknown
 };
 
-/// The document of adapter.json; `base`: the fingerprint_text of the model that it adapts.
+/// The content of adapter.json. `base`: fingerprint_text of the adapted model.
 nlohmann::json identity_json(const AdapterIdentity& adapter, const std::string& base);
 
 }  // namespace wmtp

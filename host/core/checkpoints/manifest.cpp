@@ -205,7 +205,7 @@ std::string canonical_text(json document) {
   return document.dump() + "\n";
 }
 
-/// Error(bug) if parsing the text would not restore the document.
+/// Error(bug) if parsing the text would not give the same document.
 std::string checked_text(const json& document, const std::string& where) {
   try {
     std::string text = canonical_text(document);

@@ -1,9 +1,9 @@
 // Manifest: the contents of a checkpoint folder, so that it can be verified without LibTorch and loaded at any world
 // size. Every step-NNNNNN/, model/ and adapter/ folder contains manifest.json, which is written last.
 //
-// A checksum covers every byte of a checkpoint: each slice has its own, so that damage can be attributed to a tensor;
+// Checksums cover every byte of a checkpoint: each slice has its own, so that damage can be attributed to a tensor;
 // each file has one for its other bytes (headers, files without tensors); the manifest has "crc32c", computed over its
-// canonical text without that field. A manifest whose text is not canonical is refused, so every changed bit is
+// canonical text without that field. A manifest whose text is not canonical is refused, so every flipped bit is
 // detected.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace wmtp {
 struct Slice {
   std::string tensor;          ///< logical name: "param/layers.0.attention.wq.weight", "exp_avg/…"
   std::vector<int64_t> shape;  ///< of the whole logical tensor
-  int64_t begin = 0, end = 0;  ///< elements of the flattened tensor, half open
+  int64_t begin = 0, end = 0;  ///< range of the flattened tensor, half open
   std::string file;            ///< in the folder
   std::string entry;           ///< its safetensors name
   uint32_t crc32c = 0;         ///< of the slice's bytes
@@ -32,7 +32,7 @@ struct Slice {
 
 inline constexpr const char* manifest_file_name = "manifest.json";
 
-// Prefixes of the logical names: parameters, their moments, and the state of a pipeline.
+// Prefixes of the logical names: parameters, their moments, and pipeline state.
 inline constexpr const char *parameter_prefix = "param/", *average_prefix = "exp_avg/", *square_prefix = "exp_avg_sq/",
                             *pipeline_prefix = "pipeline/";
 
@@ -42,34 +42,34 @@ struct Manifest {
   std::string kind;  ///< "resume", "model" or "adapter"
   std::string config_hash;
   std::map<std::string, std::string> plugins;       ///< "pipeline rho1" -> sha256
-  nlohmann::json state = nlohmann::json::object();  ///< of a checkpoint for resuming (saved_state.hpp); else {}
-  std::vector<Slice> slices;                        ///< those of one tensor cover it without overlap
+  nlohmann::json state = nlohmann::json::object();  ///< for resuming (saved_state.hpp); else {}
+  std::vector<Slice> slices;                        ///< the slices of a tensor cover it without overlap
   std::map<std::string, int64_t> files;             ///< name -> bytes; set by write_manifest
-  std::map<std::string, uint32_t> sums;             ///< name -> checksum of the bytes outside slices; set likewise
+  std::map<std::string, uint32_t> sums;             ///< name -> checksum of the bytes outside slices; also set there
 };
 
-/// The manifest has an unknown version: it is refused as Error(data), but not damaged.
+/// The manifest has an unknown version: refused as Error(data), but not treated as damage.
 class UnknownManifestVersion : public Error {
  public:
   explicit UnknownManifestVersion(const std::string& message) : Error(ExitStatus::data, message) {}
 };
 
 nlohmann::json to_json(const Manifest& manifest);
-/// Error(data) names the file and the key. At most 16 MiB are read.
+/// Error(data) names the file and the key. Reads at most 16 MiB.
 Manifest read_manifest(const std::filesystem::path& folder);
 /// The same from the text of a manifest; errors start with `where`.
 Manifest parse_manifest(std::string_view text, const std::string& where);
 /// Computes sizes and checksums of the other files in the folder, which must be finished (sizes already in `files` must
-/// agree), and writes manifest.json. [one rank, after the others have finished]
+/// agree), and writes manifest.json. [one rank, after all others have finished]
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
-/// A rank's file in a checkpoint for resuming: "rank-0001.safetensors"
+/// The name of a rank's file in a checkpoint for resuming: "rank-0001.safetensors"
 std::string rank_file_name(int64_t rank);
 /// The step-NNNNNN folders of a run, newest first; judged by name only.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run_folder);
 /// "step-000100"
 std::string checkpoint_name(int64_t step);
-/// The step of such a name, or -1.
+/// The step in such a name, or -1.
 int64_t step_of_name(std::string_view name);
 
 }  // namespace wmtp

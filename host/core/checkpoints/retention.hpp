@@ -1,7 +1,7 @@
-// Decides which checkpoints of a run are kept. Deletes only step-NNNNNN folders beyond the limit and drafts of
-// processes that no longer exist; a damaged checkpoint is renamed to NAME.bad and kept for inspection.
-// A folder is renamed to NAME.tmp-PID before it is deleted, so a crash leaves a draft and never half a checkpoint.
-// [one process of a run at a time]
+// Decides which checkpoints of a run are kept. Deletes only step-NNNNNN folders beyond the limit, and drafts of
+// processes that no longer exist; a damaged checkpoint is renamed to NAME.bad for inspection. A folder is renamed to
+// NAME.tmp-PID before it is deleted, so a crash leaves a draft and never half a checkpoint. [one process of a run at a
+// time]
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace wmtp {
 
-/// Called for each checkpoint that is set aside: old path, new path, and reason.
+/// Called for each checkpoint that is set aside: old path, new path, reason.
 using DamageReport =
     std::function<void(const std::filesystem::path& was, const std::filesystem::path& now, const std::string& reason)>;
 
@@ -23,12 +23,12 @@ struct GoodCheckpoint {
   Manifest manifest;
 };
 
-/// The newest checkpoint that verifies; damaged newer ones are set aside. Error(storage) for one that cannot be read
-/// and UnknownManifestVersion are passed on: neither is damage.
+/// The newest checkpoint that passes verification; damaged newer ones are set aside. Propagates Error(storage) for an
+/// unreadable checkpoint, and UnknownManifestVersion: neither is damage.
 std::optional<GoodCheckpoint> newest_good(const std::filesystem::path& run_folder, const DamageReport& report);
 
-/// Deletes all but the newest `keep` (at least 1) checkpoints, the newest of which verifies; none if none verifies.
-/// Returns the deleted folders.
+/// Deletes all but the newest `keep` (at least 1) checkpoints, the newest of which passes verification; deletes none if
+/// none passes. Returns the deleted folders.
 std::vector<std::filesystem::path> keep_newest(const std::filesystem::path& run_folder, int64_t keep,
                                                const DamageReport& report);
 

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-/// More than any run reads, and small enough that sums of counts do not overflow.
+/// More tokens than any run reads, and few enough that sums of counts do not overflow.
 constexpr int64_t max_tokens = int64_t(1) << 53;
 
 SavedState::Scale read_scale(const json& object, const std::string& where, int64_t step, ExitStatus status) {

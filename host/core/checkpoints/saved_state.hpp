@@ -1,5 +1,5 @@
-// The object `state` of a manifest: the small values that a resumed run needs. Every value returned here is in range;
-// whether it fits the experiment is checked by the run.
+// The object `state` of a manifest: the small values that a resumed run needs. All returned values are in range; the
+// run checks whether they fit the experiment.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct SavedState {
     int64_t overflows_left = 0;  ///< at most max_overflows_left
   };
 
-  int64_t tokens = 0;            ///< seen over all ranks, without padding
+  int64_t tokens = 0;            ///< tokens seen by all ranks, without padding
   std::optional<int64_t> drawn;  ///< absent in checkpoints of earlier versions
   std::deque<double> guard_window;
   int64_t skipped_in_a_row = 0;
-  std::string base_fingerprint;  ///< of the model that an adapter adapts; "" without an adapter
+  std::string base_fingerprint;  ///< of the adapted model; "" without an adapter
   std::optional<Scale> loss_scale;
   std::map<std::string, int64_t> optimizer_steps;                ///< by parameter group
   std::map<std::string, std::vector<int64_t>> pipeline_tensors;  ///< shapes by name
@@ -35,8 +35,8 @@ struct SavedState {
 inline constexpr int64_t max_overflows_left = 2;
 
 nlohmann::json to_json(const SavedState& saved);
-/// Reads the state of a checkpoint for resuming. Error(status) starts with `where` and names the key, what was found
-/// and what was wanted.
+/// Reads the state of a checkpoint for resuming. Error(status) starts with `where` and names the key, the found and the
+/// expected value.
 SavedState saved_state(const Manifest& manifest, const std::string& where, ExitStatus status = ExitStatus::data);
 
 }  // namespace wmtp

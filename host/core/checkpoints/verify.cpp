@@ -46,7 +46,7 @@ void verify_file(const fs::path& path, const Manifest& manifest, SliceDtypes& dt
 std::vector<SliceRange> slice_ranges(const std::filesystem::path& path, const std::vector<Slice>& slices) {
   const std::string name = path.filename();
   const auto is_here = [&](const Slice& slice) { return slice.file == name; };
-  if (std::ranges::none_of(slices, is_here)) return {};  // may be no safetensors file
+  if (std::ranges::none_of(slices, is_here)) return {};  // may not be a safetensors file
   return slice_ranges(SafetensorsFile(path), slices);
 }
 

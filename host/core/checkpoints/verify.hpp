@@ -1,5 +1,5 @@
-// Verification of a checkpoint: positions, dtypes and checksums of its slices in its files. The writer of the manifest
-// and loading use the same functions.
+// Verification of a checkpoint: positions, dtypes and checksums of its slices. Also used when the manifest is written
+// and when a checkpoint is loaded.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace wmtp {
 
-/// Reads all files and compares sizes and checksums. Error(data) names the file, the tensor, what was found and what
-/// was wanted; Error(storage) if something cannot be read, which is no proof of damage.
+/// Reads all files and compares sizes and checksums. Error(data) names the file, the tensor, the found and the expected
+/// value; Error(storage) if something cannot be read, which does not prove damage.
 Manifest verify_checkpoint(const std::filesystem::path& folder);
 
 struct SliceRange {
@@ -24,22 +24,22 @@ struct SliceRange {
   std::string dtype;           ///< of the entry
 };
 
-/// The ranges of those `slices` that are in the file, sorted by position. Error(data) if an entry is missing, has
-/// another number of elements than its slice, or is named by two slices.
+/// Ranges of the `slices` in this file, sorted by position. Error(data) if an entry is missing, differs from its slice
+/// in the number of elements, or is named by two slices.
 std::vector<SliceRange> slice_ranges(const std::filesystem::path& file, const std::vector<Slice>& slices);
 std::vector<SliceRange> slice_ranges(const SafetensorsFile& file, const std::vector<Slice>& slices);
 
-/// Checks that all slices of a tensor have one dtype; in a checkpoint for resuming this must be F32, or one of
+/// Checks that all slices of a tensor have one dtype; in a checkpoint for resuming that must be F32, or one of
 /// state_dtype_names for the state of a pipeline.
 class SliceDtypes {
  public:
   explicit SliceDtypes(const std::string& kind) : for_resuming_(kind == "resume") {}
-  /// `ranges`: those of `file`. Error(data) names the file, the tensor, what was found and what was wanted.
+  /// `ranges`: those of `file`. Error(data) names the file, the tensor, the found and the expected value.
   void check(const std::filesystem::path& file, const std::vector<SliceRange>& ranges);
 
  private:
   bool for_resuming_;
-  std::map<std::string, std::string> first_;  ///< the first dtype found, by tensor
+  std::map<std::string, std::string> first_;  ///< the dtype found first, by tensor
 };
 
 /// The dtypes in which the state of a pipeline is saved.

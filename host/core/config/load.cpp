@@ -22,7 +22,7 @@ class Loader {
     Experiment experiment;
     std::optional<PluginNeeds> needs;
   };
-  /// The experiment is complete only when no error was added.
+  /// The experiment is complete only if no error was added.
   Loaded load(const LoadRequest& request, const Chain& chain, const std::string& text) {
     const int source = diagnostics_.add_file(request.file.string(), text);
     std::optional<Node> document = parse_source(source, text, diagnostics_);
@@ -92,7 +92,7 @@ class Loader {
     }
   }
 
-  /// Without an experiment when the file is unreadable or part of a cycle.
+  /// Has no experiment if the file is unreadable or part of a cycle.
   LoadedStage load_stage(const LoadRequest& request, Chain chain, const std::filesystem::path& canonical,
                          TomlPlace place) {
     if (std::find(chain.begin(), chain.end(), canonical) != chain.end()) {

@@ -1,11 +1,11 @@
-// Loads an experiment: TOML file and overrides -> Experiment, or all errors at once.
+// Loads an experiment: TOML file and overrides -> Experiment, or a list of all errors.
 //
 // 1. The file's size (16 KiB), UTF-8 and nesting depth are checked before toml++ sees it (core/toml).
 // 2. Each `--set a.b=value` is parsed as TOML and applied to the file's tables.
 // 3. The schema (core/experiment) binds keys to the Experiment: unknown and missing keys, types, ranges, NaN.
 // 4. Plugin options are checked by the schemas that the plugins declare, then by the plugins (plugin_options.cpp).
 // 5. Rules across keys (rules.cpp, data_rules.cpp), some of which depend on what the pipeline needs (step 4).
-// 6. The stages that it names are loaded the same way and compared with it (stage_rules.cpp).
+// 6. The stages named by the experiment are loaded the same way and compared with it (stage_rules.cpp).
 #pragma once
 
 #include <filesystem>
@@ -22,28 +22,28 @@ namespace wmtp {
 /// Finds a plugin's description. Error(usage) for an invalid name, Error(plugin) for an absent or refused library.
 using DescribePlugin = std::function<PluginDescription(const std::string& kind, const std::string& name)>;
 
-/// Creates a plugin with its options (a wrapper with its inner plugin) and returns what it needs. Error(plugin) when
-/// the plugin fails. Not called when the description contains the answer, or after errors in the options.
+/// Creates a plugin with its options (a wrapper with its inner plugin) and returns its needs. Error(plugin) if the
+/// plugin fails. Not called if the description already contains the answer, or after errors in the options.
 using CheckPlugin = std::function<PluginAnswer(const PluginSetting& plugin, const PluginSetting* inner)>;
 
 struct LoadRequest {
   std::filesystem::path file;
   std::vector<std::string> overrides;  ///< "a.b=value"
   DescribePlugin describe_plugin;
-  std::vector<std::string> held_out;  ///< stages: absolute patterns of their parents' validation files
+  std::vector<std::string> held_out;  ///< stages: absolute patterns of the validation files of their parents
   CheckPlugin check_plugin = {};
   bool hold_out_problems = false;  ///< stages: a parent holds out 1 problem of records in 20
-  double hold_out_share = 0;       ///< stages: last share of each text file that a parent holds out
+  double hold_out_share = 0;       ///< stages: last share of each text file held out by a parent
   SourceTexts* texts = nullptr;    ///< source of files; nullptr: the file system
   std::string name_suffix = {};    ///< appended to the name, for members of a sweep
 };
 
-/// Error(usage) whose text lists all errors, each as
+/// Error(usage) that lists all errors, each as
 ///   file:line:column: message
 ///       the line
 ///       ^ caret
 ///     hint
-/// Also Error(usage) for a missing or unreadable file; Error(plugin) when plugins caused all errors.
+/// Also Error(usage) for a missing or unreadable file; Error(plugin) if all errors come from plugins.
 Experiment load_experiment(const LoadRequest& request);
 
 }  // namespace wmtp

@@ -44,7 +44,7 @@ void bind_option(const OptionSpec& option, const std::string& table, const Entry
   }
 }
 
-/// JSON turns whole numbers into integers.
+/// JSON converts whole numbers to integers.
 OptionValues defaults_of(const PluginDescription& description) {
   OptionValues defaults;
   for (const OptionSpec& option : description.options) {
@@ -93,7 +93,7 @@ class PluginBinder {
   }
 
  private:
-  /// The plugin with its options; nothing after an error in this table.
+  /// The plugin with its options; nullopt after an error in this table.
   std::optional<PluginSetting> bind(const std::string& table, const std::string& kind, PluginChoice& choice) {
     const std::string plugin_key = path_of(table, "plugin");
     if (!bound_.good({table.c_str(), plugin_key.c_str()})) return std::nullopt;

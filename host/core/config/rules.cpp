@@ -26,7 +26,7 @@ std::vector<Frozen> all_frozen(const Experiment& e) {
           {"value", "value model", "critic.toml", &e.value}};
 }
 
-/// "reference.loss" for "reference"; "" when the pipeline reads nothing of that model.
+/// "reference.loss" for "reference"; "" if the pipeline reads nothing of that model.
 std::string first_read(const PluginNeeds& needs, const std::string& model) {
   for (const std::string& read : needs.reads) {
     if (read.starts_with(model + ".")) return read;
@@ -103,7 +103,7 @@ class Rules : RuleChecker {
                                    number(e_.model.vocab_size) + ", wanted the same vocabulary");
     }
     rope_scaling(at("rope_scaling"), m);
-    // For a frozen model without its own length, the error of [model] is enough.
+    // For a frozen model without its own length, the error about [model] is sufficient.
     const bool own_length = table == "model" || bound_.has(at("max_sequence_length"));
     if (own_length && good({"max_sequence_length"}) && bound_.good({"train.sequence_length"}) &&
         e_.train.sequence_length > m.max_sequence_length) {
@@ -113,7 +113,7 @@ class Rules : RuleChecker {
     }
   }
 
-  /// Each type requires its own keys and refuses the others.
+  /// Each type requires its own keys and refuses all others.
   void rope_scaling(const std::string& table, const ModelConfig& m) {
     if (!bound_.has(table) || !bound_.good({table.c_str(), (table + ".rope_type").c_str()})) return;
     const std::string type = m.rope_scaling ? m.rope_scaling->rope_type : "default";
@@ -233,7 +233,7 @@ class Rules : RuleChecker {
              "remove it, or set device = \"cuda\"");
   }
 
-  /// A frozen model is given if and only if the pipeline reads it.
+  /// A frozen model must be given if and only if the pipeline reads it.
   void frozen_model(const Frozen& frozen, const PluginNeeds* needs) {
     const std::string& table = frozen.table;
     const std::string experiment = table + ".experiment", weights = table + ".weights", shape = table + ".model";
@@ -276,7 +276,7 @@ class Rules : RuleChecker {
   }
 };
 
-/// Copies values that a frozen model's table does not give from [model].
+/// Copies values missing in a frozen model's table from [model].
 void complete_shape(const Bound& bound, const std::string& table, ModelConfig& shape, const ModelConfig& model) {
   for (const ShapeOption& option : shape_options)
     if (!bound.has(path_of(table, option.name)))
@@ -293,7 +293,7 @@ void complete_shape(const Bound& bound, const std::string& table, ModelConfig& s
   if (!shape.rope_scaling) shape.rope_scaling = model.rope_scaling;
 }
 
-/// A shape that states a default has the same identity as one that does not.
+/// A shape with an explicit default has the same identity as one without.
 void drop_defaults(ModelConfig& model) {
   if (model.head_dim * model.heads == model.dim) model.head_dim = 0;
   if (model.rope_scaling && model.rope_scaling->rope_type == "default") model.rope_scaling.reset();
@@ -313,7 +313,7 @@ void resolve_defaults(Bound& bound) {
   if (m.vocab_size == 0 && has_tokenizer(e.data)) m.vocab_size = tokenizer.vocab_size;
   if (m.max_sequence_length == 0) m.max_sequence_length = e.train.sequence_length;
   drop_defaults(m);
-  // A default that depends on an erroneous key is erroneous too.
+  // A default derived from an erroneous key is erroneous too.
   const auto follow = [&](const char* key, const char* from) {
     if (!bound.has(key) && !bound.good({from})) bound.bad.insert(key);
   };

@@ -1,4 +1,4 @@
-// File format: for each file its path and size, each ended by a zero byte (which no path contains), then the text.
+// File format: for each file its path and size, each terminated by a zero byte (which no path contains), then the text.
 #include "core/config/source_texts.hpp"
 
 #include <fstream>

@@ -1,5 +1,5 @@
 // The texts of experiment files, each read once. Training takes hours; ranks, stages and members of a sweep that start
-// later receive the texts that were checked, so that later edits of the files have no effect.
+// later receive the texts that were checked, so later edits of the files have no effect.
 #pragma once
 
 #include <filesystem>
@@ -14,14 +14,14 @@ namespace wmtp {
 class SourceTexts {
  public:
   SourceTexts() = default;
-  /// Reads the texts that another process wrote with `file()`; "": none. Error(bug) when it cannot be read.
+  /// Reads the texts that another process wrote with `file()`; "": none. Error(bug) if they cannot be read.
   explicit SourceTexts(const std::filesystem::path& written);
 
-  /// The file's text, read by the first call. Errors as read_source.
+  /// The file's text, read by the first call. Throws the errors of read_source.
   const std::string& of(const std::filesystem::path& file);
 
   /// A file with all texts for child processes, deleted with this object. Only the first call writes it, because a
-  /// child process may be reading it later: call it after everything is loaded. Error(storage).
+  /// child process may still read it later: call it after everything is loaded. Error(storage).
   std::filesystem::path file();
 
  private:

@@ -1,4 +1,4 @@
-// Rules between an experiment and a stage that it names.
+// Rules between an experiment and the stages that it names.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace wmtp {
 
-/// Hint for a pipeline that reads values but gets scores.
+/// Hint for a pipeline that reads values but would get scores.
 inline constexpr const char* scores_hint =
     "train the critic with loss = \"lambda_return\" or \"monte_carlo\"; or give verifiable critic = \"score\"";
 
@@ -19,19 +19,19 @@ struct LoadedStage {
   std::shared_ptr<const Experiment> experiment;
   std::optional<PluginNeeds> needs;
   bool is_good = false;        ///< without errors
-  bool has_objective = false;  ///< its pipeline is an objective: trains value heads, leaves no token heads
+  bool has_objective = false;  ///< its pipeline is an objective: trains value heads and produces no token heads
 };
 
 /// The experiment that names the stage.
 struct StageUser {
-  std::string table;           ///< that names the stage: "model", "reference" or "value"
+  std::string table;           ///< the table that names the stage: "model", "reference" or "value"
   bool has_objective = false;  ///< its pipeline is an objective
   bool reads_scores = false;   ///< its pipeline accepts scores
 };
 
-/// Adds an error unless both have one tokenizer (or vocabulary), the same document separator if the end of files is
-/// held out, and the stage's model is long enough; for [model]: the same shape; for [value]: a value head with values
-/// that the pipeline can read; for the others: token heads, unless the user's pipeline is an objective.
+/// Adds an error unless both have the same tokenizer (or vocabulary), the same document separator if the end of files
+/// is held out, and the stage's model is long enough; for [model]: the same shape; for [value]: a value head that the
+/// pipeline can read; for the others: token heads, unless the user's pipeline is an objective.
 void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& stage, Diagnostics& diagnostics);
 
 }  // namespace wmtp

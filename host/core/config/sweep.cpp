@@ -30,7 +30,7 @@ std::string toml_of(const Node& node) {
   return "[" + text + "]";
 }
 
-/// The characters that a run's name may contain.
+/// Keeps the characters that a run's name may contain.
 std::string name_part(const std::string& text) {
   std::string name;
   for (const char c : text)

@@ -1,6 +1,6 @@
 // [sweep]: one file that describes several runs. Each key is a key of the experiment with a list of values; the members
-// are all combinations, the first key varying slowest. Each entry of `members`, a list of tables, sets several keys
-// together; the list is combined with the others like one more key.
+// are all combinations, the first key varying slowest. Each table in the list `members` sets several keys together; the
+// list is combined with the others like another key.
 //
 //   [sweep]                                    [[sweep.members]]
 //   seed = [1, 2, 3]                           model.dim = 128
@@ -16,7 +16,7 @@
 namespace wmtp {
 
 struct SweepMember {
-  std::vector<std::string> overrides;  ///< "optimizer.lr=0.001", as for --set
+  std::vector<std::string> overrides;  ///< "optimizer.lr=0.001", like --set
   std::string
       suffix;  ///< of the run's name: "-lr-0.001"; without the seed, so that runs of one name differ in the seed
 };
@@ -24,8 +24,8 @@ struct SweepMember {
 constexpr size_t most_sweep_members = 1000;
 
 /// Empty without [sweep], whether in the file or in `overrides` (--set sweep.seed=[1,2]). The values are checked later,
-/// when the members are loaded. Error(usage) with place and caret for a value that is not a list, an empty list, and more
-/// than most_sweep_members members.
+/// when the members are loaded. Error(usage) with place and caret if a value is not a list, a list is empty, or there
+/// are more than most_sweep_members members.
 std::vector<SweepMember> read_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                                     SourceTexts& texts);
 

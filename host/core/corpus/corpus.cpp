@@ -1,5 +1,5 @@
-// Order, split and hash of the same files do not depend on their location: sorting, choosing and hashing use paths
-// relative to the common parent folder.
+// Order, split and hash of files do not depend on their location: sorting, selection and hashing use paths relative to
+// the common parent folder.
 #include "core/corpus/corpus.hpp"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Segments segments_of(const fs::path& path) {
 
 bool has_wildcard(const std::string& segment) { return segment.find_first_of("*?") != std::string::npos; }
 
-/// `*` any characters, `?` one. Backtracks to the last `*` only, so the cost is at most quadratic in the name's length.
+/// `*` matches any characters, `?` one. Backtracks only to the last `*`, so the cost is at most quadratic.
 bool name_matches(const std::string& name, const std::string& pattern) {
   size_t n = 0, p = 0, star = std::string::npos, star_name = 0;
   while (n < name.size()) {
@@ -119,7 +119,7 @@ fs::path shared_folder(const std::vector<fs::path>& files) {
   return shared;
 }
 
-/// The patterns start at the experiment's folder.
+/// Patterns are relative to the experiment's folder.
 std::vector<fs::path> files_of(const Experiment& experiment, const std::vector<std::string>& patterns,
                                const std::vector<std::string>& exclude = {}) {
   const auto resolved = [&](std::vector<std::string> paths) {
@@ -158,7 +158,7 @@ class ContentHashes {
   }
 
  private:
-  /// Total size of the files not read yet. Unreadable files count 0: reading them reports the error.
+  /// Total size of the files not read yet. Unreadable files count as 0: reading them reports the error.
   int64_t size_of(const std::vector<fs::path>& files) const {
     int64_t bytes = 0;
     std::error_code ignored;

@@ -1,4 +1,4 @@
-// Files of a corpus from patterns: their order, their split, and the hash of their content.
+// The files of a corpus: expansion of patterns, order, split, and content hash.
 #pragma once
 
 #include <filesystem>
@@ -10,9 +10,8 @@
 namespace wmtp {
 
 /// Regular files that match any of `patterns` (absolute; `*` and `?` within a name, `**` across folders), except those
-/// that match any of `exclude` or are in a folder that does; sorted by path, without duplicates. Wildcards do not
-/// follow symbolic links to folders. Error(data) with the pattern when one of `patterns` matches nothing, or is a pipe
-/// or a device.
+/// that match `exclude` or are in a folder that matches it; sorted by path, without duplicates. Wildcards do not follow
+/// symbolic links to folders. Error(data) with the pattern if one of `patterns` matches nothing, or a pipe or a device.
 std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns,
                                               const std::vector<std::string>& exclude);
 
@@ -21,19 +20,19 @@ struct TextSplit {
   std::vector<std::filesystem::path> validation;
 };
 
-/// Validation files are `[validation] files`; without them, if the table is given, one file in twenty (rounded up), the
-/// ones with the smallest hashes of their path relative to the common parent; otherwise none. With `[validation] share`
-/// both lists are all files, and the parts differ in their documents (core/documents/documents.hpp). Error(data) when
-/// nothing is left for training.
+/// Validation files are `[validation] files`; without them, if the table is given, one file in twenty (rounded up):
+/// those with the smallest hashes of their path relative to the common parent; otherwise none. With `[validation]
+/// share` both lists contain all files, split by document (core/documents/documents.hpp). Error(data) if nothing is
+/// left for training.
 TextSplit split_text(const Experiment& experiment);
 
-/// The files that a "bpe" tokenizer is trained on: `[data.tokenizer] files` as a whole, or the training part. `exclude`
-/// does not apply to them, so that experiments with the same tokenizer files share one tokenizer.
+/// Training files of a "bpe" tokenizer: `[data.tokenizer] files` as a whole, or the training part. `exclude` does not
+/// apply to them, so that experiments with the same files share one tokenizer.
 std::vector<std::filesystem::path> tokenizer_files(const Experiment& experiment, const TextSplit& split);
 
-/// Identifies a text corpus: how its files are split (core/documents/documents.hpp), and SHA-256 over names (relative
-/// to the common parent, since they determine order and split) and bytes of each list. Reads each file once.
-/// Error(data) for a file that is not text (core/documents/foreign_formats.hpp).
+/// Identifies a text corpus: how its files are split (core/documents/documents.hpp), and SHA-256 over the names
+/// (relative to the common parent, because they determine order and split) and bytes of each list. Reads each file
+/// once. Error(data) for a file that is not text (core/documents/foreign_formats.hpp).
 struct TextContent {
   std::string tokenizer;  ///< "" for "byte"
   std::string train;
@@ -41,22 +40,22 @@ struct TextContent {
 };
 TextContent text_content(const Experiment& experiment, const TextSplit& split);
 
-/// The files of an experiment's records. With [data.arithmetic] there are no training files until they are generated.
+/// The files of an experiment's records. With [data.arithmetic] there are no training files until generation.
 struct RecordFiles {
-  std::vector<std::filesystem::path> train;       ///< files of `[validation] files` among them: held out by problem
-  std::vector<std::filesystem::path> validation;  ///< those of `[validation] files`
-  std::vector<std::filesystem::path> hold_out;    ///< those of `data.hold_out`
+  std::vector<std::filesystem::path> train;       ///< may include `[validation] files`, which are held out by problem
+  std::vector<std::filesystem::path> validation;  ///< `[validation] files`
+  std::vector<std::filesystem::path> hold_out;    ///< `data.hold_out`
 };
 RecordFiles record_files(const Experiment& experiment);
 
-/// Identifies the sources of records: SHA-256 as in TextContent, with [data.arithmetic]'s settings instead of its file.
+/// Identifies the sources of records: SHA-256 as in TextContent; for [data.arithmetic] of its settings, not its file.
 struct RecordContent {
   std::string tokenizer;  ///< "" for "byte"
   std::string records;
 };
 RecordContent record_content(const Experiment& experiment, const RecordFiles& files);
 
-/// SHA-256 over relative names and bytes of all data that this experiment reads, including the tokenizer. For kind
+/// SHA-256 over relative names and bytes of all data that the experiment reads, including the tokenizer. For kind
 /// "tokens": over the file's bytes. For kind "random": over the kind only.
 std::string data_content_hash(const Experiment& experiment);
 

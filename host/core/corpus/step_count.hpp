@@ -1,4 +1,4 @@
-// Sequences of a step and steps of a run, from the number of windows and of ranks.
+// The number of sequences per step and of steps per run, from the number of windows and ranks.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +18,15 @@ inline int64_t sequences_per_step(const TrainConfig& train, int64_t world_size) 
   return train.batch_size * train.gradient_accumulation * world_size;
 }
 
-/// Progress of a run: optimizer steps done, and the position of the next sequence in the run's order. They are
+/// Progress of a run: completed optimizer steps, and the position of the next sequence in the run's order. They are
 /// proportional until the run resumes with another number of ranks, which continues from this position.
 struct DataCursor {
   int64_t step = 0;
   int64_t position = 0;
 };
 
-/// Optimizer steps of the run: `steps`, or `epochs` times all windows, the last step filled from the next epoch. The
-/// `world_size` ranks share the sequences after `from`.
+/// Optimizer steps of the run: `steps`, or `epochs` times all windows, with the last step filled from the next epoch.
+/// The `world_size` ranks share the sequences after `from`.
 inline int64_t num_steps(const TrainConfig& train, int64_t num_windows, int64_t world_size,
                          const DataCursor& from = {}) {
   if (train.steps > 0) return train.steps;
@@ -35,13 +35,13 @@ inline int64_t num_steps(const TrainConfig& train, int64_t num_windows, int64_t 
                 "train.epochs has no meaning for unlimited data (data.kind = \"random\"); set train.steps");
   const double left = train.epochs * static_cast<double>(num_windows) - static_cast<double>(from.position);
   const double steps = left / static_cast<double>(sequences_per_step(train, world_size));
-  // Rounding must not add a step to a whole number such as 0.3 * 1,000 / 10.
+  // Rounding errors must not add a step to a whole number such as 0.3 * 1,000 / 10.
   const auto whole = static_cast<int64_t>(std::ceil(steps - 1e-9 * std::max(1.0, steps)));
   return std::max<int64_t>(1, from.step + std::max<int64_t>(0, whole));
 }
 
-/// Error(data) when there are fewer sequences than one step reads, which would then read some of them twice. `found`
-/// names them in the message, `kind` what to add.
+/// Error(data) if there are fewer sequences than one step reads: it would read some of them twice. In the message,
+/// `found` names the sequences and `kind` what to add.
 inline void check_fills_a_step(const TrainConfig& train, int64_t sequences, int64_t world_size,
                                const std::string& found, const std::string& kind) {
   const int64_t wanted = sequences_per_step(train, world_size);

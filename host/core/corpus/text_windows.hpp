@@ -1,4 +1,4 @@
-// Windows over a text that is longer than the model's context, and which tokens of a window are new.
+// Splits a text longer than the model's context into windows, and marks the new tokens of each window.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@ namespace wmtp {
 
 struct TextWindow {
   size_t begin, end;  ///< token positions in the text
-  size_t first_new;   ///< earlier tokens of the window were in the window before and are context only
+  size_t first_new;   ///< earlier tokens of the window are context only: they were in the previous window
 };
 
-/// With stride == longest, adjacent windows of which the last may be shorter. With a smaller stride (not 0) every
-/// window of a long enough text is full, and new tokens after the first window have at least `longest - stride` tokens
-/// before them: the last window begins earlier for that.
+/// With stride == longest, windows are adjacent and the last may be shorter. With a smaller stride (not 0) every window
+/// of a long enough text is full, and new tokens after the first window have at least `longest - stride` preceding
+/// tokens, because the last window starts earlier.
 inline std::vector<TextWindow> windows_of_text(size_t tokens, size_t longest, size_t stride) {
   const size_t last_begin = stride == longest ? tokens : tokens - std::min(tokens, longest);
   std::vector<TextWindow> windows;

@@ -47,7 +47,7 @@ class TokenFile : public TokenWindows {
 
   bool wide() const { return ids_.id_bytes() == 4; }
 
-  /// A header that does not fit the file is refused only if zeros follow it, as llm.c writes them: raw ids that happen
+  /// A header that does not match the file is refused only if zeros follow it, as in llm.c's files: raw ids that happen
   /// to begin like a header are never refused.
   bool has_llm_c_header() const {
     const int64_t size = ids_.bytes();
@@ -91,7 +91,7 @@ class RandomWindows : public TokenWindows {
   void read(int64_t index, int64_t* ids) const override {
     const uint64_t key = hash64(seed_, static_cast<uint64_t>(index));
     for (int64_t i = 0; i < sequence_length_; ++i) {
-      // The upper 64 bits of the product: uniform to one part in 2^64 / vocab_size.
+      // The upper 64 bits of the product: uniform up to one part in 2^64 / vocab_size.
       const auto wide = static_cast<unsigned __int128>(hash64(key, static_cast<uint64_t>(i)));
       ids[i] = static_cast<int64_t>(wide * static_cast<uint64_t>(vocab_size_) >> 64);
     }

@@ -1,5 +1,5 @@
 // TokenWindows: windows of sequence_length ids, by index. Each rank reads only its share, so a file may be larger than
-// memory. Safe to use from many threads.
+// memory. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ class TokenWindows {
   virtual ~TokenWindows() = default;
   /// Number of windows; INT64_MAX for "random".
   virtual int64_t count() const = 0;
-  /// Writes the `sequence_length` ids of window `index` (0-based). Error(data) with file, position and id when an id is
-  /// not below the vocabulary's size, or when the file has shrunk.
+  /// Writes the `sequence_length` ids of window `index` (0-based). Error(data) with file, position and id if an id is
+  /// not below the vocabulary's size or the file has shrunk.
   virtual void read(int64_t index, int64_t* ids) const = 0;
 };
 
 /// A file of raw little-endian ids (uint16 or uint32); the 1,024-byte header of llm.c is recognised and skipped.
-/// Error(data): not a regular file, empty, a size that is no multiple of the id's, an llm.c header with another
-/// version, count or dtype, fewer ids than one window. Ids after the last complete window are not read.
+/// Error(data): not a regular file, empty, a size that is not a multiple of the id size, an llm.c header with another
+/// version, count or dtype, fewer ids than one window. Ids after the last complete window are ignored.
 std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file, const std::string& dtype,
                                               int64_t sequence_length, int64_t vocab_size);
 
-/// data.file for training. Error(data) as open_token_file, and when it has fewer windows than train.steps need.
+/// data.file for training. Error(data) as open_token_file, and if it has fewer windows than train.steps need.
 std::unique_ptr<TokenWindows> open_training_tokens(const Experiment& experiment, int64_t world_size);
 
-/// Ids drawn from (seed, window index), uniform below vocab_size.
+/// Random ids, a function of (seed, window index), uniform below vocab_size.
 std::unique_ptr<TokenWindows> random_windows(int64_t seed, int64_t sequence_length, int64_t vocab_size);
 
 }  // namespace wmtp

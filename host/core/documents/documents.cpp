@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t piece_bytes = 1 << 20;
 
-/// Splits a text that arrives in pieces at its separators; separators may cross pieces.
+/// Splits a text that arrives in pieces at its separators, which may cross pieces.
 class DocumentFinder {
  public:
   explicit DocumentFinder(const std::string& separator) : separator_(separator) {}
@@ -30,7 +30,7 @@ class DocumentFinder {
       end_document(at);
       begin_ = offset_ + static_cast<int64_t>(at + separator_.size());
     }
-    // The rest may be the beginning of a separator.
+    // The rest may be the start of a separator.
     const size_t done = text_.size() - std::min(text_.size() - next, separator_.size() - 1);
     look_at(next, done);
     offset_ += static_cast<int64_t>(done);
@@ -53,8 +53,8 @@ class DocumentFinder {
   const std::string& separator_;
   std::string text_;    ///< the part of the file that is in memory
   int64_t offset_ = 0;  ///< of text_ in the file
-  int64_t begin_ = 0;   ///< of the current document in the file
-  bool blank_ = true;   ///< whether the current document has been blank so far
+  int64_t begin_ = 0;   ///< start of the current document in the file
+  bool blank_ = true;   ///< whether the current document is blank so far
   std::vector<TextRange> found_;
 };
 
@@ -72,7 +72,7 @@ std::vector<TextRange> documents_of(const fs::path& file, const std::string& sep
   return finder.finish();
 }
 
-/// Position after the last newline before the document's last `share`; nothing without such a newline.
+/// Position after the last newline before the document's last `share`; nullopt if there is none.
 std::optional<int64_t> line_end_before(const fs::path& file, const TextRange& document, double share) {
   const auto bytes = static_cast<double>(document.end - document.begin);
   int64_t end = document.begin + static_cast<int64_t>(std::floor(bytes * (1 - share)));

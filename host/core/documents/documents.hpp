@@ -1,7 +1,7 @@
 // Text files as documents, and their split into training and validation ([validation] share). A file is one document,
-// or several between data.separator; blank ones are skipped. Of several documents the last ones are held out, at least
-// one; a single document is cut after the last newline before the share, and trained on as a whole if it has none.
-// Files may be larger than memory.
+// or several delimited by data.separator; blank ones are skipped. Of several documents the last ones, at least one, are
+// held out; a single document is split at the last newline before the held-out share, and is entirely training data if
+// there is none. Files may be larger than memory.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct TextRange {
   bool operator==(const TextRange&) const = default;
 };
 
-/// The documents of a file that are read, in order.
+/// The documents of a file to read, in order.
 struct TextPart {
   std::filesystem::path file;
   std::vector<TextRange> documents;
@@ -29,22 +29,22 @@ std::vector<TextPart> whole_files(const std::vector<std::filesystem::path>& file
 /// Total size of all documents.
 int64_t bytes_of(const std::vector<TextPart>& parts);
 
-/// How files are divided into documents and split; a function of the experiment.
+/// How files are divided into documents and split; determined by the experiment.
 struct TextSplitting {
   std::string separator;  ///< "": a file is one document
   double held_out = 0;  ///< share not trained on: the maximum over this run and the experiments that use it as a stage
-  double validation = 0;  ///< share that validation reads
+  double validation = 0;  ///< share used for validation
 
   bool takes_files_whole() const { return separator.empty() && held_out == 0; }
-  /// The part of the prepared data's key that these settings determine; "" for whole files.
+  /// The part of the prepared data's key determined by these settings; "" for whole files.
   std::string identity() const;
 };
 TextSplitting splitting_of(const Experiment& experiment);
 
 struct SplitParts {
-  std::vector<TextPart> train, validation;  ///< a part lists only files with at least one document in it
+  std::vector<TextPart> train, validation;  ///< lists only files with at least one document in this part
 };
-/// Error(data) when a file cannot be read.
+/// Error(data) if a file cannot be read.
 SplitParts split_files(const std::vector<std::filesystem::path>& files, const TextSplitting& splitting);
 
 }  // namespace wmtp

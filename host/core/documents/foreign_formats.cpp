@@ -22,7 +22,7 @@ const char* name_of(FileContent wanted) {
   return wanted == FileContent::text ? "text" : wanted == FileContent::json_lines ? "JSON lines" : "raw token ids";
 }
 
-/// The command that converts a table to text or JSON lines with pandas; `read` is the name of pandas' reader.
+/// The command that converts a table to text or JSON lines with pandas; `read`: the name of pandas' reader.
 std::string table_command(const fs::path& file, const std::string& read, FileContent wanted) {
   const bool text = wanted != FileContent::json_lines;
   const std::string target = fs::path(file).replace_extension(text ? ".txt" : ".jsonl").string();
@@ -47,7 +47,7 @@ bool begins_an_object(std::string_view text) {
   return first != std::string_view::npos && text[first] == '{';
 }
 
-/// Token ids may begin with gzip's two magic bytes; the compression method that follows has only ever had the value 8.
+/// Token ids may begin with gzip's two magic bytes; the compression method after them has always been 8.
 bool is_gzip(std::string_view start, FileContent wanted) {
   return start.starts_with(wanted == FileContent::tokens ? "\x1f\x8b\x08" : "\x1f\x8b");
 }

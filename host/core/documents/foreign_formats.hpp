@@ -1,5 +1,5 @@
 // Detects data files in an unsupported format: compressed and columnar formats by their first bytes, and JSON lines
-// that are configured as text. They would otherwise be trained on as bytes.
+// configured as text. They would otherwise be trained on as raw bytes.
 #pragma once
 
 #include <filesystem>
@@ -9,14 +9,14 @@ namespace wmtp {
 
 enum class FileContent { text, json_lines, tokens };
 
-/// At most `bytes`. Error(data) when `file` is not a regular file or cannot be read.
+/// The first bytes, at most `bytes`. Error(data) if `file` is not a regular file or cannot be read.
 std::string start_of(const std::filesystem::path& file, size_t bytes);
 
-/// Error(data) when `file` is gzip, zstd, Parquet, Arrow or numpy instead of `wanted`, with the command that converts
-/// it; also when it is not a regular file or cannot be read.
+/// Error(data) with a conversion command if `file` is gzip, zstd, Parquet, Arrow or numpy instead of `wanted`; also if
+/// it is not a regular file or cannot be read.
 void refuse_foreign_format(const std::filesystem::path& file, FileContent wanted);
 
-/// refuse_foreign_format for text, and Error(data) when the first ten non-blank lines (or all, if fewer) are JSON
+/// refuse_foreign_format for text, and Error(data) if the first ten non-blank lines (or all, if fewer) are JSON
 /// objects.
 void check_text_file(const std::filesystem::path& file);
 

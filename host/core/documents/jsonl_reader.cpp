@@ -68,7 +68,7 @@ void for_each_json_line(const fs::path& file, const std::vector<std::string>& wa
       mistakes.add(number, "",
                    "found a line of " + human_bytes(int64_t(bytes)) + ", wanted at most " +
                        human_bytes(int64_t(longest_jsonl_line)));
-    if (is_blank(line)) return true;  // also one that is too long
+    if (is_blank(line)) return true;  // also a line that is too long
     const auto parsed = parse_object(line, wants);
     if (const auto* mistake = std::get_if<LineMistake>(&parsed))
       mistakes.add(number, *mistake);

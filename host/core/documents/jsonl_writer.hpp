@@ -1,4 +1,4 @@
-// A file of JSON lines, complete or absent (io/durable_file.hpp).
+// Writes a file of JSON lines, complete or absent (io/durable_file.hpp).
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace wmtp {
 
-/// Error(storage) with path and cause from every function.
+/// Every function throws Error(storage) with path and cause.
 class JsonlWriter {
  public:
   explicit JsonlWriter(const std::filesystem::path& target) : draft_(target), file_(draft_.path()) {}

@@ -14,7 +14,7 @@ std::string shown_key(const std::string& table, const std::string& key) {
   return table.empty() ? key : header_of(table) + " " + key;
 }
 
-/// Last parts of the names of the tables directly in `parent`.
+/// Last parts of the names of the tables directly inside `parent`.
 std::vector<std::string> tables_in(const std::string& parent) {
   std::vector<std::string> names;
   for (const SchemaTable& table : schema()) {

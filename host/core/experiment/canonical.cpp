@@ -1,4 +1,4 @@
-// One visitor walks the schema, which also marks the keys that the hash skips.
+// A single visitor walks the schema; it also marks the keys that the hash skips.
 #include "core/experiment/canonical.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool applies_to(const std::vector<std::string>& kinds, const Experiment& e) {
   return kinds.empty() || std::find(kinds.begin(), kinds.end(), e.data.kind) != kinds.end();
 }
 
-/// Calls visit(table, key or null, name, value) for every key that has a value, and for plugin options (key null).
+/// Calls visit(table, key or null, name, value) for every key with a value and every plugin option (key null).
 template <class Visit>
 void for_each_value(const Experiment& e, Visit visit) {
   for (const SchemaTable& table : schema()) {

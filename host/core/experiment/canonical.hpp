@@ -1,4 +1,4 @@
-// An Experiment as canonical text (all keys including defaults, in the order of the schema) and its hash.
+// The canonical text of an Experiment (all keys including defaults, in schema order) and its hash.
 #pragma once
 
 #include <map>
@@ -8,18 +8,18 @@
 
 namespace wmtp {
 
-/// The resolved experiment as TOML that `load_experiment` reads back to an equal value (paths made absolute). Default
-/// values of plugin options are comments, because some plugins refuse an option that has no effect.
+/// The resolved experiment as TOML that `load_experiment` reads back to an equal value (with absolute paths). Default
+/// values of plugin options are commented out, because some plugins refuse an option that has no effect.
 std::string to_toml(const Experiment& experiment);
 
-/// Further input of `config_hash`: content hashes of data, tokenizer and weights, plugin versions, hashes of stages.
+/// Additional input of `config_hash`: content hashes of data, tokenizer and weights; plugin versions; stage hashes.
 using IdentityParts = std::map<std::string, std::string>;
 
 /// SHA-256 of the canonical text without name, [log], [checkpoint], processes, strategy, device and all paths (`parts`
-/// contains hashes of the content instead).
+/// has content hashes instead).
 std::string config_hash(const Experiment& experiment, const IdentityParts& parts);
 
-/// One table of the canonical text; "" when it is not given.
+/// One table of the canonical text; "" if it is not given.
 std::string table_text(const Experiment& experiment, const std::string& table);
 
 /// "train.batch_size" -> 4, for run_params.

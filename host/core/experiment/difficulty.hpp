@@ -14,11 +14,11 @@ namespace wmtp {
 constexpr int64_t max_difficulty = 1'000'000'000;
 
 struct DifficultyRange {
-  int64_t first = 0, last = 0;  ///< both included
+  int64_t first = 0, last = 0;  ///< inclusive
   bool holds(int64_t difficulty) const { return first <= difficulty && difficulty <= last; }
 };
 
-/// Parses "FIRST-LAST", two integers from 0 to max_difficulty, the smaller one first; nothing for other texts.
+/// Parses "FIRST-LAST", two ascending integers from 0 to max_difficulty; nullopt for other texts.
 inline std::optional<DifficultyRange> parse_difficulty_range(const std::string& text) {
   const size_t dash = text.find('-');
   if (dash == text.npos) return std::nullopt;

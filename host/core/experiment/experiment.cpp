@@ -29,7 +29,7 @@ void check_groups(const Experiment& experiment, int64_t processes) {
 
 namespace {
 
-/// The name of an enum's value; `names` are in the order of the enum.
+/// The name of an enum's value; `names` are in enum order.
 template <class Enum, size_t count>
 const char* name_of(Enum value, const char* const (&names)[count]) {
   return names[static_cast<size_t>(value)];

@@ -21,16 +21,16 @@ using OptionValues = std::map<std::string, OptionValue>;  ///< by name
 struct PluginChoice {
   std::string plugin;
   OptionValues options;              ///< all options of the plugin's schema, including defaults
-  std::set<std::string> given = {};  ///< names of the options that the experiment gives
+  std::set<std::string> given = {};  ///< names of the options set in the experiment
   bool operator==(const PluginChoice&) const = default;
 };
 
-/// The options to create a plugin with: only those that the experiment gives, because plugins distinguish a given value
+/// The options to create a plugin with: only those set in the experiment, because plugins distinguish an explicit value
 /// from a default.
 OptionValues given_options(const PluginChoice& choice);
 
-/// Scaling of the rotary position embedding, for sequences longer than those of pretraining. Keys and formulas are
-/// those of transformers (modeling_rope_utils.py).
+/// Scaling of the rotary position embedding, for sequences longer than in pretraining. Keys and formulas as in
+/// transformers (modeling_rope_utils.py).
 struct RopeScaling {
   std::string rope_type;        ///< "linear" or "llama3"; before defaults are resolved also "default": no scaling
   double factor = 0;            ///< angles are divided by it
@@ -45,7 +45,7 @@ struct ModelConfig {
   int64_t layers = 0;  ///< trunk and heads together
   int64_t heads = 0;
   int64_t kv_heads = 0;    ///< resolved: = heads when not given
-  int64_t head_dim = 0;    ///< features of a head; resolved: 0 where they are dim / heads
+  int64_t head_dim = 0;    ///< per attention head; resolved: 0 if dim / heads
   int64_t ffn_dim = 0;     ///< resolved: Llama's rule when not given
   int64_t vocab_size = 0;  ///< resolved: the tokenizer's if there is one
   int64_t future_tokens = 4;
@@ -58,7 +58,7 @@ struct ModelConfig {
   bool qk_norm = false;              ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
   bool tie_word_embeddings = false;  ///< the output layer uses the embedding's matrix: one parameter
   std::string weights;               ///< "", a safetensors file or directory, or "run:NAME"
-  std::string new_heads;  ///< policy only: heads 2, 3, ... that the weights lack: "copy", "new"; "": refuse the weights
+  std::string new_heads;  ///< policy only: how to fill heads missing in the weights: "copy", "new"; "": refuse
   std::string experiment;  ///< policy only: path (as written) of the stage that trains the initial weights
   bool operator==(const ModelConfig&) const = default;
 };
@@ -72,10 +72,10 @@ struct FrozenConfig {
   bool given = false;
   std::string experiment;  ///< path (as written) of the stage that trains it
   std::string weights;
-  std::optional<ModelConfig> model;  ///< [reference.model]; not given: the shape of the stage or the policy
+  std::optional<ModelConfig> model;  ///< [reference.model]; not given: same shape as the stage or the policy
   std::optional<Strategy> strategy;
   std::optional<Precision> precision;
-  bool cache = true;  ///< whether its outputs are stored for later epochs and runs
+  bool cache = true;  ///< whether to store its outputs for later epochs and runs
   bool operator==(const FrozenConfig&) const = default;
 };
 
@@ -88,20 +88,20 @@ struct TokenizerConfig {
   bool operator==(const TokenizerConfig&) const = default;
 };
 
-/// Generated records (core/arithmetic/arithmetic.hpp): [data.arithmetic].
+/// [data.arithmetic]: generated records (core/arithmetic/arithmetic.hpp).
 struct ArithmeticConfig {
   bool given = false;
   int64_t problems = 20000;
   int64_t seed = 0;
   std::vector<std::string> operations{"negate", "add", "multiply", "compose"};
-  int64_t min_operations = 1, max_operations = 5;  ///< of a problem
-  int64_t answers_right = 1;                       ///< 0 or 1 for each problem
+  int64_t min_operations = 1, max_operations = 5;  ///< per problem
+  int64_t answers_right = 1;                       ///< per problem, 0 or 1
   int64_t answers_wrong = 1;
   bool steps = true;  ///< answers show the result of each operation
   bool operator==(const ArithmeticConfig&) const = default;
 };
 
-/// Shares of records by metadata.difficulty; not given: all records are drawn equally often.
+/// Shares of records by metadata.difficulty; not given: every record is equally likely.
 struct DifficultyConfig {
   bool given = false;
   std::vector<std::string> bins;    ///< closed ranges, "6-10"; records outside all of them are skipped
@@ -136,7 +136,7 @@ struct DataConfig {
 struct TrainConfig {
   int64_t steps = 0;  ///< 0: `epochs` is given
   double epochs = 0;
-  int64_t batch_size = 0;  ///< sequences of a micro-batch on each rank
+  int64_t batch_size = 0;  ///< sequences per micro-batch and rank
   int64_t sequence_length = 0;
   int64_t gradient_accumulation = 1;
   double clip_norm = 1.0;            ///< 0: off
@@ -174,8 +174,8 @@ struct ParallelConfig {
   double activation_checkpointing = 0;  ///< share of the trained trunk blocks: "none" is 0, "full" is 1
   bool cpu_offload = false;             ///< master shards and optimizer state in host memory; CUDA only
   std::string device = "auto";          ///< "auto", "cpu", "cuda"
-  bool deterministic = true;            ///< kernels of the device without atomic sums: the same bits in every run
-  double peak_tflops = 0;               ///< of a rank's device; 0: as its maker states, if known
+  bool deterministic = true;            ///< kernels without atomic sums: bitwise reproducible runs
+  double peak_tflops = 0;               ///< of a rank's device; 0: the vendor's figure, if known
   bool oversubscribe = false;           ///< allow more than 8 local ranks for each usable core
   double timeout_seconds = 120;         ///< maximum wait for another rank, also at the rendezvous
   bool operator==(const ParallelConfig&) const = default;
@@ -183,14 +183,14 @@ struct ParallelConfig {
 
 struct CheckpointConfig {
   int64_t every_steps = 0;   ///< 0: no checkpoints by steps
-  double every_minutes = 0;  ///< since the last save, by rank 0's clock; 0: no checkpoints by time
+  double every_minutes = 0;  ///< since the last save, by rank 0's clock; 0: no time-based checkpoints
   int64_t keep = 2;
   bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct ValidationConfig {
   int64_t every_steps = 0;         ///< 0: only at step 0 and at the end
-  int64_t batches = 8;             ///< micro-batches over all ranks together
+  int64_t batches = 8;             ///< micro-batches, in total over all ranks
   std::vector<std::string> files;  ///< text, records: excluded from training, also in stages
   double share = 0;                ///< text: last share of each file's documents; 0: not given
   bool given = false;
@@ -210,7 +210,7 @@ struct LogConfig {
   int64_t every_steps = 1;
   int64_t samples = 1;                    ///< sequences logged token by token at each validation
   std::string database = "runs/wmtp.db";  ///< relative to the working directory
-  std::string tensorboard;                ///< folder of event files, likewise; "": none
+  std::string tensorboard;                ///< folder of event files, relative to the working directory; "": none
   bool operator==(const LogConfig&) const = default;
 };
 
@@ -236,10 +236,10 @@ struct Experiment {
 
   std::filesystem::path file;  ///< absolute; paths in the experiment are relative to its folder
   std::string source;          ///< the text of the file
-  /// The experiments to run first, by the table that names them: "model", "reference", "value".
+  /// The experiments to run first, by the naming table: "model", "reference", "value".
   std::map<std::string, std::shared_ptr<const Experiment>> stages;
 
-  /// The stage that a table names, or null.
+  /// The stage named by a table, or null.
   const Experiment* stage(const std::string& table) const {
     const auto found = stages.find(table);
     return found == stages.end() ? nullptr : found->second.get();
@@ -248,7 +248,7 @@ struct Experiment {
   std::filesystem::path resolve(const std::string& path) const;
 };
 
-/// Whether token ids come from a tokenizer, given or default.
+/// Whether token ids come from a tokenizer, explicit or default.
 inline bool has_tokenizer(const DataConfig& data) { return data.kind == "text" || data.kind == "records"; }
 /// Last share of each text file's documents that is excluded from training.
 inline double held_out_share(const Experiment& e) { return std::max(e.validation.share, e.data.hold_out_share); }
@@ -256,9 +256,9 @@ inline double held_out_share(const Experiment& e) { return std::max(e.validation
 inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
 inline int64_t head_dim(const ModelConfig& m) { return m.head_dim > 0 ? m.head_dim : m.dim / m.heads; }
 
-/// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
+/// Why `processes` ranks do not form whole groups of shard_group_size; "" if they do or no size is set.
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes);
-/// Error(usage) with that reason, for a number of ranks that a launcher gives.
+/// Error(usage) with that reason, for the number of ranks given by a launcher.
 void check_groups(const Experiment& experiment, int64_t processes);
 
 const char* to_string(Strategy);

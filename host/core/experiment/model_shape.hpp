@@ -1,5 +1,5 @@
-// The keys of [model] that belong to some architectures only. A document leaves out those that have their default, so a
-// model without them keeps the identity that it had before they existed.
+// The keys of [model] that only some architectures have. They are omitted from a document if they have their default,
+// so that a model without them keeps the identity that it had before they were introduced.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct ShapeOption {
   const char* name;
   const char* help;
   std::variant<bool ModelConfig::*, int64_t ModelConfig::*> member;  ///< default: false or 0
-  int64_t least = 0, most = 0;                                       ///< of a number that is given
+  int64_t least = 0, most = 0;                                       ///< range of a number
   const char* default_text = "`false`";
 };
 

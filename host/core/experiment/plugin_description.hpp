@@ -1,5 +1,5 @@
-// A plugin's description as plain data: the process does not load the plugin; a child process reads the description
-// once, and it is cached.
+// A plugin's description as plain data: this process does not load the plugin; a child process reads the description
+// once and caches it.
 #pragma once
 
 #include <filesystem>
@@ -17,12 +17,12 @@ struct OptionSpec {
   std::string name;
   Type type = Type::text;
   OptionValue default_value;
-  std::optional<double> min, max;    ///< numbers and integers, closed
+  std::optional<double> min, max;    ///< numbers and integers; inclusive
   std::vector<std::string> choices;  ///< text and texts; empty: any
   std::string help;
 };
 
-/// What a pipeline needs from the host with given options, so that a missing [reference] is reported before training.
+/// What a pipeline needs from the host with its options, so that a missing [reference] is reported before training.
 /// Adapters have no needs.
 struct PluginNeeds {
   std::vector<std::string> reads;  ///< "reference.loss"
@@ -39,30 +39,30 @@ struct PluginDescription {
   std::string role;  ///< "weighting", "wrapper", "objective" or "adapter"
   std::string name, version, summary;
   std::vector<OptionSpec> options;
-  /// With the default options. Nothing for a wrapper, which has the needs of its inner plugin, and for a plugin that
+  /// With the default options. nullopt for a wrapper, which has the needs of its inner plugin, and for a plugin that
   /// refuses its defaults (an option is required).
   std::optional<PluginNeeds> needs;
   std::filesystem::path path;  ///< empty for a built-in plugin
   std::string sha256;          ///< hash of the file
 };
 
-/// A plugin with the options to create it with.
+/// A plugin and the options to create it with.
 struct PluginSetting {
   PluginDescription description;
-  OptionValues options;  ///< those that the experiment gives; the plugin has defaults for the others
+  OptionValues options;  ///< set in the experiment; the plugin has defaults for the others
 };
 
-/// An option value that is in range but that the plugin refuses.
+/// An option value that is in range but refused by the plugin.
 struct OptionMistake {
-  bool of_inner = false;  ///< an option of the wrapped plugin
+  bool of_inner = false;  ///< an option of the inner plugin
   std::string option, message;
-  int64_t at = -1;  ///< byte of the error in a text option; -1: the whole value
+  int64_t at = -1;  ///< byte offset of the error in a text option; -1: the whole value
 };
 
-/// A plugin's answer when it is created with given options.
+/// A plugin's answer when it is created with these options.
 struct PluginAnswer {
   PluginNeeds needs;
-  std::optional<OptionMistake> mistake;  ///< if given, `needs` is empty
+  std::optional<OptionMistake> mistake;  ///< if set, `needs` is empty
 };
 
 const char* to_string(OptionSpec::Type);

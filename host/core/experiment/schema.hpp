@@ -1,5 +1,5 @@
 // The schema: every table and key of an experiment, declared once. The loader, the printer, the hash, run_params and
-// the reference page read this list, in this order. Defaults are those of Experiment{} (experiment.hpp).
+// the reference page use this list in this order. Defaults are those of Experiment{} (experiment.hpp).
 #pragma once
 
 #include <functional>
@@ -18,13 +18,13 @@ struct Key {
   std::string name;
   ValueRule rule;
   std::string help;
-  std::function<std::optional<Value>(const Experiment&)> get;  ///< nothing: not set, not printed
+  std::function<std::optional<Value>(const Experiment&)> get;  ///< nullopt: not set, not printed
   std::function<void(Experiment&, const Value&)> set;
 
   bool is_required = false;
   std::string default_text;             ///< describes a default that depends on other keys
   std::vector<std::string> kinds;       ///< kinds of data that allow the key; empty: all
-  PathKind path_kind = PathKind::none;  ///< the identity contains the content of files instead of their paths
+  PathKind path_kind = PathKind::none;  ///< the identity uses the content of these files instead of their paths
   bool in_identity = true;
 
   Key& required() {
@@ -78,7 +78,7 @@ struct Key {
     in_identity = false;
     return *this;
   }
-  /// Zero, an empty text and an empty list mean "not given".
+  /// Zero, an empty text or an empty list means "not given".
   Key& unset_when_empty();
 };
 
@@ -88,7 +88,7 @@ struct SchemaTable {
   std::vector<Key> keys;
   std::function<bool(const Experiment&)> is_given{};               ///< null: always given
   std::function<void(Experiment&)> mark_given{};                   ///< called before the first key is set
-  std::function<const PluginChoice&(const Experiment&)> plugin{};  ///< further keys are that plugin's options
+  std::function<const PluginChoice&(const Experiment&)> plugin{};  ///< provides the options that are further keys
   std::vector<std::string> kinds{};                                ///< kinds of data that allow the table; empty: all
   bool in_identity = true;
   bool read_elsewhere = false;  ///< its keys are not in the schema

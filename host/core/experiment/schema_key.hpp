@@ -1,5 +1,5 @@
-// Declares keys of the schema: `key(name, AT(train.steps), help)`. The type of the value follows from the type of the
-// member of Experiment. Also declares the parts of the schema, one for each schema*.cpp.
+// Declares keys of the schema: `key(name, AT(train.steps), help)`. The value has the type of the member of Experiment.
+// Also declares the parts of the schema, one per schema*.cpp.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@
 
 namespace wmtp {
 
-/// A table that is given if the file contains it, which sets `flag`; `kinds` of data allow it.
+/// A table that is given if the file contains it, which sets `flag`. `kinds`: the kinds of data that allow it.
 template <class Flag>
 SchemaTable optional_table(SchemaTable table, Flag flag, std::vector<std::string> kinds = {}) {
   table.is_given = flag;

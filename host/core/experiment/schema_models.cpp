@@ -5,8 +5,8 @@
 namespace wmtp {
 namespace {
 
-/// The key of an architecture's option. It is printed only when it differs from its default: none, or [model]'s value in
-/// a frozen model's table.
+/// The key of an architecture option. Printed only if it differs from its default: none, or in a frozen model's table
+/// the value of [model].
 template <class Model, class Member>
 Key shape_key(const ShapeOption& option, Model model, Member ModelConfig::*member, bool is_policy) {
   Key result = key(

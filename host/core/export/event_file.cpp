@@ -1,4 +1,4 @@
-// Field numbers are those of TensorBoard's .proto files.
+// Field numbers as in TensorBoard's .proto files.
 #include "core/export/event_file.hpp"
 
 #include <variant>

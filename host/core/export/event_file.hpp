@@ -2,7 +2,7 @@
 // bytes of an Event (a protocol buffer), and their masked CRC-32C; the first Event has the version "brain.Event:2".
 //
 // Scalars are fp32, as always in TensorBoard. A reader may follow the growing file: flush() writes complete records
-// only. A crash or a full disk may truncate the last one, which readers treat as not yet written.
+// only. A crash or a full disk may truncate the last one; readers ignore it as incomplete.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace wmtp {
 
-/// The masked form of CRC-32C in a record: a plain CRC over data that contains CRCs is weak.
+/// The masked CRC-32C of a record: a plain CRC is weak for data that contains CRCs.
 uint32_t masked_crc32c(std::string_view bytes);
 
 /// "events.out.tfevents.<seconds>.wmtp-host.<suffix>"; readers look for "tfevents".
@@ -30,20 +30,20 @@ std::string memory_tag(int64_t rank, const std::string& category);
 
 class EventFile {
  public:
-  /// A new file; Error(storage) here and below.
+  /// Creates a new file. Error(storage) here and below.
   EventFile(const std::filesystem::path& path, int64_t time_ns);
 
   void scalar(int64_t time_ns, int64_t step, const std::string& tag, double value);
   /// Shown as Markdown.
   void text(int64_t time_ns, const std::string& tag, const std::string& text);
-  /// The run's columns in the hyperparameter table.
+  /// The run's columns of the hyperparameter table.
   void options(int64_t time_ns, const std::map<std::string, OptionValue>& values);
-  /// The run's status in the same table.
+  /// The run's status in that table.
   void ended(int64_t time_ns, bool success);
 
-  /// Gives what is held to the file system.
+  /// Writes buffered records to the file.
   void flush() { file_.flush(); }
-  /// The same, on the disk; nothing follows it.
+  /// Like flush(), but also syncs to disk. Must be the last call.
   void finish() { file_.finish(); }
 
  private:

@@ -5,7 +5,7 @@
 namespace wmtp {
 namespace {
 
-/// However many rows there are.
+/// For any number of rows.
 void each(const LogReader& log, const std::string& sql, const std::vector<SqlValue>& arguments,
           const std::function<void(const Statement&)>& take) {
   log.each_row(sql, arguments, take, LogReader::unlimited);

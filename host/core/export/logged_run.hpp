@@ -1,4 +1,4 @@
-// One run of the log, in the parts that export formats need.
+// One run of the log, as needed by the export formats.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace wmtp {
 
-/// A value as logged; NaN and infinities are values here.
+/// A logged value; may be NaN or infinite.
 struct LoggedPoint {
   int64_t step = 0;
   double value = 0;
@@ -25,7 +25,7 @@ struct LoggedMemory {
   int64_t rank = 0, step = 0;
   std::string category;
   int64_t bytes = 0;
-  int64_t time_ns = 0;  ///< of the last earlier step; else the run's start
+  int64_t time_ns = 0;  ///< time of the last earlier step; else the run's start
 };
 
 struct LoggedOption {
@@ -40,7 +40,7 @@ class LoggedRunRows {
 
   /// A column of v_runs; null for NULL.
   const nlohmann::json& column(const std::string& name) const { return row_.at(name); }
-  /// The same as text, "" for NULL.
+  /// A column as text, "" for NULL.
   std::string text(const std::string& name) const;
   int64_t started_ns() const { return started_ns_; }
   /// 0 while the run is active.
@@ -51,9 +51,9 @@ class LoggedRunRows {
   std::vector<LoggedOption> options() const;
   std::vector<RunStart::Plugin> plugins() const;
   std::vector<std::string> metric_names() const;
-  /// By step.
+  /// Points are ordered by step.
   void each_point(const std::string& metric, const std::function<void(const LoggedPoint&)>& visit) const;
-  /// By rank, category and step.
+  /// Ordered by rank, category and step.
   void each_memory(const std::function<void(const LoggedMemory&)>& visit) const;
 
  private:

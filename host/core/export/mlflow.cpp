@@ -15,7 +15,7 @@ namespace wmtp {
 namespace {
 
 constexpr Database::Kind mlflow_file{"MLflow file", "-o"};
-constexpr int64_t experiment_id = 1;  // 0 is the "Default" of every MLflow
+constexpr int64_t experiment_id = 1;  // every MLflow has experiment 0, "Default"
 constexpr size_t longest_param = 8000, longest_tag = 5000, longest_name = 250;
 
 int64_t milliseconds(int64_t time_ns) { return time_ns / 1'000'000; }

@@ -1,4 +1,4 @@
-// The protocol buffer wire format, as far as event files need it: a message is the concatenation of its fields.
+// The subset of the protocol buffer wire format that event files need: a message is the concatenation of its fields.
 #pragma once
 
 #include <bit>

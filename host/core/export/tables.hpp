@@ -1,4 +1,4 @@
-// Exports runs as CSV and JSON. Output is written to `out` in pieces, so that the length of a run is not limited.
+// Exports runs as CSV and JSON. Output goes to `out` in pieces, so that the length of a run is unlimited.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace wmtp {
 using TextOutput = std::function<void(std::string_view)>;
 
 /// Every metric value of the runs, one per line (RFC 4180): run_id, run, step, name, value, kind, time_ns; by run,
-/// metric and step. `value` has all digits, or is nan, inf or -inf; `kind` repeats that and is empty for a finite
-/// number.
+/// metric and step. `value` has full precision, or is nan, inf or -inf; then `kind` repeats it. `kind` is empty for a
+/// finite number.
 void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out);
 
-/// An array with an object for each run: its columns (status as in v_runs), and the rows of every table under its name.
-/// A number that is not finite is null with its `kind`.
+/// An array with one object per run: its columns (status as in v_runs), and the rows of every table under its name. A
+/// number that is not finite is null with its `kind`.
 void write_runs_json(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out);
 
 }  // namespace wmtp

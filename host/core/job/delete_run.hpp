@@ -1,4 +1,4 @@
-// `runs delete`: deletes a run's row and its folder, both or neither.
+// `runs delete`: deletes a run's row and folder, both or neither.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 namespace wmtp {
 
 struct DeletableRun : LoggedRun {
-  int64_t bytes = 0;  ///< in its folder, which may be missing
+  int64_t bytes = 0;  ///< size of its folder, which may be missing
 };
 
-/// Error(usage) when the run is running: its folder is locked, or its heartbeat is recent.
+/// Error(usage) if the run is active: its folder is locked, or its heartbeat is recent.
 DeletableRun deletable_run(const LogReader& log, int64_t run_id);
 
-/// Renames the folder, deletes the row, then deletes the folder; renames it back when the row cannot be deleted.
+/// Renames the folder, deletes the row, then deletes the folder. If the row cannot be deleted, renames the folder back.
 /// Error(storage).
 void delete_run(const std::filesystem::path& database, const DeletableRun& run);
 

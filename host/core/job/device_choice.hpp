@@ -1,6 +1,6 @@
-// The device of a rank, from [parallel] device and the devices of its host.
+// Chooses the device of a rank from [parallel] device and the devices of its host.
 //
-// A CUDA device is used by one rank only, because NCCL refuses two. "auto" therefore uses the CPU on a host with more
+// A CUDA device serves one rank only, because NCCL refuses two. "auto" therefore selects the CPU on a host with more
 // local ranks than devices, so that every experiment runs everywhere; an explicit "cuda" is refused there.
 #pragma once
 
@@ -15,10 +15,10 @@ struct DeviceQuestion {
   int rank = 0, local_rank = 0, local_ranks = 1;
 };
 
-/// The number of this rank's CUDA device; nothing for the CPU. Error(usage) when "cuda" is not possible.
+/// The index of this rank's CUDA device; nullopt for the CPU. Error(usage) if "cuda" is impossible.
 std::optional<int> choose_device(const DeviceQuestion& question);
 
-/// A notice when "auto" leaves devices unused, otherwise empty. Equal on every rank of a host.
+/// A notice if "auto" leaves devices unused, otherwise empty. The same on every rank of a host.
 std::string about_unused_devices(const DeviceQuestion& question);
 
 }  // namespace wmtp

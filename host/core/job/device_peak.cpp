@@ -9,7 +9,7 @@ struct KnownDevice {
   double full_tflops;  ///< fp32
 };
 
-/// The first one whose part is in the name counts: variants come before the product they are a variant of.
+/// The first entry whose part occurs in the name counts: variants precede the product that they are a variant of.
 constexpr KnownDevice known_devices[] = {
     {"B200", 2250, 75},     {"GH200", 989.4, 66.9},   {"H200", 989.4, 66.9},     {"H100 PCIe", 756, 51.2},
     {"H100 NVL", 835, 60},  {"H100", 989.4, 66.9},    {"A100", 312, 19.5},       {"A40", 149.7, 37.4},

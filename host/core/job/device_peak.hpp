@@ -1,4 +1,4 @@
-// What the maker of a CUDA device states that it can compute, for perf/mfu.
+// The peak performance of CUDA devices as stated by their vendor, for perf/mfu.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace wmtp {
 
-/// Dense operations per second of matrix products in this precision, without TF32 in fp32, at the boost clock; 0 if the
-/// device is not known. `name`: as the CUDA runtime gives it, "NVIDIA H200".
-/// Sources: NVIDIA's data sheets and architecture white papers of the products.
+/// Dense matrix-product operations per second in this precision (fp32: without TF32) at the boost clock; 0 if the
+/// device is unknown. `name`: as reported by the CUDA runtime, "NVIDIA H200". Sources: NVIDIA's data sheets and
+/// architecture white papers.
 double stated_peak(const std::string& name, Precision precision);
 
 }  // namespace wmtp

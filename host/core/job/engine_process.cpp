@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The status of waitpid().
+/// Runs the engine; returns the status of waitpid().
 int run_to_its_end(const std::vector<std::string>& arguments) {
   check_thread_count();
   ChildRequest request;

@@ -1,4 +1,4 @@
-// Finds a finished model by its folder or by a run of the log.
+// Finds a finished model by its folder or by a run in the log.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct FoundModel {
 };
 
 /// `run_or_folder`: the folder of a model or a run; if no such folder exists, the number or name of a run of the log
-/// (the newest finished one). Error(usage), with the nearest name, when there is none; Error(data) when the run has not
+/// (the newest finished one). Error(usage) with the nearest name if there is none; Error(data) if the run has not
 /// finished or its model is missing.
 FoundModel find_model(const std::string& run_or_folder, const std::filesystem::path& database);
 

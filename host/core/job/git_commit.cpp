@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr int64_t longest_ref = 4096, longest_packed_refs = 16 << 20;
 constexpr int most_links = 5;  // git's own limit of symbolic refs
 
-/// The text without its last newline; "" when the file is missing or longer than `limit`.
+/// The text without its last newline; "" if the file is missing or longer than `limit`.
 std::string text_of(const fs::path& file, int64_t limit = longest_ref) try {
   std::string text = read_small_file(file, limit);
   text.erase(text.find_last_not_of("\r\n ") + 1);
@@ -41,8 +41,8 @@ bool is_commit(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// The repository: `.git` of the nearest parent folder that has one, or, in a worktree or submodule, the folder that it
-/// names. Empty when there is none, or it belongs to another user.
+/// The repository: `.git` in the nearest parent folder that has one, or, in a worktree or submodule, the folder named
+/// there. Empty if there is none or it belongs to another user.
 fs::path repository_of(const fs::path& folder) {
   std::error_code ignored;
   for (fs::path at = fs::canonical(folder.empty() ? "." : folder, ignored); !at.empty(); at = at.parent_path()) {

@@ -1,6 +1,6 @@
-// The commit that is checked out in a folder, read from git's files. git itself is not started, because it runs
-// programs that a repository's configuration names (core.fsmonitor, filters, hooks). Uncommitted changes are therefore
-// not reported: to find them, git runs filters.
+// The commit checked out in a folder, read from git's files. git itself is not run, because it executes programs named
+// in a repository's configuration (core.fsmonitor, filters, hooks). Uncommitted changes are therefore not detected:
+// that would require running filters.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace wmtp {
 
-/// 40 or 64 hexadecimal digits. "" outside a repository, before the first commit, with reftable refs, and, like git, in
-/// a repository of another user. Reads only small regular files.
+/// 40 or 64 hexadecimal digits. "" outside a repository, before the first commit, with reftable refs, and (as in git)
+/// in another user's repository. Reads only small regular files.
 std::string git_commit(const std::filesystem::path& folder);
 
 }  // namespace wmtp

@@ -33,7 +33,7 @@ nlohmann::json read_cache(const std::filesystem::path& file) {
 void remember(const std::filesystem::path& cache, const std::string& key, const nlohmann::json& entry) {
   try {
     std::filesystem::create_directories(cache.parent_path());
-    auto entries = read_cache(cache);  // again, because another run may have changed it meanwhile
+    auto entries = read_cache(cache);  // reread, because another run may have changed it meanwhile
     entries[key] = entry;
     write_file_durably(cache, entries.dump(1) + "\n");
   } catch (const std::exception&) {  // the next run computes the hash again

@@ -1,7 +1,7 @@
-// Identity of an experiment: the hash of its configuration and of the content of everything that it depends on.
+// Identity of an experiment: the hash of its configuration and of the content of all its inputs.
 //
 // Hashes of weight files are cached in `<the database's folder>/cache/hashes.json` by path, size and modification time;
-// a cache that cannot be read or written only costs time.
+// an unusable cache only costs time.
 #pragma once
 
 #include <filesystem>
@@ -16,31 +16,31 @@
 
 namespace wmtp {
 
-/// A trained stage: its experiment's hash, and the model/ of the run.
+/// A trained stage: its experiment's hash and its run's model/.
 struct Stage {
   std::string config_hash;
   std::filesystem::path model;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, config_hash, model)
-/// The stages of one experiment, by the table that names each: "model", "reference", "value".
+/// The stages of one experiment, by the naming table: "model", "reference", "value".
 using Stages = std::map<std::string, Stage>;
 
 /// Hashes data, tokenizer and weights by content (a run's model by its manifest), plugins by name and version, and
-/// stages by their own hashes in `stages`. Error(data) when one of them is missing.
+/// stages by their own hashes in `stages`. Error(data) if one of them is missing.
 std::string experiment_hash(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
                             const std::filesystem::path& database);
 
-/// The newest finished run of this hash whose model/ verifies.
+/// The newest finished run with this hash whose model/ passes verification.
 std::optional<LoggedRun> reusable_run(const std::string& config_hash, const std::filesystem::path& database);
 
 /// The folder of a run's finished model.
 inline std::filesystem::path model_in(const std::filesystem::path& run_folder) { return run_folder / "model"; }
 
-/// "run:NAME", a file or a folder -> the folder or file to read. Error(data) when there is none.
+/// "run:NAME", a file or a folder -> the folder or file to read. Error(data) if there is none.
 std::filesystem::path resolve_weights(const std::string& weights, const Experiment& experiment,
                                       const std::filesystem::path& database);
 
-/// The folder of [adapter] weights: "run:NAME" is that run's adapter/. Error(data) when there is none.
+/// The folder of [adapter] weights: "run:NAME" is that run's adapter/. Error(data) if there is none.
 std::filesystem::path resolve_adapter(const Experiment& experiment, const std::filesystem::path& database);
 
 /// SHA-256 of `weights`, a file or a folder: of the manifest, if there is one, because it contains checksums of all

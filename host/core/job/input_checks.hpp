@@ -1,6 +1,6 @@
-// Checks of a run's data and weights for `plan`, and for `run` before it starts ranks, by the functions that the ranks
-// use, with the same messages and exit codes. Reads data once, for their hash, and weights whose hash is not cached.
-// Does not find errors that only preparing data or training shows.
+// Checks a run's data and weights for `plan`, and for `run` before it starts ranks, with the functions that the ranks
+// use, so messages and exit codes are the same. Reads the data once to hash them, and weights whose hash is not cached.
+// Does not find errors that only appear when data are prepared or during training.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 namespace wmtp {
 
-/// Error(data) when the experiment or one of its stages names a file that is missing or has the wrong content, or a run
-/// that is not in the log; for the experiment itself also when names or shapes of weights do not match, or a token file
+/// Error(data) if the experiment or one of its stages names a file that is missing or has the wrong content, or a run
+/// that is not in the log; for the experiment itself also if names or shapes of weights do not match, or a token file
 /// is too short for `processes`.
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database);

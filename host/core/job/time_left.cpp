@@ -8,7 +8,7 @@ constexpr double newest_share = 0.1;
 }
 
 void TimeLeft::step(int64_t step, double seconds) {
-  const bool first_is_known_only = step <= plan_.first_step + 1;  // and the first is slower, with cold caches
+  const bool first_is_known_only = step <= plan_.first_step + 1;  // which is slower, with cold caches
   step_ = first_is_known_only ? seconds : (1 - newest_share) * step_ + newest_share * seconds;
 }
 

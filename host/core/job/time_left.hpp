@@ -1,5 +1,5 @@
-// Estimates the remaining time of a run: its steps, validations and last save, each with its recent duration. What has
-// not happened yet counts as zero: validations before the first one, and always the writing of the final model.
+// Estimates the remaining time of a run: steps, validations and last save, each with its recent duration. Unmeasured
+// parts count as zero: validations before the first one, and always the writing of the final model.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ class TimeLeft {
  public:
   struct Plan {
     int64_t first_step = 1, num_steps = 0;
-    int64_t validate_every = 0;  ///< 0: after the last step only
+    int64_t validate_every = 0;  ///< 0: only after the last step
   };
   explicit TimeLeft(const Plan& plan) : plan_(plan) {}
 

@@ -1,7 +1,7 @@
-// A Llama block, described once: the names and shapes of its layers, and its forward pass. The layout, the conversion
-// of weights and the memory plan read the layers; training (engine/model/block.cpp), decoding
-// (engine/inference/cached_model.cpp) and the plan (core/plan/block.cpp) run the forward pass with operations of their
-// own. Norms, biases and layers inside a block are added here.
+// The single definition of a Llama block: names and shapes of its layers, and its forward pass. The layout, weight
+// conversion and the memory plan use the layers; training (engine/model/block.cpp), decoding
+// (engine/inference/cached_model.cpp) and the plan (core/plan/block.cpp) run the forward pass with their own
+// operations. Add norms, biases and layers of a block here.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace wmtp {
 
 enum class Layer { attention_norm, ffn_norm, q_norm, k_norm, wq, wk, wv, wo, w1, w2, w3 };
 
-/// The names of a layer in the files of Meta, which this program uses too, and of Hugging Face.
+/// The names of a layer in Meta's files, which this program also uses, and in Hugging Face's.
 struct LayerNames {
   Layer layer;
   std::string_view name;                                                                ///< "attention.wq"
@@ -25,7 +25,7 @@ struct LayerNames {
   std::string_view hf_target() const { return hf_name.substr(hf_name.find('.') + 1); }  ///< "q_proj"
 };
 
-// In the order in which their parameters are stored: norms, then linear layers.
+// In storage order of their parameters: norms, then linear layers.
 inline constexpr std::array<LayerNames, 4> norm_layers{{{Layer::attention_norm, "attention_norm", "input_layernorm"},
                                                         {Layer::ffn_norm, "ffn_norm", "post_attention_layernorm"},
                                                         {Layer::q_norm, "attention.q_norm", "self_attn.q_norm"},
@@ -38,19 +38,19 @@ inline constexpr std::array<LayerNames, 7> linear_layers{{{Layer::wq, "attention
                                                           {Layer::w2, "feed_forward.w2", "mlp.down_proj"},
                                                           {Layer::w3, "feed_forward.w3", "mlp.up_proj"}}};
 
-/// A layer of a model's blocks: a norm with a weight [out], of all features or of each head's, or a linear layer with a
+/// A layer of a block: a norm with a weight [out], over all features or those of a head, or a linear layer with a
 /// weight [out,in]. out is 0 if the model has no such layer.
 struct BlockLayer : LayerNames {
   int64_t out = 0;
   int64_t in = 0;            ///< 0: a norm
-  int64_t rotary_heads = 0;  ///< the number of heads in its outputs if they are rotated, else 0
+  int64_t rotary_heads = 0;  ///< number of heads in its output if they are rotated, else 0
   bool has_bias = false;     ///< [out]
   bool is_linear() const { return in > 0; }
   /// Whether its output is added to the residual stream.
   bool writes_residual() const { return layer == Layer::wo || layer == Layer::w2; }
 };
 
-/// The size of a layer in blocks of this model.
+/// The layer's size in blocks of this model.
 inline BlockLayer block_layer(const LayerNames& names, const ModelConfig& model) {
   const int64_t query = model.heads * head_dim(model), key = model.kv_heads * head_dim(model);
   switch (names.layer) {
@@ -86,20 +86,20 @@ inline std::vector<BlockLayer> block_layers(const ModelConfig& model) {
   return layers;
 }
 
-/// The keys of [model] that decide whether a tensor exists.
+/// The keys of [model] that determine whether a tensor exists.
 inline const char* keys_behind(std::string_view tensor) {
   if (tensor == "output.weight") return "tie_word_embeddings";
   if (tensor.ends_with(".q_norm.weight") || tensor.ends_with(".k_norm.weight")) return "qk_norm";
   return tensor.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
 }
 
-/// The forward pass, with the operations of `math`. Rows is a value with a row of features for each token.
+/// The forward pass, with the operations of `math`. Rows holds a row of features per token.
 ///   Rows norm(Layer, Rows)      RMS norm with the layer's weight
 ///   Rows linear(Layer, Rows)    with the layer's bias and adapter
 ///   Rows rotate(Rows)           rotary positions, applied to each head
 ///   Rows attention(query, key, value), swiglu(gate, up), add(Rows, Rows)
-///   Rows wanted(Rows)           the rows of the tokens whose output is wanted: decoding computes keys and values alone
-///                               for the others
+///   Rows wanted(Rows)           the rows of the tokens whose output is needed: when decoding, the others only need
+///                               keys and values
 template <class Math, class Rows>
 Rows attention_part(Math& math, const ModelConfig& model, const Rows& x) {
   const Rows normed = math.norm(Layer::attention_norm, x);

@@ -25,7 +25,7 @@ constexpr const char* to_string(MemoryCategory category) {
   return names[int(category)];
 }
 
-/// Bytes in use at one moment.
+/// Bytes live at one moment.
 struct MemoryMoment {
   std::array<int64_t, num_memory_categories> bytes{};
   int64_t total = 0;  ///< their sum

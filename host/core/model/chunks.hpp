@@ -1,5 +1,4 @@
-// Sizes of the chunks in which the largest temporaries are computed: logits and attention blocks. Shared by the engine
-// and `plan`.
+// Chunk sizes for the largest temporaries: logits and attention blocks. Shared by the engine and `plan`.
 #pragma once
 
 #include <algorithm>
@@ -9,25 +8,25 @@
 
 namespace wmtp {
 
-/// Tokens of a chunk: its logits take 16 MB in fp32 up to a vocabulary of 16,384. At least 256 tokens, because each
-/// chunk adds to the full weight gradient: 131 tokens of 32,000 x 512 took 1.2 times the time in bf16. Twice as many if
-/// losses are needed first: tokens that fit in one chunk are multiplied once (rho-1 with 1,020 tokens of 8,192 x 256 in
-/// one chunk instead of two: 1.1 times the tokens per second).
-/// On a CUDA device always 4,096: fewer rows leave parts of it idle.
+/// Tokens per chunk: its logits take 16 MB in fp32 up to a vocabulary of 16,384. At least 256 tokens, because each
+/// chunk adds to the full weight gradient: 131 tokens of 32,000 x 512 took 1.2 times as long in bf16. Twice as many if
+/// losses are needed first: tokens that fit into one chunk are multiplied once (rho-1 with 1,020 tokens of 8,192 x 256
+/// in one chunk instead of two: 1.1 times the tokens per second).
+/// Always 4,096 on a CUDA device: fewer rows leave parts of it idle.
 inline int64_t chunk_tokens(int64_t vocab_size, bool on_cuda, bool losses_first = false) {
   if (on_cuda) return 4096;
   return std::clamp<int64_t>((int64_t{losses_first ? 8 : 4} << 20) / vocab_size, 256, 4096);
 }
 
-/// Queries of an attention block: a multiple of the rows of its tiles (6, 12).
+/// Queries per attention block: a multiple of the tile heights (6, 12).
 inline constexpr int64_t queries_of_block = 48;
 inline int64_t blocks_of_queries(int64_t S) { return (S + queries_of_block - 1) / queries_of_block; }
-/// Keys that are stored together, transposed.
+/// Keys stored together, transposed.
 inline constexpr int64_t keys_of_panel = 64;
-/// Floats of the widest vector register: features are padded to a multiple of it.
+/// Floats of the widest vector register; features are padded to a multiple of it.
 inline constexpr int64_t widest_vector = 16;
 
-/// Floats of scratch memory that a thread needs for one head of D features over S positions
+/// Floats of scratch memory that a thread needs for one head with D features over S positions
 /// (engine/model/kernels/attention_impl.hpp): keys and values, and a block's queries, scores and results; in backward
 /// also the gradient of each.
 inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
@@ -37,7 +36,7 @@ inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
   return (backward ? 2 : 1) * width * D + (backward ? 3 : 1) * S * padded + of_block + keys_of_panel * padded;
 }
 
-/// Threads are assigned heads. If there are fewer heads than this, the queries of each head are split into parts,
+/// Each thread processes whole heads. With fewer heads than this, the queries of each head are split into parts,
 /// independently of the number of threads; the contributions of the parts to a key are summed.
 inline constexpr int64_t least_tasks = 16;
 

@@ -1,4 +1,4 @@
-// The largest shapes accepted from files of other programs: the limits of [model] (core/experiment/schema_models.cpp).
+// The largest shapes accepted from other programs' files: the limits of [model] (core/experiment/schema_models.cpp).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace wmtp {
 inline constexpr int64_t max_dim = 65536, max_layers = 1024, max_heads = 1024, max_ffn_dim = 1 << 20,
                          max_vocabulary = 1 << 24, max_future_tokens = 64, max_positions = 1 << 20;
 
-/// How the attention heads contradict the model's width, phrased to follow "wanted "; all these sizes must be positive.
+/// Contradictions between attention heads and model width, phrased to follow "wanted "; all sizes must be positive.
 inline std::vector<std::string> head_mistakes(const ModelConfig& model) {
   std::vector<std::string> mistakes;
   if (model.head_dim == 0 && model.dim % model.heads != 0)

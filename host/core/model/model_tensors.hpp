@@ -24,11 +24,11 @@ struct ModelTensor {
   std::string hf_name;         ///< "model.layers.0.self_attn.q_proj.weight"; "" for the blocks of heads 2, 3, …
   std::vector<int64_t> shape;  ///< [out] or [out,in]
   Kind kind = Kind::norm;
-  int64_t head = 0;              ///< the first head that needs it; 0: the trunk does
+  int64_t head = 0;              ///< the first head that uses it; 0: used by the trunk
   int64_t rotary_heads = 0;      ///< of BlockLayer
   bool writes_residual = false;  ///< of BlockLayer
 
-  /// Tensors of a unit are gathered and reduced together: a block, or the embedding, norm or output.
+  /// Tensors of a unit are gathered and reduced together: a block, the embedding, the norm or the output.
   std::string unit() const;
 };
 
@@ -39,12 +39,12 @@ int64_t num_parameters(const ModelConfig& model);
 std::string trunk_block_name(int64_t block);
 /// "layers.N", after the trunk, for the first head; "extra_heads.0" … for the others. `head` is 1-based.
 std::string head_block_name(const ModelConfig& model, int64_t head);
-/// Whether a unit or tensor is a block or belongs to one.
+/// Whether this is a block or belongs to one.
 bool is_of_block(std::string_view name);
-/// Of the trunk, then of the heads.
+/// The blocks of the trunk, then of the heads.
 std::vector<std::string> block_names(const ModelConfig& model);
 
-/// Whether a tensor of another program's file is a buffer that rope_theta and the shape determine.
+/// Whether a tensor in another program's file is a buffer determined by rope_theta and the shape.
 bool is_derived_buffer(const std::string& name);
 
 }  // namespace wmtp

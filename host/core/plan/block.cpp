@@ -21,10 +21,10 @@ PlannedRows without_memory(const PlannedRows& rows) { return {nullptr, rows.feat
 /// The operations of a block's forward pass, as allocations.
 class PlannedMath {
  public:
-  /// kept: null for a forward pass without grad.
+  /// kept: null for a forward pass without gradients.
   PlannedMath(const PlannedBlock& block, KeptBlock* kept) : block_(block), kept_(kept) {}
 
-  /// The input, whose memory the caller holds.
+  /// The input, whose memory the caller owns.
   PlannedRows input() { return {nullptr, block_.model_.dim, new_value()}; }
 
   PlannedRows norm(Layer layer, const PlannedRows& x) {
@@ -38,7 +38,7 @@ class PlannedMath {
   }
 
   /// With an adapter: its update, the layer's own output and their sum. With a bias: the product and the sum. In bf16
-  /// the gradient of the weight is computed in bf16 before it is added to the fp32 gradient.
+  /// the weight's gradient is computed in bf16 before it is added to the fp32 gradient.
   PlannedRows linear(Layer layer, const PlannedRows& x) {
     const PlannedSlot& slot = *std::ranges::find(block_.unit_.slots, int(layer), &PlannedSlot::layer);
     const bool is_adapted = !slot.adapter_params.empty();
@@ -67,7 +67,7 @@ class PlannedMath {
     return y;
   }
 
-  /// Gradients of keys and values are computed in fp32 by parts of the queries, then summed and rounded.
+  /// Gradients of keys and values are computed in fp32 for each part of the queries, then summed and rounded.
   PlannedRows attention(const PlannedRows& query, const PlannedRows& key, const PlannedRows& value) {
     const PassSizes& sizes = block_.sizes_;
     const SharedMemory log_sums = hold(4 * sizes.tokens() * block_.model_.heads);
@@ -109,7 +109,7 @@ class PlannedMath {
 
  private:
   int64_t bytes(int64_t features) const { return block_.sizes_.tokens() * features * block_.sizes_.element; }
-  /// For one thread.
+  /// Per thread.
   int64_t scratch_bytes(bool backward) const {
     return 4 * attention_scratch(block_.sizes_.positions, head_dim(block_.model_), backward);
   }

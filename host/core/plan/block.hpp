@@ -1,8 +1,8 @@
-// The memory of a block's forward and backward pass: the forward pass of core/model/block.hpp, run with operations that
-// allocate what those of engine/model/ops.cpp and engine/model/attention.cpp allocate, and record what autograd keeps.
+// The memory of a block's forward and backward pass: runs the forward pass of core/model/block.hpp with operations that
+// allocate like those of engine/model/ops.cpp and engine/model/attention.cpp, and record what autograd keeps.
 //
-// An operation keeps its inputs as long as its backward pass needs them; a linear layer keeps its input only if its
-// weight trains or an adapter reads it. A gradient with two contributions is summed in place.
+// An operation keeps the inputs that its backward pass needs; a linear layer keeps its input only if its weight trains
+// or an adapter reads it. A gradient with two contributions is summed in place.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace wmtp {
 
-/// Memory that several owners can keep, like a tensor.
+/// Memory with several owners, like a tensor.
 using SharedMemory = std::shared_ptr<Held>;
 
 struct PassSizes {
@@ -25,12 +25,12 @@ struct PassSizes {
   int64_t tokens() const { return sequences * positions; }
 };
 
-/// The memory of the gradients of a block's values while its backward pass runs.
+/// The memory of gradients during a block's backward pass.
 class Gradients {
  public:
   Gradients(Ledger& ledger, size_t values) : ledger_(ledger), of_values_(values) {}
   SharedMemory hold(int64_t bytes) const { return std::make_shared<Held>(ledger_, MemoryCategory::activations, bytes); }
-  /// Adds a contribution, in place where nobody else has the memory of the sum so far.
+  /// Adds a contribution, in place if the sum so far has no other owner.
   void give(size_t value, const SharedMemory& contribution, int64_t bytes) {
     SharedMemory& sum = of_values_[value];
     if (!sum)
@@ -48,8 +48,8 @@ class Gradients {
 /// What a forward pass keeps for its backward pass.
 struct KeptBlock {
   struct Operation {
-    size_t output;  ///< the value that it computed
-    /// Gives the gradients of the operation's inputs, while that of its output is held. Owns what the operation keeps.
+    size_t output;  ///< the value that it computes
+    /// Adds the gradients of the operation's inputs, given the gradient of its output. Owns what the operation keeps.
     std::function<void(Gradients&, const SharedMemory& d_output)> backward;
   };
   std::vector<Operation> operations;
@@ -65,7 +65,7 @@ class PlannedBlock {
   KeptBlock forward() const;
   /// Returns the output.
   SharedMemory forward_without_grad() const;
-  /// Returns the gradient of the input; the caller holds that of the output. Releases all of `kept`.
+  /// Returns the gradient of the input; the caller holds the output's gradient. Releases all of `kept`.
   SharedMemory backward(KeptBlock& kept) const;
 
  private:

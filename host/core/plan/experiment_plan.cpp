@@ -37,7 +37,7 @@ bool reads(const PluginNeeds& needs, const std::string& model) {
                      [&](const std::string& read) { return read.starts_with(model + "."); });
 }
 
-/// A model whose layout the engine is asked for, and the answer.
+/// A model whose layout is requested from the engine, and the answer.
 struct Asked {
   std::string table;  ///< "model", "full" (trained in full, for comparison), "reference" or "value"
   LayoutQuestion question;

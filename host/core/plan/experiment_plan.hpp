@@ -1,5 +1,5 @@
-// The estimate of `plan`, without training: parameters, bytes on each rank under every strategy, tokens, disk. Allocates
-// no tensor, so its time does not depend on the model's size.
+// The estimate of `plan`, without training: parameters, bytes per rank under every strategy, tokens, disk. Allocates no
+// tensors, so its time does not depend on the model's size.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +24,20 @@ struct PlannedVariant {
 
 struct PlannedData {
   int64_t tokens_a_step = 0;     ///< over all ranks and micro-batches, padding included
-  std::optional<int64_t> steps;  ///< unknown if it depends on data that are not prepared yet
+  std::optional<int64_t> steps;  ///< nullopt if it depends on data that are not prepared yet
   int64_t positions = 0;         ///< of the longest batch
-  bool longest_is_known = true;  ///< else `positions` is train.sequence_length; records may be shorter
+  bool longest_is_known = true;  ///< if not, `positions` is train.sequence_length; records may be shorter
 };
 
 struct ExperimentPlan {
-  int64_t parameters = 0, trained = 0;    ///< of the policy, with adapter and value heads
+  int64_t parameters = 0, trained = 0;    ///< of the policy, including adapter and value heads
   std::map<std::string, int64_t> frozen;  ///< parameters of the frozen models, by table
   PlannedData data;
   int64_t training_state_bytes = 0, model_bytes = 0;  ///< one checkpoint to resume from; the final model/
   std::vector<PlannedVariant> variants;               ///< the experiment's own first
 };
 
-/// `cache`: the folder of prepared data. Error(plugin); Error(data) if files of records are missing.
+/// `cache`: folder of prepared data. Error(plugin); Error(data) if files of records are missing.
 ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog,
                                const std::filesystem::path& cache);
 

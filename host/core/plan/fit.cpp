@@ -17,7 +17,7 @@ std::string ranks_text(const RanksHere& ranks) {
   return counted(ranks.ranks, "rank") + " of " + mebibytes(ranks.planned_bytes) + (ranks.ranks == 1 ? "" : " each");
 }
 
-/// The policy and the frozen models given. One whose shape is known only from its weights counts as the policy.
+/// The policy and the given frozen models. If a shape is known only from its weights, the policy's is used.
 std::vector<ModelConfig> models_of(const Experiment& experiment) {
   std::vector<ModelConfig> models{experiment.model};
   for (const auto& [table, frozen] : {std::pair("reference", &experiment.reference), {"value", &experiment.value}}) {
@@ -28,7 +28,7 @@ std::vector<ModelConfig> models_of(const Experiment& experiment) {
   return models;
 }
 
-/// Upper bound on the bytes of one rank, far above any plan: 16 copies of the parameters in fp32, and for each token of
+/// Upper bound on the bytes per rank, far above any plan: 16 copies of the parameters in fp32, and for each token of
 /// the micro-batch 16 vectors of both widths in each block and 4 rows of logits.
 double at_most(const ModelConfig& model, const TrainConfig& train) {
   const double tokens = double(train.batch_size) * double(train.sequence_length);

@@ -1,5 +1,5 @@
-// Parameter counts and linear layers of a model, unit by unit. The engine answers layout questions in a child process,
-// from the layout that runs use (engine/model/units.hpp).
+// Parameter counts and linear layers of a model, by unit. The engine answers layout questions in a child process, using
+// the same layout as runs (engine/model/units.hpp).
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace wmtp {
 
-/// As LayoutRequest in engine/model/units.hpp.
+/// Like LayoutRequest in engine/model/units.hpp.
 struct LayoutQuestion {
   ModelConfig model;                                             ///< shape; initial weights do not matter
   std::string heads = "all";                                     ///< token heads: "all", "first" or "none"
   std::vector<std::pair<std::string, std::string>> value_heads;  ///< name and kind
-  std::optional<PluginSetting> adapter;                          ///< none: the model is frozen
+  std::optional<PluginSetting> adapter;                          ///< nullopt: the model is frozen
 };
 
-/// Parameters that are stored and gathered together.
+/// Parameters stored and gathered together.
 struct PlannedGroup {
   int64_t parameters = 0;
-  int64_t elements = 0;  ///< with padding between parameters, without padding at the end
+  int64_t elements = 0;  ///< with padding between parameters, but not at the end
 };
 
 /// A linear layer of a block.
@@ -33,14 +33,14 @@ struct PlannedSlot {
   int layer = 0;  ///< a Layer of core/model/block.hpp
   int64_t in = 0, out = 0;
   bool trains = false, has_bias = false;
-  std::vector<std::pair<int64_t, int64_t>> adapter_params;  ///< [rows, columns] of the matrices that the adapter adds
+  std::vector<std::pair<int64_t, int64_t>> adapter_params;  ///< [rows, columns] of the adapter's matrices
 };
 
 struct PlannedUnit {
   std::string name;
   bool always_fp32 = false;
   PlannedGroup trained, frozen;
-  std::vector<PlannedSlot> slots;  ///< of blocks: linear_layers of core/model/block.hpp
+  std::vector<PlannedSlot> slots;  ///< for blocks: linear_layers of core/model/block.hpp
 };
 
 using PlannedLayout = std::vector<PlannedUnit>;

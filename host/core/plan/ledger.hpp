@@ -1,4 +1,4 @@
-// Counts planned bytes as the allocator counts real ones: live bytes by category, and the peak of each phase.
+// Counts planned bytes like the allocator counts real ones: live bytes by category, and the peak of each phase.
 #pragma once
 
 #include <map>
@@ -39,7 +39,7 @@ class Ledger {
   Offloaded offloaded_;
 };
 
-/// Bytes that are live as long as this object, like a tensor.
+/// Bytes that are live for the lifetime of this object, like a tensor.
 class Held {
  public:
   Held() = default;

@@ -1,13 +1,13 @@
-// Replays one step, line for line with engine/train/micro_step.cpp. N tokens of a micro-batch, D width, V vocabulary, e
-// bytes per element in the compute dtype. Sizes of units: unit.hpp; of blocks: block.hpp; here:
+// Replays one step, in the same order as engine/train/micro_step.cpp. N tokens per micro-batch, D width, V vocabulary,
+// e bytes per element in the compute dtype. Sizes of units: unit.hpp; of blocks: block.hpp; here:
 //
 //   hidden states between blocks   N D e each
 //   head k, n = B (S - k) rows     its rows of hidden states n D e (if B > 1), their gradient n D e (counted as logits),
 //                                  targets 8 n
 //   logits                         chunk_tokens V e; if a weighting needs losses first and they fit in one chunk, half
-//                                  as much more, an estimate for the logits of the tokens with a weight
-//   logits in fp16                 8 V more per row of the chunk: row kernels do not take fp16, so they are copied to
-//                                  fp32
+//                                  as much again, an estimate for the logits of the tokens with a weight
+//   logits in fp16                 8 V more per row of the chunk: row kernels do not support fp16, so they are copied
+//                                  to fp32
 //   d output in bf16               V D e temporarily, before it is added to the fp32 gradient
 #include "core/plan/memory.hpp"
 
@@ -44,8 +44,8 @@ class StoredModel {
   StoredUnit& unit(const std::string& name) { return *find(name); }
 
  private:
-  std::list<StoredUnit> units_;  // addresses must not change
-  bool is_tied_ = false;         // the embedding's unit is also the output layer's
+  std::list<StoredUnit> units_;  // stable addresses
+  bool is_tied_ = false;         // whether the embedding's unit is also the output layer's
 };
 
 class Replay {
@@ -161,7 +161,7 @@ class Replay {
   }
 
   void backward_trunk(std::vector<KeptBlock>& frame, SharedMemory d_output, bool last) {
-    SharedMemory output;  // of this block, which is the input of the block above
+    SharedMemory output;  // this block's, which is the input of the block above
     for (int64_t i = num_trunk_blocks(m_) - 1; i >= lowest_block_; --i) {
       StoredUnit& unit = model_.unit(trunk_block_name(i));
       {
@@ -173,7 +173,7 @@ class Replay {
         write_adapter_gradient();
         d_output = block(trunk_block_name(i)).backward(kept);
         output.reset();
-        if (i > lowest_kept_) output = std::move(inputs_.back());  // the graph below keeps its output too
+        if (i > lowest_kept_) output = std::move(inputs_.back());  // the graph below also keeps its output
         inputs_.pop_back();
       }
       reduce(unit, last);
@@ -290,7 +290,7 @@ class Replay {
     }
   }
 
-  /// As FrozenModel in engine/frozen/frozen_cache.cpp.
+  /// Like FrozenModel in engine/frozen/frozen_cache.cpp.
   void frozen_signals(const PlannedModel& model, StoredModel& stored) {
     const ModelConfig& shape = model.shape;
     const int64_t e = bytes_of(model.precision), bytes = N_ * shape.dim * e;
@@ -327,7 +327,7 @@ class Replay {
       for (StoredGroup& group : unit.groups()) group.step();
   }
 
-  /// Saving the final model gathers one group at a time, whole on each rank.
+  /// Saving the final model gathers one group at a time, complete on each rank.
   void save() {
     ledger_.enter("checkpoint");
     for (StoredUnit& unit : model_.units())

@@ -1,10 +1,10 @@
-// The memory of a step on each rank, without running it: replays the step's allocations as numbers, in the order in which
-// the engine makes them, so that the estimate follows the schedule rather than one formula. Each size is written where it
-// is replayed (the step in memory.cpp, a block in block.cpp).
+// The memory of a step on each rank, without running it: replays the step's allocations as numbers, in the engine's
+// order, so that the estimate follows the schedule instead of a formula. Each size is given where it is replayed (the
+// step in memory.cpp, a block in block.cpp).
 //
-// Counted, as by the allocator of a CPU rank: tensors by category, at the peak. Not counted: memory of the process other
-// than tensors (LibTorch's libraries, threads, Gloo's connections), memory that the allocator caches, tensors that plugins
-// create, validation.
+// Counted, as by the allocator of a CPU rank: tensors by category, at the peak. Not counted: other memory of the
+// process (LibTorch's libraries, threads, Gloo's connections), memory cached by the allocator, tensors created by
+// plugins, validation.
 #pragma once
 
 #include <cstdint>
@@ -31,14 +31,14 @@ struct PlannedModel {
 
 struct MemoryQuestion {
   PlannedModel policy;
-  std::vector<PlannedModel> frozen;  ///< models that the pipeline reads
+  std::vector<PlannedModel> frozen;  ///< models read by the pipeline
   int64_t token_heads = 0;           ///< of the policy
   std::string when = "before";       ///< when the weighting is called
   int64_t ranks = 1;
-  int64_t sequences = 1;  ///< of a micro-batch on one rank
-  int64_t positions = 0;  ///< of a sequence
+  int64_t sequences = 1;  ///< per micro-batch and rank
+  int64_t positions = 0;  ///< per sequence
   int64_t gradient_accumulation = 1;
-  double activation_checkpointing = 0;  ///< share of the trained trunk blocks, from the first
+  double activation_checkpointing = 0;  ///< share of the trained trunk blocks, counted from the first
   Precision reduce = Precision::fp32;
   bool on_cuda = false;
   bool background_saves = false;  ///< checkpoints are written while training continues

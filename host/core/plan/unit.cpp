@@ -28,7 +28,7 @@ StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const Planne
 
 void StoredGroup::start_gather() {
   if (gathered_) return;
-  const bool is_cast = is_offloaded() || (trains_ && element_ != 4);  // else it is the master
+  const bool is_cast = is_offloaded() || (trains_ && element_ != 4);  // otherwise it is the master itself
   if (is_offloaded()) ledger_.offloaded().to_device += local_ * element_;
   if (shards()) {
     if (is_cast) cast_ = {ledger_, MemoryCategory::gathered, local_ * element_};
@@ -50,7 +50,7 @@ void StoredGroup::write_gradient() {
   if (trains_ && !whole_gradient_) whole_gradient_ = {ledger_, MemoryCategory::gradients, 4 * total_};
 }
 
-/// The buffer that is sent, if it is a copy.
+/// The send buffer, if it is a copy.
 Held StoredGroup::sending(int64_t elements) {
   return reduced_ == 4 ? Held() : Held(ledger_, MemoryCategory::communication, reduced_ * elements);
 }
@@ -113,7 +113,7 @@ void StoredGroup::step() {
   gradient_.reset();
 }
 
-/// Bytes that each rank gathers to save the model; 0 if its master is complete.
+/// Bytes gathered by each rank to save the model; 0 if its master is complete.
 int64_t StoredGroup::gather_for_saving() const { return shards() ? total_ * (trains_ ? 4 : element_) : 0; }
 
 StoredUnit::StoredUnit(Ledger& ledger, const StorageSizes& sizes, const PlannedUnit& unit) : unit_(unit) {

@@ -1,19 +1,19 @@
-// The allocations of a unit's flat storage, as made by engine/shard/parameter_group.cpp. E elements of a group, padded to
-// 64 per rank, of which a rank stores E/G (G: size of the shard group); e bytes per element in the compute dtype, w in the
+// The allocations of a unit's flat storage in engine/shard/parameter_group.cpp. A group has E elements, padded to 64
+// per rank, of which a rank stores E/G (G: size of the shard group); e bytes per element in the compute dtype, w in the
 // dtype of the reduction.
 //
 //   master             4 bytes per local trained element, e per local frozen element
-//   optimizer          8 bytes per local trained element
+// gathered           E e; none if it is the master itself (not sharded, same dtype)
 //   gathered           E e; none if it is the master itself: not sharded, and of the same dtype
 //   gathering          the local shard in the compute dtype, if the master has another dtype
 //   gradient           4 E while a micro-batch runs, then 4 bytes per local trained element
-//   reducing           w E received, and w E sent if that is not the gradient itself; then the same for E/G elements if
-//                      replicate groups sum the results of their shard groups
+//   reducing           w E received, and w E sent unless the gradient itself is sent; then the same for E/G elements
+//                      if replicate groups sum the results of their shard groups
 //   checkpoint         a copy of master and optimizer if checkpoints are written in the background
 // With offload, master, optimizer and checkpoint are in host memory, with a copy of the master in the compute dtype if
 // that differs; each gather transfers the local shard to the device, each step its gradient to the host.
-// Between hosts, Gloo gathers into its own buffer and copies, which temporarily takes as much again and is not counted.
-// The shared memory between ranks of one host (engine/comm/shared_rings.hpp) is no tensor.
+// Between hosts, Gloo gathers into its own buffer and copies; this temporary memory of the same size is not counted.
+// Shared memory between ranks of one host (engine/comm/shared_rings.hpp) is not a tensor.
 #pragma once
 
 #include <deque>
@@ -68,11 +68,11 @@ class StoredGroup {
   int64_t element_;        ///< bytes per element in the compute dtype
   int64_t reduced_;        ///< bytes per element in the reduction
   int64_t total_, local_;  ///< elements
-  bool last_ = false;      ///< the current reduction is the step's last
+  bool last_ = false;      ///< this is the last reduction of the step
   Held master_, optimizer_, copy_, gathered_, cast_, whole_gradient_, sent_, arriving_, gradient_;
 };
 
-/// The groups of one unit; each call applies to all of them.
+/// The groups of a unit; each call applies to all of them.
 class StoredUnit {
  public:
   StoredUnit(Ledger& ledger, const StorageSizes& sizes, const PlannedUnit& unit);
@@ -101,7 +101,7 @@ class StoredUnit {
   std::deque<StoredGroup> groups_;
 };
 
-/// A unit's weights during the life of this object, like Gathered in engine/shard/sharded_model.hpp.
+/// A unit's weights for the lifetime of this object, like Gathered in engine/shard/sharded_model.hpp.
 class InUse {
  public:
   explicit InUse(StoredUnit& unit, StoredUnit* next = nullptr) : unit_(unit) {

@@ -21,7 +21,7 @@ std::filesystem::path folder_of(const std::filesystem::path& root, const std::st
   return root / (kind + "s");
 }
 
-/// NAME of every NAME.so in a folder, sorted; none if the folder is absent.
+/// NAME of every NAME.so in a folder, sorted; empty if the folder does not exist.
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code absent;

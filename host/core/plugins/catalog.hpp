@@ -2,9 +2,9 @@
 //
 // Search order: `--plugin-dir` folders, WMTP_PLUGIN_PATH (folders separated by ':'), the folder of this build or
 // installation (../lib/wmtp/plugins from the binary); in a static build also the plugins linked into the engine. Each
-// folder contains pipelines/NAME.so and adapters/NAME.so. An absent folder of WMTP_PLUGIN_PATH is empty; an absent
-// --plugin-dir is Error(usage). The first match is described or refused; later folders are not searched then. A child
-// process reads the description (probe.hpp), which is cached by path, size and modification time.
+// folder contains pipelines/NAME.so and adapters/NAME.so. A missing folder of WMTP_PLUGIN_PATH counts as empty; a
+// missing --plugin-dir is Error(usage). The search ends at the first match, even if it is refused. A child process
+// reads the description (probe.hpp), which is cached by path, size and modification time.
 #pragma once
 
 #include <filesystem>
@@ -17,19 +17,19 @@ namespace wmtp {
 
 class Catalog {
  public:
-  /// [before start] `extra` are the --plugin-dir folders.
+  /// [before start] `extra`: the --plugin-dir folders.
   explicit Catalog(const std::vector<std::filesystem::path>& extra);
 
-  /// Error(usage) when the name is not [a-z][a-z0-9_]{0,31}; Error(plugin) when the plugin is absent (with the most
+  /// Error(usage) if the name is not [a-z][a-z0-9_]{0,31}; Error(plugin) if the plugin is not found (with the most
   /// similar name and the searched folders) or its library is refused.
   PluginDescription describe(const std::string& kind, const std::string& name) const;
 
   struct Listed {
     PluginDescription description;
-    std::string problem;    ///< why it is refused; empty if it is not
+    std::string problem;    ///< why it is refused; else empty
     bool shadowed = false;  ///< an earlier folder contains the same name
   };
-  /// All plugins on the search path, including refused ones with their problem.
+  /// All plugins on the search path, including refused ones, with their problems.
   std::vector<Listed> list() const;
   /// The names of all plugins of a kind; runs no plugin code.
   std::vector<std::string> names(const std::string& kind) const;
@@ -40,16 +40,16 @@ class Catalog {
   std::vector<std::filesystem::path> folders_;
 };
 
-/// A request to load an experiment with the plugins of `catalog`, which must outlive it.
+/// A request to load an experiment with the plugins of `catalog`, which must outlive the request.
 LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides);
 
-/// Whether the name has the form of a plugin's name.
+/// Whether this is a valid name for a plugin.
 bool is_plugin_name(const std::string& name);
 
-/// The description and given options of a plugin that an experiment names. Error(plugin).
+/// The description and the explicit options of a plugin in an experiment. Error(plugin).
 PluginSetting setting_of(const Catalog& catalog, const std::string& kind, const PluginChoice& choice);
 
-/// What the experiment's pipeline needs with its options: from the cache, else from a child process. Error(plugin).
+/// The needs of the experiment's pipeline with its options: from the cache, else from a child process. Error(plugin).
 PluginNeeds pipeline_needs(const Experiment& experiment, const Catalog& catalog);
 
 }  // namespace wmtp

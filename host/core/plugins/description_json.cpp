@@ -27,7 +27,7 @@ OptionValue value_from_json(Type type, const json& in) {
   throw std::invalid_argument("unknown option type");
 }
 
-/// The type of an option whose description is not at hand.
+/// The type of an option when its description is not available.
 Type type_of(const json& value) {
   if (value.is_boolean()) return Type::flag;
   if (value.is_number_integer()) return Type::integer;

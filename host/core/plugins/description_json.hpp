@@ -1,5 +1,5 @@
 // Plugin descriptions, settings and answers as JSON, for the probe's child process and cache. Reading throws
-// std::exception when a key is missing or of another type.
+// std::exception if a key is missing or has the wrong type.
 #pragma once
 
 #include "base/json.hpp"

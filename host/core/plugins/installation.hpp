@@ -1,4 +1,4 @@
-// Paths of the installation, found from the loaded core library, so that the prefix can be moved.
+// Paths of the installation, relative to the loaded core library, so that the prefix can be moved.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@ namespace wmtp {
 std::filesystem::path library_folder();
 /// lib/wmtp/plugins.
 std::filesystem::path own_plugin_folder();
-/// bin/wmtp-engine. Error(bug) when it is missing.
+/// bin/wmtp-engine. Error(bug) if it is missing.
 std::filesystem::path engine_program();
 
 }  // namespace wmtp

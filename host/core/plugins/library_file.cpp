@@ -46,7 +46,7 @@ std::string machine_name(uint16_t machine) {
   }
 }
 
-/// The first bytes, printable.
+/// The first bytes in printable form.
 std::string beginning(const std::string& bytes) {
   std::string text;
   for (unsigned char c : bytes.substr(0, 16)) text += std::isprint(c) ? static_cast<char>(c) : '.';

@@ -25,8 +25,8 @@ ProbeProgram& probe_program() {
   return value;
 }
 
-/// The program's version and the modification time of its library, so that a new build does not use an older build's
-/// cache entries.
+/// The program's version and its library's modification time, so that a new build does not use cache entries of an
+/// older one.
 std::string program_version() {
   const std::filesystem::path library = library_folder() / "libwmtp_core.so";
   std::error_code absent;
@@ -46,7 +46,7 @@ std::string last_line(const std::string& text) {
   throw Error(ExitStatus::plugin, file + ": " + reason + (message.empty() ? "" : "; its last message: " + message));
 }
 
-/// Messages about a child that died or exceeded the limit.
+/// Messages for a child that died or exceeded the limit.
 struct ChildTask {
   const char *took_too_long, *when;
 };
@@ -63,7 +63,7 @@ ChildResult run_probe(const std::vector<std::string>& question) {
   }
 }
 
-/// Steps 3 to 5: the child's answer about `file`, as JSON.
+/// Steps 3 to 5: the child's JSON answer about `file`.
 nlohmann::json ask_child(const std::string& file, const std::vector<std::string>& question,
                          const ChildTask& task = describing) {
   const ProbeProgram& probe = probe_program();

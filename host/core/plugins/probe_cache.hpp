@@ -1,6 +1,6 @@
-// Cache of probed plugins: descriptions by path, size, modification time and version of this program, and answers to
-// questions about them. One JSON file, replaced by a rename; if it is damaged or unwritable, plugins are probed again.
-// Two concurrent writers may lose an entry but never damage the file. Refusals are not cached.
+// Cache of probed plugins: descriptions by path, size, modification time and program version, and answers to questions
+// about them. One JSON file, replaced by a rename; if it is damaged or unwritable, plugins are probed again. Concurrent
+// writers may lose an entry but never damage the file. Refusals are not cached.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace wmtp {
 
 class ProbeCache {
  public:
-  /// `version` is the program's; with an empty `file` nothing is cached.
+  /// `version`: the program's. An empty `file` disables the cache.
   ProbeCache(std::filesystem::path file, std::string version);
   /// $XDG_CACHE_HOME/wmtp/plugins.json or ~/.cache/wmtp/plugins.json; empty without these variables.
   static std::filesystem::path usual_file();
@@ -24,18 +24,18 @@ class ProbeCache {
   std::optional<PluginDescription> find(const FileStamp& stamp) const;
   void keep(const FileStamp& stamp, const PluginDescription& description) const;
 
-  /// `question` contains the plugins, their options and the sha256 of their files. Answers are stored with the file's
-  /// description and removed with it, at most 64 for each file.
+  /// `question` contains the plugins, their options and the sha256 of their files. Answers are stored and removed with
+  /// the file's description, at most 64 per file.
   std::optional<PluginNeeds> find_needs(const FileStamp& stamp, const std::string& question) const;
   void keep_needs(const FileStamp& stamp, const std::string& question, const PluginNeeds& needs) const;
-  /// The same for other answers.
+  /// Like find_needs, for other answers.
   std::optional<nlohmann::json> find_answer(const FileStamp& stamp, const std::string& question) const;
   void keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const;
 
  private:
   nlohmann::json read() const;
   nlohmann::json key_of(const FileStamp& stamp) const;
-  nlohmann::json entry_of(const FileStamp& stamp) const;  ///< throws without an entry of this version of the file
+  nlohmann::json entry_of(const FileStamp& stamp) const;  ///< throws if there is no entry for this version of the file
   void replace(const std::function<void(nlohmann::json& entries)>& change) const;
 
   std::filesystem::path file_;

@@ -1,4 +1,4 @@
-// The fields of each source, and how an object that has them becomes records.
+// The fields of each source, and the conversion of an object to records.
 #include "core/records/import_records.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Field {
   bool required = true;
 };
 
-/// Inputs of a conversion other than the object, and the function that writes a record.
+/// Inputs of a conversion besides the object, and the function that writes a record.
 struct Context {
   std::string file, language;
   int64_t line = 0;
@@ -74,7 +74,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// The language given as a number or a name, or null.
+/// The language given by number or name, or null.
 const Language* language_of(const Json& value) {
   if (is_whole(value, 0, int64_t(std::size(languages)) - 1)) return &languages[value.get<size_t>()];
   if (!value.is_string()) return nullptr;
@@ -84,7 +84,7 @@ const Language* language_of(const Json& value) {
   return found == std::end(languages) ? nullptr : found;
 }
 
-/// Pairs of language and solution; null for a missing one.
+/// Pairs of language and solution; null if missing.
 using Solutions = std::vector<std::pair<const Json*, const Json*>>;
 
 const Json* member(const Json& value, const char* name) {
@@ -92,7 +92,7 @@ const Json* member(const Json& value, const char* name) {
   return value.is_object() && found != value.end() ? &*found : nullptr;
 }
 
-/// Reads both published forms; nothing if the value has neither.
+/// Reads both published forms; nullopt if the value has neither.
 std::optional<Solutions> pairs_of(const Json& value) {
   Solutions pairs;
   if (value.is_array()) {

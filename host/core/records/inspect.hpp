@@ -13,16 +13,16 @@ namespace wmtp {
 /// One statistic: a name in snake case, and a number or a text.
 using Finding = std::pair<std::string, std::variant<int64_t, double, std::string>>;
 
-/// Raw little-endian ids, `dtype` "uint16" or "uint32": their number, smallest and largest id, number of distinct ids,
-/// and the most frequent id with its share. Error(data) when the file cannot be read, or its size is no multiple of the
-/// id's.
+/// Raw little-endian ids, `dtype` "uint16" or "uint32": count, smallest and largest id, number of distinct ids, and the
+/// most frequent id with its share. Error(data) if the file cannot be read, or its size is not a multiple of the id
+/// size.
 std::vector<Finding> inspect_tokens(const std::filesystem::path& file, const std::string& dtype);
 
-/// Records (record_file.hpp): their number, right and wrong ones, problems, pairs of a right and a wrong answer to the
-/// same problem, the longest. Error(data) lists the file's mistakes.
+/// Records (record_file.hpp): count, right and wrong ones, problems, pairs of a right and a wrong answer to the same
+/// problem, the longest. Error(data) lists the file's mistakes.
 std::vector<Finding> inspect_records(const std::filesystem::path& file);
 
-/// Any other file: bytes, lines, the longest line, and whether it is UTF-8 or where it is not.
+/// Any other file: bytes, lines, the longest line, and whether it is UTF-8 or where it is invalid.
 std::vector<Finding> inspect_text(const std::filesystem::path& file);
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// Sequence lengths of a run over records, from the prepared index, without reading any text.
+// Sequence lengths of a run over records, from the prepared index only.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ inline int64_t batch_positions(int64_t longest, int64_t sequence_length) {
   return std::min(round_up(longest, step), sequence_length);
 }
 
-/// Ids of the longest record that training may draw. Nothing if the records are not prepared in `cache`, or if the
-/// answer needs hundreds of megabytes of reading. Error(data) when the experiment's files are missing.
+/// Ids of the longest record that training may draw. nullopt if the records are not prepared in `cache`, or if the
+/// answer would require reading hundreds of megabytes. Error(data) if the experiment's files are missing.
 std::optional<int64_t> longest_record(const Experiment& experiment, const std::filesystem::path& cache, bool pairs);
 
 }  // namespace wmtp

@@ -27,7 +27,7 @@ class LineReader {
              RecordMistakes& mistakes)
       : file_(file), number_(number), line_(line), needs_(needs), mistakes_(mistakes) {}
 
-  /// Nothing if the line has a mistake, which is added to `mistakes`.
+  /// nullopt if the line has a mistake, which is added to `mistakes`.
   std::optional<Record> record() {
     const auto parsed = parse_object(line_, [](const std::string&) { return true; });
     if (const auto* mistake = std::get_if<LineMistake>(&parsed)) {
@@ -95,7 +95,7 @@ class LineReader {
     return {};
   }
 
-  /// null counts as missing.
+  /// A null value counts as missing.
   static const Json* field(const Json& json, const char* name) {
     const auto at = json.find(name);
     return at == json.end() || at->is_null() ? nullptr : &*at;

@@ -1,4 +1,4 @@
-// Records: answers to instructions, one JSON object on each line (JSONL).
+// Records: answers to instructions, one JSON object per line (JSONL).
 //
 // {"instruction": text, "input": text, "output": text, "task_id": text or whole number, "is_correct": true or false,
 //  "metadata": {"difficulty": whole number}}
@@ -27,21 +27,21 @@ struct Record {
   std::optional<int64_t> difficulty;
 };
 
-/// Fields that a record must have besides instruction and output.
+/// Required fields of a record besides instruction and output.
 struct RecordNeeds {
   bool correct = false;
   bool difficulty = false;  ///< otherwise `metadata` is ignored
 };
 
-/// Whether validation holds out the record's problem, as it does one problem in twenty. Depends on task_id only, so
-/// that every experiment holds out the same ones.
+/// Whether validation holds out the record's problem: one problem in twenty. Depends only on task_id, so that every
+/// experiment holds out the same problems.
 inline bool is_held_out(const Record& record) { return record.identity % 20 == 0; }
 
 /// The mistakes of several files, for one error message.
 class RecordMistakes {
  public:
   void add(const std::filesystem::path& file, int64_t line, const std::string& what);
-  /// Reading stops at this number of mistakes.
+  /// Whether there are so many mistakes that reading stops.
   bool full() const { return mistakes_.size() >= 20; }
   /// Error(data) that lists them as "FILE:LINE: …" or "FILE:LINE:COLUMN: …" (columns in characters, from 1).
   void raise() const;
@@ -50,8 +50,8 @@ class RecordMistakes {
   std::vector<std::string> mistakes_;
 };
 
-/// Calls `take` for each record, in the order of the file; a line with a mistake is added to `mistakes` and skipped.
-/// Stops when they are full. `progress`, if not null, counts bytes. Error(data) when the file cannot be read.
+/// Calls `take` for each record in file order; a line with a mistake is added to `mistakes` and skipped. Stops when
+/// `mistakes` is full. `progress`, if not null, counts bytes. Error(data) if the file cannot be read.
 void for_each_record(const std::filesystem::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
                      const std::function<void(const Record&)>& take, WorkProgress* progress = nullptr);
 

@@ -36,7 +36,7 @@ BinOrder::BinOrder(int64_t seed, std::vector<double> start, std::vector<double> 
   }
 }
 
-/// Each bin's deficit against its share, rounded down; the remaining places go to the bins with the largest remainder.
+/// Each bin's deficit relative to its share, rounded down; remaining places go to the bins with the largest remainders.
 std::vector<int64_t> BinOrder::places_of(int64_t block) const {
   const int64_t begin = block * block_size_, end = std::min(begin + block_size_, total_);
   const double x = static_cast<double>(end), all = static_cast<double>(total_);

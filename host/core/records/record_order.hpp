@@ -1,5 +1,5 @@
-// The difficulty bin that each position of a run draws from, and the index of its draw within that bin: a pure function
-// of (seed, position), like WindowOrder.
+// The difficulty bin from which each position of a run draws, and the index of its draw within that bin: a pure
+// function of (seed, position), like WindowOrder.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace wmtp {
 /// Shares of the bins over a run of `total` positions: `start` at its first, `end` at its last, linear in between. Both
 /// are normalised; a bin of weight 0 in both is never drawn.
 ///
-/// The run is divided into blocks. Each block assigns a whole number of places to each bin, so that no bin falls more
-/// than one place behind its share of all blocks so far; within a block the places are shuffled by seed.
+/// The run is divided into blocks. Each block assigns an integer number of places to each bin, such that no bin is ever
+/// more than one place behind its cumulative share; within a block the places are shuffled by seed.
 class BinOrder {
  public:
   BinOrder(int64_t seed, std::vector<double> start, std::vector<double> end, int64_t total);
 
   struct Draw {
-    int64_t bin;    ///< index in the weights
+    int64_t bin;    ///< index into the weights
     int64_t drawn;  ///< number of earlier draws from that bin
   };
   /// `position`: 0 … total - 1.

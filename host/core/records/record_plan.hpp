@@ -20,13 +20,13 @@ struct RecordPlan {
   std::filesystem::path arithmetic;  ///< empty without [data.arithmetic]
 };
 
-/// Reads every file once to hash it. Error(data) when one is missing.
+/// Reads and hashes every file. Error(data) if one is missing.
 RecordPlan record_plan(const Experiment& experiment, const std::filesystem::path& cache);
 
 /// Whether validation holds out one problem in twenty instead of reading its own files.
 bool validates_by_problem(const Experiment& experiment);
 
-/// The folder that prepare_records writes. [any rank]
+/// The folder written by prepare_records. [any rank]
 std::filesystem::path records_folder(const Experiment& experiment, const std::filesystem::path& cache);
 
 }  // namespace wmtp

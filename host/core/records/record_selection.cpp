@@ -49,7 +49,7 @@ class Selector {
     return ranges_.empty() ? 0 : static_cast<size_t>(bin_of(ranges_, entry(record).difficulty));
   }
 
-  /// Validation includes bins of weight 0: they measure what was not trained on.
+  /// Validation includes bins of weight 0, to measure what was not trained on.
   bool is_drawn(size_t bin) const {
     return part_ == RecordPart::validation || data_.difficulty.weights[bin] > 0 ||
            data_.difficulty.end_weights[bin] > 0;

@@ -1,5 +1,5 @@
-// Prepared records: an index that every rank holds in memory (32 bytes a record), and a file of ids of which each rank
-// reads only its own records. `records.ids` has uint16 or uint32, little-endian, as TokenWriter writes them;
+// Prepared records: an index that every rank holds in memory (32 bytes per record), and a file of ids, of which each
+// rank reads only its own records. `records.ids` has uint16 or uint32 ids, little-endian, as written by TokenWriter;
 // `records.index` has the entries in their memory layout.
 #pragma once
 
@@ -29,12 +29,12 @@ static_assert(sizeof(RecordEntry) == 32);
 
 class Records {
  public:
-  /// Error(data) when a file is missing or truncated, or the two do not match.
+  /// Error(data) if a file is missing or truncated, or the two do not match.
   Records(const std::filesystem::path& folder, bool wide, int64_t vocab_size);
 
-  /// In the order of the files; the index here is the record's number everywhere.
+  /// In file order; a record's number is its index here.
   const std::vector<RecordEntry>& entries() const { return entries_; }
-  /// Writes the `length` ids of a record. Safe to use from many threads. Errors as IdFile::read.
+  /// Writes the `length` ids of a record. Thread-safe. Errors as IdFile::read.
   void read(int64_t record, int64_t* ids) const;
 
   static constexpr const char* ids_name = "records.ids";

@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds shortest_pause{5}, longest_pause{200};
-constexpr milliseconds one_attempt{2000};  // a host that drops packets must not use all of the time
+constexpr milliseconds one_attempt{2000};  // a host that drops packets must not use up all the time
 constexpr milliseconds before_notice{5000};
 
 Socket new_socket(int family, int type) { return Socket(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
@@ -51,7 +51,7 @@ bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == 
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-/// Null, with the cause, when the name cannot be resolved.
+/// Null, with the cause, if the name cannot be resolved.
 Addresses resolve(const std::string& host, int port, int type, std::string& cause) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = type;
@@ -60,7 +60,7 @@ Addresses resolve(const std::string& host, int port, int type, std::string& caus
   return {found, freeaddrinfo};
 }
 
-/// 0, or the error of an attempt to connect.
+/// 0, or the error of the connection attempt.
 int connect_within(int fd, const addrinfo& to, milliseconds limit) {
   if (connect(fd, to.ai_addr, to.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -76,7 +76,7 @@ std::string place_text(const std::string& address, int port) {
   return (address.find(':') == std::string::npos ? address : "[" + address + "]") + ":" + std::to_string(port);
 }
 
-/// No socket, with errno, on failure.
+/// On failure returns no socket and sets errno.
 Socket try_to_bind(const addrinfo& at, bool listens) {
   Socket socket = new_socket(at.ai_family, SOCK_STREAM);
   const int yes = 1, no = 0;

@@ -1,6 +1,6 @@
-// Network: addresses of this host and connections to others; every wait has a limit. There are no reverse look-ups.
+// Network: addresses of this host and connections to others; every wait has a time limit. No reverse look-ups.
 //
-// Addresses are numeric texts, IPv4 or IPv6 ("10.0.0.2", "fe80::1%eth0").
+// Addresses are numeric strings, IPv4 or IPv6 ("10.0.0.2", "fe80::1%eth0").
 #pragma once
 
 #include <chrono>
@@ -11,19 +11,19 @@
 
 namespace wmtp {
 
-/// A non-blocking socket, closed with this, or none.
+/// A non-blocking socket, or none; closed by the destructor.
 class Socket {
  public:
   explicit Socket(int fd = -1) : fd_(fd) {}
   int fd() const { return fd_.get(); }
 
   std::string own_address() const;
-  int port() const;  ///< of this end
+  int port() const;  ///< of the local end
   /// Disables Nagle's algorithm (TCP_NODELAY).
   void send_at_once() const;
   /// Enables keep-alive: a peer whose host or network fails is noticed within half a minute.
   void enable_keep_alive() const;
-  // std::runtime_error with the cause when the peer has closed or nothing is transferred until `end`.
+  // std::runtime_error with the cause if the peer has closed or nothing is transferred until `end`.
   void send_all(const std::string& bytes, std::chrono::steady_clock::time_point end) const;
   /// Appends at least one received byte, at most `most`.
   void receive(std::string& bytes, size_t most, std::chrono::steady_clock::time_point end) const;
@@ -32,7 +32,7 @@ class Socket {
   Descriptor fd_;
 };
 
-/// Tries each of the host's addresses once; no socket, and the cause, when none accepts.
+/// Tries each of the host's addresses once; returns no socket, and the cause, if none accepts.
 Socket connected_to(const std::string& host, int port, std::chrono::milliseconds limit, std::string& cause);
 
 /// Repeats `attempt` until it returns a connection or `timeout` has passed. `on_wait` is called once, after five
@@ -42,18 +42,18 @@ Socket connected_in_time(const std::string& place,
                          std::chrono::milliseconds timeout,
                          const std::function<void(const std::string& cause)>& on_wait);
 
-/// Binds a port of 127.0.0.1 (0: any that is free) without listening: other programs cannot take it, but a listener of
-/// listener_at() can. Tries such a listener once. Errors as listener_at().
+/// Binds a port of 127.0.0.1 (0: any free one) without listening: other programs cannot take it, but listener_at() can
+/// listen on it; tries that once. Errors as listener_at().
 Socket reserved_loopback_port(int port);
 
-/// Listens on this address of this host. Error(usage) when the port is in use, Error(peer) on other failures, and when
-/// the host cannot reach itself on its loopback interface.
+/// Listens on this address of this host. Error(usage) if the port is in use, Error(peer) on other failures, and if the
+/// host cannot reach itself through its loopback interface.
 Socket listener_at(const std::string& address, int port);
 /// Listens on the first non-loopback address of `host`, a name of this host. If there is none, because the name means
-/// the loopback here or a machine that forwards connections, on all addresses. Port 0: any free one. Errors as above.
+/// the loopback or a forwarding machine, listens on all addresses. Port 0: any free one. Errors as above.
 Socket listener_as(const std::string& host, int port);
 
-/// The address from which this host would send to `address`; sends nothing. Empty when there is no route.
+/// The source address for sending from this host to `address`; sends nothing. Empty if there is no route.
 std::string own_address_on_route_to(const std::string& address);
 
 /// The first address of a network interface, IPv4 before IPv6. Error(usage) names the setting `wanted_by` and lists the
@@ -62,7 +62,7 @@ std::string address_of_interface(const std::string& name, const std::string& wan
 
 bool is_loopback(const std::string& address);
 
-/// Equal for all processes of a host, or of a container with its own hostname, and for no others.
+/// The same for all processes of a host (or of a container with its own hostname), and unique to it.
 std::string identity_of_this_host();
 
 }  // namespace wmtp

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* interface_variable = "GLOO_SOCKET_IFNAME";
 
-/// The first that is not on the loopback, or null.
+/// The first place that is not on the loopback, or null.
 const Place* routable(const std::vector<Place>& places) {
   const auto found = std::find_if(places.begin(), places.end(), [](const Place& p) { return !is_loopback(p.address); });
   return found == places.end() ? nullptr : &*found;

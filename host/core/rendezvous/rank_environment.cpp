@@ -12,7 +12,7 @@
 namespace wmtp {
 namespace {
 
-// Above registered services, below ephemeral ports.
+// Above registered ports, below ephemeral ports.
 constexpr int lowest_derived_port = 10000;
 constexpr int num_derived_ports = 20000;
 
@@ -86,7 +86,7 @@ RankEnvironment from_slurm() {
   return env;
 }
 
-/// Equal on every rank of a job; rarely equal for two jobs.
+/// The same on every rank of a job; rarely the same for two jobs.
 int port_of_job(const std::string& name) {
   uint32_t hash = 2166136261;  // FNV-1a
   for (const char c : name) hash = (hash ^ uint8_t(c)) * 16777619;
@@ -119,7 +119,7 @@ RankEnvironment from_mpi(const MpiNames& names) {
   return env;
 }
 
-/// The script of an sbatch job also has SLURM_PROCID, but only tasks of srun have a step.
+/// The batch script of sbatch also has SLURM_PROCID, but only srun's tasks have a step.
 bool in_slurm_script_of_one_task() {
   return !is_set("SLURM_STEP_ID") && !is_set("SLURM_STEP_NODELIST") && !is_set("MASTER_ADDR") &&
          (!is_set("SLURM_NTASKS") || variable("SLURM_NTASKS") == "1");
@@ -133,7 +133,7 @@ std::optional<RankEnvironment> described_rank() {
   return std::nullopt;
 }
 
-/// Equal on all ranks of a job. Separates jobs, but is not a secret.
+/// The same on all ranks of a job. Distinguishes jobs, but is not a secret.
 std::string name_of_job() {
   std::string name;
   for (const char* part : {"SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID", "MASTER_PORT"})

@@ -47,7 +47,7 @@ void tell_refusal(const RankEnvironment& environment, const Error& error) noexce
     const auto store = join_rendezvous(environment, patience, [](const std::string&) {});
     store->set(is_rank0 ? places_key : place_key(environment.rank), refusal_text(environment.rank, error));
     if (is_rank0) wait_for_others(*store, environment.world_size);
-  } catch (const std::exception&) {  // no rank to inform
+  } catch (const std::exception&) {  // there is no rank to inform
   }
 }
 

@@ -1,7 +1,7 @@
-// Refusal: how a rank that cannot start informs the others, which would otherwise wait for it until their timeout.
+// Refusal: how a rank that cannot start notifies the others, which would otherwise wait for it until their timeout.
 //
-// At the rendezvous each rank sets its place under its own key, and rank 0 publishes the places of all. A refusal is
-// set instead of a place, or of the places.
+// At the rendezvous each rank publishes its place under its own key, and rank 0 publishes the places of all. A refusal
+// is published instead of a place, or instead of the places.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ inline constexpr const char* places_key = "places";
 
 /// The error's message, prefixed with the rank.
 std::string refusal_text(int rank, const Error& error);
-/// The error of a refusal; nothing for other texts.
+/// The error in a refusal; nullopt for other texts.
 std::optional<Error> refusal_in(const std::string& text);
 
 /// For a rank that ends before the rendezvous; takes at most about ten seconds. Does nothing under our launcher and

@@ -11,7 +11,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds time_to_greet{5000};
 
-/// Empty when the server is the job's rendezvous, otherwise what it is.
+/// Empty if the server is the job's rendezvous, otherwise a description of it.
 std::string greet(const Socket& socket, const std::string& token, Clock::time_point end) {
   socket.send_at_once();
   std::string answer;
@@ -58,7 +58,7 @@ Message StoreClient::ask(const Message& request) {
       socket_.receive(received_, size_t{1} << 16, end);
     }
   } catch (const std::exception& error) {
-    socket_ = Socket();  // a late answer would be read as that of the next request
+    socket_ = Socket();  // a late answer would be taken for the next request's
     throw std::runtime_error("the rendezvous at " + place_ + " is gone: " + error.what());
   }
 }

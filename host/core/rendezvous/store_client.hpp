@@ -26,26 +26,26 @@ class StoreClient {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  /// Connects to `where()`, called before every attempt (nothing: rank 0 has not published it yet), until a rendezvous
-  /// of this job answers or `timeout` has passed, which also limits each request. `on_wait` is called once, after five
-  /// seconds, with the cause of the delay. Error(peer) names `place` and what answered there.
+  /// Connects to `where()`, evaluated before every attempt (nullopt: not published by rank 0 yet), until a rendezvous
+  /// of this job answers or `timeout` has passed; `timeout` also limits each request. `on_wait` is called once, after
+  /// five seconds, with the cause of the delay. Error(peer) names `place` and what answered there.
   StoreClient(const std::string& place, const std::function<std::optional<MeetingPlace>()>& where, Milliseconds timeout,
               const std::function<void(const std::string& cause)>& on_wait);
   std::string own_address() const { return socket_.own_address(); }
 
-  // std::runtime_error when the store is gone or does not answer in time, then on every further call. [any thread]
+  // std::runtime_error if the store is gone or does not answer in time, and on every later call. [any thread]
   void set(const std::string& key, const std::string& value) { ask({"set", key, value}); }
-  /// The store sets this key when the connection ends for any reason.
+  /// Makes the store set this key when the connection closes for any reason.
   void set_when_closed(const std::string& key) { ask({"set_when_closed", key}); }
   std::optional<std::string> get(const std::string& key);
   bool check(const std::vector<std::string>& keys);
   int64_t add(const std::string& key, int64_t value);
-  /// Sets the entry to `wanted` if it is `expected` (absent counts as empty); returns the resulting entry.
+  /// Sets the entry to `wanted` if it equals `expected` (a missing entry counts as empty); returns the resulting entry.
   std::string swap(const std::string& key, const std::string& expected, const std::string& wanted);
   bool remove(const std::string& key);
   int64_t count();
 
-  /// Of each further request. [any thread]
+  /// For all further requests. [any thread]
   void set_timeout(Milliseconds timeout) { timeout_ = timeout; }
   Milliseconds timeout() const { return timeout_; }
 

@@ -15,7 +15,7 @@
 namespace wmtp {
 namespace {
 
-constexpr int accepts_in_a_row = 16;  // then the known clients are served
+constexpr int accepts_in_a_row = 16;  // before known clients are served
 constexpr std::chrono::milliseconds pause_without_descriptors{10};
 
 Socket eventfd_socket() {
@@ -98,7 +98,7 @@ bool StoreServer::drop_oldest_stranger() {
   return true;
 }
 
-/// Receives and sends what is possible without blocking. False when the connection has ended.
+/// Receives and sends what is possible without blocking. False if the connection has closed.
 bool StoreServer::handle(Connection& connection, short events) {
   try {
     if (!connection.is_known && Clock::now() >= connection.greets_by) return false;
@@ -158,7 +158,7 @@ Message StoreServer::answer(Connection& connection, const Message& request) {
     return {entries_[key] = std::to_string(before + integer(value))};
   }
   if (what != "swap") throw std::runtime_error("unknown request");
-  // As in c10d's stores, an absent entry counts as empty.
+  // As in c10d's stores, a missing entry counts as empty.
   if (entry == entries_.end() ? !value.empty() : entry->second != value)
     return {entry == entries_.end() ? value : entry->second};
   return {entries_[key] = request.at(3)};

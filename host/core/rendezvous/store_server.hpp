@@ -1,9 +1,9 @@
 // StoreServer: the rendezvous store of a job, served by a thread of rank 0's process.
 //
-// A client has time_to_greet to present the job's token; before that the server allocates no more than a greeting for
+// A client has time_to_greet to present the job's token; until then the server allocates no more than a greeting for
 // it. At most max_strangers connections without a token are kept; a new one replaces the oldest. So neither silent nor
-// numerous connections keep the ranks out. A client may name a key that is set when its connection closes, by which the
-// others learn that its process has ended.
+// numerous connections lock out the ranks. A client may name a key to be set when its connection closes, which tells
+// the others that its process has ended.
 #pragma once
 
 #include <list>
@@ -20,7 +20,7 @@ class StoreServer {
  public:
   static constexpr int max_strangers = 256;
 
-  /// `listener`: a listening socket (network.hpp). Error(storage) when no descriptor is available.
+  /// `listener`: a listening socket (network.hpp). Error(storage) if no file descriptor is available.
   StoreServer(Socket listener, const std::string& token,
               std::chrono::milliseconds time_to_greet = std::chrono::seconds(5));
   ~StoreServer();

@@ -1,5 +1,5 @@
 // The protocol of the rendezvous store: first a greeting of fixed size in each direction, which proves knowledge of the
-// job's token; then requests and their answers in turn, each a message, a list of texts.
+// job's token; then alternating requests and answers, each a message: a list of texts.
 //
 //   greeting   "wmtp-rendezvous ", then 64 hexadecimal digits: a hash of the token and the role, so that neither end
 //              can reuse the other's greeting
@@ -21,18 +21,18 @@ inline constexpr std::string_view greeting_prefix = "wmtp-rendezvous ";
 inline constexpr size_t greeting_size = greeting_prefix.size() + 64;
 std::string clients_greeting(const std::string& token);
 std::string servers_greeting(const std::string& token);
-/// The server's answer to a client with another token.
+/// The server's answer to a client with the wrong token.
 std::string refusing_greeting();
-/// In constant time.
+/// Compares in constant time.
 bool same_greeting(const std::string& a, const std::string& b);
 
-/// 128 random bits as hexadecimal digits.
+/// A random token: 128 bits as hexadecimal digits.
 std::string drawn_token();
 
-/// std::length_error above largest_message.
+/// std::length_error if larger than largest_message.
 std::string encoded(const Message& message);
-/// Removes the first message from the front of `bytes`; nothing while it is incomplete. std::runtime_error for an
-/// invalid message, or, as soon as its size is known, one that is too large.
+/// Removes the first message from the front of `bytes`; nullopt while it is incomplete. std::runtime_error for an
+/// invalid message or, as soon as its size is known, for one that is too large.
 std::optional<Message> take_message(std::string& bytes);
 
 }  // namespace wmtp

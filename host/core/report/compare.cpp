@@ -33,7 +33,7 @@ bool differs(const std::vector<json>& row) {
   return std::any_of(row.begin() + 2, row.end(), [&](const json& cell) { return cell != row[1]; });
 }
 
-/// The runs that one word of the command names, by seed.
+/// The runs given by one word of the command, by seed.
 struct Side {
   std::string word;
   std::map<int64_t, LoggedValues> runs;
@@ -76,7 +76,7 @@ class Comparison {
     return mean_of(values);
   }
 
-  /// Difference from the first side, within seeds that both have; between two single runs whatever their seeds.
+  /// Difference from the first side, over seeds that both have; between two single runs regardless of their seeds.
   MeanOf difference(const Side& side, const std::string& name) const {
     const Side& first = sides_.front();
     std::vector<double> values;

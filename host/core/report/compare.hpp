@@ -1,8 +1,8 @@
 // `runs compare`: differences between runs, in configuration and metrics.
 //
-// A word is a run id, or a name, which selects its newest finished run of each seed. With several seeds, a figure is the
-// mean over them with its standard error, and a difference from the first word is the mean of the differences within the
-// same seed with its standard error, which excludes the effect that a seed has on both.
+// A word is a run id, or a name, which selects the newest finished run of each seed. With several seeds, values are
+// means over them with standard errors, and a difference from the first word is the mean difference within the same
+// seed with its standard error, which removes the effect of the seed.
 #pragma once
 
 #include <ostream>
@@ -14,14 +14,14 @@
 
 namespace wmtp {
 
-/// Mean and its standard error (deviation with n - 1, divided by the root of n), which is 0 for one value.
+/// Mean and standard error (deviation with n - 1, divided by the square root of n); the error of one value is 0.
 struct MeanOf {
   double mean = 0, error = 0;
   int64_t count = 0;
 };
 MeanOf mean_of(const std::vector<double>& values);
 
-/// A row for each key whose values differ: the key, then the value of each run (null: none).
+/// A row per key whose values differ: the key, then the value of each run (null: none).
 Table differing_params(const LogReader& log, const std::vector<int64_t>& runs);
 
 /// Error(usage) for a run that is not in the log, for fewer than two words, and for CSV. JSON is one object.

@@ -11,7 +11,7 @@ namespace wmtp {
 namespace {
 
 constexpr int kColumns = 60, kRows = 10;
-constexpr int kDotsAcross = 2, kDotsDown = 4;  // of one braille character
+constexpr int kDotsAcross = 2, kDotsDown = 4;  // per braille character
 
 struct Frame {
   double left, right, bottom, top;

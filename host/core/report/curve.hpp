@@ -13,10 +13,10 @@ struct CurvePoint {
 
 struct Curve {
   std::string name;
-  std::vector<CurvePoint> points;  ///< finite
+  std::vector<CurvePoint> points;  ///< must be finite
 };
 
-/// Draws the line in braille dots with `blocks`, else in '.', and the marks as 'o'. Draws nothing with fewer than two
+/// Draws the line with braille dots if `blocks`, else with '.', and the marks as 'o'. Draws nothing for fewer than two
 /// points.
 void print_curve(std::ostream& out, const Curve& line, const Curve& marks, bool blocks);
 

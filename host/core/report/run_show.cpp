@@ -61,7 +61,7 @@ Json run_object(const LogReader& log, int64_t id) {
   return row_object(run, 0);
 }
 
-/// Computes the perplexity here, since SQLite may have been built without exp().
+/// Computes the perplexity here, because SQLite may have been built without exp().
 Table text_losses(const LogReader& log, int64_t id) {
   Table table = log.query(kTextLosses, {id});
   for (auto& row : table.rows)

@@ -10,12 +10,12 @@
 
 namespace wmtp {
 
-/// Which runs are listed, and in which order. Empty members select all runs.
+/// Selects and orders the listed runs. Empty members select all runs.
 struct RunSelection {
   std::vector<std::string> statuses{};  ///< any of these
   std::string name{};                   ///< pattern with *, ? and [abc]
   std::string pipeline{};
-  std::vector<std::string> where{};  ///< "pipeline.keep=0.6", all must hold; numbers are compared as numbers
+  std::vector<std::string> where{};  ///< "pipeline.keep=0.6", all must hold; numeric values are compared as numbers
   std::string sort{};  ///< one of sort_keys(), smallest first, runs without a value last; "": newest first
   bool reverse = false;
   int64_t limit = 0;  ///< 0: all
@@ -24,19 +24,19 @@ struct RunSelection {
 /// The columns of the list.
 const std::vector<std::string>& sort_keys();
 
-/// The runs that `words` (ids or names) name, each once. Error(usage) for a run that is not in the log.
+/// The runs given by `words` (ids or names), each once. Error(usage) for a run that is not in the log.
 std::vector<int64_t> distinct_runs(const LogReader& log, const std::vector<std::string>& words);
 
-/// JSON and CSV have the columns of v_runs. Error(usage) for an invalid condition, and for a key that no run has.
+/// JSON and CSV have the columns of v_runs. Error(usage) for an invalid condition or a key that no run has.
 void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format, const RunSelection& selection = {});
 
-/// Configuration, plugins, first/last/best metrics, curves, memory, checkpoints, evaluations, losses on texts and events
-/// of one run. JSON is one object. Draws the curves of `metrics`, or by default of the losses. Error(usage) for CSV, for a
-/// run that is not in the log, and for a metric that the run lacks.
+/// Configuration, plugins, first/last/best metrics, curves, memory, checkpoints, evaluations, losses on texts and
+/// events of one run. JSON is one object. Draws the curves of `metrics`, or by default of the losses. Error(usage) for
+/// CSV, an unknown run, or a metric that the run lacks.
 void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format,
                const std::vector<std::string>& metrics = {});
 
-/// The resolved experiment, which can be run again.
+/// The resolved experiment, in runnable form.
 void print_experiment(std::ostream& out, const LogReader& log, int64_t run_id);
 
 }  // namespace wmtp

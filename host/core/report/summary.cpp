@@ -59,7 +59,7 @@ class Summary {
   std::optional<double> first(const std::string& name) const { return metric(name, "ASC"); }
   std::optional<double> last(const std::string& name) const { return metric(name, "DESC"); }
 
-  /// The mean of the last hundred steps, since selection fluctuates from step to step.
+  /// The mean of the last hundred steps, because selection fluctuates from step to step.
   std::optional<double> recent(const std::string& name) const {
     const auto found = log_.query(
         "SELECT avg(value) FROM (SELECT value FROM metrics WHERE run_id = ?1 "

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kGap = 2;
 constexpr size_t kNarrowest = 8;                    // text columns are not cut below this width
-constexpr size_t kMostPrinted = size_t{256} << 20;  // one long cell makes its column as wide in every row
+constexpr size_t kMostPrinted = size_t{256} << 20;  // a single long cell widens its column in every row
 
 bool holds_numbers(const Table& table, size_t column) {
   bool number = false;

@@ -10,7 +10,7 @@ namespace wmtp {
 
 enum class TableFormat { text, json, csv };
 
-/// text: numbers flush right, NULL as "-", long texts cut to the width of the terminal, and a last line if the table is
+/// text: right-aligned numbers, NULL as "-", long texts cut to the terminal's width, and a last line if the table is
 /// capped. json: an array of objects, one per line; NaN and infinity are null. csv: RFC 4180.
 void print_table(std::ostream& out, const Table& table, TableFormat format);
 

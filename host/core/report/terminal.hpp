@@ -1,4 +1,4 @@
-// Properties of the terminal behind a stream, and text prepared for it.
+// Properties of the terminal behind a stream, and sanitizing of text for it.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace wmtp {
 
-/// Columns of the terminal, or 0 unless `out` is standard output on a terminal.
+/// The terminal's columns, or 0 unless `out` is standard output on a terminal.
 size_t terminal_columns(const std::ostream& out);
 
 /// Whether block characters can be shown: a terminal with a UTF-8 locale.
 bool shows_blocks(const std::ostream& out);
 
-/// Replaces line breaks and other control characters by visible escapes, so that no text from the log can control the
+/// Replaces line breaks and other control characters with visible escapes, so that text from the log cannot control the
 /// terminal.
 std::string one_line(std::string_view text);
 
 /// Number of characters (UTF-8 code points).
 size_t shown_length(std::string_view text);
 
-/// At most `most` characters, the last one an ellipsis if the text was cut.
+/// At most `most` characters; if the text was cut, the last one is an ellipsis.
 std::string cut_to(std::string_view text, size_t most);
 
 }  // namespace wmtp

@@ -24,7 +24,7 @@ class Watch {
     step_ = newest("train/loss") - 1;  // earlier steps are not shown
     validated_ = newest("valid/loss") - 1;
     while (true) {
-      const Json state = run_state();  // read before the steps, so that none are missed when it has ended
+      const Json state = run_state();  // read before the steps, so that none are missed once the run has ended
       show_new_steps();
       if (state["status"] != "running") return ended(state);
       for (auto waited = std::chrono::milliseconds(0); waited < request_.interval; waited += nap) {
@@ -59,7 +59,7 @@ class Watch {
       step_ = row[0];
       show_step(row);
     }
-    // Logged after their step.
+    // They are logged after their step.
     const Table validations = log_.query(
         "SELECT step, value FROM metrics WHERE run_id = ?1 AND step > ?2 "
         "AND name = 'valid/loss' ORDER BY step",

@@ -1,4 +1,4 @@
-// `runs watch`: follows the steps of a run in the log, from another terminal or machine.
+// `runs watch`: follows a run's steps in the log, from another terminal or machine.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@ struct WatchRequest {
   std::function<bool()> stopped = [] { return false; };  ///< called at least ten times per second
 };
 
-/// Prints the newest step, each further step, and how the run ended. Returns the run's exit code, 6 if it is lost, 0 if
-/// watching was stopped.
+/// Prints the newest step, each further step, and how the run ended. Returns the run's exit code, 6 if the run is lost,
+/// 0 if watching was stopped.
 int watch_run(std::ostream& out, const LogReader& log, const WatchRequest& request);
 
 }  // namespace wmtp

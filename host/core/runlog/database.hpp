@@ -1,7 +1,7 @@
-// Database, Statement, Transaction: owners and exceptions for the SQLite C API.
+// Database, Statement, Transaction: RAII and exceptions for the SQLite C API.
 //
-// Every failure is a SqliteError (an Error(storage)) with the file, the failed operation, SQLite's text and code, and
-// advice. A Transaction that is not committed is rolled back. A connection is used by one thread at a time.
+// Every failure is a SqliteError (an Error(storage)) with file, operation, SQLite's message and code, and advice. A
+// Transaction that is not committed is rolled back. A connection is used by one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ class SqliteError : public Error {
       : Error(ExitStatus::storage, message), code_(code), cause_(std::move(cause)) {}
   /// SQLite's primary result code.
   int code() const { return code_ & 0xff; }
-  /// SQLite's text alone.
+  /// SQLite's message alone.
   const std::string& cause() const { return cause_; }
   /// Whether another connection holds a lock, so that waiting may help.
   bool busy() const;
@@ -44,10 +44,10 @@ class Database {
     create,     ///< read and write, created if absent
     write,      ///< read and write, must exist
     read,       ///< read only
-    immutable,  ///< read only; for a file without writers in a read-only folder
+    immutable,  ///< read only; for a file in a read-only folder that nobody writes
     memory,     ///< empty, in memory; the path is for messages
   };
-  /// The name of the file's kind in messages, and the option that selects another file.
+  /// How messages name the kind of file, and the option that selects another file.
   struct Kind {
     const char *what, *option;
   };
@@ -67,7 +67,7 @@ class Database {
   void set_busy_timeout(std::chrono::milliseconds time);
   int64_t last_insert_id() const;
   int64_t changes() const;
-  /// Whether the open file was deleted or replaced: SQLite continues to write the old file.
+  /// Whether the open file was deleted or replaced, while SQLite keeps writing to the old one.
   bool has_moved() const;
   sqlite3* handle() const { return db_; }
   const std::filesystem::path& path() const { return path_; }
@@ -79,7 +79,7 @@ class Database {
   sqlite3* db_ = nullptr;
 };
 
-/// One prepared statement; must not outlive its database.
+/// A prepared statement; must not outlive its database.
 class Statement {
  public:
   Statement(Database& database, const std::string& sql);
@@ -101,13 +101,13 @@ class Statement {
     }
   }
 
-  /// ?1, ?2, …
+  /// Binds ?1, ?2, …
   void bind_all(const std::vector<SqlValue>& values);
 
-  /// True while there is a row.
+  /// True if there is a row.
   bool step();
   void reset();
-  /// Binds all parameters in order and runs to the end.
+  /// Binds all parameters in order and runs the statement to the end.
   template <class... Values>
   void run(const Values&... values) {
     int index = 0;
@@ -128,7 +128,7 @@ class Statement {
   sqlite3_stmt* statement_ = nullptr;
 };
 
-/// BEGIN IMMEDIATE: a writer waits for the lock here rather than at its first statement.
+/// BEGIN IMMEDIATE: a writer waits for the lock here, not at its first statement.
 class Transaction {
  public:
   explicit Transaction(Database& database);

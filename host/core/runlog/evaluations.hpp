@@ -20,7 +20,7 @@ struct LoggedEvaluation {
     int64_t sample = 1;
     std::string verdict;
     double seconds = 0;
-    std::string message, answer;  ///< any bytes; invalid UTF-8 is replaced
+    std::string message, answer;  ///< any bytes; invalid UTF-8 is replaced in the log
   };
   std::vector<Answer> answers{};
 };
@@ -37,7 +37,7 @@ struct LoggedTextLosses {
   std::vector<Head> heads{};  ///< in order
 };
 
-/// Logs everything in one transaction and returns its id. Error(storage); Error(data) when a text cannot be read.
+/// Logs everything in one transaction and returns its id. Error(storage); Error(data) for unreadable texts.
 int64_t log_evaluation(const std::filesystem::path& database, const LoggedEvaluation& evaluation);
 int64_t log_text_losses(const std::filesystem::path& database, const LoggedTextLosses& losses);
 

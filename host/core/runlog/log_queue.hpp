@@ -1,4 +1,4 @@
-// The bounded queue between the training thread and the log's writer. push waits at most while the writer swaps a
+// The bounded queue between the training thread and the log's writer. push waits at most for the writer to swap a
 // container: no file access and no SQLite call happens under the lock.
 #pragma once
 
@@ -13,17 +13,17 @@ namespace wmtp {
 
 class LogQueue {
  public:
-  /// Limit on rows in the queue and taken by the writer, about 100 bytes each.
+  /// Limit on rows in the queue plus rows taken by the writer, about 100 bytes each.
   static constexpr int64_t kMostRows = 400'000;
 
-  /// False when the queue is full and the record was dropped.
+  /// Returns false and drops the record if the queue is full.
   bool push(Record record);
 
-  /// [writer] Appends all records to `into`; waits for one, or for stop, for at most `longest`.
+  /// [writer] Appends all records to `into`; waits up to `longest` for a record or for stop.
   void take(std::deque<Record>& into, std::chrono::milliseconds longest);
-  /// [writer] Frees `rows` taken rows after they are written or given up.
+  /// [writer] Frees the capacity of `rows` taken rows after they are written or given up.
   void release(int64_t rows);
-  /// [writer] Waits for stop; true if it was called.
+  /// [writer] Waits up to `time` for stop; true if it was called.
   bool stopped_within(std::chrono::milliseconds time);
 
   void stop();

@@ -28,7 +28,7 @@ Database open_for_reading(const std::filesystem::path& path, Database::Mode mode
   database.set_busy_timeout(10s);
   {
     const TimeLimit time_limit(database, std::max<std::chrono::milliseconds>(limit, 10s));
-    // A file that a writer has just created is empty.
+    // A file just created by a writer is empty.
     if (is_new_log(database)) return empty_log(path);
     shadow_old_schema(database);
   }
@@ -82,7 +82,7 @@ size_t bytes_of_texts(const Statement& statement) {
 }
 
 bool only_space_and_comments(Database& database, const char* rest) {
-  // SQLite compiles blanks and comments to no statement.
+  // SQLite compiles whitespace and comments to no statement.
   while (*rest != '\0') {
     sqlite3_stmt* statement = nullptr;
     const char* next = rest;
@@ -102,7 +102,7 @@ using OwnedStatement = std::unique_ptr<sqlite3_stmt, Closer>;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ExitStatus::usage, "sql: " + what); }
 
-/// Refuses what is not one statement that only reads.
+/// Refuses anything but a single read-only statement.
 void check_user_statement(Database& database, const std::string& sql) {
   if (sql.find('\0') != std::string::npos) refuse("the statement contains a NUL byte; remove it");
   sqlite3_stmt* raw = nullptr;
@@ -116,7 +116,7 @@ void check_user_statement(Database& database, const std::string& sql) {
     refuse("the statement has " + std::to_string(wanted) + " parameters, 0 values");
 }
 
-/// Reports an error of a user's statement as Error(usage), and one of the file as it is.
+/// Reports an error in a user's statement as Error(usage), and an error of the file unchanged.
 [[noreturn]] void report(const SqliteError& error, const QueryGuard& guard, std::chrono::milliseconds limit) {
   const int code = error.code();
   if (code == SQLITE_INTERRUPT)
@@ -154,7 +154,7 @@ std::vector<std::string> columns_of(const Statement& statement) {
 
 LogReader::LogReader(const std::filesystem::path& path, std::chrono::milliseconds limit)
     : path_(path), limit_(limit), database_(open(path, limit)) {
-  // A virtual table is declared at its first use, with statements that the guard would refuse as writing.
+  // SQLite declares a virtual table at its first use, with statements that the guard would refuse as writing.
   Statement(database_, "SELECT 1 FROM json_each('[]'), json_tree('[]')");
 }
 

@@ -1,6 +1,6 @@
-// Read-only queries of the run log. The connection is opened read-only; no transaction outlives a call, so that the
-// writer can truncate its WAL file. Every statement has limits, since a log may be untrusted: a deadline, 32 MiB for a
-// value, 256 MiB for a result.
+// Read-only queries of the run log. The connection is read-only; no transaction outlives a call, so that the writer can
+// truncate its WAL file. Every statement has limits, because a log may be untrusted: a deadline, 32 MiB per value, 256
+// MiB per result.
 #pragma once
 
 #include <chrono>
@@ -21,11 +21,11 @@ struct LoggedRun {
   int64_t id = 0;
   std::string name;
   std::string status;            ///< as in v_runs
-  std::filesystem::path folder;  ///< contains model/ and step-NNNNNN/
+  std::filesystem::path folder;  ///< parent of model/ and step-NNNNNN/
 };
 
-/// Cells: null, integer, double (which may be infinite, never NaN), text; a blob is text x'0a1b'. Column names are
-/// unique: a second "step" is "step:1".
+/// Cells: null, integer, double (may be infinite, never NaN), text; a blob is text x'0a1b'. Column names are unique: a
+/// second "step" becomes "step:1".
 using Row = std::vector<nlohmann::json>;
 struct Table {
   std::vector<std::string> columns;
@@ -41,8 +41,8 @@ class LogReader {
   static constexpr int64_t all_rows = std::numeric_limits<int64_t>::max();
   static constexpr size_t most_bytes = size_t{256} << 20, unlimited = std::numeric_limits<size_t>::max();
 
-  /// Error(storage) when the file is not a run log, is newer than this program, or cannot be read. A missing file is an
-  /// empty log. A query that takes longer than `query_limit` is stopped.
+  /// Error(storage) if the file is not a run log, is newer than this program, or cannot be read. A missing file is an
+  /// empty log. A query is stopped after `query_limit`.
   explicit LogReader(const std::filesystem::path& database,
                      std::chrono::milliseconds query_limit = std::chrono::seconds(30));
 
@@ -50,8 +50,8 @@ class LogReader {
   std::vector<LoggedRun> finished_with_hash(const std::string& config_hash) const;
   /// The newest finished run of this name, for `run:NAME`.
   std::optional<LoggedRun> newest_finished(const std::string& name) const;
-  /// The unfinished runs of this configuration, newest first, for --resume. Runs that a finished run resumed count as
-  /// finished. Running ones are included: the lock of their folder identifies them reliably.
+  /// The unfinished runs of this configuration, newest first, for --resume. Runs resumed by a finished run count as
+  /// finished. Includes active runs: only the lock of their folder identifies those reliably.
   std::vector<LoggedRun> unfinished_with_hash(const std::string& config_hash) const;
   /// A run by id or by name (the newest of that name). Error(usage) with the nearest name if there is none, or with the
   /// path if there is no log.
@@ -59,18 +59,18 @@ class LogReader {
   /// [run_id exists]
   LoggedRun run(int64_t run_id) const;
 
-  /// A user's statement, which may only read. At most `max_rows` rows. Error(usage) with SQLite's text when it is
-  /// wrong, writes, or exceeds a limit; Error(storage) when the file fails.
+  /// Runs a user's read-only statement. At most `max_rows` rows. Error(usage) with SQLite's message if it is wrong,
+  /// writes, or exceeds a limit; Error(storage) if the file fails.
   Table ask(const std::string& sql, int64_t max_rows) const;
 
-  /// A statement of this program, with ?1, ?2, … bound to `arguments`. Error(storage) when the file fails.
+  /// Runs a statement of this program, with ?1, ?2, … bound to `arguments`. Error(storage) if the file fails.
   Table query(const std::string& sql, const std::vector<SqlValue>& arguments = {}, int64_t max_rows = all_rows) const;
-  /// The same, one row in memory at a time; their texts may have `most` bytes in total. `take` must not use this reader.
+  /// Like query, one row in memory at a time; texts may have `most` bytes in total. `take` must not use this reader.
   void each_row(const std::string& sql, const std::vector<SqlValue>& arguments,
                 const std::function<void(const Statement&)>& take, size_t most = most_bytes) const;
 
   const std::filesystem::path& database() const { return path_; }
-  /// A missing file reads like an empty log.
+  /// A missing file reads as an empty log.
   bool exists() const;
 
  private:

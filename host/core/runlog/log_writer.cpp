@@ -21,7 +21,7 @@ class RowWriter {
       : run_id_(run_id),
         add_name_(database, "INSERT OR IGNORE INTO metric_names (name) VALUES (?1)"),
         find_name_(database, "SELECT id FROM metric_names WHERE name = ?1"),
-        // The later of two values for a step is kept.
+        // Of two values for the same step the later one is kept.
         metric_(
             database,
             "INSERT INTO metric_values (run_id, name_id, step, value, kind, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
@@ -96,7 +96,7 @@ class RowWriter {
 namespace {
 
 constexpr auto kHeartbeat = 10s;
-constexpr auto kPace = 100ms;  // between two transactions
+constexpr auto kPace = 100ms;  // between transactions
 constexpr auto kFailingPatience = 5s;
 constexpr auto kLastPatience = 15s;  // for a lock, at the end
 constexpr auto kBusyTimeout = 1s;

@@ -1,14 +1,13 @@
 // The thread that owns the database connection between a run's start and its end.
 //
-// Each wake-up (at most ten a second) is one transaction: all queued records, and the heartbeat when it is due. A
-// failed transaction is rolled back and its records are kept, in order, for the next attempt:
+// Each wake-up (at most ten per second) is one transaction: all queued records, and the heartbeat if due. A failed
+// transaction is rolled back and its records are kept, in order, for the next attempt:
 //   locked   they wait until the lock is released, or until half of the queue's capacity is used;
-//   failing  (full, I/O, gone) they wait for 5 s, or until half of the capacity is used; from then on, until a
+//   failing  (full, I/O, gone) they wait for 5 s, or until half of the capacity is used; after that, until a
 //            transaction succeeds again, the records of every failed wake-up are given up at once.
-// Records that are given up are written to the spool; if that fails too they wait, and are lost when the queue is full.
-// If the file was deleted or replaced, its content and all new records go to a new file in the same folder.
-// In each case the log is incomplete, which is logged once as a warning and marked in the run's row as soon as
-// possible.
+// Records given up are written to the spool; if that fails too, they wait and are lost when the queue is full. If the
+// file was deleted or replaced, its content and all new records go to a new file in the same folder. In each of these
+// cases the log is incomplete, which is logged once as a warning and recorded in the run's row as soon as possible.
 #pragma once
 
 #include <atomic>
@@ -32,7 +31,7 @@ class LogWriter {
 
   /// [any thread] Never waits for file access.
   void push(Record record);
-  /// Drains the queue, for at most 15 s while the database is locked, and ends the thread.
+  /// Writes the remaining queue, waiting at most 15 s for a locked database, and ends the thread.
   void stop();
   bool incomplete() const { return incomplete_ || dropped_ > 0; }
   /// [after stop]

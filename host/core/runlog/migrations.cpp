@@ -108,7 +108,7 @@ void shadow_old_schema(Database& database) {
   const int64_t found = database.integer("PRAGMA user_version");
   for (const auto& [file, sql] : embedded_sql()) {
     if (step_number(file) <= found) continue;
-    std::string temporary = sql;  // steps after the first only add tables
+    std::string temporary = sql;  // all later steps only add tables
     for (size_t at = temporary.find(create); at != std::string::npos; at = temporary.find(create, at + create.size()))
       temporary.replace(at, create.size(), "CREATE TEMP TABLE ");
     database.execute(temporary);

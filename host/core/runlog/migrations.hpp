@@ -1,9 +1,9 @@
-// Migration of a run log's schema to this program's version.
+// Migrates a run log's schema to this program's version.
 //
-// db/NNN_*.sql are the steps; `user_version` is the number of the last one that was run. Steps and the new number are
-// one BEGIN IMMEDIATE: a crash leaves the old version intact, and of several programs that start at the same time one
-// migrates while the others wait and then have nothing to do (the version is read again inside the transaction). Views
-// have no version: they are recreated when their text differs.
+// db/NNN_*.sql are the steps; `user_version` is the number of the last one applied. Steps and the new number are one
+// BEGIN IMMEDIATE: a crash leaves the old version intact, and of several programs that start at the same time one
+// migrates while the others wait and then find nothing to do (the version is read again inside the transaction). Views
+// have no version: they are recreated if their text differs.
 #pragma once
 
 #include "core/runlog/database.hpp"
@@ -13,14 +13,14 @@ namespace wmtp {
 /// The version of the newest script in this program.
 int64_t newest_schema_version();
 
-/// Whether the file is still empty. Error(storage) when it is another program's database or newer than this program.
+/// Whether the file is still empty. Error(storage) if it is another program's database or newer than this program.
 bool is_new_log(Database& database);
 
-/// Runs the missing scripts and recreates outdated views. Call is_new_log first.
+/// Runs missing scripts and recreates outdated views. Call is_new_log first.
 void migrate(Database& database);
 
-/// For a reader, in the connection's temporary schema: empty tables that an old file lacks, and this program's views
-/// where the file's differ.
+/// For a reader: creates, in the connection's temporary schema, tables that an old file lacks (empty) and this
+/// program's views where the file's differ.
 void shadow_old_schema(Database& database);
 
 }  // namespace wmtp

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uintmax_t kCheckedSize = 16 << 20;  // up to this size, checking all pages takes a few ms
+constexpr std::uintmax_t kCheckedSize = 16 << 20;  // up to this size, checking all pages takes only a few ms
 
 void make_folder_of(const std::filesystem::path& path) {
   std::error_code error;
@@ -25,7 +25,7 @@ void make_folder_of(const std::filesystem::path& path) {
   }
 }
 
-/// Damage found now ends with exit 7; found later, it would only lose rows.
+/// Damage found here ends the program with exit code 7; later it would only lose rows.
 void check_pages(Database& database) {
   std::error_code error;
   if (std::filesystem::file_size(database.path(), error) > kCheckedSize || error) return;
@@ -36,7 +36,7 @@ void check_pages(Database& database) {
                     SQLITE_CORRUPT);
 }
 
-/// A write that changes nothing but accesses the file.
+/// A write that accesses the file without changing it.
 void probe(Database& database) {
   Transaction transaction(database);
   database.execute("PRAGMA user_version = " + std::to_string(database.integer("PRAGMA user_version")));

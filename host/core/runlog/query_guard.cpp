@@ -1,4 +1,4 @@
-// A list of allowed actions rather than forbidden ones, since SQLite adds new ones.
+// Lists allowed actions rather than forbidden ones, because SQLite adds new actions.
 #include "core/runlog/query_guard.hpp"
 
 #include <sqlite3.h>
@@ -9,7 +9,7 @@
 namespace wmtp {
 namespace {
 
-/// Pragmas that only read; those of the second set also with an argument.
+/// Pragmas that only read; those in the second set also if they have an argument.
 const std::set<std::string_view> kReading{"application_id", "collation_list", "compile_options", "data_version",
                                           "database_list",  "encoding",       "foreign_keys",    "freelist_count",
                                           "function_list",  "journal_mode",   "page_count",      "page_size",
@@ -57,12 +57,12 @@ std::string reason(int action, std::string_view first, bool has_second) {
 
 void limit_values(const Database& database) {
   sqlite3_limit(database.handle(), SQLITE_LIMIT_LENGTH, 32 << 20);
-  sqlite3_limit(database.handle(), SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000);  // matching is quadratic in it
+  sqlite3_limit(database.handle(), SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000);  // matching is quadratic in this length
 }
 
 TimeLimit::TimeLimit(const Database& database, std::chrono::milliseconds limit)
     : database_(database), deadline_(std::chrono::steady_clock::now() + limit) {
-  // Instructions between two checks of the clock; one instruction may process 32 MiB.
+  // Instructions between checks of the clock; a single instruction may process 32 MiB.
   sqlite3_progress_handler(database.handle(), 100, &TimeLimit::past_deadline, this);
 }
 
@@ -81,7 +81,7 @@ QueryGuard::~QueryGuard() { sqlite3_set_authorizer(database_.handle(), nullptr, 
 int QueryGuard::authorize(void* self, int action, const char* first, const char* second, const char*, const char*) {
   const std::string_view one = first ? first : "", two = second ? second : "";
   if (reads_only(action, one, second != nullptr, two)) return SQLITE_OK;
-  // The first refusal describes the statement; later ones are its details.
+  // The first refusal describes the statement; later ones are consequences.
   auto* guard = static_cast<QueryGuard*>(self);
   if (guard->refused_.empty()) guard->refused_ = reason(action, one, second != nullptr);
   return SQLITE_DENY;

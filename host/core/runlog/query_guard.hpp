@@ -1,5 +1,5 @@
-// Limits of a query to an untrusted log: it may only read, for a limited time, values of a limited size. One of the
-// log's views may be unbounded, and a text in it may be as long as SQLite allows.
+// Limits for a query of an untrusted log: read-only, limited in time and in the size of values. One of the log's views
+// may be unbounded, and its texts may be as long as SQLite allows.
 #pragma once
 
 #include <chrono>
@@ -9,10 +9,10 @@
 
 namespace wmtp {
 
-/// Permanently refuses values longer than 32 MiB on this connection (SQLITE_TOOBIG).
+/// Permanently rejects values longer than 32 MiB on this connection (SQLITE_TOOBIG).
 void limit_values(const Database& database);
 
-/// Stops statements of the connection at the deadline (SQLITE_INTERRUPT) during its lifetime. One at a time.
+/// Stops the connection's statements at the deadline (SQLITE_INTERRUPT) during its lifetime. One at a time.
 class TimeLimit {
  public:
   TimeLimit(const Database& database, std::chrono::milliseconds limit);
@@ -26,15 +26,15 @@ class TimeLimit {
   std::chrono::steady_clock::time_point deadline_;
 };
 
-/// During its lifetime the connection compiles only reading statements: no ATTACH, no transaction, no pragma that
-/// changes anything.
+/// During its lifetime the connection compiles only reading statements: no ATTACH, no transactions, no pragmas that
+/// change anything.
 class QueryGuard {
  public:
   explicit QueryGuard(const Database& database);
   ~QueryGuard();
   QueryGuard(const QueryGuard&) = delete;
 
-  /// The reason of the first refusal; "" without one.
+  /// The reason of the first refusal; "" if none.
   const std::string& refused() const { return refused_; }
 
  private:

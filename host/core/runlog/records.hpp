@@ -1,5 +1,4 @@
-// Records in the queue of the run log, one for each call, with the time of the call; and RecordSink, which also gets
-// them.
+// Records in the queue of the run log, one per call, with the call's time; and RecordSink, which also receives them.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +44,7 @@ struct EventRecord {
 
 using Record = std::variant<MetricsRecord, MemoryRecords, SampleRecords, CheckpointRecord, EventRecord>;
 
-/// Number of rows of the record.
+/// Number of rows in the record.
 inline int64_t rows_of(const Record& record) {
   if (const auto* metrics = std::get_if<MetricsRecord>(&record)) return static_cast<int64_t>(metrics->values.size());
   if (const auto* memory = std::get_if<MemoryRecords>(&record)) return static_cast<int64_t>(memory->values.size());
@@ -60,7 +59,7 @@ inline const char* kind_of(double value) {
   return value > 0 ? "inf" : "-inf";
 }
 
-/// The number in the column `value`, or the one that kind_of has named in the column `kind`.
+/// The number in column `value`, or the one named by column `kind` (see kind_of).
 inline double logged_number(const Statement& row, int value, int kind) {
   if (!row.null(value)) return row.real(value);
   const double infinity = std::numeric_limits<double>::infinity();
@@ -69,7 +68,7 @@ inline double logged_number(const Statement& row, int value, int kind) {
                                     : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Gets a run's records in addition to the database, during training.
+/// Receives a run's records during training, in addition to the database.
 class RecordSink {
  public:
   virtual ~RecordSink() = default;

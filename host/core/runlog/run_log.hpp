@@ -1,12 +1,12 @@
 // RunLog: the only writer of the SQLite log. [rank 0 only]
 //
 // At the start it opens (or creates, migrates) the database, tests it by a write and inserts the run's row; a failure
-// is Error(storage). From then on the log never stops or slows training: records go to a bounded queue, and a writer
-// thread commits them in one transaction per wake-up. While the database is locked, full or gone they wait in the
+// is Error(storage). After that the log never stops or slows training: records go to a bounded queue, and a writer
+// thread commits them in one transaction per wake-up. While the database is locked, full or gone, they wait in the
 // queue, then spill to a text file in the same folder, and the run is marked `log_incomplete` with one warning. A
-// deleted or replaced database is detected at the next commit: its rows and new ones go to a new file in the same
-// folder. A crash of this process loses at most the records of the last wake-up (WAL, synchronous NORMAL); the run's
-// start and end are committed with synchronous FULL.
+// deleted or replaced database is detected at the next commit; its rows and all new ones then go to a new file in the
+// same folder. A crash of this process loses at most the records of the last wake-up (WAL, synchronous NORMAL); the
+// run's start and end are committed with synchronous FULL.
 #pragma once
 
 #include <cstdint>
@@ -51,33 +51,33 @@ struct SampleRecord {
 };
 
 class RecordSink;
-/// Creates the additional receiver of a run's records; may return null.
+/// Creates an additional receiver of a run's records; may return null.
 using SinkMaker = std::function<std::unique_ptr<RecordSink>(int64_t run_id)>;
 
 class RunLog {
  public:
   /// Inserts the run's row with status 'running' and starts the heartbeat (every 10 s, by the writer thread).
   RunLog(const std::filesystem::path& database, const RunStart& start, const SinkMaker& make_sink = {});
-  /// Closes a run that was not ended as failed with exit 70.
+  /// If end() was not called, closes the run as failed with exit code 70.
   ~RunLog();
 
   int64_t run_id() const;
-  /// `<the database's folder>/<id>-<name>/`, created.
+  /// `<the database's folder>/<id>-<name>/`, which exists.
   std::filesystem::path run_folder() const;
 
-  // These only add to the queue. NaN and infinities keep their kind.
+  // These only append to the queue. NaN and infinities keep their kind.
   void metrics(int64_t step, const std::map<std::string, double>& values);
   void memory(const std::vector<MemoryRecord>& records);
   void samples(int64_t step, std::vector<SampleRecord> records);
   void checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state);
   void event(int64_t rank, const std::string& level, const std::string& kind, int64_t step, const std::string& message);
 
-  /// Drains the queue (bounded wait) and writes status (finished for 0, interrupted for 75, else failed), exit_code and
+  /// Drains the queue (bounded wait) and writes status (0: finished, 75: interrupted, else failed), exit_code and
   /// ended_at.
   void end(ExitStatus status);
-  /// The file of the rows: a new one if the first was deleted or replaced.
+  /// The file that holds the rows: a new one if the first was deleted or replaced.
   std::filesystem::path database() const;
-  /// Whether a row could not be written.
+  /// Whether any row could not be written.
   bool incomplete() const;
 
  private:

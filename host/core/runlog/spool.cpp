@@ -100,7 +100,7 @@ bool Spool::write_end(const std::string& status, int exit_code, const std::strin
 }
 
 bool Spool::append(const std::string& lines) {
-  // Refuses a link or a pipe of that name.
+  // Refuses a link or pipe of that name.
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const int file = ::open(path_.c_str(), flags, 0644);
   if (file < 0) return false;

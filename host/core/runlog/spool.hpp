@@ -1,5 +1,5 @@
-// The fallback of the run log: `<database>.run-<id>.spool`, one JSON object with table name and columns for each row
-// that the database did not accept. Created at the first such row. A batch is written completely or not at all.
+// The fallback of the run log: `<database>.run-<id>.spool`, with one JSON object (table name and columns) for each row
+// that could not be written to the database. Created when needed. A batch is written completely or not at all.
 #pragma once
 
 #include <deque>
@@ -14,9 +14,9 @@ class Spool {
   Spool(const std::filesystem::path& database, int64_t run_id);
 
   const std::filesystem::path& path() const { return path_; }
-  /// False when this file cannot be written.
+  /// False if this file cannot be written.
   bool write(const std::deque<Record>& records);
-  /// The end of a run whose row could not be updated.
+  /// Records the end of a run whose row could not be updated.
   bool write_end(const std::string& status, int exit_code, const std::string& ended_at);
 
  private:

@@ -1,4 +1,4 @@
-// Finds added tokens in a text before it is split into words: the leftmost, and the longest of those that begin there.
+// Finds added tokens in a text before it is split into words: the leftmost, and of those that start there the longest.
 #pragma once
 
 #include <array>

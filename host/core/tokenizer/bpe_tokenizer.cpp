@@ -25,7 +25,7 @@ std::string composed(std::string_view text) {
   const utf8proc_ssize_t size =
       utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
                    &buffer, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  if (size < 0) throw std::bad_alloc();  // the text is UTF-8: nothing else can fail
+  if (size < 0) throw std::bad_alloc();  // the text is valid UTF-8, so nothing else can fail
   std::string result(reinterpret_cast<const char*>(buffer), static_cast<size_t>(size));
   std::free(buffer);
   return result;
@@ -57,7 +57,7 @@ class JsonTokenizer final : public Tokenizer {
   }
 
   size_t encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids) const override {
-    // A prefix belongs to the whole text only, and the end of a part may be joined with the text that follows.
+    // A prefix applies to the whole text only, and the end of a part may combine with the text that follows.
     if (more_follows && (bpe_.add_prefix_space || bpe_.composes || bpe_.byte_fallback)) return 0;
     const auto words = [&](std::string_view part, bool more_of_part) {
       if (!bpe_.byte_fallback) return split(part, 0, more_of_part, ids);
@@ -100,7 +100,7 @@ class JsonTokenizer final : public Tokenizer {
     return done >= known ? done : done + encode_part(text.substr(done, known - done), more_follows);
   }
 
-  /// A piece with its spaces as space_mark, and with a first mark as FirstMark demands.
+  /// A piece with its spaces as space_mark and with a first mark according to FirstMark.
   std::string marked(std::string_view piece, bool begins_text) const {
     using FirstMark = TokenizerJson::FirstMark;
     const bool has_one = piece.starts_with(' ') || piece.starts_with(space_mark);

@@ -42,7 +42,7 @@ void BytePairMerges::encode(std::string_view word, std::vector<int32_t>& ids) co
   append(cache_.emplace(text, merged(word)).first->second);
 }
 
-/// The id of each character that is a token, and of each byte of the others.
+/// The ids of the characters that are tokens, and of the bytes of all others.
 std::vector<int32_t> BytePairMerges::first_ids(std::string_view word) const {
   std::vector<int32_t> ids;
   for (size_t begin = 0, end = 0; begin < word.size(); begin = end) {
@@ -62,7 +62,7 @@ std::vector<int32_t> BytePairMerges::first_ids(std::string_view word) const {
 std::vector<int32_t> BytePairMerges::merged(std::string_view word) const {
   struct Part {
     int32_t id;
-    size_t before, next;  ///< indices into the first ids; their number at either end
+    size_t before, next;  ///< indices into the first ids; their count at either end
   };
   const std::vector<int32_t> first = first_ids(word);
   const size_t end = first.size();

@@ -1,5 +1,5 @@
 // Byte-pair encoding of one word: repeatedly joins the adjacent pair whose merge has the highest priority, the leftmost
-// if there are several (Sennrich et al. 2016). A heap of the pairs makes this O(n log n) for a word of n bytes.
+// in case of ties (Sennrich et al. 2016). A heap of the pairs makes this O(n log n) for a word of n bytes.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ class BytePairMerges {
  public:
   explicit BytePairMerges(const TokenizerJson& bpe);
 
-  /// Appends the ids of a word. Caches the ids of short words, so it is not thread-safe.
+  /// Appends the ids of a word. Not thread-safe: caches the ids of short words.
   void encode(std::string_view word, std::vector<int32_t>& ids) const;
 
  private:

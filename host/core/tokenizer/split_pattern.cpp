@@ -11,7 +11,7 @@ namespace {
 constexpr const char* white_space =
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
 
-/// The expression with \s and \S expanded; \S within a class is left to PCRE2.
+/// The expression with \s and \S expanded; \S inside a class is left to PCRE2.
 std::string for_pcre2(const std::string& expression) {
   std::string text;
   bool in_class = false;
@@ -62,7 +62,7 @@ SplitPattern::SplitPattern(const std::string& expression, const std::string& whe
                                   &offset, nullptr);
   if (!compiled_->code) throw Error(ExitStatus::data, where + ": unsupported expression: " + message_of(error));
   pcre2_jit_compile(compiled_->code,
-                    PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);  // may fail: matching is then only slower
+                    PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);  // may fail: matching is then just slower
   compiled_->data = pcre2_match_data_create_from_pattern(compiled_->code, nullptr);
 }
 

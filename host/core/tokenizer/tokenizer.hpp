@@ -1,4 +1,4 @@
-// Tokenizers: text to ids and back.
+// Tokenizers: convert text to ids and back.
 #pragma once
 
 #include <filesystem>
@@ -13,27 +13,26 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   virtual int64_t vocab_size() const = 0;
-  virtual int64_t end_of_text() const = 0;  ///< the id after every document
-  /// The accepted input: any bytes, only UTF-8, or any bytes with U+FFFD in place of those that are not UTF-8.
+  virtual int64_t end_of_text() const = 0;  ///< the id appended to every document
+  /// The accepted input: any bytes, only UTF-8, or any bytes with invalid UTF-8 replaced by U+FFFD.
   enum class Reads { bytes, utf8, repaired };
   virtual Reads reads() const = 0;
   /// Special ids to put before a text.
   virtual std::vector<int32_t> before_text() const { return {}; }
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  /// Appends the ids of the beginning of a text and returns its length in bytes: all of the text or, if `more_follows`,
-  /// the part whose ids no further text can change. (For Reads::repaired, the text must already be UTF-8.)
+  /// Appends the ids of the beginning of a text and returns its length in bytes: the whole text or, if `more_follows`,
+  /// the part whose ids further text cannot change. (For Reads::repaired, the text must already be UTF-8.)
   virtual size_t encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids) const;
   virtual std::string decode(const std::vector<int32_t>& ids) const = 0;
 };
 
-/// Loads a tokenizer.json (tokenizer_json.hpp). The ids are those of the tokenizers library, without the special tokens
-/// of its template; invalid UTF-8 becomes U+FFFD as with Python's errors="replace". The eos_token of
-/// tokenizer_config.json in the same folder ends a text. Error(data) if either file is missing or of an unsupported
-/// kind. Not thread-safe.
+/// Loads a tokenizer.json (tokenizer_json.hpp). Produces the ids of the tokenizers library, without the special tokens
+/// of its template; invalid UTF-8 becomes U+FFFD as with Python's errors="replace". A text ends with the eos_token of
+/// tokenizer_config.json in the same folder. Error(data) if either file is missing or unsupported. Not thread-safe.
 std::unique_ptr<Tokenizer> json_tokenizer(const std::filesystem::path& file);
 
-/// One token as readable text. Bytes that are not UTF-8 by themselves appear as <0xE2>; a token without text, or any
-/// token if `tokenizer` is null, as its id: <257>.
+/// One token as readable text. Bytes that are not valid UTF-8 on their own appear as <0xE2>; a token without text, or
+/// any token if `tokenizer` is null, as its id: <257>.
 std::string token_text(const Tokenizer* tokenizer, int64_t id);
 
 }  // namespace wmtp

@@ -130,7 +130,7 @@ SentencePieceModel read_model(const fs::path& file) {
   return model;
 }
 
-/// All pairs of pieces that join to a piece, by descending score of the result, then by their ids.
+/// All pairs of pieces that join to a piece, by descending score of the result, then by ids.
 json merges_of(const SentencePieceModel& model, const std::unordered_map<std::string_view, size_t>& ids) {
   std::vector<std::tuple<float, size_t, size_t>> merges;
   for (const Piece& piece : model.pieces) {

@@ -1,6 +1,6 @@
 // The files of an existing tokenizer, copied into every folder of a model or of prepared data: tokenizer.json or
-// tokenizer.model (SentencePiece), and tokenizer_config.json, which names the end-of-text token and says whether a
-// SentencePiece model puts its BOS before a text. Tokenizers trained by this program have no tokenizer_config.json.
+// tokenizer.model (SentencePiece), and tokenizer_config.json, which names the end-of-text token and whether a
+// SentencePiece model prepends its BOS to a text. Tokenizers trained by this program have no tokenizer_config.json.
 #pragma once
 
 #include <cstdint>
@@ -13,31 +13,31 @@ namespace wmtp {
 inline constexpr const char* tokenizer_model_name = "tokenizer.model";
 inline constexpr const char* tokenizer_json_name = "tokenizer.json";
 inline constexpr const char* tokenizer_config_name = "tokenizer_config.json";
-inline constexpr int64_t max_tokenizer_bytes = int64_t{64} << 20;  ///< of each file
+inline constexpr int64_t max_tokenizer_bytes = int64_t{64} << 20;  ///< per file
 
-/// Decided by the extension .json; all other files are SentencePiece models.
+/// Depends only on the extension .json; all other files are SentencePiece models.
 bool is_tokenizer_json(const std::filesystem::path& file);
 
 /// The path of the tokenizer in a folder.
 std::filesystem::path tokenizer_file_in(const std::filesystem::path& folder);
 
 struct TokenizerConfigFile {
-  std::string bos_token, eos_token;  ///< "" if it names none
+  std::string bos_token, eos_token;  ///< "" if not named
   bool add_bos_token = true;         ///< for a SentencePiece model; the default is Llama's
 };
-/// tokenizer_config.json in the folder of `file`; nothing if there is none. Error(data) if it is malformed, or adds an
-/// EOS after every text: prompts would end with it.
+/// tokenizer_config.json in the folder of `file`; nullopt if there is none. Error(data) if it is malformed, or appends
+/// an EOS to every text: prompts would end with it.
 std::optional<TokenizerConfigFile> read_tokenizer_config(const std::filesystem::path& file);
 
-/// tokenizer_config.json of a SentencePiece model for transformers: with a BOS and a space before texts, as for Llama's
-/// own model, or with neither, as for models trained by this program.
+/// tokenizer_config.json of a SentencePiece model for transformers: with a BOS and a space before texts, as in Llama's
+/// own model, or with neither, as in models trained by this program.
 std::string llama_tokenizer_config(bool begins_texts);
 
-/// Copies `file` into `folder` under the name of its kind, with tokenizer_config.json if there is one. Error(data) if
-/// it cannot be read.
+/// Copies `file` into `folder` under the standard name of its kind, with tokenizer_config.json if there is one.
+/// Error(data) if it cannot be read.
 void copy_tokenizer_files(const std::filesystem::path& file, const std::filesystem::path& folder);
 
-/// SHA-256 of the files that copy_tokenizer_files copies.
+/// SHA-256 of the files copied by copy_tokenizer_files.
 std::string tokenizer_hash(const std::filesystem::path& file);
 
 }  // namespace wmtp

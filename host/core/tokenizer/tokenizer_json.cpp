@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr uint64_t max_id = (1 << 24) - 1;
 constexpr const char* gpt2_words = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-/// By GPT-2's letter or, `named`, by SentencePiece's name: <0x0A>.
+/// By GPT-2's letters or, if `named`, by SentencePiece's names: <0x0A>.
 std::unordered_map<std::string, char> bytes_by_text(bool named) {
   std::unordered_map<std::string, char> bytes;
   for (unsigned byte = 0; byte < 256; ++byte)
@@ -64,7 +64,7 @@ class Reader {
   static bool is(const json& value, std::string_view text) {
     return value.is_string() && value.get_ref<const std::string&>() == text;
   }
-  /// A part of the document. Sequences of one part or of none are removed, because they have no effect.
+  /// A part of the document. Sequences of at most one part are unwrapped, because they have no effect.
   const json& part_of(const char* key, const char* list) const {
     static const json nothing;
     const json* part = &at(document_, key);
@@ -85,7 +85,7 @@ class Reader {
     return value;
   }
 
-  /// The bytes that a token's letters stand for.
+  /// The bytes represented by a token's letters.
   std::string bytes_of(const std::string& token) const {
     std::string bytes;
     for (size_t i = 0; i < token.size();) {

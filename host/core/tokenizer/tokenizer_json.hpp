@@ -1,5 +1,5 @@
 // Parser of tokenizer.json of the tokenizers library, for two kinds: a byte-level BPE (GPT-2, Llama 3, Qwen2, SmolLM),
-// and SentencePiece's BPE in JSON, with spaces as U+2581 and byte fallback (Llama 2, TinyLlama). Everything that this
+// and SentencePiece's BPE in JSON, with spaces as U+2581 and byte fallback (Llama 2, TinyLlama). Anything that this
 // program would compute differently is refused by name.
 #pragma once
 
@@ -19,13 +19,13 @@ struct TokenizerJson {
   struct Merge {
     int32_t left, right, merged;
   };
-  /// Matched in the text before it is split into words; those that are not `normalized` are matched first.
+  /// Matched in the text before it is split into words; tokens that are not `normalized` are matched first.
   struct Added {
     int32_t id;
     std::string content;
     bool special, normalized;
   };
-  /// Each split divides the pieces of the previous one.
+  /// Each split is applied to the pieces of the previous one.
   struct Split {
     std::string expression;
     bool keeps_only_matches = false;  ///< text between matches is dropped
@@ -39,21 +39,21 @@ struct TokenizerJson {
   std::vector<Added> added;
   std::vector<Split> splits;
   bool composes = false;             ///< the text is first normalized to NFC
-  bool add_prefix_space = false;     ///< adds a space before every piece that does not begin with one …
-  size_t prefixed_split = 0;         ///< … before this one of the splits is applied
+  bool add_prefix_space = false;     ///< adds a space to the front of every piece that does not begin with one …
+  size_t prefixed_split = 0;         ///< … before applying the split with this index
   bool ignore_merges = false;        ///< a word that is a token is encoded as that token
   std::vector<int32_t> before_text;  ///< special ids of the file's template
 
   bool byte_fallback = false;  ///< a piece is one word, its spaces written as space_mark; there are no splits
-  /// Where a space_mark is added: nowhere; before the text, or before every piece, unless it begins with a space;
-  /// before every piece.
+  /// Where a space_mark is added: nowhere; before the text or every piece unless it begins with a space; before every
+  /// piece.
   enum class FirstMark { none, text, missing, always } first_mark = FirstMark::none;
 };
 
 /// Error(data) names the part of the file that is missing, malformed, or of an unsupported kind.
 TokenizerJson read_tokenizer_json(const std::filesystem::path& file);
 
-/// GPT-2's letters for bytes: printable bytes stand for themselves, the others for U+0100 and up.
+/// GPT-2's letters for bytes: printable bytes map to themselves, the others to U+0100 and up.
 const std::array<std::string, 256>& byte_letters();
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// A file may contain any characters; control characters never reach the terminal.
+// A file may contain any characters; control characters must never reach the terminal.
 #include "core/toml/diagnostics.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Diagnostics: all errors of an experiment, its overrides and its stages, collected and reported together.
+// Diagnostics: collects all errors of an experiment, its overrides and its stages, and reports them together.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace wmtp {
 
 class Diagnostics {
  public:
-  /// Adds a file under the name to print; returns its source number.
+  /// Adds a file under its printed name; returns its source number.
   int add_file(const std::string& name, const std::string& text);
   /// Adds an override, "a.b=value"; its columns count from the start of "--set a.b=value".
   int add_override(const std::string& text);
@@ -22,8 +22,8 @@ class Diagnostics {
   size_t count() const { return found_.size(); }
   const std::string& text_of(int source) const { return sources_[static_cast<size_t>(source)].text; }
 
-  /// Throws one Error with all errors in the order of their places: a file, its overrides, then its stages. Its status
-  /// is plugin if every error has that status, else usage. Does nothing without errors.
+  /// Throws one Error with all errors in source order: a file, its overrides, then its stages. Its status is plugin if
+  /// every error has that status, else usage. Does nothing if there are no errors.
   void raise() const;
 
  private:
@@ -43,9 +43,9 @@ class Diagnostics {
   std::vector<Found> found_;
 };
 
-/// Untrusted text in quotes, on one line, cut at 60 characters; terminal control characters are replaced by '?'.
+/// Untrusted text in quotes, on one line, cut at 60 characters; control characters are replaced by '?'.
 std::string quote(const std::string& text);
-/// Untrusted text on one line; terminal control characters are replaced by '?'.
+/// Untrusted text on one line; control characters are replaced by '?'.
 std::string on_one_line(const std::string& text);
 
 }  // namespace wmtp

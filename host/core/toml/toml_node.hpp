@@ -9,7 +9,7 @@
 
 namespace wmtp {
 
-/// A position: the number of a source in Diagnostics, line and column from 1, columns in code points.
+/// A position: source number in Diagnostics, line and column from 1, columns in code points.
 struct TomlPlace {
   int source = 0;
   int line = 1;
@@ -26,7 +26,7 @@ struct Node {
   double number = 0;
   std::string text;
   std::vector<Node> items;
-  std::vector<Entry> entries;  ///< in the order of the file
+  std::vector<Entry> entries;  ///< in file order
   TomlPlace place;
 
   const Entry* find(const std::string& key) const;

@@ -1,10 +1,10 @@
 // 1. Size, UTF-8, NUL and depth are checked on the bytes.
-// 2. toml++ parses; its first syntax error (a duplicate key is one) is the only one reported for the file.
-// 3. The tables are copied into Nodes, keys in the order of the file.
+// 2. toml++ parses; only its first syntax error (duplicate keys count) is reported for the file.
+// 3. The tables are copied into Nodes, keys in file order.
 #include "core/toml/toml_source.hpp"
 
-// toml++ asserts that some bytes cannot occur, then reports a clean syntax error when they do. A debug build must not
-// abort on a file that a release build refuses.
+// toml++ asserts that some bytes cannot occur, but then reports a proper syntax error when they do. A debug build must
+// not abort on a file that a release build refuses.
 #define TOML_ASSERT(condition) static_cast<void>(0)
 #include <toml++/toml.h>
 
@@ -38,13 +38,13 @@ size_t skip_string(std::string_view text, size_t at) {
   }
   if (!is_multiline) return std::min(i + 1, text.size());
   i = std::min(i + 3, text.size());
-  // The content itself may end with one or two quotes.
+  // The content may end with one or two quotes itself.
   for (int more = 0; more < 2 && i < text.size() && text[i] == quote; ++more) ++i;
   return i;
 }
 
-/// The first byte that is nested deeper than the limit, or npos. The scan knows strings and comments only; toml++
-/// refuses text that misleads it (an unterminated string) at that very place, before it reaches what the scan missed.
+/// The first byte that is nested deeper than the limit, or npos. The scan only understands strings and comments; text
+/// that misleads it (an unterminated string) is refused by toml++ at that place, before what the scan missed.
 size_t first_too_deep(std::string_view text) {
   std::vector<int> enclosing;
   int base = 0, dots = 0;
@@ -171,7 +171,7 @@ bool is_bare_word(const std::string& word) {
   });
 }
 
-/// Merges the only entry of `from`, a chain of tables down to the value, into `to`.
+/// Merges the only entry of `from`, a chain of tables leading to the value, into `to`.
 void merge(Node& to, Node&& from, Diagnostics& diagnostics) {
   Entry& added = from.entries.front();
   Entry* existing = to.find(added.key);
@@ -226,7 +226,7 @@ std::optional<Node> parse_source(int source, const std::string& text, Diagnostic
 
 void apply_override(Node& root, const std::string& text, Diagnostics& diagnostics) {
   const int source = diagnostics.add_override(text);
-  // The width of "--set ", so that columns point into the printed text.
+  // The width of "--set ", so that columns match the printed text.
   const std::string indent(6, ' ');
   const TomlPlace start{source, 1, 7};
   if (text.size() > max_source_bytes) {

@@ -11,7 +11,7 @@
 namespace wmtp {
 namespace {
 
-/// The choice that other programs give this name, else the most similar one.
+/// The choice for which other programs use this name, else the most similar one.
 std::string suggested_choice(const std::string& word, const std::vector<std::string>& choices) {
   if (word == "gpu" && std::find(choices.begin(), choices.end(), "cuda") != choices.end()) return "cuda";
   return nearest_name(word, choices);
@@ -181,7 +181,7 @@ class Check {
       return refuse(node, nearest.empty() ? "" : "did you mean " + quote(nearest) + "?");
     }
     if (node.text.empty() && !rule_.may_be_empty) return refuse(node);
-    // C functions would cut the text at the NUL.
+    // C functions would truncate the text at the NUL.
     if (node.text.find('\0') != std::string::npos) return refuse(node, "a text must not contain NUL");
     return node.text;
   }

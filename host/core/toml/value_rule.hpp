@@ -1,4 +1,4 @@
-// ValueRule: type, range and choices of one value, for keys of the schema and options of plugins.
+// ValueRule: type, range and choices of a value, for keys of the schema and options of plugins.
 #pragma once
 
 #include <limits>
@@ -23,17 +23,17 @@ struct ValueRule {
   bool below = false;                ///< max is excluded
   std::vector<std::string> choices;  ///< empty: any text
   std::vector<std::string> planned;  ///< names refused with "not supported yet"
-  bool may_be_empty = true;          ///< texts and lists
+  bool may_be_empty = true;          ///< for texts and lists
   size_t count = 0;                  ///< required length of a list of numbers; 0: any
 };
 
-/// The value; nothing when an error was added. `name` is the key's name in messages.
+/// The value; nullopt if an error was added. `name`: the key's name in messages.
 std::optional<Value> check_value(const Node& node, const ValueRule& rule, const std::string& name,
                                  Diagnostics& diagnostics);
 
 /// "a number above 0", "one of "a" and "b"".
 std::string wanted(const ValueRule& rule);
-/// "1 to 64", "above 0", "[0, 1)", "" for any.
+/// "1 to 64", "above 0", "[0, 1)"; "" for any.
 std::string range_text(const ValueRule& rule);
 std::string type_text(ValueType type);
 

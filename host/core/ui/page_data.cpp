@@ -32,12 +32,12 @@ constexpr const char* token_rows = R"sql(
   SELECT position, head, token_id, text, weight, loss, reference_loss
   FROM samples WHERE run_id = ?1 AND step = ?2 AND sequence = ?3 ORDER BY head, position)sql";
 
-constexpr size_t most_new_points = 5'000;  ///< per curve and refresh; beyond, the page reloads all curves
+constexpr size_t most_new_points = 5'000;  ///< per curve and refresh; above this the page reloads all curves
 
 constexpr const char* deleted_runs = R"sql(
   SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0) - (SELECT count(*) FROM runs))sql";
 
-/// Detects rows of v_runs that must be read again, without its slow parts.
+/// Detects rows of v_runs that must be read again, without the view's slow parts.
 constexpr const char* run_states = R"sql(
   SELECT id, status || '|' || coalesce(ended_at, '') || '|' || heartbeat_at || '|' || log_incomplete || '|' ||
     (status = 'running' AND heartbeat_at < strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-60 seconds'))
@@ -115,7 +115,7 @@ PageJson curve_json(const MetricSeries& series, const CurvesRequest& request, co
   return curve;
 }
 
-/// Points after the cursor, or nothing if there are too many.
+/// Points after the cursor, or nullopt if there are too many.
 std::optional<PageJson> new_points(const MetricSeries& series, double smoothing, int64_t cursor) {
   std::vector<size_t> which;
   for (size_t i = 0; i < series.rowid.size(); ++i)
@@ -137,7 +137,7 @@ std::unique_lock<std::mutex> PageData::locked() {
   return lock;
 }
 
-/// An empty log is opened again each time: the file may have been missing or empty.
+/// An empty log is reopened each time: the file may have been missing or empty.
 void PageData::open_if_changed() {
   const std::string file = file_identity(path_);
   if (log_ && file == file_ && !known_.empty()) return;

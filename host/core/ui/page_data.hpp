@@ -1,10 +1,10 @@
-// The page's data: runs, curves, updates, and details of a run, each as one JSON value.
+// The page's data: runs, curves, updates and details of a run, each as one JSON value.
 //
-// Every answer reads the log in short read transactions. A number that is not finite is the text "nan", "inf" or
-// "-inf". A log that does not exist yet, or that was replaced, is opened at the next request.
+// Every answer reads the log in short read transactions. A number that is not finite becomes the text "nan", "inf" or
+// "-inf". A log that does not exist yet or was replaced is opened at the next request.
 //
 // Updates use cursors: `epoch` identifies what a cursor refers to (this program, this file, and the number of deleted
-// runs, since SQLite reuses the rowids of deleted rows), `version` the state of the runs' rows, `cursor` and
+// runs, because SQLite reuses the rowids of deleted rows), `version` the state of the runs' rows, `cursor` and
 // `event_cursor` the last rowids seen. refresh() returns everything after them, or {"reset": true} if they are invalid.
 #pragma once
 
@@ -46,15 +46,15 @@ class PageData {
   /// Error(storage) as LogReader.
   explicit PageData(std::filesystem::path database);
 
-  /// All runs, newest first, with the columns of v_runs; the names of metrics; the cursors.
+  /// All runs, newest first, with the columns of v_runs; names of metrics; cursors.
   PageJson runs();
-  /// For each run and name with values: `raw`, and `smooth` if smoothing is not 0, with arrays step, seconds, value.
+  /// For each run and name that has values: `raw`, and `smooth` unless smoothing is 0; arrays step, seconds, value.
   PageJson curves(const CurvesRequest& request);
   PageJson refresh(const RefreshRequest& request);
-  /// All keys of one run; the differing keys of several.
+  /// All keys of one run, or the differing keys of several.
   PageJson params(const std::vector<int64_t>& runs);
   PageJson memory(int64_t run);
-  /// At most the 2,000 newest of each run, newest last.
+  /// At most 2,000 per run, the newest ones, in ascending order.
   PageJson events(const std::vector<int64_t>& runs);
   /// Steps, sequences and heads of the run's samples.
   PageJson sampled(int64_t run);
@@ -63,11 +63,11 @@ class PageData {
 
  private:
   struct KnownRun {
-    std::string state;  ///< what can change without new metrics
+    std::string state;  ///< the part of the data that can change without new metrics
     PageJson row;
     int64_t version = 0;
   };
-  /// After opening the current file.
+  /// Locks, and opens the current file if necessary.
   std::unique_lock<std::mutex> locked();
   void open_if_changed();
   void read_runs();

@@ -14,7 +14,7 @@ namespace {
 constexpr std::array smoothings{0.0, 0.6, 0.9, 0.99};
 constexpr size_t most_sampled_steps = 40;
 
-/// In the file itself, since no server sends a policy.
+/// Inside the file, because there is no server to send a policy.
 constexpr const char* policy =
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n";
@@ -40,7 +40,7 @@ PageJson all_curves(PageData& data, const std::vector<int64_t>& runs, const Page
   return curves;
 }
 
-/// The first, the last, and evenly spaced ones between.
+/// The first, the last, and evenly spaced ones in between.
 PageJson spread(const PageJson& steps, size_t most) {
   if (steps.size() <= most) return steps;
   PageJson kept = PageJson::array();

@@ -1,7 +1,7 @@
-// `report`: the page and its data in one file, which opens without a server or network access.
+// `report`: the page and its data in one file, viewable without a server or network access.
 //
 // The data are the live page's answers, embedded in the file: curves with up to two points for each of 800 columns,
-// smoothed over all their points with each of a few factors; samples of at most 40 steps.
+// smoothed at full resolution with each of a few factors; samples of at most 40 steps.
 #pragma once
 
 #include <string>
@@ -14,12 +14,11 @@ namespace wmtp {
 /// The file's content. `runs` must exist.
 std::string report_page(PageData& data, const std::vector<int64_t>& runs);
 
-/// JSON that is safe inside a <script> for any text in it: without '<', '>', '&' and the line terminators that only
-/// JavaScript has (U+2028, U+2029).
+/// JSON that is safe inside a <script> whatever its texts: without '<', '>', '&' and the line terminators specific to
+/// JavaScript (U+2028, U+2029).
 std::string inside_script(const PageJson& value);
 
-/// page.html with the contents of the files that it refers to: `<link rel="stylesheet" href="F">` and `<script
-/// src="F"></script>`.
+/// page.html with its files inlined: `<link rel="stylesheet" href="F">` and `<script src="F"></script>`.
 std::string with_files_inside(const std::string& page);
 
 }  // namespace wmtp

@@ -19,7 +19,7 @@ constexpr const char* rows_of_series = R"sql(
 
 constexpr const char* start_of_run = "SELECT CAST(strftime('%s', started_at) AS INTEGER) FROM runs WHERE id = ?1";
 
-/// Inserts by step, which appends except for rows written late.
+/// Inserts by step, which is an append except for rows written late.
 void add(MetricSeries& series, const Statement& row, double started) {
   const auto step = static_cast<double>(row.integer(1));
   const auto place = std::upper_bound(series.step.begin(), series.step.end(), step) - series.step.begin();
@@ -41,7 +41,7 @@ std::set<int64_t> SeriesStore::sync() {
   ++now_;
   int64_t newest = 0;
   log_.each_row(newest_row, {}, [&](const Statement& row) { newest = row.integer(0); });
-  if (newest - cursor_ > most_new_rows) {  // reloading requested curves is faster than reading all new rows
+  if (newest - cursor_ > most_new_rows) {  // reloading the requested curves is faster than reading all new rows
     kept_.clear();
     cursor_ = newest;
     std::set<int64_t> runs;

@@ -1,5 +1,5 @@
-// A cache of curves at full resolution, so that smoothing and zoom do not read the log again and a refresh reads only
-// new rows.
+// A cache of curves at full resolution, so that smoothing and zooming do not read the log again and a refresh reads
+// only new rows.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct MetricSeries {
 /// [one thread at a time]
 class SeriesStore {
  public:
-  /// The log must outlive it.
+  /// The log must outlive this object.
   explicit SeriesStore(const LogReader& log);
 
-  /// Reads the rows added since the last call, and returns their runs. Removes the least recently used curves beyond
+  /// Reads the rows added since the last call and returns their runs. Evicts the least recently used curves beyond
   /// `most_points`.
   std::set<int64_t> sync();
   /// The last rowid read.

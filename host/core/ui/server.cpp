@@ -27,8 +27,8 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t threads = 32, most_waiting = 256;
-constexpr size_t most_of_request = 64 << 10;  // bytes, all headers together
-// Total time that a client may keep a thread waiting: to begin a request, then until it is answered.
+constexpr size_t most_of_request = 64 << 10;  // of all headers together
+// Total time for which a client may keep a thread waiting: to begin a request, then until it is answered.
 constexpr std::chrono::milliseconds to_begin = 1s, to_end = 10s, limit_if_others_wait = 500ms, poll_interval = 50ms;
 
 thread_local bool refuse_connection = false;
@@ -88,13 +88,13 @@ class NewestFirst : public httplib::TaskQueue {
   std::vector<std::thread> workers_;
 };
 
-/// A socket with a limited waiting time for its client.
+/// A socket that limits the waiting time for its client.
 class BoundedStream : public httplib::Stream {
  public:
   BoundedStream(int socket, const std::atomic<size_t>& others, const std::atomic<socket_t>& listening)
       : socket_(socket), others_(others), listening_(listening) {}
 
-  /// False when no request begins in time.
+  /// False if no request begins in time.
   bool next_request() {
     waited_ = 0ms;
     taken_ = end_ - at_;
@@ -157,14 +157,14 @@ class BoundedStream : public httplib::Stream {
 
 /// httplib gives each connection a thread until it is closed, and restarts its timeout at each byte. Here a connection
 /// has a total waiting time, which is short while others wait for a thread, so that slow clients cannot block the
-/// server. Waiting connections are served newest first, as old ones are unlikely to send a request; beyond a limit the
-/// oldest is closed.
+/// server. Waiting connections are served newest first, because old ones are unlikely to send a request; beyond a limit
+/// the oldest is closed.
 class BoundedServer : public httplib::Server {
  public:
   BoundedServer() {
     new_task_queue = [this] { return new NewestFirst(waiting_); };
   }
-  /// [bound] The library's backlog of five connections delays further clients by a second.
+  /// [bound] The library's backlog of five connections would delay further clients by a second.
   void let_many_connect() { ::listen(svr_sock_, SOMAXCONN); }
 
  private:
@@ -184,13 +184,13 @@ class BoundedServer : public httplib::Server {
 constexpr const char* address = "127.0.0.1";
 constexpr timespec signal_interval{0, 200'000'000};
 
-/// No access to other origins. Scripts may set styles, which dygraphs needs.
+/// Forbids access to other origins. Allows scripts to set styles, which dygraphs needs.
 constexpr const char* policy =
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// With a content provider: httplib would compress a text body with Brotli at its highest level, which takes a second
-/// for what the loopback transfers in a millisecond.
+/// Uses a content provider, because httplib would compress a text body with Brotli at its highest level, which takes a
+/// second for what the loopback transfers in a millisecond.
 void respond(httplib::Response& response, PageAnswer answer) {
   response.status = answer.status;
   const auto body = std::make_shared<const std::string>(std::move(answer.body));
@@ -201,7 +201,7 @@ void respond(httplib::Response& response, PageAnswer answer) {
 }
 
 void set_up(httplib::Server& server, PageData& data, const int& port) {
-  // The library's default, SO_REUSEPORT, would share the port with a second program instead of failing.
+  // The library's default, SO_REUSEPORT, would share the port with another program instead of failing.
   server.set_socket_options([](socket_t socket) {
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
@@ -246,8 +246,8 @@ void serve_page(PageData& data, int wanted, const std::function<void(int)>& list
   port = bind_or_refuse(server, wanted);
   server.let_many_connect();
 
-  // Blocked before the first thread starts, so that no thread of the server receives them. They stay blocked: some
-  // programs (timeout) send a signal twice, and the second would kill a process that is ending normally.
+  // Blocked before the first thread starts, so that no server thread receives them. They stay blocked: some programs
+  // (timeout) send a signal twice, and the second one would kill a process that is exiting normally.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGINT);

@@ -84,7 +84,7 @@ std::vector<size_t> thinned(const std::vector<double>& x, const std::vector<doub
 std::vector<size_t> not_finite(const std::vector<double>& x, const std::vector<double>& y, const Window& window) {
   std::vector<size_t> kept;
   constexpr size_t none = std::numeric_limits<size_t>::max();
-  size_t last_cell[] = {none, none, none};  // of each kind
+  size_t last_cell[] = {none, none, none};  // by kind
   for (size_t i = 0; i < x.size(); ++i) {
     if (std::isfinite(y[i]) || x[i] < window.from || x[i] > window.to) continue;
     const size_t cell = cell_of(x[i], window);

@@ -1,4 +1,4 @@
-// The launches of rows.hpp. Compiled by nvcc, without LibTorch's headers.
+// Launches the kernels of rows.hpp. Compiled by nvcc, without LibTorch's headers.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 namespace wmtp::cuda {
 namespace {
 
-constexpr int most_packs = 4;  // of a thread; more would take over 128 registers
+constexpr int most_packs = 4;  // per thread; more would need over 128 registers
 constexpr int64_t most_norm_parts = 512;
 
 template <class... Pointers>
@@ -40,12 +40,12 @@ T* out(void* pointer) {
 }
 cudaStream_t stream_of(Launch launch) { return static_cast<cudaStream_t>(launch.stream); }
 
-/// Blocks with a thread for each pack of `size` elements.
+/// The number of blocks with one thread per pack of `size` elements.
 unsigned blocks_for(int64_t count, int size) {
   return unsigned((count + int64_t(threads_of_block) * size - 1) / (int64_t(threads_of_block) * size));
 }
 
-/// Calls call.template operator()<T, packs>(), packs a thread: 1, 2 or 4.
+/// Calls call.template operator()<T, packs>() with 1, 2 or 4 packs per thread.
 template <class Call>
 void by_width(Type type, int64_t width, Call call) {
   by_type(type, [&]<class T>() {

@@ -1,9 +1,9 @@
-// CUDA kernels over rows of fp32, bf16 or fp16, the device's counterpart of engine/model/kernels/rows.hpp. Each element is
-// read once where possible, computed in fp32 and rounded once. No atomics: every sum has a fixed order, so the bits are
-// the same in every run and on every device.
+// CUDA kernels over rows of fp32, bf16 or fp16, the device's counterpart of engine/model/kernels/rows.hpp. Each element
+// is read once where possible, computed in fp32 and rounded once. No atomics: every sum has a fixed order, so results
+// are bitwise the same in every run and on every device.
 //
-// A block has `threads_of_block` threads. Elements are moved in packs of 16 bytes; pointers are aligned to that, and rows
-// are whole packs, unless the pack has one element. Compiled by nvcc, and by tests/unit/cuda for the CPU.
+// A block has `threads_of_block` threads. Elements are moved in packs of 16 bytes: pointers have that alignment, and
+// rows are whole packs, unless a pack has one element. Compiled by nvcc, and by tests/unit/cuda for the CPU.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ __device__ inline void round_to(float& to, float x) { to = x; }
 __device__ inline void round_to(__nv_bfloat16& to, float x) { to = __float2bfloat16(x); }
 __device__ inline void round_to(__half& to, float x) { to = __float2half(x); }
 
-/// Elements that are moved together.
+/// Elements loaded or stored together.
 template <class T, int count>
 struct alignas(count * sizeof(T)) Pack {
   T values[count];
@@ -40,11 +40,11 @@ __device__ void store(T* to, const Pack<T, count>& pack) {
   *reinterpret_cast<Pack<T, count>*>(to) = pack;
 }
 
-/// The sum over the block, in every thread: lanes by pairs, then warps in order.
+/// The sum over the block, in every thread: pairwise within a warp, then over warps in order.
 __device__ inline float sum_of_block(float value) {
   __shared__ float of_warps[warps_of_block];
   for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(whole_warp, value, lanes);
-  __syncthreads();  // all threads have read an earlier sum
+  __syncthreads();  // all threads have read the previous sum
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
   __syncthreads();
   float sum = 0;
@@ -52,13 +52,13 @@ __device__ inline float sum_of_block(float value) {
   return sum;
 }
 
-/// Column of the i-th pack of this thread.
+/// The column of this thread's i-th pack.
 template <class T>
 __device__ int64_t column_of(int i) {
   return int64_t(i * threads_of_block + int(threadIdx.x)) * pack_size<T>;
 }
 
-/// y = x * scale * weight, scale[row] = 1 / sqrt(mean(x^2) + eps). One block a row, at most `packs` packs a thread.
+/// y = x * scale * weight, scale[row] = 1 / sqrt(mean(x^2) + eps). One block per row, at most `packs` packs per thread.
 template <class T, int packs>
 __global__ void __launch_bounds__(threads_of_block)
     rms_norm(const T* x, const T* weight, float eps, T* y, float* scale, int64_t width) {
@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(threads_of_block)
   }
 }
 
-/// dx; and in dw_parts[block] (fp32 [gridDim.x, width]; null: not computed) the sum over the block's rows, in their order,
-/// of dy * x * scale. A block takes every gridDim.x-th row.
+/// dx; and in dw_parts[block] (fp32 [gridDim.x, width]; null: skipped) the sum of dy * x * scale over the block's rows,
+/// in order. A block processes every gridDim.x-th row.
 template <class T, int packs>
 __global__ void __launch_bounds__(threads_of_block, /*minBlocksPerMultiprocessor=*/2)
     rms_norm_backward(const T* dy, const T* x, const T* weight, const float* scale, T* dx, float* dw_parts,
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(threads_of_block, /*minBlocksPerMultiprocessor
   }
 }
 
-/// The first element of this thread's pack of `size`, in a grid with a thread for each pack.
+/// The first element of this thread's pack of `size`, in a grid with one thread per pack.
 template <int size>
 __device__ int64_t first_element() {
   return (int64_t(blockIdx.x) * threads_of_block + threadIdx.x) * size;
@@ -169,8 +169,8 @@ __global__ void __launch_bounds__(threads_of_block)
   store(d_up + at, u);
 }
 
-/// Pairs (2i, 2i+1) of each head of x [tokens, heads, width] rotated by `direction` times the angles of the token's
-/// position, token % positions; table [positions, width/2] of (cos, sin). An even `size` divides the width.
+/// Rotates pairs (2i, 2i+1) of each head of x [tokens, heads, width] by `direction` times the angles of the token's
+/// position, token % positions; table [positions, width/2] of (cos, sin). `size` is even and divides the width.
 template <class T, int size>
 __global__ void __launch_bounds__(threads_of_block)
     rotate(const T* x, const float* table, float direction, T* y, int64_t count, int64_t heads, int64_t width,
@@ -215,7 +215,7 @@ struct OnlineSum {
     top = to;
   }
 
-  /// So far below, an exponential is 0 in fp32, and its product with the distance too.
+  /// This far below the top, an exponential is 0 in fp32, and so is its product with the distance.
   static constexpr float least = -100.0f;
 };
 
@@ -246,7 +246,7 @@ __device__ inline OnlineSum sum_of_block(OnlineSum mine) {
   return all;
 }
 
-/// As Rows::cross_entropy (engine/model/kernels/rows.hpp); entropy and hit may be null. One block a row.
+/// Like Rows::cross_entropy (engine/model/kernels/rows.hpp); entropy and hit may be null. One block per row.
 template <class T, int size>
 __global__ void __launch_bounds__(threads_of_block)
     cross_entropy(const T* logits, const int64_t* targets, float* loss, float* log_sum, float* entropy, float* hit,
@@ -267,7 +267,7 @@ __global__ void __launch_bounds__(threads_of_block)
   if (hit) hit[row] = below >= 0.0f ? 1.0f : 0.0f;
 }
 
-/// logits <- coefficient[row] * (exp(logits - log_sum[row]) - onehot(target[row])). One block a row.
+/// logits <- coefficient[row] * (exp(logits - log_sum[row]) - onehot(target[row])). One block per row.
 template <class T, int size>
 __global__ void __launch_bounds__(threads_of_block)
     cross_entropy_backward(T* logits, const int64_t* targets, const float* log_sum, const float* coefficient,
@@ -284,7 +284,7 @@ __global__ void __launch_bounds__(threads_of_block)
   }
 }
 
-/// sum = parts[0] + parts[1] + ... in this order, of `count` elements each; added to the sum's values if `add`.
+/// sum = parts[0] + parts[1] + ... in order, of `count` elements each; with `add`, added to the previous sum.
 template <class T, int size>
 __global__ void __launch_bounds__(threads_of_block)
     sum_of_parts(const T* parts, int num_parts, bool add, float* sum, int64_t count) {

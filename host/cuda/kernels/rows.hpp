@@ -1,6 +1,6 @@
-// Launches of the kernels in rows.cuh on a stream. Each returns before the kernel has run; cudaGetLastError tells whether
-// it was launched. Matrices are contiguous, [rows, width]; type: of the elements whose pointers are void. The null device
-// of the tests has functions of the same names, which precede these.
+// Launches the kernels of rows.cuh on a stream. Each function returns before the kernel has run; cudaGetLastError
+// reports whether it was launched. Matrices are contiguous, [rows, width]; type: element type of the void pointers. The
+// tests' null device defines functions of the same names, which take precedence.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ struct Launch {
   void* stream;
 };
 
-/// Whether the norm kernels support rows of this width: whole packs of 16 bytes, at most four a thread.
+/// Whether the norm kernels support rows of this width: whole packs of 16 bytes, at most four per thread.
 bool supports_norm(Type type, int64_t width);
-/// Blocks of rms_norm_backward; it does not depend on the device, so that sums have the same order on all.
+/// Blocks of rms_norm_backward; independent of the device, so that sums have the same order on all devices.
 int64_t norm_parts(int64_t rows);
 
-/// `x`, `weight` and `y` are aligned to 16 bytes; so are those of rms_norm_backward.
+/// `x`, `weight` and `y` are aligned to 16 bytes, also in rms_norm_backward.
 void rms_norm(Launch launch, const void* x, const void* weight, float eps, void* y, float* scale, int64_t rows,
               int64_t width);
-/// dw_parts [norm_parts(rows), width], their sum is dw; null: not computed.
+/// dw_parts [norm_parts(rows), width] sum up to dw; null: skipped.
 void rms_norm_backward(Launch launch, const void* dy, const void* x, const void* weight, const float* scale, void* dx,
                        float* dw_parts, int64_t rows, int64_t width);
 void swiglu(Launch launch, const void* gate, const void* up, void* y, int64_t count);
@@ -36,7 +36,7 @@ void cross_entropy(Launch launch, const void* logits, const int64_t* targets, fl
                    float* entropy, float* hit, int64_t rows, int64_t width);
 void cross_entropy_backward(Launch launch, void* logits, const int64_t* targets, const float* log_sum,
                             const float* coefficient, int64_t rows, int64_t width);
-/// parts [num_parts, count], summed in their order, to sum [count], or added to it.
+/// parts [num_parts, count]: stores their sum, in order, in sum [count], or adds it.
 void sum_of_parts(Launch launch, const void* parts, int num_parts, bool add, float* sum, int64_t count);
 /// factors [sequences, per_sequence]: 0 where the element's 32 random bits (engine/model/dropout.hpp) are below the
 /// threshold, else `kept`.

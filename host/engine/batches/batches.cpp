@@ -72,7 +72,7 @@ std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowO
 Batch on_device(const Batch& batch, const at::Device& device) {
   if (device.is_cpu()) return batch;
   const int64_t B = batch.tokens.size(0), tokens = batch.tokens.numel(), numbers = tokens + 3 * B;
-  const int64_t kinds = (tokens + int64_t(sizeof(int64_t)) - 1) / int64_t(sizeof(int64_t));  // bytes, as numbers
+  const int64_t kinds = (tokens + int64_t(sizeof(int64_t)) - 1) / int64_t(sizeof(int64_t));  // bytes as int64 elements
   const Tensor staged = at::empty({numbers + kinds}, at::TensorOptions(at::kLong).pinned_memory(true));
   staged.narrow(0, 0, numbers).copy_(at::cat({batch.tokens.flatten(), batch.sequence, batch.correct, batch.partner}));
   const auto kinds_of = [&](const Tensor& all) {

@@ -1,6 +1,6 @@
 // Micro-batches as tensors, with counts of their tokens and targets. The sequence at a position of the run's order
-// depends only on the experiment, so the content of a step depends on neither ranks nor accumulation; each rank reads
-// only its own sequences.
+// depends only on the experiment, so a step's content depends neither on the number of ranks nor on accumulation; each
+// rank reads only its own sequences.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@
 
 namespace wmtp {
 
-/// Kinds of a token in Batch::kind; 0 is padding.
+/// Token kinds in Batch::kind; 0 is padding.
 constexpr uint8_t prompt_kind = 1, answer_kind = 2;
 
-/// One rank's part of a micro-batch. B sequences of S tokens; S may be less than sequence_length, and is the same on
-/// every rank. Counts are of this rank.
+/// One rank's part of a micro-batch: B sequences of S tokens. S may be less than sequence_length, and is the same on
+/// every rank. Counts are for this rank only.
 struct MicroBatch {
   Batch batch;
   at::Tensor targets;              ///< [B,S] bool: tokens to predict
   std::vector<int64_t> counts;     ///< [H] valid targets of each head
-  int64_t tokens = 0;              ///< without padding
+  int64_t tokens = 0;              ///< excluding padding
   int64_t answers = 0;             ///< tokens of kind "answer"
-  int64_t pairs = 0;               ///< right and wrong answers in adjacent rows
-  std::vector<int64_t> positions;  ///< of the sequences in the run's order; -1 for padding
-  std::vector<int64_t> windows;    ///< of the sequences in the data (window or record); -1 for padding
-  std::vector<int64_t> bins;       ///< difficulty bin of the sequences, by index in BatchSource::bins(); -1 for none
+  int64_t pairs = 0;               ///< pairs of right and wrong answers in adjacent rows
+  std::vector<int64_t> positions;  ///< of the sequences in the run's order; -1: padding
+  std::vector<int64_t> windows;    ///< window or record of each sequence in the data; -1: padding
+  std::vector<int64_t> bins;       ///< difficulty bin of each sequence, an index into BatchSource::bins(); -1: none
 };
 
 class BatchSource {
@@ -36,36 +36,36 @@ class BatchSource {
   explicit BatchSource(int64_t batch_size) : batch_size_(batch_size) {}
   virtual ~BatchSource() = default;
 
-  /// Sequences of one epoch; INT64_MAX for unlimited data.
+  /// Sequences per epoch; INT64_MAX for unlimited data.
   virtual int64_t count() const = 0;
   /// `positions` of all ranks in this micro-batch, rank by rank, the same number for each; -1 gives a sequence of
   /// padding.
   virtual MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const = 0;
-  /// Names of the difficulty bins; empty when there are none.
+  /// Names of the difficulty bins, if any.
   virtual std::vector<std::string> bins() const { return {}; }
 
   /// A rank's part of the micro-batch that begins at position `first` of the run's order.
   MicroBatch training(int64_t first, int64_t rank, int64_t world) const;
-  /// The same in the source's order, with padding from position `end` on, so that each sequence is read once.
+  /// The same in the source's order, with padding from position `end` on, so that each sequence is read only once.
   MicroBatch held_out(int64_t first, int64_t end, int64_t rank, int64_t world) const;
 
  private:
   int64_t batch_size_;
 };
 
-/// Requirements of a pipeline.
+/// What a pipeline requires of its batches.
 struct BatchRequest {
   int64_t heads = 1;     ///< H of MicroBatch::counts
-  bool prompts = false;  ///< prompt tokens are targets too
+  bool prompts = false;  ///< prompt tokens are also targets
   bool pairs = false;
   at::Device device = at::kCPU;
 };
 
-/// Windows of text, of a token file, or of random ids: every token is an answer. `windows` outlives the source.
+/// Windows of text, of a token file, or of random ids: every token is an answer. `windows` must outlive the source.
 std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowOrder order, int64_t batch_size,
                                             int64_t sequence_length, const BatchRequest& request);
 
-/// `batch`, which is on the CPU, on the device, by one copy for which the host does not wait.
+/// Copies `batch` from the CPU to the device in one asynchronous copy.
 Batch on_device(const Batch& batch, const at::Device& device);
 
 /// [B,S] bool: whether head k has a target at each source position.

@@ -17,10 +17,10 @@ namespace {
 
 using at::Tensor;
 
-/// What can be drawn: `rows` consecutive sequences of the run at once, one record or a pair (right, wrong).
+/// The possible draws: `rows` consecutive sequences of the run at a time, one record or a pair (right, wrong).
 struct RecordDraws {
   int64_t rows = 1;
-  std::vector<std::vector<int64_t>> records;  ///< lists of record numbers, `rows` for each draw
+  std::vector<std::vector<int64_t>> records;  ///< lists of record numbers, `rows` per draw
   std::vector<DifficultyRange> ranges;        ///< difficulty bins, for MicroBatch::bins
   std::vector<std::string> bins;              ///< their names
 };
@@ -30,12 +30,11 @@ struct RecordPlace {
   size_t list;
   int64_t index;
 };
-/// The order of a run, by draw: position / rows.
+/// The order of a run, by draw index (position / rows).
 using RecordOrder = std::function<RecordPlace(int64_t)>;
 
 /// Batches of prompt, answer, padding. The length is that of the longest record on any rank, rounded up to a multiple
-/// of
-/// 16: every rank has the index, so that no communication is needed.
+/// of 16: every rank has the index, so this needs no communication.
 class RecordBatches final : public BatchSource {
  public:
   RecordBatches(const Records& records, RecordDraws draws, RecordOrder order, int64_t batch_size,
@@ -101,7 +100,7 @@ class RecordBatches final : public BatchSource {
     return batch_positions(longest, sequence_length_);
   }
 
-  /// Head k's targets are at position k or later: their source is k positions before them.
+  /// Targets of head k are at position k or later: their source is k positions earlier.
   void add_counts(const RecordEntry& entry, MicroBatch& micro) const {
     micro.tokens += entry.length;
     micro.answers += entry.answer();
@@ -144,7 +143,7 @@ std::vector<int64_t> sizes_of(const RecordDraws& draws) {
   return sizes;
 }
 
-/// Draws of the run, at most 10^18.
+/// Number of draws in the run, at most 10^18.
 int64_t draws_in_run(const Experiment& experiment, int64_t count, int64_t rows, int64_t world) {
   const double steps = static_cast<double>(num_steps(experiment.train, count, world));
   const double draws =
@@ -172,7 +171,7 @@ RecordOrder training_order(const Experiment& experiment, const RecordDraws& draw
   };
 }
 
-/// Joins the lists of all bins. In the order of the files unless shuffled.
+/// Concatenates the lists of all bins. In file order unless shuffled.
 RecordOrder validation_order(const Experiment& experiment, RecordDraws& draws) {
   std::vector<int64_t> all;
   for (const auto& list : draws.records) all.insert(all.end(), list.begin(), list.end());

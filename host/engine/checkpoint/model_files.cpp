@@ -34,7 +34,7 @@ SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) 
   return saved;
 }
 
-/// The gathered parameters of a group, each in fp32 on the CPU.
+/// The gathered parameters of a group, in fp32 on the CPU.
 class GatheredGroup {
  public:
   explicit GatheredGroup(ParameterGroup& group) : group_(group), flat_(group.gather_master()) {}
@@ -69,7 +69,7 @@ Tensor merged(const Adapter& adapter, const Linear& slot, Tensor weight, const G
   return dynamic_cast<const LinearAdapter&>(adapter).merged(slot, weight, params).contiguous();
 }
 
-/// The contents of model.safetensors: all groups except that of the adapter.
+/// The contents of model.safetensors: all groups except the adapter's.
 std::vector<ParameterGroup*> groups_of_model(const ShardedModel& model) {
   std::vector<ParameterGroup*> groups;
   for (const auto& unit : model.units())

@@ -1,5 +1,5 @@
 // Complete models in safetensors files with Meta's names: written at the end of a run, loaded for [model] weights, a
-// reference or a stage. Processed tensor by tensor: no rank gathers more than one parameter group at a time.
+// reference or a stage. Processed tensor by tensor; no rank gathers more than one parameter group at a time.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,7 @@ struct ModelTokenizer {
 };
 
 /// [all ranks, collective] Writes and publishes `folder` (model.safetensors in fp32, params.json, the tokenizer's
-/// files, manifest.json) with adapters merged into their layers. Returns the size of model.safetensors on rank 0.
+/// files, manifest.json), with adapters merged into their layers. Returns the size of model.safetensors on rank 0.
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
                    ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer, Channels& channels);
 
@@ -31,10 +31,10 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 /// missing, has another shape or dtype, or is unexpected (tensors of heads that the model does not use are allowed).
 void load_model(const std::filesystem::path& weights, ShardedModel& model);
 
-/// The tokenizer that params.json names; kind "" if it names none. Error(data) if its file is missing.
+/// The tokenizer named in params.json; kind "" if none. Error(data) if its file is missing.
 ModelTokenizer tokenizer_of(const std::filesystem::path& folder);
 
-/// The value heads of a model saved by this program (without a meaning if saved by an earlier version); none for other
+/// The value heads of a model saved by this program (without a meaning if saved by an earlier version); empty for other
 /// files.
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder);
 

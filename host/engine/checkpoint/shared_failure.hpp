@@ -1,4 +1,4 @@
-// Work that rank 0 does alone while the other ranks wait for its result.
+// Work done by rank 0 alone while the other ranks wait for its result.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ class SharedFailure {
       failure_.emplace(ExitStatus::storage, error.what());
     }
   }
-  /// Throws rank 0's failure on every rank, with its status. `what` names the exchange. [all ranks, collective]
+  /// Rethrows rank 0's failure on every rank, with its status. `what` names the exchange. [all ranks, collective]
   void share(const std::string& what, Peers& peers) const {
     const std::string mine = failure_ ? std::to_string(int(failure_->status())) + " " + failure_->what() : "";
     const std::string shared = peers.broadcast(what, mine);

@@ -32,14 +32,14 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-/// A stream of a CUDA device for copies, which run while the training stream computes. They follow the work that the
-/// training had launched when this was made. [training thread]
+/// A CUDA stream for copies that run while the training stream computes. They are ordered after the work that training
+/// had launched when this object was created. [training thread]
 class CopyStream {
  public:
   explicit CopyStream(const at::Device& device) : stream_(guard_.getStreamFromGlobalPool(device)) {
     launched_.record(guard_.getStream(device));
   }
-  /// Calls copies(), which launches them on this stream, and waits for them. [any thread]
+  /// Calls copies(), which enqueues copies on this stream, and waits for them. [any thread]
   template <class Copies>
   void run(Copies copies) {
     const c10::StreamGuard here(stream_);
@@ -56,15 +56,15 @@ class CopyStream {
 
 }  // namespace
 
-/// Everything that the thread of a save needs.
+/// Everything that a save's thread needs.
 struct StateSaver::Work {
-  std::string name;  ///< of the exchanges between ranks
+  std::string name;  ///< for the exchanges between ranks
   SaveMode mode;
   Clock::time_point begun;
   std::filesystem::path target;
   Manifest manifest;  ///< without slices
   std::vector<StateFlat> flats;
-  std::optional<CopyStream> stream;       ///< with flats on a CUDA device
+  std::optional<CopyStream> stream;       ///< if flats are on a CUDA device
   std::map<std::string, Tensor> tensors;  ///< [rank 0] copies
   std::promise<void> copied;
 };
@@ -165,7 +165,7 @@ void StateSaver::copy(std::vector<StateFlat>& flats, SaveMode mode) {
     const Tensor live = std::move(flats[i].values);
     if (!buffers_[i].defined())
       buffers_[i] = at::empty(live.sizes(), at::TensorOptions(live.scalar_type()).pinned_memory(live.is_cuda()));
-    // LibTorch's copy would start threads in addition to those of the training.
+    // LibTorch's copy would start threads in addition to the training's.
     if (live.is_cpu())
       std::memcpy(buffers_[i].mutable_data_ptr(), live.const_data_ptr(), size_t(live.nbytes()));
     else

@@ -1,17 +1,17 @@
-// StateSaver: writes checkpoints for resuming in the background; training never waits for the writing.
+// StateSaver: writes checkpoints for resuming in the background, without blocking training.
 //
-// A step-NNNNNN/ folder contains one file of shards for each rank (rank-RRRR.safetensors: slices of logical tensors
+// A step-NNNNNN/ folder contains one file of shards per rank (rank-RRRR.safetensors: slices of logical tensors
 // "param/NAME", "exp_avg/NAME", "exp_avg_sq/NAME") and the manifest, written by rank 0. A save, on every rank:
 // 1. begin() records what to save and copies small values
-// 2. a thread copies shards and moments into buffers, which are reused by later saves. Training continues, but waits in
-//    settle() for the end of this copy before it changes any of them: a forward and a backward pass later. A CUDA
-//    device copies on a stream of its own
-// 3. rank 0 makes a draft of the folder; every rank writes its file there and fsyncs it
+// 2. a thread copies shards and moments into buffers that later saves reuse. Training continues, and before it changes
+//    any of them, a forward and a backward pass later, it waits in settle() for this copy. A CUDA device copies on a
+//    separate stream
+// 3. rank 0 creates a draft of the folder; every rank writes its file there and fsyncs it
 // 4. when all files are reported, rank 0 writes the manifest, publishes the folder (io/durable_file.hpp), deletes
-//    checkpoints beyond `keep` (core/checkpoints/retention.hpp), and reports the outcome to the other ranks
+//    checkpoints beyond `keep` (core/checkpoints/retention.hpp), and sends the outcome to the other ranks
 // A failure anywhere is the outcome on every rank; the draft is then removed. The ranks communicate through
-// BackgroundStore, which uses no connection of the training and gives up when a rank is lost. What a crash leaves:
-// io/save_points.hpp.
+// BackgroundStore, which uses no connection of the training and gives up if a rank is lost. io/save_points.hpp lists
+// what a crash leaves.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -45,32 +45,32 @@ struct SaveOutcome {
   int64_t step = 0;
   std::filesystem::path folder;
   std::string failure;                         ///< why the folder was not written, equal on all ranks; "" on success
-  bool rank_lost = false;                      ///< whether the reason is the loss of a rank
+  bool rank_lost = false;                      ///< whether the cause is the loss of a rank
   std::vector<std::filesystem::path> deleted;  ///< [rank 0] older checkpoints
   std::vector<std::pair<std::string, std::string>> warnings;  ///< [rank 0] kind of event, and message
   double seconds = 0;                                         ///< from begin() to the end of the save's thread
   double stall_seconds = 0;  ///< time that training was blocked in begin, settle and finish
 };
 
-/// Whether training continues during the save. If it does not, nothing is copied.
+/// Whether training continues during the save. If not, nothing is copied.
 enum class SaveMode { concurrent, alone };
 
 class StateSaver {
  public:
-  /// `keep`: the number of checkpoints of the run to keep. `peers` and `optimizer` must outlive this.
+  /// `keep`: the number of checkpoints to keep. `peers` and `optimizer` must outlive this object.
   StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep);
-  ~StateSaver();  ///< waits for a save in flight
+  ~StateSaver();  ///< waits for the current save
   StateSaver(const StateSaver&) = delete;
   StateSaver& operator=(const StateSaver&) = delete;
 
-  // All of these are called by the training's thread.
-  /// [all ranks at the same step; no save may be in flight] Until finish(), parameters and moments may be changed only
-  /// after settle(), and in mode `alone` not at all.
+  // Call all of these from the training thread.
+  /// [all ranks at the same step; no save in flight] Until finish(), parameters and moments may be changed only after
+  /// settle(), and in mode `alone` not at all.
   void begin(const SaveRequest& request, SaveMode mode);
   void settle();
-  /// The outcome of a finished save; nothing if there is none or it is still in flight.
+  /// The outcome of a finished save; nullopt if there is none or it is still in flight.
   std::optional<SaveOutcome> take();
-  /// The same, but waits for a save in flight.
+  /// Like take(), but waits for a save in flight.
   std::optional<SaveOutcome> finish();
 
  private:
@@ -85,8 +85,8 @@ class StateSaver {
   ShardedOptimizer& optimizer_;
   std::filesystem::path run_folder_;
   int64_t keep_;
-  int64_t begun_ = 0;                ///< number of saves; part of the name of their exchanges
-  std::vector<at::Tensor> buffers_;  ///< of the copies, one for each flat
+  int64_t begun_ = 0;                ///< number of saves; used in the names of their exchanges
+  std::vector<at::Tensor> buffers_;  ///< for the copies, one per flat
   std::future<void> copied_;
   std::future<SaveOutcome> running_;
   double stall_seconds_ = 0;

@@ -30,7 +30,7 @@ class SliceReader {
     }
   }
 
-  /// Error(data) unless there is such a tensor of this shape.
+  /// Error(data) unless a tensor of this shape exists.
   void check(const std::string& tensor, const std::vector<int64_t>& shape) const {
     const std::vector<int64_t>& found = slices_of(tensor).front().range.slice->shape;
     if (found != shape)
@@ -38,7 +38,7 @@ class SliceReader {
                          c10::str(at::IntArrayRef(shape)));
   }
 
-  /// Reads elements [begin, begin + part.numel()) of a tensor that was checked.
+  /// Reads elements [begin, begin + part.numel()) of a checked tensor.
   void read(const std::string& tensor, int64_t begin, const Tensor& part) const {
     for (const auto& [range, file] : slices_of(tensor)) {
       const int64_t from = std::max(begin, range.slice->begin), to = std::min(begin + part.numel(), range.slice->end);

@@ -1,8 +1,7 @@
 // The state of a run in a checkpoint for resuming: parameters, their moments and the state of the pipeline. Each rank
-// writes the shards that it holds (those of the first replica only; rank 0 also the pipeline's state) and reads what it
-// needs at any world size and strategy, because each slice names the elements of the tensor that it contains.
-// state_saver.hpp decides when and in which order the files are written. Random draws are keyed by step and sequence
-// and need no state.
+// of the first replica writes its shards, and rank 0 the pipeline's state. Any world size and strategy can read them,
+// because each slice names the range of elements that it contains. state_saver.hpp decides when and in which order the
+// files are written. Random draws are keyed by step and sequence, so they need no state.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -23,18 +22,18 @@ struct LoadedState {
   SavedState state;
 };
 
-/// [all ranks] Fills parameters, moments and `tensors` from a folder whose checksums were verified. Error(data), before
-/// anything is changed, if a tensor or the steps of a group are missing, or a slice has another shape, dtype or range
-/// than expected.
+/// [all ranks] Fills parameters, moments and `tensors` from a folder with verified checksums. Error(data), before
+/// anything is changed, if a tensor or the step count of a group is missing, or a slice has an unexpected shape, dtype
+/// or range.
 LoadedState load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
                                 std::map<std::string, at::Tensor>& tensors);
 
-/// The safetensors name of a dtype; Error(storage) if tensors of this dtype cannot be saved. The state of plugins keeps
-/// its dtype: counts and running sums may need more than fp32 to resume exactly.
+/// The safetensors name of a dtype; Error(storage) if tensors of this dtype cannot be saved. Plugin state keeps its
+/// dtype: counts and running sums may need more than fp32 to resume exactly.
 const char* state_dtype_name(at::ScalarType dtype);
 at::ScalarType state_dtype(const std::string& name);  ///< Error(data) for a dtype that is never saved
 
-/// The masters or one of the moments of a group, flat.
+/// The masters or one of the moments of a group, flattened.
 struct StateFlat {
   const char* prefix;  ///< of the logical names
   const ParameterGroup* group;
@@ -49,13 +48,13 @@ struct Piece {
   at::Tensor values;  ///< contiguous, on the CPU; fp32, or the dtype of the plugin's state
 };
 
-/// Cuts `flats` into pieces, on rank 0 followed by `tensors` (by name); all on the CPU. Checksums are not yet set.
+/// Cuts `flats` into pieces, on rank 0 followed by `tensors` (by name); all on the CPU. Checksums are not set yet.
 std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map<std::string, at::Tensor>& tensors,
                              int rank);
 
 /// Writes this rank's file durably and computes the checksums. Returns a report for rank 0: the slices, or the error.
 std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank);
-/// The slices of a report; Error(storage) if it contains an error.
+/// The slices in a report; Error(storage) if it contains an error.
 std::vector<Slice> slices_of_report(const std::string& report);
 
 }  // namespace wmtp

@@ -1,9 +1,9 @@
 // BackgroundStore: exchanges texts between background threads of all ranks through the rendezvous store, under separate
-// keys, so that they never mix with the training's exchanges and use none of its connections.
+// keys, so that they never interfere with the training's exchanges and use none of its connections.
 //
-// Waits have no timeout. A wait ends with Error(peer) when the rank that it waits for has posted a fault or ended, when
-// the store is gone, or when this rank's training thread has found a rank lost. No fault is posted from here: the
-// training thread does that, which notices every loss in its collectives or when it reads this thread's outcome.
+// Waits have no timeout. A wait ends with Error(peer) if the awaited rank has posted a fault or ended, the store is
+// gone, or this rank's training thread has found a rank lost. This class posts no faults: the training thread does,
+// which notices every loss in its collectives or when it reads this thread's outcome.
 #pragma once
 
 #include <string>
@@ -19,9 +19,9 @@ class BackgroundStore {
   BackgroundStore(Peers& peers, std::string name) : peers_(peers), name_(std::move(name)) {}
 
   // [the same thread of all ranks, in the same order]
-  /// Rank 0's text, on every rank.
+  /// Returns rank 0's text on every rank.
   std::string broadcast(const std::string& text_of_rank0);
-  /// Every rank's text, by rank, on rank 0; empty on the others. Rank 0 removes them from the store.
+  /// Returns every rank's text, by rank, on rank 0; empty on the others. Rank 0 removes them from the store.
   std::vector<std::string> gather(const std::string& mine);
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* waiting = "communication";
 
-/// c10d's Gloo has no abort; closing the connections ends the waits on them, on this rank and on the others.
+/// c10d's Gloo has no abort; closing the connections ends waits on them, on this rank and on the others.
 class ClosableGloo final : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;

@@ -1,10 +1,10 @@
-// Channels: the communicators of a job. Gathers, reduces and control use separate connections, so that none waits behind
-// another. Within a channel all ranks issue the same operations in the same order, which debug builds check
-// (collective_checker.hpp). With one rank nothing is sent, and every operation is a copy.
+// Channels: the communicators of a job. Gathers, reduces and control use separate connections, so that none waits
+// behind another. Within a channel all ranks issue the same operations in the same order, which debug builds check
+// (collective_checker.hpp). With one rank nothing is sent; every operation is a copy.
 //
-// A Mesh divides the ranks into shard groups: consecutive ranks that together hold one copy of the sharded state. The
-// ranks at the same position of their shard groups form a replicate group and hold the same shard. With shard groups of
-// two out of six ranks:
+// A Mesh divides the ranks into shard groups: consecutive ranks that together hold one copy of the sharded state. Ranks
+// at the same position of their shard groups form a replicate group and hold the same shard. With shard groups of two
+// out of six ranks:
 //
 //   shard groups   0 1 | 2 3 | 4 5      replicate groups   0 2 4 | 1 3 5
 #pragma once
@@ -24,11 +24,11 @@ namespace wmtp {
 
 class Channel;
 
-/// An operation in flight. Must be waited on exactly once; its tensors stay alive until then.
+/// An operation in flight. Wait on it exactly once; it keeps its tensors alive until then.
 class Pending {
  public:
   Pending() = default;
-  /// Blocks until it is done. When a peer is lost or late, writes the flight record and throws Peers::explain's Error.
+  /// Blocks until completion. If a peer is lost or late, writes the flight record and throws Peers::explain's Error.
   /// Adds to waited_seconds().
   void wait();
   explicit operator bool() const { return active_; }
@@ -49,7 +49,7 @@ class Channel {
 
   /// output [W*n] = every rank's input [n], in rank order. `what` names the operation in errors.
   Pending all_gather(at::Tensor output, at::Tensor input, const std::string& what);
-  /// Part r of input goes to rank r; output holds the parts received, in rank order. Equal sizes.
+  /// Sends part r of input to rank r; output holds the received parts, in rank order. Equal sizes.
   Pending all_to_all(at::Tensor output, at::Tensor input, const std::string& what);
 
  private:
@@ -61,24 +61,24 @@ class Channel {
   Error broken(int64_t number, const std::string& detail);
   Peers* peers_;
   FlightRecord* record_;
-  c10::intrusive_ptr<c10d::Backend> backend_;  ///< null with one rank
+  c10::intrusive_ptr<c10d::Backend> backend_;  ///< null if there is one rank
   int64_t checked_ = 0;                        ///< collectives compared so far
 };
 
 /// A group of ranks along one axis of the mesh, and this rank's position in it.
 struct Axis {
   int rank = 0, size = 1;
-  Channel* gather = nullptr;  ///< of shard groups; null in replicate groups, whose ranks hold the same shard
+  Channel* gather = nullptr;  ///< for shard groups; null in replicate groups, whose ranks hold the same shard
   Channel* reduce = nullptr;
 };
 struct Mesh {
   Axis shard, replicate;
 };
 
-/// Creates a communicator for tensors on the run's device. Only called with two ranks or more.
+/// Creates a communicator for tensors on the run's device. Called only with two or more ranks.
 using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout)>;
-/// Gloo over this host's network interface with this address.
+/// Gloo over the network interface of this host with this address.
 MakeBackend gloo(const std::string& address);
 
 class Channels {
@@ -92,18 +92,18 @@ class Channels {
   int rank() const { return peers_->rank(); }
   int size() const { return peers_->size(); }
   Channel& control() { return *control_; }
-  /// Shard groups of `shard_group_size` ranks, which must divide size(). The first call with a size connects them.
-  /// [all ranks, collective]
+  /// Shard groups of `shard_group_size` ranks, which must divide size(). The first call with a size connects them. [all
+  /// ranks, collective]
   const Mesh& mesh(int shard_group_size);
   FlightRecord& record() { return record_; }
 
-  /// Sum over ranks, the same bits on all of them. `values`: fp64, on the CPU or the run's device.
+  /// Sum over ranks, bitwise identical on all of them. `values`: fp64, on the CPU or the run's device.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
-  /// [W, ...]: every rank's values, where they are. The host does not wait for a device.
+  /// [W, ...]: every rank's values, on the device of `values`. Does not block the host on a device.
   at::Tensor all(const at::Tensor& values, const std::string& what);
 
  private:
-  /// A communicator among the ranks of an axis; `name` is unique to them.
+  /// Creates a communicator between the ranks of an axis; `name` is unique to it.
   Channel* connect(const std::string& name, const MakeBackend& make, const Axis& axis);
 
   Peers* peers_;
@@ -117,7 +117,7 @@ class Channels {
   std::map<int, Mesh> meshes_;  ///< by shard group size
 };
 
-/// Seconds that this rank's thread has spent blocked in collectives.
+/// Seconds that this thread has spent blocked in collectives.
 double waited_seconds();
 
 }  // namespace wmtp

@@ -14,7 +14,7 @@ static_assert(text_size % sizeof(int64_t) == 0);
 
 std::string text_at(const char* bytes) { return {bytes, strnlen(bytes, text_size)}; }
 
-/// Without the rank, which is not compared.
+/// Removes the rank, which is not compared.
 std::string collective_in(const std::string& text) { return text.substr(text.find(' ') + 1); }
 
 }  // namespace

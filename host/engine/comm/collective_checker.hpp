@@ -1,6 +1,6 @@
-// Compares the next collective of all ranks of a communicator before it is issued: ranks that disagree would otherwise
-// wait for each other until a timeout, or exchange unrelated bytes. Costs a small all-gather per collective, so only
-// debug builds do it, or WMTP_CHECK_COLLECTIVES=1 (0 disables it in a debug build).
+// Compares the next collective across the ranks of a communicator before issuing it: ranks that disagree would
+// otherwise wait for each other until a timeout, or exchange unrelated bytes. Costs a small all-gather per collective,
+// so only debug builds do it, or WMTP_CHECK_COLLECTIVES=1 (0 disables it in a debug build).
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct NextCollective {
   std::string text;  ///< purpose, operation, sizes, dtype, and its index on this communicator
 };
 
-/// "" when the ranks agree; else each rank's next collective. `device`: of the communicator's tensors. [all ranks of the
+/// "" if the ranks agree; else each rank's next collective. `device`: of the communicator's tensors. [all ranks of the
 /// communicator, collective]
 std::string disagreement(c10d::Backend& backend, at::Device device, const NextCollective& mine);
 

@@ -1,5 +1,5 @@
-// CudaBackend: the interface of libwmtp_cuda, everything that the engine uses of CUDA and NCCL. The engine links neither;
-// it loads this library only for a run on a CUDA device, because LibTorch's CUDA part costs a process 350 MB.
+// CudaBackend: the interface of libwmtp_cuda, with everything that the engine uses of CUDA and NCCL. The engine links
+// neither; it loads this library only for runs on a CUDA device, because LibTorch's CUDA part costs 350 MB per process.
 #pragma once
 
 #include <chrono>
@@ -11,19 +11,19 @@
 namespace wmtp {
 
 struct CudaDevice {
-  std::string name;                         ///< as the CUDA runtime gives it: "NVIDIA H200"
+  std::string name;                         ///< as reported by the CUDA runtime: "NVIDIA H200"
   int major = 0, minor = 0;                 ///< compute capability
-  int64_t total_bytes = 0, free_bytes = 0;  ///< of all processes, as nvidia-smi shows them
-  int64_t reserved_bytes = 0;               ///< most that LibTorch's allocator has held, in use or not
+  int64_t total_bytes = 0, free_bytes = 0;  ///< over all processes, as in nvidia-smi
+  int64_t reserved_bytes = 0;               ///< peak held by LibTorch's allocator, in use or cached
 };
 
 class CudaBackend {
  public:
   virtual ~CudaBackend() = default;
   virtual int num_devices() = 0;
-  /// Makes `device` this process's current one, and reports every block that its caching allocator allocates and frees
-  /// to engine/memory/allocator.hpp. `deterministic`: LibTorch selects kernels that give the same bits in every run, and
-  /// refuses operations that have none. [before the first tensor]
+  /// Makes `device` this process's current device, and reports every block that its caching allocator allocates and
+  /// frees to engine/memory/allocator.hpp. `deterministic`: LibTorch selects kernels that are bitwise reproducible, and
+  /// refuses operations without one. [before the first tensor]
   virtual void use_device(int device, bool deterministic) = 0;
   virtual CudaDevice current_device() = 0;
   /// Share of about the last second in which the current device ran a kernel, as nvidia-smi shows it; nothing without NVML.
@@ -33,9 +33,9 @@ class CudaBackend {
                                                  std::chrono::milliseconds timeout) = 0;
 };
 
-/// Loads libwmtp_cuda.so from the engine's folder; never closed. Error(usage), with the reason, when that fails.
+/// Loads libwmtp_cuda.so from the engine's folder; never closes it. Error(usage) with the reason if that fails.
 CudaBackend& cuda_backend();
-/// Whether this build has libwmtp_cuda.so; loads nothing.
+/// Whether this build includes libwmtp_cuda.so; loads nothing.
 bool has_cuda_library();
 /// Whether this machine has an NVIDIA device; loads nothing.
 bool has_cuda_device();

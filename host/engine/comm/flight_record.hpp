@@ -1,5 +1,5 @@
-// FlightRecord: this rank's last collectives, so that the loss of a rank can be reported with its step and investigated.
-// [training thread]
+// FlightRecord: this rank's last collectives, so that the loss of a rank can be reported with its step and
+// investigated. [training thread]
 #pragma once
 
 #include <array>
@@ -15,22 +15,22 @@ class FlightRecord {
  public:
   static constexpr int64_t capacity = 64;
 
-  /// Optimizer step of the collectives that begin from now on; 0 before the first.
+  /// The optimizer step of collectives that begin from now on; 0 before the first step.
   void set_step(int64_t step) { step_ = step; }
-  /// For write(). Empty: nothing is written.
+  /// The folder for write(). If empty, nothing is written.
   void set_folder(std::filesystem::path folder) { folder_ = std::move(folder); }
 
-  /// A collective begins: its purpose ("gathering layers.3"), its operation ("all-gather"), and the bytes that this rank
-  /// receives. Returns its number, for end() and describe().
+  /// Records the start of a collective: its purpose ("gathering layers.3"), its operation ("all-gather"), and the bytes
+  /// that this rank receives. Returns its number, for end() and describe().
   int64_t begin(const std::string& what, const char* operation, int64_t bytes);
-  /// The thread no longer waits for it. `on_device`: the device does, if not null; text() then asks whether it is complete.
+  /// The thread no longer waits. `on_device`, if not null: the device still does; text() then queries its completion.
   void end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device = {});
   /// "step 17: gathering layers.3 (all-gather, 1.2 MiB)"
   std::string describe(int64_t number) const;
 
   /// The last `capacity` collectives, oldest first, one per line; unfinished ones are marked.
   std::string text() const;
-  /// Writes text() to flight-RRRR.txt in the folder. False without a folder or when writing fails.
+  /// Writes text() to flight-RRRR.txt in the folder. False without a folder or if writing fails.
   bool write(int rank) const noexcept;
   const std::filesystem::path& folder() const { return folder_; }
 

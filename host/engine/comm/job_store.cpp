@@ -25,7 +25,7 @@ class ClientStore final : public c10d::Store {
   ClientStore(std::unique_ptr<StoreClient> client, milliseconds timeout) : Store(timeout), client_(std::move(client)) {}
 
   c10::intrusive_ptr<c10d::Store> clone() override {
-    return c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(this);  // any thread may use it
+    return c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(this);  // usable from any thread
   }
   using Store::set;
   void set(const std::string& key, const std::vector<uint8_t>& value) override { client_->set(key, text_of(value)); }
@@ -66,7 +66,7 @@ struct AgentStore {
   std::string own_address;
 };
 
-/// LibTorch's client waits at least half a second after a refused connection, so it is created once the port is open.
+/// LibTorch's client waits at least half a second after a refused connection, so it is created when the port is open.
 AgentStore agent_store(const RankEnvironment& environment, milliseconds timeout, const OnWait& on_wait) {
   const std::string place = rendezvous_text(environment);
   const auto attempt = [&](milliseconds limit, std::string& cause) {

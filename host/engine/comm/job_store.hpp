@@ -1,8 +1,8 @@
 // JobStore: the rendezvous store of a job as a c10d::Store, and on rank 0 its server.
 //
-// Under torchrun rank 0 writes its address to the agent's store, overwriting the previous one: the store survives when
-// the agent restarts the ranks, and agents of several hosts count restarts independently. A rank that reads the address
-// from before the restart cannot connect there, and reads it again.
+// Under torchrun rank 0 writes its address to the agent's store, overwriting the previous one: the store survives
+// restarts of the ranks by the agent, and agents on different hosts count restarts independently. A rank that reads the
+// address from before the restart cannot connect there, and reads it again.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct JobStore {
 };
 
 /// `timeout` limits the store's waits and requests. `on_wait` is called once, after some seconds, with the cause of the
-/// delay. Error(usage) when the port is in use, Error(peer) when the store cannot be reached. [all ranks]
+/// delay. Error(usage) if the port is in use, Error(peer) if the store cannot be reached. [all ranks]
 JobStore open_job_store(const RankEnvironment& environment, std::chrono::milliseconds timeout,
                         const std::function<void(const std::string& cause)>& on_wait);
 

@@ -14,18 +14,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t bytes_of_all_rings = 8 << 20, least_ring = 1 << 19;
 constexpr std::chrono::microseconds before_sleep{50};
-constexpr milliseconds poll_interval{20};  // for ended ranks
+constexpr milliseconds poll_interval{20};  // for detecting ended ranks
 
-/// An operation on one rank: the byte stream that it sends, and its part of the streams that it receives.
+/// An operation on one rank: its sent byte stream, and its part of the received streams.
 struct Exchange {
   at::Tensor output, input;
-  bool to_all;                  ///< each rank gets the whole input; else its part
-  int64_t part;                 ///< bytes from each rank to each rank
+  bool to_all;                  ///< each rank receives the whole input; else its part
+  int64_t part;                 ///< bytes from each rank to each other rank
   int64_t sent = 0;             ///< bytes of this rank's stream
-  std::vector<int64_t> passed;  ///< bytes read or skipped of each rank's stream
+  std::vector<int64_t> passed;  ///< bytes read or skipped in each rank's stream
   bool done = false;
 
-  /// Bytes of each rank's stream, without the part for itself.
+  /// Bytes in each rank's stream, which excludes the part for the rank itself.
   int64_t length(int ranks) const { return to_all ? part : part * (ranks - 1); }
 };
 
@@ -121,7 +121,7 @@ class MemoryBackend final : public c10d::Backend {
     bool moved = false;
     for (const auto& exchange : queue_) {
       const int64_t length = exchange->length(size_), part = exchange->part;
-      // The beginning of this rank's part in the source's stream, which has no part for the source itself.
+      // The start of this rank's part in the source's stream, which has no part for the source itself.
       const int64_t begin = exchange->to_all ? 0 : (rank_ < source ? rank_ : rank_ - 1) * part;
       char* output = static_cast<char*>(exchange->output.mutable_data_ptr()) + source * part;
       int64_t& passed = exchange->passed[size_t(source)];
@@ -149,7 +149,7 @@ class MemoryBackend final : public c10d::Backend {
       if (Clock::now() > end) return rings_.sleep(seen, poll_interval);
   }
 
-  /// A rank that has ended after completing its part is not lost.
+  /// A rank that ended after completing its part is not lost.
   void refuse_the_ended(const Exchange& exchange) {
     for (int other = 0; other < size_; ++other) {
       const bool is_needed = exchange.passed[size_t(other)] < exchange.length(size_) ||

@@ -2,15 +2,15 @@
 // loopback copies every byte four times, two of them in the kernel, and its thread competes with the training for cores.
 //
 // This backend has no thread. Starting an operation copies in what fits (some MiB); the rest is copied in, and the
-// other ranks' data is copied out, while this rank waits for it. So ranks must wait for operations in the same order.
+// other ranks' data copied out, while this rank waits for it. So ranks must wait for operations in the same order.
 #pragma once
 
 #include "engine/comm/channels.hpp"
 
 namespace wmtp {
 
-/// Shared memory if all ranks of a communicator are processes on one host, in one container; else the backend that
-/// `otherwise` makes. [all ranks of the communicator, collective]
+/// Shared memory if all ranks of a communicator are processes on one host, in one container; else the backend made by
+/// `otherwise`. [all ranks of the communicator, collective]
 MakeBackend through_memory(MakeBackend otherwise);
 
 }  // namespace wmtp

@@ -15,7 +15,7 @@ namespace wmtp {
 namespace {
 
 using std::chrono::milliseconds;
-// Together with the launcher's patience below 5 s: the time in which all ranks of a hanging job end after the timeout.
+// Plus the launcher's patience, less than 5 s: the time in which all ranks of a hanging job end after the timeout.
 constexpr milliseconds time_to_report{2000};
 constexpr milliseconds time_after_a_loss{500};
 constexpr milliseconds poll_interval{50};
@@ -35,7 +35,7 @@ std::string names_of(const std::vector<int>& ranks) {
   return text;
 }
 
-/// The first difference of two lists of names and values.
+/// The first difference between two lists of names and values.
 std::string difference(const std::string& mine, const std::string& of_rank0) {
   std::istringstream here(mine), there(of_rank0);
   std::string line, other;
@@ -65,7 +65,7 @@ Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
   }
 }
 
-/// The address by which this rank reached rank 0.
+/// Returns the address from which this rank reached rank 0.
 std::string Peers::open_store(const RankEnvironment& environment, milliseconds timeout) {
   const std::string here = "rank " + std::to_string(rank_);
   try {
@@ -81,7 +81,7 @@ std::string Peers::open_store(const RankEnvironment& environment, milliseconds t
   }
 }
 
-/// Whether the key is set before `end`. Polls often at first.
+/// Whether the key is set before `end`. Polls frequently at first.
 bool Peers::appears(const std::string& key, Clock::time_point end) const {
   for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, poll_interval)) {
     if (Clock::now() >= end) return false;
@@ -168,7 +168,7 @@ bool Peers::post_fault(const Error& error) noexcept {
   bool first = !adopted_;
   try {
     store_->setTimeout(time_to_report);
-    // Before the fault itself: rank 0 closes the store once all have posted theirs.
+    // Before posting the fault itself: rank 0 closes the store once all have posted theirs.
     first = store_->add("reported/" + std::string(error.what()), 1) == 1 && !adopted_;
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
     if (hang_up_) hang_up_();
@@ -180,7 +180,7 @@ bool Peers::post_fault(const Error& error) noexcept {
       if (all) break;
       std::this_thread::sleep_for(poll_interval);
     }
-  } catch (...) {  // the store is gone, so no rank is left to read the fault
+  } catch (...) {  // the store is gone, so no rank can read the fault
   }
   return first;
 }
@@ -193,7 +193,7 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
   std::vector<int> silent;
   std::string before;
   try {
-    store_->setTimeout(time_to_report);  // rank 0 may be the one that hangs, and its server with it
+    store_->setTimeout(time_to_report);  // rank 0, which runs the server, may be the one that hangs
     if (store_->add("broken", 1) == 1)
       store_->set("broken/first", bytes_of(why));
     else if (store_->check({"broken/first"}))
@@ -210,7 +210,7 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
         const std::string fault = text_of(store_->get(fault_key(rank)));
         const int status = std::stoi(fault);
         if (status == int(ExitStatus::peer)) continue;
-        adopted_ = true;  // the rank that posted it prints it, even if the store is gone by the time this rank ends
+        adopted_ = true;  // the rank that posted it prints it, even if the store is gone when this rank ends
         return Error(ExitStatus(status), fault.substr(fault.find(' ') + 1));
       }
       if (silent.empty()) break;
@@ -231,7 +231,7 @@ bool Peers::has_left(int rank) const {
 
 bool Peers::has_set(const std::string& key, int from, bool until_loss) const {
   for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, poll_interval)) {
-    if (has_left(from)) return store_->check({key});  // it may have set the key just before it left
+    if (has_left(from)) return store_->check({key});  // it may have set the key just before leaving
     if (until_loss && lost_) return false;
     std::this_thread::sleep_for(pause);
   }

@@ -1,9 +1,9 @@
-// Peers: the rendezvous store of a job, and the propagation of errors between ranks.
+// Peers: the rendezvous store of a job, and propagation of errors between ranks.
 //
 // A rank that fails posts its fault (status and text) under its key and ends. A rank whose collective fails polls the
-// store, for a bounded time, for the others' faults: a fault other than a broken collective is the root cause and is
-// rethrown with its status; ranks without a posted fault are reported as lost. So all ranks end with one reason, without
-// the launcher's help. Rank 0 serves the store and stays a moment longer so that the others can read it.
+// store, for a bounded time, for the faults of others: a fault other than a broken collective is the root cause and is
+// rethrown with its status; ranks without a posted fault are reported as lost. So all ranks end with the same reason,
+// even without a launcher. Rank 0 serves the store and stays a moment longer so that the others can read it.
 #pragma once
 
 #include <atomic>
@@ -25,45 +25,45 @@ namespace wmtp {
 
 class Peers {
  public:
-  /// Waits up to `timeout` for all ranks; logs the missing ones after some seconds. Error(usage) when the port is in
-  /// use, Error(peer) with the missing ranks or the unreachable address. [all ranks]
+  /// Waits up to `timeout` for all ranks; logs the missing ones after some seconds. Error(usage) if the port is in use,
+  /// Error(peer) with the missing ranks or the unreachable address. [all ranks]
   Peers(const RankEnvironment& environment, std::chrono::milliseconds timeout);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  /// This rank's host, and the address of its connections.
+  /// This rank's host and the address of its connections.
   const Placement& placement() const { return placement_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
-  /// Posts why this rank is about to end. False when another rank has posted the same text, which it then prints.
+  /// Posts why this rank is about to end. False if another rank has posted the same text and will print it.
   bool post_fault(const Error& error) noexcept;
-  /// Called after a fault was posted or explained, to end the waits of other ranks for this one.
+  /// `hang_up` is called after a fault was posted or explained, to end other ranks' waits for this one.
   void on_broken(std::function<void()> hang_up) { hang_up_ = std::move(hang_up); }
-  /// The cause of a failed collective: the root cause that another rank posted, or which ranks do not answer. The first
-  /// thread that calls it reports the result and ends the process; another one first waits for that. [any thread]
+  /// The cause of a failed collective: the root cause posted by another rank, or the ranks that do not answer. The
+  /// first thread that calls it reports the result and ends the process; other threads wait for that. [any thread]
   Error explain(const std::string& what_broke, const std::string& detail) noexcept;
-  /// Whether explain() has found a rank lost, as opposed to a posted fault. [any thread]
+  /// Whether explain() has found a lost rank, as opposed to a posted fault. [any thread]
   bool lost() const { return lost_; }
-  /// Whether that rank has posted a fault, or its process is gone. Throws when the store is gone. [any thread]
+  /// Whether that rank has posted a fault or its process is gone. Throws if the store is gone. [any thread]
   bool has_left(int rank) const;
-  /// Waits until rank `from` has set the key. False when that rank has left without setting it; with `until_loss` also
-  /// when lost(). Throws when the store is gone. [any thread]
+  /// Waits until rank `from` has set the key. False if that rank has left without setting it; with `until_loss` also if
+  /// lost(). Throws if the store is gone. [any thread]
   bool has_set(const std::string& key, int from, bool until_loss = false) const;
 
-  /// The settings with which a rank was started, by name.
+  /// Settings with which a rank was started, by name.
   using Settings = std::vector<std::pair<std::string, std::string>>;
-  /// Before anything else: throws on every rank when one was started with other settings than rank 0 (Error(usage)), or
-  /// cannot start, for the reason `refusal`. The message names the rank. [all ranks]
+  /// Call first: throws on every rank if one was started with different settings than rank 0 (Error(usage)), or cannot
+  /// start, for the reason `refusal`. The message names the rank. [all ranks]
   void check_start(const Settings& settings, const std::optional<Error>& refusal);
 
-  // Exchanges of texts through the store. They wait while the other ranks live, independent of the timeout of
+  // Exchange texts through the store. They wait as long as the other ranks live, independently of the timeout of
   // collectives, so rank 0 may take minutes before a broadcast. `what` names the exchange in errors. [all ranks, in the
   // same order]
-  /// Rank 0's text, on every rank.
+  /// Returns rank 0's text on every rank.
   std::string broadcast(const std::string& what, const std::string& text_of_rank0);
-  /// Every rank's text, by rank, on rank 0; empty on the others.
+  /// Returns every rank's text, by rank, on rank 0; empty on the others.
   std::vector<std::string> gather(const std::string& what, const std::string& mine);
-  /// Error(status), with the rank and both texts, when a rank's text differs from rank 0's.
+  /// Error(status) with the rank and both texts if a rank's text differs from rank 0's.
   void check_equal(const std::string& what, const std::string& mine, ExitStatus status);
 
  private:
@@ -83,7 +83,7 @@ class Peers {
   std::atomic<bool> lost_ = false;
   std::atomic<std::thread::id> explainer_;
   bool adopted_ = false;                 ///< explain() returned another rank's fault
-  int64_t exchanges_ = 0;                ///< makes the keys of each exchange unique
+  int64_t exchanges_ = 0;                ///< makes the keys of exchanges unique
   std::unique_ptr<StoreServer> server_;  ///< on rank 0
   c10::intrusive_ptr<c10d::Store> store_;
 };

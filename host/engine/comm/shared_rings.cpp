@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* memory_name = "wmtp-rings";
 constexpr int64_t page = 4096;
-constexpr int64_t line = 64;  // bytes of a cache line: values written by different processes are on separate lines
+constexpr int64_t line = 64;  // bytes per cache line: values written by different processes are on separate lines
 
 uint64_t drawn() {
   std::random_device device;
@@ -32,10 +32,10 @@ uint64_t drawn() {
 
 }  // namespace
 
-/// The memory: a header, one Process each, every reader's position in every ring (row: the ring's writer), the rings.
+/// The memory layout: header, one Process each, every reader's position in every ring (row: the ring's writer), rings.
 struct SharedRings::Layout {
   struct Header {
-    uint64_t token;  ///< also in the address, to recognize a different file with the same number
+    uint64_t token;  ///< also in the address, to detect a different file with the same number
     int64_t size, capacity;
     uint32_t hung_up;
   };
@@ -75,7 +75,7 @@ void store(T& value, T next) {
   std::atomic_ref<T>(value).store(next, std::memory_order_release);
 }
 
-/// Calls copy for a range of bytes of a ring, twice if it wraps around.
+/// Calls copy for a byte range of a ring, twice if it wraps around.
 template <class Copy>
 void in_ring(char* ring, int64_t capacity, uint64_t position, int64_t bytes, Copy copy) {
   const int64_t begin = int64_t(position % uint64_t(capacity)), first = std::min(bytes, capacity - begin);
@@ -138,7 +138,7 @@ std::optional<SharedRings> SharedRings::attach(const std::string& address, int i
   unsigned long long token = 0;
   if (std::sscanf(address.c_str(), "%d %d %llu", &pid, &number, &token) != 3) return {};
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(number);
-  char target[64] = {};  // checked first: opening an unrelated file may have side effects
+  char target[64] = {};  // checked first, because opening an unrelated file may have side effects
   if (readlink(path.c_str(), target, sizeof target - 1) < 0 || !std::strstr(target, memory_name)) return {};
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return {};
@@ -200,8 +200,8 @@ int64_t SharedRings::unread_by(int reader) const {
 
 uint32_t SharedRings::news() const { return load(Layout::process(*this, index_).news); }
 
-/// The counter is raised before `sleeps` is read, and a sleeper sets `sleeps` before it reads the counter: at least one
-/// of the two sees the other.
+/// Raises the counter before reading `sleeps`, while a sleeper sets `sleeps` before reading the counter, so at least
+/// one of the two sees the other's change.
 void SharedRings::notify(int other) {
   Layout::Process& process = Layout::process(*this, other);
   std::atomic_ref(process.news).fetch_add(1);

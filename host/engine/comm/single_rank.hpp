@@ -1,4 +1,4 @@
-// SingleRank: the communicators of a process that works alone; nothing is sent.
+// SingleRank: communicators for a single process; nothing is sent.
 #pragma once
 
 #include "engine/comm/channels.hpp"

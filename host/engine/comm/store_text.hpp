@@ -1,4 +1,4 @@
-// Conversion between texts and the bytes of c10d's stores.
+// Converts between strings and the bytes of c10d's stores.
 #pragma once
 
 #include <cstdint>

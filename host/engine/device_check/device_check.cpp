@@ -28,7 +28,7 @@ using Tensors = std::vector<Tensor>;
 
 constexpr int64_t rows = 256, width = 512, vocabulary = 1000;
 
-/// Gives the same numbers on each device, drawn on the CPU.
+/// Produces the same numbers on every device, drawn on the CPU.
 class Numbers {
  public:
   Numbers(at::Device device, at::ScalarType dtype) : device_(device), dtype_(dtype) {}
@@ -127,7 +127,7 @@ const std::vector<Operation> operations{{"norm", norm},
                                         {"embedding gradient", embedding_gradient},
                                         {"AdamW", adamw}};
 
-/// The largest difference, relative to a number's size where that is above 1.
+/// The largest difference, relative for numbers above 1.
 double difference(const Tensors& found, const Tensors& wanted) {
   double largest = 0;
   for (size_t i = 0; i < found.size(); ++i) {
@@ -143,10 +143,10 @@ bool same_bits(const Tensors& a, const Tensors& b) {
   return true;
 }
 
-/// A result's last place of the dtype, and a few roundings of the sums before it.
+/// One unit in the last place of the dtype, plus a few roundings in sums before it.
 double tolerance(at::ScalarType dtype) { return dtype == at::kFloat ? 1e-4 : dtype == at::kHalf ? 4e-3 : 3e-2; }
 
-/// Each dtype's difference to the CPU: "fp32 2e-07, bf16 8e-03, fp16 1e-03 from the CPU; the same bits twice".
+/// Each dtype's difference from the CPU: "fp32 2e-07, bf16 8e-03, fp16 1e-03 from the CPU; the same bits twice".
 DeviceCheck check_operation(const Operation& operation, const at::Device& device) {
   DeviceCheck check{operation.name, true, ""};
   const auto computed = [&](const at::Device& on, at::ScalarType dtype) {
@@ -173,7 +173,7 @@ DeviceCheck about_device() {
               ", " + human_bytes(device.free_bytes) + " of " + human_bytes(device.total_bytes) + " free"};
 }
 
-/// Of training: bf16 with heads of 128 features.
+/// As in training: bf16 with heads of 128 features.
 DeviceCheck about_attention(const at::Device& device) {
   const Tensor x = at::zeros({1, 8, 256, 128}, at::TensorOptions(at::kBFloat16).device(device));
   static const std::vector<std::string> names{"plain operations", "flash attention", "memory-efficient attention",
@@ -185,7 +185,7 @@ DeviceCheck about_attention(const at::Device& device) {
 
 void wait_for(const Tensor& x) { x.flatten().select(0, 0).item(); }
 
-/// Operations per second of the largest measured product, which doubles until it takes a millisecond.
+/// Operations per second of the largest measured product; sizes double until one takes a millisecond.
 double product_rate(const at::Device& device, at::ScalarType dtype) {
   for (int64_t size = 1024;; size *= 2) {
     const Tensor x = at::ones({size, size}, at::TensorOptions(dtype).device(device));
@@ -209,7 +209,7 @@ DeviceCheck about_products(const at::Device& device) {
   return check;
 }
 
-/// Bytes per second of copies that double until one takes a millisecond.
+/// Bytes per second of copies; sizes double until one takes a millisecond.
 double copy_rate(const Tensor& to, const Tensor& from, const Tensor& on_device) {
   for (int64_t bytes = int64_t{16} << 20;; bytes *= 2) {
     const double rate = best_rate(
@@ -254,7 +254,7 @@ DeviceCheck about_nccl(const at::Device& device) {
           good ? "a communicator of one rank gathers" : "a communicator of one rank gathers other numbers"};
 }
 
-/// A failure is a finding, so that the other checks still run.
+/// A failure becomes a finding, so that the other checks still run.
 void add(std::vector<DeviceCheck>& checks, const std::string& what, const std::function<DeviceCheck()>& check) {
   try {
     checks.push_back(check());

@@ -1,5 +1,5 @@
-// `doctor --device cuda`: whether this machine's first CUDA device computes what the CPU does, the same bits every time,
-// and how fast. Takes some seconds.
+// `doctor --device cuda`: whether this machine's first CUDA device computes the same as the CPU, reproducibly, and how
+// fast. Takes some seconds.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace wmtp {
 
-/// In this order: the device, each kernel in each precision, attention's kernel, rates, the answer to a full device, NCCL.
-/// Error(usage) without a usable device. [a process without other work]
+/// In order: the device, each kernel in each precision, attention's kernel, rates, behavior when memory is full, NCCL.
+/// Error(usage) without a usable device. [a process that does nothing else]
 std::vector<DeviceCheck> check_device();
 
 }  // namespace wmtp

@@ -1,7 +1,7 @@
-// FrozenModel: the reference or the value model, which produces signals for every token and is never trained.
-// FrozenCache: the signals that a pipeline reads from one frozen model, by window. They never change, so they are cached
-// on disk (engine/frozen/signal_store.hpp): a second epoch, or another run with the same model and data, computes none,
-// and the model is only loaded when a window is missing.
+// FrozenModel: the reference or the value model, which computes signals for every token and is never trained.
+// FrozenCache: the signals that a pipeline reads from one frozen model, by window. They never change, so they are
+// cached on disk (engine/frozen/signal_store.hpp): a second epoch, or another run with the same model and data,
+// computes none, and the model is loaded only if a window is missing.
 #pragma once
 
 #include <functional>
@@ -18,13 +18,13 @@
 
 namespace wmtp {
 
-/// Sharded by its own strategy, in its own precision; holds the next-token head or value heads only.
+/// Sharded with its own strategy, in its own precision; holds only the next-token head or the value heads.
 class FrozenModel {
  public:
   /// `model` has Heads::first, or Heads::none and one value head.
   FrozenModel(std::unique_ptr<ShardedModel> model, int64_t chunk_tokens);
   /// [B,S] fp32 by name: "loss" and "entropy" of the next token at each source position (0 at the last), "value" after
-  /// each position. Padding is predicted like any token: the caller masks. [all ranks, collective]
+  /// each position. Padding is predicted like any token: the caller must mask it. [all ranks, collective]
   std::map<std::string, at::Tensor> signals(const Batch& batch, const std::set<std::string>& wanted);
 
  private:
@@ -33,7 +33,7 @@ class FrozenModel {
   std::map<std::string, at::Tensor> predictions(const at::Tensor& normed, const at::Tensor& tokens, bool entropies);
 
   std::unique_ptr<ShardedModel> model_;
-  std::unique_ptr<LinearCrossEntropy> loss_;  ///< null without a next-token head
+  std::unique_ptr<LinearCrossEntropy> loss_;  ///< null if there is no next-token head
 };
 
 class FrozenCache {
@@ -41,15 +41,15 @@ class FrozenCache {
   using Build = std::function<std::shared_ptr<FrozenModel>()>;
   using Stores = std::map<std::string, std::unique_ptr<SignalStore>>;
 
-  /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each of them, or none to
-  /// disable caching. `build` is called at most once, on all ranks together; its model may be shared by several caches.
+  /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each, or none to disable
+  /// caching. `build` is called at most once, on all ranks together; several caches may share its model.
   FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores);
 
   /// "reference.loss" and so on, [B,S] each.
   using Signals = std::map<std::string, at::Tensor>;
-  /// The cached signals; none when a window of this rank's is missing. [each rank, no communication]
+  /// The cached signals; nullopt if a window of this rank is missing. [each rank, no communication]
   std::optional<Signals> kept(const MicroBatch& micro) const;
-  /// Runs the model and caches its signals. For when any rank lacks some. [all ranks, collective]
+  /// Runs the model and caches its signals. Needed if any rank lacks some. [all ranks, collective]
   Signals computed(const MicroBatch& micro);
 
  private:

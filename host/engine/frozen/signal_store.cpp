@@ -71,8 +71,8 @@ void SignalStore::open_file() {
     stop(file_.string() + " is not a regular file; move it away", false);
 }
 
-/// A prefix of this header followed by nothing or zeros is from a process that was killed, or is being written right
-/// now: all processes write the same bytes.
+/// A prefix of this header followed by nothing or zeros was left by a killed process, or is being written right now:
+/// all processes write the same bytes.
 void SignalStore::check_header() {
   std::string found(header_.size(), '\0');
   const ssize_t got = retry_interrupted([&] { return pread(descriptor_.get(), found.data(), found.size(), 0); });

@@ -1,10 +1,10 @@
-// SignalStore: a file with a frozen model's signal (losses, entropies or values) of each window, so that a second epoch
-// and later runs do not compute it. A cache: it never fails a run and never returns wrong numbers; a torn, missing or
-// damaged record counts as missing.
+// SignalStore: a file with a frozen model's signal (losses, entropies or values) for each window, so that a second
+// epoch and later runs do not recompute it. As a cache it never fails a run and never returns wrong numbers; a torn,
+// missing or damaged record counts as missing.
 //
 // FOLDER/<first 32 digits of the header's sha256>.f32, little-endian: the header (format, values per window, the key's
 // full text, zeros up to a multiple of 4,096 bytes), then one record per window at header + window * record: fp32
-// values and a CRC-32C over header, window and values; a sum of 0 is written as 0xffffffff, so that a hole is not a
+// values and a CRC-32C over header, window and values; a checksum of 0 is stored as 0xffffffff, so that a hole is not a
 // valid record. The header depends only on key and size, and each record has its own checksum, so processes need no
 // lock. Holes take no space on a file system with sparse files. Nothing is synced: after a power failure some records
 // may be missing.
@@ -22,18 +22,18 @@ namespace wmtp {
 
 class SignalStore {
  public:
-  /// Called at most once per store, with the reason why signals are not or no longer cached, by the thread that detects
-  /// it. From then on the store only reads, or neither reads nor writes.
+  /// Called at most once per store, by the thread that detects the problem, with the reason why signals are not or no
+  /// longer cached. From then on the store only reads, or neither reads nor writes.
   using Warn = std::function<void(const std::string& message)>;
 
   /// Opens or creates the file and its folder. `key` contains everything that the signals depend on except the window's
   /// index: model, data, signal, precision. Error(bug): values_per_window below 1.
   SignalStore(const std::filesystem::path& folder, const std::string& key, int64_t values_per_window, Warn warn);
 
-  /// Fills `values` [values_per_window] with the window's record. False: missing, and `values` is unspecified. Like
+  /// Reads the window's record into `values` [values_per_window]. False: missing, and `values` is unspecified. Like
   /// write(), Error(bug) for a window outside 0 … 2^40-1. [any thread]
   bool read(int64_t window, float* values) const;
-  /// Threads and processes may write concurrently, even the same window: the last record remains, or none. [any thread]
+  /// Threads and processes may write concurrently, even one window: the last record survives, or none. [any thread]
   void write(int64_t window, const float* values);
 
   const std::filesystem::path& file() const { return file_; }
@@ -50,7 +50,7 @@ class SignalStore {
   std::filesystem::path file_;
   size_t value_bytes_;
   uint32_t header_sum_;
-  uint64_t largest_file_;  ///< the process's limit: exceeding it raises a signal that ends the process
+  uint64_t largest_file_;  ///< the process's file size limit: exceeding it raises a signal that ends the process
   Warn warn_;
   Descriptor descriptor_;
   mutable std::atomic<bool> reads_ = true, writes_ = true, warned_ = false;

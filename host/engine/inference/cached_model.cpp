@@ -22,7 +22,7 @@ using kernels::out;
 namespace {
 
 constexpr int64_t multiplications_of_task = int64_t{1} << 18;
-constexpr int64_t softmax_multiple = 16;  ///< a width of causal_softmax is a multiple of it
+constexpr int64_t softmax_multiple = 16;  ///< widths passed to causal_softmax are multiples of this
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // CachedModel: a multi-token model that reads a text in portions and caches keys and values, so that each token is
-// computed once. Head 1 gives the logits of the next token; the other heads, on the same trunk output, propose the
+// computed once. Head 1 produces the logits of the next token; from the same trunk output the other heads propose the
 // tokens after it. One process, CPU, fp32; not thread-safe.
 #pragma once
 
@@ -13,15 +13,15 @@
 
 namespace wmtp {
 
-/// A block (core/model/block.hpp) with a key-value cache and without an adapter, computed row by row, so that the result
-/// does not depend on the portions.
+/// A block (core/model/block.hpp) with a key-value cache and without an adapter, computed row by row, so that the
+/// result does not depend on how the text is split into portions.
 class CachedBlock {
  public:
-  /// Uses the weights that `find` returns without a copy: whole, fp32, on the CPU. Caches up to `positions` tokens.
+  /// Uses the weights returned by `find` without copying: whole, fp32, on the CPU. Caches up to `positions` tokens.
   CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t positions);
 
   /// x [n,D]: tokens at positions `begin` … begin+n-1; those before `begin` are cached. Caches their keys and values,
-  /// replacing what was cached at these positions. Returns the block's output for rows `first` … n-1, [n-first,D].
+  /// replacing previous ones at these positions. Returns the block's output for rows `first` … n-1, [n-first,D].
   at::Tensor run(const at::Tensor& x, int64_t begin, int64_t first, const at::Tensor& rotary);
 
  private:
@@ -40,8 +40,8 @@ class CachedBlock {
 
 class CachedModel {
  public:
-  /// `model` outlives this object. It is whole and fp32 in this process, has a next-token head and no adapter, and was
-  /// built for at least `positions`, the most tokens that this object accepts.
+  /// `model` must outlive this object. It is unsharded and fp32 in this process, has a next-token head and no adapter,
+  /// and was built for at least `positions`, the most tokens that this object accepts.
   CachedModel(ShardedModel& model, int64_t positions);
   CachedModel(const CachedModel&) = delete;
 
@@ -52,29 +52,29 @@ class CachedModel {
 
   enum class Logits { of_last, of_all };
   /// Appends `ids` (at least one) to the cached tokens. Returns head 1's logits after the last of them, [1,V], or after
-  /// each, [n,V]: the same bits in whatever portions a text is read. Error(bug) beyond positions().
+  /// each, [n,V]: bitwise the same however a text is split. Error(bug) beyond positions().
   at::Tensor feed(const std::vector<int64_t>& ids, Logits logits);
   /// Drops the tokens from `length` on.
   void shorten(int64_t length);
-  /// The most likely tokens of heads 2, 3, … at the last cached token: the second, third, … token after it. To be
-  /// called after every feed or after none: the other heads read the trunk's output, which is kept for the last feed
-  /// only. Error(bug) otherwise.
+  /// The most likely tokens of heads 2, 3, … at the last cached token: the second, third, … token after it. Call it
+  /// after every feed or after none: the other heads read the trunk's output, which is kept for the last feed only.
+  /// Error(bug) otherwise.
   std::vector<int64_t> propose();
 
  private:
   at::Tensor logits_of(const at::Tensor& hidden) const;
 
-  std::vector<std::unique_ptr<Gathered>> weights_;  ///< before the blocks, which hold views of them
+  std::vector<std::unique_ptr<Gathered>> weights_;  ///< before the blocks, which hold views of these
   int64_t positions_, length_ = 0;
   double eps_;
   at::Tensor embedding_, norm_, output_, rotary_;
   std::vector<CachedBlock> trunk_, heads_;
   at::Tensor trunk_rows_;         ///< [n,D] trunk output of the last feed
-  int64_t trunk_rows_begin_ = 0;  ///< their first position
-  int64_t proposed_ = 0;          ///< tokens that the other heads have cached
+  int64_t trunk_rows_begin_ = 0;  ///< position of the first row
+  int64_t proposed_ = 0;          ///< number of tokens cached by the other heads
 };
 
-/// The most likely id of logits [V], the lowest of equal ones. Error(data) where a logit is not finite.
+/// The most likely id for logits [V], the lowest in case of ties. Error(data) if a logit is not finite.
 int64_t most_likely(const at::Tensor& logits);
 
 }  // namespace wmtp

@@ -3,8 +3,8 @@
 // Greedy decoding takes the token that head 1 considers most likely. With more heads the model drafts for itself
 // (blockwise parallel decoding, Stern et al. 2018; self-speculation, Gloeckle et al., arXiv 2404.19737): heads 2 … n
 // propose the tokens after the next one, one forward pass reads all of them, and head 1 verifies each. Proposals are
-// accepted up to the first that differs from head 1's choice; head 1's own token follows them. A forward pass thus
-// yields 1 to n tokens, the same as plain greedy decoding: head 1's logits have the same bits either way
+// accepted up to the first that differs from head 1's choice, followed by head 1's own token. A forward pass thus
+// yields 1 to n tokens, the same as plain greedy decoding, because head 1's logits are bitwise the same either way
 // (row_math.hpp).
 #pragma once
 
@@ -34,8 +34,8 @@ struct Decoded {
   End end = End::max_tokens;
 };
 
-/// `model` has read no token yet. Ends after max_tokens, at end_of_text, when `take` returns false, or when the model
-/// has no position left. Error(data) where a logit is not finite.
+/// `model` has read no tokens yet. Ends after max_tokens, at end_of_text, when `take` returns false, or when the model
+/// has no position left. Error(data) if a logit is not finite.
 Decoded decode(CachedModel& model, const DecodeRequest& request);
 
 }  // namespace wmtp

@@ -40,7 +40,7 @@ const char* text_of(Decoded::End end) {
   return "";
 }
 
-/// The position of the first of `stops` in `text`, which had none before its last `tail` bytes; npos without one.
+/// The position of the first of `stops` in `text`, which had none before its last `tail` bytes; npos if there is none.
 size_t first_stop(const std::string& text, const std::vector<std::string>& stops, size_t tail) {
   size_t first = std::string::npos;
   for (const std::string& stop : stops)

@@ -13,7 +13,7 @@
 namespace wmtp {
 namespace {
 
-constexpr int64_t longest_window = 1024;  // where the model states no max_sequence_length
+constexpr int64_t longest_window = 1024;  // if the model has no max_sequence_length
 
 std::string content_of(const std::filesystem::path& file) {
   check_is_file(file);
@@ -23,7 +23,7 @@ std::string content_of(const std::filesystem::path& file) {
   return text;
 }
 
-/// The texts' ids in order, each text followed by end_of_text, as in a token file for training.
+/// The ids of the texts in order, each followed by end_of_text, as in a token file for training.
 std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, const TextModel& model) {
   std::vector<int64_t> ids;
   for (const auto& file : texts) {
@@ -43,7 +43,7 @@ size_t stride_of(const PerplexityRequest& request, size_t longest) {
   return request.stride > 0 ? size_t(request.stride) : longest;
 }
 
-/// One sequence; its new tokens are targets, except its first token.
+/// One sequence whose new tokens, except its first token, are targets.
 MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& ids, int64_t heads) {
   const auto S = int64_t(window.end - window.begin), first = int64_t(window.first_new - window.begin);
   MicroBatch micro;
@@ -58,7 +58,7 @@ MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& 
   return micro;
 }
 
-/// Bytes of text of the last `tokens` ids before `end`.
+/// Bytes of text in the last `tokens` ids before `end`.
 int64_t bytes_of(const std::vector<int64_t>& ids, size_t end, int64_t tokens, const Tokenizer& tokenizer) {
   const auto last = ids.begin() + int64_t(end);
   return int64_t(tokenizer.decode({last - tokens, last}).size());
@@ -74,7 +74,7 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
   const std::vector<int64_t> ids = ids_of(request.texts, model);
   model.load(/*drafts=*/true, int64_t(S));
 
-  ActivePipeline nothing;  // is weighed
+  ActivePipeline nothing;  // without a weighting
   std::map<std::string, at::Tensor> states;
   RankCollectives across(model.channels());
   const StepEnvironment environment{model.num_heads(), model.config().vocab_size, 0, across, states};

@@ -42,7 +42,7 @@ Tensor row_norms(const Tensor& x, const Tensor& weight, double eps) {
 Tensor row_swiglu(const Tensor& gate, const Tensor& up) {
   Tensor y = at::empty_like(gate);
   const int64_t width = gate.size(1);
-  // Row by row: the position of a kernel's last, incomplete vector must not depend on the rows before.
+  // Row by row: the position of a kernel's last, incomplete vector must not depend on the preceding rows.
   for (int64_t begin = 0; begin < gate.numel(); begin += width)
     kernels::rows<float>().swiglu(in<float>(gate) + begin, in<float>(up) + begin, out<float>(y) + begin, width);
   return y;

@@ -1,6 +1,6 @@
-// The model's operations, row by row. A row holds one token's features. A row's result has the same bits whatever other
-// rows are passed with it, on any number of threads (engine/model/kernels/products.hpp). fp32 on the CPU, no gradients.
-// Shapes: n rows, D features, H heads of W features each.
+// The model's operations, row by row. A row holds one token's features. A row's result is bitwise the same whatever
+// other rows are passed with it, with any number of threads (engine/model/kernels/products.hpp). fp32 on the CPU, no
+// gradients. Shapes: n rows, D features, H heads of W features each.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,13 +9,13 @@ namespace wmtp {
 
 /// x [n,D] times w [O,D] transposed -> [n,O].
 at::Tensor row_products(const at::Tensor& x, const at::Tensor& w);
-/// As rms_norm of engine/model/ops.hpp: x [n,D], weight [D] -> [n,D].
+/// Like rms_norm of engine/model/ops.hpp: x [n,D], weight [D] -> [n,D].
 at::Tensor row_norms(const at::Tensor& x, const at::Tensor& weight, double eps);
 /// silu(gate) * up, each [n,D] -> [n,D].
 at::Tensor row_swiglu(const at::Tensor& gate, const at::Tensor& up);
-/// Rows x [n,H*W] at positions `position`, position + 1, ... rotated as by rotate of engine/model/ops.hpp.
+/// Rotates rows x [n,H*W] at positions `position`, position + 1, ... like rotate of engine/model/ops.hpp.
 at::Tensor row_rotated(const at::Tensor& x, const at::Tensor& rotary, int64_t position);
-/// x += bias, x [n,D], bias [D], unless the bias is undefined. Returns x.
+/// x += bias, x [n,D], bias [D]; does nothing if the bias is undefined. Returns x.
 at::Tensor with_bias(const at::Tensor& x, const at::Tensor& bias);
 /// x + y, both [n,D].
 at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& y);

@@ -18,7 +18,7 @@ std::vector<Candidate> nucleus(const at::Tensor& logits, double temperature, dou
     all.push_back({i, std::exp((double(x[i]) - highest) / temperature)});
     sum += all.back().share;
   }
-  // A heap instead of a sort: of a large vocabulary only the few ids that are taken need ordering.
+  // A heap instead of a sort: only the few ids that are taken from a large vocabulary need ordering.
   const auto less = [](const Candidate& a, const Candidate& b) {
     return a.share < b.share || (a.share == b.share && a.id > b.id);
   };

@@ -1,4 +1,4 @@
-// TextModel: a finished model and its tokenizer, whole in this process on the CPU, for generating and scoring text.
+// TextModel: a finished model and its tokenizer, unsharded on the CPU, for generating and scoring text.
 #pragma once
 
 #include <filesystem>
@@ -15,21 +15,21 @@ namespace wmtp {
 
 class TextModel {
  public:
-  /// Reads the shape and the tokenizer; load() reads the weights. Error(data) where the folder is damaged, has no token
+  /// Reads the shape and the tokenizer; load() reads the weights. Error(data) if the folder is damaged, has no token
   /// heads, or names a tokenizer that does not fit.
   explicit TextModel(std::filesystem::path folder);
 
   const ModelConfig& config() const { return config_; }
-  /// Null where the model names none.
+  /// Null if the model names none.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
   /// At least one id. Error(usage) for a text that the tokenizer rejects, Error(data) without a tokenizer.
   std::vector<int64_t> ids_of(const std::string& text) const;
   /// Whether a prompt of `tokens` fits the model. A model without max_sequence_length accepts any.
   bool fits(int64_t tokens) const;
-  /// The most positions that a prompt and `max_tokens` more need; the last token needs none, since none follows it.
+  /// The number of positions needed for a prompt and `max_tokens` more, the last of which needs none.
   int64_t positions_for(int64_t prompt, int64_t max_tokens) const;
 
-  /// Loads the weights; with `drafts` those of all heads, else of head 1.
+  /// Loads the weights: with `drafts` of all heads, else of head 1.
   void load(bool drafts, int64_t positions);
   int64_t num_heads() const { return cached_->num_heads(); }
   ShardedModel& model() { return *model_; }  ///< [loaded]

@@ -1,7 +1,7 @@
-// Blocks carry a 64-byte header (size, category) before the tensor's bytes. Sizes are rounded up to classes, eight
-// between two powers of two, so that tensors whose sizes vary slightly from step to step (the tokens that a pipeline
-// keeps) reuse blocks. A freed block goes to its class's free list. With widely varying sizes (records of many lengths)
-// free blocks would accumulate: once the total is well above the peak in use, a request takes a free block of a slightly
+// Blocks carry a 64-byte header (size, category) before the tensor's bytes. Sizes are rounded up to classes, eight per
+// power of two, so that tensors whose sizes vary slightly from step to step (the tokens that a pipeline keeps) reuse
+// blocks. A freed block is added to its class's free list. With widely varying sizes (records of many lengths) free
+// blocks would accumulate: once the total is well above the peak in use, a request uses a free block of a slightly
 // larger class, or free blocks are first returned to the system.
 #include "engine/memory/allocator.hpp"
 
@@ -23,10 +23,10 @@ namespace {
 
 constexpr size_t header_bytes = 64;
 constexpr size_t smallest = 64;
-constexpr int steps_bits = 3;  // eight classes between two powers of two
+constexpr int steps_bits = 3;  // eight classes per power of two
 constexpr size_t num_classes = size_t(64) << steps_bits;
 constexpr size_t lending_classes = 4;  // up to half as much again
-constexpr double most_held = 1.4;      // in parts of the peak in use
+constexpr double most_held = 1.4;      // relative to the peak in use
 constexpr int64_t always_held = int64_t{64} << 20;
 
 struct Header {
@@ -55,11 +55,11 @@ static_assert(sizeof(Header) <= header_bytes);
 
 thread_local MemoryCategory current_category = MemoryCategory::other;
 thread_local bool has_scope = false, is_training_thread = false;
-/// Of the training thread. Autograd allocates for it in a thread of the device, which has no scope of its own.
+/// Category of the training thread. Autograd allocates for it in a thread of the device, which has no scope of its own.
 std::atomic<MemoryCategory> training_category = MemoryCategory::other;
 
 MemoryStats& account() {
-  static auto* account = new MemoryStats;  // outlives every tensor, static ones too
+  static auto* account = new MemoryStats;  // outlives all tensors, even static ones
   return *account;
 }
 
@@ -89,7 +89,7 @@ class CountingAllocator final : public c10::Allocator {
   }
 
   static CountingAllocator& instance() {
-    static auto* allocator = new CountingAllocator;  // outlives every tensor, static ones too
+    static auto* allocator = new CountingAllocator;  // outlives all tensors, even static ones
     return *allocator;
   }
 
@@ -124,7 +124,7 @@ class CountingAllocator final : public c10::Allocator {
     return header;
   }
 
-  /// Returns free blocks to the system, the largest first, until at most `target` bytes are held or none is free.
+  /// Returns free blocks to the system, largest first, until at most `target` bytes are held or no block is free.
   void give_back_until(int64_t target) {
     for (size_t index = num_classes; index-- > 0 && held_ > target;)
       while (held_ > target) {
@@ -149,7 +149,7 @@ class CountingAllocator final : public c10::Allocator {
   int64_t in_use_ = 0, most_in_use_ = 0;  ///< requested bytes
 };
 
-/// Blocks of a device, whose frees are reported by address only.
+/// Blocks of a device, whose deallocations are reported by address only.
 class DeviceBlocks {
  public:
   void allocated(const void* address, int64_t bytes) {
@@ -211,7 +211,7 @@ MemoryPhase::~MemoryPhase() { account().enter(previous_); }
 void install_allocator() {
   if (resident_at_install == 0) resident_at_install = resident_bytes();
   is_training_thread = true;
-  mallopt(M_MMAP_THRESHOLD, 1 << 20);  // freeing a large block returns it to the system at once
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);  // large freed blocks return to the system at once
   c10::SetCPUAllocator(&CountingAllocator::instance(), /*priority=*/100);
 }
 void count_device_memory() { counts_device = true; }

@@ -10,9 +10,9 @@ namespace wmtp {
 namespace {
 
 /// From "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.20 GiB is
-/// free. ... 70.00 GiB is allocated by PyTorch, and 3.00 GiB is reserved by PyTorch but unallocated. ...":
-/// ": 2.00 GiB requested, 1.20 GiB of 79.11 GiB free, 70.00 GiB in tensors, 3.00 GiB reserved for others". Any other text
-/// unchanged, its first line only.
+/// free. ... 70.00 GiB is allocated by PyTorch, and 3.00 GiB is reserved by PyTorch but unallocated. ...": ": 2.00 GiB
+/// requested, 1.20 GiB of 79.11 GiB free, 70.00 GiB in tensors, 3.00 GiB reserved for others". Of any other text, the
+/// first line unchanged.
 std::string amounts_in(const std::string& text) {
   static const std::regex asked("Tried to allocate ([0-9.]+ [A-Za-z]+)\\.");
   static const std::regex free("total capacity of ([0-9.]+ [A-Za-z]+) of which ([0-9.]+ [A-Za-z]+) is free");

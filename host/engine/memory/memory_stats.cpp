@@ -50,7 +50,7 @@ std::string MemoryStats::enter(const std::string& phase) {
   return previous;
 }
 
-/// Bytes that are live when a phase begins or continues count in it.
+/// Bytes that are live when a phase begins or resumes count towards it.
 void MemoryStats::begin(const std::string& phase) {
   const auto place = usage_.phases.try_emplace(phase).first;
   phase_ = place->first;

@@ -1,4 +1,4 @@
-// MemoryStats: bytes of live tensors by category, and each phase's peak.
+// MemoryStats: bytes of live tensors by category, and the peak of each phase.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct MemoryUsage {
   int64_t live_total = 0;
   int64_t peak_total = 0;     ///< of the sum
   int64_t largest_block = 0;  ///< largest single request since reset_peak
-  /// Each phase's moment with the most live bytes, of the phases since reset_peak. Outside of all phases it is "other".
+  /// Each phase's moment with the most live bytes since reset_peak. Outside all phases the phase is "other".
   std::map<std::string, MemoryMoment> phases;
   std::map<std::string, DeviceMemory> device_phases;  ///< the maximum of each in those phases; empty without a device
 };

@@ -6,7 +6,7 @@ namespace wmtp {
 
 void EventClock::mark() {
   const c10::impl::VirtualGuardImpl device(c10::DeviceType::CUDA);
-  marks_.emplace_back(c10::DeviceType::CUDA, c10::EventFlag::BACKEND_DEFAULT);  // the default of c10 has no time
+  marks_.emplace_back(c10::DeviceType::CUDA, c10::EventFlag::BACKEND_DEFAULT);  // c10's default flag records no time
   marks_.back().record(device.getStream(device.getDevice()));
 }
 

@@ -1,5 +1,5 @@
-// Phase: a named part of a rank's work, whose live memory and time are recorded. On a CUDA device the time is that of the
-// device (EventClock), not of the calls that launch its work.
+// Phase: a named part of a rank's work, whose live memory and time are recorded. On a CUDA device the time is the
+// device's (EventClock), not that of the calls that launch its work.
 #pragma once
 
 #include <c10/core/Event.h>
@@ -23,7 +23,7 @@ class Phase {
   TimeScope time_;
 };
 
-/// Of the training thread's current stream on a CUDA device, by events: the host does not wait for it.
+/// Measures the training thread's current stream on a CUDA device with events, without blocking the host.
 class EventClock final : public DeviceClock {
  public:
   void mark() override;

@@ -1,5 +1,5 @@
-// On the CPU by the fused kernels of kernels/attention.hpp: PyTorch 2.11's attention multiplies tile by tile, which for
-// heads of 32 features in bf16 takes several times as long (docs/decisions/0007).
+// On the CPU uses the fused kernels of kernels/attention.hpp: PyTorch 2.11's attention multiplies tile by tile, which
+// takes several times as long for heads of 32 features in bf16 (docs/decisions/0007).
 #include "engine/model/attention.hpp"
 
 #include <ATen/Parallel.h>
@@ -18,7 +18,7 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 struct Shape {
-  int64_t B, S, K, R, D;  ///< R query heads read each of the K key heads
+  int64_t B, S, K, R, D;  ///< each of the K key heads is read by R query heads
   int64_t window;
 
   static Shape of(const Tensor& query, const Tensor& key, int64_t window) {
@@ -27,7 +27,7 @@ struct Shape {
   int64_t parts() const { return parts_of_queries(B * K, S); }
 };
 
-/// A unit of work of one thread: a key head and a part of its queries.
+/// A unit of work for one thread: a key head and a part of its queries.
 struct Task {
   kernels::AttentionHead head;
   int64_t query, key, log_sum;  ///< the head's offset in those tensors
@@ -45,8 +45,8 @@ struct Task {
   }
 };
 
-/// Calls call(task, scratch) for each task, by all threads. Scratch is allocated for all threads together: if each one
-/// allocated its own, a step's memory would depend on which threads happen to run at the same time.
+/// Calls call(task, scratch) for each task, on all threads. Scratch is allocated for all threads together: if each
+/// thread allocated its own, a step's memory would depend on which threads happen to run at the same time.
 template <class Call>
 void for_each_task(const Shape& s, bool backward, Call call) {
   const int64_t tasks = s.B * s.K * s.parts(), floats = attention_scratch(s.S, s.D, backward);

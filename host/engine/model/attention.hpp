@@ -10,8 +10,8 @@ namespace wmtp {
 /// out[i] = sum_j softmax_j(query[i] . key[j] / sqrt(D)) value[j], over j <= i, or with a window over i - window < j <= i;
 /// query head h reads key head h / (H/K).
 ///
-/// On the CPU scores exist for a few heads and queries at a time, are recomputed in backward, and are as exact as fp32
-/// for bf16 inputs too.
+/// On the CPU, scores exist for only a few heads and queries at a time, are recomputed in backward, and have fp32
+/// accuracy even for bf16 inputs.
 at::Tensor causal_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             int64_t window = 0);
 

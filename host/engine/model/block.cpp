@@ -11,7 +11,7 @@ namespace wmtp {
 
 using at::Tensor;
 
-/// One call of a slot's adapter.
+/// One call of a layer's adapter.
 class LayerCall final : public LinearCall {
  public:
   LayerCall(const LinearLayer& slot, const Pass& pass) : slot_(slot), pass_(pass) {}

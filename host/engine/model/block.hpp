@@ -1,5 +1,5 @@
-// The blocks (core/model/block.hpp) and value heads in training. Pure compute on weight handles, without storage or
-// ranks.
+// The blocks (core/model/block.hpp) and value heads for training. Pure computation on weight handles, independent of
+// storage and ranks.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace wmtp {
 
 using FindWeight = std::function<WeightHandle(const std::string& parameter)>;
 
-/// A forward pass's parameters besides its input. They key random draws, so that recomputation draws the same numbers.
+/// Parameters of a forward pass besides its input. They key random draws, so that recomputation draws the same numbers.
 struct Pass {
   bool training = false;
   int64_t seed = 0;
@@ -25,7 +25,7 @@ struct Pass {
   at::Tensor sequence;  ///< [B] int64, global
 };
 
-/// A linear layer with its adapter, if any, and then its bias, if any.
+/// A linear layer, followed by its adapter and its bias, if any.
 class LinearLayer {
  public:
   LinearLayer(Linear slot, const FindWeight& find, const Adapter* adapter, bool has_bias = false);
@@ -35,12 +35,12 @@ class LinearLayer {
   friend class LayerCall;
   Linear slot_;
   WeightHandle weight_;
-  WeightHandle bias_;                       ///< without a store if there is none
-  const LinearAdapter* adapter_ = nullptr;  ///< null when it declares nothing here
+  WeightHandle bias_;                       ///< has no store if there is no bias
+  const LinearAdapter* adapter_ = nullptr;  ///< null if it declares nothing for this layer
   std::vector<std::pair<std::string, WeightHandle>> params_;
 };
 
-/// RMS norm of groups of `width` features, with one weight [width].
+/// RMS norm over groups of `width` features, with a shared weight [width].
 struct NormLayer {
   WeightHandle weight;
   int64_t width;
@@ -49,7 +49,7 @@ struct NormLayer {
 class Block {
  public:
   Block(const ModelConfig& model, const std::string& name, const FindWeight& find, const Adapter* adapter);
-  /// x [B,S,D] -> [B,S,D]; `rotary` from rotary_table, at least S positions.
+  /// x [B,S,D] -> [B,S,D]; `rotary` from rotary_table, for at least S positions.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& rotary, const Pass& pass) const;
 
  private:

@@ -1,5 +1,5 @@
-// Dropout factors as a function of a key, so that recomputation and every layout draw the same. Computed on the device
-// of the activations: nothing is copied between devices.
+// Dropout factors as a function of a key, so that they are the same in recomputation and in every layout. Computed on
+// the device of the activations: nothing is copied between devices.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,7 +10,7 @@ namespace wmtp {
 
 /// The key of a draw.
 struct DropoutKey {
-  uint64_t layer = 0;   ///< of the seed and the layer's name
+  uint64_t layer = 0;   ///< hash of the seed and the layer's name
   int64_t step = 0;     ///< optimizer step, below 2^24
   at::Tensor sequence;  ///< [B] int64, below 2^40, on the device of the activations
 };

@@ -19,8 +19,8 @@ void put(Scores& all, int64_t begin, const Scores& chunk) {
   put_part(all.hits, chunk.hits);
 }
 
-/// Rows of a product: oneDNN sets up each new number of rows, which takes a tenth of a product of 600 rows with
-/// 8,192 x 256 in bf16, and the number of selected tokens changes from step to step.
+/// Row counts of products are multiples of this: oneDNN's setup for each new number of rows takes a tenth of a product
+/// of 600 rows with 8,192 x 256 in bf16, and the number of selected tokens changes from step to step.
 constexpr int64_t rows_together = 16;
 
 /// The selected rows of `part`, padded with zeros to a multiple of rows_together, at most `most` rows in total.
@@ -38,11 +38,11 @@ Tensor selected(const Tensor& part, const Tensor& chosen, int64_t most) {
 
 }  // namespace
 
-/// n tokens that are differentiated in one product.
+/// n tokens differentiated in one product.
 struct LinearCrossEntropy::Chunk {
   Tensor hidden, targets, logits, log_sum, coefficient;  // [n,D], [n], [n,V], [n] and [n]
 
-  /// The selected tokens, and rows of zeros, which contribute nothing.
+  /// The selected tokens, padded with rows of zeros, which contribute nothing.
   Chunk rows(const Tensor& chosen) const {
     const auto of = [&](const Tensor& part) { return selected(part, chosen, part.size(0)); };
     return {of(hidden), of(targets), of(logits), of(log_sum), of(coefficient)};
@@ -99,7 +99,7 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
   return result;
 }
 
-/// Adds to the weight's gradient and writes d_hidden [n,D], only for the rows `chosen`; undefined: all.
+/// Adds to the weight's gradient and writes d_hidden [n,D], only for rows `chosen`; undefined: all.
 void LinearCrossEntropy::differentiate(Chunk chunk, const Tensor& chosen, const Tensor& weight, Tensor d_hidden) const {
   const bool all = !chosen.defined() || chosen.size(0) == chunk.hidden.size(0);
   if (!all) {

@@ -1,9 +1,9 @@
 // The weighted linear cross entropy: hidden x output weight -> losses and gradients, in chunks of tokens, so that at
 // most chunk x vocabulary logits exist at a time.
 //
-// For a chunk of n tokens: logits [n,V] = hidden W^T; loss = logsumexp(logits) - logits[target]; the chunk's logits
-// are overwritten with their gradient, coefficient * (softmax - onehot), which gives d hidden and adds to d W. No
-// gradient is computed for tokens whose coefficient is zero.
+// For a chunk of n tokens: logits [n,V] = hidden W^T; loss = logsumexp(logits) - logits[target]; the chunk's logits are
+// overwritten with their gradient, coefficient * (softmax - onehot), from which d hidden follows and which is
+// accumulated into d W. Tokens with coefficient zero are skipped.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,8 +16,8 @@
 
 namespace wmtp {
 
-/// Kept by scores() for gradients() of the same tokens and weight: the log-sum-exps, and the logits if all tokens fit in
-/// one chunk. So no product and no sum is computed twice for a weighting that needs the losses first.
+/// Kept by scores() for gradients() of the same tokens and weight: the log-sum-exps, and the logits if all tokens fit
+/// into one chunk. Avoids computing products and sums twice for a weighting that needs the losses first.
 class ScoredChunk {
  private:
   friend class LinearCrossEntropy;
@@ -31,8 +31,8 @@ class LinearCrossEntropy {
 
   /// Scores of hidden [N,D] at targets [N]; no gradient.
   Scores scores(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request = {}) const;
-  /// The same, for later gradients() of some of these tokens. At most one ScoredChunk may exist at a time, to hold only
-  /// one chunk of logits.
+  /// The same, for later gradients() of some of these tokens. At most one ScoredChunk may exist at a time, so that only
+  /// one chunk of logits is held.
   Scores scores(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request, ScoredChunk& kept) const;
 
   /// Returns the coefficients [n] fp32 (weight over denominator) of tokens begin … begin+n-1, given their scores.
@@ -41,13 +41,13 @@ class LinearCrossEntropy {
     Scores scores;
     at::Tensor d_hidden;  ///< [N,D], of the sum over tokens of coefficient * loss
   };
-  /// Scores and gradients in one pass. `sparse`: many coefficients may be zero; find and skip these tokens.
+  /// Scores and gradients in one pass. `sparse`: many coefficients may be zero; find and skip their tokens.
   Result one_pass(const at::Tensor& hidden, const at::Tensor& targets, const Coefficients& coefficients, bool sparse,
                   ScoreRequest request = {}) const;
 
-  /// Only gradients, [N,D], of the tokens whose coefficient [N] is not zero.
+  /// Gradients only, [N,D], of the tokens with nonzero coefficient [N].
   at::Tensor gradients(const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& coefficients) const;
-  /// The same from the values that scores() kept, which are consumed.
+  /// The same from the values kept by scores(), which are consumed.
   at::Tensor gradients(const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& coefficients,
                        ScoredChunk kept) const;
 

@@ -5,7 +5,7 @@
 #include "engine/model/product_path.hpp"
 
 namespace at::native {
-/// r = beta r + alpha a b by oneDNN. LibTorch exports it without installing a header, so it may be missing.
+/// r = beta r + alpha a b with oneDNN. LibTorch exports it without installing a header, so it may be missing.
 __attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& r, float beta, float alpha);
 }  // namespace at::native
 
@@ -23,11 +23,11 @@ bool is_for_onednn(const Tensor& a) {
   return has_it && a.is_cpu() && a.scalar_type() == at::kFloat && goes_to_brgemm(a.size(0), a.size(1));
 }
 
-// Widened at a time: enough for full speed, and little relative to a step's memory.
+// Elements widened at a time: enough for full speed, and little compared to a step's memory.
 constexpr int64_t floats_of_columns = 8 << 20, floats_of_rows = 1 << 18;
 constexpr int64_t least_rows = 64, least_columns = 16, most_columns = 2048;
 
-/// Calls call(block of `to`, rows of a, columns of b) for each part of to = a b, with fp32 factors.
+/// Calls call(block of `to`, rows of a, columns of b) for each block of to = a b, with fp32 factors.
 template <class Call>
 void in_widened_blocks(const Tensor& to, const Tensor& a, const Tensor& b, Call call) {
   const int64_t m = a.size(0), k = a.size(1), n = b.size(1);

@@ -27,7 +27,7 @@ Tensor rows(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 struct Linear : Function<Linear> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const WeightHandle& handle) {
-    if (handle.trains()) context->save_for_backward({x});  // not needed for a frozen weight: frees the memory
+    if (handle.trains()) context->save_for_backward({x});  // frees the memory if the weight is frozen
     save_handle(context, handle);
     return product_with_rows(x, handle.weight());
   }

@@ -1,6 +1,6 @@
 // The model's differentiable operations. Each saves its inputs and a handle, fetches the weight again in backward, and
-// writes the weight's gradient directly into the store: weights can be released in between, and gradients are not copied.
-// Shapes: x [..., D]. B batch, S positions, H attention heads, D features.
+// writes the weight's gradient directly into the store: weights can be released in between, and gradients are not
+// copied. Shapes: x [..., D]. B batch, S positions, H attention heads, D features.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -21,7 +21,7 @@ at::Tensor scale(const at::Tensor& x, const WeightHandle& weight);
 /// silu(gate) * up (Shazeer 2020).
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
-/// Angles of rotary positions: [S, head_dim/2] complex64, theta^(-2i/head_dim) (Su et al. 2021) times the position,
+/// The angles of rotary positions: [S, head_dim/2] complex64, theta^(-2i/head_dim) (Su et al. 2021) times the position,
 /// scaled by `scaling` (RopeScaling in core/experiment/experiment.hpp).
 at::Tensor rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device,
                         const std::optional<RopeScaling>& scaling = {});

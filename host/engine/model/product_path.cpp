@@ -11,7 +11,7 @@ namespace wmtp {
 namespace {
 
 #if defined(__x86_64__)
-/// Instruction sets that products may use; each includes those before it.
+/// Instruction sets that products may use; each includes the preceding ones.
 enum class Instructions { none, avx512, bf16, fp16 };
 
 Instructions of_processor() {
@@ -22,7 +22,7 @@ Instructions of_processor() {
                                                                                     : Instructions::avx512;
 }
 
-/// oneDNN's names; it ignores an unknown one.
+/// oneDNN's names; it ignores unknown ones.
 Instructions limit_of_onednn() {
   const char* value = std::getenv("ONEDNN_MAX_CPU_ISA");
   if (!value || !*value) value = std::getenv("DNNL_MAX_CPU_ISA");

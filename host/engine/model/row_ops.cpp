@@ -14,7 +14,7 @@ using at::Tensor;
 using kernels::device_rows;
 using kernels::DeviceRows;
 
-/// Sums over rows are split into blocks of this size, so that they do not depend on the number of threads.
+/// Sums over rows are split into blocks of this size, so that results do not depend on the number of threads.
 constexpr int64_t rows_of_block = 64;
 constexpr int64_t elements_of_task = 32768;
 constexpr int64_t logit_rows_of_task = 16;
@@ -153,7 +153,7 @@ Scores empty_scores(int64_t count, const at::TensorOptions& options, ScoreReques
 
 namespace {
 
-/// Relative to the highest logit, like the kernels.
+/// Relative to the largest logit, like the kernels.
 ScoredLogits cross_entropy_by_aten(const Tensor& logits, const Tensor& targets, ScoreRequest request) {
   Tensor wide = logits.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
   const Tensor highest = wide.amax(1, /*keepdim=*/true);

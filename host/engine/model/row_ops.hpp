@@ -1,5 +1,5 @@
-// Operations on the rows of tensors, without gradient: by our kernels for the CPU (kernels/rows.hpp, fp32 and bf16) or for
-// a CUDA device (kernels/device_rows.hpp), otherwise by ATen. Computed in fp32 whatever the dtype.
+// Operations on the rows of tensors, without gradients: with our kernels for the CPU (kernels/rows.hpp, fp32 and bf16)
+// or for a CUDA device (kernels/device_rows.hpp), otherwise with ATen. Computed in fp32 for any dtype.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,11 +10,11 @@ namespace wmtp {
 
 struct Normed {
   at::Tensor y;      ///< as x
-  at::Tensor scale;  ///< 1 / rms(x), fp32, one for each row
+  at::Tensor scale;  ///< 1 / rms(x), fp32, one per row
 };
 /// x / rms(x) * weight over the last dimension.
 Normed normed_rows(const at::Tensor& x, const at::Tensor& weight, double eps);
-/// {dx, dw}, dw [width] in fp32, or undefined if not `wants_dw`.
+/// {dx, dw}, dw [width] in fp32, or undefined unless `wants_dw`.
 std::pair<at::Tensor, at::Tensor> normed_rows_backward(const at::Tensor& dy, const at::Tensor& x,
                                                        const at::Tensor& weight, const at::Tensor& scale,
                                                        bool wants_dw);
@@ -24,7 +24,7 @@ at::Tensor gated(const at::Tensor& gate, const at::Tensor& up);
 /// {d_gate, d_up}.
 std::pair<at::Tensor, at::Tensor> gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up);
 
-/// Pairs (2i, 2i+1) of x [B,S,H,D] rotated by `direction` times the angles of table [S,D/2], complex64.
+/// Rotates pairs (2i, 2i+1) of x [B,S,H,D] by `direction` times the angles of table [S,D/2], complex64.
 at::Tensor rotated(const at::Tensor& x, const at::Tensor& table, float direction);
 
 /// Scores to compute besides the losses.
@@ -32,11 +32,11 @@ struct ScoreRequest {
   bool entropies = false, hits = false;
 };
 
-/// Of N tokens, each [N] fp32, without gradient; undefined if not requested.
+/// For N tokens, each [N] fp32, without gradients; undefined if not requested.
 struct Scores {
   at::Tensor losses;
   at::Tensor entropies;  ///< of the softmax, in nats: logsumexp - sum softmax * logits
-  at::Tensor hits;       ///< 1 where no logit is larger than the target's, else 0
+  at::Tensor hits;       ///< 1 if no logit is larger than the target's, else 0
 };
 Scores empty_scores(int64_t count, const at::TensorOptions& options, ScoreRequest request);
 
@@ -46,13 +46,13 @@ struct ScoredLogits {
 };
 /// logits [n,V], targets [n].
 ScoredLogits cross_entropy(const at::Tensor& logits, const at::Tensor& targets, ScoreRequest request);
-/// coefficient * (softmax(logits) - onehot(target)), in the logits' dtype and, by our kernels, in their memory.
+/// coefficient * (softmax(logits) - onehot(target)), in the logits' dtype; our kernels reuse their memory.
 at::Tensor cross_entropy_gradient(at::Tensor logits, const at::Tensor& targets, const at::Tensor& log_sum,
                                   const at::Tensor& coefficients);
 
 /// sum (fp32, contiguous) = value, or += value.
 void accumulate(at::Tensor& sum, const at::Tensor& value, bool first);
-/// The fp32 sum of parts [n, count] in their order; fp32 parts may be summed into the first one.
+/// The fp32 sum of parts [n, count] in order; fp32 parts may be accumulated into the first one.
 at::Tensor sum_of_parts(const at::Tensor& parts);
 
 }  // namespace wmtp

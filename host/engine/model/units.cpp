@@ -61,7 +61,7 @@ class Builder {
     for (const ValueHead& head : request_.value_heads) {
       const std::vector<Linear> slots = value_head_linears(model_, head);
       for (const Linear& slot : slots) {
-        // The last layer is zero, so that a head's first values are zero; the others are like torch's Linear.
+        // The last layer is zero, so that a head's initial values are zero; the others are like torch's Linear.
         const Init init =
             slot.name == slots.back().name ? Init{} : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
         const bool trains = request_.adapter != nullptr;

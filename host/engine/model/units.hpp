@@ -1,5 +1,5 @@
-// Layout: the parameters that a run holds, those of core/model/model_tensors.hpp, of value heads and of the adapter,
-// with initial values and what trains, in the units that are gathered and reduced together.
+// Layout: the parameters of a run (those of core/model/model_tensors.hpp, of value heads and of the adapter) with their
+// initialization and whether they train, in the units that are gathered and reduced together.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace wmtp {
 
-/// How a parameter is filled without a file: drawn by (seed, name, element), so equal in every layout.
+/// How a parameter is initialized without a file: drawn by (seed, name, element), so it is the same in every layout.
 struct Init {
-  /// row_norms: the norms of the rows of the weight that it belongs to (Param::Init), from whatever source that is.
+  /// row_norms: norms of the rows of the weight that it belongs to (Param::Init), wherever that weight comes from.
   enum class Kind { normal, uniform, ones, zeros, row_norms } kind = Kind::zeros;
   double scale = 0;  ///< normal: standard deviation; uniform: bound
 };
@@ -23,7 +23,7 @@ struct ParameterSpec {
   std::string name;
   std::vector<int64_t> shape;
   Init init;
-  bool decays = false;  ///< weight decay applies
+  bool decays = false;  ///< whether weight decay applies
   bool trains = false;
   double lr_scale = 1;  ///< factor of the optimizer's learning rate
   int64_t count() const;
@@ -32,10 +32,10 @@ struct ParameterSpec {
 struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
-  bool always_fp32 = false;  ///< computed in fp32 at any precision
+  bool always_fp32 = false;  ///< computed in fp32 in any precision
 };
 
-/// The heads on the trunk: a frozen reference needs only the next-token head, a value model none and no output layer.
+/// Heads on the trunk. A frozen reference needs only the next-token head; a value model needs neither heads nor output.
 enum class Heads { all, first, none };
 
 struct LayoutRequest {
@@ -48,14 +48,14 @@ struct LayoutRequest {
 };
 
 /// Units in the order of the forward pass: tok_embeddings, trunk blocks, heads, norm, output, value heads, adapter.
-/// With tied embeddings there is no unit output: "tok_embeddings.weight" is used for both.
+/// With tied embeddings there is no unit output: "tok_embeddings.weight" serves as both.
 std::vector<UnitSpec> model_units(const LayoutRequest& request);
 
 int64_t num_heads(const ModelConfig& model, Heads heads);
 
-/// The weight that an adapter's parameter belongs to: "layers.0.attention.wq.weight" for "layers.0.attention.wq.lora_A".
+/// The weight that an adapter's parameter modifies: "layers.0.attention.wq.weight" for "layers.0.attention.wq.lora_A".
 std::string adapted_weight(const std::string& adapter_parameter);
-/// What `adapter` adds to a layer; nothing where it is null or no LinearAdapter.
+/// Parameters that `adapter` adds to a layer; empty if it is null or not a LinearAdapter.
 std::vector<Param> declared(const Adapter* adapter, const Linear& layer);
 /// The linear layers of a block, in Meta's names.
 std::vector<Linear> block_linears(const ModelConfig& model, const std::string& block);

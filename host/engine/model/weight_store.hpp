@@ -1,4 +1,4 @@
-// WeightStore: how operations get weights and add their gradients, independent of storage and sharding.
+// WeightStore: how operations read weights and add their gradients, independently of storage and sharding.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,7 +8,7 @@ namespace wmtp {
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
-  /// The parameter in the compute dtype, in its shape. Valid only while its unit is gathered.
+  /// The parameter in the compute dtype and its own shape. Valid only while its unit is gathered.
   virtual at::Tensor weight(int index) = 0;
   virtual bool trains(int index) const = 0;
   /// gradient += left^T right, with left [N,rows], right [N,columns] in the compute dtype.
@@ -19,7 +19,7 @@ class WeightStore {
   virtual void add_rows(int index, const at::Tensor& rows, const at::Tensor& values) = 0;
 };
 
-/// One parameter of a store.
+/// A parameter of a store.
 struct WeightHandle {
   WeightStore* store = nullptr;
   int index = -1;

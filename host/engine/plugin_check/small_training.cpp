@@ -10,13 +10,13 @@
 namespace wmtp {
 namespace {
 
-constexpr int64_t padding_interval = 7;  // without pairs every 7th row is padding
+constexpr int64_t padding_interval = 7;  // without pairs, every 7th row is padding
 
-/// Batches of random records: prompts and answers of many lengths, in pairs of a right and a wrong answer, with some
-/// rows of padding. A row depends on its position alone.
+/// Batches of random records: prompts and answers of various lengths, in pairs of a right and a wrong answer, with some
+/// rows of padding. A row depends only on its position.
 class RandomRecords final : public BatchSource {
  public:
-  /// `parts` outlives this object.
+  /// `parts` must outlive this object.
   RandomRecords(const SmallParts& parts, int64_t vocab_size, const BatchRequest& wanted)
       : BatchSource(parts.batch_size), parts_(parts), vocab_size_(vocab_size), wanted_(wanted) {}
 
@@ -92,11 +92,11 @@ Experiment small_experiment(const SmallParts& parts) {
   e.train.sequence_length = parts.sequence_length;
   e.optimizer.lr = 1e-3;
   e.log.samples = 0;
-  e.reference.given = e.value.given = true;  // both tables exist for plugins that read them
+  e.reference.given = e.value.given = true;  // both tables exist, for plugins that read them
   return e;
 }
 
-/// Makes values differ between tokens; initially they would all be zero.
+/// Makes values differ between tokens; initially they are all zero.
 void draw_value_head(ShardedModel& model, double scale) {
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     if (!spec.name.starts_with("value_heads.")) return false;

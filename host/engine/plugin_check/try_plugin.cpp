@@ -26,8 +26,8 @@ constexpr int steps = 4;
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ExitStatus::plugin, what); }
 
-/// The weighting that a wrapper wraps and an adapter is trained with: weights that differ between tokens, and a trained
-/// value head, so that a step has a gradient even where the adapter trains nothing.
+/// The weighting inside a wrapper, and the one with which an adapter is trained: weights that differ between tokens,
+/// and a trained value head, so that a step has a gradient even if the adapter trains nothing.
 class Companion final : public Weighting {
  public:
   Needs needs() const override { return {.when = When::before, .heads = {{"companion", "linear"}}}; }
@@ -38,7 +38,7 @@ class Companion final : public Weighting {
   }
 };
 
-/// Sums the time of the pipeline's calls.
+/// Measures the total time of the pipeline's calls.
 class TimedWeighting final : public Weighting {
  public:
   TimedWeighting(std::unique_ptr<Weighting> inner, double& seconds) : inner_(std::move(inner)), seconds_(seconds) {}
@@ -77,7 +77,7 @@ class TimedObjective final : public Objective {
   double& seconds_;
 };
 
-/// The plugin under test, of which every training makes its own instance.
+/// The plugin under test; every training creates its own instance.
 class Candidate {
  public:
   Candidate(PluginSetting plugin, const at::Device& device) : plugin_(std::move(plugin)), device_(device) {
@@ -115,7 +115,7 @@ std::string trains(const Candidate& candidate) {
   return printed("%d steps, loss %.4f to %.4f", steps, losses.front(), losses.back());
 }
 
-/// Relative; the device sums in another order than the CPU.
+/// Relative; the device sums in a different order than the CPU.
 constexpr double device_tolerance = 1e-4;
 
 std::string same_losses(const Candidate& candidate) {
@@ -176,7 +176,7 @@ std::string resumes(const Candidate& candidate) {
   return printed("%zu tensor%s of state", kept, kept == 1 ? "" : "s");
 }
 
-/// Relative; covers the fp32 rounding of products and sums of a few dozen terms.
+/// Relative; covers the fp32 rounding of products and of sums of a few dozen terms.
 constexpr double merged_tolerance = 1e-5;
 
 std::string merged(const Candidate& candidate) {

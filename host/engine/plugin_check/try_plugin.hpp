@@ -1,12 +1,12 @@
-// The child's side of a trial (core/plugins/trials.hpp): a plugin in a small training run on random records.
+// A trial (core/plugins/trials.hpp) in the child process: runs a plugin in a small training on random records.
 #pragma once
 
 #include <string>
 
 namespace wmtp {
 
-/// `question`: {"trial": its name, "plugin": PluginSetting, "device": "cpu" or "cuda"}. Returns {"told": TEXT}, the measured result. Throws
-/// Error(plugin) with the reason when the plugin fails the trial.
+/// `question`: {"trial": its name, "plugin": PluginSetting, "device": "cpu" or "cuda"}. Returns {"told": TEXT} with the
+/// measurement. Error(plugin) with the reason if the plugin fails the trial.
 std::string try_plugin(const std::string& question);
 
 }  // namespace wmtp

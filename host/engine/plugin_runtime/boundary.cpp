@@ -125,7 +125,7 @@ void check_weights_form(const WeightsCall& call, const Weights& weights) {
 Tensor weight_faults(const WeightsCall& call, const Weights& weights) {
   if (is_uniform(weights)) return at::zeros({2}, at::kFloat);
   const Tensor& values = weights.values;
-  // An empty tensor has no smallest value; one zero more changes neither answer. A NaN is both smallest and largest.
+  // An empty tensor has no minimum; an additional zero changes neither result. A NaN is both minimum and maximum.
   const auto [smallest, largest] = at::aminmax(at::cat({values.flatten(), values.new_zeros({1})}));
   const Tensor not_finite = at::isfinite(smallest).logical_and(at::isfinite(largest)).logical_not();
   const Tensor negative = call.signed_weights ? at::zeros_like(not_finite) : smallest.lt(0);

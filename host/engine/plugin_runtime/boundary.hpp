@@ -1,10 +1,10 @@
-// The boundary between host and plugin: every call goes through `guarded`, and what a weighting returns is checked
-// before anything else sees it. [engine]
+// The boundary between host and plugin: every call goes through `guarded`, and a weighting's result is checked before
+// it is used. [engine]
 //
-// A plugin that throws, whatever it throws, becomes Error(plugin) with the plugin's name, the call and the text; a
-// BadOption becomes an OptionError, which is one. The host's own Error passes unchanged: it comes from a question that
-// the plugin asked (a lost peer, say). A plugin that ends the process by std::terminate is named on stderr, and the
-// process exits with the code of a plugin's fault.
+// Any exception from a plugin becomes Error(plugin) with the plugin's name, the call and the exception's text; a
+// BadOption becomes an OptionError, which is an Error(plugin). The host's own Error passes unchanged: it comes from a
+// host function that the plugin called (for example, a lost peer). If a plugin ends the process with std::terminate,
+// its name is printed on stderr and the process exits with the code for plugin faults.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@
 
 namespace wmtp {
 
-/// A plugin's BadOption: Error(plugin) that still knows the option.
+/// A plugin's BadOption as an Error(plugin) that keeps the option.
 class OptionError : public Error {
  public:
   OptionError(const std::string& plugin, const std::string& call, const BadOption& bad);
   const std::string& plugin() const { return plugin_; }
   const std::string& option() const { return option_; }
-  const std::string& message() const { return message_; }  ///< the plugin's own words
+  const std::string& message() const { return message_; }  ///< the plugin's message
   int64_t at() const { return at_; }
 
  private:
@@ -34,7 +34,7 @@ class OptionError : public Error {
 };
 
 namespace detail {
-/// Names the plugin in hand for the terminate handler.
+/// Records the plugin being called, for the terminate handler.
 class PluginInHand {
  public:
   PluginInHand(const std::string& plugin, const char* call);
@@ -59,26 +59,26 @@ decltype(auto) guarded(const std::string& plugin, const char* call, Function&& f
   }
 }
 
-/// The call in hand, for the checks of its answer.
+/// The current call, for checking its result.
 struct WeightsCall {
   std::string plugin;
   int64_t step = 0;
-  int64_t head = 0;                ///< 0: not called once a head
-  std::vector<int64_t> by_target;  ///< [B,S]; empty at When::token, where only by_source can be given
+  int64_t head = 0;                ///< 0: not called per head
+  std::vector<int64_t> by_target;  ///< [B,S]; empty at When::token, where only by_source is allowed
   std::vector<int64_t> by_source;  ///< the shape of Step::valid() of this call
   bool signed_weights = false;
-  at::Device device = at::kCPU;  ///< of the batch
+  at::Device device = at::kCPU;  ///< the batch's
 };
 
-/// Shape, dtype, layout and device against what is wanted; reads no value. Error(plugin) with found and wanted. Must be
-/// called on every rank before any exchange that depends on the weights.
+/// Checks shape, dtype, layout and device; reads no values. Error(plugin) with the found and the expected value. Call
+/// it on every rank before any exchange that depends on the weights.
 void check_weights_form(const WeightsCall& call, const Weights& weights);
 
-/// [2] of fp32 on the weights' device: whether any is not finite, whether any is negative (0 where it may be). Reads no
-/// value on the host: the caller adds it to what it reads anyway.
+/// [2] fp32 on the weights' device: whether any is not finite, whether any is negative (0 if that is allowed). Does not
+/// synchronize with the device: the caller adds it to values that it reads anyway.
 Tensor weight_faults(const WeightsCall& call, const Weights& weights);
 
-/// After weight_faults was found not to be zero: Error(plugin) with step, head, first bad index and value. Slow.
+/// If weight_faults was not zero: Error(plugin) with step, head, and index and value of the first bad weight. Slow.
 [[noreturn]] void refuse_weights(const WeightsCall& call, const Weights& weights);
 
 }  // namespace wmtp

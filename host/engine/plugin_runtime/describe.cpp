@@ -79,7 +79,7 @@ PluginNeeds needs_of(const std::string& name, const Pipeline& pipeline) {
   return texts;
 }
 
-/// With the default options, where they say it.
+/// The needs with the default options; nullopt if they are unknown.
 template <class Base>
 std::optional<PluginNeeds> default_needs(const std::string& name, const Base& plugin) {
   if constexpr (std::is_same_v<Base, Adapter>) {
@@ -126,7 +126,7 @@ PluginDescription describe(const PluginEntry& entry) {
   return description;
 }
 
-/// The needs of a plugin as it is made with its options; an OptionError when it refuses one.
+/// The needs of a plugin created with its options; throws OptionError if it refuses one.
 PluginNeeds needs_with_options(const PluginSetting& plugin, const PluginSetting* inner) {
   const std::string& name = plugin.description.name;
   if (plugin.description.kind == "adapter") {
@@ -135,12 +135,12 @@ PluginNeeds needs_with_options(const PluginSetting& plugin, const PluginSetting*
   }
   if (plugin.description.role == "objective")
     return needs_of(name, *create_objective(plugin.description, plugin.options));
-  // First the inner one's own, so that what it refuses is not laid to the outer one.
+  // The inner plugin's needs first, so that its refusals are not attributed to the outer one.
   if (inner) needs_of(inner->description.name, *create_weighting(*inner, nullptr));
   return needs_of(name, *create_weighting(plugin, inner));
 }
 
-/// The mistake that the user can mend: in one of the plugin's own options.
+/// The mistake that the user can fix: in one of the plugin's own options.
 OptionMistake mistake_of(const OptionError& error, const PluginSetting& plugin, const PluginSetting* inner) {
   const bool of_inner = inner && error.plugin() == inner->description.name;
   const std::vector<OptionSpec> stated = describe(load_plugin((of_inner ? *inner : plugin).description)).options;

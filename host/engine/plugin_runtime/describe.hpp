@@ -5,11 +5,11 @@
 
 namespace wmtp {
 
-/// JSON of the PluginDescription (without path and sha256) of a file; for "built-in", an array for the plugins linked
-/// into the engine. Error(plugin).
+/// JSON of a file's PluginDescription (without path and sha256); for "built-in", an array for the plugins linked into
+/// the engine. Error(plugin).
 std::string describe_plugin_file(const std::string& file);
 
-/// JSON of the PluginAnswer of a plugin created with its options. `request` is {"plugin": PluginSetting, "inner":
+/// JSON of the PluginAnswer of a plugin created with its options. `request`: {"plugin": PluginSetting, "inner":
 /// PluginSetting of the wrapped plugin}. Error(plugin).
 std::string check_plugin_options(const std::string& request);
 

@@ -10,7 +10,7 @@
 namespace wmtp {
 namespace {
 
-/// Reads no value, so that the check costs nothing on a device.
+/// Reads no values, so that the check does not wait for a device.
 void check_tensor(const std::string& plugin, const char* call, const Linear& layer, const Tensor& found,
                   at::IntArrayRef shape, const at::TensorOptions& like) {
   const auto refuse = [&](const std::string& what, const auto& is, const auto& wanted) {

@@ -1,6 +1,6 @@
-// The boundary of an adapter: every call of a GuardedAdapter goes through `guarded`, and what the plugin returns is
-// checked before anything else sees it. An adapter that throws, or returns a tensor of another shape, type or device
-// than the sdk promises, becomes Error(plugin) with the plugin's name and the call. [engine]
+// The boundary of an adapter: every call goes through `guarded`, and the plugin's result is checked before it is used.
+// An adapter that throws, or returns a tensor whose shape, dtype or device violates the sdk, causes Error(plugin) with
+// the plugin's name and the call. [engine]
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class GuardedAdapter final : public LinearAdapter {
  private:
   std::string plugin_;
   std::unique_ptr<Adapter> adapter_;
-  const LinearAdapter* linear_;  ///< the same adapter; null where it adds nothing
+  const LinearAdapter* linear_;  ///< the same adapter; null if it adds no parameters
 };
 
 }  // namespace wmtp

@@ -17,7 +17,7 @@ namespace {
   throw Error(ExitStatus::plugin, where + ": " + reason);
 }
 
-/// Opened libraries by path. Never destroyed, so that none is closed when the process ends.
+/// Opened libraries by path. Never destroyed, so that none is closed at exit.
 std::map<std::filesystem::path, boost::dll::shared_library>& libraries() {
   static auto* const opened = new std::map<std::filesystem::path, boost::dll::shared_library>;
   return *opened;
@@ -55,7 +55,7 @@ std::unique_ptr<Base> create(const PluginDescription& description, const OptionV
   return plugin;
 }
 
-/// A wrapper and the weighting that it wraps.
+/// A wrapper and its inner weighting.
 class Wrapped final : public Weighting {
  public:
   Wrapped(std::unique_ptr<Weighting> inner, std::unique_ptr<Wrapper> outer)

@@ -1,5 +1,5 @@
-// The two visitors that a plugin's `options()` meets: one writes down what it has, one sets what the experiment says.
-// [engine]
+// The two visitors passed to a plugin's `options()`: one records the declared options, one sets the experiment's
+// values. [engine]
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace wmtp {
 
-/// Writes down names, types, defaults, ranges, choices and helps. Error(plugin) when the plugin's own schema is wrong:
-/// a bad or repeated name, one of the table's own keys (plugin, inner, weights), a default outside its range or
-/// choices, NaN, no help.
+/// Records names, types, defaults, ranges, choices and help texts. Error(plugin) if the plugin's schema is invalid: a
+/// bad or repeated name, a reserved key of the table (plugin, inner, weights), a default outside its range or choices,
+/// NaN, a missing help text.
 class OptionsRecorder final : public Options {
  public:
   const std::vector<OptionSpec>& specs() const { return specs_; }
@@ -31,12 +31,12 @@ class OptionsRecorder final : public Options {
   std::vector<OptionSpec> specs_;
 };
 
-/// Sets a plugin's variables from values that the experiment's schema has checked already; an option that `values`
-/// lacks keeps its default. A value of another type, or one that the plugin never asked for, is Error(plugin).
+/// Sets a plugin's variables from values that were already checked against the schema; options missing in `values` keep
+/// their defaults. Error(plugin) for a value of the wrong type, or one that the plugin does not declare.
 class OptionsBinder final : public Options {
  public:
   explicit OptionsBinder(const OptionValues& values) : values_(values) {}
-  /// Called after `options()`: names a value that nothing took.
+  /// Call after `options()`: refuses values that the plugin did not declare.
   void require_all_taken() const;
 
   void number(const char* name, double& value, const char* help, double min, double max) override;

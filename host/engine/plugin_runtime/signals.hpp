@@ -1,4 +1,4 @@
-// The names of the sdk's signals in messages, descriptions and the run log: "policy.loss", "policy.value:NAME".
+// Names of the sdk's signals in messages, descriptions and the run log: "policy.loss", "policy.value:NAME".
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace wmtp {
 
 std::string to_text(Signal signal);
 std::string to_text(const ValueSignal& value);
-/// Whether the frozen model of [reference] computes it.
+/// Whether the frozen model of [reference] computes this signal.
 bool is_of_reference(Signal signal);
 
 }  // namespace wmtp

@@ -32,7 +32,7 @@ using Log = std::function<void(const std::string&)>;
 constexpr int format_version = 1;
 constexpr size_t max_warnings = 5;
 
-/// Sources and cache paths; a function of the experiment and of the files' contents.
+/// Sources and cache paths, determined by the experiment and the files' contents.
 struct Plan {
   TextSplit split;
   fs::path folder;
@@ -53,7 +53,7 @@ Plan plan_of(const Experiment& experiment, const fs::path& cache) {
 }
 
 /// Encodes `parts` into `folder`/`name`.bin and returns their entry of prepared.json. `warn`: whether to log skipped
-/// files; if both parts are of the same files, only the training part does.
+/// files; if both parts come from the same files, only the training part does.
 Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, bool warn, const Tokenizer& tokenizer,
                   const fs::path& folder, const Log& log) {
   const bool needs_utf8 = tokenizer.reads() == Tokenizer::Reads::utf8;
@@ -100,7 +100,7 @@ void build(const Experiment& experiment, const Plan& plan, const Log& log) {
   publish_prepared(draft, std::move(prepared));
 }
 
-/// Logs the result of validation.share, the only split that is not visible from lists of files.
+/// Logs the result of validation.share, the only split that cannot be seen in lists of files.
 void log_shares(const Experiment& experiment, const Json& prepared, const Log& log) {
   if (held_out_share(experiment) == 0) return;
   const auto tokens = [&](const char* part) { return with_thousands(prepared[part]["tokens"].get<int64_t>()); };

@@ -37,7 +37,7 @@ void make_arithmetic(const Experiment& experiment, RecordPlan& plan, const Log& 
   write_arithmetic(experiment.data.arithmetic, plan.arithmetic);
 }
 
-/// Reads `files` and throws their mistakes.
+/// Reads `files` and throws an error with all their mistakes.
 void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
               const std::function<void(const Record&)>& take, const char* what) {
   RecordMistakes mistakes;
@@ -47,7 +47,7 @@ void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
   mistakes.raise();
 }
 
-/// Writes the records' texts to one file, a random sample if they are more than train_bpe reads.
+/// Writes the records' texts to one file; a random sample if there are more than train_bpe reads.
 fs::path write_texts(const RecordPlan& plan, const std::string& prompt_template, const fs::path& folder) {
   const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, double(total_bytes(plan.files.train))));
   const fs::path file = folder / "texts.txt";

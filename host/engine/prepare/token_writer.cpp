@@ -64,7 +64,7 @@ void TokenWriter::add_documents(const TextPart& part, WorkProgress* progress) {
 
 void TokenWriter::add_document(std::istream& in, int64_t left, WorkProgress* progress) {
   const bool repairs = tokenizer_.reads() == Tokenizer::Reads::repaired;
-  std::string bytes, text;  // bytes read but not decoded; text not encoded yet
+  std::string bytes, text;  // bytes read but not decoded; text not yet encoded
   add(tokenizer_.before_text());
   for (bool more = true; more && in;) {
     const size_t kept = bytes.size();

@@ -20,16 +20,16 @@ namespace wmtp {
 /// "uint16" if the vocabulary has fewer than 65,536 ids, else "uint32".
 std::string id_dtype(int64_t vocab_size);
 
-/// Calls `take` with pieces of about 1 MiB until it returns false. Each piece but the first begins with a newline, or
-/// with a character if lines are longer. Error(data) when `file` cannot be read.
+/// Calls `take` with pieces of about 1 MiB until it returns false. Every piece except the first begins with a newline,
+/// or with a complete character if lines are longer. Error(data) if `file` cannot be read.
 void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take);
 
-/// Offset of the first byte that is not UTF-8, or -1.
+/// Offset of the first invalid UTF-8 byte, or -1.
 int64_t first_non_utf8(const std::filesystem::path& file);
 
 class TokenWriter {
  public:
-  /// Creates `file`. Error(storage) here and below when it cannot be written.
+  /// Creates `file`. Error(storage) here and below if it cannot be written.
   TokenWriter(const std::filesystem::path& file, const Tokenizer& tokenizer);
 
   /// Adds each document's ids and end_of_text. `progress`, if not null, counts bytes read.

@@ -5,8 +5,8 @@
 // through a table of each piece's bytes. No piece has a newline after its first byte, so that a text may be split
 // before any newline and encoded in parts.
 //
-// A model that adds a space before a text, as Llama's, or normalizes it otherwise, is given the text as a whole, which
-// is held in memory.
+// A model that adds a space before a text, like Llama's, or normalizes it otherwise, gets the text as a whole, which is
+// held in memory.
 #include "engine/prepare/tokenizers.hpp"
 
 #include <sentencepiece_processor.h>
@@ -148,7 +148,7 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   sentencepiece::SentencePieceProcessor processor_;
-  std::vector<std::string> bytes_;  ///< of each piece; empty for control pieces
+  std::vector<std::string> bytes_;  ///< per piece; empty for control pieces
   std::vector<int32_t> space_mark_ids_, before_text_;
   bool keeps_texts_ = true;
 };
@@ -188,8 +188,8 @@ void add_lines(std::string_view text, std::vector<std::string>& lines) {
   end_line(text.size(), text.size());
 }
 
-/// Adds the lines of a file's documents, at most `room` bytes, and subtracts them from `room`. Adds nothing if a
-/// document is not UTF-8: such files are skipped, as when encoding.
+/// Adds lines of a file's documents, at most `room` bytes, and subtracts their size from `room`. Adds nothing if a
+/// document is not UTF-8: such files are skipped, as in encoding.
 void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& lines) {
   std::ifstream in(part.file, std::ios::binary);
   std::vector<std::string> found;
@@ -210,7 +210,7 @@ void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& 
   std::move(found.begin(), found.end(), std::back_inserter(lines));
 }
 
-/// Hash of the documents of `part` only: held-out ones do not affect the order.
+/// Hash of the documents in `part` only: held-out ones do not affect the order.
 std::string hash_of(const TextPart& part) {
   std::ifstream in(part.file, std::ios::binary);
   Sha256 hash;
@@ -227,8 +227,8 @@ std::string hash_of(const TextPart& part) {
   return hash.hex();
 }
 
-/// The tokenizer's training lines: files in the order of their content hashes (which favours no folder and does not
-/// depend on the location), up to `training_bytes`.
+/// The tokenizer's training lines, up to `training_bytes`: files in the order of their content hashes, which favours no
+/// folder and does not depend on the location.
 std::vector<std::string> training_lines(const std::vector<TextPart>& parts) {
   std::vector<std::pair<std::string, const TextPart*>> by_hash;
   for (const TextPart& part : parts) by_hash.emplace_back(hash_of(part), &part);
@@ -242,8 +242,8 @@ std::vector<std::string> training_lines(const std::vector<TextPart>& parts) {
   return lines;
 }
 
-/// A newline, and a newline with 1 to 6 levels of indentation: the most common pieces of code, which the trainer cannot
-/// find because it sees single lines. Measured on Python's standard library: 7.1% fewer ids.
+/// A newline, and a newline with 1 to 6 levels of indentation: the most common pieces in code, which the trainer cannot
+/// find because it sees single lines. On Python's standard library: 7.1% fewer ids.
 std::string whole_symbols() {
   std::string symbols = "\n,\t", indent = "\n";
   for (int level = 0; level < num_indents; ++level) {
@@ -253,7 +253,7 @@ std::string whole_symbols() {
   return symbols;
 }
 
-/// From "Vocabulary size is smaller than required_chars. 100 vs 309. …": 309; "" for another message.
+/// Extracts 309 from "Vocabulary size is smaller than required_chars. 100 vs 309. …"; "" for other messages.
 std::string fewest_pieces(const std::string& message) {
   const size_t about = message.find("required_chars. ");
   const size_t versus = about == std::string::npos ? about : message.find(" vs ", about);
@@ -288,7 +288,7 @@ void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const fs:
   const std::unordered_map<std::string, std::string> settings{
       {"model_type", "bpe"},
       {"vocab_size", std::to_string(vocab_size)},
-      {"hard_vocab_limit", "false"},  // too few pieces are reported below, with their number
+      {"hard_vocab_limit", "false"},  // having too few pieces is reported below, with their number
       {"byte_fallback", "true"},
       {"split_digits", "true"},
       {"normalization_rule_name", "identity"},
@@ -297,7 +297,7 @@ void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const fs:
       {"allow_whitespace_only_pieces", "true"},
       {"user_defined_symbols", whole_symbols()},
       {"max_sentence_length", std::to_string(2 * sentence_bytes)},
-      {"num_threads", "1"},  // the same pieces in the same order every time
+      {"num_threads", "1"},  // for the same pieces in the same order every time
       {"minloglevel", "3"},
   };
   Lines sentences(lines);

@@ -1,5 +1,5 @@
-// The child's side of core/plugins/probe.hpp. A plugin's static objects and constructors may write to stdout, crash or
-// hang, so stdout is reserved for the one JSON value, and the parent's death or time limit ends this process.
+// The child process of core/plugins/probe.hpp. A plugin's static objects and constructors may write to stdout, crash or
+// hang: stdout is reserved for the one JSON value, and the parent's death or time limit ends this process.
 #pragma once
 
 #include <functional>

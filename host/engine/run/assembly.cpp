@@ -32,7 +32,7 @@ ActivePipeline pipeline_of(const Identity& identity, const Experiment& experimen
   return open_pipeline({identity.pipeline, given_options(experiment.pipeline)}, inner ? &*inner : nullptr, experiment);
 }
 
-/// Where the data determines the number of steps, the schedule can be checked only now.
+/// If the data determine the number of steps, the schedule can be checked only here.
 void refuse_no_decay(const Experiment& experiment, int64_t steps) {
   const ScheduleConfig& schedule = experiment.schedule;
   if (schedule.name == "wsd" && schedule.warmup_steps + schedule.stable_steps >= steps)
@@ -42,7 +42,7 @@ void refuse_no_decay(const Experiment& experiment, int64_t steps) {
                                        std::to_string(steps) + ", so none are left for the decay");
 }
 
-/// Everything in a shape that the model's outputs depend on; the same tensors fit another head count.
+/// Everything in a shape that affects the model's outputs; the same tensors also fit another head count.
 std::string text_of(const ModelConfig& shape) {
   std::string text =
       printed("%lld x %lld, %lld and %lld heads, %lld wide, rope_theta %.17g, norm_eps %.17g",
@@ -89,7 +89,7 @@ class FrozenSource {
     return model_;
   }
 
-  /// The keys contain all that the signals depend on: weights, shape, data and part, window length, precision, device.
+  /// The keys contain everything that the signals depend on: weights, shape, data and part, length, precision, device.
   FrozenCache::Stores stores(const Prepared& data, const std::string& part) const {
     FrozenCache::Stores stores;
     if (!table_.config.cache || data.identity.empty()) return stores;
@@ -139,8 +139,8 @@ class FrozenSource {
 };
 
 /// The frozen models that the pipeline reads, from the stages that trained them or from files; their weights are loaded
-/// when the first window needs them. [all ranks] Error(data) when one is missing, has another vocabulary or lacks the
-/// head that is read.
+/// when the first window needs them. [all ranks] Error(data) if one is missing, has another vocabulary or lacks the
+/// required head.
 FrozenCaches open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
                          const ActivePipeline& pipeline, const Prepared& data) {
   FrozenCaches opened;

@@ -1,5 +1,5 @@
-// Assembly: everything training needs, built from the experiment and equal on all ranks. Afterwards no rank may change
-// the plugins, the data or the shape of the model.
+// Assembly: everything that training needs, built from the experiment and equal on all ranks. Afterwards plugins, data
+// and the model's shape must not change.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@
 
 namespace wmtp {
 
-/// What identifies a run: compared between ranks before anything else.
+/// The identity of a run, compared between ranks before anything else.
 struct Identity {
   std::string config_hash;
   PluginDescription pipeline, adapter;
@@ -26,29 +26,29 @@ struct Identity {
   /// Every plugin with its table in the experiment: "pipeline", "inner", "adapter".
   std::vector<std::pair<std::string, const PluginDescription*>> plugins() const;
 };
-/// [all ranks, collective] Error(usage) or Error(plugin) with both values where ranks differ.
+/// [all ranks, collective] Error(usage) or Error(plugin) with both values if ranks differ.
 Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages);
 
-/// Neither copied nor moved: its parts refer to each other.
+/// Neither copyable nor movable: its parts refer to each other.
 class Assembly {
  public:
-  /// [all ranks, collective] `stages`: the finished model of every stage of the experiment. `log` gets a line for each
-  /// long part, on rank 0.
+  /// [all ranks, collective] `stages`: the finished model of every stage of the experiment. `log` receives a line for
+  /// each long-running part, on rank 0.
   Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
            const std::function<void(const std::string&)>& log);
   Assembly(const Assembly&) = delete;
 
-  /// Sets the number of steps after the trainer's state was loaded from a checkpoint of `saved_by` ranks: the current
-  /// ranks draw the remaining data. Error(data) where the order of the data depends on the number of ranks.
+  /// Updates the number of steps after the trainer's state was loaded from a checkpoint of `saved_by` ranks: the
+  /// current ranks draw the remaining data. Error(data) if the order of the data depends on the number of ranks.
   void go_on_with_other_ranks(int64_t saved_by);
 
   Trainer& trainer() { return *trainer_; }
   ShardedModel& model() { return *model_; }
   const Adapter& adapter() const { return *adapter_; }
   ModelTokenizer tokenizer() const;  ///< of the run's data
-  /// The same tokenizer, opened; null where the data has none.
+  /// The same tokenizer, opened; null if the data have none.
   const Tokenizer* opened_tokenizer() const { return data_.tokenizer.get(); }
-  /// The policy's initial weights; empty where it was initialized from the seed.
+  /// The policy's initial weights; empty if it was initialized from the seed.
   const std::filesystem::path& started_from() const { return started_from_; }
 
  private:
@@ -67,7 +67,7 @@ class Assembly {
 
 GroupOptions group_options(const ParallelConfig& parallel, at::Device device);
 
-/// The model of the table's stage, or else its `weights` resolved to a folder or file; empty without both. Error(data).
+/// The model of the table's stage, or else its `weights` resolved to a folder or file; empty if neither. Error(data).
 std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,
                                       const std::string& table, const std::string& weights);
 

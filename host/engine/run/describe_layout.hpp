@@ -1,4 +1,4 @@
-// The parameter layout that a run would have, as numbers: the engine's answer to `plan`. [probe child]
+// The parameter layout that a run would have: the engine's answer to `plan`. [probe child]
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace wmtp {
 
 PlannedLayout planned_layout(const LayoutRequest& request);
 
-/// JSON array of layout questions (core/plan/layout.hpp) -> JSON array of their layouts. Error(plugin) when an adapter
+/// JSON array of layout questions (core/plan/layout.hpp) -> JSON array of their layouts. Error(plugin) if an adapter
 /// fails.
 std::string describe_layouts(const std::string& questions);
 

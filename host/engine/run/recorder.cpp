@@ -106,8 +106,8 @@ void announce_run(int64_t run_id) {
 
 }  // namespace
 
-/// What rank 0 prints to stderr while it trains: on a terminal one status line that is redrawn, elsewhere plain lines,
-/// at most one a second.
+/// Rank 0's output to stderr during training: on a terminal a status line that is redrawn, elsewhere plain lines, at
+/// most one per second.
 class Recorder::Progress {
  public:
   Progress(std::string name, const TimeLeft::Plan& plan, bool shown)
@@ -150,7 +150,7 @@ class Recorder::Progress {
 
 Recorder::Recorder(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run)
     : session_(session), experiment_(experiment) {
-  reset_memory_peak();  // this process may have run a stage already
+  reset_memory_peak();  // this process may already have run a stage
   forget_time_used();
   if (session.is_rank0()) {
     const RunStart start = run_start(session, experiment, identity, parent_run);

@@ -1,5 +1,5 @@
-// Recorder: writes a run's reports to the log and the screen. Every rank has one, so that the code of a run is the same
-// on all ranks; only rank 0's has an effect.
+// Recorder: reports a run to the log and the screen. Every rank has one, so that the code is the same on all ranks;
+// only rank 0's has an effect.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ namespace wmtp {
 
 class Recorder {
  public:
-  /// [all ranks, collective] Rank 0 opens the log: Error(storage) when it cannot be used.
+  /// [all ranks, collective] Rank 0 opens the log: Error(storage) if it cannot be used.
   Recorder(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run);
   ~Recorder();
 
@@ -30,13 +30,13 @@ class Recorder {
 
   void step(const StepReport& report);
   void validation(int64_t step, const std::map<std::string, double>& metrics, double seconds);
-  /// The outcome of a save.
+  /// Records the outcome of a save.
   void saved(const SaveOutcome& outcome);
   void event(const std::string& level, const std::string& kind, int64_t step, const std::string& message);
-  /// `tokenizer`: of the run's data; null: the ids are shown as numbers.
+  /// `tokenizer`: of the run's data; if null, ids are shown as numbers.
   void samples(int64_t step, const std::vector<TokenSample>& samples, const Tokenizer* tokenizer);
-  /// Memory and time of every rank since the run began. Memory: the moment of each phase at which most was live, unless
-  /// already logged; the highest of each category by itself; resident memory; what is live now. Time: time/PHASE, mean
+  /// Memory and time of every rank since the run began. Memory: each phase's moment with the most live bytes, unless
+  /// already logged; the peak of each category separately; resident memory; current live bytes. Time: time/PHASE, mean
   /// over ranks. [all ranks, collective]
   void resources(int64_t step);
   /// Completes the run's row and prints the summary.
@@ -51,7 +51,7 @@ class Recorder {
   std::unique_ptr<RunLock> lock_;
   std::unique_ptr<Progress> progress_;
   std::filesystem::path run_folder_;
-  std::map<std::pair<int, std::string>, int64_t> logged_;  ///< most live bytes, by rank and phase
+  std::map<std::pair<int, std::string>, int64_t> logged_;  ///< peak of live bytes, by rank and phase
 };
 
 }  // namespace wmtp

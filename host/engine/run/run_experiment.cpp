@@ -74,7 +74,7 @@ class TrainingRun {
     recorder_.samples(step, trainer().sample(), assembly_.opened_tokenizer());
   }
 
-  /// A checkpoint that cannot be written does not end the run, unless it is the last.
+  /// Failing to write a checkpoint does not end the run, unless it is the last one.
   void save(bool last) {
     const Phase phase("checkpoint");
     std::optional<WorkProgress> progress;
@@ -103,7 +103,7 @@ class TrainingRun {
                assembly_.tokenizer(), session_.channels());
   }
 
-  /// The exit status that ends training, or nothing.
+  /// The exit status that ends training, or nullopt.
   std::optional<ExitStatus> after_step(const StepReport& report) {
     recorder_.step(report);
     record(saver_.take());
@@ -156,7 +156,7 @@ class TrainingRun {
   void finish_save() { record(saver_.finish()); }
 
   void record(const std::optional<SaveOutcome>& outcome) {
-    if (!outcome || outcome->rank_lost) return;  // the next collective reports a lost rank
+    if (!outcome || outcome->rank_lost) return;  // the next collective will report a lost rank
     if (outcome->failure.empty()) saved_at_ = outcome->step;
     recorder_.saved(*outcome);
   }
@@ -215,7 +215,7 @@ RunResult run_one(Session& session, const Experiment& experiment, const Stages& 
   return {status, model_in(recorder.run_folder())};
 }
 
-/// Rank 0 plans from the log, for all ranks.
+/// Rank 0 plans for all ranks from the log.
 std::vector<PlannedRun> agree_on_plan(Session& session, const Experiment& experiment) {
   json plan;
   if (session.is_rank0()) {

@@ -54,8 +54,7 @@ void share_cores(int local_world_size) {
   at::set_num_threads(std::max(1, cores / std::max(1, local_world_size)));
 }
 
-/// Reports a failure on one rank, and different settings of the ranks, before the ranks wait for each other in a
-/// channel.
+/// Reports a failure on one rank, and differing settings, before the ranks wait for each other in a channel.
 at::Device prepare_device(const Job& job, Peers& peers) {
   share_cores(peers.placement().local_world_size);
   at::Device device = at::kCPU;

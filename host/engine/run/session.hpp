@@ -1,5 +1,5 @@
-// Session: one rank's peers, channels and device, for the lifetime of its process. The stages of an experiment and the
-// experiment itself run in it in turn.
+// Session: one rank's peers, channels and device, for the lifetime of its process. The stages of an experiment and then
+// the experiment run in it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,14 +15,13 @@
 
 namespace wmtp {
 
-/// The longest wait for another rank.
+/// The maximum wait for another rank.
 std::chrono::milliseconds timeout_of(const Experiment& experiment);
 
 class Session {
  public:
-  /// [all ranks, collective] Sets threads, device and connections. `peers` have met and outlive this object.
-  /// Error(usage) on every rank when one of them lacks the experiment's device, or when the ranks were not started
-  /// alike.
+  /// [all ranks, collective] Sets up threads, device and connections. `peers` have met and must outlive this object.
+  /// Error(usage) on every rank if one of them lacks the experiment's device, or if the ranks were started differently.
   Session(const Job& job, const RankEnvironment& environment, Peers& peers);
 
   const Job& job() const { return job_; }

@@ -13,7 +13,7 @@
 namespace wmtp {
 namespace {
 
-// Shares of the elapsed time. One busy process makes two threads on two cores wait for half of it.
+// Fractions of the elapsed time. One busy process makes two threads on two cores wait for half of it.
 constexpr double busy = 0.25, calm = 0.02;
 constexpr std::chrono::milliseconds check_interval{100};
 constexpr int checks_until_calm = 20;
@@ -58,7 +58,7 @@ void SpinThrottle::watch(std::stop_token stop) {
 void SpinThrottle::check() {
   const auto now = Clock::now();
   const double waited = read_waited_();
-  // The sum falls when a thread has ended, since its waiting time is no longer counted.
+  // The sum decreases when a thread ends, because its waiting time is no longer counted.
   const double share = std::max(0.0, waited - waited_) / std::chrono::duration<double>(now - checked_).count();
   checked_ = now;
   waited_ = waited;

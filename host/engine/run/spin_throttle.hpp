@@ -1,10 +1,10 @@
-// SpinThrottle: how the OpenMP threads of this process wait for each other at the end of a parallel region. On an idle
-// machine they spin, which makes short parallel regions worthwhile. On a busy one a spinning thread takes the core that
-// the other thread needs, and a step takes several times as long as with one thread. libgomp has no runtime switch for
-// this, but it stops spinning while there are more OpenMP threads than cores (GOMP_SPINCOUNT in its manual). So a team
-// of sleeping threads is kept while threads wait for cores.
+// SpinThrottle: controls how this process's OpenMP threads wait for each other at the end of a parallel region. On an
+// idle machine they spin, which makes short parallel regions worthwhile. On a busy one a spinning thread occupies the
+// core that another thread needs, and a step takes several times as long as with one thread. libgomp has no runtime
+// switch for this, but it stops spinning while there are more OpenMP threads than cores (GOMP_SPINCOUNT in its manual).
+// So a team of sleeping threads is kept while threads wait for cores.
 //
-// The results are bit-identical: neither the number of working threads nor their shares change.
+// Results are bitwise identical: neither the number of working threads nor their shares change.
 #pragma once
 
 #include <atomic>
@@ -17,15 +17,15 @@
 
 namespace wmtp {
 
-/// Seconds that this process's threads were runnable without a core, summed over threads. 0 where Linux has no
+/// Seconds for which threads of this process were runnable without a core, summed over threads. 0 if Linux has no
 /// schedstat.
 double seconds_without_core();
 
-/// A thread checks ten times a second, so that a long step is helped before it ends. Does nothing where LibTorch uses
+/// A thread checks ten times per second, so that a long step speeds up before it ends. Does nothing if LibTorch uses
 /// one thread.
 class SpinThrottle {
  public:
-  /// [training thread, after its number of threads was set]
+  /// [training thread, after setting its number of threads]
   explicit SpinThrottle(std::function<double()> waited = seconds_without_core);
   bool is_held() const { return is_held_; }
 
@@ -48,7 +48,7 @@ class SpinThrottle {
 
   std::function<double()> read_waited_;
   Clock::time_point checked_;
-  double waited_;  ///< seconds, at the last check
+  double waited_;  ///< seconds, as of the last check
   int calm_checks_ = 0;
   std::unique_ptr<SleepingTeam> team_;
   std::atomic<bool> is_held_ = false;

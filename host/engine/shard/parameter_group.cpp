@@ -12,7 +12,7 @@ namespace {
 
 using at::Tensor;
 
-/// The fp32 sum of the parts that the ranks of an axis sent, in rank order.
+/// The fp32 sum, in rank order, of the parts sent by the ranks of an axis.
 Tensor sum_of(const Tensor& arrived, const Axis& axis) { return sum_of_parts(arrived.view({axis.size, -1})); }
 
 }  // namespace
@@ -49,7 +49,7 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
   if (options_.param_dtype != dtype) staged_ = at::empty({shard_size_}, host.dtype(options_.param_dtype));
 }
 
-/// This rank's shard in the compute dtype on the device; the master itself if it already is that.
+/// This rank's shard in the compute dtype on the device; the master itself if it already has that form.
 Tensor ParameterGroup::shard_on_device() {
   if (!staged_.defined()) return master_.to(options_.device, options_.param_dtype, /*non_blocking=*/options_.offload);
   if (!staged_is_current_) staged_.copy_(master_);
@@ -132,9 +132,9 @@ void ParameterGroup::add_rows(int index, const Tensor& rows, const Tensor& value
   gradient.index_add_(0, rows, values.to(at::kFloat));
 }
 
-/// Parameters without a gradient, and the padding.
+/// Zeroes parameters without a gradient, and the padding.
 void ParameterGroup::zero_unwritten() {
-  gradient_buffer();  // a rank without any gradient takes part in the reduce too
+  gradient_buffer();  // a rank without any gradient also takes part in the reduce
   int64_t end = 0;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Placed& placed = parameters_[i];
@@ -153,7 +153,7 @@ void ParameterGroup::start_reduce(bool last) {
   zero_unwritten();
   if (is_alone()) return;
   const MemoryScope scope(MemoryCategory::communication);
-  const Tensor mine = whole_gradient_.to(options_.reduce_dtype);  // itself if it is sent in fp32
+  const Tensor mine = whole_gradient_.to(options_.reduce_dtype);  // not a copy if sent in fp32
   arriving_ = at::empty_like(mine);
   const Axis& axis = shards() ? mesh_.shard : mesh_.replicate;
   reduce_ = axis.reduce->all_to_all(arriving_, mine, "reducing the gradient of " + name_);
@@ -192,7 +192,7 @@ void ParameterGroup::finish_replicate_reduce() {
   arriving_from_replicas_.reset();
 }
 
-/// The sum of the replicate group's gradients, in `to` on each of its ranks.
+/// The sum of the replicate group's gradients, written to `to` on each of its ranks.
 void ParameterGroup::sum_over_replicas(const Tensor& arrived, Tensor to) {
   const MemoryScope scope(MemoryCategory::communication);
   const Tensor mine = sum_of(arrived, mesh_.replicate).to(options_.reduce_dtype);
@@ -215,7 +215,7 @@ void ParameterGroup::drop_gradient() {
 
 std::vector<Segment> ParameterGroup::segments() const {
   std::vector<Segment> segments;
-  for (size_t i = 0; i < parameters_.size(); ++i) {  // padding counts to the preceding parameter
+  for (size_t i = 0; i < parameters_.size(); ++i) {  // padding counts as part of the preceding parameter
     const int64_t next = i + 1 < parameters_.size() ? parameters_[i + 1].offset : total_;
     const int64_t begin = std::max(parameters_[i].offset - shard_begin_, int64_t{0});
     const int64_t end = std::min(next - shard_begin_, shard_size_);

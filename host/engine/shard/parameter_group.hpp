@@ -1,8 +1,8 @@
-// ParameterGroup: flat storage of parameters that are gathered, reduced and stepped together.
+// ParameterGroup: flat storage of parameters that are gathered, reduced and updated together.
 //
 // Layout: parameters with weight decay first, then the others, each sorted by learning rate, so that parameters with
-// equal settings are adjacent; each aligned to 64 elements, the total padded to a multiple of 64 * ranks. The master
-// shard (fp32 if it trains, else the compute dtype) is a contiguous part of it.
+// equal settings are adjacent; each is aligned to 64 elements, and the total is padded to a multiple of 64 * ranks. The
+// master shard (fp32 if it trains, else the compute dtype) is a contiguous part of it.
 //
 //   strategy        master shard   gathered weights              gradient
 //   no_shard        all            the master (or a cast copy)   summed over ranks in the whole buffer
@@ -11,16 +11,16 @@
 //   hybrid_shard    1/G            as full_shard, shard group    reduced in the shard group, and once per step over
 //                                                                the replicate group
 //
-// With offloading, the master shard of trained parameters and their optimizer state are in host memory. For each gather
-// a copy in the compute dtype goes through pinned memory to the device; a step's gradient is copied to the host.
+// With offloading, the master shard of trained parameters and their optimizer state are in host memory. Each gather
+// transfers a copy in the compute dtype through pinned memory to the device; a step's gradient is copied to the host.
 //
 // A shard group is G consecutive ranks, a replicate group the W/G ranks that hold the same shard
-// (engine/comm/channels.hpp). Fully sharded, all ranks are one shard group; without sharding, one replicate group.
+// (engine/comm/channels.hpp). With full sharding all ranks form one shard group; without sharding, one replicate group.
 //
-// Reduce: all-to-all, then an fp32 sum in rank order, so all ranks get the same bits, independent of timing. Gradients
-// are SUMMED over ranks; the loss is already divided by a global count. With reduce_dtype bf16 every rank's part is
-// rounded once, and a sum over a replicate group once more. [all ranks, the same calls in the same order: start_gather,
-// start_reduce, finish_reduce and finish_replicate_reduce are collective]
+// Reduce: all-to-all, then an fp32 sum in rank order, so the result is bitwise the same on all ranks, independent of
+// timing. Gradients are SUMMED over ranks; the loss is already divided by a global count. With reduce_dtype bf16 every
+// rank's part is rounded once, and a sum over a replicate group once more. [all ranks, the same calls in the same
+// order: start_gather, start_reduce, finish_reduce and finish_replicate_reduce are collective]
 #pragma once
 
 #include <ATen/ATen.h>
@@ -37,10 +37,10 @@ namespace wmtp {
 
 struct GroupOptions {
   Strategy strategy = Strategy::full_shard;
-  at::ScalarType param_dtype = at::kFloat;  ///< of gathered weights and of computation
+  at::ScalarType param_dtype = at::kFloat;  ///< dtype of gathered weights and of computation
   at::Device device = at::kCPU;
-  int shard_group_size = 0;                  ///< hybrid_shard: ranks in a shard group
-  at::ScalarType reduce_dtype = at::kFloat;  ///< of gradients as they are sent
+  int shard_group_size = 0;                  ///< hybrid_shard: ranks per shard group
+  at::ScalarType reduce_dtype = at::kFloat;  ///< dtype of gradients in communication
   bool replicate_frozen = false;             ///< ShardUnit: frozen groups are not sharded, for any strategy
   bool offload = false;                      ///< master shards of trained parameters are in host memory
 };
@@ -52,7 +52,7 @@ struct Placed {
   int64_t count = 0;
 };
 
-/// A range of a shard's elements with equal optimizer settings.
+/// A range of a shard with uniform optimizer settings.
 struct Segment {
   int64_t begin = 0, end = 0;
   bool decays = false;
@@ -61,7 +61,7 @@ struct Segment {
 
 class ParameterGroup final : public WeightStore {
  public:
-  /// Either all or none of `parameters` train.
+  /// `parameters` must all train or all be frozen.
   ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options,
                  Channels& channels);
 
@@ -70,9 +70,9 @@ class ParameterGroup final : public WeightStore {
   bool trains() const { return trains_; }
 
   // Gathered weights.
-  void start_gather();  ///< no effect when gathered or in flight
+  void start_gather();  ///< no effect if gathered or in flight
   void ready();         ///< starts a gather if none is in flight; waits for it
-  void release();       ///< full and hybrid: frees the gathered weights; else keeps them until the master changes
+  void release();       ///< full and hybrid: frees the gathered weights; otherwise keeps them until the master changes
   bool gathered() const { return weights_.defined(); }
 
   // WeightStore
@@ -82,14 +82,14 @@ class ParameterGroup final : public WeightStore {
   void add_gradient(int index, const at::Tensor& value) override;
   void add_rows(int index, const at::Tensor& rows, const at::Tensor& values) override;
 
-  // Gradients of a micro-batch, zero where nothing was written; no effect in a frozen group. `last`: the step's last
-  // micro-batch. Only then no_shard reduces, and hybrid_shard over replicate groups: started by finish_reduce, ended by
-  // finish_replicate_reduce.
+  // Gradients of a micro-batch; zero if nothing was written; no effect in a frozen group. `last`: the step's last
+  // micro-batch, the only one in which no_shard reduces, and hybrid_shard reduces over replicate groups (started by
+  // finish_reduce, completed by finish_replicate_reduce).
   void start_reduce(bool last);
   void finish_reduce();
   void finish_replicate_reduce();
-  /// This rank's part of the summed gradient: fp32, the size of the master shard, on the device. Undefined before a
-  /// reduce.
+  /// This rank's part of the summed gradient: fp32, the size of the master shard, on the device. Undefined before the
+  /// first reduce.
   const at::Tensor& gradient() const { return gradient_; }
   void drop_gradient();
 
@@ -106,7 +106,7 @@ class ParameterGroup final : public WeightStore {
   void master_changed();
 
   /// Calls visit(placed, begin, part) for each parameter in this rank's shard: `part` is the view of `flat`, laid out
-  /// like the master shard, with elements [begin, begin + part.numel()) of the parameter.
+  /// like the master shard, that holds elements [begin, begin + part.numel()) of the parameter.
   template <class Visit>
   void for_each_part(const at::Tensor& flat, Visit visit) const {
     for (const Placed& placed : parameters_) {
@@ -116,7 +116,7 @@ class ParameterGroup final : public WeightStore {
     }
   }
 
-  /// The whole flat master on every rank, in its dtype; on the device if it is sharded. For whole-model checkpoints and
+  /// The whole flat master on every rank, in its dtype; on the device if sharded. For whole-model checkpoints and
   /// tests. [all ranks, collective]
   at::Tensor gather_master();
 
@@ -142,13 +142,13 @@ class ParameterGroup final : public WeightStore {
   at::Tensor staged_;               ///< with offloading: the master in the compute dtype, in host memory
   bool staged_is_current_ = false;  ///< staged_ equals the master
   at::Tensor weights_;              ///< flat, compute dtype; an alias of the master where possible
-  at::Tensor gathering_;            ///< output of the gather in flight
+  at::Tensor gathering_;            ///< output of the current gather
   Pending gather_;
   at::Tensor whole_gradient_;  ///< flat fp32, of this rank's micro-batch (no_shard: of the step so far)
-  std::vector<bool> written_;  ///< per parameter: its part of whole_gradient_ has been written
-  at::Tensor arriving_;        ///< every rank's part, of the reduce in flight
+  std::vector<bool> written_;  ///< per parameter: whether its part of whole_gradient_ has been written
+  at::Tensor arriving_;        ///< every rank's part, in the current reduce
   Pending reduce_;
-  bool last_ = false;  ///< the reduce in flight is the step's last
+  bool last_ = false;  ///< the current reduce is the step's last
   at::Tensor gradient_;
   at::Tensor arriving_from_replicas_;
   Pending replicate_reduce_;

@@ -43,7 +43,7 @@ void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count,
   }
 }
 
-/// The fingerprint of elements [begin, begin + values.size()) of a flattened parameter, by all threads of this rank.
+/// The fingerprint of elements [begin, begin + values.size()) of a flattened parameter, using all threads of this rank.
 uint64_t parallel_fingerprint(const std::string& name, int64_t begin, const std::vector<float>& values) {
   std::atomic<uint64_t> sum{0};
   at::parallel_for(0, int64_t(values.size()), elements_of_task, [&](int64_t first, int64_t last) {
@@ -132,7 +132,7 @@ void ShardedModel::initialize(int64_t seed) {
   const auto first_value = [seed](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     if (spec.init.kind == Init::Kind::row_norms) return false;
     at::parallel_for(0, count, elements_of_task, [&](int64_t from, int64_t to) {
-      draw(spec, seed, begin + from, to - from, out + from);  // by counter, so the parts do not matter
+      draw(spec, seed, begin + from, to - from, out + from);  // counter-based, so the split into parts does not matter
     });
     return true;
   };
@@ -168,7 +168,7 @@ void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
   if (!adapter_) return;
   ParameterGroup& parameters = *adapter_->groups().front();
   std::map<std::string, at::Tensor> norms;
-  for (const auto& unit : units_) {  // every rank gathers every such unit, even without a part of the norms
+  for (const auto& unit : units_) {  // every rank gathers every such unit, even if it has no part of the norms
     std::vector<std::string> wanted;
     for (const Placed& placed : parameters.parameters())
       if (placed.spec.init.kind == Init::Kind::row_norms && unit->holds(adapted_weight(placed.spec.name)))

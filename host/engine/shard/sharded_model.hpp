@@ -1,5 +1,5 @@
-// ShardedModel: a multi-token-prediction Llama whose parameters are stored in sharded groups. Built empty, then filled
-// from the seed or from files; each rank fills its part, so no rank ever holds the whole model.
+// ShardedModel: a multi-token-prediction Llama whose parameters are stored in sharded groups. Created empty, then
+// filled from the seed or from files; each rank fills its own part, so no rank ever holds the whole model.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace wmtp {
 
-/// The groups of one unit: one of trained and one of frozen parameters. Each call goes to all groups in order.
+/// The groups of one unit: one of trained and one of frozen parameters. Each call applies to all groups in order.
 class ShardUnit {
  public:
   ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels);
@@ -48,13 +48,13 @@ class ShardedModel {
   ShardedModel(const ShardedModelRequest& request, Channels& channels);
 
   const ModelConfig& config() const { return config_; }
-  /// Dtype and device of computation.
+  /// The compute dtype and device.
   const at::TensorOptions& compute() const { return compute_; }
   const std::vector<std::unique_ptr<ShardUnit>>& units() const { return units_; }
   /// With tied embeddings "output" is the unit tok_embeddings, and "output.weight" the parameter tok_embeddings.weight:
   /// gathered for each use, reduced once per micro-batch, after its last use.
   ShardUnit& unit(const std::string& name) const;
-  /// The parameters that the adapter declared; null when it declared none.
+  /// The parameters declared by the adapter; null if none.
   ShardUnit* adapter_unit() const { return adapter_; }
   WeightHandle weight(const std::string& parameter) const;
   const Block& trunk_block(int64_t i) const { return trunk_[size_t(i)]; }
@@ -63,28 +63,28 @@ class ShardedModel {
   int64_t num_heads() const { return int64_t(heads_.size()); }
   const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }
   const at::Tensor& rotary() const { return rotary_; }
-  /// [B,S] -> [B,S,D]. Needs the embedding gathered.
+  /// [B,S] -> [B,S,D]. The embedding must be gathered.
   at::Tensor embedded(const at::Tensor& tokens) const;
-  /// The final norm of hidden states. Needs it gathered.
+  /// Applies the final norm, which must be gathered.
   at::Tensor normed(const at::Tensor& hidden) const;
 
-  /// Sets every parameter's initial value, a function of (seed, name, element). [all ranks, collective]
+  /// Initializes every parameter as a function of (seed, name, element). [all ranks, collective]
   void initialize(int64_t seed);
   /// Fills this rank's parts: read(spec, begin, count, out) writes `count` fp32 values of the flattened parameter from
-  /// element `begin`, or returns false to keep the current values. Row norms that are not read are then computed from
-  /// the weights. `what` labels the progress line. [all ranks; collective if the adapter declares row norms]
+  /// element `begin`, or returns false to keep the current values. Row norms that are not read are computed from the
+  /// weights afterwards. `what` labels the progress line. [all ranks; collective if the adapter declares row norms]
   using ReadPart = std::function<bool(const ParameterSpec&, int64_t begin, int64_t count, float* out)>;
   void fill(const ReadPart& read, const std::string& what = "filling the model");
 
-  /// Of the base model of an adapter: the sum, mod 2^64, over all elements of all parameters except the adapter's and
-  /// the value heads', of a hash of (name, element, bits of the fp32 value last filled in). It is independent of layout
-  /// and compute dtype. 0 if the adapter declared no parameter. [all ranks, collective]
+  /// Fingerprint of an adapter's base model: the sum, mod 2^64, over all elements of all parameters except the
+  /// adapter's and the value heads', of a hash of (name, element, bits of the fp32 value last filled in). It is
+  /// independent of layout and compute dtype. 0 if the adapter declared no parameter. [all ranks, collective]
   uint64_t base_fingerprint() const;
 
   std::vector<ParameterGroup*> trained_groups() const;
 
  private:
-  /// Sets the row norms `names`, in this rank's shard, to those of the weights that they belong to.
+  /// Sets the row norms `names`, in this rank's shard, to the norms of the corresponding weights.
   void fill_row_norms(const std::set<std::string>& names);
 
   Channels& channels_;
@@ -99,7 +99,7 @@ class ShardedModel {
   at::Tensor rotary_;
 };
 
-/// Keeps a unit's weights gathered during its lifetime; starts the gather of the unit that is used next.
+/// Keeps a unit's weights gathered during its lifetime; starts the gather of the next unit.
 class Gathered {
  public:
   explicit Gathered(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit) {

@@ -64,7 +64,7 @@ void ShardedOptimizer::step(double lr, double scale) {
     Tensor gradient = group.gradient();
     if (!gradient.defined()) continue;
     if (scale != 1.0) gradient.mul_(scale);
-    gradient = gradient.to(group.master().device());  // the host with offloading
+    gradient = gradient.to(group.master().device());  // the host, with offloading
     state.steps += 1;
     for (const Segment& segment : group.segments()) {
       const auto cut = [&](const Tensor& flat) {

@@ -1,5 +1,4 @@
-// The pipeline of a run: its plugin and what it declared. A plugin that needs a signal which does not exist is refused
-// here.
+// The pipeline of a run: its plugin and the plugin's needs. A plugin that needs an unavailable signal is refused here.
 #pragma once
 
 #include <memory>
@@ -14,14 +13,14 @@ namespace wmtp {
 
 struct ActivePipeline {
   std::string name;
-  std::unique_ptr<Weighting> weighting;  ///< this or the objective, the other is null
+  std::unique_ptr<Weighting> weighting;  ///< this or the objective; the other is null
   std::unique_ptr<Objective> objective;
   Needs needs;
-  bool reads_entropy = false;              ///< the policy's
+  bool reads_entropy = false;              ///< whether it reads the policy's entropy
   std::set<std::string> reference, value;  ///< signals that it reads from the frozen models: "loss", "entropy", "value"
 };
 
-/// Asks the plugin for its needs. Error(plugin) states the plugin, the signal that it needs and those that exist.
+/// Queries the plugin's needs. Error(plugin) names the plugin, the signal that it needs and the available ones.
 ActivePipeline make_pipeline(const std::string& name, std::unique_ptr<Weighting> weighting,
                              std::unique_ptr<Objective> objective, const Experiment& experiment);
 /// The same, after loading the plugin.

@@ -1,4 +1,4 @@
-// Guard: whether a step may change the parameters. All ranks feed it the same numbers, so they decide the same. By
+// Guard: decides whether a step may change the parameters. All ranks pass the same numbers and so decide the same. By
 // default only non-finite steps are skipped (docs/decisions/0030-loss-spike-guard-off-by-default.md).
 #pragma once
 
@@ -13,8 +13,8 @@ class Guard {
  public:
   explicit Guard(const GuardConfig& config) : config_(config) {}
 
-  /// "" when the step is accepted, else why it is skipped: "not finite", "loss spike …", "gradient norm …"; the first
-  /// time also the consequence, and the key that disables the limit. Only accepted losses enter the window, so no NaN.
+  /// "" if the step is accepted, else why it is skipped: "not finite", "loss spike …", "gradient norm …"; the first
+  /// time also the consequence, and the key that disables the limit. Only accepted losses enter the window, never NaN.
   std::string judge(double loss, double gradient_norm);
   bool gave_up() const { return in_a_row_ >= config_.max_in_a_row; }
   int64_t in_a_row() const { return in_a_row_; }
@@ -27,13 +27,13 @@ class Guard {
  private:
   struct Verdict {
     std::string reason;  ///< empty: accepted
-    std::string key;     ///< the experiment's key of the exceeded limit; empty for a non-finite step
+    std::string key;     ///< the experiment's key for the exceeded limit; empty for a non-finite step
   };
   Verdict verdict(double loss, double gradient_norm) const;
   GuardConfig config_;
   std::deque<double> window_;  ///< losses of the last accepted steps
   int64_t in_a_row_ = 0;
-  bool is_first_ = true;  ///< no step has exceeded a limit yet
+  bool is_first_ = true;  ///< whether no step has exceeded a limit yet
 };
 
 }  // namespace wmtp

@@ -1,10 +1,10 @@
-// LossScale: the factor of an fp16 run's gradients while they are computed, so that small ones do not underflow below
-// 2^-24, the smallest fp16 number (Micikevicius et al. 2018). Dynamic:
+// LossScale: the factor by which an fp16 run's gradients are scaled during computation, so that small ones do not
+// underflow below 2^-24, the smallest fp16 number (Micikevicius et al. 2018). Dynamic:
 //
-//   begins at 2^16; doubles after 1000 consecutive steps with finite gradients
+//   starts at 2^16; doubles after 1000 consecutive steps with finite gradients
 //   halves, down to 1, at the second overflow since it last doubled, and at each one after that
 //
-// A power of two, so that dividing by it is exact. All ranks feed it the same numbers, so their scales are equal.
+// A power of two, so that dividing by it is exact. All ranks pass the same numbers, so their scales are equal.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class LossScale {
   static constexpr double first = 65536, minimum = 1;
   static constexpr int64_t window = 1000, hysteresis = 2;
 
-  /// In checkpoints.
+  /// The part stored in checkpoints.
   struct State {
     double scale = first;
     int64_t finite_steps = 0;             ///< consecutive
@@ -25,7 +25,7 @@ class LossScale {
   };
 
   double value() const { return state_.scale; }
-  /// After each step. `overflowed`: its gradients, multiplied by value(), did.
+  /// Call after each step. `overflowed`: whether its gradients, multiplied by value(), overflowed.
   void update(bool overflowed);
 
   const State& state() const { return state_; }

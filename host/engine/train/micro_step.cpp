@@ -17,7 +17,7 @@ Tensor differentiate(const Tensor& output, const Tensor& input, const Tensor& d_
 
 Tensor as_leaf(const Tensor& x) { return x.detach().requires_grad_(true); }
 
-/// Whether a parameter of the block, or of its adapter, trains.
+/// Whether a parameter of the block or of its adapter trains.
 bool block_trains(const ShardedModel& model, const std::string& block) {
   for (const ParameterGroup* group : model.trained_groups())
     for (const Placed& placed : group->parameters())
@@ -35,7 +35,7 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
   for (int64_t i = model_.num_trunk_blocks() - 1; i >= 0; --i)
     if (block_trains(model_, trunk_block_name(i))) lowest_block_ = i;
   if (embedding_trains_) lowest_block_ = 0;
-  // The last blocks' graphs are kept: the backward pass frees them first.
+  // The last blocks keep their graphs, because backward frees those first.
   lowest_kept_ = lowest_block_ +
                  std::llround(config_.activation_checkpointing * double(model_.num_trunk_blocks() - lowest_block_));
 }
@@ -77,7 +77,7 @@ void MicroStep::run(StepContext& step, bool last) {
 }
 
 Tensor MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept) {
-  if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // every block uses it: gathered once
+  if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // gathered once, because every block uses it
   Tensor h;
   {
     const Gathered embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
@@ -139,7 +139,7 @@ void MicroStep::run_heads(StepContext& step, const Tensor& trunk, Tensor& d_trun
     }
     reduce(unit, last);
   }
-  if (!model_.config().tie_word_embeddings) reduce(model_.unit("output"), last);  // else with the embedding
+  if (!model_.config().tie_word_embeddings) reduce(model_.unit("output"), last);  // tied: with the embedding
 }
 
 Tensor MicroStep::hidden_of(int64_t head, const Tensor& trunk, const Pass& pass) const {
@@ -147,7 +147,7 @@ Tensor MicroStep::hidden_of(int64_t head, const Tensor& trunk, const Pass& pass)
   return model_.normed(model_.head_block(head).forward(trunk, model_.rotary(), pass));
 }
 
-/// Calls evaluate(trunk, pass), with the final norm gathered, after a forward pass that keeps nothing.
+/// Calls evaluate(trunk, pass) with the final norm gathered, after a forward pass that keeps nothing.
 template <class Evaluate>
 void MicroStep::without_gradient(const Batch& batch, Evaluate evaluate) {
   const MemoryScope scope(MemoryCategory::activations);
@@ -193,7 +193,7 @@ void MicroStep::reduce(ShardUnit& unit, bool last) {
   finish_reduces(2);
 }
 
-/// All but the newest `most`, in shard groups and then in replicate groups, to bound the buffers of pending reduces.
+/// Finishes all but the newest `most`, in shard groups and then in replicate groups, to bound the buffers in use.
 void MicroStep::finish_reduces(size_t most) {
   const auto finish = [most](std::vector<ShardUnit*>& units, auto one) {
     while (units.size() > most) {

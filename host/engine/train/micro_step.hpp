@@ -1,12 +1,12 @@
-// MicroStep: one micro-batch, forward and backward, as a plain loop with the same order of collectives on every rank:
+// MicroStep: forward and backward of one micro-batch, as a plain loop with the same order of collectives on every rank:
 //
 //   forward    each trunk block: wait for its weights, start the next gather, run, keep the input (without activation
 //              checkpointing also the block's graph), release the weights
 //   heads      value heads, then token heads in order, on the detached trunk output: run, loss, differentiate, release;
 //              only one head's activations are live at a time; the heads' gradients are summed at the trunk output
 //   backward   each trunk block in reverse, down to the lowest that trains: wait for its weights, recompute if its
-//              graph was not kept, differentiate, start the reduce, release; last the embedding, which, if tied, has
-//              held the output layer's gradient since the heads
+//              graph was not kept, differentiate, start the reduce, release; last the embedding, which, if tied,
+//              already holds the output layer's gradient
 //
 // No hooks, no retained graph, never all logits at once.
 #pragma once
@@ -21,7 +21,7 @@
 namespace wmtp {
 
 struct MicroStepConfig {
-  double activation_checkpointing = 0;  ///< share of the trunk blocks that train, from the first
+  double activation_checkpointing = 0;  ///< share of the trained trunk blocks, counted from the first
   int64_t seed = 0;
   TokenLossConfig token_loss;
 };
@@ -30,7 +30,7 @@ class MicroStep {
  public:
   MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const MicroStepConfig& config);
 
-  /// Multiplies all later gradients by this; losses stay as they are.
+  /// Factor on all later gradients; losses are unaffected.
   void scale_gradients(double factor);
 
   /// `last`: the step's last micro-batch. [all ranks, collective]
@@ -40,14 +40,14 @@ class MicroStep {
   /// objective adds its loss and metrics to the totals. [all ranks, collective]
   std::vector<Scores> evaluate(StepContext& step);
 
-  /// The lowest trunk block that trains; num_trunk_blocks when none does.
+  /// The lowest trained trunk block; num_trunk_blocks if none trains.
   int64_t lowest_block() const { return lowest_block_; }
 
-  /// Each head's losses and the weights that training would give them, without gradient; the pipeline is called as in
-  /// a step. The model has token heads. [all ranks, collective]
+  /// Each head's losses and the weights that training would use, without gradients; calls the pipeline as in a step.
+  /// Requires token heads. [all ranks, collective]
   std::vector<WeighedLosses> weigh(StepContext& step);
 
-  /// Error(plugin) with the position of the faulty weights of the last step. [after the totals showed a fault]
+  /// Error(plugin) with the position of the last step's faulty weights. [after the totals showed a fault]
   void refuse_faulty_weights() const { token_loss_->refuse_faulty_weights(); }
   void forget_weights() {
     if (token_loss_) token_loss_->forget_weights();
@@ -55,7 +55,7 @@ class MicroStep {
 
  private:
   struct Kept {
-    at::Tensor input, output;  ///< output only when its graph was kept
+    at::Tensor input, output;  ///< output only if its graph was kept
   };
 
   at::Tensor forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept);
@@ -71,10 +71,10 @@ class MicroStep {
   ShardedModel& model_;
   ActivePipeline& pipeline_;
   MicroStepConfig config_;
-  std::optional<TokenLoss> token_loss_;  ///< none when the model has no token heads
+  std::optional<TokenLoss> token_loss_;  ///< nullopt if the model has no token heads
   ValueLoss value_loss_;
   int64_t lowest_block_;
-  int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for the backward pass; those below are recomputed
+  int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for backward; those below are recomputed
   bool embedding_trains_;
   std::vector<ShardUnit*> reducing_, reducing_over_replicas_;  ///< oldest first
 };

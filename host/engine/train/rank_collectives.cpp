@@ -10,8 +10,8 @@ namespace {
 using at::Tensor;
 enum Operation : int64_t { sum_operation = 1, quantile_operation = 2 };
 
-/// torch.quantile with linear interpolation, over the valid elements. The rank q * (n - 1) is computed in fp32, as
-/// torch does, so that an element on the threshold falls on the same side.
+/// torch.quantile with linear interpolation over the valid elements. The rank q * (n - 1) is computed in fp32, as in
+/// torch, so that an element on the threshold falls on the same side.
 Tensor quantile_of(const Tensor& values, const Tensor& valid, double q) {
   const Tensor flat = at::where(valid, values, std::numeric_limits<float>::infinity()).flatten();
   const Tensor sorted = std::get<0>(flat.sort());

@@ -1,6 +1,6 @@
 // wmtp::Collectives, the collectives that a plugin may call.
-// Ranks first compare which operation they are in, and its size: a rank that calls another one is reported by its
-// number, where Gloo would abort the process.
+// Ranks first compare the operation and its size: a rank that calls a different one is reported by number, whereas Gloo
+// would abort the process.
 #pragma once
 
 #include <wmtp/step.hpp>

@@ -8,7 +8,7 @@ namespace wmtp {
 double learning_rate(const ScheduleConfig& schedule, double lr, int64_t step, int64_t num_steps) {
   if (step < schedule.warmup_steps) return lr * double(step) / double(schedule.warmup_steps);
   if (schedule.name == "constant") return lr;
-  const int64_t begin = schedule.warmup_steps + schedule.stable_steps;  // of the decay
+  const int64_t begin = schedule.warmup_steps + schedule.stable_steps;  // first step of the decay
   if (step < begin) return lr;
   const double after = double(num_steps - begin);
   const double progress = after <= 0 ? 1.0 : double(step - begin) / after;

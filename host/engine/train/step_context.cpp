@@ -75,7 +75,7 @@ Tensor StepContext::uniform(int64_t stream) const {
 
 Tensor& StepContext::state(const std::string& name, const Tensor& first) const {
   Tensor& kept = environment_.states.try_emplace(name, first.detach().clone()).first->second;
-  if (kept.device() != first.device()) kept = kept.to(first.device());  // loaded from a checkpoint
+  if (kept.device() != first.device()) kept = kept.to(first.device());  // it was loaded from a checkpoint
   return kept;
 }
 
@@ -94,7 +94,7 @@ void StepContext::check_holds_values(const Tensor& tensor, const std::string& wh
 }
 
 namespace {
-/// Valid in file names, pages and other programs: parts between '/', none of them empty, "." or "..".
+/// Safe in file names, pages and other programs: parts between '/', none of them empty, "." or "..".
 bool is_metric_name(const std::string& name) {
   static const std::string allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
   if (name.size() > 120) return false;

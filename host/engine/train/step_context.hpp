@@ -1,6 +1,6 @@
-// StepContext: one micro-batch on its way through the model: its data, the signals of frozen models, what the pipeline
-// answered. One object per micro-batch, passed to every function that works on it, so that several can be in flight.
-// The steps that a plugin receives are views of it (step_views.hpp).
+// StepContext: the state of one micro-batch on its way through the model: its data, the signals of frozen models, and
+// the pipeline's results. One object per micro-batch, passed to every function that works on it, so that several can be
+// in flight. The steps that a plugin receives are views of it (step_views.hpp).
 #pragma once
 
 #include <map>
@@ -13,15 +13,15 @@
 
 namespace wmtp {
 
-/// What is available at one call of the pipeline.
+/// The data available in one call of the pipeline.
 struct WeighContext {
   When when = When::before;
-  int64_t head = 0;           ///< 1-based at token and head
+  int64_t head = 0;           ///< 1-based, at token and head
   at::Tensor valid;           ///< [n] at token, [B,S] at head, [B,S,H] otherwise
   at::Tensor policy_loss;     ///< like valid, 0 where not valid; undefined before the heads
-  at::Tensor policy_entropy;  ///< as the loss; undefined when it is not read
+  at::Tensor policy_entropy;  ///< like the loss; undefined if not read
   int64_t chunk_begin = 0;    ///< token: first row of the chunk
-  at::Tensor rows;            ///< token: which of [B, S-head] flattened the rows are; undefined: all
+  at::Tensor rows;            ///< token: indices of the rows in the flattened [B, S-head]; undefined: all
 };
 
 /// Common to all micro-batches of a run.
@@ -35,7 +35,7 @@ struct StepEnvironment {
 
 /// Common to the micro-batches of one optimizer step, or of one validation.
 struct StepScope {
-  int64_t number = 0;  ///< of the optimizer step, from 1
+  int64_t number = 0;  ///< optimizer step, from 1
   const StepCounts& counts;
   StepTotals& totals;
 };
@@ -43,7 +43,7 @@ struct StepScope {
 class StepContext {
  public:
   /// `frozen`: [B,S] by name: "reference.loss" and "reference.entropy" of the next token, "value.value". Everything
-  /// passed by reference outlives this.
+  /// passed by reference must outlive this object.
   StepContext(const StepEnvironment& environment, const StepScope& scope, const MicroBatch& micro,
               std::map<std::string, at::Tensor> frozen = {})
       : environment_(environment), scope_(scope), micro_(micro), frozen_(std::move(frozen)) {}
@@ -51,18 +51,18 @@ class StepContext {
   const MicroBatch& micro_batch() const { return micro_; }
   const StepCounts& step_counts() const { return scope_.counts; }
   StepTotals& totals() const { return scope_.totals; }
-  /// The policy's value heads in this micro-batch: name -> [B,S] leaf.
+  /// The policy's value heads for this micro-batch: name -> [B,S] leaf.
   void set_values(std::map<std::string, at::Tensor> leaves) { leaves_ = std::move(leaves); }
-  /// The weighting's answer for all heads, at When::before and When::all.
+  /// The weighting's result for all heads, at When::before and When::all.
   void set_weights(Weights weights) { weights_ = std::move(weights); }
   const Weights& weights() const { return weights_; }
-  /// Before each call of the pipeline.
+  /// Call before each call of the pipeline.
   void enter(WeighContext moment) { moment_ = std::move(moment); }
-  /// After each call of the pipeline, which may assign anything to its state: Error(plugin) for a tensor without values
-  /// that can be saved.
+  /// Call after each call of the pipeline, which may assign anything to its state: Error(plugin) for a tensor whose
+  /// values cannot be saved.
   void check_states() const;
 
-  // What the plugin's steps are made of; see wmtp/step.hpp.
+  // Implement the plugin's steps; see wmtp/step.hpp.
   const Batch& batch() const { return micro_.batch; }
   Collectives& collectives() const { return environment_.collectives; }
   int64_t number() const { return scope_.number; }
@@ -74,7 +74,7 @@ class StepContext {
   Tensor counts() const;
   Tensor answers() const { return at::scalar_tensor(double(scope_.counts.answers), at::kDouble); }
   Tensor pairs() const { return at::scalar_tensor(double(scope_.counts.pairs), at::kDouble); }
-  /// Error(plugin) unless the plugin declares it for a moment like this.
+  /// Error(plugin) unless the plugin has declared it for this moment.
   Tensor signal(Signal signal) const;
   Tensor value(const ValueSignal& value) const;
   Tensor leaf(const ValueSignal& value) const;
@@ -83,9 +83,9 @@ class StepContext {
   void metric(const std::string& name, const Tensor& sum, const Tensor& count) const;
 
  private:
-  /// Error(plugin) unless it is a dense tensor on the CPU or the batch's device.
+  /// Error(plugin) unless the tensor is dense and on the CPU or the batch's device.
   void check_holds_values(const Tensor& tensor, const std::string& what) const;
-  /// A signal of the next token, where head k predicts the same target; 0 where not valid, shaped like valid().
+  /// A signal of the next token, moved to where head k predicts that token; 0 where not valid, shaped like valid().
   Tensor at_this_moment(const Tensor& next_token) const;
 
   const StepEnvironment& environment_;

@@ -8,7 +8,7 @@
 namespace wmtp {
 namespace {
 
-/// Scalars [n] copied to the CPU from any device; the host waits for the device once.
+/// Copies scalars [n] from any device to the CPU; the host waits for the device once.
 at::Tensor on_cpu(const std::vector<at::Tensor>& values) {
   at::Tensor all = at::empty({int64_t(values.size())}, at::kDouble);
   std::vector<at::Tensor> elsewhere;

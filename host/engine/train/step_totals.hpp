@@ -1,6 +1,6 @@
-// The numbers of one optimizer step, or of one validation, over all ranks and micro-batches.
-// StepCounts: the denominators of every loss, counted before the first micro-batch.
-// StepTotals: sums that stay tensors while micro-batches run, are added over ranks in one exchange, and are read once.
+// Numbers of one optimizer step, or of one validation, over all ranks and micro-batches. StepCounts: the denominators
+// of every loss, counted before the first micro-batch. StepTotals: sums that stay tensors during the micro-batches, are
+// added over ranks in one exchange, and are read once.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,13 +17,13 @@ namespace wmtp {
 
 struct StepCounts {
   std::vector<int64_t> targets;  ///< [H] valid targets of each head
-  int64_t tokens = 0;            ///< without padding
+  int64_t tokens = 0;            ///< excluding padding
   int64_t answers = 0;           ///< tokens of kind "answer"
   int64_t pairs = 0;
 };
 
-/// Sums over ranks. `also` is summed in the same exchange: in, this rank's numbers; out, the sums.
-/// [all ranks, collective]
+/// Sums over ranks. `also`: additional numbers, replaced by their sums over ranks in the same exchange. [all ranks,
+/// collective]
 StepCounts count_over_ranks(const std::vector<MicroBatch>& micros, Channels& channels, const std::string& what,
                             std::vector<double>* also = nullptr);
 
@@ -33,14 +33,14 @@ class StepTotals {
   void add(const std::string& name, const at::Tensor& value);
   void add(const std::string& name, double value);
 
-  /// Before sum() and of_rank(). Error(plugin) when ranks hold different names. [all ranks, collective]
+  /// Call before sum() and of_rank(). Error(plugin) if ranks have different names. [all ranks, collective]
   void exchange(Channels& channels);
   double sum(const std::string& name) const;
   double of_rank(const std::string& name, int rank) const;
   bool has(const std::string& name) const { return values_.count(name) != 0; }
   std::vector<std::string> names_with(const std::string& prefix) const;
 
-  /// A plugin's metric: sum over count, over all ranks and micro-batches; NaN when the count is 0.
+  /// A plugin's metric: sum over count, over all ranks and micro-batches; NaN if the count is 0.
   void add_plugin_metric(const std::string& name, const at::Tensor& sum, const at::Tensor& count);
   std::map<std::string, double> plugin_metrics() const;
 

@@ -1,4 +1,4 @@
-// The steps of the sdk as views of a StepContext: one for each moment, with what exists at that moment and no more.
+// The sdk's steps as views of a StepContext: one per moment, with exactly what is available at that moment.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace wmtp {
 
-/// The common part of `Base`, a step of the sdk.
+/// The common part of the sdk's steps; `Base` is one of them.
 template <class Base>
 class StepView : public Base {
  public:
@@ -28,7 +28,7 @@ class StepView : public Base {
   StepContext& context_;
 };
 
-/// The part of a step that sees the whole micro-batch.
+/// The part for steps that see the whole micro-batch.
 template <class Base>
 class WholeView : public StepView<Base> {
  public:
@@ -40,7 +40,7 @@ class WholeView : public StepView<Base> {
   Tensor& state(const std::string& name, const Tensor& first) override { return this->context_.state(name, first); }
 };
 
-/// The part of a step that reads signals of tokens.
+/// The part for steps that read token signals.
 template <class View>
 class TokenPart final : public View {
  public:
@@ -58,7 +58,7 @@ class ValueView final : public WholeView<ValueStep> {
   Tensor leaf(const ValueSignal& value) override { return context_.leaf(value); }
 };
 
-/// Calls the `weigh` of the moment that the context has entered.
+/// Calls the `weigh` of the context's current moment.
 inline Weights weigh(Weighting& weighting, StepContext& context) {
   const auto call = [&](auto view) { return weighting.weigh(view); };
   switch (context.when()) {

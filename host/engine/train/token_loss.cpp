@@ -85,7 +85,7 @@ TokenLoss::Gradient TokenLoss::after_a_pass_for_losses(const Rows& rows) {
           loss_.gradients(rows.hidden, rows.targets, scale * factor_, std::move(kept))};
 }
 
-/// A rank without a valid token calls the weighting too, for no token: every rank must report the same metrics.
+/// A rank without valid tokens also calls the weighting, with no tokens: every rank must report the same metrics.
 TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
   std::vector<Tensor> parts;
   const auto coefficients_of = [&](const Scores& chunk, int64_t begin) {
@@ -126,7 +126,7 @@ TokenLoss::Rows TokenLoss::rows_of_head(StepContext& step, int64_t head, const T
   return rows;
 }
 
-/// Values [N] of rows as [B,S] by source, 0 elsewhere.
+/// Values [N] per row as [B,S] by source, 0 elsewhere.
 Tensor TokenLoss::by_source(const Tensor& values, const Rows& rows) {
   const Tensor& tokens = rows.step.batch().tokens;
   const int64_t B = tokens.size(0), S = tokens.size(1);
@@ -144,8 +144,8 @@ Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
   return at::stack(heads, -1);
 }
 
-/// train.normalize: "tokens" divides by the head's valid tokens in the whole step, "weights" by the weights' sum over
-/// all ranks in this micro-batch, then by the number of micro-batches; both by the number of heads.
+/// train.normalize: "tokens" divides by the head's valid tokens in the whole step, "weights" by the sum of the weights
+/// over all ranks in this micro-batch and by the number of micro-batches; both also by the number of heads.
 Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
   StepTotals& totals = rows.step.totals();
   totals.add("weight/sum", weights.sum(at::kDouble));
@@ -192,13 +192,13 @@ void TokenLoss::refuse_faulty_weights() const {
   }
 }
 
-/// Weights [N] of a head's rows, converted from their meaning.
+/// Weights [N] of a head's rows, converted according to their meaning.
 Tensor TokenLoss::weights_of(const Rows& rows, const Weights& weights) {
   const int64_t S = rows.step.batch().tokens.size(1), head = rows.head;
   const Tensor& values = weights.values;
   if (weights.meaning == Weights::Meaning::uniform)
     return at::ones(rows.targets.sizes(), at::TensorOptions(at::kFloat).device(rows.targets.device()));
-  if (values.dim() == 1) return values;  // already of these rows
+  if (values.dim() == 1) return values;  // already per row
   const bool by_target = weights.meaning == Weights::Meaning::by_target;
   const Tensor of_head = values.dim() == 3 ? values.select(2, head - 1) : values;
   const Tensor places = of_head.narrow(1, by_target ? head : 0, S - head).reshape({-1});

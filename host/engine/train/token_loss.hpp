@@ -1,8 +1,8 @@
 // TokenLoss: the weighted token loss of one head, from the normed hidden states to their gradient. Calls the weighting
-// as soon as its inputs exist, turns weights into coefficients, and sums what is logged.
+// as soon as its inputs exist, turns weights into coefficients, and sums the logged values.
 //
-// A weighting that answers before the heads, or inside the loss, costs one pass over the output layer; one that needs a
-// head's losses first costs a pass for losses, then gradients only for the tokens with a weight.
+// A weighting called before the heads or inside the loss costs one pass over the output layer; one that needs a head's
+// losses first costs an additional pass for the losses, and then gradients only for tokens with nonzero weight.
 #pragma once
 
 #include <utility>
@@ -29,29 +29,29 @@ struct WeighedLosses {
 
 class TokenLoss {
  public:
-  /// `model` has token heads. All outlive this.
+  /// `model` must have token heads. All arguments must outlive this object.
   TokenLoss(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const TokenLossConfig& config);
 
-  /// Multiplies all later gradients by this; losses stay as they are.
+  /// Factor on all later gradients; losses are unaffected.
   void scale_gradients(double factor) { factor_ = factor; }
 
   /// When::before: calls the weighting once.
   void weigh_before_the_heads(StepContext& step);
-  /// When::all: calls the weighting once, with the losses of all heads. `hidden_of` gives a head's hidden states [B,S,D].
+  /// When::all: calls the weighting once, with all heads' losses. `hidden_of` returns a head's hidden states [B,S,D].
   void weigh_all(StepContext& step, const std::function<at::Tensor(int64_t head)>& hidden_of);
-  /// hidden [B,S,D], normed -> its gradient. Needs the output layer gathered.
+  /// hidden [B,S,D], normed -> its gradient. The output layer must be gathered.
   at::Tensor gradient(StepContext& step, int64_t head, const at::Tensor& hidden);
-  /// A head's losses and their weights, without gradient. Needs the output layer gathered.
+  /// A head's losses and their weights, without gradients. The output layer must be gathered.
   WeighedLosses weighed(StepContext& step, int64_t head, const at::Tensor& hidden);
-  /// A head's scores of its targets, without gradient, 0 without a target: [B,S] each.
+  /// A head's scores of its targets, without gradients, 0 without a target: [B,S] each.
   Scores scores(StepContext& step, int64_t head, const at::Tensor& hidden, const ScoreRequest& request) const;
 
-  /// Error(plugin) with the position of the faulty weights of the step. [after the totals showed a fault]
+  /// Error(plugin) with the position of the step's faulty weights. [after the totals showed a fault]
   void refuse_faulty_weights() const;
   void forget_weights() { judged_.clear(); }
 
  private:
-  /// One head's valid sources in a micro-batch: prompts and padding never reach the output layer.
+  /// One head's valid sources in a micro-batch; prompts and padding are excluded before the output layer.
   struct Rows {
     StepContext& step;
     int64_t head;
@@ -80,7 +80,7 @@ class TokenLoss {
   TokenLossConfig config_;
   LinearCrossEntropy loss_;
   double factor_ = 1;
-  std::vector<std::pair<WeightsCall, Weights>> judged_;  ///< of the whole step
+  std::vector<std::pair<WeightsCall, Weights>> judged_;  ///< for the whole step
 };
 
 }  // namespace wmtp

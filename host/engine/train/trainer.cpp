@@ -76,7 +76,7 @@ std::vector<MicroBatch> Trainer::fetch() const {
   return micros;
 }
 
-/// Zero for every name that a step may add to: all ranks must exchange the same names.
+/// Zero for every name that a step may add to, because all ranks must exchange the same names.
 StepTotals Trainer::empty_totals() const {
   StepTotals totals;
   for (const char* name : {"loss", "weight/sum", "weight/square", "fault/not_finite", "fault/negative"})
@@ -162,7 +162,7 @@ void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSigna
   }
 }
 
-/// The step's one exchange of sums and requests.
+/// The single exchange of sums and requests in a step.
 void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   const Phase phase("optimizer");
   totals.add("norm/part", optimizer_.part_of_norm(experiment_.train.norm));
@@ -182,7 +182,7 @@ double Trainer::norm_of_gradients(const StepTotals& totals) const {
   return norm_of_parts(experiment_.train.norm, parts);
 }
 
-/// Clips like torch's clip_grad_norm_ and steps the optimizer, or drops the gradients of a skipped step.
+/// Clips like torch's clip_grad_norm_ and updates the parameters, or drops the gradients of a skipped step.
 void Trainer::update(const StepReport& report, double lr, double norm, double scale) {
   if (!report.skipped.empty()) return optimizer_.drop_gradients();
   const Phase phase("optimizer");
@@ -191,7 +191,7 @@ void Trainer::update(const StepReport& report, double lr, double norm, double sc
   optimizer_.step(lr, clipped / scale);
 }
 
-/// A non-finite loss goes to the guard: the loss is not scaled, so the scale did not cause it.
+/// A non-finite loss goes to the guard: the loss is not scaled, so the scale cannot be the cause.
 void Trainer::judge(double norm, StepReport& report) {
   if (state_.loss_scale && std::isfinite(report.loss)) {
     const double scale = state_.loss_scale->value();
@@ -211,7 +211,7 @@ void Trainer::refuse_faults(const StepTotals& totals) {
                  negative = totals.of_rank("fault/negative", rank);
     if (not_finite + negative == 0) continue;
     if (rank == channels_.rank()) micro_step_.refuse_faulty_weights();
-    // The faulty weights are on that rank: rethrow its error on every rank.
+    // The faulty weights are on another rank: rethrow that rank's error on every rank.
     throw channels_.peers().explain("judging the weights of pipeline '" + pipeline_.name + "'",
                                     "rank " + std::to_string(rank) + " returned faulty ones");
   }

@@ -1,9 +1,9 @@
 // Trainer: runs optimizer steps.
 //
-// step(): 1. fetch the step's micro-batches and count their targets over all ranks  2. forward and backward of each
-// 3. one exchange of all sums: losses, metrics, the gradient norm, stop requests  4. the same verdict on every rank:
-// refuse faulty weights, skip, or clip and step the optimizer  5. the report. The host reads device values once per
-// step, plus once per head when a pipeline drops tokens.
+// step(): 1. fetch the step's micro-batches and count their targets over all ranks 2. forward and backward of each 3.
+// one exchange of all sums: losses, metrics, gradient norm, stop requests 4. the same decision on every rank: refuse
+// faulty weights, skip, or clip and update 5. report. The host reads device values once per step, plus once per head if
+// a pipeline drops tokens.
 #pragma once
 
 #include <functional>
@@ -31,33 +31,33 @@ namespace wmtp {
 struct StepReport {
   int64_t step = 0;
   double loss = 0;
-  /// perf/communication_exposed: seconds in which a rank waited for others, mean over ranks. They are summed in the
-  /// step's exchange, so the wait for that exchange counts in the next step.
+  /// perf/communication_exposed: seconds in which a rank waited for others, mean over ranks. Summed in the step's
+  /// exchange, so the wait for that exchange counts in the next step.
   std::map<std::string, double> metrics;
-  std::string skipped;             ///< why, or empty
-  bool overflowed = false;         ///< skipped because of an fp16 overflow; the loss scale has been lowered
-  std::vector<int64_t> sequences;  ///< of the step on this rank, for the event of a skip
-  bool stop = false;               ///< some rank received a stop signal
-  bool save = false;               ///< some rank requests a save after this step
-  bool memory_grew = false;        ///< some rank needs more memory than before: log it
+  std::string skipped;             ///< the reason, or empty
+  bool overflowed = false;         ///< skipped due to an fp16 overflow; the loss scale has been lowered
+  std::vector<int64_t> sequences;  ///< of the step on this rank, for the event about a skip
+  bool stop = false;               ///< whether any rank received a stop signal
+  bool save = false;               ///< whether any rank requests a save after this step
+  bool memory_grew = false;        ///< whether any rank needs more memory than before, which is then logged
 };
 
 struct TrainerData {
   const BatchSource* training = nullptr;
   const BatchSource* validation = nullptr;  ///< null: none
-  int64_t validation_sequences = 0;         ///< used, from the beginning
+  int64_t validation_sequences = 0;         ///< number used, from the beginning
 };
 
-/// Answers of the frozen models that a pipeline reads, for each data set.
+/// Signals of the frozen models that a pipeline reads, per data set.
 struct FrozenCaches {
   std::vector<std::unique_ptr<FrozenCache>> training;
   std::vector<std::unique_ptr<FrozenCache>> validation = {};
 };
 
-/// Called in each step, on every rank.
+/// Called in each step on every rank.
 struct SaveHooks {
   std::function<bool()> wanted;         ///< whether to save after this step; combined over ranks in the step's exchange
-  std::function<void()> before_update;  ///< before parameters and moments change; its time does not count as the step's
+  std::function<void()> before_update;  ///< called before parameters and moments change; not part of the step's time
 };
 
 class Trainer {
@@ -80,10 +80,10 @@ class Trainer {
   std::vector<TokenSample> sample();
 
  private:
-  /// Cached signals of the frozen models for a step's micro-batches, by micro-batch and model.
+  /// Cached signals of the frozen models for a step, by micro-batch and model.
   struct KeptSignals {
     std::vector<std::optional<FrozenCache::Signals>> signals;
-    std::vector<double> lacks;  ///< 1 where not cached; where the sum over ranks is not 0, all ranks run that model
+    std::vector<double> lacks;  ///< 1 if not cached; if the sum over ranks is not 0, all ranks run that model
   };
 
   std::vector<MicroBatch> fetch() const;
@@ -95,7 +95,7 @@ class Trainer {
   void refuse_faults(const StepTotals& totals);
   void judge(double norm, StepReport& report);
   void update(const StepReport& report, double lr, double norm, double scale);
-  /// The factor of the gradients until the optimizer step.
+  /// The factor on the gradients until the optimizer step.
   double loss_scale() const { return state_.loss_scale ? state_.loss_scale->value() : 1.0; }
   void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
                       StepReport& report) const;
@@ -116,7 +116,7 @@ class Trainer {
   double waited_after_ = 0;  ///< seconds waited in the last step's exchange
   Utilization utilization_;
   double peak_rate_;            ///< operations per second of a rank's device; 0: unknown
-  int64_t tokens_trained_ = 0;  ///< by this trainer; likewise seconds_trained_
+  int64_t tokens_trained_ = 0;  ///< by this trainer; the same for seconds_trained_
   double seconds_trained_ = 0;
   std::optional<Validation> validation_;
   std::optional<Samples> samples_;

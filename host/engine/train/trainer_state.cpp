@@ -34,7 +34,7 @@ void TrainerState::restore(const Manifest& manifest, const SavedState& saved, in
            "; wanted at most " + std::to_string(guard.config().window));
   step = manifest.step;
   tokens = saved.tokens;
-  // Earlier versions did not save `drawn`; there the number of ranks never changed.
+  // Earlier versions did not save `drawn`; with them the number of ranks never changed.
   drawn = saved.drawn.value_or(step * sequences_per_step);
   guard.restore(saved.guard_window, saved.skipped_in_a_row);
   if (loss_scale)

@@ -1,4 +1,4 @@
-// TrainerState: everything that changes from step to step and is not a parameter, and its part of a checkpoint.
+// TrainerState: everything besides the parameters that changes from step to step, as saved in a checkpoint.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,18 +14,18 @@
 namespace wmtp {
 
 struct TrainerState {
-  int64_t step = 0;    ///< optimizer steps made
+  int64_t step = 0;    ///< completed optimizer steps
   int64_t drawn = 0;   ///< sequences over all ranks: the position in the data, independent of the number of ranks
-  int64_t tokens = 0;  ///< tokens seen over all ranks, without padding
+  int64_t tokens = 0;  ///< tokens seen over all ranks, excluding padding
   Guard guard;
   std::map<std::string, at::Tensor> pipeline = {};  ///< the plugin's named state, equal on all ranks; saved as tensors
   std::optional<LossScale> loss_scale = std::nullopt;  ///< with fp16
   std::string base_fingerprint = {};  ///< of the model that an adapter modifies; empty without an adapter
 
-  /// The part of a checkpoint that it holds; equal on all ranks.
+  /// The saved part of this state; equal on all ranks.
   SavedState saved() const;
-  /// From a checkpoint of the same experiment, whose ranks together drew `sequences_per_step`. Error(data), beginning
-  /// with `where`, when it was saved with another base model, precision or guard window.
+  /// Restores from a checkpoint of the same experiment, whose ranks together drew `sequences_per_step`. Error(data),
+  /// starting with `where`, if it was saved with another base model, precision or guard window.
   void restore(const Manifest& manifest, const SavedState& saved, int64_t sequences_per_step, const std::string& where);
 };
 

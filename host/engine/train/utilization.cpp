@@ -11,7 +11,7 @@
 namespace wmtp {
 namespace {
 
-constexpr double most_on_cpu = 2e9;      // operations of one multiplication: 20 ms at 100 GFLOP/s
+constexpr double most_on_cpu = 2e9;      // operations per multiplication: 20 ms at 100 GFLOP/s
 constexpr double most_on_device = 2e12;  // 3 ms at 700 TFLOP/s
 constexpr std::chrono::milliseconds measured_for{40};
 constexpr double shortest_round = 2e-3;  // seconds; waiting for a device takes up to a hundredth of it

@@ -19,7 +19,7 @@ namespace wmtp {
 double operations_per_token(const ShardedModel& model, int64_t lowest_block, int64_t positions);
 
 /// Operations per second: the best of a few rounds, in about 40 ms. `launch` starts `operations` and may return before
-/// they are done; `wait` returns when all are. A round launches often enough to last much longer than a wait, so that
+/// they are done; `wait` returns when all are. A round launches so often that it lasts much longer than a wait, so that
 /// the device is measured and not the launch latency.
 double best_rate(double operations, const std::function<void()>& launch, const std::function<void()>& wait);
 
@@ -28,26 +28,26 @@ double best_rate(double operations, const std::function<void()>& launch, const s
 /// [all ranks at the same time, so that they share the machine as in a step]
 double multiplication_rate(const ShardedModel& model, int64_t rows);
 
-/// The most operations per second of one rank's device: [parallel] peak_tflops, or as the device's maker states; 0 if
-/// neither is known, as on a CPU.
+/// The peak rate of one rank's device in operations per second: [parallel] peak_tflops, or as stated by the vendor; 0
+/// if unknown, as on a CPU.
 double peak_rate(const ParallelConfig& parallel, const at::Device& device);
 
-/// Steps as shares of plain multiplication, whose rate is measured after the first step. On a machine that is busy at
-/// that moment the rate is too low, so it is measured again after a step that was faster, up to `most_measurements`
+/// Speed of steps relative to plain multiplication, whose rate is measured after the first step. If the machine is busy
+/// at that moment the rate is too low, so it is measured again after a step that was faster, up to `most_measurements`
 /// times; the best rate counts.
 class Utilization {
  public:
   static constexpr int most_measurements = 8;
 
-  /// `rate`: measures multiplication_rate on this rank; taken to be equal on all `ranks`.
+  /// `rate`: measures multiplication_rate on this rank; assumed to be equal on all `ranks`.
   Utilization(double operations_per_token, int ranks, std::function<double()> rate)
       : operations_per_token_(operations_per_token), ranks_(ranks), rate_(std::move(rate)) {}
 
-  /// Of one step, over all ranks. The first call measures the rate. [all ranks at the same time]
+  /// The share of one step, over all ranks. The first call measures the rate. [all ranks at the same time]
   double share(int64_t tokens, double seconds);
-  /// A step's share of `rate` on each rank.
+  /// A step's share of `rate` per rank.
   double share_of(double rate, int64_t tokens, double seconds) const;
-  /// Whether the last share shows that the rate is too low; then all ranks call measure() together.
+  /// Whether the last share shows that the rate is too low; if so, all ranks call measure() together.
   bool doubted() const { return doubted_; }
   void measure();
 

@@ -64,7 +64,7 @@ void Validation::add_losses_of_bins(const MicroBatch& micro, const Tensor& losse
   }
 }
 
-/// A sequence matches when every token of its answer, except one without a predecessor, is a hit.
+/// A sequence matches if every token of its answer, except one without a predecessor, is a hit.
 void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, StepTotals& totals) const {
   const Tensor answers = valid_sources(micro.batch.kind.eq(answer_kind), 1), targets = answers.sum(1);
   const Tensor asked = targets.gt(0).logical_and(micro.batch.correct.ne(0));
@@ -79,7 +79,7 @@ void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, 
   for (size_t i = 0; i < names.size(); ++i) add("/" + names[i], bins.eq(int64_t(i)));
 }
 
-/// Rows of `all` by position: NaN without a target, zero where another rank has the sequence.
+/// Rows of `all` by position: NaN without a target, zero if another rank has the sequence.
 void Validation::place_losses(const MicroBatch& micro, const Tensor& losses, Tensor& all) const {
   const Tensor rows = at::where(valid_sources(micro.targets, 1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
   for (int64_t b = 0; b < rows.size(0); ++b) {
@@ -119,7 +119,7 @@ std::map<std::string, double> Validation::token_classes(const Tensor& mine) cons
   const Tensor whole = channels_.sum(mine, "comparing the validation's tokens");
   const auto [place, is_first] = environment_.states.try_emplace(first_losses, whole.to(at::kFloat));
   if (is_first) return {};
-  // A different number of ranks may have used more or fewer sequences, from the same beginning.
+  // Another number of ranks may have used more or fewer sequences, but from the same start.
   const int64_t both = std::min(whole.size(0), place->second.size(0));
   const Tensor now = whole.narrow(0, 0, both), then = place->second.narrow(0, 0, both);
   const Tensor valid = now.isnan().logical_not(), change = now - then.to(at::kDouble);

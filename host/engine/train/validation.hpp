@@ -21,7 +21,7 @@ namespace wmtp {
 
 struct ValidationRequest {
   const BatchSource* source = nullptr;
-  int64_t sequences = 0;   ///< used, from the source's beginning
+  int64_t sequences = 0;   ///< number used, from the start of the source
   int64_t batch_size = 0;  ///< per rank
   int64_t sequence_length = 0;
   bool exact_match = false;
@@ -37,8 +37,8 @@ class Validation {
         pipeline_(pipeline),
         channels_(channels) {}
 
-  /// After optimizer step `number`. Keeps the first validation's losses in the run's named tensors; what the pipeline
-  /// changes in them meanwhile is undone. [all ranks, collective]
+  /// Call after optimizer step `number`. Stores the first validation's losses in the run's named tensors; the
+  /// pipeline's changes to them are undone. [all ranks, collective]
   std::map<std::string, double> run(int64_t number);
 
  private:

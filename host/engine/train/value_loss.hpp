@@ -1,5 +1,5 @@
-// ValueLoss: the policy's value heads on the trunk output, and the loss that an objective, or a weighting in addition to
-// its weights, computes from their values.
+// ValueLoss: the policy's value heads on the trunk output, and the loss computed from their values by an objective, or
+// by a weighting in addition to its weights.
 #pragma once
 
 #include "engine/batches/batches.hpp"
@@ -14,13 +14,13 @@ class ValueLoss {
  public:
   ValueLoss(ShardedModel& model, ActivePipeline& pipeline) : model_(model), pipeline_(pipeline) {}
 
-  /// Multiplies all later gradients by this; the loss stays as it is.
+  /// Factor on all later gradients; the loss is unaffected.
   void scale_gradients(double factor) { factor_ = factor; }
 
   /// Runs the heads on the detached trunk output [B,S,D] and adds the loss's gradients to d_trunk, the heads and the
-  /// final norm. The pipeline can read the values afterwards. Needs the final norm gathered.
+  /// final norm. The pipeline can read the values afterwards. The final norm must be gathered.
   void differentiate(StepContext& step, const at::Tensor& trunk, at::Tensor& d_trunk);
-  /// The loss and its metrics, without gradient.
+  /// The loss and its metrics, without gradients.
   void evaluate(StepContext& step, const at::Tensor& trunk);
 
  private:

@@ -1,11 +1,11 @@
 # The process under test: executes the program in its argument, then answers the tests' requests about its names and
-# objects. The program can reach everything here, so the tests accept nothing but values.
+# objects. The program can reach everything here, so the tests accept only values.
 import sys
 import time
 import types
 
 REQUESTS, REPLIES = 3, 4
-OWN_MODULE = sys.modules["__main__"]  # kept alive: the program replaces it
+OWN_MODULE = sys.modules["__main__"]  # kept alive, because the program replaces it
 OBJECTS, NUMBERS = [], {}  # objects that the tests refer to by number
 
 
@@ -74,7 +74,7 @@ def serve(file):
         try:
             request = receive(REQUESTS)
         except EOFError:
-            time.sleep(3600)  # the tests are done and this process will be killed: nothing the program does now counts
+            time.sleep(3600)  # the tests are done and this process will be killed: ignore what the program does now
         reply = answer(program.__dict__, request)
         try:
             send(REPLIES, reply)

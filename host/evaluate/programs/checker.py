@@ -1,7 +1,7 @@
 # The tests' process: executes the tests of a problem, in which the names of the program under test refer to objects in
 # another process. Values from there are plain values or object numbers, never code: the assertions compare with
-# Python's own methods. Reaching the tests' last statement is reported through a descriptor that the program does not
-# have.
+# Python's own methods. Reaching the tests' last statement is reported through a descriptor that is closed to the
+# program.
 import ast
 import symtable
 import sys
@@ -190,7 +190,7 @@ def take_names(tests, names, entry_point):
         try:
             found = ask("name", name)
         except NameError:
-            continue  # raised where the tests use it, if they do
+            continue  # raised where the tests use it, if at all
         if name in modules:
             names[name] = importlib.import_module(name)
         elif type(found) is not Module:

@@ -1,11 +1,11 @@
-# Messages between the tests and the program under test: plain values as JSON, each after its length. The reader builds
-# every value from builtin types only, so that no method of the sender is executed.
+# Messages between the tests and the program under test: plain values as JSON, each preceded by its length. The reader
+# builds every value from builtin types only, so that no method of the sender is executed.
 import builtins
 import importlib
 import json
 import os
 
-LONGEST = 16 << 20  # bytes of a message
+LONGEST = 16 << 20  # bytes per message
 SEQUENCES = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 BYTES = {"bytes": bytes, "bytearray": bytearray}
 TEXT_FORMS = {  # kind: its module, value to text, text to value
@@ -16,7 +16,7 @@ TEXT_FORMS = {  # kind: its module, value to text, text to value
     "time": ("datetime", lambda time: time.isoformat(), lambda kind, text: kind.fromisoformat(text)),
     "datetime": ("datetime", lambda moment: moment.isoformat(), lambda kind, text: kind.fromisoformat(text)),
 }
-# The first base that fits is used: bool before int.
+# The first matching base is used: bool precedes int.
 BASES = (bool, int, float, str, complex, *BYTES.values(), *SEQUENCES.values(), dict)
 
 

@@ -10,7 +10,7 @@
 // it. The weight is computed as early as the names allow: inside the loss if each token's weight depends only on its
 // own loss, once per head if it also depends on a quantile, a position, a value or `uniform`, before the heads if it
 // uses no signal of the policy. Invalid tokens are masked unless the formula is finite and not negative for them; the
-// host detects weights of valid tokens that are not finite or negative.
+// host rejects weights of valid tokens that are negative or not finite.
 #include <wmtp/plugin.hpp>
 
 #include "compile.hpp"

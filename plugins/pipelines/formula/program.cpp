@@ -5,7 +5,7 @@
 namespace formula {
 namespace {
 
-/// A tensor on the stack, and whether it is a result of this program and may be overwritten.
+/// A tensor on the stack, and whether this program created it and may overwrite it.
 struct Value {
   Tensor tensor;
   bool own = false;

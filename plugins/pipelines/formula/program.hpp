@@ -1,8 +1,7 @@
 // Program: a compiled formula: a flat list of stack operations, one ATen call each.
 //
-// Constants are folded at compile time; the remaining ones are stored in the operations as tensors. An operation
-// overwrites operands that are results of this program, and never the input signals. No tensor value is read on the
-// host.
+// Constants are folded at compile time; the remaining ones are stored in the operations as tensors. An operation may
+// overwrite intermediate results, but never the input signals. No tensor value is read on the host.
 #pragma once
 
 #include <ATen/ATen.h>

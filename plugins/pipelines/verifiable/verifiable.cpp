@@ -12,9 +12,9 @@
 //                an answer is right, its tokens have weight 1
 //   w_t = clamp(exp((A_t - mean) / deviation / beta), min, max); prompts 1, padding 0; for the token AT t, in each head
 //
-// Mean and deviation are running statistics over the answer tokens of all ranks, updated by each micro-batch: the
-// average of the first ten (each with the share 1/n), from then on each new one with a share of 0.1, including the
-// current one. mean_one divides by the mean over the micro-batch of all ranks or over the answer, after min and max.
+// Mean and deviation are running statistics over the answer tokens of all ranks, updated by each micro-batch, including
+// the current one: a plain average for the first ten, then an exponential moving average with weight 0.1. mean_one
+// divides by the mean over the micro-batch of all ranks or over the answer, after min and max.
 #include "../shared/values.hpp"
 
 namespace {

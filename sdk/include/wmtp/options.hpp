@@ -1,5 +1,5 @@
-// Options: a plugin declares each of its keys once (name, variable, help, range). From that one line the host lists the
-// key, checks an experiment against it and sets it. The variable's value before the call is the default.
+// Options: a plugin declares each of its keys once (name, variable, help, range). From this call the host lists the
+// key, checks an experiment's value and sets the variable, whose previous value is the default.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace wmtp {
 
-/// A value of an option that is within its range but that the plugin cannot accept. Thrown from `options()` or
-/// `needs()`, which the host calls while it checks the experiment, so that the user sees the error with line and column
-/// before anything is started.
+/// An option value that is within its range but that the plugin cannot accept. Throw it from `options()` or `needs()`:
+/// the host calls them while checking the experiment, so the user sees the error with line and column before anything
+/// starts.
 class WMTP_SDK_API BadOption : public std::exception {
  public:
-  /// `option`: its name. `at`: the byte of a text option at which the error is, or -1.
+  /// `option`: the option's name. `at`: the byte offset of the error in a text option, or -1.
   BadOption(std::string option, std::string message, int64_t at = -1);
   ~BadOption() override;
   const char* what() const noexcept override { return message_.c_str(); }
@@ -48,7 +48,7 @@ class WMTP_SDK_API Options {
   /// A list of texts, each one of `choices` unless that is empty.
   virtual void texts(const char* name, std::vector<std::string>& value, const char* help,
                      const std::vector<std::string>& choices = {}) = 0;
-  /// Whether the experiment gives this key, even with the default value. False while the host lists the options.
+  /// Whether the experiment sets this key, even to its default value. False while the host lists the options.
   virtual bool given(const char* name) const = 0;
   /// For a key that has no effect with the values of the others: throws BadOption with the reason if it is given.
   void refuse(const char* name, const std::string& reason) const {

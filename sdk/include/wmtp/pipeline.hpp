@@ -11,8 +11,8 @@
 
 namespace wmtp {
 
-/// The earliest moment at which a weighting can be computed, and the step that `weigh` then gets. The later it is, the
-/// more the host must compute first.
+/// The earliest moment at which a weighting can be computed, which determines the step passed to `weigh`. The later the
+/// moment, the more the host computes first.
 enum class When {
   token,   ///< TokenStep: depends only on the token's own signals; called inside the loss, chunk by chunk, in one pass
   before,  ///< BatchStep: does not need the policy's losses; called once, before the heads; one pass
@@ -26,8 +26,8 @@ enum class When {
 struct ValueHead {
   std::string name;
   std::string kind = "linear";
-  /// What it learns, stored with the saved model: "value", an expected outcome; or "score", which ranks answers to the
-  /// same problem and is determined only up to a constant added to all of them, as with a loss over pairs.
+  /// What the head learns, stored with the saved model: "value", an expected outcome; or "score", which ranks answers
+  /// to the same problem and is determined only up to a constant added to all of them, as with a loss over pairs.
   std::string meaning = "value";
 };
 
@@ -43,7 +43,7 @@ struct Needs {
   bool scores = false;          ///< only differences of the frozen value are used, so a head that learned scores is accepted
 };
 
-/// Weights with their meaning, which is never inferred from the shape. fp32 on the batch's device, finite.
+/// Weights with an explicit meaning, never inferred from the shape. fp32 on the batch's device, finite.
 struct Weights {
   enum class Meaning { uniform, by_target, by_source };
   Meaning meaning = Meaning::uniform;
@@ -57,8 +57,8 @@ struct Weights {
 };
 
 /// A weight for every token. [all ranks; one instance per rank; called from the training thread, with grad off]
-/// Override the `weigh` of the moment that `needs().when` names. The `weigh` of a TokenStep serves the others too: a
-/// wrapper may call it later.
+/// Override the `weigh` of the moment that `needs().when` names. A wrapper may also call the `weigh` of a TokenStep at
+/// a later moment.
 class WMTP_SDK_API Weighting {
  public:
   virtual ~Weighting();
@@ -73,8 +73,8 @@ class WMTP_SDK_API Weighting {
 };
 
 /// A weighting that modifies another one, that of the experiment's [pipeline.inner]: shuffled, clipped, mean-one. Its
-/// `needs()` includes the inner one's needs; the host calls only the wrapper, at the moment that the wrapper names, with
-/// which it calls `inner().weigh(step)`. It overrides the `weigh` of every moment that its `needs()` can name.
+/// `needs()` includes the inner weighting's needs; the host calls only the wrapper, which calls `inner().weigh(step)`
+/// at the same moment. It overrides the `weigh` of every moment that its `needs()` can return.
 class WMTP_SDK_API Wrapper : public Weighting {
  public:
   ~Wrapper() override;
@@ -90,10 +90,10 @@ class WMTP_SDK_API Wrapper : public Weighting {
   Weighting* inner_ = nullptr;
 };
 
-/// A loss over leaves, instead of the weighted token loss. [all ranks, as above; called with grad on]
-/// Returns a scalar on the batch's device: this micro-batch's sum divided by a count over all ranks and micro-batches
-/// of the step (`Step::answers()` or `Step::pairs()`; an objective has no token heads, so `counts()` is empty). The sum
-/// of these scalars is the step's loss.
+/// A loss over leaves that replaces the weighted token loss. [all ranks, as above; called with grad on] Returns a
+/// scalar on the batch's device: this micro-batch's sum divided by a count over all ranks and micro-batches of the step
+/// (`Step::answers()` or `Step::pairs()`; an objective has no token heads, so `counts()` is empty). The sum of these
+/// scalars is the step's loss.
 class WMTP_SDK_API Objective {
  public:
   virtual ~Objective();

@@ -14,8 +14,8 @@
 
 namespace wmtp {
 
-/// Plain data of the exported symbol. One of the factories is set; it says what the plugin is. It returns a new instance,
-/// owned by the caller. The library is never closed, so the instance may live as long as the process.
+/// Plain data of the exported symbol. Exactly one factory is set, which gives the plugin's kind. It returns a new
+/// instance, owned by the caller. The library is never closed, so the instance may live as long as the process.
 struct PluginEntry {
   const char* name;
   const char* version;
@@ -40,7 +40,7 @@ template <class Plugin> constexpr PluginEntry entry_of(const char* name, const c
   return entry;
 }
 
-/// Plugins linked into the host (the static build), which are registered in this list instead of loaded from files.
+/// Plugins linked into the host (the static build) register here instead of being loaded from files.
 struct WMTP_SDK_API BuiltIn {
   explicit BuiltIn(const PluginEntry& entry);
   static const std::vector<const PluginEntry*>& all();

@@ -1,13 +1,13 @@
-// Steps: a pipeline's view of one micro-batch. There is one type for each moment at which a pipeline is called, so that
-// what cannot be asked at a moment does not exist in its type:
+// Steps: a pipeline's view of one micro-batch. There is one type for each moment at which a pipeline is called; a type
+// offers only what is available at its moment:
 //
 //   TokenStep   a chunk of one head's tokens, inside the loss            tensors [N]
 //   HeadStep    one head, whole micro-batch                              tensors [B,S]
 //   BatchStep   all heads, whole micro-batch                             tensors [B,S,H]
 //   ValueStep   a loss over value heads, whole micro-batch               tensors [B,S]
 //
-// A HeadStep and a BatchStep are TokenSteps too: what is computed elementwise in a chunk can be computed elementwise in a
-// whole head. A plugin never sees a process group, a file or the optimizer.
+// A HeadStep and a BatchStep are TokenSteps too: elementwise code for a chunk also works on a whole head. A plugin
+// never sees a process group, a file or the optimizer.
 //
 // Shapes: B sequences of this rank's micro-batch, S positions, H heads. Head k (1-based) at SOURCE position s predicts
 // the token at TARGET position s + k. Everything read from a step is aligned by source position.
@@ -60,8 +60,8 @@ struct Batch {
   Tensor partner;   ///< [B] int64: row of the other answer to the same problem, -1 for none; only with Needs::pairs
 };
 
-/// Reductions over all ranks. [all ranks, collective: call them in the same order on every rank; otherwise the run ends
-/// with an error that names the rank]
+/// Reductions over all ranks. [all ranks, collective: call them in the same order on every rank; otherwise the run
+/// fails with an error that names the rank]
 class WMTP_SDK_API Collectives {
  public:
   virtual ~Collectives();
@@ -74,15 +74,15 @@ class WMTP_SDK_API Collectives {
   virtual Tensor quantile_here(const Tensor& values, const Tensor& valid, double q) = 0;
 };
 
-/// Where `score` is at least `threshold`, or below it by no more than rounding: 1e-5 + 1.3e-6 |threshold|, the tolerance
-/// within which PyTorch treats fp32 numbers as equal. Tokens in equal contexts have equal scores, but a matrix product
-/// rounds a row depending on its place in the batch, so `>=` would split them differently in each layout. This function
-/// keeps them together; ordering by score and position would not. No communication.
+/// Mask: `score` is at least `threshold`, or below it only by rounding: 1e-5 + 1.3e-6 |threshold|, the tolerance within
+/// which PyTorch treats fp32 numbers as equal. Tokens in equal contexts have equal scores, but a matrix product rounds
+/// a row depending on its place in the batch, so `>=` would split them differently in each layout. This function keeps
+/// them together; ordering by score and position would not. No communication.
 inline Tensor reaches(const Tensor& score, const Tensor& threshold) {
   return score >= threshold - (threshold.abs() * 1.3e-6 + 1e-5);
 }
 
-/// What every moment has. Steps are created by the host, never by a plugin.
+/// Common to all moments. Steps are created by the host, never by a plugin.
 class WMTP_SDK_API Step {
  public:
   virtual ~Step();
@@ -96,13 +96,13 @@ class WMTP_SDK_API Step {
   virtual Tensor answers() = 0;
   /// Pairs of answers (Needs::pairs), counted in the same way: a scalar, fp64.
   virtual Tensor pairs() = 0;
-  /// Where a loss counts: bool, of the shape of this moment. In a ValueStep, true for the tokens that are targets.
+  /// Mask of the tokens that count in the loss: bool, in this moment's shape. In a ValueStep: the target tokens.
   virtual Tensor valid() = 0;
   /// Adds to a metric that is logged as sum/count over all ranks and micro-batches of the step. Scalars of any dtype.
   virtual void metric(const std::string& name, const Tensor& sum, const Tensor& count) = 0;
 };
 
-/// What a moment has that sees a whole micro-batch, so that the calls of all ranks match.
+/// Common to the moments that see a whole micro-batch; they are called equally often on all ranks.
 class WMTP_SDK_API WholeBatch {
  public:
   virtual ~WholeBatch();
@@ -118,7 +118,7 @@ class WMTP_SDK_API WholeBatch {
   virtual Tensor& state(const std::string& name, const Tensor& first) = 0;
 };
 
-/// The tokens of one head in a chunk: [N]. (Of a HeadStep [B,S], of a BatchStep [B,S,H].)
+/// The tokens of one head in a chunk: [N]. (HeadStep: [B,S]; BatchStep: [B,S,H].)
 class WMTP_SDK_API TokenStep : public Step {
  public:
   ~TokenStep() override;
@@ -144,7 +144,7 @@ class WMTP_SDK_API BatchStep : public TokenStep, public WholeBatch {
 class WMTP_SDK_API ValueStep : public Step, public WholeBatch {
  public:
   ~ValueStep() override;
-  /// A value head of the policy as a leaf that requires grad; the host differentiates what a loss computes from it.
+  /// A policy value head as a leaf that requires grad; the host backpropagates the loss through it.
   virtual Tensor leaf(const ValueSignal& value) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Reads the keys of a small JSON file of another program, with their ranges, and reports all mistakes at once.
+// Reads keys of a small JSON file from another program, checks their ranges, and reports all mistakes at once.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,17 @@ class ExternalJson {
   const nlohmann::json& all() const { return object_; }
   const nlohmann::json& value(const char* key) const { return object_[key]; }
 
-  // These record a value that does not fit as a mistake and return a valid one. A missing key gives `fallback`.
+  // These record an invalid value as a mistake and return a valid one. For a missing key they return `fallback`.
   int64_t integer(const char* key, int64_t from, int64_t to, std::optional<int64_t> fallback = std::nullopt);
   double positive(const char* key, std::optional<double> fallback = std::nullopt);
   bool flag(const char* key, bool fallback);
-  /// "" for anything but a string; that is a mistake if `wanted` describes what is wanted.
+  /// "" for anything but a string, which is a mistake if `wanted` describes the expected value.
   std::string text(const char* key, const char* wanted = nullptr);
-  /// For a key with fixed behavior here: it must be missing, null, or one of `allowed`.
+  /// For a key that has only one supported behavior: it must be missing, null, or one of `allowed`.
   void only(const char* key, std::initializer_list<nlohmann::json> allowed);
   /// Records the mistake "`key` is VALUE; wanted WANTED".
   void refuse(const std::string& key, const std::string& wanted);
-  /// Error(data) listing the mistakes and ending with `advice`; returns if there are none.
+  /// Error(data) that lists the mistakes and ends with `advice`, if there are any.
   void finish(const std::string& advice) const;
 
  private:

@@ -20,7 +20,7 @@ double read_rope_theta(ExternalJson& keys) {
   return 10000.0;
 }
 
-/// Older files have rope_scaling, newer ones rope_parameters, ours both.
+/// Older files have rope_scaling, newer ones rope_parameters, our own both.
 std::optional<RopeScaling> read_scaling(ExternalJson& keys) {
   const auto older = read_rope_scaling(keys, "rope_scaling"), newer = read_rope_scaling(keys, "rope_parameters");
   if (older && newer && *older != *newer) keys.refuse("rope_parameters", "the same as in rope_scaling");
@@ -33,13 +33,13 @@ json rope_parameters_json(const ModelConfig& model) {
   return part;
 }
 
-/// An architecture of transformers that is a Llama but for its options.
+/// An architecture of transformers that equals Llama except for its options.
 struct Family {
   const char* model_type;
   const char* architecture;
   bool qkv_bias = false, qk_norm = false;
   int64_t default_head_dim = 0;  ///< 0: hidden_size / num_attention_heads
-  int64_t default_window = 0;    ///< sliding_window; 0: it never applies
+  int64_t default_window = 0;    ///< sliding_window; 0: never applies
 };
 constexpr Family families[] = {{"llama", "LlamaForCausalLM"},
                                {"qwen2", "Qwen2ForCausalLM", /*qkv_bias=*/true},
@@ -56,7 +56,7 @@ const Family& family_of(ExternalJson& keys) {
   return families[0];
 }
 
-/// The first one with these options. Error(usage) if no architecture has them together.
+/// The first one with these options. Error(usage) if no architecture combines them.
 const Family& family_of(const ModelConfig& model) {
   for (const Family& family : families)
     if (family.qkv_bias == model.qkv_bias && family.qk_norm == model.qk_norm &&
@@ -80,7 +80,7 @@ void check_architecture(ExternalJson& keys, const Family& family) {
     if (type != "full_attention") return keys.refuse("layer_types", "\"full_attention\" only");
 }
 
-/// Keeps head_dim only if it is not the quotient. A sliding_window of null is none, a missing one the default.
+/// Keeps head_dim only if it is not the quotient. A null sliding_window means none, a missing one the default.
 void read_attention(ExternalJson& keys, const Family& family, ModelConfig& model) {
   if (family.default_window > 0)
     model.sliding_window = keys.all().contains("sliding_window") ? keys.integer("sliding_window", 1, max_positions, 0)
@@ -112,7 +112,7 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.qkv_bias = family.qkv_bias;
   model.qk_norm = family.qk_norm;
   read_attention(keys, family, model);
-  // Only Llama's default in transformers is the number of heads.
+  // In transformers only Llama defaults to the number of heads.
   const auto fallback = &family == &families[0] ? std::optional(model.heads) : std::nullopt;
   model.kv_heads = keys.integer("num_key_value_heads", 1, max_heads, fallback);
   model.tie_word_embeddings = keys.flag("tie_word_embeddings", false);

@@ -1,5 +1,5 @@
-// Folders of a Hugging Face Llama, Qwen2, Qwen3 or Mistral. Writes config.json for
-// trunk and head 1; reads it if it asks for nothing that this program does not compute.
+// Folders of Hugging Face models: Llama, Qwen2, Qwen3, Mistral. Writes config.json for trunk and head 1; reads it
+// unless it requires something that this program does not compute.
 #pragma once
 
 #include <filesystem>
@@ -13,25 +13,25 @@ namespace wmtp {
 
 inline constexpr const char* hf_config_name = "config.json";
 inline constexpr const char* hf_model_name = "model.safetensors";
-// What a Hugging Face model has no place for: heads 2, 3, … and value heads (model_export.hpp).
+// Parts that a Hugging Face model cannot hold: heads 2, 3, … and value heads (model_export.hpp).
 inline constexpr const char* heads_tensors_name = "mtp_heads.safetensors";
 inline constexpr const char* heads_identity_name = "mtp_heads.json";
 inline constexpr int heads_format_version = 1;
 
-/// Whether a folder contains config.json and no params.json.
+/// Whether a folder contains config.json but not params.json.
 bool is_hf_folder(const std::filesystem::path& folder);
-/// The weights that transformers reads: model.safetensors alone, or the folder of the files that the index names.
+/// The weights that transformers reads: model.safetensors, or the folder of the files listed in the index.
 std::filesystem::path hf_files(const std::filesystem::path& folder);
 
-/// The shape, with future_tokens 1. Error(data) names every key that is out of range or asks for something else:
-/// another architecture, partial rotary positions, scaling other than "linear" and "llama3", other biases, a sliding
-/// window, quantized weights, a head width other than hidden_size / num_attention_heads.
+/// The shape, with future_tokens 1. Error(data) names every key that is out of range or requires an unsupported
+/// feature: another architecture, partial rotary positions, scaling other than "linear" and "llama3", other biases, a
+/// sliding window, quantized weights, a head width other than hidden_size / num_attention_heads.
 ModelConfig read_hf_config(const std::filesystem::path& folder);
-/// The same with the heads of mtp_heads.json, if the folder has one; without tokenizer and ids.
+/// The shape with the heads of mtp_heads.json, if the folder has one; without tokenizer and ids.
 SavedShape read_hf_shape(const std::filesystem::path& folder);
 
-/// For transformers 4.31 and later (scaled positions: 4.43), with old and new names of rope_theta, rope_scaling and
-/// torch_dtype; without ids of special tokens. `dtype`: "F32" or "BF16".
+/// For transformers 4.31 and later (scaled positions: 4.43), with both old and new names of rope_theta, rope_scaling
+/// and torch_dtype; without ids of special tokens. `dtype`: "F32" or "BF16".
 nlohmann::json hf_config_json(const ModelConfig& model, const std::string& dtype);
 
 }  // namespace wmtp

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view extra_heads = "extra_heads.";
 
-/// With other numbers of heads the same tensors would mean something else.
+/// With other numbers of heads the same tensors would have another meaning.
 void check_attention_heads(const fs::path& folder, const ModelConfig& model) {
   const ModelConfig found = read_hf_config(folder);
   if (found.heads == model.heads && found.kv_heads == model.kv_heads) return;

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr int64_t max_rank = 65536;  // as in the plugin
 
-/// `name_of` is LayerNames' target or hf_target.
+/// `name_of`: target or hf_target of LayerNames.
 const LayerNames* find_linear_layer(const std::string& target, std::string_view (LayerNames::*name_of)() const) {
   const auto found =
       std::ranges::find_if(linear_layers, [&](const LayerNames& layer) { return (layer.*name_of)() == target; });
@@ -37,7 +37,7 @@ std::vector<LayerNames> read_targets(ExternalJson& keys, const char* key,
   return targets;
 }
 
-/// 16 rather than 16.0, as PEFT writes it.
+/// 16 rather than 16.0, like PEFT.
 json plain_number(double value) {
   return value == std::floor(value) && std::abs(value) < 1e15 ? json(static_cast<int64_t>(value)) : json(value);
 }
@@ -50,7 +50,7 @@ double read_dropout(ExternalJson& keys, const char* key) {
   return 0;
 }
 
-/// Keys of later versions of PEFT have no effect either if they are off or empty.
+/// Keys of later PEFT versions that are off or empty have no effect either.
 bool is_off(const json& value) { return value.is_null() || value == false || value.empty() || value == ""; }
 
 }  // namespace
@@ -111,7 +111,7 @@ json peft_config_json(const LoraOptions& lora, const std::string& base) {
 }
 
 LoraOptions read_peft_config(const std::filesystem::path& folder) {
-  // Keys that are read below or do not affect the numbers.
+  // Keys that are read below or do not affect the computation.
   static const std::set<std::string> known{"auto_mapping",
                                            "base_model_name_or_path",
                                            "bias",
@@ -136,7 +136,7 @@ LoraOptions read_peft_config(const std::filesystem::path& folder) {
   keys.only("peft_type", {"LORA"});
   keys.only("task_type", {"CAUSAL_LM"});
   keys.only("bias", {"none"});
-  // Other methods change the weights of the base before training.
+  // Other methods change the base's weights before training.
   keys.only("init_lora_weights", {true, false, "gaussian", "orthogonal"});
   for (const auto& [key, value] : keys.all().items())
     if (!known.contains(key) && !is_off(value)) keys.refuse(key, "nothing: the plugin lora does not support it");

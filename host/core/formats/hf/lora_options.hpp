@@ -1,5 +1,4 @@
-// The options that define a LoRA adapter, as written in adapter.json of the plugin `lora` and in PEFT's
-// adapter_config.json.
+// Options that define a LoRA adapter, as stored in adapter.json (plugin `lora`) and in PEFT's adapter_config.json.
 #pragma once
 
 #include <filesystem>
@@ -31,22 +30,22 @@ struct SavedLora {
   std::string base_fingerprint;
   std::string base_path;  ///< "" if unknown
 };
-/// Reads adapter.json of a run with the plugin `lora`. Error(data) for another plugin, or for an unknown option, which
+/// Reads adapter.json written by the plugin `lora`. Error(data) for another plugin, or for an unknown option, which
 /// might change the meaning of the numbers.
 SavedLora read_saved_lora(const std::filesystem::path& folder);
 
-/// `base`: the folder from which PEFT's AutoPeftModel loads the base; "" if unknown.
+/// `base`: folder from which PEFT's AutoPeftModel loads the base model; "" if unknown.
 nlohmann::json peft_config_json(const LoraOptions& lora, const std::string& base);
 
-/// Error(data) names every key that asks for more than LoRA, rsLoRA or DoRA of one rank on linear layers of every
-/// block. `targets` contains the listed ones; none for a pattern.
+/// Error(data) names every key that requires more than LoRA, rsLoRA or DoRA of one rank on linear layers of every
+/// block. `targets` contains the listed layers; empty for a pattern.
 LoraOptions read_peft_config(const std::filesystem::path& folder);
 
 /// A parameter that LoRA adds to a linear layer, in our names and PEFT's.
 struct LoraPart {
   std::string name, peft_suffix;           ///< "lora_A", "lora_A.weight"
   std::vector<int64_t> shape, peft_shape;  ///< [1,out] and [out] for DoRA's magnitude, else equal
-  bool has_rows_of_weight = false;         ///< its rows, or elements, are reordered together with the weight's
+  bool has_rows_of_weight = false;         ///< its rows, or elements, are reordered together with those of the weight
 };
 std::vector<LoraPart> lora_parts(const LoraOptions& lora, const BlockLayer& layer);
 

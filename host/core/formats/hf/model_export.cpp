@@ -90,8 +90,8 @@ void write_json_tokenizer(const fs::path& folder, const json& tokenizer, const c
   write_new_file(folder / tokenizer_config_name, pretty_json(exported_tokenizer_config(begin, end)));
 }
 
-/// For this program's own tokenizers, writes a tokenizer_config.json (they put no BOS before texts, unlike Llama's) and
-/// a tokenizer.json, because transformers would derive other ids from the SentencePiece model. Whether it wrote any.
+/// For this program's own tokenizers, writes a tokenizer_config.json (unlike Llama's, they prepend no BOS) and a
+/// tokenizer.json, because transformers would derive other ids from the SentencePiece model. Returns whether it did.
 bool write_own_tokenizer(const SavedShape& saved, const fs::path& folder) {
   if (saved.tokenizer == "byte") {
     write_json_tokenizer(folder, byte_tokenizer_json(), byte_begin_token, byte_end_token);

@@ -1,6 +1,6 @@
-// Exports a finished model to the formats of other programs.
+// Exports a finished model to formats of other programs.
 //   hf    a Hugging Face Llama: the trunk, with head 1's block as last layer (model.safetensors, config.json). Parts
-//         that a Llama has no place for, the blocks of heads 2, 3, … and value heads, go into mtp_heads.safetensors
+//         that a Llama cannot hold, the blocks of heads 2, 3, … and value heads, go into mtp_heads.safetensors
 //         and mtp_heads.json under Meta's names, so that import_model restores the same model.
 //   meta  Meta's names and row order, all heads in one file (consolidated.00.safetensors, params.json).
 // Tokenizer files are copied; for this program's own tokenizers, hf also gets a tokenizer.json with the same ids
@@ -26,14 +26,14 @@ struct ModelExport {
 
 struct ExportedModel {
   bool has_tokenizer = false;
-  bool has_sequence_length = false;  ///< if not, config.json says 2048, the default of transformers
+  bool has_sequence_length = false;  ///< if not, config.json gets 2048, the default of transformers
 };
 
-/// Error(data) if the model is damaged, incomplete, or predicts no tokens (a critic); Error(usage) for the target;
-/// Error(storage).
+/// Error(data) if the model is damaged, incomplete, or predicts no tokens (a critic); Error(usage) for an unusable
+/// target; Error(storage).
 ExportedModel export_model(const ModelExport& request);
 
-/// Copies files of a Hugging Face folder that do not affect the numbers: chat_template.jinja, generation_config.json.
+/// Copies Hugging Face files that do not affect the computation: chat_template.jinja, generation_config.json.
 void copy_chat_files(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace wmtp

@@ -114,7 +114,7 @@ class Planner {
       }
   }
 
-  /// If embeddings are tied, the files may contain the matrix a second time; both must be equal.
+  /// If embeddings are tied, the files may contain the matrix twice; both must be equal.
   void take_tied_copy() {
     const std::string name = source_.is_hf ? hf_output_weight : output_weight;
     if (!model_.tie_word_embeddings || !source_.files->find(name)) return;
@@ -160,7 +160,7 @@ std::string own_tokenizer(const fs::path& folder) {
     return found == sentencepiece_tokenizer_json(folder / tokenizer_model_name) ? "bpe" : "";
   } catch (const Error& error) {
     if (error.status() != ExitStatus::data) throw;
-    return "";  // tokenizer.json may still be readable by itself
+    return "";  // tokenizer.json alone may still be readable
   }
 }
 
@@ -195,7 +195,7 @@ std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
   return why;
 }
 
-/// Copies the tokenizer's files. Meta's own code puts a BOS before every text, which no file of Meta's states.
+/// Copies the tokenizer's files. Meta's own code prepends a BOS to every text, which none of Meta's files states.
 void keep_tokenizer(const fs::path& from, const std::string& kind, bool from_meta, const fs::path& to) {
   if (own_tokenizer(from) == kind && kind == "bpe")
     return write_new_file(to / tokenizer_model_name, read_small_file(from / tokenizer_model_name, max_tokenizer_bytes));

@@ -1,6 +1,6 @@
-// params.json: the shape of a model in the folder of its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
-// rope_scaling, qkv_bias, tie_word_embeddings, value_heads, tokenizer). Meta's own files state vocabulary and
-// feed-forward width indirectly or not at all, so those two are taken from the tensors.
+// params.json: the shape of a model, stored next to its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
+// rope_scaling, qkv_bias, tie_word_embeddings, value_heads, tokenizer). Meta's own files state the vocabulary size and
+// the feed-forward width indirectly or not at all, so those two are taken from the tensors.
 #pragma once
 
 #include <filesystem>
@@ -20,17 +20,17 @@ struct SavedShape {
   /// [{"name": …, "kind": …, "meaning": …}]; no "meaning" in files of earlier versions.
   nlohmann::json value_heads = nlohmann::json::array();
   bool has_max_sequence_length = false;       ///< if not, model.max_sequence_length is 0
-  std::string tokenizer{};                    ///< "byte", "bpe", "tokenizer_json", or "" if none is named
+  std::string tokenizer{};                    ///< "byte", "bpe", "tokenizer_json", or "" if none
   nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null
 };
 
-/// Error(data) with every key that is missing, out of range, or asks for more than a plain Llama.
+/// Error(data) lists every key that is missing, out of range, or requires more than a plain Llama.
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files);
 
 /// An id, a list of ids, or null if the key is missing; records a mistake for anything else.
 nlohmann::json read_token_ids(ExternalJson& keys, const char* key);
 
-/// Whether the files contain the block of head 1; those of a value model do not.
+/// Whether the files contain head 1's block; a value model has none.
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files);
 
 /// The list under "value_heads"; empty if the key is missing.

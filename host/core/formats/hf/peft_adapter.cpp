@@ -31,7 +31,7 @@ std::string own_name(const std::string& block, const LayerNames& layer, const Lo
   return block + "." + std::string(layer.name) + "." + part.name;
 }
 
-/// Whether PEFT has a place for the block.
+/// Whether PEFT can represent the block.
 bool in_peft(const std::string& block) { return block.starts_with("layers."); }
 
 /// call(block, layer, part) for every part of an adapter of this shape.
@@ -76,7 +76,7 @@ std::vector<TensorMove> moves_to_peft(const SavedLora& saved, const ModelConfig&
   return moves;
 }
 
-/// mtp_adapter.json of a PEFT folder that export_adapter wrote.
+/// mtp_adapter.json of a PEFT folder written by export_adapter.
 struct ExtraIdentity {
   std::string base_fingerprint;  ///< "" if unknown
   double plus_ratio = 1;
@@ -93,7 +93,7 @@ ExtraIdentity read_extra_identity(const fs::path& folder) {
   return extra;
 }
 
-/// Adds targets that the tensors' names show (the config may give a pattern instead of names), in our order.
+/// Adds targets found in the tensors' names (the config may give a pattern instead of names), in our order.
 void complete_targets(LoraOptions& lora, const SafetensorsFolder& files) {
   const auto given = lora.targets;
   lora.targets.clear();
@@ -106,7 +106,7 @@ void complete_targets(LoraOptions& lora, const SafetensorsFolder& files) {
   }
 }
 
-/// The open files of a PEFT folder; its moves refer to them.
+/// The open files of a PEFT folder; its moves refer to these.
 class PeftFolder {
  public:
   PeftFolder(const fs::path& folder, const ModelConfig& model)
@@ -145,7 +145,7 @@ class PeftFolder {
   LoraOptions& lora() { return lora_; }
 
  private:
-  /// Opening a pickle fails with a message that explains the conversion.
+  /// Opening a pickle fails with a message that explains how to convert it.
   static fs::path tensors_in(const fs::path& folder) {
     const fs::path pickle = folder / "adapter_model.bin";
     return is_there(pickle) && !is_there(folder / peft_tensors_name) ? pickle : folder / peft_tensors_name;
@@ -185,7 +185,7 @@ uint64_t fingerprint_of(const TensorPlace& place, const std::string& name) {
   return sum;
 }
 
-/// fingerprint_text of a model as its adapters record it. Reads the whole model.
+/// fingerprint_text of a model as recorded by its adapters. Reads the whole model.
 std::string model_fingerprint(const fs::path& model) {
   const SafetensorsFolder files(model);
   TensorCheck check(files);

@@ -1,8 +1,8 @@
-// Converts adapters of the plugin `lora` to PEFT folders and back, bit for bit.
+// Converts adapters of the plugin `lora` to PEFT folders and back, without loss.
 //
 // A PEFT folder (adapter_config.json, adapter_model.safetensors, with Hugging Face's names and row order) belongs to
-// the Hugging Face Llama that export_model makes of the base: trunk and head 1. Parts that PEFT has no place for go
-// into separate files: the updates of heads 2, 3, … under our names (mtp_adapter.safetensors), and plus_ratio and the
+// the Hugging Face Llama that export_model creates from the base: trunk and head 1. Parts that PEFT cannot hold go into
+// separate files: the updates of heads 2, 3, … under our names (mtp_adapter.safetensors), and plus_ratio and the
 // fingerprint of the base (mtp_adapter.json). A crash leaves TARGET.tmp-PID.
 #pragma once
 
@@ -21,16 +21,16 @@ struct AdapterExport {
   std::filesystem::path target;   ///< must not exist, or be empty
   bool shape_is_base = false;     ///< whether its fingerprint must equal the adapter's
 };
-/// Error(data) if the adapter is damaged, of another plugin, or does not fit the shape.
+/// Error(data) if the adapter is damaged, belongs to another plugin, or does not fit the shape.
 LoraOptions export_adapter(const AdapterExport& request);
 
 struct AdapterImport {
   std::filesystem::path source;  ///< with adapter_config.json
-  std::filesystem::path base;    ///< the imported model that it adapts; the adapter records its fingerprint
+  std::filesystem::path base;    ///< the imported model to adapt; the adapter records its fingerprint
   std::filesystem::path target;  ///< must not exist, or be empty
 };
-/// Returns the options that [adapter] needs to load it. Error(data) for what the plugin `lora` does not support, for a
-/// base with heads 2, 3, … that the files do not contain, and for a base other than the one that the files name.
+/// Returns the [adapter] options needed to load it. Error(data) for features that `lora` does not support, for a base
+/// with heads 2, 3, … that the files do not contain, and for a base other than the one named in the files.
 LoraOptions import_adapter(const AdapterImport& request);
 
 }  // namespace wmtp

@@ -22,7 +22,7 @@ double number(const json& part, const char* key) {
   return std::isfinite(found) && found > 0 ? found : 0;
 }
 
-/// Whether there are no keys but rope_theta, the type, and `own`.
+/// Whether there are no keys except rope_theta, the type, and `own`.
 bool has_only(const json& part, const std::set<std::string>& own) {
   for (const auto& [key, value] : part.items()) {
     const bool allowed = key == "rope_theta" || key == "rope_type" || key == "type" || value.is_null() ||

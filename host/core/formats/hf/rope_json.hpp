@@ -1,5 +1,5 @@
-// The JSON object that describes the scaling of rotary positions: `rope_scaling`, or `rope_parameters` in newer files
-// of transformers, which also contains rope_theta.
+// The JSON object that describes the scaling of rotary positions: `rope_scaling`, or in newer transformers files
+// `rope_parameters`, which also contains rope_theta.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,8 +10,8 @@
 
 namespace wmtp {
 
-/// Nothing if the key is missing, null, or asks for no scaling. Records a mistake for a type other than "default",
-/// "linear" and "llama3", and for a key of the type that is missing, out of range, or of another type.
+/// nullopt if the key is missing, null, or specifies no scaling. Records a mistake for a type other than "default",
+/// "linear" and "llama3", and for a key of the type that is missing, out of range, or has the wrong type.
 std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key);
 
 nlohmann::json rope_scaling_json(const RopeScaling& scaling);

@@ -19,7 +19,7 @@ using Writers = std::vector<std::unique_ptr<SafetensorsWriter>>;
 /// Small enough to stay in the second-level cache between reading, converting, summing and writing.
 constexpr int64_t piece_elements = 64 << 10;
 
-/// Of all bytes read, and of the bytes written to each target.
+/// Checksums of all bytes read, and of the bytes written to each target.
 struct MoveSums {
   uint32_t read = 0, written = 0;
 };

@@ -1,4 +1,4 @@
-// See number_formats.hpp. The loops are free of branches so that the compiler vectorizes them.
+// See number_formats.hpp. The loops have no branches, so that the compiler vectorizes them.
 #include "core/formats/safetensors/number_formats.hpp"
 
 #include <bit>

@@ -1,4 +1,4 @@
-// Conversion of weights between fp32, bf16 and fp16, by their bits.
+// Bitwise conversion of weights between fp32, bf16 and fp16.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace wmtp {
 /// Whether weights may have this safetensors dtype: F32, BF16 or F16.
 bool is_weight_dtype(const std::string& dtype);
 
-/// Exact. `bytes` need not be aligned. Error(bug) for a dtype that is not a weight dtype.
+/// Exact conversion. `bytes` need not be aligned. Error(bug) for a dtype that is not a weight dtype.
 void to_float(const std::string& dtype, const uint8_t* bytes, int64_t count, float* out);
 
 /// Rounds to nearest, ties to even, as PyTorch does; a NaN stays a NaN.

@@ -39,8 +39,8 @@ bool looks_like_pickle(std::string_view start) {
   return zip || pickle;
 }
 
-/// The header's text. A pickle's first bytes may also be a valid header length, so they are examined only after the
-/// file has turned out not to be a safetensors file.
+/// The header's text. A pickle's first bytes may also be a valid header length, so they are examined only if the file
+/// is not a valid safetensors file.
 std::string read_header(const InputFile& file, const std::filesystem::path& path) {
   const auto refuse = [&](const std::string& start, const std::string& what) {
     if (looks_like_pickle(start)) refuse_pickle(path);

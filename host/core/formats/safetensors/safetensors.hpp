@@ -1,5 +1,5 @@
-// safetensors files: a reader that validates the whole header, and a writer that is given all shapes first and then
-// accepts bytes in any order. Format: u64 little-endian N, N bytes of JSON, the tensors' bytes.
+// safetensors files: a reader that validates the whole header, and a writer that gets all shapes first and then accepts
+// bytes in any order. Format: u64 little-endian N, N bytes of JSON, the tensors' bytes.
 // Refused: N beyond the file or over 16 MiB, a name or a gap of over 64 KiB in the JSON, duplicate or unknown keys,
 // unknown dtype, more than 32 dimensions, shape overflow, byte count that differs from the shape's, overlaps, holes,
 // bytes after the last tensor; files of torch.save (the message gives the command that converts them).
@@ -25,9 +25,9 @@ struct TensorEntry {
   int64_t begin = 0, end = 0;  ///< byte offsets from the start of the file
 };
 
-int64_t dtype_size(const std::string& dtype);  ///< 0 when unknown
+int64_t dtype_size(const std::string& dtype);  ///< 0 if unknown
 
-/// A memory-mapped file. Error(data) names the file, the tensor, what was found and what was wanted.
+/// A memory-mapped file. Error(data) names the file, the tensor, the found and the expected value.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
@@ -37,11 +37,11 @@ class SafetensorsFile {
   const std::vector<TensorEntry>& entries() const { return entries_; }  ///< sorted by position in the file
   const TensorEntry* find(const std::string& name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  /// The mapped bytes of an entry, valid while this object exists. May be unaligned: headers of other programs have any
-  /// length.
+  /// The mapped bytes of an entry, valid while this object exists. May be unaligned, because headers written by other
+  /// programs have arbitrary lengths.
   const uint8_t* bytes(const TensorEntry& entry) const { return map_ + entry.begin; }
-  /// Reads `count` bytes at `offset` in the entry with pread: unlike the mapping, a failing disk gives an Error instead
-  /// of SIGBUS. Error(bug) beyond the entry.
+  /// Reads `count` bytes at `offset` in the entry with pread: unlike with the mapping, a failing disk gives an Error
+  /// instead of SIGBUS. Error(bug) if out of bounds.
   void read(const TensorEntry& entry, int64_t offset, void* bytes, size_t count) const;
   const std::filesystem::path& path() const { return path_; }
   int64_t file_size() const { return static_cast<int64_t>(size_); }
@@ -58,12 +58,12 @@ class SafetensorsFile {
 
 class SafetensorsWriter {
  public:
-  /// Places the tensors in the given order (their begin and end are ignored) and writes the header.
+  /// Lays out the tensors in the given order (their begin and end are ignored) and writes the header.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorEntry> entries,
                     const std::map<std::string, std::string>& metadata);
   /// Writes part of a tensor at `offset` bytes from its start. Each byte must be written exactly once.
   void write(const std::string& name, int64_t offset, const void* bytes, size_t count);
-  void finish();  ///< Error(bug) names a tensor that was not completely written
+  void finish();  ///< Error(bug) names a tensor that was not written completely
   int64_t file_size() const { return size_; }
 
  private:

@@ -99,7 +99,7 @@ void SafetensorsFolder::open_all(const fs::path& folder) {
   if (failure) throw storage_error("list", folder, failure.value());
   std::sort(files.begin(), files.end());
   std::sort(pickles.begin(), pickles.end());
-  if (files.empty() && !pickles.empty()) open(pickles.front());  // its error explains the conversion
+  if (files.empty() && !pickles.empty()) open(pickles.front());  // its error explains how to convert it
   if (files.empty() && pickles.empty()) {
     throw Error(ExitStatus::data,
                 folder.string() + " contains no *.safetensors file; name the folder or file of weights");

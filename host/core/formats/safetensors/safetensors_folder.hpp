@@ -1,5 +1,5 @@
-// Weights in one safetensors file or in a folder of several: the files that model.safetensors.index.json (Hugging Face)
-// names or, without an index, all *.safetensors files. No tensor name may occur twice.
+// Weights in one safetensors file or in a folder of several: the files named by model.safetensors.index.json (Hugging
+// Face) or, without an index, all *.safetensors files. Tensor names must be unique.
 #pragma once
 
 #include <filesystem>
@@ -41,8 +41,8 @@ class SafetensorsFolder {
   std::map<std::string, TensorPlace> places_;
 };
 
-/// Whether a name that a checkpoint or an index gives is a plain file name: no directory part, no leading dot, no
-/// control characters.
+/// Whether a name from a checkpoint or an index is a plain file name: no directory part, no leading dot, no control
+/// characters.
 bool is_plain_file_name(const std::string& name);
 
 }  // namespace wmtp

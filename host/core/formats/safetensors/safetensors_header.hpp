@@ -1,4 +1,4 @@
-// Parser of a safetensors header; separate from the file reader so that it can be fuzzed.
+// Parser of a safetensors header, separate from the file reader so that it can be fuzzed.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// `json`: the N bytes after the length field of a file of `file_size` bytes. Error(data) starts with `where`.
+/// `json`: the N bytes after the length field of a file of `file_size` bytes. Error(data) messages start with `where`.
 SafetensorsHeader parse_safetensors_header(std::string_view json, int64_t file_size, const std::string& where);
 
 }  // namespace wmtp

@@ -15,7 +15,7 @@ class TensorCheck {
  public:
   /// `files` must outlive the check.
   explicit TensorCheck(const SafetensorsFolder& files) : files_(files) {}
-  /// The tensor if it has this shape and a weight dtype; otherwise records the mistake.
+  /// The tensor if it has this shape and a weight dtype; otherwise records a mistake.
   std::optional<TensorPlace> take(const std::string& name, const std::vector<int64_t>& shape);
   /// Records every tensor that was not taken, except those that `is_allowed` accepts.
   void check_rest(const std::function<bool(const std::string&)>& is_allowed = nullptr);
@@ -30,7 +30,7 @@ class TensorCheck {
 /// "[4,8]"
 std::string shape_text(const std::vector<int64_t>& shape);
 
-/// Error(data) listing the mistakes, at most 1,000 of them; returns if there are none.
+/// Error(data) listing at most 1,000 of the mistakes, if there are any.
 void refuse_tensors(const std::string& where, const std::vector<std::string>& mistakes, const std::string& advice);
 
 }  // namespace wmtp

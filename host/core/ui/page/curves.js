@@ -1,11 +1,11 @@
-// Curves of the chosen runs: a chart for each chosen metric. Zooming one zooms all, and loads the visible part in full
-// detail. Values that are not finite are marked at the edge.
+// Curves of the chosen runs: one chart per chosen metric. Zooming one chart zooms all, and loads the visible part in
+// full detail. Values that are not finite are marked at the edge.
 "use strict";
 
 const Curves = (() => {
   const charts = new Map();  // metric -> {card, graph, curves, legend}
   let range = null;          // [from, to] of x, or null for all
-  let asked = 0;             // number of requests: answers to older ones are dropped
+  let asked = 0;             // number of requests; answers to older ones are dropped
 
   /** A chart in a hidden panel has no size: nothing is loaded or drawn until the panel is visible. */
   const isVisible = () => state.tab === "curves";
@@ -14,7 +14,7 @@ const Curves = (() => {
     from: range?.[0], to: range?.[1],
     cells: Math.max(200, Math.round((byId("charts").clientWidth || 900) / 2)),
   });
-  /** False until the curves for a new factor have arrived. */
+  /** False until the curves for a new smoothing factor have arrived. */
   const areSmoothed = (curves) => state.smoothing > 0 && curves.every((curve) => curve.smooth);
   const xOf = (points) => (state.axis === "time" ? points.seconds : points.step);
 
@@ -34,7 +34,7 @@ const Curves = (() => {
     }
   }
 
-  /** Appends new points from a refresh; known ones are skipped. */
+  /** Appends new points from a refresh; skips known ones. */
   function append(news) {
     const touched = new Set();
     for (const { run, name, step, seconds, value, smooth } of news) {
@@ -192,7 +192,7 @@ const Curves = (() => {
     canvas.restore();
   }
 
-  /** Below the chart: the runs by colour, with their values at the pointer. */
+  /** The legend below the chart: the runs by colour, with their values at the pointer. */
   function legendOf(chart, x, points = []) {
     const values = new Map(points.map((point) => [point.name, point.yval]));
     const kind = state.smoothing ? "s" : "r";

@@ -1,7 +1,7 @@
-// Drawing helpers for every part of the page. Text from the log becomes text nodes only, never markup.
+// Drawing helpers for all parts of the page. Text from the log becomes text nodes only, never markup.
 "use strict";
 
-/** An element with properties (including `class`, `dataset` and attributes) and children: elements or texts. */
+/** An element with properties (including `class`, `dataset` and attributes) and children: elements or strings. */
 function element(name, properties = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -39,7 +39,7 @@ function shownNumber(value) {
 /** 1, "run" -> "1 run"; 2, "run" -> "2 runs" */
 const counted = (number, noun) => `${shownNumber(number)} ${noun}${number === 1 ? "" : "s"}`;
 
-/** As shownNumber without trailing zeros, for axes. */
+/** Like shownNumber without trailing zeros, for axes. */
 const shownTick = (value) => {
   const size = Math.abs(value);
   return size !== 0 && (size >= 1000 || size < 1e-3) ? shownNumber(value) : String(Number(value.toPrecision(4)));
@@ -71,10 +71,10 @@ function runColor(run, alpha = 1) {
   return `hsla(${HUES[run % HUES.length]}, ${isDark() ? 75 : 70}%, ${light}%, ${alpha})`;
 }
 
-/** A colour variable of the page's style. */
+/** The value of a colour variable in the page's style. */
 const styleColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** Fills a select with [value, text] pairs; keeps its choice if that still exists. */
+/** Fills a select with [value, text] pairs; keeps the selected value if it still exists. */
 function fillSelect(select, choices, chosen) {
   const wanted = String(chosen ?? select.value);
   select.replaceChildren(...choices.map(([value, text]) => element("option", { value, textContent: text })));

@@ -4,7 +4,7 @@
 const Events = (() => {
   const seen = (event) => `${event.run} ${event.time} ${event.kind} ${event.message}`;
 
-  /** Loads the events of the chosen runs into the state, since the curves mark them. */
+  /** Loads the events of the chosen runs into the state, because the curves mark them. */
   async function load() {
     const runs = [...state.chosen];
     change({ events: runs.length ? await source.events(runs) : [] });

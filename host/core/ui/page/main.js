@@ -1,4 +1,4 @@
-// Start, tabs, and the refresh loop.
+// Startup, tabs and the refresh loop.
 "use strict";
 
 const INTERVAL = 1000, INTERVAL_HIDDEN = 10000;  // milliseconds; the second in a hidden tab
@@ -33,7 +33,7 @@ function makeTabs() {
   whenChanged(["tab"], showTab);
 }
 
-/** Loads all runs; at first the newest few are chosen, unless the address has runs. */
+/** Loads all runs; initially chooses the newest few, unless the address names runs. */
 async function loadRuns() {
   const answer = await source.runs();
   cursors = answer;
@@ -74,14 +74,14 @@ async function follow() {
   setTimeout(follow, document.hidden ? INTERVAL_HIDDEN : INTERVAL);
 }
 
-/** A link to this page opened in the same tab, or an edited address. */
+/** Handles a link to this page opened in the same tab, or an edited address. */
 addEventListener("hashchange", async () => {
   readAddress();
   await loadRuns();
   change({ ...state });
 });
 
-/** A failed request is shown in the status line; the page keeps its content. */
+/** Shows a failed request in the status line; the page keeps its content. */
 addEventListener("unhandledrejection", ({ reason }) => showState(String(reason?.message ?? reason), true));
 
 async function start() {

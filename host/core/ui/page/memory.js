@@ -63,7 +63,7 @@ const Memory = (() => {
         const events = marked.filter((event) => event.step > (before ?? -1) && event.step <= bar.step);
         svg.append(shape("line", { x1: x - 1, x2: x - 1, y1: 0, y2: HEIGHT + 14, class: "grid" }));
         const sign = events.length ? "⚠" : "";
-        const text = x >= free ? `${sign} step ${bar.step}`.trim() : sign;  // the bar's title has the step too
+        const text = x >= free ? `${sign} step ${bar.step}`.trim() : sign;  // the step is also in the bar's title
         if (x >= free) free = x + CHARACTER * (text.length + 1);
         const label = shape("text", { x, y: 10, class: sign ? "marked" : "" }, text);
         label.append(shape("title", {}, events.map((event) => `${event.kind}: ${event.message}`).join("\n")));

@@ -1,5 +1,5 @@
 // The source of the data: the program that serves this page, or the report that contains it. Both have the same
-// interface (host/core/ui/page_data.hpp), so that no other part of the page depends on which one it is.
+// interface (host/core/ui/page_data.hpp), so that the rest of the page does not depend on which one it is.
 "use strict";
 
 /** Requests data over HTTP. Each answer is JSON; a refusal becomes an Error with the program's message. */
@@ -58,7 +58,7 @@ class ReportSource {
     return { curves: wanted.map((curve) => ({ ...curve, smooth: curve.smooth[smoothing] })) };
   }
 
-  /** All keys of one run; of several, the report's differing keys that differ among them. */
+  /** All keys of one run, or the report's keys that differ between several runs. */
   async params(runs) {
     const isOf = (answer) => answer.runs.length === 1 && answer.runs[0] === runs[0];
     const all = runs.length > 1 ? this.report.params[0] : this.report.params.find(isOf);

@@ -1,5 +1,5 @@
-// The user's choices, in one place. Parts of the page read `state`, change it with `change`, and listen with
-// `whenChanged`. The choices are stored in the address after '#', so that they can be bookmarked and shared.
+// The user's choices. Parts of the page read `state`, change it with `change`, and listen with `whenChanged`. The
+// choices are stored in the address after '#', so that they can be bookmarked and shared.
 "use strict";
 
 const METRICS_AT_FIRST = ["train/loss", "valid/loss", "perf/tokens_per_second"];
@@ -22,7 +22,7 @@ const TABS = [["curves", "Curves"], ["differences", "Differences"], ["memory", "
               ["events", "Events"]];
 
 const listeners = [];
-/** Calls the listener when one of these keys of `state` has changed. */
+/** Calls the listener when one of these keys of `state` changes. */
 function whenChanged(keys, listener) { listeners.push({ keys, listener }); }
 
 function change(changes) {
@@ -31,7 +31,7 @@ function change(changes) {
   for (const { keys, listener } of listeners) if (keys.some((key) => key in changes)) listener();
 }
 
-/** Limits how often the action runs: for requests that an active run would repeat each second. */
+/** Limits the frequency of an action, for requests that an active run would repeat every second. */
 function atMostEvery(milliseconds, action) {
   let last = -Infinity;
   return () => {
@@ -45,7 +45,7 @@ const chosenRuns = () => state.runs.filter((run) => state.chosen.has(run.id));
 /** "12 rho1" */
 const runTitle = (id) => `${id} ${state.runs.find((run) => run.id === id)?.name ?? ""}`;
 
-let ownAddress = null;  // location.hash as last read or written here; any other is a link whose event is on its way
+let ownAddress = null;  // location.hash as last read or written here; any other value is a link whose event is pending
 
 function writeAddress() {
   if (location.hash !== ownAddress) return;

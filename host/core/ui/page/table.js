@@ -1,8 +1,8 @@
-// The table of runs: filtered by words and comparisons, sorted by a column; runs are chosen here.
+// The table of runs: filtered by words and comparisons, sorted by a column. Runs are selected here.
 "use strict";
 
 const RunTable = (() => {
-  const COLUMNS = [  // column of v_runs, title, how a cell is shown
+  const COLUMNS = [  // column of v_runs, title, formatting of a cell
     ["id", "run", String], ["name", "name", String], ["pipeline", "pipeline", String], ["adapter", "adapter", String],
     ["status", "status", String], ["steps", "steps", shownNumber], ["train_loss", "train loss", shownNumber],
     ["valid_loss", "valid loss", shownNumber], ["best_valid_loss", "best valid", shownNumber],
@@ -14,7 +14,7 @@ const RunTable = (() => {
   const sorting = { column: "id", down: true };
   const COMPARISON = /^([a-z_]+)(<=|>=|<|>|=)(.+)$/;
 
-  /** Every word of the filter must match: `column<number`, `column=text`, or a part of any cell. */
+  /** Every word of the filter must match: `column<number`, `column=text`, or a substring of any cell. */
   function passes(run, filter) {
     return filter.toLowerCase().split(/\s+/).filter(Boolean).every((word) => {
       const [, column, sign, wanted] = word.match(COMPARISON) ?? [];

@@ -1,5 +1,5 @@
-// The tokens of sampled sequences, coloured by weight, loss, reference loss, or excess loss, for one head at the step
-// of the slider.
+// The tokens of sampled sequences, coloured by weight, loss, reference loss or excess loss, for one head at the
+// slider's step.
 "use strict";
 
 const Tokens = (() => {
@@ -23,7 +23,7 @@ const Tokens = (() => {
     return tokens;
   }
 
-  /** From the smallest to the largest value; excess has two colours that meet at 0. */
+  /** Colours from the smallest to the largest value; excess uses two colours that meet at 0. */
   function scaleOf(values) {
     const finite = values.filter(isNumber);
     if (chosen.quantity === "excess") {
@@ -36,7 +36,7 @@ const Tokens = (() => {
     return { low, high, color: (value) => `hsla(${hue}, 75%, 45%, ${(0.78 * (value - low)) / (high - low)})` };
   }
 
-  /** Adds symbols for invisible characters; newlines are kept. */
+  /** Adds symbols for invisible characters; keeps newlines. */
   const visible = (text) => text.replaceAll("\t", "⇥\t").replaceAll("\r", "␍").replaceAll("\n", "⏎\n");
 
   function describe(token) {

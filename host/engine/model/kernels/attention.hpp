@@ -1,8 +1,8 @@
-// Causal attention of one key head, fused on the CPU: scores, softmax and products with the values stay in the cache, in
-// fp32 for any tensor dtype; only a log-sum-exp per query is stored.
+// Causal attention of one key head, fused on the CPU: scores, softmax and products with the values stay in the cache,
+// in fp32 for any tensor dtype; only one log-sum-exp per query is stored.
 //
-// Compiled once for each instruction set (attention_impl.hpp) and selected with the row kernels. Plain pointers, no
-// threads: the caller gives each thread different heads or queries.
+// Compiled once per instruction set (attention_impl.hpp) and selected together with the row kernels. Plain pointers, no
+// threads: the caller assigns different heads or queries to each thread.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 namespace wmtp::kernels {
 
 /// One key and value head of one sequence, and the R query heads that read it; D features each. Pointers are to this
-/// head's first position; a query's R heads are adjacent.
+/// head's first position; the R heads of a query are adjacent.
 struct AttentionHead {
   int64_t R, D;
   int64_t query_stride, key_stride;  ///< elements from one position to the next
-  int64_t begin, end;                ///< the queries to compute; they read keys before `end`
+  int64_t begin, end;                ///< range of queries to compute; they read keys before `end`
   int64_t positions;                 ///< log_sums [R,positions]
-  int64_t window = 0;                ///< the last keys up to its own that a query reads; 0: all
+  int64_t window = 0;                ///< the number of last keys, including its own, that a query reads; 0: all
 
   /// The first key that query `i` reads.
   int64_t first_key(int64_t i) const { return window == 0 || i < window ? 0 : i - window + 1; }
@@ -37,7 +37,7 @@ struct Attention {
 
 template <class T>
 const Attention<T>& attention(Isa isa);
-/// The fastest instruction set of this processor.
+/// For the best instruction set that this processor supports.
 template <class T>
 const Attention<T>& attention();
 

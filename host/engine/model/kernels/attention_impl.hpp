@@ -1,9 +1,9 @@
-// Implementation of kernels/attention.hpp; included once per instruction set after products_impl.hpp and rows_impl.hpp,
+// Implementation of kernels/attention.hpp, included once per instruction set after products_impl.hpp and rows_impl.hpp,
 // whose vectors and rows it uses.
 //
-// A block of queries is multiplied with all keys before its end at once. Keys and values are first widened to fp32 and
-// keys transposed in panels of 64, so that all products have the same form: rows of scalars times rows of vectors, in
-// tiles whose sums stay in registers.
+// Each block of queries is multiplied with all keys before its end at once. Keys and values are first widened to fp32
+// and keys transposed in panels of 64, so that all products have the same form: rows of scalars times rows of vectors,
+// in tiles whose sums stay in registers.
 #include <cstdint>
 
 #include "core/model/chunks.hpp"
@@ -26,7 +26,7 @@ void vector_tile(Scalars a, int64_t rows, const float* b, int64_t b_stride, floa
                  bool add) {
   const float* row[R];
   Vector sum[R][C] = {};
-  // All indices of `sum` are compile-time constants: otherwise it would be kept in memory.
+  // All indices into `sum` are compile-time constants: otherwise it would be kept in memory.
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
     row[r] = a.at + (r < rows ? r : rows - 1) * a.row;
@@ -72,7 +72,7 @@ void multiply(Scalars a, int64_t rows, const float* b, int64_t b_stride, int64_t
 #endif
 #if defined(__AVX2__)
     if (left >= 2) {
-      constexpr int together = vector_floats == 16 ? 12 : 6;  // as many sums as fit in registers
+      constexpr int together = vector_floats == 16 ? 12 : 6;  // as many sums as registers can hold
       vector_tiles<together, 2>(a, rows, part, b_stride, to, c_stride, depth, add);
       column += 2 * vector_floats;
       continue;
@@ -93,8 +93,7 @@ void widen(const T* from, int64_t stride, int64_t count, int64_t D, float* to, i
   }
 }
 
-/// [count][D] -> panels [D][keys_of_panel], the rest of the last one zero; `wide` [keys_of_panel][padded] is
-/// overwritten.
+/// [count][D] -> panels [D][keys_of_panel], zero-padded; `wide` [keys_of_panel][padded] is overwritten.
 template <class T>
 void transpose(const T* from, int64_t stride, int64_t count, int64_t D, float* to, float* wide, int64_t padded) {
   for (int64_t first = 0; first < count; first += keys_of_panel, to += D * keys_of_panel) {
@@ -114,7 +113,7 @@ void narrow(const float* from, int64_t padded, int64_t count, int64_t D, T* to, 
     for (int64_t d = 0; d < D; ++d) store(to[d], from[d]);
 }
 
-/// Divides the scratch into parts.
+/// Partitions the scratch memory.
 struct Scratch {
   float* next;
   float* take(int64_t floats) {
@@ -124,7 +123,7 @@ struct Scratch {
   }
 };
 
-/// Copy of base's round_up, which must not be compiled here for a newer processor: the linker could use it everywhere.
+/// Copy of base's round_up, which must not be compiled for a newer processor: the linker could use it everywhere.
 inline int64_t up_to(int64_t value, int64_t of) { return (value + of - 1) / of * of; }
 
 /// scores[rows][first … keys, in whole vectors] = rows[rows][D] times the transposed panels; `first` begins a panel.

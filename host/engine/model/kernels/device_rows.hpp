@@ -1,5 +1,5 @@
-// The row kernels of a CUDA device on tensors, implemented by libwmtp_cuda (host/cuda), which the engine does not link.
-// They run on the current stream. All tensors are contiguous; those of the computation have one dtype: fp32, bf16 or fp16.
+// Row kernels of a CUDA device on tensors, implemented by libwmtp_cuda (host/cuda), which the engine does not link.
+// They run on the current stream. Tensors are contiguous; those of the computation have one dtype: fp32, bf16 or fp16.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,12 +9,12 @@ namespace wmtp::kernels {
 class DeviceRows {
  public:
   virtual ~DeviceRows() = default;
-  /// Whether the norm kernels support rows of x's last dimension at its address.
+  /// Whether the norm kernels support x's row width and alignment.
   virtual bool takes_norm(const at::Tensor& x) = 0;
-  /// y as x, scale [rows] fp32.
+  /// y has x's shape and dtype; scale [rows] is fp32.
   virtual void rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, at::Tensor& y,
                         at::Tensor& scale) = 0;
-  /// Returns dw [width] fp32, or nothing if not `wants_dw`.
+  /// Returns dw [width] fp32, or an undefined tensor unless `wants_dw`.
   virtual at::Tensor rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                                        const at::Tensor& scale, at::Tensor& dx, bool wants_dw) = 0;
   virtual void swiglu(const at::Tensor& gate, const at::Tensor& up, at::Tensor& y) = 0;
@@ -27,7 +27,7 @@ class DeviceRows {
                              at::Tensor& entropy, at::Tensor& hit) = 0;
   virtual void cross_entropy_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& log_sum,
                                       const at::Tensor& coefficients) = 0;
-  /// parts [n, sum.numel()], summed in their order to `sum` (fp32), or added to it.
+  /// parts [n, sum.numel()]: stores their sum, in order, in `sum` (fp32), or adds it.
   virtual void sum_of_parts(const at::Tensor& parts, bool add, at::Tensor& sum) = 0;
   /// factors [B, ...]: 0 where an element's 32 random bits are below the threshold, else `kept`. The other arguments are
   /// those of DropoutKey (engine/model/dropout.hpp).
@@ -35,9 +35,9 @@ class DeviceRows {
                                at::Tensor& factors) = 0;
 };
 
-/// Called by libwmtp_cuda when it is loaded.
+/// Called by libwmtp_cuda while it is loaded.
 void set_device_rows(DeviceRows* rows);
-/// Null for a tensor that these kernels do not support.
+/// Null if these kernels do not support the tensor.
 DeviceRows* device_rows(const at::Tensor& x);
 
 }  // namespace wmtp::kernels

@@ -1,6 +1,6 @@
 // Implementation of products.hpp, included once per instruction set after WMTP_ISA is defined; no standard library
-// templates, as in rows_impl.hpp. Vectors are explicit, because the compiler may not reorder sums of floats and would
-// add them one by one.
+// templates, as in rows_impl.hpp. Vectors are explicit, because the compiler may not reorder floating-point sums and
+// would add elements one by one.
 #include <cstdint>
 
 #include "engine/model/kernels/products.hpp"
@@ -19,7 +19,7 @@ inline __attribute__((always_inline)) void load_vector(const float* from, Vector
   __builtin_memcpy(&to, from, sizeof to);
 }
 
-/// Halves the number of partial sums: adds neighbouring pairs of a and of b.
+/// Halves the number of partial sums: adds neighbouring pairs within a and within b.
 inline __attribute__((always_inline)) void add_neighbours(const Vector& a, const Vector& b, Vector& sums) {
 #if defined(__AVX512F__)
   sums = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
@@ -30,7 +30,7 @@ inline __attribute__((always_inline)) void add_neighbours(const Vector& a, const
 #endif
 }
 
-/// The sums of eight vectors; each is independent of the other vectors.
+/// The sums of eight vectors, each independent of the other vectors.
 inline __attribute__((always_inline)) void sums_of_eight(const Vector* partial, float* sums) {
   Vector four[4], two[2], one;
 #pragma GCC unroll 4
@@ -46,7 +46,7 @@ inline __attribute__((always_inline)) void sums_of_eight(const Vector* partial, 
   }
 }
 
-/// R rows of x times C rows of w, by pointers to each: sums[r * C + c]. A sum is computed the same way for all R and C.
+/// R rows of x times C rows of w, given by pointers: sums[r * C + c]. A sum is computed the same way for all R and C.
 template <int R, int C>
 void tile(const float* const* row, const float* const* column, int64_t width, float* sums) {
   static_assert(R * C % 8 == 0);
@@ -74,7 +74,7 @@ void tile(const float* const* row, const float* const* column, int64_t width, fl
     }
 }
 
-/// In tiles of R rows and C columns; an incomplete tile is filled with copies of its last row and column.
+/// In tiles of R rows and C columns; an incomplete tile is padded with copies of its last row and column.
 template <int R, int C>
 void in_tiles(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width, int64_t stride) {
   for (int64_t o = 0; o < outs; o += C) {
@@ -95,7 +95,7 @@ void in_tiles(const float* x, const float* w, float* y, int64_t rows, int64_t ou
 
 void times_transposed(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width,
                       int64_t stride) {
-  // For several rows a weight is loaded once per tile, whose sums just fit in registers.
+  // With several rows, a weight is loaded once per tile; the tile's sums just fit into registers.
 #if defined(__AVX512F__)
   constexpr int tile_rows = 4, tile_columns = 4;
 #else

@@ -1,5 +1,5 @@
-// Implementation of rows.hpp, included once per instruction set after WMTP_ISA is defined. No standard library templates
-// here: compiled for a newer processor, the linker could use them everywhere.
+// Implementation of rows.hpp, included once per instruction set after WMTP_ISA is defined. No standard library
+// templates here: the linker could use the ones compiled for a newer processor everywhere.
 #include <cstdint>
 
 #include "engine/model/kernels/rows.hpp"
@@ -21,13 +21,13 @@ inline uint32_t as_bits(float value) {
 inline float load(float x) { return x; }
 inline float load(Bf16 x) { return as_float(uint32_t(x.bits) << 16); }
 inline void store(float& to, float x) { to = x; }
-inline void store(Bf16& to, float x) {  // round to nearest, ties to even; NaN stays NaN
+inline void store(Bf16& to, float x) {  // round to nearest, ties to even; preserves NaN
   const uint32_t bits = as_bits(x);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   to.bits = uint16_t(x != x ? 0x7fc0u : rounded);
 }
 
-/// exp to 1.5 ulp: 2^n * p(r), r in +-ln2/2, the polynomial of Cephes (Moshier); 0 below -87, NaN stays.
+/// exp to 1.5 ulp: 2^n * p(r), r in +-ln2/2, with Cephes' polynomial (Moshier); 0 below -87, preserves NaN.
 inline float exp_of(float x) {
   const float clamped = x < -87.3f ? -87.3f : (x > 88.3f ? 88.3f : x);
   const float n = __builtin_floorf(clamped * 1.44269504088896341f + 0.5f);
@@ -100,8 +100,8 @@ void rotate(const T* x, const float* table, float direction, T* y, int64_t heads
     }
 }
 
-/// Relative to the highest logit, so that the sums neither overflow nor lose digits to large logits. An entropy's term
-/// is 0 far below it, even if the difference is infinite in fp32.
+/// Relative to the largest logit, so that sums neither overflow nor lose digits for large logits. Far below it an
+/// entropy's term is 0, even if the difference is infinite in fp32.
 template <bool with_entropy, class T>
 void cross_entropy_rows(const T* logits, const int64_t* targets, float* loss, float* log_sum, float* entropy,
                         float* hit, int64_t rows, int64_t width) {
@@ -156,7 +156,7 @@ void cross_entropy_backward(T* logits, const int64_t* targets, const float* log_
 constexpr int64_t lanes = 16;
 constexpr float far_below = -1e30f;
 
-/// `count` keys, rounded up to whole vectors: a scalar tail would take as long as the loop.
+/// `count` keys, rounded up to whole vectors: a scalar tail would take as long as the vector loop.
 inline int64_t whole_vectors(int64_t count, int64_t width) {
   const int64_t up = (count + lanes - 1) / lanes * lanes;
   return up < width ? up : width;

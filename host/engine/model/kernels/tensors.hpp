@@ -1,4 +1,4 @@
-// The row kernels on tensors: which tensors they support, and dispatch by dtype.
+// The row kernels on tensors: the supported tensors, and dispatch by dtype.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@
 
 namespace wmtp::kernels {
 
-/// fp32 or bf16 on the CPU; everything else goes through ATen.
+/// fp32 or bf16 on the CPU; everything else uses ATen.
 inline bool takes(const at::Tensor& x) {
   return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
