@@ -22,7 +22,7 @@ const char* name_of(fs::file_type type) {
     case fs::file_type::character:
       return "a device";
     default:
-      return "of an unknown type";
+      return "of unknown type";
   }
 }
 
@@ -40,14 +40,14 @@ std::optional<fs::file_type> type_of(const fs::path& path, ExitStatus status) {
 void check_is_file(const fs::path& path, ExitStatus status) {
   const auto type = type_of(path, status);
   if (type && *type != fs::file_type::regular)
-    throw Error(status, path.string() + " is " + name_of(*type) + ", not a regular file; name a regular file");
+    throw Error(status, path.string() + " is " + name_of(*type) + ", not a regular file; specify a regular file");
 }
 
 void check_is_file_or_folder(const fs::path& path, ExitStatus status) {
   const auto type = type_of(path, status);
   if (type && *type != fs::file_type::regular && *type != fs::file_type::directory)
-    throw Error(status,
-                path.string() + " is " + name_of(*type) + ", neither a regular file nor a folder; name one of these");
+    throw Error(status, path.string() + " is " + name_of(*type) +
+                            ", neither a regular file nor a folder; specify one of these");
 }
 
 namespace {

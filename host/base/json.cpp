@@ -22,18 +22,19 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
     if (event == json::parse_event_t::object_start) keys.emplace_back();
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      throw Error(ExitStatus::data,
-                  where + ": key " + printable(value.get<std::string>()) + " occurs twice in one object; wanted once");
+      throw Error(ExitStatus::data, where + ": key " + printable(value.get<std::string>()) +
+                                        " occurs twice in one object; keep one of them");
     }
     return true;
   };
   try {
     return json::parse(text.begin(), text.end(), check);
   } catch (const json::parse_error& failure) {
-    throw Error(ExitStatus::data, where + ": not JSON at byte " + std::to_string(failure.byte) +
-                                      "; the file is damaged or something else");
+    throw Error(ExitStatus::data,
+                where + ": invalid JSON at byte " + std::to_string(failure.byte) + "; the file is damaged or not JSON");
   } catch (const json::exception&) {
-    throw Error(ExitStatus::data, where + ": a number is out of range; the file is damaged or something else");
+    throw Error(ExitStatus::data,
+                where + ": a number is out of range; the file is damaged, or was not written by this program");
   }
 }
 
@@ -105,7 +106,7 @@ int64_t JsonFields::integer(const json& found, const std::string& key, int64_t m
   // Documents built in memory contain signed integers, parsed ones unsigned integers.
   const bool whole = found.is_number_unsigned() || (found.is_number_integer() && found.get<int64_t>() >= 0);
   if (!whole || found.get<uint64_t>() > static_cast<uint64_t>(maximum))
-    refuse(key, found, "a whole number from 0 to " + std::to_string(maximum));
+    refuse(key, found, "an integer from 0 to " + std::to_string(maximum));
   return found.get<int64_t>();
 }
 

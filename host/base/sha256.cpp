@@ -23,7 +23,7 @@ void check(int result) {
 
 [[noreturn]] void refuse(const std::filesystem::path& file, int error) {
   throw Error(ExitStatus::data,
-              file.string() + ": cannot be read (" + std::strerror(error) + "): check path and rights");
+              file.string() + ": cannot be read (" + std::strerror(error) + "); check path and permissions");
 }
 
 }  // namespace

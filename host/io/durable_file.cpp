@@ -86,9 +86,9 @@ fs::path without_last_slash(const fs::path& target) {
 fs::path checked_output_file(const fs::path& target) {
   std::error_code ignored;
   if (!target.has_filename() || fs::is_directory(target, ignored))
-    throw Error(ExitStatus::usage, "-o " + target.string() + " is a folder; name a file that does not exist");
+    throw Error(ExitStatus::usage, "-o " + target.string() + " is a folder; specify a file that does not exist");
   if (fs::exists(fs::symlink_status(target, ignored)))
-    throw Error(ExitStatus::usage, "-o " + target.string() + " exists already; name another file, or remove it");
+    throw Error(ExitStatus::usage, "-o " + target.string() + " already exists; choose another file, or remove it");
   make_folder_durably(target.parent_path());
   return target;
 }
@@ -97,11 +97,12 @@ fs::path checked_output_folder(const fs::path& target) {
   const fs::path path = without_last_slash(target);
   std::error_code ignored;
   if (!path.has_filename() || path.filename() == ".." || path.filename() == ".")
-    throw Error(ExitStatus::usage, "-o " + target.string() + " is no name for a new folder; name a new folder");
+    throw Error(ExitStatus::usage,
+                "-o " + target.string() + " is not a valid name for a new folder; choose another name");
   if (fs::exists(fs::symlink_status(path, ignored)) &&
       !(fs::is_directory(path, ignored) && fs::is_empty(path, ignored)))
     throw Error(ExitStatus::usage,
-                "-o " + target.string() + " exists already and is not an empty folder; name another");
+                "-o " + target.string() + " already exists and is not an empty folder; choose another");
   return path;
 }
 

@@ -19,9 +19,10 @@ std::filesystem::path lock_file(const std::filesystem::path& run_folder) { retur
 RunLock::RunLock(const std::filesystem::path& run_folder)
     : file_(open(lock_file(run_folder).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) {
   if (file_.get() < 0 && errno == EEXIST)
-    throw Error(ExitStatus::storage, run_folder.string() +
-                                         ": found the files of another log's run of this number and name; move them "
-                                         "away, or write this log to another folder (--db)");
+    throw Error(ExitStatus::storage,
+                run_folder.string() +
+                    ": the folder contains a run of another log with the same number and name; move "
+                    "it away, or write this log to another folder (--db)");
   if (file_.get() < 0)
     throw Error(ExitStatus::storage, lock_file(run_folder).string() + ": cannot be created: " + std::strerror(errno));
   flock(file_.get(), LOCK_EX | LOCK_NB);  // if the file system has no locks, the run continues without one

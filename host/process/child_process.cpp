@@ -217,8 +217,8 @@ std::filesystem::path own_program(const std::filesystem::path& link) {
   std::error_code failure;
   const auto program = std::filesystem::read_symlink(link, failure);
   if (failure)
-    throw Error(ExitStatus::storage, "cannot find this program by " + link.string() + ": " + failure.message() +
-                                         "; mount /proc, ranks are started by it");
+    throw Error(ExitStatus::storage, "cannot find this program through " + link.string() + ": " + failure.message() +
+                                         "; mount /proc, which is needed to start ranks");
   return program;
 }
 

@@ -9,12 +9,12 @@ namespace wmtp {
 
 SignalStream::SignalStream() {
   std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD were inherited as ignored, children would leave no status
-  struct sigaction hang_up;
-  sigaction(SIGHUP, nullptr, &hang_up);
+  struct sigaction hangup;
+  sigaction(SIGHUP, nullptr, &hangup);
   sigset_t wanted;
   sigemptyset(&wanted);
   for (int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&wanted, signal);
-  if (hang_up.sa_handler != SIG_IGN) sigaddset(&wanted, SIGHUP);  // not with nohup
+  if (hangup.sa_handler != SIG_IGN) sigaddset(&wanted, SIGHUP);  // not with nohup
   sigprocmask(SIG_BLOCK, &wanted, &before_);
   fd_ = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
 }

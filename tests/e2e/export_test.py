@@ -219,7 +219,7 @@ def test_what_is_there_already_is_refused(logged):
         taken = logged.folder / f"taken-{format}"
         taken.write_text("mine")
         ended = logged.host("export", "first", "--to", format, "-o", taken, wanted=2)
-        assert "exists already" in ended.err and taken.read_text() == "mine"
+        assert "already exists" in ended.err and taken.read_text() == "mine"
     assert not list(logged.folder.glob("*.tmp-*"))
     assert "needs -o PATH" in logged.host("export", "first", "--to", "mlflow", wanted=2).err
     assert "first" in logged.host("export", "frist", "--to", "csv", wanted=2).err

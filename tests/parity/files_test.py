@@ -575,11 +575,11 @@ def test_a_target_that_is_there_is_left_alone(place):
     random_llama().save_pretrained(place.folder / "theirs")
     (place.folder / "full").mkdir()
     (place.folder / "full/mine").write_text("mine")
-    place.refuse_command(2, "-o full exists already", command=["checkpoint", "import", "theirs", "-o", "full"])
+    place.refuse_command(2, "-o full already exists", command=["checkpoint", "import", "theirs", "-o", "full"])
     assert [file.name for file in (place.folder / "full").iterdir()] == ["mine"]
     (place.folder / "empty").mkdir()
     imported(place, "theirs", "empty/")
-    place.refuse_command(2, "-o empty exists already", command=["checkpoint", "export", "empty", "-o", "empty"])
+    place.refuse_command(2, "-o empty already exists", command=["checkpoint", "export", "empty", "-o", "empty"])
 
 
 def test_damage_is_found_on_the_way_out_and_in(place):

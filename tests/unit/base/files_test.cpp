@@ -44,13 +44,14 @@ TEST_F(InputPaths, AcceptRegularFilesAndLinksToThem) {
 
 TEST_F(InputPaths, RefuseOtherTypesWithoutOpeningThem) {
   const std::string folder = folder_.string();
-  EXPECT_EQ(refusal([&] { check_is_file(folder_); }), folder + " is a folder, not a regular file; name a regular file");
+  EXPECT_EQ(refusal([&] { check_is_file(folder_); }),
+            folder + " is a folder, not a regular file; specify a regular file");
   EXPECT_EQ(refusal([&] { check_is_file(folder_ / "pipe"); }, ExitStatus::data),
-            folder + "/pipe is a named pipe, not a regular file; name a regular file");
+            folder + "/pipe is a named pipe, not a regular file; specify a regular file");
   EXPECT_EQ(refusal([&] { check_is_file("/dev/zero", ExitStatus::usage); }, ExitStatus::usage),
-            "/dev/zero is a device, not a regular file; name a regular file");
+            "/dev/zero is a device, not a regular file; specify a regular file");
   EXPECT_EQ(refusal([&] { check_is_file_or_folder("/dev/zero"); }),
-            "/dev/zero is a device, neither a regular file nor a folder; name one of these");
+            "/dev/zero is a device, neither a regular file nor a folder; specify one of these");
   EXPECT_EQ(refusal([&] { check_is_file(folder_ / "absent"); }),
             folder + "/absent does not exist; check the path, or restore the file");
 }

@@ -40,7 +40,7 @@ TEST_F(RunLockTest, RefusesTheFolderOfARunOfAnotherLog) {
     FAIL() << "took it";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::storage);
-    EXPECT_NE(std::string(error.what()).find("another log's run"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("a run of another log"), std::string::npos) << error.what();
   }
 }
 

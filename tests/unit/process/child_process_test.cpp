@@ -35,7 +35,7 @@ TEST(OwnProgram, FailsWithoutProc) {
     FAIL() << "found";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::storage);
-    EXPECT_NE(std::string(error.what()).find("cannot find this program by /proc/self/none"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("cannot find this program through /proc/self/none"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("mount /proc"), std::string::npos) << error.what();
   }
 }

@@ -132,10 +132,10 @@ TEST(Manifest, RefusesTextThatIsNotCanonical) {
   const auto refused = [](const std::string& text) {
     return refusal(ExitStatus::data, [&] { parse_manifest(text, "m"); });
   };
-  EXPECT_SAYS(refused(""), "not JSON");
+  EXPECT_SAYS(refused(""), "invalid JSON at byte");
   EXPECT_SAYS(refused("[]"), "crc32c is missing");
   EXPECT_SAYS(refused(" " + good), "its text is not canonical");
-  EXPECT_SAYS(refused(good.substr(0, good.size() - 3)), "not JSON");
+  EXPECT_SAYS(refused(good.substr(0, good.size() - 3)), "invalid JSON at byte");
   std::string changed = good;
   changed.replace(changed.find("\"step\":7"), 8, "\"step\":8");
   EXPECT_SAYS(refused(changed), "has the checksum");
