@@ -86,7 +86,9 @@ ConfinedProcess::ConfinedProcess(const ProcessStart& start)
   output_.write_end.reset();
   fcntl(output(), F_SETFL, O_NONBLOCK);
   exit_ = Descriptor(int(syscall(SYS_pidfd_open, process_.id(), 0)));
-  if (exit_.get() < 0) throw Error(ExitStatus::usage, "this system does not let a process wait for another (pidfd)");
+  if (exit_.get() < 0)
+    throw Error(ExitStatus::usage,
+                "this system lacks pidfd_open, which waits for a program under test; use Linux 5.13 or newer");
 }
 
 bool ConfinedProcess::has_ended() const {
@@ -116,7 +118,7 @@ void check_usage_is_visible() {
   if (!number_in(Descriptor(open_proc("self", "io")), "wchar:"))
     throw Error(ExitStatus::usage,
                 "this system does not report how much a process writes (/proc/self/io): a program under test could "
-                "fill the disk; wanted a kernel with CONFIG_TASK_IO_ACCOUNTING and /proc");
+                "fill the disk; use a kernel with CONFIG_TASK_IO_ACCOUNTING, and mount /proc");
 }
 
 UsageWatch::UsageWatch(const ConfinedProcess& process, fs::path folder, const UsageLimits& limits)

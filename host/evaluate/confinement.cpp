@@ -62,11 +62,10 @@ void allow(int rules, const std::filesystem::path& place, uint64_t access) {
 int rules_for_writing_below(const std::filesystem::path& folder) {
   const long version = syscall(__NR_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (version < 1)
-    throw Error(
-        ExitStatus::usage,
-        std::string("this kernel has no Landlock (") + std::strerror(errno) +
-            "): a program under test could write anywhere; wanted Linux 5.13 or newer with landlock in its list "
-            "of security modules");
+    throw Error(ExitStatus::usage,
+                std::string("this kernel has no Landlock (") + std::strerror(errno) +
+                    "): a program under test could write anywhere; use Linux 5.13 or newer with the landlock security "
+                    "module enabled");
   landlock_ruleset_attr attributes{};
   attributes.handled_access_fs = writing(version);
   const int rules = int(syscall(__NR_landlock_create_ruleset, &attributes, sizeof(attributes.handled_access_fs), 0));

@@ -46,7 +46,7 @@ std::vector<Sample> answers_of(const SuiteRequest& request, const Suite& suite, 
     }
   if (too_long > 0)
     log_warning(with_thousands(int64_t(too_long)) +
-                " answers are empty and fail: their prompts are longer than the model's sequence length");
+                " answers are empty and count as failed, because their prompts exceed the model's sequence length");
   return samples;
 }
 
@@ -91,8 +91,8 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
   const Suite read = read_suite(request.suite, request.prompt_template);
   const std::vector<Problem>& suite = read.problems;
   if (!request.extract.empty() && read.runs_programs)
-    throw Error(ExitStatus::usage,
-                "--extract goes with a suite of records; " + request.suite + " has tests; see `wmtp-host eval --help`");
+    throw Error(ExitStatus::usage, "--extract applies only to a suite of records; " + request.suite +
+                                       " has tests; see `wmtp-host eval --help`");
   std::optional<Sandbox> sandbox;
   if (read.runs_programs) sandbox.emplace(request.python, request.limits);
   const FoundModel model = request.run.empty() ? FoundModel() : find_model(request.run, database);

@@ -20,14 +20,14 @@ class Fields {
       : line_(line), object_(object), mistakes_(mistakes) {}
 
   std::string text(const char* name) {
-    const Json* value = find(name, &Json::is_string, "a text");
+    const Json* value = find(name, &Json::is_string, "a string");
     return value ? value->get<std::string>() : "";
   }
 
   /// A string; MBPP has numbers.
   std::string task_id() {
     if (has("task_id") && object_["task_id"].is_number_integer()) return "mbpp/" + object_["task_id"].dump();
-    const Json* value = find("task_id", &Json::is_string, "a text or a whole number");
+    const Json* value = find("task_id", &Json::is_string, "a string or an integer");
     return value ? value->get<std::string>() : "";
   }
 
@@ -40,13 +40,13 @@ class Fields {
 
   std::vector<std::string> texts(const char* name) {
     std::vector<std::string> all;
-    const Json* value = find(name, &Json::is_array, "a list of texts");
-    if (value && value->empty()) mistakes_.add(line_, name, value, "a list of texts, at least one");
+    const Json* value = find(name, &Json::is_array, "a list of strings");
+    if (value && value->empty()) mistakes_.add(line_, name, value, "a non-empty list of strings");
     for (const Json& one : value ? *value : Json::array()) {
       if (one.is_string())
         all.push_back(one.get<std::string>());
       else
-        mistakes_.add(line_, name, &one, "a list of texts");
+        mistakes_.add(line_, name, &one, "a list of strings");
     }
     return all;
   }
@@ -145,9 +145,9 @@ Suite read_suite(const std::filesystem::path& file, const std::string& prompt_te
           "missing all of entry_point (HumanEval), test_list (MBPP) and instruction (records): cannot be "
           "judged");
     if (shape.value_or(*here) != *here)
-      return mistakes.add(
-          line, "",
-          std::string("has the shape of ") + name_of(*here) + ", unlike earlier lines; a suite has one shape");
+      return mistakes.add(line, "",
+                          std::string("has the format of ") + name_of(*here) +
+                              ", unlike earlier lines; all lines of a suite must have the same format");
     shape = here;
     const bool is_record = *here == Shape::records;
     if (is_record && !fields.flag_or("is_correct", true)) return;

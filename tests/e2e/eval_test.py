@@ -73,7 +73,7 @@ def test_numbers_are_compared_where_that_is_asked_for(place):
     said = place.host("eval", "--suite", asked, "--samples", file, "--extract", "strict").out
     assert "pass@1  0.5000\nexact match, strict  0.5000\nexact match, flexible  1.0000\n" in said
     tested = lines(place.folder / "tested.jsonl", [PROBLEM])
-    place.refuse_command(2, "--extract goes with a suite of records", command=["eval", "--suite", tested, "--samples", file, "--extract", "strict"])
+    place.refuse_command(2, "--extract applies only to a suite of records", command=["eval", "--suite", tested, "--samples", file, "--extract", "strict"])
 
 
 def test_samples_that_mean_harm_fail_and_leave_no_trace(place, suite):

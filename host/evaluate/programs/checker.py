@@ -140,7 +140,7 @@ def ask(what, *values, wanted=object):
             if what == "call":
                 write_back([*values[1], *values[2].values()], changes)
             if not isinstance(value, wanted):
-                raise Malformed(f"'{what}' was answered by a {type(value).__name__}")
+                raise Malformed(f"'{what}' returned a {type(value).__name__}")
             return value
     except Exception as error:
         give_up(f"the program sent an invalid reply: {type(error).__name__}: {error}")

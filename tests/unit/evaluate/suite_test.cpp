@@ -69,7 +69,7 @@ TEST_F(SuiteTest, AllMistakesAreReported) {
                              "{\"task_id\": \"b\", \"text\": \"t\", \"test_list\": [4]}\nno json\n");
   expect_has(refused([&] { read_suite(file); }),
              {"line 2", "\"HumanEval/0\" is already on line 1", "line 3", "cannot be judged", "line 4",
-              "found the number 3, wanted a text", "test", "line 5", "has the shape of MBPP", "line 6"});
+              "found the number 3, wanted a string", "test", "line 5", "has the format of MBPP", "line 6"});
   expect_has(refused([&] { read_suite(put("empty.jsonl", "\n")); }), {"contains no problem"});
   expect_has(refused([&] { read_suite(folder_ / "none.jsonl"); }), {"none.jsonl"});
 }
