@@ -39,7 +39,8 @@ constexpr const char* export_help =
 
 constexpr const char* import_help =
     "import a Hugging Face or Meta model, or a PEFT adapter, for use as [model] or [adapter] weights\n\n"
-    "DIR contains a Hugging Face Llama, Qwen2, Qwen3 or Mistral (config.json and one or several safetensors files) or a Meta model\n"
+    "DIR contains a Hugging Face Llama, Qwen2, Qwen3 or Mistral (config.json and one or several safetensors files) or "
+    "a Meta model\n"
     "(params.json and safetensors), in fp32, bf16 or fp16. Models with any other computation are refused.\n"
     "--future-tokens N adds heads to a model with a single one: heads 2 to N start as copies of its last block.\n"
     "Prints the tables that an experiment needs.\n\n"
@@ -121,8 +122,9 @@ int write_adapter(const Options& options, const Found& found) {
 
 int export_files(const Options& options, const CLI::App& app, const GlobalOptions& globals) {
   const bool adapter = options.format == "peft";
-  if (adapter && app.get_option("--dtype")->count() > 0) refuse("--dtype goes with --to hf and --to meta", "export");
-  if (!adapter && !options.base.empty()) refuse("--base goes with --to peft", "export");
+  if (adapter && app.get_option("--dtype")->count() > 0)
+    refuse("--dtype applies only to --to hf and --to meta", "export");
+  if (!adapter && !options.base.empty()) refuse("--base applies only to --to peft", "export");
   const Found found = find_source(options.source, globals);
   if (adapter) return write_adapter(options, found);
   if (found.model.empty()) refuse(options.source + " is an adapter without a model; use --to peft", "export");
@@ -158,9 +160,10 @@ int import_files(const Options& options) {
   const bool adapter = is_there(source / peft_config_name) && !is_there(source / "config.json");
   if (adapter && options.base.empty())
     refuse(options.source + " is a PEFT adapter, which needs --base MODEL: the imported base model", "import");
-  if (adapter && options.future_tokens > 0) refuse("--future-tokens goes with a model", "import");
+  if (adapter && options.future_tokens > 0)
+    refuse("--future-tokens applies only to a model, not to a PEFT adapter", "import");
   if (!adapter && !options.base.empty())
-    refuse("--base goes with a PEFT adapter; " + options.source + " contains no " + peft_config_name, "import");
+    refuse("--base applies only to a PEFT adapter; " + options.source + " contains no " + peft_config_name, "import");
   if (adapter) return read_adapter(options);
   const ImportedModel imported = import_model({options.source, options.target, options.future_tokens});
   const ModelConfig& model = imported.model;

@@ -58,11 +58,11 @@ void check_use(const Options& options) {
   const std::string use = options.from.empty() ? "an experiment" : "--from " + options.from;
   for (const auto& [option, goes_with] : options.restricted) {
     const bool fits = goes_with == use || (goes_with == "--from" && !options.from.empty());
-    if (option->count() > 0 && !fits) refuse(option->get_name() + " goes with " + goes_with + ", found " + use);
+    if (option->count() > 0 && !fits) refuse(option->get_name() + " applies only to " + goes_with + ", found " + use);
   }
   const bool generates = options.from == "arithmetic";
   if (generates && !options.file.empty()) refuse("--from arithmetic reads no file, found '" + options.file + "'");
-  if (!generates && options.file.empty()) refuse("no FILE is given");
+  if (!generates && options.file.empty()) refuse("FILE is missing");
   if (!options.from.empty() && options.output.empty()) refuse("--from needs -o FILE: the file of records to write");
 }
 
@@ -72,7 +72,7 @@ void check_output(const Options& options) {
   if (fs::equivalent(options.file, output, ignored)) refuse("-o " + options.output + " is the input file");
   if (fs::is_directory(output, ignored)) refuse("-o " + options.output + " is a folder, wanted a file");
   if (fs::exists(output, ignored) && !options.force)
-    refuse("-o " + options.output + " already exists; name another file, or replace it with --force");
+    refuse("-o " + options.output + " already exists; choose another file, or replace it with --force");
 }
 
 int prepare_records(const Options& options) {

@@ -21,7 +21,7 @@ namespace {
 constexpr const char* generate_help =
     "generate text from a trained model\n\n"
     "Prints the continuation of the prompt, computed in one process on the CPU. Decoding is greedy unless\n"
-    "--temperature is given. Greedy decoding of a model with several heads is speculative: the further heads draft\n"
+    "--temperature is given. Greedy decoding of a model with several heads is speculative: the other heads draft\n"
     "tokens and head 1 verifies them, which gives the same text in fewer forward passes. Sampling with the same\n"
     "seed gives the same text. A model trained on records expects its prompt in the format of data.template.\n\n"
     "examples:\n"
@@ -49,7 +49,7 @@ std::vector<int64_t> parsed_ids(const std::string& text) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     const auto id = parsed_number(word);
-    if (!id) refuse("--ids: '" + word + "' is no id; wanted integers separated by spaces");
+    if (!id) refuse("--ids: '" + word + "' is not a valid id; wanted integers separated by spaces");
     ids.push_back(*id);
   }
   return ids;
@@ -71,7 +71,7 @@ void take_prompt(const Options& options, GenerateRequest& request) {
   const auto given = {options.words_given, options.prompt_given, options.file_given, options.ids_given};
   const auto count = std::count_if(given.begin(), given.end(), [](const auto* one) { return one->count() > 0; });
   if (count != 1)
-    refuse(std::string(count == 0 ? "no prompt is given" : "more than one prompt is given") +
+    refuse(std::string(count == 0 ? "the prompt is missing" : "found more than one prompt") +
            "; wanted one of PROMPT, --prompt TEXT, --prompt-file FILE, --ids IDS");
   if (options.ids_given->count() > 0)
     request.ids = parsed_ids(options.ids);
@@ -90,7 +90,7 @@ void check_numbers(const Options& options) {
     refuse("--top-p is " + shown(request.top_p) + ", wanted more than 0 and at most 1");
   for (const CLI::Option* option : {options.top_p_given, options.seed_given})
     if (option->count() > 0 && request.temperature == 0)
-      refuse(option->get_name() + " goes with a --temperature above 0: greedy decoding does not sample");
+      refuse(option->get_name() + " requires a --temperature above 0: greedy decoding does not sample");
   if (request.compares && (request.plain || request.temperature > 0))
     refuse("--compare needs speculative decoding: neither --plain nor a --temperature above 0");
 }
@@ -166,7 +166,8 @@ void add_generate(CommandLine& line) {
   options->file_given =
       command.add_option("--prompt-file", options->prompt_file, "read the prompt from a file, byte for byte")
           ->type_name("FILE");
-  options->ids_given = command.add_option("--ids", options->ids, "prompt as token ids; prints ids")->type_name("IDS");
+  options->ids_given =
+      command.add_option("--ids", options->ids, "prompt as token ids; prints ids instead of text")->type_name("IDS");
   command.add_option("--max-tokens", request.max_tokens, "maximum number of tokens (128)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
@@ -179,7 +180,7 @@ void add_generate(CommandLine& line) {
           .add_option("--top-p", request.top_p, "nucleus sampling: smallest set of tokens with this probability (1)")
           ->type_name("P");
   options->seed_given = command.add_option("--seed", request.seed, "sampling seed (0)")->type_name("S");
-  command.add_flag("--plain", request.plain, "one token per forward pass, without drafts of the further heads");
+  command.add_flag("--plain", request.plain, "one token per forward pass, without drafts from the other heads");
   command.add_flag("--compare", request.compares,
                    "also decode without drafts, check that the ids are equal, and print the speed-up");
   command.add_flag("--json", options->json, "print JSON, with statistics");

@@ -43,7 +43,7 @@ int merge(const Options& options, const GlobalOptions& globals) {
     throw Error(ExitStatus::data, options.base + " contains no model of this program: wanted " + params_file_name +
                                       ", as in a run's model/; `wmtp-host checkpoint import` imports other models");
   if (is_there(options.target))
-    throw Error(ExitStatus::usage, "-o " + options.target + " already exists; name another folder");
+    throw Error(ExitStatus::usage, "-o " + options.target + " already exists; choose another folder");
   const OptionValues values = option_values(read_saved_lora(adapter).options);
   merge_with_engine(
       {adapter, options.base, options.target, {Catalog(globals.plugin_folders).describe("adapter", "lora"), values}});

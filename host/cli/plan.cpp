@@ -160,11 +160,10 @@ void print_text(const Answer& answer) {
   std::cout << '\n';
   if (!plan.data.steps)
     std::cout << "              (" << e.train.epochs
-              << " epochs, whose length is known after wmtp-host data prepare)\n";
+              << " epochs; their length is unknown until `wmtp-host data prepare`)\n";
   if (!plan.data.longest_is_known)
-    std::cout
-        << "  sequences   assumed as long as train.sequence_length; records may be shorter, which is known after\n"
-           "              wmtp-host data prepare\n";
+    std::cout << "  sequences   assumed to have train.sequence_length tokens; actual lengths are known after\n"
+                 "              `wmtp-host data prepare`\n";
   else if (plan.data.positions != e.train.sequence_length)
     std::cout << "  sequences   at most " << plan.data.positions << " positions (the longest record)\n";
   std::cout << "  disk        " << human_bytes(plan.training_state_bytes) << " per checkpoint to resume from ("
@@ -174,7 +173,7 @@ void print_text(const Answer& answer) {
   if (!answer.misfit.empty()) std::cout << "  machine     does not fit: " << answer.misfit << '\n';
   if (answer.members > 0)
     std::cout << "  sweep       " << counted(int64_t(answer.members), "member")
-              << "; the plan is that of the experiment without their values\n";
+              << "; the plan ignores the sweep's values\n";
   print_memory(plan.variants);
   if (e.parallel.cpu_offload) print_offloaded(plan.variants);
 }
@@ -209,14 +208,15 @@ int plan(const Options& options, const GlobalOptions& globals) {
 
 void add_plan(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  auto& plan_command = line.add("plan",
-                                "estimate the stages, parameters, memory, tokens and disk space of an experiment\n\n"
-                                "Trains nothing and allocates no tensor, so models of any size are planned at once.\n\n"
-                                "examples:\n"
-                                "  wmtp-host plan experiments/rho1.toml\n"
-                                "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
-                                "  wmtp-host plan experiments/lora.toml --json\n",
-                                [options](const GlobalOptions& globals) { return plan(*options, globals); });
+  auto& plan_command =
+      line.add("plan",
+               "estimate the stages, parameters, memory, tokens and disk space of an experiment\n\n"
+               "Trains nothing and allocates no tensor, so models of any size are planned immediately.\n\n"
+               "examples:\n"
+               "  wmtp-host plan experiments/rho1.toml\n"
+               "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
+               "  wmtp-host plan experiments/lora.toml --json\n",
+               [options](const GlobalOptions& globals) { return plan(*options, globals); });
   plan_command.add_option("FILE", options->file, "experiment (TOML)")->required();
   add_set(plan_command, options->overrides);
   add_nproc(plan_command, options->nproc);

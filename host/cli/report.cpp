@@ -17,9 +17,9 @@ int write_report(const std::filesystem::path& database, const std::vector<std::s
                  const std::filesystem::path& file, bool force) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
-    throw Error(ExitStatus::usage, file.string() + " is a folder; name a file for the report");
+    throw Error(ExitStatus::usage, file.string() + " is a folder; choose a file for the report");
   if (!force && std::filesystem::exists(file, ignored))
-    throw Error(ExitStatus::usage, file.string() + " already exists; name another file, or replace it with --force");
+    throw Error(ExitStatus::usage, file.string() + " already exists; choose another file, or replace it with --force");
   const std::vector<int64_t> runs = distinct_runs(LogReader(database), words);
   PageData data(database);
   const std::string page = report_page(data, runs);

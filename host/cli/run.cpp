@@ -31,10 +31,10 @@ bool is_sweep(const Options& options, const SweepRequest& sweep, bool in_a_job) 
     throw Error(ExitStatus::usage, (several ? "a run of several files" : first + ": a [sweep]") +
                                        " starts its own ranks; run it without a launcher");
   if (several && !options.request.name.empty())
-    throw Error(ExitStatus::usage, "--name goes with one FILE; with several, each file names its run");
+    throw Error(ExitStatus::usage, "--name applies only to a single FILE; with several, each file names its run");
   if (!many && options.jobs > 0)
-    throw Error(ExitStatus::usage,
-                "--jobs goes with several files or a [sweep], and " + first + " has none: it is one run");
+    throw Error(ExitStatus::usage, "--jobs applies only to several files or a [sweep], and " + first +
+                                       " has none: it is one run; remove --jobs");
   return many;
 }
 
@@ -108,11 +108,11 @@ void add_run(CommandLine& line) {
   add_nproc(run_command, options->request.nproc);
   run_command.add_option("--name", options->request.name, "name of the run, instead of the file's")->type_name("NAME");
   run_command.add_flag("--resume", options->request.resume, "resume the newest unfinished run of this configuration");
-  run_command
-      .add_option("--jobs", options->jobs, "members of a sweep that run at the same time and share the cores (1)")
+  run_command.add_option("--jobs", options->jobs, "members of a sweep to run concurrently, sharing the cores (1)")
       ->type_name("K")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
-  run_command.add_flag("--dry-run", options->dry_run, "check, print the resolved experiment, list stages; run nothing");
+  run_command.add_flag("--dry-run", options->dry_run,
+                       "check and print the resolved experiment and its stages without running");
   run_command.add_option("--member", options->member)->group("");
 }
 

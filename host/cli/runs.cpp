@@ -34,7 +34,7 @@ int delete_runs(const std::filesystem::path& database, const std::vector<std::st
     delete_run(database, run);
     log_info("deleted " + what);
   }
-  if (!yes) throw Error(ExitStatus::usage, "nothing deleted: add --yes to delete the runs listed above for good");
+  if (!yes) throw Error(ExitStatus::usage, "nothing deleted; add --yes to permanently delete the runs listed above");
   return static_cast<int>(ExitStatus::done);
 }
 

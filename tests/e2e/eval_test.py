@@ -123,8 +123,8 @@ def test_mistakes_are_reported_before_anything_runs(place, suite):
     refuse(2, "no-such-python", "--python", command=[*call, good, "--python", "no-such-python"])
     refuse(2, "already exists", command=[*call, good, "-o", good])
     refuse(2, "found both", command=["eval", "run", "--suite", suite, "--samples", good])
-    refuse(2, "neither a RUN nor --samples", command=["eval", "--suite", suite])
-    refuse(2, "--top-p goes with a RUN", command=[*call, good, "--top-p", "0.5"])
+    refuse(2, "RUN or --samples is missing", command=["eval", "--suite", suite])
+    refuse(2, "--top-p requires a RUN", command=[*call, good, "--top-p", "0.5"])
     refuse(2, "are identical", command=["eval", "run", "--suite", suite, "--answers", "2"])
     refuse(2, 'no run log at', command=["eval", "coder", "--suite", suite])
     without_test = {name: value for name, value in PROBLEM.items() if name != "test"}
@@ -213,7 +213,7 @@ def test_a_text_is_scored_by_every_head_as_validation_scores_it(place):
     assert len(place.log.query("SELECT * FROM v_text_losses")) == 8, "a folder is no run of the log"
     place.refuse_command(2, "--stride 33 leaves out tokens between windows of 32", command=[
         "eval", "reader", "--text", "held.txt", "--stride", "33"])
-    place.refuse_command(2, "--stride goes with --text", command=["eval", "reader", "--suite", "held.txt", "--stride", "3"])
+    place.refuse_command(2, "--stride requires --text", command=["eval", "reader", "--suite", "held.txt", "--stride", "3"])
     place.refuse_command(4, "none.txt", command=["eval", "reader", "--text", "none.txt"])
     place.refuse_command(2, "found both", command=["eval", "reader", "--text", "held.txt", "--suite", "held.txt"])
-    place.refuse_command(2, "neither --suite nor --text", command=["eval", "reader"])
+    place.refuse_command(2, "--suite or --text is missing", command=["eval", "reader"])

@@ -137,11 +137,11 @@ def test_the_longest_text_ends_by_itself(trained):
 
 
 @pytest.mark.parametrize("code, told, arguments", [
-    (2, "no prompt is given", ["wizards"]),
-    (2, "more than one prompt is given", ["wizards", "a", "--prompt", "b"]),
+    (2, "the prompt is missing", ["wizards"]),
+    (2, "found more than one prompt", ["wizards", "a", "--prompt", "b"]),
     (2, "the prompt is empty", ["wizards", ""]),
     (2, "--ids holds no id", ["ids", "--ids", ""]),
-    (2, "'x' is no id", ["ids", "--ids", "1 x"]),
+    (2, "'x' is not a valid id", ["ids", "--ids", "1 x"]),
     (2, "512 is no id of this model", ["ids", "--ids", "511 512"]),
     (2, "the prompt has 65 tokens, the model reads at most 64", ["wizards", "x" * 65]),
     (2, "--prompt-file: nowhere.txt does not exist", ["wizards", "--prompt-file", "nowhere.txt"]),
@@ -149,8 +149,8 @@ def test_the_longest_text_ends_by_itself(trained):
     (2, "--top-p is 1.5, wanted more than 0 and at most 1", ["wizards", "a", "--temperature", "1", "--top-p", "1.5"]),
     (2, "--temperature is -1.0, wanted 0", ["wizards", "a", "--temperature=-1"]),
     (2, "--temperature", ["wizards", "a", "--temperature", "nan"]),
-    (2, "--top-p goes with a --temperature above 0", ["wizards", "a", "--top-p", "0.5"]),
-    (2, "--seed goes with a --temperature above 0", ["wizards", "a", "--seed", "5"]),
+    (2, "--top-p requires a --temperature above 0", ["wizards", "a", "--top-p", "0.5"]),
+    (2, "--seed requires a --temperature above 0", ["wizards", "a", "--seed", "5"]),
     (2, "--max-tokens", ["wizards", "a", "--max-tokens", "0"]),
     (2, 'did you mean "wizards"', ["wizard", "a"]),
     (2, "does not exist", ["runs/7-gone", "a"]),

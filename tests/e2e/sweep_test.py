@@ -189,7 +189,7 @@ class TestSeveralFilesOnOneLine:
         files = self.write(place, log={"database": "other.db"})
         told = place.host("run", *files, wanted=2).err
         assert "second.toml: its log is" in told and "--db" in told
-        assert "--name goes with one FILE" in place.host("run", *files, "--name", "x", wanted=2).err
+        assert "--name applies only to a single FILE" in place.host("run", *files, "--name", "x", wanted=2).err
         told = place.host("run", *self.write(place, optimzer={"lr": 1}), wanted=2).err
         assert re.search(r"second\.toml:\d+:\d+: .*optimzer", told)
         told = place.host("run", *files, wanted=2, env={"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0",

@@ -474,7 +474,7 @@ def test_a_report_replaces_a_file_only_when_told_to_and_then_whole(log, tmp_path
     first = (tmp_path / "x.html").read_text()
     assert re.search(r"""(src|href)=["']?(https?:)?//""", re.sub(r"<script.*?</script>", "", first, flags=re.S)) is None
     refused = run_host("report", "baseline", "-o", "x.html", "--db", "wmtp.db", cwd=tmp_path, wanted=2)
-    assert "x.html already exists; name another file, or replace it with --force" in refused.err
+    assert "x.html already exists; choose another file, or replace it with --force" in refused.err
     assert (tmp_path / "x.html").read_text() == first
     run_host("report", "baseline", "-o", "x.html", "--db", "wmtp.db", "--force", cwd=tmp_path)
     assert (tmp_path / "x.html").read_text() != first

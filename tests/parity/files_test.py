@@ -599,9 +599,9 @@ def test_options_that_would_be_ignored_are_refused(place):
     imported(place, "theirs", "ours", "--future-tokens", 2)
     for said, command in {
         "has heads for 2 future tokens": ["import", "ours", "-o", "x", "--future-tokens", "3"],
-        "--base goes with a PEFT adapter": ["import", "theirs", "-o", "x", "--base", "ours"],
-        "--base goes with --to peft": ["export", "ours", "-o", "x", "--base", "ours"],
-        "--dtype goes with": ["export", "ours", "-o", "x", "--to", "peft", "--dtype", "bf16"],
+        "--base applies only to a PEFT adapter": ["import", "theirs", "-o", "x", "--base", "ours"],
+        "--base applies only to --to peft": ["export", "ours", "-o", "x", "--base", "ours"],
+        "--dtype applies only to": ["export", "ours", "-o", "x", "--to", "peft", "--dtype", "bf16"],
     }.items():
         place.refuse_command(2, said, command=["checkpoint", *command])
     place.refuse_command(4, "has no adapter", command=["checkpoint", "export", "ours", "-o", "x", "--to", "peft"])
