@@ -32,7 +32,7 @@ struct Options {
 };
 
 std::string state_of(const PlannedRun& stage) {
-  return stage.reused_run == 0 ? "would run first, the log has no finished run of it"
+  return stage.reused_run == 0 ? "would run first: no finished run in the log"
                                : "run " + std::to_string(stage.reused_run) + " would be reused";
 }
 

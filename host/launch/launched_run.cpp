@@ -40,7 +40,7 @@ void LaunchedRun::log_stages() {
   log_reused(stages);
   check_stages(stages);
   for (const PlannedRun& stage : stages)
-    if (stage.reused_run == 0) log_info(title_of(stage) + " would run first, the log has no finished run of it");
+    if (stage.reused_run == 0) log_info(title_of(stage) + " would run first: no finished run in the log");
 }
 
 ExitStatus LaunchedRun::run() {
@@ -104,7 +104,7 @@ RunResult LaunchedRun::start(const PlannedRun& run, const Stages& stages) {
   }
   if (const auto finished = reusable_run(run.config_hash, job_.database))
     return {result.status, model_in(finished->folder)};
-  throw Error(ExitStatus::data, title_of(run) + " ran, but its data or weights changed in the meantime; run it again");
+  throw Error(ExitStatus::data, title_of(run) + " finished, but its data or weights changed meanwhile; run it again");
 }
 
 int64_t LaunchedRun::processes_of(const PlannedRun& run) const {

@@ -63,7 +63,7 @@ void plugins(const std::vector<fs::path>& folders, MachineCheck& finding) {
   if (refused > 0) {
     finding.state = MachineCheck::State::warning;
     finding.text = std::to_string(refused) + " of " + std::to_string(good + refused) +
-                   " plugins are refused, the first one: " + finding.text;
+                   " plugins are refused; first: " + finding.text;
   } else if (good == 0) {
     throw Error(ExitStatus::plugin, "none found; build them with `make build`, or name a folder with --plugin-dir");
   } else {

@@ -59,8 +59,7 @@ Ending ending_of(int rank, int wait_status, int forwarded_signal) {
   const std::string text = name + " ended with exit code " + std::to_string(code);
   switch (static_cast<ExitStatus>(code)) {
     case ExitStatus::done:
-      return {ExitStatus::peer, false,
-              text + " before it had finished: something in it, a plugin perhaps, called exit"};
+      return {ExitStatus::peer, false, text + " before it had finished: something, possibly a plugin, called exit()"};
     case ExitStatus::usage:
     case ExitStatus::plugin:
     case ExitStatus::data:
@@ -72,7 +71,7 @@ Ending ending_of(int rank, int wait_status, int forwarded_signal) {
     case ExitStatus::interrupted:
       return {static_cast<ExitStatus>(code), true, text};
   }
-  return {ExitStatus::bug, false, text + ", which is not one of ours"};
+  return {ExitStatus::bug, false, text + ", which is not an exit code of wmtp-host"};
 }
 
 class Launch {
@@ -157,13 +156,13 @@ void Launch::wait_for_something() {
 
 void Launch::take_signal(int signal) {
   if (forwarded_signal_ != 0) {
-    err_.line("", "second " + signal_name(signal) + ": the ranks are killed, without a new checkpoint");
+    err_.line("", "second " + signal_name(signal) + ": killing the ranks without a new checkpoint");
     killed_by_user_ = true;
     for (auto& rank : ranks_) rank.kill_group();
     return;
   }
   forwarded_signal_ = signal == SIGHUP ? SIGTERM : signal;
-  err_.line("", signal_name(signal) + ": the ranks save and stop; once more to kill them at once");
+  err_.line("", signal_name(signal) + ": the ranks save and stop; repeat to kill them immediately");
   for (auto& rank : ranks_) rank.send(forwarded_signal_);
 }
 
@@ -198,7 +197,8 @@ void Launch::escalate() {
   for (int rank = 0; rank < request_.num_ranks; ++rank) {
     if (endings_[static_cast<size_t>(rank)]) continue;
     auto& child = ranks_[static_cast<size_t>(rank)];
-    err_.line("", "rank " + std::to_string(rank) + (kill ? " still does not end: killed" : " does not end: SIGTERM"));
+    err_.line("", "rank " + std::to_string(rank) +
+                      (kill ? " is still running: sending SIGKILL" : " is still running: sending SIGTERM"));
     if (kill) {
       child.kill_group();
     } else {

@@ -119,16 +119,16 @@ class Sweep {
     const Job& first = members_.front().run->job();
     for (const Member& member : members_)
       if (const Job& job = member.run->job(); job.database != first.database)
-        throw Error(ExitStatus::usage, job.file + ": its log is " + job.database.string() + ", that of " + first.file +
-                                           " is " + first.database.string() +
-                                           "; name one for all with --db, or run them separately");
+        throw Error(ExitStatus::usage, job.file + ": it logs to " + job.database.string() + ", but " + first.file +
+                                           " logs to " + first.database.string() +
+                                           "; set one log for all with --db, or run them separately");
   }
 
   void check_cores() const {
     if (jobs_ == 1) return;
     if (wanted_master_port() != 0)
-      throw Error(ExitStatus::usage, "--jobs " + std::to_string(jobs_) +
-                                         ": runs at the same time cannot share one port; unset MASTER_PORT");
+      throw Error(ExitStatus::usage,
+                  "--jobs " + std::to_string(jobs_) + ": concurrent runs cannot share a port; unset MASTER_PORT");
     int64_t most = 0;
     for (const Member& member : members_) most = std::max(most, member.run->job().experiment.parallel.processes);
     const int64_t wanted = jobs_ * most, cores = usable_cores();

@@ -188,7 +188,7 @@ class TestSeveralFilesOnOneLine:
     def test_are_refused_before_any_runs_where_one_is_wrong(self, place):
         files = self.write(place, log={"database": "other.db"})
         told = place.host("run", *files, wanted=2).err
-        assert "second.toml: its log is" in told and "--db" in told
+        assert "second.toml: it logs to" in told and "--db" in told
         assert "--name applies only to a single FILE" in place.host("run", *files, "--name", "x", wanted=2).err
         told = place.host("run", *self.write(place, optimzer={"lr": 1}), wanted=2).err
         assert re.search(r"second\.toml:\d+:\d+: .*optimzer", told)

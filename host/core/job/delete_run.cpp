@@ -36,7 +36,7 @@ void delete_run(const fs::path& database, const DeletableRun& run) {
   if (has_folder) fs::remove_all(aside, error);
   if (error)
     throw Error(ExitStatus::storage,
-                "the run is deleted, but not all of its files: " + aside.string() + ": " + error.message());
+                "the run was deleted, but some files remain: " + aside.string() + ": " + error.message());
 }
 
 }  // namespace wmtp

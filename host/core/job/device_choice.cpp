@@ -18,8 +18,8 @@ std::string about_unused_devices(const DeviceQuestion& q) {
   if (q.wanted != "auto" || q.devices == 0 || q.local_ranks <= q.devices) return "";
   return "[parallel] device = \"auto\": " + counted(q.local_ranks, "process", "es") + " on this host and " +
          counted(q.devices, "CUDA device") +
-         ": training on the CPU, since processes cannot share a device; to train on " +
-         (q.devices == 1 ? "it use --nproc 1" : "them use at most --nproc " + std::to_string(q.devices));
+         ": training on the CPU, because processes cannot share a device; for GPU training use " +
+         (q.devices == 1 ? "--nproc 1" : "at most --nproc " + std::to_string(q.devices));
 }
 
 }  // namespace wmtp

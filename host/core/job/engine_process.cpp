@@ -33,8 +33,8 @@ int run_to_its_end(const std::vector<std::string>& arguments) {
 
 [[noreturn]] void throw_without_answer(int status) {
   const std::string how = WIFSIGNALED(status) ? "was killed by " + signal_name(WTERMSIG(status))
-                                              : "ended with exit code " + std::to_string(WEXITSTATUS(status));
-  throw Error(ExitStatus::bug, "the engine " + how + " before it answered; if memory ran out, use a smaller model");
+                                              : "exited with code " + std::to_string(WEXITSTATUS(status));
+  throw Error(ExitStatus::bug, "the engine " + how + " before answering; if it ran out of memory, use a smaller model");
 }
 
 json ask(const std::string& command, const json& request) {

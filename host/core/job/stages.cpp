@@ -86,9 +86,9 @@ std::vector<PlannedRun> plan_run(const Experiment& experiment, ExperimentHashes&
   const bool resumes = own.from.run_id > 0 || std::any_of(runs.begin(), runs.end(), std::mem_fn(&PlannedRun::begun));
   if (resume && !resumes)
     throw Error(ExitStatus::data,
-                "--resume: " + hashes.database().string() + " holds no unfinished run of this experiment (hash " +
-                    own.config_hash.substr(0, 12) + ") with a checkpoint that verifies; run it without --resume");
-  if (resume && own.from.run_id == 0) log_info(own.file + " itself has no checkpoint, so it starts at step 0");
+                "--resume: " + hashes.database().string() + " contains no unfinished run of this experiment (hash " +
+                    own.config_hash.substr(0, 12) + ") with an intact checkpoint; run it without --resume");
+  if (resume && own.from.run_id == 0) log_info(own.file + " has no checkpoint of its own and starts at step 0");
   runs.push_back(std::move(own));
   return runs;
 }
@@ -109,9 +109,9 @@ std::string title_of(const PlannedRun& stage) { return stage.tables + ": " + sta
 
 void log_start(const PlannedRun& run) {
   if (run.path.empty()) return;
-  log_info(title_of(run) + (run.from.run_id > 0 ? " resumes first, from its last checkpoint"
-                            : run.begun         ? " restarts first: its unfinished run has no checkpoint"
-                                                : " runs first, the log has no finished run of it"));
+  log_info(title_of(run) + (run.from.run_id > 0 ? " resumes from its last checkpoint first"
+                            : run.begun         ? " restarts first, because its unfinished run has no checkpoint"
+                                                : " runs first: no finished run in the log"));
 }
 
 ExitStatus run_in_order(const std::vector<PlannedRun>& runs, const StartRun& start) {

@@ -228,7 +228,7 @@ TEST_F(LauncherTest, EndsARankThatHangsAfterAnotherFailed) {
   EXPECT_EQ(launch(script("[ $RANK = 1 ] && exit 3; echo $$ > hanging; exec sleep 100", 2)), 3);
   EXPECT_LT(seconds_, 3);
   EXPECT_FALSE(alive("hanging"));
-  EXPECT_NE(err().find("rank 0 does not end: SIGTERM"), std::string::npos);
+  EXPECT_NE(err().find("rank 0 is still running: sending SIGTERM"), std::string::npos);
 }
 
 TEST_F(LauncherTest, KillsARankThatIgnoresSigterm) {
@@ -236,7 +236,7 @@ TEST_F(LauncherTest, KillsARankThatIgnoresSigterm) {
             3);
   EXPECT_LT(seconds_, 3);
   EXPECT_FALSE(alive("hanging"));
-  EXPECT_NE(err().find("rank 0 still does not end: killed"), std::string::npos);
+  EXPECT_NE(err().find("rank 0 is still running: sending SIGKILL"), std::string::npos);
 }
 
 TEST_F(LauncherTest, KillsAStoppedRank) {

@@ -95,7 +95,7 @@ TEST_F(StagesTest, ResumeWhereTheyEnded) {
 TEST_F(StagesTest, ResumeIsRefusedWhereNothingWasBegun) {
   EXPECT_TRUE(holds(refusal(ExitStatus::data, [&] { planned(*top_, true); }), "no unfinished run of this experiment"));
   logged("top", ExitStatus::interrupted);
-  EXPECT_TRUE(holds(refusal(ExitStatus::data, [&] { planned(*top_, true); }), "checkpoint that verifies"));
+  EXPECT_TRUE(holds(refusal(ExitStatus::data, [&] { planned(*top_, true); }), "with an intact checkpoint"));
 }
 
 TEST_F(StagesTest, GiveTheirModelsToTheRunsThatNeedThem) {
