@@ -6,7 +6,7 @@ SELECT v.run_id, v.step, n.name, v.value, v.kind, v.time_ns
 FROM metric_values AS v JOIN metric_names AS n ON n.id = v.name_id;
 
 -- The steps of a run itself, without those of runs that it resumed: tokens, seconds, and the seconds that the tokens'
--- operations would take as bare matrix multiplication (at the last measured rate, because that rate only improves).
+-- operations would take as plain matrix multiplication (at the last measured rate, because that rate only improves).
 -- Runs of older versions have no perf/run_tokens and perf/run_seconds: their logged steps are summed.
 CREATE VIEW v_segments AS
 WITH names AS (
@@ -33,7 +33,7 @@ SELECT r.id AS run_id,
 FROM runs AS r CROSS JOIN names;
 
 -- Speed is tokens divided by the summed seconds of training steps; mfu is the summed operations divided by those that
--- `mfu_of` would do in the same time: the device's specified peak, or bare matrix multiplication if that is unknown.
+-- `mfu_of` would do in the same time: the device's specified peak, or plain matrix multiplication if that is unknown.
 -- Both cover the run and the runs that it resumed.
 CREATE VIEW v_runs AS
 WITH names AS (
@@ -61,7 +61,7 @@ SELECT r.id, r.name, r.pipeline, r.adapter,
    SELECT sum(s.tokens * s.bare_seconds_per_token) / sum(s.seconds)
    FROM line JOIN v_segments AS s ON s.run_id = line.id WHERE s.bare_seconds_per_token IS NOT NULL) AS mfu,
   iif(EXISTS (SELECT 1 FROM metric_values WHERE run_id = r.id AND name_id = names.multiplication_share),
-      'the stated peak', 'bare matrix multiplication') AS mfu_of,
+      'the specified peak', 'plain matrix multiplication') AS mfu_of,
   (SELECT CAST(value AS INTEGER) FROM metric_values WHERE run_id = r.id AND name_id = names.tokens
    ORDER BY step DESC LIMIT 1) AS tokens,
   r.started_at, r.ended_at, r.heartbeat_at,

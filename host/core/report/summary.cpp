@@ -93,7 +93,7 @@ class Summary {
     out_ << "  selection        ";
     if (ratio) out_ << loss(*ratio) << " of the tokens";
     if (selected && unselected) {
-      out_ << (ratio ? "; " : "") << "loss of selected " << loss(*selected) << ", of unselected " << loss(*unselected);
+      out_ << (ratio ? "; " : "") << "selected loss " << loss(*selected) << ", unselected loss " << loss(*unselected);
     }
     out_ << " (last 100 steps)\n";
   }
@@ -153,8 +153,8 @@ class Summary {
       most[category] = std::max(most[category], row[2].get<int64_t>());
     }
     Table table{{"MiB", "allocated"}, {}, false};
-    for (const char* category :
-         {"reserved", "device_used", "parameters", "gathered", "gradients", "optimizer", "activations", "logits", "communication", "other"})
+    for (const char* category : {"reserved", "device_used", "parameters", "gathered", "gradients", "optimizer",
+                                 "activations", "logits", "communication", "other"})
       if (most[category] > 0) table.columns.push_back(category);
     if (order.size() > phases_shown) order.resize(phases_shown);
     for (const std::string& phase : order) {
@@ -164,7 +164,7 @@ class Summary {
     }
     std::stringstream text;
     print_text_table(text, table, 0);
-    out_ << "  tensors          of rank " << moments[0][3].get<int64_t>() << ", peak of each phase\n";
+    out_ << "  tensors          rank " << moments[0][3].get<int64_t>() << ", peak per phase\n";
     for (std::string line; std::getline(text, line);) out_ << "                   " << line << '\n';
   }
 
@@ -188,7 +188,7 @@ std::string speed_text(const nlohmann::json& tokens_per_second, const nlohmann::
   const std::string speed = with_thousands(std::llround(tokens_per_second.get<double>())) + " tokens/s";
   if (!mfu.is_number()) return speed;
   if (mfu.get<double>() > 1 && mfu_of == multiplication)
-    return speed + ", more than bare matrix multiplication reached when it was measured";
+    return speed + ", faster than the matrix multiplication benchmark (the machine was busy during it)";
   return speed + ", " + percent(mfu.get<double>()) + " of " + mfu_of;
 }
 

@@ -51,7 +51,7 @@ void refuse_if_huge(const std::vector<size_t>& widths, size_t rows) {
   if (line <= kMostPrinted / (rows + 1)) return;
   throw Error(ExitStatus::usage, "the table would be larger than " + human_bytes(int64_t(kMostPrinted)) +
                                      ", with lines of " + with_thousands(int64_t(line)) +
-                                     " characters; ask for fewer rows, or for JSON or CSV");
+                                     " characters; request fewer rows, or JSON or CSV");
 }
 
 void print_row(std::ostream& out, const std::vector<std::string>& cells, const std::vector<size_t>& widths,

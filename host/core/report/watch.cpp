@@ -95,8 +95,9 @@ class Watch {
     if (request_.json)
       out_ << Json{{"status", status}, {"exit_code", lost ? json() : json(code)}}.dump() << '\n';
     else
-      out_ << state["name"].get<std::string>() << ": " << status << (lost ? ", no heartbeat for a minute" : "")
-           << " after " << human_seconds(state["seconds"].is_number() ? state["seconds"].get<double>() : 0)
+      out_ << state["name"].get<std::string>() << ": " << status << " after "
+           << human_seconds(state["seconds"].is_number() ? state["seconds"].get<double>() : 0)
+           << (lost ? " (no heartbeat for a minute)" : "")
            << (state["tokens_per_second"].is_number() ? ", " + speed_text(state["tokens_per_second"], nullptr) : "")
            << '\n';
     return code;

@@ -247,10 +247,10 @@ TEST_F(RunsTest, SpeedIsTokensOverSecondsOfAllSegmentsOfARun) {
   EXPECT_TRUE(holds(list(TableFormat::text), " 435 ")) << list(TableFormat::text);
   std::ostringstream summary, shown;
   run_summary(summary, LogReader(file_), 2);
-  EXPECT_TRUE(holds(summary.str(), "speed            435 tokens/s, 4% of bare matrix multiplication\n"))
+  EXPECT_TRUE(holds(summary.str(), "speed            435 tokens/s, 4% of plain matrix multiplication\n"))
       << summary.str();
   print_run(shown, LogReader(file_), 2, TableFormat::text);
-  EXPECT_TRUE(holds(shown.str(), "speed      435 tokens/s, 4% of bare matrix multiplication\n")) << shown.str();
+  EXPECT_TRUE(holds(shown.str(), "speed      435 tokens/s, 4% of plain matrix multiplication\n")) << shown.str();
 }
 
 TEST_F(RunsTest, SpeedCountsStepsThatAreNotLogged) {
@@ -266,10 +266,10 @@ TEST_F(RunsTest, SpeedOfAnOlderVersionsRunIsThatOfItsLoggedSteps) {
 }
 
 TEST_F(RunsTest, AShareOfMultiplicationAboveOneIsNotPrinted) {
-  EXPECT_EQ(speed_text(1217.4, 0.463), "1,217 tokens/s, 46% of bare matrix multiplication");
+  EXPECT_EQ(speed_text(1217.4, 0.463), "1,217 tokens/s, 46% of plain matrix multiplication");
   EXPECT_EQ(speed_text(1217.4, nullptr), "1,217 tokens/s");
-  EXPECT_EQ(speed_text(1217.4, 0.463, "the stated peak"), "1,217 tokens/s, 46% of the stated peak");
-  EXPECT_TRUE(speed_text(1217.4, 2.15).starts_with("1,217 tokens/s, more than bare matrix multiplication reached"));
+  EXPECT_EQ(speed_text(1217.4, 0.463, "the specified peak"), "1,217 tokens/s, 46% of the specified peak");
+  EXPECT_TRUE(speed_text(1217.4, 2.15).starts_with("1,217 tokens/s, faster than the matrix multiplication benchmark"));
 }
 
 TEST_F(RunsTest, TheSummaryShowsLossesSelectionSpeedMemoryAndNextCommands) {
@@ -278,7 +278,7 @@ TEST_F(RunsTest, TheSummaryShowsLossesSelectionSpeedMemoryAndNextCommands) {
   run_summary(out, LogReader(file_), 1);
   for (const char* part :
        {"run 1 (rho1) finished", "6.0000 -> 4.2500, fell by 1.7500", "5.9000 -> 4.0000", "0.6000 of the tokens",
-        "selected 3.0000, of unselected 2.0000", "12,345 tokens/s", "rank 0: 512.0 MiB, rank 1: 256.0 MiB",
+        "selected loss 3.0000, unselected loss 2.0000", "12,345 tokens/s", "rank 0: 512.0 MiB, rank 1: 256.0 MiB",
         "runs/1-rho1/model (1.0 MiB)", "wmtp-host runs show 1", "wmtp-host sql \""}) {
     EXPECT_TRUE(holds(out.str(), part)) << part << '\n' << out.str();
   }
@@ -330,7 +330,7 @@ TEST_F(RunsTest, TheSummaryShowsTensorsOfTheLargestRankByPhase) {
   std::ostringstream out;
   run_summary(out, LogReader(file_), 1);
   EXPECT_TRUE(holds(out.str(),
-                    "tensors          of rank 0, peak of each phase\n"
+                    "tensors          rank 0, peak per phase\n"
                     "                   MiB       allocated  parameters  activations\n"
                     "                   backward         99          35           64\n"
                     "                   forward          60          40           20\n"))
