@@ -113,7 +113,7 @@ def test_published_data_becomes_records(place):
     assert "--force" in place.host("data", "prepare", raw, "--from", "gsm8k", "-o", out, wanted=2).err
     write_lines(place, "test.jsonl", {"question": "2 and 2?"})
     ended = place.host("data", "prepare", raw, "--from", "gsm8k", "-o", out, "--force", wanted=4)
-    assert "test.jsonl: line 1: answer: missing, wanted a text" in ended.err
+    assert "test.jsonl: line 1: answer: missing, wanted a string" in ended.err
     assert out.read_bytes() == before
     assert sorted(one.name for one in place.folder.glob("records.jsonl*")) == ["records.jsonl"]
 

@@ -125,7 +125,7 @@ def records(place, text, **changes):
 
 def test_every_mistake_of_a_record_file_is_reported_with_its_line(place):
     text = RECORD % (1, '"true"') + '{"instruction": "x"}\n' + RECORD[:30]
-    place.refuse(4, r"a\.jsonl:1: is_correct: found the text .*true", r"a\.jsonl:2: output: missing",
+    place.refuse(4, r"a\.jsonl:1: is_correct: found the string .*true", r"a\.jsonl:2: output: missing",
                  r"a\.jsonl:3:31: the line ends", **records(place, text))
 
 
@@ -144,7 +144,7 @@ def test_a_line_of_100_megabytes_is_refused(place):
 
 def test_bins_of_difficulty_that_match_nothing_are_refused(place):
     text = '{"instruction": "a", "output": "b", "metadata": {"difficulty": 2}}\n' * 100
-    place.refuse(4, "no record is left", "3-9", "2 to 2",
+    place.refuse(4, "no records remain", "3-9", "2 to 2",
                  **records(place, text, difficulty={"bins": ["3-9"], "weights": [1]}))
 
 

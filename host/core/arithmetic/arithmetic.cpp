@@ -140,7 +140,7 @@ void write_arithmetic(const ArithmeticConfig& config, const std::filesystem::pat
                 "arithmetic: found neither answers_right nor answers_wrong, wanted at least one answer");
   JsonlWriter out(jsonl);
   Problems problems(config);
-  WorkProgress progress("making problems", config.problems);
+  WorkProgress progress("generating problems", config.problems);
   for (int64_t index = 0; index < config.problems; ++index, progress.done(1)) {
     Draws draws(config.seed, index);
     const Operand expression = problems.problem(index, draws);

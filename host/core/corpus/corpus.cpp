@@ -147,7 +147,7 @@ class ContentHashes {
   std::string of(const std::vector<fs::path>& files, void (*check)(const fs::path&) = nullptr) {
     const fs::path folder = shared_folder(files);
     Sha256 list;
-    WorkProgress progress("reading the data", size_of(files), WorkProgress::Unit::bytes);
+    WorkProgress progress("hashing the data", size_of(files), WorkProgress::Unit::bytes);
     for (const auto& file : files) {
       auto known = digests_.find(file);
       if (known == digests_.end() && check) check(file);
@@ -218,11 +218,11 @@ TextSplit split_text(const Experiment& experiment) {
   }
   std::set_difference(files.begin(), files.end(), held_out.begin(), held_out.end(), std::back_inserter(split.train));
   if (split.train.empty())
-    throw Error(ExitStatus::data,
-                "no file is left to train on: data.files matches " + with_thousands(files.size()) +
-                    " after data.exclude, and validation takes " + with_thousands(split.validation.size()) +
-                    "; name more files in data.files, other ones in validation.files, or hold out the "
-                    "end of each file with validation.share = 0.1");
+    throw Error(ExitStatus::data, "no file is left to train on: data.files matches " + with_thousands(files.size()) +
+                                      " after data.exclude, and validation takes " +
+                                      with_thousands(split.validation.size()) +
+                                      "; add files to data.files, choose others in validation.files, or hold out the "
+                                      "end of each file with validation.share = 0.1");
   return split;
 }
 
@@ -276,7 +276,7 @@ std::string data_content_hash(const Experiment& experiment) {
   if (data.kind == "tokens") {
     const fs::path file = experiment.resolve(data.file);
     refuse_foreign_format(file, FileContent::tokens);
-    WorkProgress progress("reading the data", total_bytes({file}), WorkProgress::Unit::bytes);
+    WorkProgress progress("hashing the data", total_bytes({file}), WorkProgress::Unit::bytes);
     return sha256_of("tokens " + sha256_of_file(file, &progress));
   }
   if (data.kind == "records") {

@@ -17,10 +17,10 @@ bool IdFile::read_bytes(int64_t offset, void* out, size_t size) const {
 void IdFile::read(int64_t first, int64_t count, int64_t* ids) const {
   std::vector<unsigned char> bytes(static_cast<size_t>(count * id_bytes_));
   if (!read_bytes(header_bytes_ + first * id_bytes_, bytes.data(), bytes.size()))
-    throw Error(ExitStatus::data, path_.string() + " has become shorter during the run: it had " +
+    throw Error(ExitStatus::data, path_.string() + " was truncated during the run: it had " +
                                       with_thousands(this->count()) + " ids when it was opened, and ids " +
                                       with_thousands(first) + " to " + with_thousands(first + count - 1) +
-                                      " are no longer all there; do not change the data of a running experiment");
+                                      " are missing; do not change the data of a running experiment");
   const unsigned char* next = bytes.data();
   for (int64_t i = 0; i < count; ++i, next += id_bytes_) {
     int64_t id = next[0] | next[1] << 8;

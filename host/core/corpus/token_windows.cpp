@@ -35,8 +35,8 @@ class TokenFile : public TokenWindows {
     const std::string name = ids_.path().string();
     if (ids_.bytes() == 0) throw Error(ExitStatus::data, "token file " + name + " is empty");
     if (ids_.bytes() % ids_.id_bytes() != 0)
-      throw Error(ExitStatus::data, name + " has " + with_thousands(ids_.bytes()) + " bytes, no multiple of the " +
-                                        std::to_string(ids_.id_bytes()) + " of a " + (wide() ? "uint32" : "uint16") +
+      throw Error(ExitStatus::data, name + " has " + with_thousands(ids_.bytes()) + " bytes, not a multiple of the " +
+                                        std::to_string(ids_.id_bytes()) + "-byte " + (wide() ? "uint32" : "uint16") +
                                         " id: the file is truncated, or data.dtype is wrong");
     if (has_llm_c_header()) ids_.skip_header(llm_c_header_bytes);
     if (ids_.count() < sequence_length_)
@@ -72,9 +72,9 @@ class TokenFile : public TokenWindows {
     if (std::to_string(version) != wanted_version)
       throw Error(ExitStatus::data, header + "of version " + std::to_string(version) + ", wanted " + wanted_version +
                                         "; write the file again, or remove the header: tail -c +1025 " + name);
-    throw Error(ExitStatus::data, header + "which counts " + with_thousands(count) + " ids, but " +
+    throw Error(ExitStatus::data, header + "which declares " + with_thousands(count) + " ids, but " +
                                       with_thousands(std::max<int64_t>(0, ids)) +
-                                      " follow it: the file is truncated or damaged; download or write it again");
+                                      " follow: the file is truncated or damaged; download or write it again");
   }
 
   IdFile ids_;

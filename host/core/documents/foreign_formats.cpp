@@ -95,7 +95,7 @@ void check_text_file(const fs::path& file) {
           (objects == 1 ? "an object on its only line" : "an object on each of its first lines") +
           "), wanted text; set [data] kind = \"records\" if they have instruction and output, write their texts "
           "to another file (jq -r .text " +
-          file.string() + "), or leave the file out with data.exclude");
+          file.string() + "), or exclude the file with data.exclude");
 }
 
 }  // namespace wmtp

@@ -82,7 +82,7 @@ std::variant<Json, LineMistake> parse_object(std::string_view line,
     const bool truncated = failure.byte > line.size();
     return LineMistake{column_of(line, failure.byte == 0 ? 0 : failure.byte - 1), "",
                        truncated ? "the line ends in the middle of its object, wanted a complete one"
-                                 : "found no JSON from here on, wanted an object on each line"};
+                                 : "found invalid JSON from here on, wanted one object per line"};
   } catch (const Json::exception&) {
     return LineMistake{{}, "", "found a number that is out of range"};
   }
@@ -96,7 +96,7 @@ std::string found_text(const Json& value) {
   if (value.is_object()) return "an object";
   const auto& text = value.get_ref<const std::string&>();
   const std::string shown = text.substr(0, valid_utf8(std::string_view(text).substr(0, longest_quote)));
-  return "the text " + Json(shown + (shown.size() < text.size() ? "..." : "")).dump();
+  return "the string " + Json(shown + (shown.size() < text.size() ? "..." : "")).dump();
 }
 
 }  // namespace wmtp

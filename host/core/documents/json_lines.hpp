@@ -31,7 +31,7 @@ struct LineMistake {
 std::variant<nlohmann::json, LineMistake> parse_object(std::string_view line,
                                                        const std::function<bool(const std::string& field)>& wants);
 
-/// Describes a value in a message: `the number 3`, `the text "abc"`, `a list`.
+/// Describes a value in a message: `the number 3`, `the string "abc"`, `a list`.
 std::string found_text(const nlohmann::json& value);
 
 }  // namespace wmtp

@@ -21,7 +21,7 @@ void refuse_a_list(const fs::path& file) {
   const size_t first = start.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && start[first] == '[')
     throw Error(ExitStatus::data,
-                file.string() + ": found a list, wanted one object on each line; convert it first (jq -c '.[]')");
+                file.string() + ": found a list, wanted one object per line; convert it first (jq -c '.[]')");
 }
 
 }  // namespace

@@ -50,11 +50,11 @@ constexpr Language languages[]{
 std::string wanted_text(FieldType type) {
   switch (type) {
     case FieldType::text:
-      return "a text";
+      return "a string";
     case FieldType::parsed_number:
-      return "a whole number";
+      return "an integer";
     case FieldType::texts:
-      return "a list of texts";
+      return "a list of strings";
     case FieldType::solutions:
       return "a list of {language, solution}, or {language: [...], solution: [...]} of one length";
     case FieldType::language:

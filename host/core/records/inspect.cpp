@@ -63,8 +63,8 @@ std::vector<Finding> inspect_tokens(const fs::path& file, const std::string& dty
   if (!in) throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
   const auto bytes = int64_t(fs::file_size(file));
   if (bytes % bytes_of_id != 0)
-    throw Error(ExitStatus::data, file.string() + ": " + std::to_string(bytes) + " bytes are no whole number of " +
-                                      dtype + " ids; set the right --dtype");
+    throw Error(ExitStatus::data, file.string() + ": " + std::to_string(bytes) +
+                                      " bytes are not a multiple of the size of " + dtype + " ids; correct --dtype");
   return bytes_of_id == 2 ? findings_of_ids<uint16_t>(in, bytes / 2) : findings_of_ids<uint32_t>(in, bytes / 4);
 }
 

@@ -57,7 +57,7 @@ class LineReader {
       if (id->is_string() || id->is_number_integer())
         record_.problem = hash60(id->is_string() ? id->get<std::string>() : id->dump());
       else
-        refuse_field("task_id", id, "a text or a whole number");
+        refuse_field("task_id", id, "a string or an integer");
     }
     record_.identity = record_.problem >= 0 ? record_.problem : hash60(line_);
     if (const Json* correct = field(json, "is_correct")) {
@@ -72,7 +72,7 @@ class LineReader {
   }
 
   void fill_difficulty(const Json& json) {
-    const std::string wanted = "a whole number from 0 to " + with_thousands(max_difficulty);
+    const std::string wanted = "an integer from 0 to " + with_thousands(max_difficulty);
     const Json* metadata = field(json, "metadata");
     if (metadata && !metadata->is_object()) {
       refuse_field("metadata", metadata, "an object with difficulty");
@@ -91,7 +91,7 @@ class LineReader {
   std::string text(const Json& json, const char* name, bool required) {
     const Json* value = field(json, name);
     if (value && value->is_string()) return value->get<std::string>();
-    if (value || required) refuse_field(name, value, "a text");
+    if (value || required) refuse_field(name, value, "a string");
     return {};
   }
 

@@ -78,11 +78,12 @@ class Selector {
       correct += one.correct == 1;
       difficulties.insert(one.difficulty);
     }
-    std::string text = std::string("no record is left ") + name_of(part_) + ": of " + counted(all) + " records " +
+    std::string text = std::string("no records remain ") + name_of(part_) + ": of " + counted(all) + " records " +
                        counted(correct) + " are right (data.select = \"" + data_.select + "\")";
     if (!ranges_.empty() && !difficulties.empty())
-      text += ", and [data.difficulty] draws from " + join_names(data_.difficulty.bins) + " where difficulties are " +
-              std::to_string(*difficulties.begin()) + " to " + std::to_string(*difficulties.rbegin());
+      text += ", and [data.difficulty] draws from " + join_names(data_.difficulty.bins) +
+              "; difficulties in the data: " + std::to_string(*difficulties.begin()) + " to " +
+              std::to_string(*difficulties.rbegin());
     throw Error(ExitStatus::data, text);
   }
 

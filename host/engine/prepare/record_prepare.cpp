@@ -162,17 +162,17 @@ void check_and_log_counts(const Experiment& experiment, const Json& prepared, co
   const bool excluded = prepared["too_long"] != 0 || prepared["held_out"] != 0;
   const std::string counts = counted(prepared["train"].get<int64_t>(), "record") + " to train on, " +
                              count("validation") + " for validation" +
-                             (excluded ? "; left out: " + count("too_long") + " longer than train.sequence_length " +
-                                             std::to_string(experiment.train.sequence_length) + " (the longest has " +
-                                             counted(prepared["longest"].get<int64_t>(), "token") + "), " +
-                                             count("held_out") + " of problems that are held out"
+                             (excluded ? "; excluded: " + count("too_long") + " longer than train.sequence_length " +
+                                             std::to_string(experiment.train.sequence_length) +
+                                             " (longest: " + counted(prepared["longest"].get<int64_t>(), "token") +
+                                             "), " + count("held_out") + " of held-out problems"
                                        : "");
   log(counts);
-  if (prepared["train"] == 0) throw Error(ExitStatus::data, "no record is left to train on: " + counts);
+  if (prepared["train"] == 0) throw Error(ExitStatus::data, "no records remain to train on: " + counts);
   if (prepared["validation"] == 0 && experiment.validation.given)
     throw Error(ExitStatus::data,
-                "no record is left for validation: " + counts +
-                    "; one problem in twenty is held out, by its task_id: name JSONL files in validation.files, or "
+                "no records remain for validation: " + counts +
+                    "; one problem in twenty is held out, by its task_id: set validation.files to JSONL files, or "
                     "remove [validation]");
 }
 

@@ -58,7 +58,7 @@ TEST_F(TokenFile, ReportsAFileThatHasShrunk) {
   std::filesystem::resize_file(file, 150);
   EXPECT_EQ(window_of(*windows, 6, 10), std::vector<int64_t>(10, 1));
   const auto text = error_of(ExitStatus::data, [&] { window_of(*windows, 7, 10); });
-  EXPECT_TRUE(has(text, "ids.bin has become shorter")) << text;
+  EXPECT_TRUE(has(text, "ids.bin was truncated")) << text;
 }
 
 TEST_F(TokenFile, RefusesAMissingFile) {
@@ -108,9 +108,9 @@ TEST_F(TokenFile, RefusesAHeaderOfLlmCWithAnotherVersionCountOrDtype) {
       << version;
   EXPECT_TRUE(has(version, "tail -c +1025 " + at("ids.bin"))) << version;
   const std::string count = refused({20240520, 1, 5}, "uint16");
-  EXPECT_TRUE(has(count, "counts 5 ids, but 4 follow it")) << count;
+  EXPECT_TRUE(has(count, "declares 5 ids, but 4 follow")) << count;
   const std::string cut = refused({20240801, 7, 5}, "uint32", 512);
-  EXPECT_TRUE(has(cut, "counts 5 ids, but 0 follow it")) << cut;
+  EXPECT_TRUE(has(cut, "declares 5 ids, but 0 follow")) << cut;
   const std::string dtype = refused({20240801, 7, 2}, "uint16");
   EXPECT_TRUE(has(dtype, "uint32 ids") && has(dtype, "set data.dtype = \"uint32\"")) << dtype;
 }

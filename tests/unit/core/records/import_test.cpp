@@ -111,19 +111,19 @@ TEST_F(Import, ReportsAllMistakesByLineAndField) {
                              R"({"question": "a", "answer": "b"})"
                              "\n"
                              R"({"question": null, "answer": {}})"),
-            "raw.jsonl: line 1: answer: missing, wanted a text\n"
-            "raw.jsonl: line 2: question: found the number 3, wanted a text\n"
-            "raw.jsonl: line 2: answer: found a list, wanted a text\n"
-            "raw.jsonl: line 4: question: found null, wanted a text\n"
-            "raw.jsonl: line 4: answer: found an object, wanted a text");
+            "raw.jsonl: line 1: answer: missing, wanted a string\n"
+            "raw.jsonl: line 2: question: found the number 3, wanted a string\n"
+            "raw.jsonl: line 2: answer: found a list, wanted a string\n"
+            "raw.jsonl: line 4: question: found null, wanted a string\n"
+            "raw.jsonl: line 4: answer: found an object, wanted a string");
   EXPECT_EQ(refused("mbpp", R"({"task_id": "11", "text": true, "code": "", "test_list": ["a", 1]})"),
-            "raw.jsonl: line 1: task_id: found the text \"11\", wanted a whole number\n"
-            "raw.jsonl: line 1: text: found true, wanted a text\n"
-            "raw.jsonl: line 1: test_list[1]: found the number 1, wanted a text");
+            "raw.jsonl: line 1: task_id: found the string \"11\", wanted an integer\n"
+            "raw.jsonl: line 1: text: found true, wanted a string\n"
+            "raw.jsonl: line 1: test_list[1]: found the number 1, wanted a string");
   EXPECT_EQ(refused("humaneval", "{}"),
-            "raw.jsonl: line 1: task_id: missing, wanted a text\n"
-            "raw.jsonl: line 1: prompt: missing, wanted a text\n"
-            "raw.jsonl: line 1: canonical_solution: missing, wanted a text");
+            "raw.jsonl: line 1: task_id: missing, wanted a string\n"
+            "raw.jsonl: line 1: prompt: missing, wanted a string\n"
+            "raw.jsonl: line 1: canonical_solution: missing, wanted a string");
 }
 
 TEST_F(Import, ReportsMistakesWithinSolutions) {
@@ -134,19 +134,20 @@ TEST_F(Import, ReportsMistakesWithinSolutions) {
       ", wanted a list of {language, solution}, or {language: [...], solution: [...]} of one length";
   EXPECT_EQ(message(R"("solutions": "a", "difficulty": 30)"),
             "raw.jsonl: line 1: difficulty: found the number 30, wanted a number from 0 to 29\n"
-            "raw.jsonl: line 1: solutions: found the text \"a\"" +
+            "raw.jsonl: line 1: solutions: found the string \"a\"" +
                 forms);
   EXPECT_EQ(message(R"("solutions": {"language": [3], "solution": []})"),
             "raw.jsonl: line 1: solutions: found an object" + forms);
   EXPECT_EQ(message(R"("solutions": [{"language": 3}])"),
-            "raw.jsonl: line 1: solutions[0].solution: missing, wanted a text");
-  EXPECT_EQ(message(R"("solutions": [{"language": 3, "solution": "a"}, {"language": 5, "solution": 1}],)"
-                    R"( "incorrect_solutions": {"language": ["perl"], "solution": ["b"]})"),
-            "raw.jsonl: line 1: solutions[1].language: found the number 5, wanted a number from 0 to 4 or a name like "
-            "PYTHON3\n"
-            "raw.jsonl: line 1: solutions[1].solution: found the number 1, wanted a text\n"
-            "raw.jsonl: line 1: incorrect_solutions[0].language: found the text \"perl\", wanted a number from 0 to 4 "
-            "or a name like PYTHON3");
+            "raw.jsonl: line 1: solutions[0].solution: missing, wanted a string");
+  EXPECT_EQ(
+      message(R"("solutions": [{"language": 3, "solution": "a"}, {"language": 5, "solution": 1}],)"
+              R"( "incorrect_solutions": {"language": ["perl"], "solution": ["b"]})"),
+      "raw.jsonl: line 1: solutions[1].language: found the number 5, wanted a number from 0 to 4 or a name like "
+      "PYTHON3\n"
+      "raw.jsonl: line 1: solutions[1].solution: found the number 1, wanted a string\n"
+      "raw.jsonl: line 1: incorrect_solutions[0].language: found the string \"perl\", wanted a number from 0 to 4 "
+      "or a name like PYTHON3");
 }
 
 TEST_F(Import, ReportsWhereALineIsNotJson) {
@@ -155,7 +156,7 @@ TEST_F(Import, ReportsWhereALineIsNotJson) {
                              R"({"question": "a", "answ)"),
             "raw.jsonl: line 2, column 24: the line ends in the middle of its object, wanted a complete one");
   EXPECT_EQ(refused("gsm8k", R"({"é": "a"; "answer": "b"})"),
-            "raw.jsonl: line 1, column 10: found no JSON from here on, wanted an object on each line");
+            "raw.jsonl: line 1, column 10: found invalid JSON from here on, wanted one object per line");
   EXPECT_EQ(refused("gsm8k", "{\"question\": \"\xff\", \"answer\": \"b\"}"),
             "raw.jsonl: line 1, column 15: found byte 0xff, wanted UTF-8");
   EXPECT_EQ(refused("gsm8k", "3"), "raw.jsonl: line 1: found the number 3, wanted an object");
@@ -170,7 +171,7 @@ TEST_F(Import, ReportsWhereALineIsNotJson) {
 TEST_F(Import, NamesTheFormatOfAFileThatIsNotJsonl) {
   EXPECT_TRUE(has(refused("humaneval", "\x1f\x8b\x08"), "found a gzip file"));
   EXPECT_TRUE(has(refused("codecontests", "PAR1\x15"), "found a Parquet file"));
-  EXPECT_TRUE(has(refused("mbpp", "[\n{}\n]"), "wanted one object on each line; convert it first (jq"));
+  EXPECT_TRUE(has(refused("mbpp", "[\n{}\n]"), "wanted one object per line; convert it first (jq"));
   EXPECT_TRUE(has(refused("gsm8k", " \n"), "contains no record: found 0 problems"));
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", at("none.jsonl")); }), "does not exist"));
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", folder_); }), "is a folder"));

@@ -56,7 +56,7 @@ TEST_F(InspectTest, OfTokensReportsCountRangeAndTheMostFrequent) {
 TEST_F(InspectTest, OfTokensReadsWiderIdsAndRefusesAPartialId) {
   const fs::path six = file(std::string("\x01\x00\x00\x00\x02\x00", 6));
   EXPECT_EQ(by_name(inspect_tokens(six, "uint16")).at("tokens"), Finding::second_type(int64_t{3}));
-  refuse([&] { inspect_tokens(six, "uint32"); }, "6 bytes are no whole number of uint32 ids");
+  refuse([&] { inspect_tokens(six, "uint32"); }, "6 bytes are not a multiple of the size of uint32 ids");
   EXPECT_EQ(by_name(inspect_tokens(file(std::string("\x01\x00\x02\x00", 4)), "uint32")).at("largest_id"),
             Finding::second_type(int64_t{0x20001}));
   EXPECT_EQ(by_name(inspect_tokens(file(""), "uint16")).count("largest_id"), 0U);

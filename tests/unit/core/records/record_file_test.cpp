@@ -82,12 +82,12 @@ TEST_F(RecordFile, ReportsTheColumnWhereALineIsTruncated) {
 
 TEST_F(RecordFile, ReportsTheColumnOfInvalidJson) {
   const auto message = refused("{\"instruction\": Add}\n");
-  EXPECT_TRUE(has(message, "a.jsonl:1:17: found no JSON from here on")) << message;
+  EXPECT_TRUE(has(message, "a.jsonl:1:17: found invalid JSON from here on")) << message;
 }
 
 TEST_F(RecordFile, CountsColumnsInCharacters) {
   const auto message = refused("{\"instruction\": \"\xc3\xa9\xc3\xa9\", x}\n");
-  EXPECT_TRUE(has(message, "a.jsonl:1:23: found no JSON")) << message;
+  EXPECT_TRUE(has(message, "a.jsonl:1:23: found invalid JSON")) << message;
 }
 
 TEST_F(RecordFile, ReportsBytesThatAreNotUtf8) {
@@ -104,10 +104,10 @@ TEST_F(RecordFile, ReportsEveryFieldThatIsMissingOrOfTheWrongType) {
                                "\n",
                                {true, true});
   for (const auto* part :
-       {"a.jsonl:1: instruction: found the number 3, wanted a text", "a.jsonl:1: output: missing, wanted a text",
-        "a.jsonl:1: is_correct: found the text \"true\", wanted true or false, without quotes",
+       {"a.jsonl:1: instruction: found the number 3, wanted a string", "a.jsonl:1: output: missing, wanted a string",
+        "a.jsonl:1: is_correct: found the string \"true\", wanted true or false, without quotes",
         "a.jsonl:1: metadata.difficulty: missing", "a.jsonl:2: instruction: missing", "a.jsonl:2: is_correct: missing",
-        "data.select", "a.jsonl:3: found a list, wanted an object", "a.jsonl:4: found the text \"text\""})
+        "data.select", "a.jsonl:3: found a list, wanted an object", "a.jsonl:4: found the string \"text\""})
     EXPECT_TRUE(has(message, part)) << part << "\nin:\n" << message;
 }
 
@@ -129,8 +129,8 @@ TEST_F(RecordFile, RefusesWrongTypesOfDifficultyAndProblem) {
                                    begin + R"("task_id": true})",
                                {false, true});
   for (const auto* part :
-       {"1: metadata.difficulty: found the number 1.5, wanted a whole number", "2: metadata: found a list",
-        "3: metadata.difficulty: found the number -1", "4: task_id: found true, wanted a text or a whole number"})
+       {"1: metadata.difficulty: found the number 1.5, wanted an integer", "2: metadata: found a list",
+        "3: metadata.difficulty: found the number -1", "4: task_id: found true, wanted a string or an integer"})
     EXPECT_TRUE(has(message, part)) << part << "\nin:\n" << message;
 }
 

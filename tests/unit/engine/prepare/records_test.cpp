@@ -151,8 +151,8 @@ TEST_F(RecordData, LongerThanASequenceAreExcludedAndLogged) {
   std::vector<std::string> said;
   EXPECT_EQ(training_batches(e, open(e, &said), {}, 1)->count(), 3);
   EXPECT_EQ(said.back(),
-            "3 records to train on, 0 for validation; left out: 1 longer than train.sequence_length 64 "
-            "(the longest has 65 tokens), 0 of problems that are held out");
+            "3 records to train on, 0 for validation; excluded: 1 longer than train.sequence_length 64 "
+            "(longest: 65 tokens), 0 of held-out problems");
   said.clear();
   open(e, &said);
   EXPECT_EQ(said.size(), 1u) << "logged again, but built once";
@@ -232,7 +232,7 @@ TEST_F(RecordData, RefuseBinsThatMatchNothing) {
                   "draws from bin \"20-30\", but no record to train on is in it; the records' difficulties "
                   "are 0 to 9"));
   bin(e, {"20-30"}, {1});
-  EXPECT_TRUE(has(refused(e), "draws from 20-30 where difficulties are 0 to 9"));
+  EXPECT_TRUE(has(refused(e), "draws from 20-30; difficulties in the data: 0 to 9"));
 }
 
 TEST_F(RecordData, HoldOutOneProblemInTwenty) {
@@ -306,7 +306,7 @@ TEST_F(RecordData, ReportEveryMistakeOfEveryFile) {
 
 TEST_F(RecordData, WithoutRecordsAreRefused) {
   write("a.jsonl", "\n\n");
-  EXPECT_TRUE(has(refused(experiment()), "no record is left to train on"));
+  EXPECT_TRUE(has(refused(experiment()), "no records remain to train on"));
   Experiment e = experiment();
   write("a.jsonl", line("abc", 1, true));
   e.validation.given = true;
