@@ -121,7 +121,7 @@ def test_what_is_no_byte_level_bpe_is_refused_by_name(place, text):
     write_tokenizer(place.folder, json.loads(said), end="<none>")
     place.refuse_command(4, "its eos_token .<none>. is not one of the added", command=["data", "prepare", place.write(**TEXT)])
     (place.folder / "tokenizer_config.json").unlink()
-    place.refuse_command(4, "must name the eos_token", command=["data", "prepare", place.write(**TEXT)])
+    place.refuse_command(4, "must contain the eos_token", command=["data", "prepare", place.write(**TEXT)])
     write_tokenizer(place.folder, json.loads(said))
     place.refuse_command(4, "the tokenizer has .* ids, the model 300", command=[
         "data", "prepare", place.write(**TEXT | {"model__vocab_size": 300})])

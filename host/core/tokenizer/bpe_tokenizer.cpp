@@ -159,7 +159,7 @@ int32_t end_of_text_of(const fs::path& file, const TokenizerJson& bpe) {
   const std::string where = (file.parent_path() / tokenizer_config_name).string();
   const auto refuse = [&](const std::string& why) { throw Error(ExitStatus::data, where + ": " + why); };
   const auto config = read_tokenizer_config(file);
-  if (!config) refuse("it does not exist; it must name the eos_token of " + file.filename().string());
+  if (!config) refuse("it does not exist; it must contain the eos_token of " + file.filename().string());
   if (config->eos_token.empty()) refuse("it names no eos_token, the token that ends a text");
   for (const TokenizerJson::Added& added : bpe.added)
     if (added.content == config->eos_token) return added.id;

@@ -115,7 +115,8 @@ class Reader {
   }
 
   void set_token(uint64_t id, std::string bytes, const std::string& token) {
-    if (id > max_id) refuse("the token " + printable(token) + " has the id " + std::to_string(id) + ", too high");
+    if (id > max_id)
+      refuse("the token " + printable(token) + " has id " + std::to_string(id) + ", which is out of range");
     if (id >= bpe_.tokens.size()) bpe_.tokens.resize(id + 1);
     if (!bpe_.tokens[id].empty() && bpe_.tokens[id] != bytes) refuse("two tokens have the id " + std::to_string(id));
     bpe_.tokens[id] = std::move(bytes);

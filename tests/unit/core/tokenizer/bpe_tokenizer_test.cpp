@@ -109,7 +109,7 @@ TEST_F(JsonTokenizerTest, RefusesAFileWithoutAnEosToken) {
       has(error_of(ExitStatus::data, [&] { open(byte_level_json(), "<none>"); }), "not one of the added tokens"));
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { open(byte_level_json(), ""); }), "names no eos_token"));
   const auto alone = write("alone/tokenizer.json", byte_level_json().dump());
-  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { json_tokenizer(alone); }), "must name the eos_token"));
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { json_tokenizer(alone); }), "must contain the eos_token"));
 }
 
 }  // namespace
