@@ -517,7 +517,7 @@ def test_a_run_that_says_another_shape_than_its_weights_is_told_the_key(place):
     table = imported(place, "theirs", "ours")
     keys = {f"model__{key}": value for key, value in table.items()}
     place.refuse(4, "output.weight. is missing.*tie_word_embeddings = true", **keys | {"model__tie_word_embeddings": None})
-    place.refuse(4, "bias. has no place in the model; check .model. qkv_bias", **keys | {"model__qkv_bias": None})
+    place.refuse(4, "bias. is not part of the model; check .model. qkv_bias", **keys | {"model__qkv_bias": None})
 
 
 def test_every_tensor_that_does_not_fit_is_named_at_once(place):
@@ -533,7 +533,7 @@ def test_every_tensor_that_does_not_fit_is_named_at_once(place):
     refuse_import(place, "5 tensors do not fit", 'tensor "model.norm.weight" is missing',
                   'tensor "model.layers.1.self_attn.k_proj.weight" is missing; wanted .32,64.',
                   r'up_proj.weight" has the shape \[160,63\]; wanted \[160,64\]',
-                  'q_proj.bias" has no place', 'lm_head.weight" has the dtype I32')
+                  'q_proj.bias" is not part of', 'lm_head.weight" has the dtype I32')
 
 
 CONTRADICTIONS = {
@@ -541,7 +541,7 @@ CONTRADICTIONS = {
     ("vocab_size", 500): r'embed_tokens.weight" has the shape \[512,64\]; wanted \[500,64\]',
     ("num_key_value_heads", 4): r'k_proj.weight" has the shape \[32,64\]; wanted \[64,64\]',
     ("num_hidden_layers", 4): 'tensor "model.layers.3.self_attn.q_proj.weight" is missing',
-    ("num_hidden_layers", 2): 'tensor "model.layers.2.self_attn.q_proj.weight" has no place',
+    ("num_hidden_layers", 2): 'tensor "model.layers.2.self_attn.q_proj.weight" is not part of',
     ("tie_word_embeddings", True): 'lm_head.weight" differs from the embedding.s, and tie_word_embeddings is true',
 }
 
@@ -631,7 +631,7 @@ def test_what_peft_has_and_the_plugin_lora_has_not_is_refused(place):
     file.write_text(json.dumps(original | {"target_modules": ["q_proj", "v_proj"]}))
     refuse_import(place, 'layers.2.self_attn.v_proj.lora_A.weight" is missing', options=["--base", "base"])
     file.write_text(json.dumps(original | {"target_modules": ".*q_proj"}))
-    refuse_import(place, "the base has 1 heads in addition", options=["--base", "many"])
+    refuse_import(place, "the base has 1 heads besides", options=["--base", "many"])
     imported(place, "theirs", "ours", "--base", "base")
 
 

@@ -33,7 +33,7 @@ int64_t ExternalJson::integer(const char* key, int64_t from, int64_t to, std::op
     const uint64_t found = object_[key];
     if (found >= static_cast<uint64_t>(from) && found <= static_cast<uint64_t>(to)) return static_cast<int64_t>(found);
   }
-  refuse(key, "a whole number from " + std::to_string(from) + " to " + std::to_string(to));
+  refuse(key, "an integer from " + std::to_string(from) + " to " + std::to_string(to));
   return from;
 }
 

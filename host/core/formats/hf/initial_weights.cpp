@@ -103,7 +103,7 @@ void InitialWeights::check_names(const std::set<std::string>& known) const {
   for (const auto& [name, tensor] : tensors_)
     if (!known.contains(name) && !is_of_unused_head(name, model_, token_heads_))
       throw Error(ExitStatus::data, weights_.string() + ": tensor '" + name +
-                                        "' has no place in the model; check [model] " + keys_behind(name));
+                                        "' is not part of the model; check [model] " + keys_behind(name));
 }
 
 void InitialWeights::Tensor::read(int64_t begin, int64_t count, float* out) const {

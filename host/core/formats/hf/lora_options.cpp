@@ -86,7 +86,7 @@ SavedLora read_saved_lora(const std::filesystem::path& folder) {
     options.refuse("targets", "a list of linear layers");
   const OptionValues known = option_values(lora);
   for (const auto& [name, value] : options.all().items())
-    if (!known.contains(name)) options.refuse(name, "no such option: its effect is unknown");
+    if (!known.contains(name)) options.refuse(name, "no such key: the option is unknown");
   options.finish("read it with the program that wrote it");
   return saved;
 }
@@ -139,7 +139,7 @@ LoraOptions read_peft_config(const std::filesystem::path& folder) {
   // Other methods change the base's weights before training.
   keys.only("init_lora_weights", {true, false, "gaussian", "orthogonal"});
   for (const auto& [key, value] : keys.all().items())
-    if (!known.contains(key) && !is_off(value)) keys.refuse(key, "nothing: the plugin lora does not support it");
+    if (!known.contains(key) && !is_off(value)) keys.refuse(key, "no value: the plugin lora does not support it");
   LoraOptions lora;
   lora.rank = keys.integer("r", 1, max_rank);
   lora.alpha = keys.positive("lora_alpha", 8.0);

@@ -2,10 +2,10 @@
 
 #include "base/files.hpp"
 #include "core/formats/hf/hf_config.hpp"
-#include "core/model/model_tensors.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/tensor_stream.hpp"
 #include "core/formats/safetensors/tensor_check.hpp"
+#include "core/model/model_tensors.hpp"
 #include "core/tokenizer/tokenizer_export.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "io/durable_file.hpp"
@@ -44,7 +44,7 @@ std::vector<TensorMove> plan_moves(const ModelExport& request, const SavedShape&
   const auto of_value_head = [](const std::string& name) { return name.starts_with("value_heads."); };
   check.check_rest(of_value_head);
   refuse_tensors(request.model.string(), check.mistakes(),
-                 "name a complete model: a run's model folder, or an imported one");
+                 "specify a complete model: a run's model folder, or an imported one");
   for (const std::string& name : files.names())
     if (of_value_head(name)) {
       const TensorPlace place = *files.find(name);

@@ -6,10 +6,10 @@
 #include "base/text.hpp"
 #include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/model_export.hpp"
-#include "core/model/model_tensors.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/tensor_stream.hpp"
 #include "core/formats/safetensors/tensor_check.hpp"
+#include "core/model/model_tensors.hpp"
 #include "core/tokenizer/tokenizer.hpp"
 #include "core/tokenizer/tokenizer_export.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
@@ -34,7 +34,7 @@ Source open_source(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored))
     throw Error(ExitStatus::data, folder.string() +
-                                      " is not a folder; name one that contains config.json (Hugging Face) or "
+                                      " is not a folder; specify one that contains config.json (Hugging Face) or "
                                       "params.json (Meta) and safetensors files");
   source.is_hf = is_there(folder / hf_config_name);
   if (!source.is_hf && !is_there(folder / params_file_name))

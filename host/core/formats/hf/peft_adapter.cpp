@@ -52,7 +52,7 @@ ModelConfig shape_in(const fs::path& model) {
   if (!is_there(model / params_file_name))
     throw Error(ExitStatus::data,
                 model.string() + " contains no " + params_file_name +
-                    ": name a model of this program as base; `wmtp-host checkpoint import` makes one");
+                    ": choose a model of this program as base; `wmtp-host checkpoint import` makes one");
   return read_params(model, SafetensorsFolder(model)).model;
 }
 
@@ -114,12 +114,12 @@ class PeftFolder {
     lora_ = read_peft_config(folder);
     complete_targets(lora_, files_);
     if (lora_.targets.empty())
-      throw Error(ExitStatus::data, folder.string() + ": it adapts no linear layer of a Llama");
+      throw Error(ExitStatus::data, folder.string() + ": it adapts none of a Llama's linear layers");
     if (is_there(folder / extra_tensors_name)) extra_.emplace(folder / extra_tensors_name);
     if (model.future_tokens > 1 && !extra_)
       throw Error(ExitStatus::data, folder.string() + " has no " + extra_tensors_name + ", and the base has " +
                                         std::to_string(model.future_tokens - 1) +
-                                        " heads in addition to the one that PEFT knows; import the base without "
+                                        " heads besides the one supported by PEFT; import the base without "
                                         "--future-tokens, or an adapter that this program exported");
   }
 
@@ -192,7 +192,7 @@ std::string model_fingerprint(const fs::path& model) {
   std::vector<std::pair<std::string, TensorPlace>> places;
   for (const ModelTensor& tensor : model_tensors(shape_in(model)))
     if (const auto place = check.take(tensor.name, tensor.shape)) places.emplace_back(tensor.name, *place);
-  refuse_tensors(model.string(), check.mistakes(), "name a complete model as base");
+  refuse_tensors(model.string(), check.mistakes(), "choose a complete model as base");
   uint64_t sum = 0;
   for (const auto& [name, place] : places) sum += fingerprint_of(place, name);
   return fingerprint_text(sum);
@@ -204,7 +204,7 @@ std::string check_base(const fs::path& adapter, const std::string& wanted, const
   if (!wanted.empty() && wanted != found)
     throw Error(ExitStatus::data, adapter.string() + ": it was trained on a model with the fingerprint " + wanted +
                                       ", " + base.string() + " has " + found +
-                                      "; name the model that its run started from");
+                                      "; specify the model that its run started from");
   return found;
 }
 

@@ -57,7 +57,7 @@ std::string read_header(const InputFile& file, const std::filesystem::path& path
   }
   if (static_cast<int64_t>(length) > file.size() - 8) {
     refuse(start, "its header has " + std::to_string(length) + " bytes, the file has " + std::to_string(file.size()) +
-                      "; it was cut short");
+                      "; it is truncated");
   }
   if (length == 0 || start[8] != '{') refuse(start, "its header does not begin with {");
   std::string header(length, '\0');

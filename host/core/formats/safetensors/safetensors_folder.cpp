@@ -56,7 +56,7 @@ void SafetensorsFolder::open(const fs::path& path) {
     if (!added) {
       throw Error(ExitStatus::data, "tensor " + printable(entry.name) + " is in both " +
                                         other->second.file->path().string() + " and " + path.string() +
-                                        "; name one of the files instead of the folder");
+                                        "; specify one of the files instead of the folder");
     }
   }
 }
@@ -102,7 +102,7 @@ void SafetensorsFolder::open_all(const fs::path& folder) {
   if (files.empty() && !pickles.empty()) open(pickles.front());  // its error explains how to convert it
   if (files.empty() && pickles.empty()) {
     throw Error(ExitStatus::data,
-                folder.string() + " contains no *.safetensors file; name the folder or file of weights");
+                folder.string() + " contains no *.safetensors file; specify the folder or file of weights");
   }
   for (const fs::path& file : files) open(file);
 }

@@ -144,7 +144,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     throw Error(ExitStatus::data,
                 where_ + ": the header " +
                     (is_cut_ ? "has " + std::to_string(max_piece) + " bytes without a quote before byte "
-                             : std::string("is not JSON at byte ")) +
+                             : std::string("is invalid JSON at byte ")) +
                     std::to_string(position) + " of it; the file is damaged, or not a safetensors file");
   }
 
@@ -207,7 +207,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
         return "the list [begin, end]";
       case Place::shape_values:
       case Place::offset_values:
-        return "a whole number of at least 0";
+        return "an integer of at least 0";
       case Place::metadata_value:
         return "a string";
       default:

@@ -34,7 +34,7 @@ std::optional<TensorPlace> TensorCheck::take(const std::string& name, const std:
 void TensorCheck::check_rest(const std::function<bool(const std::string&)>& is_allowed) {
   for (const std::string& name : files_.names())
     if (!taken_.contains(name) && !(is_allowed && is_allowed(name)))
-      mistakes_.push_back("tensor " + printable(name) + " has no place in the model");
+      mistakes_.push_back("tensor " + printable(name) + " is not part of the model");
 }
 
 void refuse_tensors(const std::string& where, const std::vector<std::string>& mistakes, const std::string& advice) {

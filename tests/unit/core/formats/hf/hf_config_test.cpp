@@ -115,7 +115,7 @@ TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
   qwen.erase("num_key_value_heads");
   qwen["use_sliding_window"] = true;
   const std::string text = refusal(ExitStatus::data, [&] { read(qwen); });
-  EXPECT_SAYS(text, "num_key_value_heads is missing; wanted a whole number");
+  EXPECT_SAYS(text, "num_key_value_heads is missing; wanted an integer");
   EXPECT_SAYS(text, "use_sliding_window is true; wanted false");
 }
 
@@ -164,7 +164,7 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
   EXPECT_SAYS(refused({{"head_dim", 63}}), "heads of even width, found 63");
   EXPECT_SAYS(refused({{"sliding_window", 4096}}), "sliding_window is 4096; wanted");
   EXPECT_SAYS(refused({{"hidden_size", 4097}}), "wanted a divisor of the width 4097");
-  EXPECT_SAYS(refused({{"hidden_size", -8}}), "hidden_size is -8; wanted a whole number from 2 to 65536");
+  EXPECT_SAYS(refused({{"hidden_size", -8}}), "hidden_size is -8; wanted an integer from 2 to 65536");
   EXPECT_SAYS(refused({{"hidden_size", 4096.0}}), "hidden_size is 4096.0");
   EXPECT_SAYS(refused({{"num_hidden_layers", uint64_t{1} << 63}}), "num_hidden_layers is 9223372036854775808");
   EXPECT_SAYS(refused({{"rms_norm_eps", 0}}), "rms_norm_eps is 0; wanted a number above 0");

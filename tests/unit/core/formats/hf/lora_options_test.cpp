@@ -49,7 +49,7 @@ TEST(LoraOptions, RefusesAnUnknownOption) {
   identity["base_path"] = "/models/base";
   EXPECT_EQ(read().base_path, "/models/base");
   identity["options"]["trick"] = 1;
-  EXPECT_SAYS(refusal(ExitStatus::data, read), "trick is 1; wanted no such option");
+  EXPECT_SAYS(refusal(ExitStatus::data, read), "trick is 1; wanted no such key");
   identity["options"].erase("trick");
   identity["options"]["targets"] = {"wq", "output"};
   EXPECT_SAYS(refusal(ExitStatus::data, read), "targets is [\"wq\",\"output\"]");
