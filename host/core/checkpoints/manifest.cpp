@@ -37,7 +37,7 @@ Slice read_slice(const json& item, const std::string& where) {
 
 Manifest read_document(const json& document, const std::string& where) {
   JsonFields fields(document, where + ": it");
-  if (fields.text("format") != "wmtp-checkpoint") fields.refuse("names another format than wmtp-checkpoint");
+  if (fields.text("format") != "wmtp-checkpoint") fields.refuse("has a different format than wmtp-checkpoint");
   fields.integer("version");
   Manifest manifest;
   manifest.step = fields.integer("step");
@@ -45,7 +45,7 @@ Manifest read_document(const json& document, const std::string& where) {
   manifest.kind = fields.text("kind");
   manifest.config_hash = fields.text("config_hash");
   for (const auto& [name, hash] : fields.object("plugins").items()) {
-    if (!hash.is_string()) fields.refuse("plugins: " + printable(name) + " has no string as hash");
+    if (!hash.is_string()) fields.refuse("plugins: the hash of " + printable(name) + " is not a string");
     manifest.plugins[name] = hash.get<std::string>();
   }
   manifest.state = fields.value("state");
@@ -106,7 +106,7 @@ class ManifestCheck {
   void check_slice(const Slice& slice) const {
     if (slice.tensor.empty() || slice.entry.empty()) refuse("a slice has an empty tensor or entry name");
     if (!manifest_.files.contains(slice.file)) {
-      refuse(slice, "is in the file " + printable(slice.file) + ", which files does not list");
+      refuse(slice, "is in the file " + printable(slice.file) + ", which \"files\" lacks");
     }
     const int64_t elements = count_elements(slice);
     if (slice.begin < 0 || slice.begin > slice.end || slice.end > elements) {
@@ -132,7 +132,7 @@ class ManifestCheck {
     std::ranges::sort(slices, {}, [](const Slice* slice) { return std::pair(slice->begin, slice->end); });
     int64_t covered = 0;
     for (const Slice* slice : slices) {
-      if (slice->shape != slices.front()->shape) refuse(*slice, "has another shape than the tensor's other slices");
+      if (slice->shape != slices.front()->shape) refuse(*slice, "has a different shape than the tensor's other slices");
       if (slice->begin != covered) {
         refuse(*slice, "begins at element " + std::to_string(slice->begin) + "; wanted " + std::to_string(covered) +
                            ", the end of the previous one");
@@ -152,11 +152,11 @@ class ManifestCheck {
     for (const auto& [name, bytes] : manifest_.files) listed += name.starts_with("rank-") ? 1 : 0;
     for (int64_t rank = 0; rank < manifest_.world_size; ++rank) {
       if (const std::string name = rank_file_name(rank); !manifest_.files.contains(name)) {
-        refuse(size + ", but files does not list " + name);
+        refuse(size + ", but \"files\" lacks " + name);
       }
     }
     if (listed != manifest_.world_size) {
-      refuse(size + ", but files lists " + std::to_string(listed) + " files of ranks; wanted one for each");
+      refuse(size + ", but \"files\" lists " + std::to_string(listed) + " files of ranks; wanted one per rank");
     }
   }
 
@@ -174,7 +174,7 @@ class ManifestCheck {
       const auto found = tensors.find(pipeline_prefix + name);
       if (found == tensors.end()) refuse("state: pipeline_tensors names " + printable(name) + ", which has no slice");
       if (found->second.front()->shape != shape) {
-        refuse(*found->second.front(), "has another shape than in state: pipeline_tensors");
+        refuse(*found->second.front(), "has a different shape than in state: pipeline_tensors");
       }
     }
     for (const auto& [tensor, slices] : tensors) {

@@ -19,8 +19,9 @@ void verify_file(const fs::path& path, const Manifest& manifest, SliceDtypes& dt
   const InputFile file(path);
   const int64_t wanted = manifest.files.at(name);
   if (file.size() != wanted) {
-    throw Error(ExitStatus::data, path.string() + " has " + std::to_string(file.size()) + " bytes, the manifest says " +
-                                      std::to_string(wanted) + "; it was cut short or belongs to another save");
+    throw Error(ExitStatus::data, path.string() + " has " + std::to_string(file.size()) +
+                                      " bytes, but the manifest lists " + std::to_string(wanted) +
+                                      "; it is truncated or belongs to another checkpoint");
   }
   const std::vector<SliceRange> ranges = slice_ranges(path, manifest.slices);
   dtypes.check(path, ranges);
@@ -28,7 +29,7 @@ void verify_file(const fs::path& path, const Manifest& manifest, SliceDtypes& dt
     const uint32_t sum = crc32c_of_range(file, range.begin, range.end);
     if (sum != range.slice->crc32c) {
       throw Error(ExitStatus::data, path.string() + ": tensor " + printable(range.slice->tensor) +
-                                        " has the checksum " + hex(sum) + ", the manifest says " +
+                                        " has the checksum " + hex(sum) + ", but the manifest lists " +
                                         hex(range.slice->crc32c) + "; the file is damaged, use an older checkpoint");
     }
     progress.done(range.end - range.begin);
@@ -36,7 +37,7 @@ void verify_file(const fs::path& path, const Manifest& manifest, SliceDtypes& dt
   const uint32_t sum = crc32c_outside(file, ranges);
   if (sum != manifest.sums.at(name)) {
     throw Error(ExitStatus::data, path.string() + ": the bytes outside its tensors have the checksum " + hex(sum) +
-                                      ", the manifest says " + hex(manifest.sums.at(name)) +
+                                      ", but the manifest lists " + hex(manifest.sums.at(name)) +
                                       "; the file is damaged, use an older checkpoint");
   }
 }
@@ -60,14 +61,14 @@ std::vector<SliceRange> slice_ranges(const SafetensorsFile& file, const std::vec
     const auto refuse = [&](const std::string& what) {
       throw Error(ExitStatus::data, path.string() + ": entry " + printable(range.slice->entry) + " of tensor " +
                                         printable(range.slice->tensor) + " " + what +
-                                        "; the file is damaged or belongs to another save");
+                                        "; the file is damaged or belongs to another checkpoint");
     };
     const TensorEntry* entry = file.find(range.slice->entry);
     if (entry == nullptr) refuse("is missing");
     const int64_t elements = (entry->end - entry->begin) / dtype_size(entry->dtype);
     const int64_t wanted = range.slice->end - range.slice->begin;
     if (elements != wanted) {
-      refuse("has " + std::to_string(elements) + " elements, the manifest says " + std::to_string(wanted));
+      refuse("has " + std::to_string(elements) + " elements, but the manifest lists " + std::to_string(wanted));
     }
     range.begin = entry->begin;
     range.end = entry->end;
@@ -129,7 +130,7 @@ Manifest verify_checkpoint(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
     throw Error(ExitStatus::data,
-                folder.string() + " is not a folder; name a step-NNNNNN, model or adapter folder of a run");
+                folder.string() + " is not a folder; specify a step-NNNNNN, model or adapter folder of a run");
   }
   Manifest manifest = read_manifest(folder);
   const int64_t named_step = step_of_name(folder.filename().string());

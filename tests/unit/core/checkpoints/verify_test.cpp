@@ -56,9 +56,9 @@ TEST(Verify, RefusesATruncatedEmptyMissingOrForeignShard) {
   const std::string whole = get(shard);
   const auto refused = [&] { return refusal(ExitStatus::data, [&] { verify_checkpoint(checkpoint); }); };
   put(shard, whole.substr(0, whole.size() - 1));
-  EXPECT_SAYS(refused(), "bytes, the manifest says " + std::to_string(whole.size()));
+  EXPECT_SAYS(refused(), "bytes, but the manifest lists " + std::to_string(whole.size()));
   put(shard, "");
-  EXPECT_SAYS(refused(), "has 0 bytes, the manifest says");
+  EXPECT_SAYS(refused(), "has 0 bytes, but the manifest lists");
   fs::remove(shard);
   EXPECT_SAYS(refused(), "rank-0001.safetensors does not exist");
   fs::copy_file(older / "rank-0001.safetensors", shard);
