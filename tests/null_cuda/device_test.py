@@ -111,7 +111,7 @@ def test_more_processes_than_devices_are_refused(place):
 def test_a_plugin_is_checked_on_the_device(place):
     """In its own process each; that every shipped plugin passes is tested in one (tests/contract/trials_test.cpp)."""
     checked = place.host("plugins", "check", BUILD / "lib/wmtp/plugins/adapters/full.so", "--device", "cuda")
-    assert re.search(r"^same_losses +passed +4 steps, within \S+ +the device gives the losses of the CPU", checked.out,
+    assert re.search(r"^same_losses +passed +4 steps, within \S+ +losses on the device equal the CPU's", checked.out,
                      re.M), checked
     assert all(report["launches"] for report in null_cuda.reports(place.folder))
 

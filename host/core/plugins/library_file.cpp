@@ -128,7 +128,7 @@ void check_segments(Reader& reader, const Elf64_Ehdr& header, const std::filesys
 FileStamp check_library_file(const std::filesystem::path& file) {
   struct stat info {};
   if (lstat(file.c_str(), &info) != 0) refuse(file, std::string("cannot be accessed: ") + std::strerror(errno));
-  if (S_ISLNK(info.st_mode)) refuse(file, "symbolic link; copy the library itself to this place");
+  if (S_ISLNK(info.st_mode)) refuse(file, "symbolic link; replace it with a copy of the library");
   if (!S_ISREG(info.st_mode)) refuse(file, "not a regular file");
   if ((info.st_mode & S_IWOTH) != 0) {
     refuse(file, "writable by everyone, so anyone could have replaced its code; check the file, then run chmod o-w " +

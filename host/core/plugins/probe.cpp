@@ -74,22 +74,23 @@ nlohmann::json ask_child(const std::string& file, const std::vector<std::string>
   }
   if (child.signal != 0) {
     refuse(file,
-           "its code ended the probe with signal " + std::to_string(child.signal) + " (" + strsignal(child.signal) +
-               ") " + task.when,
+           "its code terminated the probe with signal " + std::to_string(child.signal) + " (" +
+               strsignal(child.signal) + ") " + task.when,
            child);
   }
   const auto json = nlohmann::json::parse(child.output, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
-    refuse(file,
-           "its code ended the probe with exit code " + std::to_string(child.exit_code) + " before it was described",
-           child);
+    refuse(
+        file,
+        "its code terminated the probe with exit code " + std::to_string(child.exit_code) + " before it was described",
+        child);
   }
   if (json.is_object() && json.contains("refused")) {
     throw Error(static_cast<ExitStatus>(json.value("status", static_cast<int>(ExitStatus::plugin))),
                 json.value("refused", ""));
   }
   if (child.exit_code != 0) {
-    refuse(file, "its code ended the probe with exit code " + std::to_string(child.exit_code), child);
+    refuse(file, "its code terminated the probe with exit code " + std::to_string(child.exit_code), child);
   }
   return json;
 }
