@@ -76,7 +76,7 @@ def test_a_killed_launcher_leaves_no_rank_and_the_next_run_removes_its_temporary
 
 
 def test_a_number_of_threads_that_no_library_takes_is_refused_once_and_before_ranks_are_started(place):
-    place.refuse(2, 'OMP_NUM_THREADS is "0", wanted threads from 1 to 1024', env={"OMP_NUM_THREADS": "0"})
+    place.refuse(2, 'OMP_NUM_THREADS is "0", wanted 1 to 1024 threads', env={"OMP_NUM_THREADS": "0"})
 
 
 def listeners_of(pid):

@@ -24,7 +24,7 @@ std::string address_among(const Place& own, int rank, const std::vector<Place>& 
     throw Error(ExitStatus::usage, std::string(interface_variable) + ": rank " + std::to_string(rank) +
                                        " would communicate from " + own.address + ", which the rank at " +
                                        other->address +
-                                       " cannot reach; name an interface of the network between the hosts");
+                                       " cannot reach; set it to an interface of the network between the hosts");
   const std::string found = own_address_on_route_to(other->address);
   return found.empty() ? own.address : found;
 }

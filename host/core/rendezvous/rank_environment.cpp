@@ -178,9 +178,9 @@ void check_thread_count() {
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     if (!number_in(std::string_view(text).substr(begin, end - begin), 1, most_threads))
-      throw Error(ExitStatus::usage, std::string("environment: ") + name + " is " + printable(text) +
-                                         ", wanted threads from 1 to " + std::to_string(most_threads) +
-                                         "; unset it, and every rank takes its share of the cores");
+      throw Error(ExitStatus::usage, std::string("environment: ") + name + " is " + printable(text) + ", wanted 1 to " +
+                                         std::to_string(most_threads) +
+                                         " threads; unset it to give every rank its share of the cores");
     begin = end + 1;
   }
 }

@@ -19,10 +19,10 @@ std::string greet(const Socket& socket, const std::string& token, Clock::time_po
     socket.send_all(clients_greeting(token), end);
     while (answer.size() < greeting_size) socket.receive(answer, greeting_size - answer.size(), end);
   } catch (const std::exception& error) {
-    return std::string("it accepts connections, but does not answer like a rendezvous: ") + error.what();
+    return std::string("it accepts connections but is not a rendezvous: ") + error.what();
   }
   if (same_greeting(answer, servers_greeting(token))) return {};
-  return answer.starts_with(greeting_prefix) ? "it is the rendezvous of another job: it has another token (WMTP_TOKEN, "
+  return answer.starts_with(greeting_prefix) ? "it belongs to another job with a different token (WMTP_TOKEN, "
                                                "or the launcher's name of the job)"
                                              : "the server there is not a rendezvous of wmtp-host";
 }

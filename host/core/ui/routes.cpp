@@ -24,7 +24,7 @@ class Parameters {
     const auto found = given_.find(name);
     return found == given_.end() ? "" : found->second;
   }
-  int64_t integer(const std::string& name) const { return parsed<int64_t>(name, text(name), "a whole number"); }
+  int64_t integer(const std::string& name) const { return parsed<int64_t>(name, text(name), "an integer"); }
   std::optional<double> number(const std::string& name) const {
     const std::string value = text(name);
     if (value.empty()) return std::nullopt;
