@@ -13,7 +13,7 @@ std::string advice(int code, const char* option) {
   switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return "; another program holds it: end that program's transaction, or " + other;
+      return "; it is locked by another program: end that program's transaction, or " + other;
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:

@@ -77,7 +77,7 @@ size_t bytes_of_texts(const Statement& statement) {
 [[noreturn]] void refuse_size(const std::filesystem::path& path) {
   throw SqliteError("run log " + path.string() + ": one result would take more than " +
                         human_bytes(int64_t(LogReader::most_bytes)) +
-                        " of memory; ask for less, or name another file with --db",
+                        " of memory; narrow the query, or name another file with --db",
                     SQLITE_TOOBIG);
 }
 
@@ -121,7 +121,7 @@ void check_user_statement(Database& database, const std::string& sql) {
   const int code = error.code();
   if (code == SQLITE_INTERRUPT)
     refuse("stopped after " + human_seconds(static_cast<double>(limit.count()) / 1000) +
-           "; ask for less, for example one run or one metric name");
+           "; narrow the query, for example to one run or one metric name");
   if (!guard.refused().empty())
     refuse(guard.refused() + ", but queries may only read; write one SELECT (or WITH … SELECT)");
   if (code == SQLITE_TOOBIG) refuse("a value is longer than 32 MiB, the limit; select a part with substr()");
@@ -253,7 +253,7 @@ Table LogReader::table(const std::string& sql, const std::vector<SqlValue>& argu
     if (table.capped) break;
     held += sizeof(Row) + table.columns.size() * sizeof(nlohmann::json) + bytes_of_texts(statement);
     if (held > most_bytes && by_user)
-      refuse("the result is larger than " + human_bytes(int64_t(most_bytes)) + "; ask for fewer rows");
+      refuse("the result is larger than " + human_bytes(int64_t(most_bytes)) + "; request fewer rows");
     if (held > most_bytes) refuse_size(path_);
     table.rows.push_back(row_of(statement));
   }

@@ -135,7 +135,7 @@ void LogWriter::stop() {
   if (!thread_.joinable()) return;
   queue_.stop();
   thread_.join();
-  if (dropped_ > 0) give_up("the queue was full for " + counted(int64_t(dropped_), "row"));
+  if (dropped_ > 0) give_up("the queue was full, dropping " + counted(int64_t(dropped_), "row"));
 }
 
 void LogWriter::give_up(const std::string& cause) {
@@ -221,7 +221,7 @@ void LogWriter::leave_moved_file() {
     throw;
   }
   const std::string message = "the run log " + moved.string() +
-                              " was deleted or replaced; its content and new rows of this run are in " + kept.string();
+                              " was deleted or replaced; its content and this run's new rows are in " + kept.string();
   log_warning(message);
   rows_->write(Record(EventRecord{now_ns(), 0, "warning", "log_moved", 0, message}));
 }

@@ -18,7 +18,7 @@ void delete_rows(const fs::path& path, int64_t run_id) {
 void snapshot_log(const fs::path& path, const fs::path& copy) {
   std::error_code ignored;
   if (fs::exists(copy, ignored))
-    throw Error(ExitStatus::usage, copy.string() + " already exists; name another file for the copy");
+    throw Error(ExitStatus::usage, copy.string() + " already exists; choose another file for the copy");
   if (!fs::is_regular_file(path, ignored)) throw Error(ExitStatus::usage, "there is no run log " + path.string());
   FileDraft draft(copy);
   {

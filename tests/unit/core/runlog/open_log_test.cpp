@@ -156,7 +156,8 @@ TEST_F(OpenLogTest, GivesUpOnAPermanentLock) {
   Transaction transaction(other);
   const std::string text =
       refusal(ExitStatus::storage, [&] { open_log_for_writing(file_, std::chrono::milliseconds(300)); });
-  EXPECT_TRUE(holds(text, file_.string()) && holds(text, "locked") && holds(text, "another program holds it")) << text;
+  EXPECT_TRUE(holds(text, file_.string()) && holds(text, "locked") && holds(text, "it is locked by another program"))
+      << text;
 }
 
 TEST_F(OpenLogTest, LetsEightProgramsStartConcurrentlyOnANewFile) {
