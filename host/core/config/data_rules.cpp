@@ -82,7 +82,7 @@ class DataRules : RuleChecker {
   void validation_share() {
     if (!bound_.has("validation.share") || !bound_.has("validation.files")) return;
     refuse_key("validation.share", "found both files and share, wanted one of them",
-               "files holds out whole files, share the end of each file of data.files");
+               "files holds out whole files; share holds out the end of each file in data.files");
   }
 
   void tokenizer() {
@@ -139,7 +139,7 @@ class DataRules : RuleChecker {
       if (whole && (i == 0 || bounds[i] > bounds[i - 1])) continue;
       refuse(item("data.length_bins", i),
              whole ? "length_bins are not ascending: found " + shown(bounds[i]) + " after " + shown(bounds[i - 1])
-                   : "found the bound " + shown(bounds[i]) + ", wanted a whole number of tokens");
+                   : "found the bound " + shown(bounds[i]) + ", wanted an integer number of tokens");
     }
   }
 
@@ -152,7 +152,7 @@ class DataRules : RuleChecker {
       const auto range = parse_difficulty_range(bins[i]);
       if (!range) {
         refuse(key, "found the bin " + quote(bins[i]) + ", wanted a closed range such as \"6-10\"",
-               "two whole numbers, the smaller one first");
+               "two integers, the smaller one first");
         continue;
       }
       for (const auto& [other, text] : before) {

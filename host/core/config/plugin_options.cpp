@@ -138,7 +138,7 @@ class PluginBinder {
     if (outer && outer->description.role != "wrapper") {
       diagnostics_.add(bound_.keys.at("pipeline.inner"),
                        "pipeline " + quote(outer->description.name) + " is not a wrapper, so it takes no inner plugin",
-                       "remove [pipeline.inner], or name a wrapper in [pipeline]");
+                       "remove [pipeline.inner], or set a wrapper as [pipeline] plugin");
     }
     if (inner && inner->description.role != "weighting") {
       diagnostics_.add(

@@ -174,7 +174,7 @@ class Rules : RuleChecker {
     else if (schedule.warmup_steps + schedule.stable_steps >= e_.train.steps)
       refuse("schedule.stable_steps",
              "found " + number(schedule.warmup_steps) + " warmup_steps and " + number(schedule.stable_steps) +
-                 " stable_steps, which leaves no steps for the decay; wanted a sum less than " + steps);
+                 " stable_steps, which leaves no steps for the decay; wanted a sum below " + steps);
   }
 
   void schedule() {
@@ -195,7 +195,7 @@ class Rules : RuleChecker {
       if (frozen.config->strategy == Strategy::hybrid_shard && hybrid.empty()) hybrid = frozen.table;
     if (hybrid.empty()) {
       if (bound_.has(key))
-        refuse_key(key, "shard_group_size applies only to the strategy \"hybrid_shard\", which no model has",
+        refuse_key(key, "shard_group_size applies only to the strategy \"hybrid_shard\", which no model here uses",
                    "remove it, or set [parallel] strategy = \"hybrid_shard\"");
       return;
     }

@@ -84,13 +84,13 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
     diagnostics.add(place,
                     "the stage has no head that predicts tokens: found pipeline " + quote(stage.pipeline.plugin) +
                         ", which trains only value heads",
-                    "name an experiment whose pipeline is a weighting; value models belong in [value]");
+                    "choose an experiment whose pipeline is a weighting; value models belong in [value]");
   }
   if (table == "value" && loaded.needs && loaded.needs->heads.empty()) {
     diagnostics.add(place,
                     "the stage trains no value head: found pipeline " + quote(stage.pipeline.plugin) +
                         ", wanted one that trains a value head",
-                    "name an experiment with pipeline \"critic\"");
+                    "choose an experiment with pipeline \"critic\"");
   }
   if (table == "value" && loaded.needs && learns_scores(*loaded.needs) && !user.reads_scores)
     diagnostics.add(

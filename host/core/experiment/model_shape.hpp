@@ -24,8 +24,8 @@ inline constexpr ShapeOption shape_options[] = {
      &ModelConfig::qk_norm},
     {"head_dim", "number of features of an attention head, even; `heads * head_dim` need not be `dim`, as in Qwen3",
      &ModelConfig::head_dim, 2, 65536, "`dim / heads`"},
-    {"sliding_window", "number of tokens that a token attends to, itself included, as in Mistral",
-     &ModelConfig::sliding_window, 1, 1 << 20, "all tokens before it"},
+    {"sliding_window", "number of tokens that a token attends to, including itself, as in Mistral",
+     &ModelConfig::sliding_window, 1, 1 << 20, "all preceding tokens"},
     {"tie_word_embeddings", "whether the output layer shares the matrix of the embedding",
      &ModelConfig::tie_word_embeddings},
 };

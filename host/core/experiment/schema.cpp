@@ -114,57 +114,57 @@ SchemaTable parallel_table() {
     const auto* name = std::get_if<std::string>(&value);
     e.parallel.activation_checkpointing = name ? double(*name == "full") : std::get<double>(value);
   };
-  return {"parallel",
-          "Number of ranks, sharding, precision and device.",
-          {key("processes", AT(parallel.processes), "number of ranks").range(1, 65536).not_in_identity(),
-           key("strategy", AT(parallel.strategy),
-               "`full_shard`: parameters, gradients and optimizer state are sharded over all ranks; `shard_grad_op`: "
-               "the same, but gathered parameters are kept for the whole step; `no_shard`: nothing is sharded; "
-               "`hybrid_shard`: as `full_shard` within groups of `shard_group_size` ranks, each with a complete copy")
-               .not_in_identity(),
-           key("shard_group_size", AT(parallel.shard_group_size),
-               "only for `hybrid_shard`: number of consecutive ranks that share one copy of the model; a divisor of "
-               "the number of ranks")
-               .range(1, 65536)
-               .defaults_to("required by `hybrid_shard`")
-               .unset_when_empty()
-               .not_in_identity(),
-           key("precision", AT(parallel.precision),
-               "number format of the computation; master parameters remain fp32; `fp16` uses automatic loss scaling "
-               "and is slow on CPUs"),
-           key("reduce", AT(parallel.reduce),
-               "number format in which gradients are reduced between ranks; `bf16` requires a `precision` other than "
-               "`fp32`")
-               .one_of({"fp32", "bf16"}),
-           key("replicate_frozen", AT(parallel.replicate_frozen),
-               "whether every rank holds all frozen parameters: uses more memory, saves gathering them")
-               .not_in_identity(),
-           checkpointing,
-           key("cpu_offload", AT(parallel.cpu_offload),
-               "whether the master shards of trained parameters and the optimizer state are kept in host memory, which "
-               "saves device memory; requires a CUDA `device`")
-               .not_in_identity(),
-           key("device", AT(parallel.device),
-               "device of the ranks; `auto`: CUDA if the host has a device for each local rank, else the CPU")
-               .one_of({"auto", "cpu", "cuda"})
-               .not_in_identity(),
-           key("deterministic", AT(parallel.deterministic),
-               "whether a CUDA device uses only kernels that give the same bits in every run; with `false`, a repeated or "
-               "resumed run differs in the last bits. On the CPU this is always so")
-               .not_in_identity(),
-           key("peak_tflops", AT(parallel.peak_tflops),
-               "the most that the device of one rank can compute in this precision, 10^12 operations a second, for "
-               "`perf/mfu`; 0: as stated by its maker if the device is known, else the measured rate of one matrix "
-               "multiplication")
-               .range(0, 1e6)
-               .not_in_identity(),
-           key("oversubscribe", AT(parallel.oversubscribe),
-               "whether `wmtp-host run` may start more than 8 ranks for each usable core")
-               .not_in_identity(),
-           key("timeout_seconds", AT(parallel.timeout_seconds),
-               "maximum wait for another rank, in seconds, also at the rendezvous")
-               .range(1, 86400)
-               .not_in_identity()}};
+  return {
+      "parallel",
+      "Number of ranks, sharding, precision and device.",
+      {key("processes", AT(parallel.processes), "number of ranks").range(1, 65536).not_in_identity(),
+       key("strategy", AT(parallel.strategy),
+           "`full_shard`: parameters, gradients and optimizer state are sharded over all ranks; `shard_grad_op`: "
+           "the same, but gathered parameters are kept for the whole step; `no_shard`: nothing is sharded; "
+           "`hybrid_shard`: as `full_shard` within groups of `shard_group_size` ranks, each with a complete copy")
+           .not_in_identity(),
+       key("shard_group_size", AT(parallel.shard_group_size),
+           "only for `hybrid_shard`: number of consecutive ranks that share one copy of the model; a divisor of "
+           "the number of ranks")
+           .range(1, 65536)
+           .defaults_to("required by `hybrid_shard`")
+           .unset_when_empty()
+           .not_in_identity(),
+       key("precision", AT(parallel.precision),
+           "number format of the computation; master parameters remain fp32; `fp16` uses automatic loss scaling "
+           "and is slow on CPUs"),
+       key("reduce", AT(parallel.reduce),
+           "number format in which gradients are reduced between ranks; `bf16` requires a `precision` other than "
+           "`fp32`")
+           .one_of({"fp32", "bf16"}),
+       key("replicate_frozen", AT(parallel.replicate_frozen),
+           "whether every rank holds all frozen parameters: uses more memory, saves gathering them")
+           .not_in_identity(),
+       checkpointing,
+       key("cpu_offload", AT(parallel.cpu_offload),
+           "whether the master shards of trained parameters and the optimizer state are kept in host memory, which "
+           "saves device memory; requires a CUDA `device`")
+           .not_in_identity(),
+       key("device", AT(parallel.device),
+           "device of the ranks; `auto`: CUDA if the host has a device for each local rank, else the CPU")
+           .one_of({"auto", "cpu", "cuda"})
+           .not_in_identity(),
+       key("deterministic", AT(parallel.deterministic),
+           "whether a CUDA device uses only deterministic kernels; with `false`, a repeated or resumed run differs in "
+           "the last bits. The CPU always uses deterministic kernels")
+           .not_in_identity(),
+       key("peak_tflops", AT(parallel.peak_tflops),
+           "peak rate of one rank's device in this precision, in TFLOP/s, for `perf/mfu`; 0: the vendor's figure if "
+           "the device is known, else the measured rate of matrix multiplication")
+           .range(0, 1e6)
+           .not_in_identity(),
+       key("oversubscribe", AT(parallel.oversubscribe),
+           "whether `wmtp-host run` may start more than 8 ranks for each usable core")
+           .not_in_identity(),
+       key("timeout_seconds", AT(parallel.timeout_seconds),
+           "maximum wait for another rank, in seconds, also at the rendezvous")
+           .range(1, 86400)
+           .not_in_identity()}};
 }
 
 SchemaTable checkpoint_table() {
@@ -174,7 +174,8 @@ SchemaTable checkpoint_table() {
       {key("every_steps", AT(checkpoint.every_steps), "number of steps between checkpoints; 0: no checkpoints by steps")
            .range(0, 1e12),
        key("every_minutes", AT(checkpoint.every_minutes),
-           "minimum time between checkpoints, in minutes: the first step that ends later saves one; 0: no checkpoints "
+           "minimum time between checkpoints, in minutes: the first step that ends after it saves one; 0: no "
+           "checkpoints "
            "by time")
            .range(0, 1e6),
        key("keep", AT(checkpoint.keep), "number of newest checkpoints to keep").range(1, 1e6)}};
@@ -192,15 +193,15 @@ SchemaTable guard_table() {
                "deviations, for example 6; 0: off")
                .at_least(0),
            key("spike_floor", AT(guard.spike_floor),
-               "with `loss_spike`: smallest distance above the mean, in units of the loss, at which a step is skipped, "
-               "however small the standard deviation is")
+               "with `loss_spike`: minimum distance above the mean, in units of the loss, for skipping a step, even if "
+               "the standard deviation is small")
                .at_least(0),
            key("window", AT(guard.window),
                "with `loss_spike`: number of accepted losses that mean and standard deviation are computed from; no "
                "step is skipped for its loss until this number is reached")
                .range(1, 1e6),
            key("grad_norm", AT(guard.grad_norm), "maximum norm of the gradient before clipping; 0: off").at_least(0),
-           key("max_in_a_row", AT(guard.max_in_a_row), "number of consecutive skipped steps that ends the run")
+           key("max_in_a_row", AT(guard.max_in_a_row), "number of consecutive skipped steps after which the run ends")
                .range(1, 1e9)}};
 }
 

@@ -22,7 +22,7 @@ SchemaTable data_table() {
            .is_path(PathKind::paths)
            .defaults_to("required for `text`, and for `records` without `[data.arithmetic]`")
            .unset_when_empty(),
-       key("exclude", AT(data.exclude), "patterns of files to leave out")
+       key("exclude", AT(data.exclude), "patterns of files to exclude")
            .only_for({"text", "records"})
            .is_path(PathKind::paths),
        key("select", AT(data.select), "train on all records, or only on those with `is_correct` = true")

@@ -35,7 +35,7 @@ std::vector<Key> model_keys(Model model, bool is_policy) {
           .defaults_to("8/3 `dim`, rounded up to a multiple of 256, as in Llama"),
       key("vocab_size", IN(model, vocab_size), "number of tokens")
           .range(2, 1 << 24)
-          .defaults_to("that of the tokenizer; required for `tokens`, `random` and a tokenizer of kind `file`"),
+          .defaults_to("the tokenizer's; required for `tokens`, `random` and a tokenizer of kind `file`"),
       key("future_tokens", IN(model, future_tokens),
           "number of future tokens predicted at each position, one head for each")
           .range(1, 64),

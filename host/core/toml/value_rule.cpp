@@ -80,7 +80,7 @@ std::string found_text(const Node& node) {
     case Node::Kind::number:
       return "the number " + number_text(node.number);
     case Node::Kind::text:
-      return "the text " + quote(node.text);
+      return "the string " + quote(node.text);
     case Node::Kind::list:
       return "a list of length " + std::to_string(node.items.size());
     case Node::Kind::table:
@@ -182,7 +182,7 @@ class Check {
     }
     if (node.text.empty() && !rule_.may_be_empty) return refuse(node);
     // C functions would truncate the text at the NUL.
-    if (node.text.find('\0') != std::string::npos) return refuse(node, "a text must not contain NUL");
+    if (node.text.find('\0') != std::string::npos) return refuse(node, "a string must not contain NUL");
     return node.text;
   }
 
@@ -225,8 +225,8 @@ std::string range_text(const ValueRule& rule) {
 
 std::string type_text(ValueType type) {
   // In the order of ValueType.
-  constexpr const char* names[] = {"true or false",  "integer",       "number",         "text",
-                                   "text or number", "list of texts", "list of numbers"};
+  constexpr const char* names[] = {"true or false",    "integer",         "number",         "string",
+                                   "string or number", "list of strings", "list of numbers"};
   return names[static_cast<size_t>(type)];
 }
 
@@ -245,9 +245,9 @@ std::string wanted(const ValueRule& rule) {
   if (rule.type == ValueType::flag && !rule.planned.empty()) text = "false";
   if (rule.type == ValueType::integer) text = "an integer";
   if (rule.type == ValueType::number) text = "a number";
-  if (rule.type == ValueType::text) text = rule.may_be_empty ? "a text" : "a non-empty text";
+  if (rule.type == ValueType::text) text = rule.may_be_empty ? "a string" : "a non-empty string";
   if (rule.type == ValueType::texts)
-    text = rule.may_be_empty ? "a list of texts" : "a non-empty list of non-empty texts";
+    text = rule.may_be_empty ? "a list of strings" : "a non-empty list of non-empty strings";
   if (rule.type == ValueType::numbers) text = rule.count == 2 ? "a list of two numbers" : "a list of numbers";
   const std::string range = range_text(rule);
   if (range.empty()) return text;

@@ -7,7 +7,6 @@
 #include <limits>
 #include <string>
 #include <vector>
-
 #include <wmtp/export.hpp>
 
 namespace wmtp {
@@ -17,7 +16,7 @@ namespace wmtp {
 /// starts.
 class WMTP_SDK_API BadOption : public std::exception {
  public:
-  /// `option`: the option's name. `at`: the byte offset of the error in a text option, or -1.
+  /// `option`: the option's name. `at`: the byte offset of the error in a string option, or -1.
   BadOption(std::string option, std::string message, int64_t at = -1);
   ~BadOption() override;
   const char* what() const noexcept override { return message_.c_str(); }
@@ -45,7 +44,7 @@ class WMTP_SDK_API Options {
   /// Empty `choices` allows any text.
   virtual void text(const char* name, std::string& value, const char* help,
                     const std::vector<std::string>& choices = {}) = 0;
-  /// A list of texts, each one of `choices` unless that is empty.
+  /// A list of strings, each one of `choices` unless that is empty.
   virtual void texts(const char* name, std::vector<std::string>& value, const char* help,
                      const std::vector<std::string>& choices = {}) = 0;
   /// Whether the experiment sets this key, even to its default value. False while the host lists the options.

@@ -77,7 +77,7 @@ TEST_F(Load, ReportsAllErrorsAtOnceInLineOrder) {
       "[data]\nkind = \"random\"\n[train]\nsteps = 0\nbatch_size = 2\nsequence_length = 32\n[optimiser]\nlr = 1\n");
   expect_in_order(message,
                   {"a.toml:4:2: [model] lacks layers",
-                   "a.toml:5:7: [model] dim: found the text \"wide\", wanted an integer from 2 to 65536\n"
+                   "a.toml:5:7: [model] dim: found the string \"wide\", wanted an integer from 2 to 65536\n"
                    "    dim = \"wide\"\n"
                    "          ^\n",
                    "a.toml:6:1: unknown key \"layres\" in [model]\n    layres = 6\n    ^\n  did you mean \"layers\"?",
@@ -116,7 +116,7 @@ TEST_F(Load, ReportsFoundAndWantedForAWrongType) {
             std::string::npos);
   EXPECT_NE(refused(with(small, "steps = 10", "steps = [1]")).find("found a list of length 1"), std::string::npos);
   EXPECT_NE(refused(with(small, "steps = 10", "steps = 2026-01-31")).find("found a date or time"), std::string::npos);
-  EXPECT_NE(refused(with(small, "\"small\"", "{a = 1}")).find("found a table, wanted a text"), std::string::npos);
+  EXPECT_NE(refused(with(small, "\"small\"", "{a = 1}")).find("found a table, wanted a string"), std::string::npos);
   EXPECT_NE(refused(with(text_experiment, "[\"corpus/**.py\"]", "[\"a\", 3]")).find("found the integer 3"),
             std::string::npos);
   EXPECT_NE(
@@ -144,7 +144,7 @@ TEST_F(Load, ChecksTheRangesOfTheSchema) {
 
 TEST_F(Load, SuggestsTheNearestChoice) {
   expect_in_order(refused(small + "[parallel]\nstrategy = \"ful_shard\"\n"),
-                  {"found the text \"ful_shard\", wanted one of", "did you mean \"full_shard\"?"});
+                  {"found the string \"ful_shard\", wanted one of", "did you mean \"full_shard\"?"});
   expect_in_order(refused(small + "[parallel]\ndevice = \"gpu\"\n"), {"did you mean \"cuda\"?"});
 }
 

@@ -51,7 +51,7 @@ TEST_F(Overrides, AreReportedWithACaretAtTheError) {
             "  did you mean \"steps\"?");
   expect_in_order(
       refused(small, {"train.steps=many", "model.dim=\"x\""}),
-      {"--set train.steps=many: [train] steps: found the text \"many\"", "--set model.dim=\"x\": [model] dim"});
+      {"--set train.steps=many: [train] steps: found the string \"many\"", "--set model.dim=\"x\": [model] dim"});
 }
 
 TEST_F(Overrides, AreReportedAfterTheErrorsOfTheFile) {

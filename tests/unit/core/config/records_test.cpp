@@ -76,7 +76,7 @@ TEST_F(RecordsConfig, RefuseWeightsThatAreAllZero) {
 TEST_F(RecordsConfig, RefuseLengthBinsThatAreNotAscending) {
   EXPECT_NE(refused(head + data + "length_bins = [10, 20, 20]\n").find("are not ascending: found 20 after 20"),
             std::string::npos);
-  EXPECT_NE(refused(head + data + "length_bins = [10.5]\n").find("a whole number of tokens"), std::string::npos);
+  EXPECT_NE(refused(head + data + "length_bins = [10.5]\n").find("an integer number of tokens"), std::string::npos);
 }
 
 TEST_F(RecordsConfig, PassHeldOutProblemsToTheirStages) {

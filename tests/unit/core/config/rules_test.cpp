@@ -330,7 +330,7 @@ TEST_F(PluginOptions, AreCheckedByTheSchemaOfThePlugin) {
   expect_in_order(refused(rho1, {"pipeline.mode=singed"}), {"did you mean \"signed\"?"});
   expect_in_order(refused(rho1, {"pipeline.per_rank=1"}), {"wanted true or false"});
   expect_in_order(refused(small, {"adapter.plugin=lora", "adapter.targets=[\"wx\"]"}),
-                  {"found the text \"wx\", wanted a list of values from"});
+                  {"found the string \"wx\", wanted a list of values from"});
   expect_in_order(refused(small, {"pipeline.keep=0.5"}),
                   {"unknown option \"keep\" of pipeline \"baseline\"", "it has no options"});
 }
