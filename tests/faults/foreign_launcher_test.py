@@ -126,7 +126,7 @@ def test_a_rank_that_reaches_a_stranger_at_the_rendezvous_says_so_while_it_waits
         file = place.write(parallel__processes=2, parallel__timeout_seconds=7)
         begun = time.monotonic()
         ended = place.host("run", file, env=words(1, 2, port), wanted=6)
-    assert f"rank 1 waits for the rendezvous at 127.0.0.1:{port} (it accepts connections but" in ended.err, ended
+    assert f"rank 1 is waiting for the rendezvous at 127.0.0.1:{port} (it accepts connections but" in ended.err, ended
     assert time.monotonic() - begun < 15, ended
 
 
@@ -137,7 +137,7 @@ def test_ranks_with_different_tokens_do_not_meet(place):
     for running in ranks:
         running.wait()
         assert running.code == 6, running
-    assert "rank 1 did not come to the rendezvous" in ranks[0].err, ranks[0]
+    assert "rank 1 did not connect to the rendezvous" in ranks[0].err, ranks[0]
     assert "another" in ranks[1].err or "cannot connect" in ranks[1].err, ranks[1]
 
 

@@ -53,7 +53,7 @@ def test_a_rank_that_never_comes_is_named_within_the_timeout(hosts, place):
     file, port = place.write(parallel__processes=2, parallel__timeout_seconds=2), free_port()
     begun = time.monotonic()
     code, text = ended(hosts.start(0, "run", file, cwd=place.folder, env=pytorchjob(hosts, 0, 2, port)))
-    assert code == 6 and "rank 1 did not come to the rendezvous" in text, text
+    assert code == 6 and "rank 1 did not connect to the rendezvous" in text, text
     assert time.monotonic() - begun < 10, text
 
 

@@ -54,7 +54,7 @@ def test_a_stopped_rank_ends_the_run_within_the_timeout_and_is_named(place):
     assert told, f"rank, step, what it was and how it was done are not all named\n{running}"
     head, *record = (place.log.folder() / "flight-0000.txt").read_text().splitlines()
     assert 10 < len(record) <= 64
-    late = [line for line in record if "did not end" in line]
+    late = [line for line in record if "unfinished" in line]
     assert any(f"step {told[1]}: {told[2]} ({told[3]}" in line for line in late), "\n".join([head, *record])
 
 

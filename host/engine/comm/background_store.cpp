@@ -20,7 +20,7 @@ void BackgroundStore::set(const std::string& key, const std::string& text) {
 std::string BackgroundStore::get(const std::string& key, int from) {
   try {
     if (!peers_.has_set(key, from, /*until_loss=*/true))
-      throw lost(name_, peers_.lost() ? "a rank is lost" : "rank " + std::to_string(from) + " has ended");
+      throw lost(name_, peers_.lost() ? "lost a rank" : "rank " + std::to_string(from) + " exited");
     return text_of(peers_.store()->get(key));
   } catch (const Error&) {
     throw;

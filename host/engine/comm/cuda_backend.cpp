@@ -24,7 +24,7 @@ CudaBackend& cuda_backend() {
     if (!library)
       throw Error(ExitStatus::usage,
                   "parallel.device = \"cuda\": the CUDA backend cannot be loaded: " + std::string(dlerror()) +
-                      "; it is built where LibTorch comes with CUDA's libraries and headers");
+                      "; it is only built if LibTorch includes CUDA libraries and headers");
     const auto entry = reinterpret_cast<CudaBackend* (*)()>(dlsym(library, "wmtp_cuda_backend"));
     if (!entry) throw Error(ExitStatus::bug, file.string() + " does not export wmtp_cuda_backend");
     return entry();

@@ -45,7 +45,7 @@ std::string FlightRecord::text() const {
   for (int64_t number = std::max<int64_t>(0, count_ - capacity); number < count_; ++number) {
     const Entry& e = entry(number);
     text += std::to_string(number) + "  " + time_text(e.begun) + "  " +
-            (e.is_complete() ? time_text(e.ended) : "did not end    ") + "  " + describe(number) + "\n";
+            (e.is_complete() ? time_text(e.ended) : "unfinished     ") + "  " + describe(number) + "\n";
   }
   return text;
 }
@@ -54,7 +54,7 @@ bool FlightRecord::write(int rank) const noexcept {
   if (folder_.empty()) return false;
   try {
     std::ofstream file(folder_ / printed("flight-%04d.txt", rank));
-    file << "number, begun (UTC), ended, collective\n" << text();
+    file << "number, start (UTC), end, collective\n" << text();
     file.close();
     return bool(file);
   } catch (...) {

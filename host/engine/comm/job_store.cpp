@@ -48,7 +48,7 @@ class ClientStore final : public c10d::Store {
     for (milliseconds pause = first_pause; !check(keys); pause = std::min(2 * pause, longest_pause)) {
       if (Clock::now() >= end)
         C10_THROW_ERROR(DistStoreError,
-                        "no rank has set " + keys.at(0) + " within " + std::to_string(timeout.count()) + " ms");
+                        "no rank set " + keys.at(0) + " within " + std::to_string(timeout.count()) + " ms");
       std::this_thread::sleep_for(pause);
     }
   }

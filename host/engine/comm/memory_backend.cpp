@@ -68,9 +68,8 @@ class MemoryBackend final : public c10d::Backend {
     while (!exchange.done) {
       const uint32_t seen = rings_.news();
       if (move_bytes()) continue;
-      if (rings_.is_hung_up()) throw std::runtime_error("a rank has hung up");
-      if (Clock::now() > end)
-        throw std::runtime_error("received nothing for " + std::to_string(timeout_.count()) + " ms");
+      if (rings_.is_hung_up()) throw std::runtime_error("a rank disconnected");
+      if (Clock::now() > end) throw std::runtime_error("no data for " + std::to_string(timeout_.count()) + " ms");
       await_news(seen);
       if (seen == rings_.news()) refuse_the_ended(exchange);
     }
@@ -155,7 +154,7 @@ class MemoryBackend final : public c10d::Backend {
       const bool is_needed = exchange.passed[size_t(other)] < exchange.length(size_) ||
                              (exchange.sent < exchange.length(size_) && other != rank_ && rings_.unread_by(other) > 0);
       if (is_needed && rings_.has_ended(other) && !move_bytes())
-        throw std::runtime_error("rank " + std::to_string(other) + " of this communicator has ended");
+        throw std::runtime_error("rank " + std::to_string(other) + " of this communicator exited");
     }
   }
 

@@ -70,7 +70,7 @@ std::string Peers::open_store(const RankEnvironment& environment, milliseconds t
   const std::string here = "rank " + std::to_string(rank_);
   try {
     JobStore job = open_job_store(environment, timeout, [&](const std::string& cause) {
-      log_warning(here + " waits for the rendezvous at " + rendezvous_text(environment) + " (" + cause + ")");
+      log_warning(here + " is waiting for the rendezvous at " + rendezvous_text(environment) + " (" + cause + ")");
     });
     server_ = std::move(job.server);
     store_ = std::move(job.store);
@@ -101,7 +101,7 @@ std::vector<int> Peers::missing_until(Clock::time_point end) const {
 std::string Peers::gathered_places(const Place& mine, Clock::time_point end) const {
   std::vector<int> missing = missing_until(std::min(end, Clock::now() + before_notice));
   if (!missing.empty() && Clock::now() < end) {
-    log_warning("rank 0 waits for " + names_of(missing));
+    log_warning("rank 0 is waiting for " + names_of(missing));
     missing = missing_until(end);
   }
   std::string texts = mine.to_text();
@@ -131,7 +131,7 @@ std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
   try {
     texts = exchanged_places(mine, end);
   } catch (const std::exception& error) {
-    throw explain("meeting the other ranks", error.what());
+    throw explain("connecting to the other ranks", error.what());
   }
   const bool is_incomplete = texts.starts_with(missing_ranks);
   const std::optional<Error> refusal = refusal_in(texts);
@@ -139,7 +139,7 @@ std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
   if (refusal) throw *refusal;
   if (is_incomplete)
     throw Error(ExitStatus::peer, "rank " + std::to_string(rank_) + ": " + texts.substr(std::strlen(missing_ranks)) +
-                                      " did not come to the rendezvous within parallel.timeout_seconds");
+                                      " did not connect to the rendezvous within parallel.timeout_seconds");
   std::vector<Place> places;
   std::istringstream lines(texts);
   for (std::string line; std::getline(lines, line);) places.push_back(Place::from_text(line));
@@ -197,7 +197,7 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
     if (store_->add("broken", 1) == 1)
       store_->set("broken/first", bytes_of(why));
     else if (store_->check({"broken/first"}))
-      before = "; before that, " + text_of(store_->get("broken/first"));
+      before = "; previously, " + text_of(store_->get("broken/first"));
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(ExitStatus::peer)) + " " + here));
     if (hang_up_) hang_up_();
     for (milliseconds waited{0}; waited < time_to_report; waited += poll_interval) {

@@ -30,9 +30,9 @@ TEST(FlightRecord, KeepsTheLastCollectivesAndMarksUnfinishedOnes) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), FlightRecord::capacity);
   EXPECT_EQ(text.find("number 35 "), std::string::npos);
   EXPECT_NE(text.find("number 36 "), std::string::npos);
-  EXPECT_EQ(text.find("did not end"), text.rfind("did not end"));
+  EXPECT_EQ(text.find("unfinished"), text.rfind("unfinished"));
   const size_t line = text.rfind('\n', text.find("number 70 "));
-  EXPECT_NE(text.substr(line, text.find("number 70 ") - line).find("did not end"), std::string::npos) << text;
+  EXPECT_NE(text.substr(line, text.find("number 70 ") - line).find("unfinished"), std::string::npos) << text;
 }
 
 TEST(FlightRecord, IsWrittenToItsFolderAndNeverThrows) {
