@@ -211,7 +211,7 @@ def test_a_text_is_scored_by_every_head_as_validation_scores_it(place):
     assert [tuple(row.values()) for row in overlapping] == [(16, 8 * 32 - head) for head in (1, 2, 3, 4)]
     place.host("eval", place.log.folder() / "model", "--text", "held.txt")
     assert len(place.log.query("SELECT * FROM v_text_losses")) == 8, "a folder is no run of the log"
-    place.refuse_command(2, "--stride 33 leaves out tokens between windows of 32", command=[
+    place.refuse_command(2, "--stride 33 skips tokens between windows of 32", command=[
         "eval", "reader", "--text", "held.txt", "--stride", "33"])
     place.refuse_command(2, "--stride requires --text", command=["eval", "reader", "--suite", "held.txt", "--stride", "3"])
     place.refuse_command(4, "none.txt", command=["eval", "reader", "--text", "none.txt"])

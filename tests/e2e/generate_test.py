@@ -140,10 +140,10 @@ def test_the_longest_text_ends_by_itself(trained):
     (2, "the prompt is missing", ["wizards"]),
     (2, "found more than one prompt", ["wizards", "a", "--prompt", "b"]),
     (2, "the prompt is empty", ["wizards", ""]),
-    (2, "--ids holds no id", ["ids", "--ids", ""]),
+    (2, "--ids is empty", ["ids", "--ids", ""]),
     (2, "'x' is not a valid id", ["ids", "--ids", "1 x"]),
-    (2, "512 is no id of this model", ["ids", "--ids", "511 512"]),
-    (2, "the prompt has 65 tokens, the model reads at most 64", ["wizards", "x" * 65]),
+    (2, "512 is not a valid id of this model", ["ids", "--ids", "511 512"]),
+    (2, "the prompt has 65 tokens, but the model accepts at most 64", ["wizards", "x" * 65]),
     (2, "--prompt-file: nowhere.txt does not exist", ["wizards", "--prompt-file", "nowhere.txt"]),
     (2, "--top-p is 0.0, wanted more than 0", ["wizards", "a", "--temperature", "1", "--top-p", "0"]),
     (2, "--top-p is 1.5, wanted more than 0 and at most 1", ["wizards", "a", "--temperature", "1", "--top-p", "1.5"]),
@@ -156,7 +156,7 @@ def test_the_longest_text_ends_by_itself(trained):
     (2, "does not exist", ["runs/7-gone", "a"]),
     (2, "is not a folder", ["text.txt", "a"]),
     (4, "contains no finished model", ["runs/1-wizards/step-000070", "a"]),
-    (4, "names no tokenizer.*--ids", ["ids", "a"]),
+    (4, "has no tokenizer.*--ids", ["ids", "a"]),
 ])
 def test_what_cannot_be_is_told(trained, code, told, arguments):
     trained.refuse_command(code, told, command=["generate", *arguments])

@@ -145,7 +145,7 @@ def test_a_tokenizer_of_another_vocabulary_is_not_used(place, llama_pieces):
     (theirs / "tokenizer.json").write_text(json.dumps(json_of_llama(code())))
     ended = place.host("checkpoint", "import", "theirs", "-o", "json")
     assert "no tokenizer is imported: theirs/tokenizer.json has 3,000 ids, the model 512" in ended.err
-    place.refuse_command(4, "names no tokenizer", command=["generate", "json", "a"])
+    place.refuse_command(4, "has no tokenizer", command=["generate", "json", "a"])
 
 
 def json_of_llama(text, merges_as_text=False):

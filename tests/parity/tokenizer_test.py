@@ -183,4 +183,4 @@ def test_a_tokenizer_that_is_not_read_here_does_not_keep_its_model_out(place, te
     write_tokenizer(place.folder / "theirs", said)
     ended = place.host("checkpoint", "import", "theirs", "-o", "ours")
     assert "no tokenizer is imported: " in ended.err and "normalizer is" in ended.err
-    place.refuse_command(4, "names no tokenizer", command=["generate", "ours", "--prompt", "x"])
+    place.refuse_command(4, "has no tokenizer", command=["generate", "ours", "--prompt", "x"])

@@ -164,9 +164,8 @@ int64_t most_likely(const Tensor& logits) {
   int64_t best = 0;
   for (int64_t i = 0; i < logits.numel(); ++i) {
     if (!std::isfinite(x[i]))
-      throw Error(ExitStatus::data,
-                  "the model's logit of id " + std::to_string(i) +
-                      " is not a finite number, so its weights are unusable; look at how its run ended");
+      throw Error(ExitStatus::data, "the model's logit for id " + std::to_string(i) +
+                                        " is not finite, so its weights are unusable; check how its run ended");
     if (x[i] > x[best]) best = i;
   }
   return best;

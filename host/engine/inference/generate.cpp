@@ -15,13 +15,13 @@ namespace {
 std::vector<int64_t> prompt_ids(const GenerateRequest& request, const TextModel& model) {
   const std::vector<int64_t> ids = request.text ? model.ids_of(*request.text) : request.ids;
   const ModelConfig& config = model.config();
-  if (ids.empty()) refuse("--ids holds no id; a prompt takes at least one");
+  if (ids.empty()) refuse("--ids is empty; a prompt needs at least one id");
   for (const int64_t id : ids)
     if (id < 0 || id >= config.vocab_size)
-      refuse("--ids: " + std::to_string(id) + " is no id of this model, whose vocabulary has " +
+      refuse("--ids: " + std::to_string(id) + " is not a valid id of this model, whose vocabulary has " +
              with_thousands(config.vocab_size) + " ids (0 to " + std::to_string(config.vocab_size - 1) + ")");
   if (!model.fits(int64_t(ids.size())))
-    refuse("the prompt has " + with_thousands(int64_t(ids.size())) + " tokens, the model reads at most " +
+    refuse("the prompt has " + with_thousands(int64_t(ids.size())) + " tokens, but the model accepts at most " +
            with_thousands(config.max_sequence_length) + " (model.max_sequence_length); shorten it");
   return ids;
 }
@@ -64,8 +64,7 @@ PlainDecoding decode_plainly(TextModel& model, DecodeRequest request, const std:
   request.drafts = false;
   request.take = [](int64_t) { return true; };
   const Timed plain = decode_timed(model, request);
-  if (plain.decoded.ids != drafted)
-    throw Error(ExitStatus::bug, "decoding with drafts gave other ids than plain decoding");
+  if (plain.decoded.ids != drafted) throw Error(ExitStatus::bug, "speculative and plain decoding gave different ids");
   return {plain.decoded.forwards, plain.seconds};
 }
 
@@ -81,7 +80,7 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
   result.prompt = prompt_ids(request, model);
   const bool drafts = drafts_for(model.config(), request.temperature, request.plain);
   if (request.compares && !drafts)
-    refuse("--compare goes with drafts, and " + request.model.string() + " has one head, so there are no drafts");
+    refuse("--compare requires drafts, but " + request.model.string() + " has one head and makes no drafts");
   model.load(drafts, model.positions_for(int64_t(result.prompt.size()), request.max_tokens));
 
   DecodeRequest wanted;

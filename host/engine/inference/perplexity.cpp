@@ -37,9 +37,8 @@ std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, con
 /// The request's stride, by default the window's length.
 size_t stride_of(const PerplexityRequest& request, size_t longest) {
   if (size_t(request.stride) > longest)
-    throw Error(ExitStatus::usage, "--stride " + std::to_string(request.stride) +
-                                       " leaves out tokens between windows of " + std::to_string(longest) +
-                                       ", the model's sequence length; wanted at most that");
+    throw Error(ExitStatus::usage, "--stride " + std::to_string(request.stride) + " skips tokens between windows of " +
+                                       std::to_string(longest) + ", the model's sequence length; wanted at most that");
   return request.stride > 0 ? size_t(request.stride) : longest;
 }
 

@@ -26,7 +26,7 @@ ModelConfig checked_config(const fs::path& folder) {
   if (!predicts_tokens(read_params(folder, files), files))
     throw Error(ExitStatus::data,
                 folder.string() + ": the model has no token heads" +
-                    (value_heads_of(folder).empty() ? "" : ": it is a critic's, which predicts values") +
+                    (value_heads_of(folder).empty() ? "" : ": it is a critic's model, which predicts values") +
                     "; wanted a model that was trained to predict tokens");
   return model_config_of(folder, ModelConfig{});
 }
@@ -55,12 +55,12 @@ std::vector<int64_t> TextModel::ids_of(const std::string& text) const {
   if (!tokenizer_)
     throw Error(
         ExitStatus::data,
-        folder_.string() + ": the model names no tokenizer, so text cannot be encoded; give ids with --ids \"1 2 3\"");
+        folder_.string() + ": the model has no tokenizer, so text cannot be encoded; pass ids with --ids \"1 2 3\"");
   if (text.empty()) refuse("the prompt is empty; wanted at least one character");
   const size_t valid = valid_utf8(text);
   if (tokenizer_->reads() == Tokenizer::Reads::utf8 && valid < text.size())
     refuse("the prompt is not UTF-8 at byte " + with_thousands(int64_t(valid)) +
-           ", and this model's tokenizer reads nothing else");
+           ", but this model's tokenizer requires UTF-8");
   std::vector<int32_t> ids = tokenizer_->before_text();
   const std::vector<int32_t> encoded = tokenizer_->encode(text);
   ids.insert(ids.end(), encoded.begin(), encoded.end());

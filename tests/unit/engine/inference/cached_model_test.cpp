@@ -177,7 +177,7 @@ TEST(MostLikely, IsTheLowestOfEqualIdsAndRefusesLogitsThatAreNotFinite) {
       ADD_FAILURE() << bad << " was accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::data);
-      EXPECT_NE(std::string(error.what()).find("logit of id 1"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("logit for id 1"), std::string::npos);
     }
   }
 }
