@@ -1,7 +1,6 @@
 // The key functions of the sdk's classes: this library alone contains each type's vtable and type information, so the
 // host and every plugin share one type (dynamic_cast and catch work across libraries).
 #include <stdexcept>
-
 #include <wmtp/plugin.hpp>
 
 namespace wmtp {
@@ -22,7 +21,7 @@ Adapter::~Adapter() = default;
 LinearAdapter::~LinearAdapter() = default;
 
 Weights Weighting::weigh(TokenStep&) {
-  throw std::logic_error("it has no weigh() for the moment that its needs() name");
+  throw std::logic_error("it does not override weigh() for the moment returned by needs()");
 }
 
 BadOption::BadOption(std::string option, std::string message, int64_t at)

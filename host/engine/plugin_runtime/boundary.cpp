@@ -91,7 +91,7 @@ void rethrow_as_plugin_error(const std::string& plugin, const char* call) {
   } catch (const std::exception& error) {
     throw Error(ExitStatus::plugin, where + "threw: " + error.what());
   } catch (...) {
-    throw Error(ExitStatus::plugin, where + "threw something that is no std::exception");
+    throw Error(ExitStatus::plugin, where + "threw an exception that is not derived from std::exception");
   }
 }
 
@@ -99,12 +99,13 @@ void rethrow_as_plugin_error(const std::string& plugin, const char* call) {
 
 void check_weights_form(const WeightsCall& call, const Weights& weights) {
   if (is_uniform(weights)) {
-    if (weights.values.defined()) refuse(call, "returned values that are called uniform; use by_target or by_source");
+    if (weights.values.defined())
+      refuse(call, "returned values together with the meaning uniform; use by_target or by_source");
     return;
   }
   const bool target = weights.meaning == Weights::Meaning::by_target;
   if (target && call.by_target.empty())
-    refuse(call, "returned by_target inside the loss; only by_source is possible there");
+    refuse(call, "returned by_target at When::token, which supports only by_source");
   const std::vector<int64_t>& wanted = target ? call.by_target : call.by_source;
   if (!weights.values.defined()) refuse(call, std::string("returned ") + meaning_text(weights) + " without values");
   if (weights.values.layout() != at::kStrided) refuse(call, "returned a sparse tensor, wanted a dense one");
@@ -147,7 +148,7 @@ void refuse_weights(const WeightsCall& call, const Weights& weights) {
          << (finite ? " (a weighting may declare signed_weights)" : "");
     refuse(call, text.str());
   }
-  refuse(call, "another rank's weights are not finite or negative");
+  refuse(call, "another rank's weights are negative or not finite");
 }
 
 }  // namespace wmtp

@@ -23,11 +23,11 @@ std::set<std::string> head_names(const Needs& needs) {
   std::set<std::string> names;
   for (const ValueHead& head : needs.heads) {
     if (head.kind != "linear" && head.kind != "mlp")
-      refuse("its value head '" + head.name + "' is '" + head.kind + "'; there are linear and mlp");
+      refuse("its value head '" + head.name + "' has kind '" + head.kind + "'; available: linear, mlp");
     if (head.meaning != "value" && head.meaning != "score")
-      refuse("its value head '" + head.name + "' means '" + head.meaning + "'; there are value and score");
+      refuse("its value head '" + head.name + "' has meaning '" + head.meaning + "'; available: value, score");
     if (!is_plugin_name(head.name) || !names.insert(head.name).second) {
-      refuse("its value head '" + head.name + "' has no name of its own in lower case letters, digits and '_'");
+      refuse("its value head '" + head.name + "' needs a unique name of lower case letters, digits and '_'");
     }
   }
   return names;
@@ -113,7 +113,7 @@ PluginDescription describe(const PluginEntry& entry) {
   description.version = entry.version;
   description.summary = entry.summary;
   if (!is_plugin_name(description.name)) {
-    refuse("its name '" + description.name + "' is not lower case letters, digits and '_', at most 32");
+    refuse("its name '" + description.name + "' must have at most 32 lower case letters, digits and '_'");
   }
   if (entry.wrapper)
     describe_instance<Wrapper>(entry, description);

@@ -36,8 +36,9 @@ void check_param(const std::string& plugin, const Linear& layer, const Param& pa
   const auto check_cut = [&](Cut cut, int64_t size, const char* dimension) {
     const int64_t wanted = cut == Cut::in ? layer.in : layer.out;
     if (cut != Cut::none && size != wanted)
-      refuse(std::string("have ") + std::to_string(wanted) + " " + dimension + ", as it is cut with the layer's " +
-             (cut == Cut::in ? "in" : "out") + ", but has " + std::to_string(size));
+      refuse(std::string("have ") + std::to_string(wanted) + " " + dimension +
+             ", because it is sharded like the layer's " + (cut == Cut::in ? "in" : "out") + ", but has " +
+             std::to_string(size));
   };
   check_cut(param.rows, param.shape[0], "rows");
   check_cut(param.columns, param.shape[1], "columns");

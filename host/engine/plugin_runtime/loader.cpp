@@ -29,8 +29,7 @@ const PluginEntry& checked(const std::string& where, const PluginEntry& entry) {
       refuse(where, "its entry has an empty field; end the source with WMTP_PIPELINE or WMTP_ADAPTER");
   const int factories = (entry.weighting != nullptr) + (entry.wrapper != nullptr) + (entry.objective != nullptr) +
                         (entry.adapter != nullptr);
-  if (factories != 1)
-    refuse(where, "its entry has " + std::to_string(factories) + " functions that create the plugin, wanted one");
+  if (factories != 1) refuse(where, "its entry has " + std::to_string(factories) + " factories, wanted one");
   return entry;
 }
 
@@ -41,7 +40,7 @@ const PluginEntry& built_in(const PluginDescription& description) {
     if (description.kind == kind_of(*entry) && description.name == entry->name)
       return checked(description.name, *entry);
   }
-  refuse("plugin " + description.name, "not linked into this build; name its folder by --plugin-dir");
+  refuse("plugin " + description.name, "not linked into this build; add its folder with --plugin-dir");
 }
 
 template <class Base>
@@ -100,12 +99,12 @@ const PluginEntry& load_plugin(const PluginDescription& description) {
   if (description.path.empty()) return built_in(description);
   const std::string found = sha256_of_file(description.path);
   if (found != description.sha256) {
-    refuse(description.path.string(), "changed since it was described: sha256 " + found + ", wanted " +
-                                          description.sha256 + "; start the run again");
+    refuse(description.path.string(),
+           "changed since it was probed: sha256 " + found + ", wanted " + description.sha256 + "; restart the run");
   }
   const PluginEntry& entry = open_plugin(description.path);
   if (description.kind != kind_of(entry) || description.name != entry.name || description.version != entry.version) {
-    refuse(description.path.string(), "it says that it is the " + std::string(kind_of(entry)) + " '" + entry.name +
+    refuse(description.path.string(), "it declares itself as the " + std::string(kind_of(entry)) + " '" + entry.name +
                                           "' " + entry.version + ", wanted the " + description.kind + " '" +
                                           description.name + "' " + description.version);
   }

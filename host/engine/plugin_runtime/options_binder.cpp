@@ -16,20 +16,20 @@ namespace {
 
 void require_choice(const std::string& option, const std::string& value, const std::vector<std::string>& choices) {
   if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  fail(option, "its default '" + value + "' is none of its choices");
+  fail(option, "its default '" + value + "' is not one of its choices");
 }
 
 }  // namespace
 
 OptionSpec& OptionsRecorder::add(const char* name, const char* help, OptionSpec::Type type) {
   const std::string text = name != nullptr ? name : "";
-  if (!is_plugin_name(text)) fail(text, "a name is lower case letters, digits and '_', at most 32");
+  if (!is_plugin_name(text)) fail(text, "its name must have at most 32 lower case letters, digits and '_'");
   for (const char* own : {"plugin", "inner", "weights"}) {
-    if (text == own) fail(text, "the name is the experiment's own");
+    if (text == own) fail(text, "the name is reserved");
   }
-  if (help == nullptr || help[0] == '\0') fail(text, "it has no help");
+  if (help == nullptr || help[0] == '\0') fail(text, "it has no help text");
   for (const OptionSpec& spec : specs_) {
-    if (spec.name == text) fail(text, "stated twice");
+    if (spec.name == text) fail(text, "declared twice");
   }
   OptionSpec spec;
   spec.name = text;
@@ -86,7 +86,7 @@ void OptionsBinder::take(const char* name, T& value) {
   const auto given = values_.find(name);
   if (given == values_.end()) return;
   const T* const right = std::get_if<T>(&given->second);
-  if (right == nullptr) fail(name, "the experiment's value is of another type");
+  if (right == nullptr) fail(name, "the value has the wrong type");
   value = *right;
   taken_.push_back(name);
 }

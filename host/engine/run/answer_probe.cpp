@@ -41,7 +41,7 @@ int answer_probe(const std::string& question, const std::function<std::string(co
     answer = refusal(status, question + ": " + error.what());
   } catch (...) {
     status = ExitStatus::plugin;
-    answer = refusal(status, question + ": its code threw something that is no std::exception");
+    answer = refusal(status, question + ": its code threw an exception that is not derived from std::exception");
   }
   const bool written = out && std::fputs((answer + "\n").c_str(), out) >= 0 && std::fclose(out) == 0;
   return written ? static_cast<int>(status) : static_cast<int>(ExitStatus::storage);

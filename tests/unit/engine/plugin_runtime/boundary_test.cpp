@@ -22,7 +22,8 @@ std::pair<int, std::string> fault(Function function) {
 TEST(Boundary, EveryThrowNamesThePluginTheCallAndTheText) {
   using Fault = std::pair<int, std::string>;
   EXPECT_EQ(fault([] { throw std::runtime_error("no reason"); }), Fault(3, "plugin rho1: weigh() threw: no reason"));
-  EXPECT_EQ(fault([] { throw 42; }), Fault(3, "plugin rho1: weigh() threw something that is no std::exception"));
+  EXPECT_EQ(fault([] { throw 42; }),
+            Fault(3, "plugin rho1: weigh() threw an exception that is not derived from std::exception"));
   EXPECT_EQ(fault([] { throw std::bad_alloc(); }).first, 8);
   const auto [status, text] = fault([] { at::ones({2, 3}).reshape({5}); });
   EXPECT_EQ(status, 3);

@@ -46,7 +46,7 @@ TEST(AnswerProbe, KeepsStdoutForTheAnswer) {
   EXPECT_EQ(child([](const std::string& file) -> std::string { throw Error(ExitStatus::plugin, file + ": no"); }), 3);
   EXPECT_EQ(bytes_of(out), "{\"refused\":\"x.so: no\",\"status\":3}\n");
   EXPECT_EQ(child([](const std::string&) -> std::string { throw 42; }), 3);
-  EXPECT_THAT(bytes_of(out), HasSubstr("no std::exception"));
+  EXPECT_THAT(bytes_of(out), HasSubstr("not derived from std::exception"));
 }
 
 }  // namespace
