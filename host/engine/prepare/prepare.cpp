@@ -117,15 +117,15 @@ std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::
   const bool by_share = part == "validation" && experiment.validation.share > 0;
   if (by_share && prepared[part]["files"] == 0)
     throw Error(ExitStatus::data,
-                printed("nothing is held out: no file has a line end before its last %g%%, or several documents; set "
-                        "data.separator, or name other files in validation.files instead of validation.share",
+                printed("nothing is held out: no file has several documents or a newline before its last %g%%; set "
+                        "data.separator, or set validation.files instead of validation.share",
                         100 * experiment.validation.share));
   if (tokens < length)
     throw Error(ExitStatus::data, "the " + part + " text has " + with_thousands(tokens) +
                                       " tokens, fewer than one window of " + with_thousands(length) + "; " +
-                                      (by_share          ? "raise validation.share, name more files in data.files,"
-                                       : part == "train" ? "name more files in data.files"
-                                                         : "name more files in validation.files") +
+                                      (by_share          ? "raise validation.share, add files to data.files,"
+                                       : part == "train" ? "add files to data.files"
+                                                         : "add files to validation.files") +
                                       " or lower train.sequence_length");
   return open_token_file(folder / (part + ".bin"), prepared["dtype"], length, experiment.model.vocab_size);
 }

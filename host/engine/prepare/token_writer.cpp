@@ -57,7 +57,7 @@ void TokenWriter::add_documents(const TextPart& part, WorkProgress* progress) {
     add_document(in, document.end - document.begin, progress);
     if (!in)
       throw Error(ExitStatus::data, "cannot read " + part.file.string() + ": " +
-                                        (in.eof() ? "it has become shorter" : std::strerror(errno)));
+                                        (in.eof() ? "it was truncated while it was read" : std::strerror(errno)));
     add({static_cast<int32_t>(tokenizer_.end_of_text())});
   }
 }
@@ -87,8 +87,8 @@ void TokenWriter::add(const std::vector<int32_t>& ids) {
   const int64_t vocab_size = tokenizer_.vocab_size();
   for (const int32_t id : ids) {
     if (id < 0 || id >= vocab_size)
-      throw Error(ExitStatus::data, "the tokenizer gives the id " + std::to_string(id) + ", but has " +
-                                        std::to_string(vocab_size) + " ids: its file is damaged");
+      throw Error(ExitStatus::data, "the tokenizer returned id " + std::to_string(id) + ", but has only " +
+                                        std::to_string(vocab_size) + " ids; its file is damaged");
     const char bytes[] = {static_cast<char>(id), static_cast<char>(id >> 8), static_cast<char>(id >> 16),
                           static_cast<char>(id >> 24)};
     file_.write({bytes, wide_ ? size_t{4} : size_t{2}});

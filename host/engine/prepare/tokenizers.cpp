@@ -68,8 +68,8 @@ class SentencePieceTokenizer : public Tokenizer {
     if (!loaded.ok() || processor_.GetPieceSize() == 0)
       throw Error(ExitStatus::data,
                   model.string() +
-                      " is not a SentencePiece model; name one, or a tokenizer.json (in the cache folder: remove "
-                      "the file, the next run trains it again)");
+                      " is not a SentencePiece model; choose one, or a tokenizer.json (if in the cache folder: delete "
+                      "it, and the next run retrains it)");
     if (processor_.eos_id() < 0)
       throw Error(ExitStatus::data, model.string() + " has no end-of-text piece (eos_id is off); train it with one");
     for (int id = 0; id < processor_.GetPieceSize(); ++id) bytes_.push_back(bytes_of(id));
@@ -128,9 +128,9 @@ class SentencePieceTokenizer : public Tokenizer {
     const std::string& name = config->bos_token;
     const int id = name.empty() ? processor_.bos_id() : processor_.PieceToId(name);
     if (id < 0 || processor_.IsUnknown(id))
-      throw Error(ExitStatus::data,
-                  model.string() + " has no piece " + (name.empty() ? "for the begin of a text" : name) + ", and " +
-                      tokenizer_config_name + " in the same folder sets add_bos_token; set it to false");
+      throw Error(ExitStatus::data, model.string() + " has no " + (name.empty() ? "BOS piece" : "piece " + name) +
+                                        ", and " + tokenizer_config_name +
+                                        " in the same folder sets add_bos_token; set it to false");
     before_text_ = {id};
   }
 
@@ -309,8 +309,8 @@ void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const fs:
     throw Error(ExitStatus::data,
                 "cannot train a tokenizer of " + with_thousands(vocab_size) + " pieces on " + found +
                     (fewest.empty() ? ": " + why
-                                    : ": every byte and the text's characters take at least " + fewest +
-                                          "; set data.tokenizer.vocab_size to that or more"));
+                                    : ": all bytes and the text's characters need at least " + fewest +
+                                          " pieces; set data.tokenizer.vocab_size to that or more"));
   }
   sentencepiece::SentencePieceProcessor made;
   if (!made.LoadFromSerializedProto(bytes).ok())

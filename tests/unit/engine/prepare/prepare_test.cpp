@@ -141,7 +141,7 @@ TEST_F(Prepare, ExplainsWhyAShareHoldsNothingOut) {
   experiment.validation.given = true;
   experiment.validation.share = 0.1;
   const auto text = error_of(ExitStatus::data, [&] { prepare_and_open(experiment); });
-  EXPECT_TRUE(has(text, "nothing is held out: no file has a line end before its last 10%")) << text;
+  EXPECT_TRUE(has(text, "nothing is held out: no file has several documents or a newline before its last 10%")) << text;
   write("text/a.txt", std::string(100, 'a') + "\nbbb\n");
   experiment.validation.share = 0.03;
   const auto few = error_of(ExitStatus::data, [&] { prepare_and_open(experiment); });

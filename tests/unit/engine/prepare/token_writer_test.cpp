@@ -59,7 +59,7 @@ TEST_F(TokenWriting, RefusesAnIdOutsideTheVocabularyInsteadOfTruncatingIt) {
   TokenWriter writer(at("ids.bin"), tokenizer);
   writer.add({0, 999});
   for (const int32_t id : {1000, 65537, -1})
-    EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { writer.add({id}); }), "gives the id " + std::to_string(id)));
+    EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { writer.add({id}); }), "returned id " + std::to_string(id)));
   EXPECT_EQ(writer.num_ids(), 2);
 }
 

@@ -117,7 +117,7 @@ TEST_F(Bpe, NamesTheLargestVocabularyThatFits) {
 TEST_F(Bpe, RefusesAVocabularyWithoutRoomForBytes) {
   const std::vector<fs::path> files{write("a.py", sample_code(20))};
   const auto text = error_of(ExitStatus::data, [&] { trained(files, 100); });
-  const std::string before = "take at least ";
+  const std::string before = "need at least ";
   ASSERT_TRUE(has(text, "100 pieces") && has(text, before)) << text;
   const int64_t fewest = std::stoll(text.substr(text.find(before) + before.size()));
   EXPECT_EQ(trained(files, fewest)->vocab_size(), fewest);
