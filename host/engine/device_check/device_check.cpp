@@ -117,14 +117,10 @@ Tensors adamw(Numbers& numbers) {
   return {master, mean, square, at::stack(at::_foreach_norm({gradient, master}, 2, at::kDouble)) / double(width)};
 }
 
-const std::vector<Operation> operations{{"norm", norm},
-                                        {"SwiGLU", swiglu_both_ways},
-                                        {"rotation", rotation},
-                                        {"cross entropy", cross_entropies},
-                                        {"products", products},
-                                        {"attention", attention},
-                                        {"dropout", dropout},
-                                        {"embedding gradient", embedding_gradient},
+const std::vector<Operation> operations{{"norm", norm},         {"SwiGLU", swiglu_both_ways},
+                                        {"rotation", rotation}, {"cross entropy", cross_entropies},
+                                        {"products", products}, {"attention", attention},
+                                        {"dropout", dropout},   {"embedding gradient", embedding_gradient},
                                         {"AdamW", adamw}};
 
 /// The largest difference, relative for numbers above 1.
@@ -146,7 +142,8 @@ bool same_bits(const Tensors& a, const Tensors& b) {
 /// One unit in the last place of the dtype, plus a few roundings in sums before it.
 double tolerance(at::ScalarType dtype) { return dtype == at::kFloat ? 1e-4 : dtype == at::kHalf ? 4e-3 : 3e-2; }
 
-/// Each dtype's difference from the CPU: "fp32 2e-07, bf16 8e-03, fp16 1e-03 from the CPU; the same bits twice".
+/// Each dtype's difference from the CPU, and whether repeating gives the same bits:
+/// "fp32 2e-07, bf16 8e-03, fp16 1e-03 from the CPU; bitwise identical when repeated".
 DeviceCheck check_operation(const Operation& operation, const at::Device& device) {
   DeviceCheck check{operation.name, true, ""};
   const auto computed = [&](const at::Device& on, at::ScalarType dtype) {
@@ -162,7 +159,8 @@ DeviceCheck check_operation(const Operation& operation, const at::Device& device
     check.text += (check.text.empty() ? "" : ", ") + std::string(name) + printed(" %.0e", off);
   }
   check.good = check.good && repeats;
-  check.text += std::string(" from the CPU; ") + (repeats ? "the same bits twice" : "other bits the second time");
+  check.text +=
+      std::string(" from the CPU; ") + (repeats ? "bitwise identical when repeated" : "different bits when repeated");
   return check;
 }
 
@@ -204,7 +202,7 @@ DeviceCheck about_products(const at::Device& device) {
                  peak = stated_peak(cuda_backend().current_device().name, precision);
     check.text += (check.text.empty() ? "" : ", ") + std::string(to_string(precision)) +
                   printed(" products %.3g TFLOP/s", rate / 1e12);
-    if (peak > 0) check.text += printed(" (%.0f%% of the stated peak)", 100 * rate / peak);
+    if (peak > 0) check.text += printed(" (%.0f%% of the specified peak)", 100 * rate / peak);
   }
   return check;
 }
@@ -229,17 +227,18 @@ DeviceCheck about_copies(const at::Device& device) {
     return printed("%.3g GB/s", copy_rate(to, from, there) / 1e9);
   };
   return {"copies", true,
-          "to the device " + text(there, host) + ", from it " + text(host, there) + ", on it " + text(other, there)};
+          "host to device " + text(there, host) + ", device to host " + text(host, there) + ", on device " +
+              text(other, there)};
 }
 
 DeviceCheck about_full_device(const at::Device& device) {
   const int64_t too_much = 2 * cuda_backend().current_device().total_bytes;
   try {
     at::empty({too_much}, at::TensorOptions(at::kByte).device(device));
-    return {"full device", false, "twice its memory was allocated"};
+    return {"full device", false, "allocating twice its memory succeeded"};
   } catch (const c10::OutOfMemoryError&) {
     wait_for(at::ones({1 << 20}, at::TensorOptions(at::kByte).device(device)));
-    return {"full device", true, "an allocation beyond its memory is refused, and smaller ones work afterwards"};
+    return {"full device", true, "over-allocation fails cleanly and smaller allocations then succeed"};
   }
 }
 
@@ -250,8 +249,7 @@ DeviceCheck about_nccl(const at::Device& device) {
   backend->_allgather_base(out, in)->wait();
   const bool good = out.equal(in);
   backend->abort();
-  return {"NCCL", good,
-          good ? "a communicator of one rank gathers" : "a communicator of one rank gathers other numbers"};
+  return {"NCCL", good, good ? "all-gather with one rank works" : "all-gather with one rank returns wrong numbers"};
 }
 
 /// A failure becomes a finding, so that the other checks still run.

@@ -24,7 +24,7 @@ std::string amounts_in(const std::string& text) {
   if (!std::regex_search(text, part, free)) return amounts;
   const std::string of_device = amounts + ", " + part.str(2) + " of " + part.str(1) + " free";
   if (!std::regex_search(text, part, held)) return of_device;
-  return of_device + ", " + part.str(1) + " in tensors, " + part.str(2) + " reserved for others";
+  return of_device + ", " + part.str(1) + " allocated, " + part.str(2) + " reserved";
 }
 
 }  // namespace
@@ -42,12 +42,12 @@ Error caught_error() {
   } catch (const std::bad_alloc&) {
     return Error(ExitStatus::device_memory,
                  "out of memory on the CPU; lower train.batch_size or train.sequence_length, raise "
-                 "parallel.activation_checkpointing, or end other programs that use it");
+                 "parallel.activation_checkpointing, or close other programs that use memory");
   } catch (const std::exception& error) {
-    return Error(ExitStatus::bug, std::string("this is a mistake of wmtp-host itself: ") + error.what());
+    return Error(ExitStatus::bug, std::string("this is a bug in wmtp-host: ") + error.what());
   } catch (...) {
     return Error(ExitStatus::bug,
-                 "this is a mistake of wmtp-host itself: something was thrown that is no std::exception");
+                 "this is a bug in wmtp-host: an exception that is not derived from std::exception was thrown");
   }
 }
 

@@ -36,8 +36,8 @@ TEST(CaughtError, DeviceOutOfMemoryReportsAmountsAndRemedies) {
   const Error error = error_of([] { run_out(of_cuda); });
   EXPECT_EQ(error.status(), ExitStatus::device_memory);
   EXPECT_THAT(error.what(),
-              AllOf(HasSubstr("2.00 GiB requested, 1.20 GiB of 79.11 GiB free, 70.00 GiB in tensors, 3.00 GiB "
-                              "reserved for others"),
+              AllOf(HasSubstr("2.00 GiB requested, 1.20 GiB of 79.11 GiB free, 70.00 GiB allocated, 3.00 GiB "
+                              "reserved"),
                     HasSubstr("train.batch_size"), HasSubstr("train.sequence_length"),
                     HasSubstr("activation_checkpointing"), HasSubstr("cpu_offload"), HasSubstr("ranks")));
   EXPECT_THAT(error_of([] { run_out("no more\nframe #0"); }).what(),
