@@ -91,11 +91,11 @@ def test_an_adapter_is_taken_up_by_another_run_bit_for_bit_on_its_own_base_alone
         place.run(**LORA | too_small_to_matter, adapter__weights=weights)
         assert_tensors_equal(adapter_tensors(place.log.folder()), adapter_tensors(first))
     refused = place.run(**LORA, adapter__weights=str(first / "adapter"), wanted=4).err
-    assert "option dora is true, here it is false" in refused
+    assert "option dora is true, but here false" in refused
     save_file(filled(POLICY, seed=4).state_dict(), place.folder / "weights.safetensors")
     refused = place.run(**LORA, adapter__dora=True, adapter__weights=str(first / "adapter"), wanted=4).err
     fingerprint = json.loads((first / "adapter/adapter.json").read_text())["base_fingerprint"]
-    assert fingerprint in refused and "here it is" in refused
+    assert fingerprint in refused and "but here" in refused
 
 
 def test_a_target_that_is_none_names_the_nearest(place):

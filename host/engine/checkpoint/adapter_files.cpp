@@ -56,7 +56,7 @@ void check_identity(const fs::path& folder, const AdapterIdentity& adapter, cons
   const json wanted = identity_json(adapter, base);
   const auto compare = [&](const char* key, const std::string& what, const std::string& advice) {
     if (text(key) != wanted[key].dump())
-      refuse(where, what + " is " + text(key) + ", here it is " + wanted[key].dump() + "; " + advice);
+      refuse(where, what + " is " + text(key) + ", but here " + wanted[key].dump() + "; " + advice);
   };
   compare("format_version", "its format_version", "load it with the program that wrote it");
   compare("plugin", "its plugin", "set [adapter] plugin to the one it was trained with");
@@ -65,10 +65,10 @@ void check_identity(const fs::path& folder, const AdapterIdentity& adapter, cons
     for (const auto& [name, value] : wanted["options"].items()) {
       const std::string saved = options.is_object() && options.contains(name) ? options[name].dump() : "not given";
       if (saved != value.dump())
-        refuse(where, "its option " + name + " is " + saved + ", here it is " + value.dump() + "; set [adapter] " +
-                          name + " to the value it was trained with");
+        refuse(where, "its option " + name + " is " + saved + ", but here " + value.dump() + "; set [adapter] " + name +
+                          " to the value it was trained with");
     }
-    refuse(where, "its options are " + text("options") + ", here they are " + wanted["options"].dump());
+    refuse(where, "it was saved with options " + text("options") + ", this run has " + wanted["options"].dump());
   }
   compare("base_fingerprint", "the fingerprint of the model it was trained on",
           "start from that model: set [model] weights, or model and seed, as in that run");
@@ -86,7 +86,7 @@ void check_tensors(const fs::path& folder, const SafetensorsFile& file, const Pa
                          c10::str(at::IntArrayRef(entry->shape)) + ", the adapter has F32 " + shape);
   }
   for (const TensorEntry& entry : file.entries())
-    if (!known.count(entry.name)) refuse(folder, "tensor '" + entry.name + "' has no place in the adapter");
+    if (!known.count(entry.name)) refuse(folder, "tensor '" + entry.name + "' is not part of the adapter");
 }
 
 }  // namespace
@@ -119,10 +119,9 @@ void save_adapter(const fs::path& folder, int64_t step, const std::string& confi
 void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, ShardedModel& model) {
   const std::string base = fingerprint_text(model.base_fingerprint());
   if (!model.adapter_unit())
-    refuse(folder,
-           "adapter '" + adapter.plugin + "' has no parameters of its own to read; leave [adapter] weights out");
+    refuse(folder, "adapter '" + adapter.plugin + "' adds no parameters to load; remove [adapter] weights");
   if (const Manifest manifest = verify_checkpoint(folder); manifest.kind != "adapter")
-    refuse(folder, "it contains a " + manifest.kind + "; name the adapter folder of a run");
+    refuse(folder, "it contains a " + manifest.kind + "; specify the adapter folder of a run");
   check_identity(folder, adapter, base);
   const SafetensorsFile file(folder / adapter_tensors_name);
   check_tensors(folder, file, *model.adapter_unit()->groups().front());

@@ -138,8 +138,7 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
 const char* state_dtype_name(at::ScalarType dtype) {
   for (size_t i = 0; i < dtypes.size(); ++i)
     if (dtypes[i] == dtype) return state_dtype_names[i];
-  throw Error(ExitStatus::storage,
-              std::string("a plugin's state of dtype ") + c10::toString(dtype) + " cannot be saved");
+  throw Error(ExitStatus::storage, std::string("plugin state of dtype ") + c10::toString(dtype) + " cannot be saved");
 }
 
 at::ScalarType state_dtype(const std::string& name) {
