@@ -115,8 +115,8 @@ def test_a_crafted_state_is_refused_by_its_key_though_the_manifest_s_sum_is_righ
 
 
 @pytest.mark.parametrize("change, message", [
-    ({"step": 2001}, "it is of step 2001, the run ends after 2,000 steps"),
-    ({"state": {"guard_window": [1.5] * 1001}}, "state: guard_window holds 1,001 losses; wanted at most"),
+    ({"step": 2001}, "it was saved at step 2001, but the run ends after 2,000 steps"),
+    ({"state": {"guard_window": [1.5] * 1001}}, "state: guard_window has 1,001 losses; wanted at most"),
     ({"state": {"loss_scale": {"scale": 4, "finite_steps": 0, "overflows_left": 1}}}, "state has a loss_scale")],
     ids=["step", "guard_window", "loss_scale"])
 def test_a_crafted_state_that_is_sound_but_does_not_fit_the_run_is_refused(place, stopped, change, message):
@@ -228,7 +228,7 @@ def test_a_checkpoint_that_cannot_be_written_is_told_of_and_costs_the_run_only_a
 def test_a_run_that_a_guard_ends_keeps_the_save_in_flight(place):
     ended = place.run(wanted=5, guard__grad_norm=1e-9, guard__max_in_a_row=3, checkpoint__every_steps=1,
                       checkpoint__keep=9)
-    assert ended.err.count("nothing is learned from the data of such a step (guard.grad_norm = 0") == 1, ended
+    assert ended.err.count("skipped steps do not train on their data (guard.grad_norm = 0") == 1, ended
     assert [step.name for step in step_folders(place.log.folder())] == ["step-000001", "step-000002"]
     assert not list(place.log.folder().glob("*.tmp-*"))
     kept = place.log.query("SELECT step FROM checkpoints WHERE state = 'kept' ORDER BY step")

@@ -49,7 +49,7 @@ SignalStore::SignalStore(const std::filesystem::path& folder, const std::string&
       header_sum_(crc32c(header_.data(), header_.size())),
       largest_file_(file_size_limit()),
       warn_(std::move(warn)) {
-  if (values_per_window < 1) throw Error(ExitStatus::bug, "a signal store of windows without values");
+  if (values_per_window < 1) throw Error(ExitStatus::bug, "a signal store needs at least one value per window");
   open_file();
   if (reads_) check_header();
 }
@@ -92,7 +92,7 @@ void SignalStore::stop(const std::string& why, bool reads) const {
   if (!reads) reads_ = false;
   if (warned_.exchange(true) || !warn_) return;
   warn_("signals of frozen models are no longer cached: " + why +
-        (reads ? "; those in the file are used, all others are computed" : "; all are computed"));
+        (reads ? "; cached ones are used, all others are computed" : "; all are computed"));
 }
 
 int64_t SignalStore::offset_of(int64_t window) const {

@@ -30,7 +30,8 @@ class LayerCall final : public LinearCall {
   const WeightHandle& handle(const std::string& param) const {
     for (const auto& [name, handle] : slot_.params_)
       if (name == param) return handle;
-    throw Error(ExitStatus::plugin, "adapter: slot " + slot_.slot_.name + " declares no parameter '" + param + "'");
+    throw Error(ExitStatus::plugin,
+                "adapter: layer " + slot_.slot_.name + " has no declared parameter '" + param + "'");
   }
   const LinearLayer& slot_;
   const Pass& pass_;

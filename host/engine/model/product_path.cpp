@@ -56,9 +56,8 @@ ProductPath product_path(at::ScalarType dtype) { return choose(dtype); }
 std::string about_widened_products(at::ScalarType dtype) {
   if (product_path(dtype) != ProductPath::widened) return {};
   const std::string name = dtype == at::kHalf ? "fp16" : "bf16";
-  return name + " products are computed in fp32: this processor has no " + name +
-         " instructions that oneDNN may use (" + (dtype == at::kHalf ? "AVX-512 FP16" : "AVX-512 BF16 or AMX") + "); " +
-         name + " saves memory here, and no time";
+  return name + " products are computed in fp32, because oneDNN has no " + name + " instructions on this processor (" +
+         (dtype == at::kHalf ? "AVX-512 FP16" : "AVX-512 BF16 or AMX") + "); " + name + " saves memory but no time";
 }
 
 }  // namespace wmtp

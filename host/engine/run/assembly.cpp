@@ -36,10 +36,10 @@ ActivePipeline pipeline_of(const Identity& identity, const Experiment& experimen
 void refuse_no_decay(const Experiment& experiment, int64_t steps) {
   const ScheduleConfig& schedule = experiment.schedule;
   if (schedule.name == "wsd" && schedule.warmup_steps + schedule.stable_steps >= steps)
-    throw Error(ExitStatus::usage, experiment.file.string() + ": [schedule] found " +
-                                       std::to_string(schedule.warmup_steps) + " warmup_steps and " +
-                                       std::to_string(schedule.stable_steps) + " stable_steps, the run has " +
-                                       std::to_string(steps) + ", so none are left for the decay");
+    throw Error(ExitStatus::usage,
+                experiment.file.string() + ": [schedule] warmup_steps = " + std::to_string(schedule.warmup_steps) +
+                    " and stable_steps = " + std::to_string(schedule.stable_steps) +
+                    " leave no steps for the decay in a run of " + std::to_string(steps) + "; lower them");
 }
 
 /// Everything in a shape that affects the model's outputs; the same tensors also fit another head count.
@@ -80,7 +80,7 @@ class FrozenSource {
     heads_ = value_heads_of(weights_);
     if (heads_.front().meaning.empty() && session.is_rank0() && !table.reads_scores)
       log_warning("[value] " + weights_.string() + ": its " + params_file_name +
-                  " does not say whether its head learned values or scores; values are assumed");
+                  " does not state whether its head learned values or scores; assuming values");
   }
 
   /// Loads the model on the first call. [all ranks, collective]

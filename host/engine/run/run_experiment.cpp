@@ -51,13 +51,13 @@ class TrainingRun {
     TrainerState& state = trainer().state();
     const auto [manifest, saved] = load_training_state(folder, trainer().optimizer(), state.pipeline);
     if (manifest.config_hash != identity_.config_hash)
-      throw Error(ExitStatus::data, folder.string() + ": it is of another experiment: its hash is " +
-                                        manifest.config_hash + ", this one's " + identity_.config_hash);
+      throw Error(ExitStatus::data, folder.string() + ": it belongs to another experiment: found hash " +
+                                        manifest.config_hash + ", wanted " + identity_.config_hash);
     state.restore(manifest, saved, sequences_per_step(experiment_.train, manifest.world_size), folder.string());
     if (manifest.world_size != session_.size()) assembly_.go_on_with_other_ranks(manifest.world_size);
     if (state.step > trainer().num_steps())
-      throw Error(ExitStatus::data, folder.string() + ": it is of step " + std::to_string(state.step) +
-                                        ", the run ends after " + counted(trainer().num_steps(), "step"));
+      throw Error(ExitStatus::data, folder.string() + ": it was saved at step " + std::to_string(state.step) +
+                                        ", but the run ends after " + counted(trainer().num_steps(), "step"));
   }
 
   void start_training() {
@@ -130,9 +130,8 @@ class TrainingRun {
 
   ExitStatus give_up(int64_t step) {
     recorder_.event("error", "gave_up", step,
-                    counted(trainer().state().guard.in_a_row(), "step") +
-                        " in a row skipped "
-                        "(guard.max_in_a_row); the last checkpoint is kept: lower optimizer.lr, or look at the data");
+                    "skipped " + counted(trainer().state().guard.in_a_row(), "consecutive step") +
+                        " (guard.max_in_a_row); the last checkpoint is kept: lower optimizer.lr, or inspect the data");
     return ExitStatus::guard;
   }
 

@@ -182,7 +182,7 @@ void ParameterGroup::start_replicate_reduce() {
   const Tensor mine = gradient_.to(options_.reduce_dtype);
   arriving_from_replicas_ = at::empty_like(mine);
   replicate_reduce_ =
-      mesh_.replicate.reduce->all_to_all(arriving_from_replicas_, mine, "adding up the gradient of " + name_);
+      mesh_.replicate.reduce->all_to_all(arriving_from_replicas_, mine, "summing the gradient of " + name_);
 }
 
 void ParameterGroup::finish_replicate_reduce() {
@@ -197,7 +197,7 @@ void ParameterGroup::sum_over_replicas(const Tensor& arrived, Tensor to) {
   const MemoryScope scope(MemoryCategory::communication);
   const Tensor mine = sum_of(arrived, mesh_.replicate).to(options_.reduce_dtype);
   Tensor all = options_.reduce_dtype == at::kFloat ? to : at::empty(to.sizes(), mine.options());
-  mesh_.replicate.reduce->all_gather(all, mine, "adding up the gradient of " + name_).wait();
+  mesh_.replicate.reduce->all_gather(all, mine, "summing the gradient of " + name_).wait();
   if (!all.is_same(to)) to.copy_(all);
 }
 

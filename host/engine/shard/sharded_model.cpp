@@ -136,7 +136,7 @@ void ShardedModel::initialize(int64_t seed) {
     });
     return true;
   };
-  fill(first_value, "drawing first weights");
+  fill(first_value, "initializing weights");
 }
 
 void ShardedModel::fill(const ReadPart& read, const std::string& what) {
@@ -195,7 +195,8 @@ uint64_t ShardedModel::base_fingerprint() const {
         for (const Placed& placed : group->parameters())
           if (const auto found = fingerprints_.find(placed.spec.name); found != fingerprints_.end())
             mine += found->second;
-  const at::Tensor all = channels_.all(at::scalar_tensor(int64_t(mine), at::kLong), "comparing the base").contiguous();
+  const at::Tensor all =
+      channels_.all(at::scalar_tensor(int64_t(mine), at::kLong), "comparing the base model's fingerprint").contiguous();
   uint64_t sum = 0;
   for (int64_t rank = 0; rank < all.numel(); ++rank) sum += uint64_t(all.const_data_ptr<int64_t>()[rank]);
   return sum;

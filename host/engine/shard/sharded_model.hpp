@@ -74,7 +74,7 @@ class ShardedModel {
   /// element `begin`, or returns false to keep the current values. Row norms that are not read are computed from the
   /// weights afterwards. `what` labels the progress line. [all ranks; collective if the adapter declares row norms]
   using ReadPart = std::function<bool(const ParameterSpec&, int64_t begin, int64_t count, float* out)>;
-  void fill(const ReadPart& read, const std::string& what = "filling the model");
+  void fill(const ReadPart& read, const std::string& what = "loading the model");
 
   /// Fingerprint of an adapter's base model: the sum, mod 2^64, over all elements of all parameters except the
   /// adapter's and the value heads', of a hash of (name, element, bits of the fp32 value last filled in). It is

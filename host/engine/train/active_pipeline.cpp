@@ -18,7 +18,7 @@ void take_signal(ActivePipeline& pipeline, Signal signal, const Experiment& expe
     refuse(pipeline.name, "it reads " + name + "; an objective can only read the value heads that it declares");
   if (is_of_reference(signal)) {
     if (!experiment.reference.given)
-      refuse(pipeline.name, "it reads " + name + "; give [reference] experiment or weights");
+      refuse(pipeline.name, "it reads " + name + "; set [reference] experiment or weights");
     pipeline.reference.insert(signal == Signal::reference_loss ? "loss" : "entropy");
     return;
   }
@@ -32,7 +32,7 @@ void take_value(ActivePipeline& pipeline, const ValueSignal& value, const Experi
   if (value.is_frozen()) {
     if (pipeline.objective)
       refuse(pipeline.name, "it reads " + name + "; an objective can only read the value heads that it declares");
-    if (!experiment.value.given) refuse(pipeline.name, "it reads " + name + "; give [value] experiment or weights");
+    if (!experiment.value.given) refuse(pipeline.name, "it reads " + name + "; set [value] experiment or weights");
     pipeline.value.insert("value");
     return;
   }

@@ -25,12 +25,12 @@ double deviation_of(const std::deque<double>& values, double mean) {
 Guard::Verdict Guard::verdict(double loss, double gradient_norm) const {
   if (!std::isfinite(loss) || !std::isfinite(gradient_norm)) return {"not finite", ""};
   if (config_.grad_norm > 0 && gradient_norm > config_.grad_norm)
-    return {printed("gradient norm %.4g is over guard.grad_norm = %.4g", gradient_norm, config_.grad_norm),
+    return {printed("gradient norm %.4g exceeds guard.grad_norm = %.4g", gradient_norm, config_.grad_norm),
             "guard.grad_norm"};
   if (config_.loss_spike > 0 && int64_t(window_.size()) == config_.window) {
     const double mean = mean_of(window_), deviation = deviation_of(window_, mean);
     if (loss > mean + std::max(config_.loss_spike * deviation, config_.spike_floor))
-      return {printed("loss spike: %.4g is over the mean %.4g of %zu steps by more than guard.loss_spike = %.4g "
+      return {printed("loss spike: %.4g exceeds the mean %.4g of %zu steps by more than guard.loss_spike = %.4g "
                       "deviations of %.4g and guard.spike_floor = %.4g",
                       loss, mean, window_.size(), config_.loss_spike, deviation, config_.spike_floor),
               "guard.loss_spike"};
@@ -43,8 +43,7 @@ std::string Guard::judge(double loss, double gradient_norm) {
   if (!verdict.reason.empty()) {
     ++in_a_row_;
     if (!verdict.key.empty() && std::exchange(is_first_, false))
-      verdict.reason +=
-          "; nothing is learned from the data of such a step (" + verdict.key + " = 0 lets them all train)";
+      verdict.reason += "; skipped steps do not train on their data (" + verdict.key + " = 0 disables this limit)";
     return verdict.reason;
   }
   in_a_row_ = 0;

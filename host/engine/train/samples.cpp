@@ -18,7 +18,7 @@ std::vector<TokenSample> Samples::take(int64_t number) {
   const MicroBatch micro = request_.source->held_out(0, request_.available, channels_.rank(), channels_.size());
   std::vector<double> lacks;
   for (const auto& frozen : frozen_) lacks.push_back(frozen->kept(micro) ? 0 : 1);
-  const StepCounts counts = count_over_ranks({micro}, channels_, "counting the sampled tokens", &lacks);
+  const StepCounts counts = count_over_ranks({micro}, channels_, "counting sampled tokens", &lacks);
   const FrozenCache::Signals signals = signals_of(micro, lacks);
   const auto reference = signals.find("reference.loss");
   const Tensor reference_loss = reference == signals.end() ? Tensor() : reference->second.cpu();

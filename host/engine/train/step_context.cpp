@@ -50,7 +50,7 @@ Tensor StepContext::value(const ValueSignal& value) const {
 Tensor StepContext::leaf(const ValueSignal& value) const {
   if (const auto leaf = leaves_.find(value.head()); leaf != leaves_.end()) return leaf->second;
   throw Error(ExitStatus::plugin,
-              "plugin reads " + to_text(value) + ", which is no value head of the policy that it declares in needs()");
+              "plugin reads " + to_text(value) + ", which is not a policy value head declared in needs()");
 }
 
 Tensor StepContext::counts() const {

@@ -71,7 +71,7 @@ void StepTotals::exchange(Channels& channels) {
                                             " reports different metrics than rank " + std::to_string(channels.rank()) +
                                             "; every rank must report the same names in every step");
   }
-  all_ = channels.all(on_cpu(values), "adding up the step").contiguous();
+  all_ = channels.all(on_cpu(values), "reducing the step's totals").contiguous();
 }
 
 double StepTotals::of_rank(const std::string& name, int rank) const {

@@ -154,7 +154,7 @@ Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
     const int64_t count = rows.step.step_counts().targets[size_t(rows.head - 1)];
     return count == 0 ? at::zeros_like(weights) : weights / double(count * model_.num_heads());
   }
-  const Tensor sum = channels_.sum(weights.sum(at::kDouble), "adding up the weights");
+  const Tensor sum = channels_.sum(weights.sum(at::kDouble), "summing the weights");
   const double parts = double(config_.gradient_accumulation * model_.num_heads());
   return at::where(sum > 0, weights / (sum * parts), 0.0).to(at::kFloat);
 }

@@ -199,7 +199,7 @@ void Trainer::judge(double norm, StepReport& report) {
     state_.loss_scale->update(overflowed);
     report.overflowed = overflowed && scale > LossScale::minimum;
     if (report.overflowed)
-      report.skipped = printed("its gradients overflow fp16 at a loss scale of %.0f; the next step's is %.0f", scale,
+      report.skipped = printed("its gradients overflowed fp16 at loss scale %.0f; the next step uses %.0f", scale,
                                state_.loss_scale->value());
   }
   if (!report.overflowed) report.skipped = state_.guard.judge(report.loss, norm);
@@ -212,8 +212,8 @@ void Trainer::refuse_faults(const StepTotals& totals) {
     if (not_finite + negative == 0) continue;
     if (rank == channels_.rank()) micro_step_.refuse_faulty_weights();
     // The faulty weights are on another rank: rethrow that rank's error on every rank.
-    throw channels_.peers().explain("judging the weights of pipeline '" + pipeline_.name + "'",
-                                    "rank " + std::to_string(rank) + " returned faulty ones");
+    throw channels_.peers().explain("checking the weights of pipeline '" + pipeline_.name + "'",
+                                    "rank " + std::to_string(rank) + " returned invalid weights");
   }
 }
 

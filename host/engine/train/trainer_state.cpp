@@ -30,7 +30,7 @@ void TrainerState::restore(const Manifest& manifest, const SavedState& saved, in
   if (saved.loss_scale.has_value() != loss_scale.has_value())
     refuse(std::string("state has ") + (saved.loss_scale ? "a" : "no") + " loss_scale; wanted one only in an fp16 run");
   if (int64_t(saved.guard_window.size()) > guard.config().window)
-    refuse("state: guard_window holds " + counted(int64_t(saved.guard_window.size()), "loss", "es") +
+    refuse("state: guard_window has " + counted(int64_t(saved.guard_window.size()), "loss", "es") +
            "; wanted at most " + std::to_string(guard.config().window));
   step = manifest.step;
   tokens = saved.tokens;

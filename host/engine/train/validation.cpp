@@ -116,7 +116,7 @@ std::map<std::string, double> Validation::token_metrics(const StepTotals& totals
 }
 
 std::map<std::string, double> Validation::token_classes(const Tensor& mine) const {
-  const Tensor whole = channels_.sum(mine, "comparing the validation's tokens");
+  const Tensor whole = channels_.sum(mine, "comparing validation tokens");
   const auto [place, is_first] = environment_.states.try_emplace(first_losses, whole.to(at::kFloat));
   if (is_first) return {};
   // Another number of ranks may have used more or fewer sequences, but from the same start.

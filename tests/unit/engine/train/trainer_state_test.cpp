@@ -55,7 +55,7 @@ TEST(TrainerState, RefusesAnotherBasePrecisionOrGuardWindow) {
   };
   expect_refused("fingerprint 00ff", [](TrainerState& state) { state.base_fingerprint = "0100"; });
   expect_refused("state has a loss_scale", [](TrainerState& state) { state.loss_scale.reset(); });
-  expect_refused("guard_window holds 2 losses; wanted at most 1",
+  expect_refused("guard_window has 2 losses; wanted at most 1",
                  [](TrainerState& state) { state.guard = Guard({.window = 1}); });
 }
 
