@@ -16,7 +16,7 @@ using wmtp::Tensor;
 class Entropy : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.number("share", share_, "share of the tokens that is kept: those with the highest entropy", 1e-6, 1);
+    o.number("share", share_, "fraction of tokens to keep: those with the highest entropy", 1e-6, 1);
   }
   wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {Signal::policy_entropy}}; }
 

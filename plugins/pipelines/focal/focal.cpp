@@ -11,7 +11,9 @@ namespace {
 
 class Focal : public wmtp::Weighting {
  public:
-  void options(wmtp::Options& o) override { o.number("gamma", gamma_, "how fast easy tokens lose weight", 0, 10); }
+  void options(wmtp::Options& o) override {
+    o.number("gamma", gamma_, "exponent; larger values down-weight easy tokens more", 0, 10);
+  }
   wmtp::Needs needs() const override { return {.when = wmtp::When::token, .reads = {wmtp::Signal::policy_loss}}; }
   wmtp::Weights weigh(wmtp::TokenStep& step) override {
     const wmtp::Tensor probability = step.get(wmtp::Signal::policy_loss).neg().exp();
@@ -24,4 +26,4 @@ class Focal : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Focal, "focal", "1.0", "tokens that are easy already count less")
+WMTP_PIPELINE(Focal, "focal", "1.0", "down-weights tokens that are already easy")

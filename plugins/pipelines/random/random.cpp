@@ -22,7 +22,7 @@ class Random : public wmtp::Weighting {
   void options(wmtp::Options& o) override {
     o.text("kind", kind_, "keep = a random share of the tokens, lognormal = uneven random weights",
            {"keep", "lognormal"});
-    o.number("keep", keep_, "keep: share of the tokens that is kept", 1e-6, 1);
+    o.number("keep", keep_, "keep: fraction of tokens to keep", 1e-6, 1);
     o.number("mean", shape_.mean, "lognormal: mean of the weights before the clamp", 1e-3, 1e3);
     o.number("deviation", shape_.deviation, "lognormal: standard deviation of the weights before the clamp", 0, 1e3);
     o.number("min", shape_.min, "lognormal: smallest weight", 0, 1e3);

@@ -31,7 +31,7 @@ using wmtp::Tensor;
 class Rho1 : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.number("keep", keep_, "share of the tokens that is kept", 1e-6, 1);
+    o.number("keep", keep_, "fraction of tokens to keep", 1e-6, 1);
     o.text(
         "mode", mode_,
         "score: signed = policy - reference, absolute = |policy - reference|, difficult = reference; self-reference: "

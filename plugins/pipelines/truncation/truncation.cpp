@@ -16,7 +16,7 @@ using wmtp::Tensor;
 class Truncation : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.number("drop", drop_, "share of the tokens that is dropped: those with the highest loss", 0, 0.999999);
+    o.number("drop", drop_, "fraction of tokens to drop: those with the highest loss", 0, 0.999999);
     o.number("momentum", momentum_, "weight of a micro-batch's quantile in the running quantile", 1e-6, 1);
     o.integer("warmup_steps", warmup_steps_, "initial optimizer steps that keep every token", 1);
   }

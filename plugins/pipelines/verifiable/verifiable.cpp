@@ -30,7 +30,7 @@ class Verifiable : public wmtp::Weighting {
     o.text("mode", mode_, "advantage: gae over the values only, or td, the one-step error with the outcome at the end",
            {"gae", "td"});
     o.number("gamma", regression_.gamma, "discount per token", 0, 1);
-    o.number("lambda", regression_.lambda, "how far an advantage looks ahead: 0 = one token, 1 = to the end", 0, 1);
+    o.number("lambda", regression_.lambda, "lambda of the advantage: 0 = one token, 1 = to the end", 0, 1);
     o.number("beta", beta_, "temperature; smaller values make the weights more uneven", 1e-6, 1e6);
     o.number("min", min_, "smallest weight", 0, 1e6);
     o.number("max", max_, "largest weight", 0, 1e6);
@@ -89,7 +89,7 @@ class Verifiable : public wmtp::Weighting {
   bool of_scores() const { return critic_ == "score"; }
 
   void refuse_unused(const wmtp::Options& o) const {
-    if (joint_) o.refuse("critic", "joint = true has no model of [value]");
+    if (joint_) o.refuse("critic", "joint = true uses no [value] model");
     if (of_scores()) o.refuse("gamma", "with discounted scores, their arbitrary offset would not cancel");
     if (!joint_)
       for (const char* name : {"head", "value_loss", "value_coefficient", "error", "huber_delta"})

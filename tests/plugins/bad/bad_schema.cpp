@@ -3,7 +3,7 @@
 
 class BadSchema : public wmtp::Weighting {
  public:
-  void options(wmtp::Options& o) override { o.number("keep", keep_, "share of the tokens that is kept", 0, 1); }
+  void options(wmtp::Options& o) override { o.number("keep", keep_, "fraction of tokens to keep", 0, 1); }
   wmtp::Needs needs() const override { return {}; }
   wmtp::Weights weigh(wmtp::BatchStep&) override { return wmtp::Weights::uniform(); }
 
