@@ -35,9 +35,9 @@ const Curves = (() => {
   }
 
   /** Appends new points from a refresh; skips known ones. */
-  function append(news) {
+  function append(newPoints) {
     const touched = new Set();
-    for (const { run, name, step, seconds, value, smooth } of news) {
+    for (const { run, name, step, seconds, value, smooth } of newPoints) {
       const curve = charts.get(name)?.curves.find((one) => one.run === run);
       if (!curve) return load();
       const last = Math.max(curve.raw.step.at(-1) ?? -1, curve.not_finite.step.at(-1) ?? -1);

@@ -10,9 +10,9 @@ const Events = (() => {
     change({ events: runs.length ? await source.events(runs) : [] });
   }
 
-  function append(news) {
+  function append(newEvents) {
     const known = new Set(state.events.map(seen));
-    const added = news.filter((event) => state.chosen.has(event.run) && !known.has(seen(event)));
+    const added = newEvents.filter((event) => state.chosen.has(event.run) && !known.has(seen(event)));
     if (added.length) change({ events: [...state.events, ...added] });
   }
 
