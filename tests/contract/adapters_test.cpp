@@ -1,4 +1,4 @@
-// The adapters that are shipped, against the formulas in their files.
+// The shipped adapters, compared with the formulas in their source files.
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -24,7 +24,7 @@ std::unique_ptr<LinearAdapter> lora(const OptionValues& changes) {
 
 const Linear slot{"layers.1.attention.wv", 10, 6};
 
-/// The parameters of `slot` with values that an optimizer could have left.
+/// The parameters of `slot`, with values as after some optimizer steps.
 std::map<std::string, Tensor> trained(const LinearAdapter& adapter) {
   std::map<std::string, Tensor> params;
   for (const Param& param : adapter.declare(slot)) {

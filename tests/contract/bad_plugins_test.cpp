@@ -1,4 +1,4 @@
-// Bad plugins, met by the real program: the catalog refuses each with its own reason, and this process lives.
+// Faulty plugins, probed by the real program: the catalog refuses each with its own reason, and this process survives.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -63,7 +63,7 @@ TEST_F(BadPlugins, WithoutAnEntryIsRefusedBeforeItsCodeRuns) {
 
 TEST_F(BadPlugins, ThatAbortsOrExitsWhenItIsLoadedIsRefused) {
   EXPECT_THAT(refusal("aborts"), HasSubstr("signal 6"));
-  EXPECT_TRUE(std::filesystem::exists(canary())) << "the canary does not sing: the tests above prove nothing";
+  EXPECT_TRUE(std::filesystem::exists(canary())) << "the canary was not written: the tests above prove nothing";
   EXPECT_THAT(refusal("exits"), HasSubstr("before it was described"));
 }
 
@@ -93,7 +93,7 @@ TEST_F(BadPlugins, WithAWrongSchemaOfItsOwnIsRefused) {
   EXPECT_THAT(refusal("bad_schema"), AllOf(HasSubstr("'keep'"), HasSubstr("default")));
 }
 
-TEST_F(BadPlugins, ThatWritesToStdoutIsHeardAllTheSame) { EXPECT_EQ(refusal("writes"), ""); }
+TEST_F(BadPlugins, ThatWritesToStdoutIsStillDescribed) { EXPECT_EQ(refusal("writes"), ""); }
 
 TEST_F(BadPlugins, GoodOnesAreDescribedByTheProgram) {
   const Catalog catalog({plugins()});

@@ -1,4 +1,4 @@
-// The two controls: weights by chance, and another weighting's weights in random places.
+// The two controls: random weights, and another weighting's weights assigned to random tokens.
 #include <gtest/gtest.h>
 
 #include "fake_step.hpp"
@@ -13,7 +13,7 @@ using Meaning = Weights::Meaning;
 
 Tensor sorted(const Tensor& values) { return std::get<0>(at::sort(values.contiguous().flatten())); }
 
-/// An inner weighting that gives what the test says.
+/// An inner weighting that returns the test's weights.
 struct Given final : Weighting {
   explicit Given(Weights weights, Needs needs = {}) : weights_(std::move(weights)), needs_(std::move(needs)) {}
   Needs needs() const override { return needs_; }
@@ -25,7 +25,7 @@ struct Given final : Weighting {
 
 Weights shuffled(Given& inner, FakeStep& step) { return test::weigh(*test::weighting("shuffled", {}, &inner), step); }
 
-/// Weights that are all different, so that a place says where its weight came from.
+/// Distinct weights, so that each shows which position it came from.
 Tensor numbered(at::IntArrayRef shape) {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;

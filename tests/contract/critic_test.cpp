@@ -1,4 +1,4 @@
-// critic against hand-made values: what each loss is, to the number, and what it says about them.
+// critic on hand-made values: the exact losses, and the reported metrics.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,10 +34,10 @@ double mean_of(const FakeStep& step, const std::string& metric) {
   return sum / count;
 }
 
-/// V 0.2 0.4 0.6 over an answer of three tokens; what stands at the prompt and in the padding must not matter.
+/// V 0.2 0.4 0.6 over an answer of three tokens; values at the prompt and in the padding must not matter.
 FakeStep one_right_answer() { return step_with(answer_batch({"paaa."}, {1}), rows({{9, 0.2F, 0.4F, 0.6F, -7}})); }
 
-/// A right answer with mean V 1, and behind it a wrong one of the same problem with mean V 0.5.
+/// A right answer with mean V 1, followed by a wrong one to the same problem with mean V 0.5.
 FakeStep a_pair() {
   Batch batch = answer_batch({"ppaa", "paa."}, {1, 0});
   batch.partner = at::tensor(std::vector<int64_t>{1, 0});
@@ -97,7 +97,7 @@ TEST(Critic, AnswersWithoutAPartnerRankNothing) {
 
 TEST(Critic, ALambdaReturnLeansOnTheNextValue) {
   FakeStep step = one_right_answer();
-  // G_3 = 1, G_2 = 0.5 * 0.6 + 0.5 * 1 = 0.8, G_1 = 0.5 * 0.4 + 0.5 * 0.8 = 0.6: each value is 0.4 short.
+  // G_3 = 1, G_2 = 0.5 * 0.6 + 0.5 * 1 = 0.8, G_1 = 0.5 * 0.4 + 0.5 * 0.8 = 0.6: each value is too low by 0.4.
   const Tensor loss = critic({{"loss", "lambda_return"}, {"lambda", 0.5}})->loss(step);
   EXPECT_NEAR(loss.item<double>(), 0.16, 1e-6);
   loss.backward();
@@ -119,7 +119,7 @@ TEST(Critic, GammaDiscountsEveryTokenAfterTheValue) {
 
 TEST(Critic, HuberIsSquaredNearAndLinearFar) {
   FakeStep step = one_right_answer();
-  // off by 0.8, 0.6 and 0.4 with delta 0.5
+  // errors 0.8, 0.6 and 0.4 with delta 0.5
   const double wanted = (0.5 * (0.8 - 0.25) + 0.5 * (0.6 - 0.25) + 0.5 * 0.16) / 3;
   EXPECT_NEAR(loss_of(step, {{"loss", "monte_carlo"}, {"error", "huber"}}), wanted, 1e-6);
 }
@@ -127,14 +127,14 @@ TEST(Critic, HuberIsSquaredNearAndLinearFar) {
 TEST(Critic, AWrongAnswerReturnsNothingAndAnUnknownOneTeachesNothing) {
   FakeStep step = step_with(answer_batch({"paa", "aa."}, {0, -1}), rows({{5, 0.5F, 0.5F}, {3, 3, 3}}));
   const Tensor loss = critic({{"loss", "monte_carlo"}})->loss(step);
-  EXPECT_NEAR(loss.item<double>(), 0.5 / 4, 1e-6);  // of four answer tokens in all
+  EXPECT_NEAR(loss.item<double>(), 0.5 / 4, 1e-6);  // over all four answer tokens
   loss.backward();
   EXPECT_TRUE(at::allclose(step.signals.at("policy.value:value").grad(), rows({{0, 0.25F, 0.25F}, {0, 0, 0}})));
   EXPECT_EQ(step.metrics.at("value/mse"), (std::pair<double, double>{0.5, 2}));
 }
 
 TEST(Critic, ExplainedVarianceIsARatioOverAllRanks) {
-  // here: returns 1 1, values 0.5 1; on the other rank returns 0 0, values 0 0.5: residuals 0.5 0 and 0 -0.5
+  // This rank: returns 1 1, values 0.5 1; the other rank: returns 0 0, values 0 0.5; residuals 0.5 0 and 0 -0.5.
   FakeStep step = step_with(answer_batch({"paa"}, {1}), rows({{0, 0.5F, 1}}));
   const auto moments = [](std::vector<double> all) { return at::tensor(all, at::kDouble).reshape({2, 3}); };
   step.other_sums = {moments({2, 0, 0, 2, -0.5, 0.25})};
@@ -149,7 +149,7 @@ TEST(Critic, TellsWhereAValueFollowsThePositionAlone) {
   Batch batch = answer_batch({"paaaa", "paaaa", "paaaa", "paa.."}, {1, 0, 1, 1});
   FakeStep step = step_with(batch, rows({{9, 1, 2, 3, 4}, {9, 0, 0, 0, 3}, {9, 2, 2, 2, 2}, {9, 1, 5, 9, 9}}));
   loss_of(step, {{"loss", "monte_carlo"}});
-  // The third does not move and the fourth is too short. Deviations of the second: -0.75 three times, 2.25.
+  // The third is constant and the fourth too short. Deviations of the second: -0.75 three times, 2.25.
   const double first = 1, second = (-1.5 * -0.75 - 0.5 * -0.75 + 0.5 * -0.75 + 1.5 * 2.25) / std::sqrt(5 * 6.75);
   const auto [correlation, moving] = step.metrics.at("value/position_correlation");
   EXPECT_NEAR(correlation, first + second, 1e-9);

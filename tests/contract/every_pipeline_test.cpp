@@ -1,6 +1,6 @@
-// What every shipped pipeline must hold to: its options are well stated, it answers in the shape that was asked for,
-// with finite numbers, the same way twice and again from saved state; it asks the other ranks the same questions
-// whatever its own rank has, and reads nothing on the host.
+// Requirements of every shipped pipeline: its options are well declared; it returns finite numbers of the required
+// shape, the same when repeated and when continued from saved state; it makes the same collective calls whatever tokens
+// its rank has; and it reads nothing on the host.
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using test::OwnRead;
 
 constexpr int64_t B = 2, S = 16, H = 4;
 
-/// A pipeline of any role behind one face.
+/// A pipeline of any role behind one interface.
 class Subject {
  public:
   explicit Subject(const std::string& name) : name_(name) {
@@ -34,7 +34,7 @@ class Subject {
   Needs needs() const { return weighting_ ? weighting_->needs() : objective_->needs(); }
   void options(Options& options) { weighting_ ? weighting_->options(options) : objective_->options(options); }
 
-  /// The weights, checked as the host checks them (an undefined tensor for uniform ones), or the loss.
+  /// The loss, or the weights (undefined for uniform ones), checked as by the host.
   Tensor answer(FakeStep& step) {
     if (objective_) return objective_->loss(step);
     const at::NoGradGuard no_grad;
@@ -53,7 +53,7 @@ class Subject {
   std::unique_ptr<Objective> objective_;
 };
 
-/// A right and a wrong answer to one problem, the second with padding.
+/// A right and a wrong answer to one problem; the second is padded.
 Batch a_batch() {
   Batch batch = test::answer_batch({"ppppaaaaaaaaaaaa", "ppppaaaaaaaaa..."}, {1, 0});
   batch.tokens = at::randint(16, {B, S}, at::kLong);
@@ -68,7 +68,7 @@ Tensor valid_of_all_heads(const Batch& batch, bool prompts) {
   return valid;
 }
 
-/// The same at every call: what the pipeline reads, in the shapes of its When, and nothing else.
+/// The same in every call: only what the pipeline reads, in the shapes of its When.
 FakeStep a_step(const Needs& needs, bool anything_valid = true) {
   at::manual_seed(11);
   const Batch batch = a_batch();
@@ -141,7 +141,7 @@ TEST_P(EveryPipeline, AsksAndReportsTheSameOnARankThatHasNothing) {
 
 thread_local int num_reads = 0;
 
-/// Operations whose result or its shape the host must know before it can go on: each stops a device's queue.
+/// Operations whose result or shape the host must read before it can continue: each drains a device's queue.
 std::unique_ptr<at::ObserverContext> count_read(const at::RecordFunction& function) {
   static const std::set<std::string> reads{"aten::_local_scalar_dense",
                                            "aten::nonzero",

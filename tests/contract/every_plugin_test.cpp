@@ -1,5 +1,5 @@
-// What the host learns of a plugin before and when it opens it, and what single plugins of the tests do. What every
-// shipped pipeline must hold to is in every_pipeline_test.cpp.
+// What the host learns about a plugin before and when it opens it, and what single test plugins do. The requirements of
+// every shipped pipeline are in every_pipeline_test.cpp.
 #include <gtest/gtest.h>
 
 #include "engine/plugin_runtime/loader.hpp"

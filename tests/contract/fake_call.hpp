@@ -1,4 +1,4 @@
-// One use of a slot made by hand: a plain weight and plain parameters, which autograd differentiates.
+// A hand-made call of one linear layer: a plain weight and plain parameters, which autograd differentiates.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ class FakeCall final : public LinearCall {
   FakeCall(Tensor weight, std::map<std::string, Tensor> params)
       : weight_(std::move(weight)), params_(std::move(params)) {}
 
-  double dropped = -1;  ///< probability of the last dropout() that was asked for
+  double dropped = -1;  ///< probability in the last call of dropout()
   Tensor dropout_input;
 
   bool training() const override { return true; }

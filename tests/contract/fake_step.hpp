@@ -1,5 +1,5 @@
-// A Step made by hand, for one plugin alone: what it reads is what the test put there, and what it asks of other ranks
-// is answered from the ranks that the test laid down.
+// A hand-made Step for a single plugin: the test provides the signals that it reads, and the contributions of other
+// ranks to its collective calls.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,7 +15,7 @@
 
 namespace wmtp::test {
 
-/// While one lives, what is read on the host is read by the step of the test, not by the plugin.
+/// During its lifetime, reads on the host belong to the test's step, not to the plugin.
 class OwnRead {
  public:
   OwnRead() { ++depth_; }
@@ -27,7 +27,7 @@ class OwnRead {
   static inline thread_local int depth_ = 0;
 };
 
-/// torch.quantile(values[valid], q), linear, written out: sort, place, interpolate.
+/// torch.quantile(values[valid], q) with linear interpolation, written out: sort, locate, interpolate.
 inline Tensor quantile_by_hand(const Tensor& values, const Tensor& valid, double q) {
   const OwnRead own;
   const Tensor sorted = std::get<0>(at::sort(values.masked_select(valid)));
@@ -39,17 +39,17 @@ inline Tensor quantile_by_hand(const Tensor& values, const Tensor& valid, double
   return at::lerp(sorted[below], sorted[above], share);
 }
 
-/// A step of every moment; `weigh` below calls the one that the shape of `valid` names.
+/// A step of every moment; `weigh` below selects the moment by the shape of `valid`.
 class FakeStep final : public HeadStep, public BatchStep, public ValueStep, public Collectives {
  public:
-  /// `valid` gives the shape of everything.
+  /// All signals have the shape of `valid`.
   explicit FakeStep(Tensor valid) : valid_(std::move(valid)) {}
 
   std::map<std::string, Tensor> signals;                     ///< "policy.loss", "policy.value:NAME"
   std::map<std::string, std::pair<double, double>> metrics;  ///< sum, count
-  std::pair<Tensor, Tensor> other_rank;                      ///< its values and valid, for quantile
-  std::vector<Tensor> other_sums;                            ///< what it adds to the first, second … sum
-  std::map<std::string, Tensor> states;                      ///< what the plugin keeps from step to step
+  std::pair<Tensor, Tensor> other_rank;                      ///< its values and mask, for quantile
+  std::vector<Tensor> other_sums;                            ///< its contributions to the first, second, … sum
+  std::map<std::string, Tensor> states;                      ///< the plugin's state
   int num_collectives = 0;
   int64_t head_in_hand = 1;
   int64_t step = 1;
@@ -66,7 +66,7 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
   Tensor value(const ValueSignal& value) override { return read(to_text(value)); }
   Tensor leaf(const ValueSignal& value) override { return read(to_text(value)).requires_grad_(true); }
   Tensor valid() override { return valid_; }
-  /// As if this micro-batch were the whole step; what is valid for one head alone is taken for every head.
+  /// As if this micro-batch were the whole step; the count of a single head is used for all heads.
   Tensor counts() override {
     const Tensor valid = valid_.to(at::kDouble);
     return valid.dim() == 3 ? valid.flatten(0, 1).sum(0) : valid.sum().expand({heads()});
@@ -117,8 +117,8 @@ inline Weights weigh(Weighting& weighting, FakeStep& step) {
   return weighting.weigh(static_cast<TokenStep&>(static_cast<HeadStep&>(step)));
 }
 
-/// Rows of answers for the pipelines that read values: one letter a position ('p' prompt, 'a' answer, '.' padding), and
-/// whether each row is right (1, 0, -1 not known).
+/// Rows of answers for pipelines that read values: one letter per position ('p' prompt, 'a' answer, '.' padding), and
+/// whether each row is right (1 yes, 0 no, -1 unknown).
 inline Batch answer_batch(const std::vector<std::string>& rows, const std::vector<int64_t>& correct) {
   Batch batch;
   const auto B = static_cast<int64_t>(rows.size()), S = static_cast<int64_t>(rows.at(0).size());

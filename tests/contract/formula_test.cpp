@@ -1,5 +1,5 @@
-// formula: what a formula means, to the number; when it is asked; where a wrong one is wrong; and that it is as fast as
-// a plugin.
+// formula: the exact values of formulas, the moment at which they are computed, the reported position of errors, and a
+// speed equal to a plugin's.
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,8 @@ using test::FakeStep;
 
 auto formula(const std::string& weight) { return test::made<Weighting>("formula", {{"weight", weight}}); }
 
-/// Losses 1 2 3 4 of one head and one that is not valid; reference 2 1 1 4, entropies 0.5 1 2 4, values 0.1 … 0.5.
+/// Losses 1 2 3 4 of one head, then a position that is not valid; reference 2 1 1 4, entropies 0.5 1 2 4, values
+/// 0.1 … 0.5.
 FakeStep five_tokens() {
   const auto row = [](std::vector<float> values) { return at::tensor(values).reshape({1, -1}); };
   FakeStep step(row({1, 1, 1, 1, 0}).to(at::kBool));
@@ -42,10 +43,10 @@ std::vector<float> weights(const std::string& text) {
 void expect_weights(const std::string& text, const std::vector<double>& wanted) {
   const std::vector<float> found = weights(text);
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-5 * std::abs(wanted[i])) << text;
-  EXPECT_TRUE(std::isfinite(found[4]) && found[4] >= 0) << text;  // not valid: all that is asked
+  EXPECT_TRUE(std::isfinite(found[4]) && found[4] >= 0) << text;  // not valid: no other requirement
 }
 
-/// A formula of the losses alone, against the same written in C++.
+/// A formula of the losses only, compared with the same function in C++.
 void expect_of_ce(const std::string& text, const std::function<double(double)>& wanted) {
   expect_weights(text, {wanted(1), wanted(2), wanted(3), wanted(4)});
 }
@@ -162,7 +163,7 @@ TEST(Formula, BeforeTheHeadsItAnswersForEachHeadOnItsOwn) {
   }
 }
 
-TEST(Formula, SaysNothingBadOfTokensThatAreNotValid) {
+TEST(Formula, GivesTokensThatAreNotValidWeightZero) {
   for (const char* text : {"log(ce) + 1", "1 / ce", "ce - 0.5", "ce ^ -0.5", "quantile(ce, 0.5)", "4 - position"})
     EXPECT_EQ(weights(text)[4], 0) << text;
   FakeStep nothing(at::zeros({1, 5}, at::kBool));
@@ -185,7 +186,7 @@ TEST(Formula, AConstantIsFoldedAndOneIsUniform) {
   EXPECT_TRUE(at::equal(test::weigh(*formula("clamp(2 ^ 3, 0, 1 / 2)"), step).values, at::full({2, 3, 4}, 0.5F)));
 }
 
-/// "byte: message" of what is refused.
+/// "option byte: message" of a refused formula, or "taken".
 std::string refusal(const std::string& text) {
   const BadOption bad = test::refused(*formula(text));
   return bad.option().empty() ? "taken" : bad.option() + " " + std::to_string(bad.at()) + ": " + bad.what();
@@ -245,20 +246,20 @@ TEST(Formula, AFormulaFromOutsideCannotFillTheStack) {
   EXPECT_EQ(refusal(sums), "taken");
 }
 
-/// Focal by hand, as a plugin would write it.
+/// Focal weights as a plugin would compute them.
 Tensor focal_by_hand(TokenStep& step) {
   const Tensor probability = step.get(Signal::policy_loss).neg().exp();
   return (1 - probability).clamp_min(0).pow(2);
 }
 
-/// Seconds of this thread's time, which leaves out what runs beside it.
+/// CPU seconds of this thread, which exclude other load.
 double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// The fastest of many calls, the two measured in turns.
+/// The fastest of many calls of each; the two are measured alternately.
 std::pair<double, double> fastest(const std::function<void()>& one, const std::function<void()>& two) {
   std::pair<double, double> best{1e9, 1e9};
   const auto seconds = [](const std::function<void()>& call) {
@@ -275,7 +276,7 @@ std::pair<double, double> fastest(const std::function<void()>& one, const std::f
 
 TEST(Formula, IsAsFastAsThePluginThatItReplaces) {
   const at::AutoGradMode as_the_host_calls(false);
-  at::set_num_threads(1);  // more would wait for the tests beside this one
+  at::set_num_threads(1);  // more would wait for concurrent tests
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{4096}, std::vector<int64_t>{8, 1024}}) {
     FakeStep step(at::ones(shape, at::kBool));
     step.signals["policy.loss"] = at::rand(shape) * 9;

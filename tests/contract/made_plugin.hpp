@@ -1,5 +1,4 @@
-// A shipped plugin made by its entry, with its options set as a run sets them, and what it says of options that it
-// cannot take.
+// A shipped plugin created by its entry, with options set as by a run, and the option that it refuses.
 #pragma once
 
 #include <memory>
@@ -12,7 +11,7 @@
 
 namespace wmtp::test {
 
-/// `Base`: Weighting or Objective, what the plugin's entry says that it is.
+/// `Base`: the role of the plugin's entry, Weighting or Objective.
 template <class Base>
 std::unique_ptr<Base> made(const std::string& pipeline, const OptionValues& options) {
   const PluginEntry* entry = nullptr;
@@ -24,7 +23,7 @@ std::unique_ptr<Base> made(const std::string& pipeline, const OptionValues& opti
   return plugin;
 }
 
-/// What it throws from needs(); an option "" when it takes all of them.
+/// The error that needs() throws; its option is "" if there is none.
 template <class Plugin>
 BadOption refused(const Plugin& plugin) {
   try {
@@ -35,7 +34,7 @@ BadOption refused(const Plugin& plugin) {
   return BadOption("", "");
 }
 
-/// The option that the plugin refuses, from options() or needs(); "" when it takes all of them.
+/// The option that the plugin refuses in options() or needs(); "" if none.
 template <class Base>
 std::string refused_option(const std::string& pipeline, const OptionValues& options) {
   try {

@@ -1,4 +1,4 @@
-// The plugins of this build, described by this process: the contract tests run good plugins only in it.
+// The plugins of this build, described by this process, which only good plugins are loaded into.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ inline PluginDescription described(const std::string& kind, const std::string& n
   throw std::runtime_error("this build has no " + kind + " '" + name + "'");
 }
 
-/// Names of the plugins of a kind that this build ships, in files or linked in; in alphabetical order.
+/// Names of the shipped plugins of a kind, in files or linked into this build, in alphabetical order.
 inline std::vector<std::string> shipped(const std::string& kind) {
   std::vector<std::string> names;
   for (const PluginEntry* entry : detail::BuiltIn::all()) {
@@ -49,7 +49,7 @@ inline std::vector<std::string> shipped(const std::string& kind) {
   return names;
 }
 
-/// A shipped plugin's entry, without the host's questions to it.
+/// A shipped plugin's entry, without the host's checks.
 inline const PluginEntry& entry_of(const std::string& kind, const std::string& name) {
   for (const PluginEntry* entry : detail::BuiltIn::all()) {
     if ((kind == "adapter") == (entry->adapter != nullptr) && name == entry->name) return *entry;
@@ -57,7 +57,7 @@ inline const PluginEntry& entry_of(const std::string& kind, const std::string& n
   return open_plugin(own_plugin_folder() / (kind + "s") / (name + ".so"));
 }
 
-/// A shipped weighting with its options set; around `inner` where it is a wrapper.
+/// A shipped weighting with these options; a wrapper wraps `inner`.
 inline std::unique_ptr<Weighting> weighting(const std::string& name, const OptionValues& options = {},
                                             Weighting* inner = nullptr) {
   const PluginEntry& entry = entry_of("pipeline", name);

@@ -1,4 +1,4 @@
-// rho1 against hand-made losses: which tokens it keeps, and what it says of them.
+// rho1 on hand-made losses: the tokens that it keeps, and the metrics that it reports.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -44,7 +44,7 @@ TEST(Rho1, KeepsTheTokensWithTheLargestExcess) {
 }
 
 TEST(Rho1, TheModesScoreDifferently) {
-  // |excess| 1 2 3 0 5: quantile 0.6 of it is 2.4
+  // |excess| 1 2 3 0 5: its 0.6-quantile is 2.4
   FakeStep absolute = five_tokens();
   EXPECT_EQ(run(absolute, {{"keep", 0.4}, {"mode", "absolute"}}), (std::vector<float>{0, 0, 1, 0, 1, 0}));
   FakeStep signed_mode = five_tokens();
@@ -61,10 +61,10 @@ FakeStep five_with_entropies() {
 }
 
 TEST(Rho1, SelfReferenceKeepsWhatTheReferenceFindsEasyOrIsSureOf) {
-  // Reference losses 1 3 1 1 1: the share that is kept has the lowest.
+  // Reference losses 1 3 1 1 1: those with the lowest are kept.
   FakeStep loss = five_with_entropies(), entropy = five_with_entropies(), both = five_with_entropies();
   EXPECT_EQ(run(loss, {{"keep", 0.6}, {"mode", "self_loss"}}), (std::vector<float>{1, 0, 1, 1, 1, 0}));
-  // quantile 0.4 of -4 -3 -2 -1 0 is -2.4
+  // the 0.4-quantile of -4 -3 -2 -1 0 is -2.4
   EXPECT_EQ(run(entropy, {{"keep", 0.6}, {"mode", "self_entropy"}}), (std::vector<float>{0, 1, 1, 0, 1, 0}));
   EXPECT_EQ(run(both, {{"keep", 0.6}, {"mode", "self_both"}}), (std::vector<float>{0, 0, 1, 0, 1, 0}));
   EXPECT_EQ(both.metrics.at("rho1/selection_ratio"), (std::pair<double, double>{2, 5}));
@@ -98,7 +98,7 @@ TEST(Rho1, SoftWeightsAreASoftmaxOfMeanOne) {
 
 TEST(Rho1, SoftWeightsAreOverAllRanksUnlessToldOtherwise) {
   FakeStep all = five_tokens(), here = five_tokens();
-  // The other rank has one token of excess 6, the largest: it adds one token and exp(0) to the sums.
+  // The other rank has one token of excess 6, the largest: it adds exp(0) and one token to the sums.
   for (FakeStep* step : {&all, &here})
     step->other_rank = {row({6}), mask({1})}, step->other_sums = {at::tensor({1.0, 1.0}, at::kDouble)};
   double sum = 1;

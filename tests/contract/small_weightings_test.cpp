@@ -1,4 +1,4 @@
-// The small weightings against their formulas, with numbers worked out by hand.
+// The small weightings, compared with their formulas on numbers computed by hand.
 #include <gtest/gtest.h>
 
 #include "fake_step.hpp"
@@ -26,7 +26,7 @@ Tensor weights_of(Weighting& weighting, FakeStep& step, Weights::Meaning meaning
   return weights.values;
 }
 Tensor weights_of(const std::string& name, FakeStep& step, const OptionValues& options = {},
-             Weights::Meaning meaning = Weights::Meaning::by_source) {
+                  Weights::Meaning meaning = Weights::Meaning::by_source) {
   return weights_of(*test::weighting(name, options), step, meaning);
 }
 
@@ -42,7 +42,7 @@ FakeStep known_probabilities() {
   return step;
 }
 
-TEST(Focal, IsThePowerOfWhatThePolicyDoesNotGiveTheToken) {
+TEST(Focal, IsAPowerOfOneMinusTheProbability) {
   FakeStep step = known_probabilities();
   expect_close(weights_of("focal", step), {0, 0.25, 0.5625});
   expect_close(weights_of("focal", step, {{"gamma", 1.0}}), {0, 0.5, 0.75});
@@ -103,7 +103,7 @@ TEST(Mile, GrowsWithTheEntropyAndHasMeanOneOverAllRanks) {
   expect_close(weights_of("mile", squared, {{"gamma", 2.0}, {"sigma", 0.5}}),
                {0.25 * 3 / 14.75, 2.25 * 3 / 14.75, 12.25 * 3 / 14.75, 0});
   FakeStep two = step_with("policy.entropy", row({0, 1, 3, 0}), mask({1, 1, 1, 0}));
-  two.other_sums = {at::tensor({13.0, 2.0}, at::kDouble)};  // two more tokens of 13 together: the mean is 20 / 5
+  two.other_sums = {at::tensor({13.0, 2.0}, at::kDouble)};  // two more tokens with the sum 13: the mean is 20 / 5
   expect_close(weights_of("mile", two), {0.25, 0.5, 1, 0});
 }
 
@@ -122,7 +122,7 @@ TEST(Truncation, DropsWhatLiesAboveTheRunningQuantileOfTheBatchesBefore) {
   const auto truncation =
       test::weighting("truncation", {{"drop", 0.25}, {"momentum", 0.5}, {"warmup_steps", int64_t{2}}});
   FakeStep step = losses(row({1, 2, 3, 4, 5}), 1);
-  expect_close(weights_of(*truncation, step), {1, 1, 1, 1, 1});  // nothing known yet; quantile 4
+  expect_close(weights_of(*truncation, step), {1, 1, 1, 1, 1});  // no threshold yet; quantile 4
   EXPECT_EQ(step.states.at("threshold")[0].item<float>(), 4);
   step.step = 2;
   step.signals["policy.loss"] = row({7, 8, 9, 10, 11});  // quantile 10: 4 + 0.5 * 6 = 7
@@ -130,7 +130,7 @@ TEST(Truncation, DropsWhatLiesAboveTheRunningQuantileOfTheBatchesBefore) {
   EXPECT_EQ(step.states.at("threshold")[0].item<float>(), 7);
   step.step = 3;
   step.metrics.clear();
-  step.signals["policy.loss"] = row({6, 7, 8, 3, 100});  // judged by 7, which itself is dropped
+  step.signals["policy.loss"] = row({6, 7, 8, 3, 100});  // compared with the threshold 7; a loss of 7 is dropped too
   expect_close(weights_of(*truncation, step), {1, 0, 0, 1, 0});
   EXPECT_EQ(step.metrics.at("truncation/selection_ratio"), Metric(2, 5));
   EXPECT_EQ(step.metrics.at("truncation/ce_dropped"), Metric(115, 3));
@@ -161,7 +161,7 @@ TEST(Truncation, EveryHeadHasAThresholdOfItsOwn) {
   step.step = 2;
   step.head_in_hand = 1;
   expect_close(weights_of(*truncation, step), {0, 0, 0});
-  step.head_in_hand = 2;  // nothing known of it yet
+  step.head_in_hand = 2;  // no threshold yet
   expect_close(weights_of(*truncation, step), {1, 1, 1});
 }
 
@@ -184,7 +184,7 @@ TEST(Truncation, DropZeroKeepsEverythingValidWithoutAsking) {
   EXPECT_EQ(step.num_collectives, 0);
 }
 
-/// One sequence of answers and padding, two heads; a token is a target when it is an answer and not the first.
+/// One sequence for two heads, with a kind per token; an answer token is a target unless it is the first token.
 FakeStep tokens(const std::vector<int64_t>& ids, const std::string& kinds) {
   const auto S = static_cast<int64_t>(ids.size());
   const Batch batch = [&] {
@@ -203,7 +203,7 @@ FakeStep tokens(const std::vector<int64_t>& ids, const std::string& kinds) {
 
 TEST(Frequency, FallsWithTheCountOfTheTargetsSoFarOnAllRanks) {
   const auto frequency = test::weighting("frequency", {{"power", 0.5}, {"smoothing", 1.0}});
-  // Targets are 5 5 5 7: the first 5 is predicted by nobody, the last 9 is padding, the 3 a prompt.
+  // Targets are 5 5 5 7: no head predicts the first 5, the last 9 is padding, and the 3 belongs to the prompt.
   FakeStep step = tokens({5, 3, 5, 5, 5, 7, 9}, "apaaaa.");
   expect_close(weights_of(*frequency, step, Weights::Meaning::by_target),
                {1, 1, std::sqrt(3 / 4.0), std::sqrt(3 / 4.0), std::sqrt(3 / 4.0), std::sqrt(3 / 2.0), 1});
@@ -215,11 +215,11 @@ TEST(Frequency, FallsWithTheCountOfTheTargetsSoFarOnAllRanks) {
   FakeStep next = tokens({1, 7, 7}, "aaa");
   next.states = step.states;
   next.other_sums = {at::zeros({16}, at::kDouble).index_fill(0, at::tensor({int64_t{5}}), 6)};
-  // 5 has been a target nine times now, 7 three times.
+  // 5 has been a target nine times by now, 7 three times.
   expect_close(weights_of(*frequency, next, Weights::Meaning::by_target), {1, 1.5, 1.5});
 }
 
-TEST(Frequency, CanSayTheCommonestTokenHasExactlyOne) {
+TEST(Frequency, GivesTheMostFrequentTokenWeightOneWithoutSmoothing) {
   FakeStep step = tokens({0, 4, 4, 4, 8}, "aaaaa");
   expect_close(weights_of("frequency", step, {{"power", 1.0}, {"smoothing", 0.0}}, Weights::Meaning::by_target),
                {1, 1, 1, 1, 3});

@@ -1,5 +1,5 @@
-// What `plugins check` holds a plugin to: every shipped one passes, and each promise that is broken is told by the
-// trial that is about it. With WMTP_NULL_CUDA=1 (tests/null_cuda) the trials run with --device cuda.
+// The trials of `plugins check`: every shipped plugin passes them, and each broken promise fails the trial that tests
+// it. With WMTP_NULL_CUDA=1 (tests/null_cuda) the trials run with --device cuda.
 #include "core/plugins/trials.hpp"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,8 @@ namespace {
 const std::string device = std::getenv("WMTP_NULL_CUDA") ? "cuda" : "cpu";
 
 std::string question(const std::string& trial, const PluginDescription& plugin, OptionValues options) {
-  return nlohmann::json{{"trial", trial}, {"plugin", PluginSetting{plugin, std::move(options)}}, {"device", device}}.dump();
+  return nlohmann::json{{"trial", trial}, {"plugin", PluginSetting{plugin, std::move(options)}}, {"device", device}}
+      .dump();
 }
 
 /// Names of the trials that a plugin fails.
@@ -49,10 +50,10 @@ TEST_P(EveryShippedPlugin, PassesEveryTrial) {
 INSTANTIATE_TEST_SUITE_P(Trials, EveryShippedPlugin, testing::ValuesIn(every_shipped_plugin()),
                          [](const auto& info) { return info.param.first + "_" + info.param.second; });
 
-/// The promise that is broken, and the trials that tell it.
+/// The broken promise, and the trials that fail.
 class BrokenPromise : public testing::TestWithParam<std::pair<std::string, std::vector<std::string>>> {};
 
-TEST_P(BrokenPromise, IsTold) {
+TEST_P(BrokenPromise, FailsItsTrials) {
   const PluginDescription plugin = test::described("pipeline", "breaks_promises");
   EXPECT_THAT(failed(plugin, {{"promise", GetParam().first}}), testing::ElementsAreArray(GetParam().second));
 }
@@ -60,7 +61,7 @@ TEST_P(BrokenPromise, IsTold) {
 INSTANTIATE_TEST_SUITE_P(Trials, BrokenPromise,
                          testing::Values(std::pair{"no_targets", std::vector<std::string>{"no_targets"}},
                                          std::pair{"extremes", std::vector<std::string>{"extremes"}},
-                                         // What goes on counting in the process differs after a break, too.
+                                         // State that counts on in the process also differs after a restart.
                                          std::pair{"again", std::vector<std::string>{"again", "resumes"}},
                                          std::pair{"resumes", std::vector<std::string>{"resumes"}}),
                          [](const auto& info) { return info.param.first; });

@@ -1,4 +1,4 @@
-// verifiable against hand-made values: advantages and weights to the number, the running statistics, all ranks.
+// verifiable on hand-made values: exact advantages and weights, running statistics, sums over all ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,13 +39,13 @@ Tensor weights_of(FakeStep& step, const OptionValues& options) {
   return weights.values;
 }
 
-/// Without whitening and nearly without limits, the logarithm of a weight is the advantage.
+/// Without whitening and with wide limits, the logarithm of a weight is the advantage.
 OptionValues bare(OptionValues more = {}) {
   more.merge(OptionValues{{"whiten", false}, {"min", 1e-6}, {"max", 1e6}});
   return more;
 }
 
-/// Two answers: V 0.6 0.4 0.9 and V 0.3 0.1; what stands at prompts and in the padding must not matter.
+/// Two answers: V 0.6 0.4 0.9 and V 0.3 0.1; values at prompts and in the padding must not matter.
 FakeStep two_answers(std::vector<int64_t> correct = {1, 0}) {
   return step_with(answer_batch({"paaa.", "ppaa."}, correct), rows({{8, 0.6F, 0.4F, 0.9F, 7}, {8, 8, 0.3F, 0.1F, -7}}));
 }
@@ -135,7 +135,7 @@ TEST(Verifiable, RefusesWhatScoresCannotGive) {
   }
 }
 
-/// The statistics of a micro-batch: mean, deviation.
+/// Mean and standard deviation.
 std::pair<double, double> spread(const std::vector<double>& all) {
   double sum = 0, squares = 0;
   for (const double x : all) sum += x, squares += x * x;
@@ -226,7 +226,7 @@ TEST(Verifiable, TheMeanWeightIsOneWhereItIsWanted) {
   EXPECT_TRUE(at::allclose((by_sequence * answers).sum(1), answers.sum(1)));
   EXPECT_TRUE(at::equal(by_sequence * prompts, prompts));
 
-  // The other rank takes part in whitening with nothing, in the mean with 10 tokens of weight 2.
+  // The other rank contributes nothing to whitening, and 10 tokens of weight 2 to the mean.
   batch.other_sums = {at::zeros({3}, at::kDouble), at::tensor({20.0, 10.0}, at::kDouble)};
   const double mean = ((raw * answers).sum().item<double>() + 20) / 15;
   const Tensor by_batch = weights_of(batch, {{"mean_one", "batch"}});
@@ -244,7 +244,7 @@ TEST(Verifiable, JointTrainsItsOwnHeadAndWeighsByIt) {
   step.signals["policy.value:value"] = step.signals.at("value.value");
   step.signals.erase("value.value");
   const Tensor loss = joint->value_loss(step);
-  // off by 0.4 0.6 0.1 from 1 and by 0.3 0.1 from 0
+  // errors 0.4 0.6 0.1 from 1, and 0.3 0.1 from 0
   EXPECT_NEAR(loss.item<double>(), 0.5 * (0.16 + 0.36 + 0.01 + 0.09 + 0.01) / 5, 1e-6);
   loss.backward();
   EXPECT_GT(step.signals.at("policy.value:value").grad().abs().sum().item<float>(), 0);
