@@ -1,4 +1,4 @@
-"""Checkpoints that were damaged, that belong to another experiment, or whose writing was cut short."""
+"""Checkpoints that are damaged, belong to another experiment, or were only partly written."""
 import json
 import os
 import random
@@ -17,7 +17,7 @@ RUN = {"train__steps": 2000, "checkpoint__every_steps": 3, "checkpoint__keep": 3
 
 
 def interrupted(place, at=7, **changes):
-    """A run that was stopped by a signal after some saves: its folder."""
+    """The folder of a run that a signal stopped after some saves."""
     place.tokens(windows=8000)
     running = place.start(**{**RUN, **changes})
     running.wait_for_step(at)
@@ -29,7 +29,7 @@ def interrupted(place, at=7, **changes):
 
 @pytest.fixture(scope="module")
 def interrupted_once(program, tmp_path_factory):
-    """The folder of a place where such a run was made."""
+    """The folder of a place with such a run."""
     place = Place(tmp_path_factory.mktemp("interrupted"))
     interrupted(place)
     return place.folder
@@ -37,7 +37,7 @@ def interrupted_once(program, tmp_path_factory):
 
 @pytest.fixture
 def stopped(place, interrupted_once):
-    """The run's folder in this test's own copy of that place."""
+    """The run's folder in this test's copy of that place."""
     shutil.copytree(interrupted_once, place.folder, dirs_exist_ok=True)
     return place.log.folder()
 
@@ -50,7 +50,7 @@ def resume(place, wanted):
 
 @pytest.mark.soak
 def test_one_flipped_bit_anywhere_is_found(place, stopped):
-    """With no other checkpoint left the run is refused: exit 4, and the file is named."""
+    """Without another checkpoint, resuming is refused: exit 4, and the message names the file."""
     *older, newest = step_folders(stopped)
     for other in older:
         shutil.rmtree(other)
@@ -71,14 +71,14 @@ def test_the_checkpoint_before_a_damaged_one_is_used(place, stopped):
     *_, before, newest = step_folders(stopped)
     shard = max(newest.glob("*.safetensors"), key=lambda file: file.stat().st_size)
     flip_bit(shard, shard.stat().st_size - 5)
-    # The newest is at the step of the signal; a run to that very step is enough to see where it went on.
+    # The newest checkpoint is at the step of the signal; a run up to that step shows where it resumed.
     running = place.start_command("run", "experiment.toml", "--resume")
     running.wait_for_step(int(newest.name[5:]))
     running.process.send_signal(signal.SIGTERM)
     running.wait()
     assert running.code == 75, running
     assert min(place.log.losses()) == int(before.name[5:]) + 1
-    assert newest.name in running.err and shard.name in running.err, f"the damaged one is not told of\n{running}"
+    assert newest.name in running.err and shard.name in running.err, f"the damaged one is not reported\n{running}"
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "missing"])
@@ -162,7 +162,7 @@ def test_a_checkpoint_loads_at_another_world_size(place, stopped):
 
 
 KILLED = {"train__steps": 9, "checkpoint__every_steps": 3, "checkpoint__keep": 1}
-# What a rank does before rank 0 knows of its file, and what rank 0 does alone: before the rename, and after it.
+# Points on each rank before its file is announced to rank 0; points on rank 0 alone, before and after the rename.
 EACH_RANK = ["copied", "half_a_file", "file_written", "file_synced"]
 BEFORE = ["draft_made", "files_complete", "manifest_written", "folder_synced"]
 AFTER = ["renamed", "published", "set_for_deletion", "deleted"]
@@ -185,15 +185,15 @@ def test_the_points_of_a_save_are_those_tried_here(place):
 @pytest.mark.parametrize("point, rank", [*((point, rank) for point in EACH_RANK for rank in (0, 1)),
                                          *((point, 0) for point in [*BEFORE, *AFTER])])
 def test_a_kill_at_any_point_of_a_save_costs_no_whole_checkpoint(place, undisturbed, point, rank):
-    """In the second save, with an older checkpoint to lose: the run goes on from the new one when its name was given,
-    else from the older one, and ends as if nothing had happened."""
+    """In the second save, when an older checkpoint exists: the run resumes from the new one if it was renamed already,
+    else from the older one, and ends as without the kill."""
     ended = place.run(wanted=6, env={"WMTP_KILL_AT_SAVE": f"{point}:{rank}:{1 if point == 'set_for_deletion' else 2}"},
                       **KILLED)
     assert f"rank {rank} was killed by SIGKILL" in ended.err, ended
     killed = place.log.folder()
     place.host("run", "experiment.toml", "--resume")
     losses, model = place.log.losses(), model_tensors(place.log.folder())
-    assert min(losses) == (7 if point in AFTER else 4), f"it went on from another checkpoint\n{ended}"
+    assert min(losses) == (7 if point in AFTER else 4), f"it resumed from another checkpoint\n{ended}"
     wanted_losses, wanted_model = undisturbed
     assert losses == {step: loss for step, loss in wanted_losses.items() if step in losses} and max(losses) == 9
     assert_tensors_equal(model, wanted_model)
@@ -202,7 +202,7 @@ def test_a_kill_at_any_point_of_a_save_costs_no_whole_checkpoint(place, undistur
 
 @pytest.fixture
 def run_with_one_save_blocked(place):
-    """A function that ends a run of three saves in which something else had the name of the save at that step."""
+    """A function that runs three saves, of which the one at a given step finds its name taken."""
     def run(step):
         running = place.start(train__steps=150, data={"kind": "random"}, checkpoint__every_steps=50,
                               checkpoint__keep=1)
@@ -213,7 +213,7 @@ def run_with_one_save_blocked(place):
     return run
 
 
-def test_a_checkpoint_that_cannot_be_written_is_told_of_and_costs_the_run_only_as_the_last(
+def test_a_checkpoint_that_cannot_be_written_is_reported_and_ends_the_run_only_if_it_is_the_last(
         place, run_with_one_save_blocked):
     ended = run_with_one_save_blocked(100)
     folder = place.log.folder()
@@ -236,7 +236,7 @@ def test_a_run_that_a_guard_ends_keeps_the_save_in_flight(place):
 
 
 def test_saves_by_the_clock(place):
-    """Saves every 0.6 seconds and every 300 steps; the log has no other save in the 0.6 seconds before a timed one."""
+    """Saves every 0.6 seconds and every 300 steps: no other save within the 0.6 seconds before a timed one."""
     running = place.start(train__steps=1_000_000, data={"kind": "random"}, checkpoint__every_minutes=0.01,
                           checkpoint__every_steps=300, checkpoint__keep=100)
     running.wait_for_step(310)
@@ -258,8 +258,8 @@ def test_saves_by_the_clock(place):
 
 @pytest.mark.soak
 def test_kills_at_random_times_never_cost_more_than_the_steps_since_the_last_save(place):
-    """A rank is killed again and again; each time the run goes on from a whole checkpoint, and in the end nothing can
-    be told from a run that was never disturbed."""
+    """A rank is killed repeatedly; each time the run resumes from a complete checkpoint, and the final result equals
+    that of an undisturbed run."""
     steps = count(70, 500)
     changes = {"train__steps": steps, "checkpoint__every_steps": 2, "checkpoint__keep": 2}
     place.tokens(windows=steps * 4)
@@ -268,7 +268,7 @@ def test_kills_at_random_times_never_cost_more_than_the_steps_since_the_last_sav
 
     chance = random.Random(9)
     arguments = ["run", "experiment.toml"]
-    reached = 4  # the first checkpoint is whole by then
+    reached = 4  # the first checkpoint is complete by then
     for _ in range(count(3, 60)):
         reached += chance.randrange(2, 12)
         if reached >= steps:

@@ -1,4 +1,4 @@
-"""Data and weights that must be refused: exit 4, the file, the position, found and wanted."""
+"""Data and weights that must be refused: exit 4, with the file, the position, the found and the wanted value."""
 import gzip
 import os
 
@@ -26,14 +26,14 @@ def test_half_an_id_at_the_end_is_refused(place):
     place.refuse(4, r"tokens\.bin")
 
 
-def test_a_token_beyond_the_vocabulary_is_told_with_its_place(place):
+def test_a_token_beyond_the_vocabulary_is_reported_with_its_position(place):
     ids = np.fromfile(place.folder / "tokens.bin", "<u2")
     ids[SEQUENCE + 5] = VOCAB
     ids.tofile(place.folder / "tokens.bin")
     place.refuse(4, r"tokens\.bin", str(VOCAB), str(SEQUENCE + 5))
 
 
-def test_too_few_windows_are_told_with_both_counts(place):
+def test_too_few_windows_are_refused_with_both_counts(place):
     place.tokens(windows=10)
     place.refuse_everywhere(4, r"\b10\b", r"\b40\b", train__steps=10, train__batch_size=2, parallel__processes=2)
 
@@ -65,7 +65,7 @@ def test_a_device_or_a_pipe_is_refused_at_once(place, kind):
         place.refuse(4, path, "is a (device|named pipe), not a regular file", **change)
 
 
-def test_packed_and_columnar_files_are_no_text_and_no_ids(place):
+def test_packed_and_columnar_files_are_refused_as_text_and_as_ids(place):
     (place.folder / "good.txt").write_text("a sound text\n" * 1000)
     (place.folder / "corpus.txt").write_bytes(gzip.compress(b"text" * 1000))
     place.refuse(4, r"corpus\.txt: found a gzip file", r"gunzip -k \S*corpus\.txt", data=TEXT, model__vocab_size=None)
@@ -101,7 +101,7 @@ def test_missing_weights_are_named(place, weights, message):
     place.refuse_everywhere(4, message, model__weights=weights)
 
 
-def test_weights_of_another_shape_are_told_with_both_shapes(place):
+def test_weights_of_another_shape_are_refused_with_both_shapes(place):
     shape = Shape(dim=32, layers=5, heads=4, kv_heads=4, ffn_dim=192, vocab_size=VOCAB)
     save_file(MultiTokenLlama(shape).state_dict(), place.folder / "weights.safetensors")
     place.refuse_everywhere(4, r"weights\.safetensors", r"\b32\b", r"\b64\b", model__weights="weights.safetensors")
@@ -117,7 +117,7 @@ RECORD = '{"instruction": "Add 1 and 2.", "output": "3", "task_id": "t/%d", "is_
 
 
 def records(place, text, **changes):
-    """An experiment over one file of records."""
+    """An experiment on one file of records."""
     (place.folder / "a.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
     data = {"kind": "records", "files": ["a.jsonl"], "template": "plain"}
     return {"data": data | changes, "model__vocab_size": None}

@@ -1,4 +1,4 @@
-"""Experiments that are refused before any training: exit 2, the place in the file, what to write instead."""
+"""Experiments that are refused before any training: exit 2, with the position in the file and the correction."""
 import os
 
 import pytest
@@ -6,7 +6,7 @@ from experiment import line_of, to_toml, experiment
 
 
 def place_of(file, text, at):
-    """The regular expression of `file:line:column` for the line that holds `text`; the column is that of `at`."""
+    """A regular expression for `file:line:column` of `at` in the line that contains `text`."""
     line = line_of(file, text)
     column = file.read_text().splitlines()[line - 1].index(at) + 1
     return rf"{file.name}:{line}:{column}"

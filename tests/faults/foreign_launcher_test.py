@@ -1,4 +1,4 @@
-"""Under a launcher that is not ours (torchrun's words in the environment) each process is one rank of one job."""
+"""Under a foreign launcher (with torchrun's environment variables) each process is one rank of a job."""
 import os
 import re
 import signal
@@ -39,8 +39,8 @@ def test_the_numbers_are_those_of_our_own_launcher(place):
     assert place.log.losses() == wanted
 
 
-def test_ranks_that_see_nothing_of_each_others_processes_exchange_through_sockets_to_the_same_bits(place):
-    """As in two containers of one host: they cannot share memory."""
+def test_ranks_that_do_not_see_each_others_processes_exchange_through_sockets_bitwise_identically(place):
+    """As in two containers of one host, where ranks cannot share memory."""
     container = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if subprocess.run([*container, "true"], capture_output=True).returncode:
         pytest.skip("this user may make no process namespace")
@@ -54,7 +54,7 @@ def test_ranks_that_see_nothing_of_each_others_processes_exchange_through_socket
     assert place.log.losses() == wanted
 
 
-def test_slurms_words_are_understood(place):
+def test_slurms_variables_are_understood(place):
     file = place.write(train__steps=2)
     job = {"SLURM_NTASKS": 2, "SLURM_JOB_ID": 4242, "SLURM_STEP_NODELIST": "localhost"}
     started = [place.start_command("run", file, env={**job, "SLURM_PROCID": rank, "SLURM_LOCALID": rank})
@@ -65,7 +65,7 @@ def test_slurms_words_are_understood(place):
     assert len(place.log.runs()) == 1
 
 
-def test_open_mpis_words_are_understood(place):
+def test_open_mpis_variables_are_understood(place):
     file = place.write(train__steps=2)
     job = {"OMPI_COMM_WORLD_SIZE": 2, "OMPI_COMM_WORLD_LOCAL_SIZE": 2, "PMIX_NAMESPACE": f"test-{place.folder}"}
     started = [place.start_command("run", file, env={**job, "OMPI_COMM_WORLD_RANK": rank,
@@ -77,7 +77,7 @@ def test_open_mpis_words_are_understood(place):
 
 
 def test_under_torchrun_the_ranks_find_each_other_through_its_agents_store(place):
-    """A second server on the agent's port would fail to bind, and say so."""
+    """A second server on the agent's port would fail to bind and report it."""
     file = place.write(train__steps=2)
     done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python",
                            "--nproc-per-node", "2", str(HOST), "run", str(file)], cwd=place.folder,
@@ -88,7 +88,7 @@ def test_under_torchrun_the_ranks_find_each_other_through_its_agents_store(place
 
 
 def torchrun_agent(place, number, port, file):
-    """One of two agents, each of which counts its restarts for itself."""
+    """One of two agents, each of which counts its own restarts."""
     return subprocess.Popen([sys.executable, "-m", "torch.distributed.run", "--no-python", "--nnodes", "2",
                              "--nproc-per-node", "1", "--max-restarts", "2", "--rdzv-backend", "c10d",
                              "--rdzv-endpoint", f"localhost:{port}", str(HOST), "run", str(file)], cwd=place.folder,
@@ -113,9 +113,9 @@ def test_a_rank_that_is_killed_under_torchrun_is_started_again_and_meets_the_oth
         for agent in agents:
             if agent.poll() is None:
                 os.killpg(agent.pid, signal.SIGKILL)
-    told = "\n".join((place.folder / f"agent-{number}.txt").read_text()[-5000:] for number in range(2))
-    assert codes == [0, 0], told
-    assert [run["status"] for run in place.log.runs()] == ["failed", "finished"], told
+    output = "\n".join((place.folder / f"agent-{number}.txt").read_text()[-5000:] for number in range(2))
+    assert codes == [0, 0], output
+    assert [run["status"] for run in place.log.runs()] == ["failed", "finished"], output
 
 
 def test_a_rank_that_reaches_a_stranger_at_the_rendezvous_says_so_while_it_waits(place):
@@ -142,7 +142,7 @@ def test_ranks_with_different_tokens_do_not_meet(place):
 
 
 def test_ranks_that_were_not_started_alike_refuse_within_seconds(place):
-    for number, (env, arguments, told) in enumerate([
+    for number, (env, arguments, shown) in enumerate([
             ({}, ["--resume"], "rank 1: --resume is 'yes' here and 'no' on rank 0"),
             ({"WMTP_CHECK_COLLECTIVES": 1}, [], "rank 1: WMTP_CHECK_COLLECTIVES .* is 'yes' here and 'no' on rank 0")]):
         file, port, begun = place.write(parallel__processes=2), free_port(), time.monotonic()
@@ -151,7 +151,7 @@ def test_ranks_that_were_not_started_alike_refuse_within_seconds(place):
                  place.start_command("run", file, *arguments, env={**words_of[1], **env})]
         for running in ranks:
             running.wait()
-            assert running.code == 2 and re.search(told, running.err), running
+            assert running.code == 2 and re.search(shown, running.err), running
         assert time.monotonic() - begun < 15
     assert not place.log.runs()
 
@@ -193,7 +193,7 @@ def test_half_an_environment_is_refused(place, missing):
     assert missing in ended.err, ended
 
 
-def test_a_port_in_use_is_told(place):
+def test_a_port_in_use_is_reported(place):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -202,10 +202,10 @@ def test_a_port_in_use_is_told(place):
         first.wait()
         assert first.code == 2, first
         assert str(port) in first.err and "in use" in first.err, first
-        second.kill()  # as its launcher does when a rank has failed: whoever holds the port might still answer it
+        second.kill()  # as its launcher does when a rank has failed; else the holder of the port might still answer it
 
 
-def test_a_port_in_use_is_told_before_our_own_launcher_starts_a_rank(place):
+def test_a_port_in_use_is_reported_before_our_own_launcher_starts_a_rank(place):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

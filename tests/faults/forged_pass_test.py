@@ -1,5 +1,5 @@
-"""`eval` against programs that want to pass without being right: none does, whatever it does to its own process, to the
-channel on which it is asked, or to the values that it answers with; and right programs of all kinds pass."""
+"""`eval` with programs that try to pass without being right: none does, whatever it does to its own process, to the
+channel to the checker, or to the values that it returns; right programs of all kinds pass."""
 import ctypes
 import json
 
@@ -10,7 +10,7 @@ CREATE_RULESET, VERSION = 444, 1
 pytestmark = pytest.mark.skipif(ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, VERSION) < 1,
                                 reason="this kernel has no Landlock")
 
-# A program's answer to `double(3)`, wanted 6, and what it says on descriptor 4 in place of the answer.
+# For programs whose `double(3)`, which should return 6, writes a forged reply to descriptor 4.
 SAYS = """
 import json, os
 def say(text):
@@ -121,7 +121,7 @@ time.sleep(9)""",
     "answers_that_it_passed": SAYS + "def double(x): say(json.dumps(['passed']).encode())",
     "raises_what_is_no_exception": SAYS + "def double(x): say(json.dumps(['raised', ['SystemExit', 'exit', 'object'], 0]).encode())",
 }
-# What is answered in place of 6, to every form of assertion below.
+# Values returned instead of 6, for every form of assertion below.
 LYING = """
 class Lie{base}:
     def __eq__(self, other): return True
@@ -236,13 +236,13 @@ ALL = LEAVES | OWN_PROCESS | OTHER_PROCESSES | CHANNEL | VALUES | FLOODS
 
 
 def wrong(program):
-    """The program answers 0 where it has no answer of its own."""
+    """The program with a `double` that returns 0, unless it defines its own."""
     return "def double(x): return 0\n" + program + "\n"
 
 
 @pytest.fixture(scope="module")
 def verdicts(program, tmp_path_factory):
-    """{task: result}; every hostile program on one assertion, those that answer with lies on each form of one."""
+    """{task: result}: every hostile program on one assertion, those that return forged values on each form."""
     folder = tmp_path_factory.mktemp("forged")
     trials = {f"{name}/0": (wrong(text), FORMS[:1]) for name, text in ALL.items() if name not in VALUES}
     trials |= {f"{name}/{at}": (wrong(text), [form]) for name, text in VALUES.items() for at, form in enumerate(FORMS)}
@@ -268,17 +268,17 @@ def test_a_right_program_passes(verdicts, name):
 
 
 def test_every_form_of_assertion_is_passed_by_the_right_answer(verdicts):
-    told = {form: verdicts[f"right/double/{at}"]["told"] for at, form in enumerate(FORMS)}
-    assert not {form: why for form, why in told.items() if why}
+    shown = {form: verdicts[f"right/double/{at}"]["told"] for at, form in enumerate(FORMS)}
+    assert not {form: why for form, why in shown.items() if why}
 
 
-def test_what_writes_without_end_is_ended_for_that(verdicts):
+def test_a_program_that_writes_without_end_is_stopped(verdicts):
     for name in FLOODS:
         assert verdicts[f"{name}/0"]["told"] == "wrote more than 64 MiB in total" and verdicts[f"{name}/0"]["seconds"] < 5
 
 
-def test_a_program_cannot_take_the_place_of_what_the_problem_gives(program, tmp_path):
-    """HumanEval's own helpers judge: a program that redefines them judges nobody."""
+def test_a_program_cannot_replace_the_helpers_of_the_problem(program, tmp_path):
+    """The tests use the problem's helpers, even if the program redefines them."""
     problem = {"task_id": "t/0", "entry_point": "root", "test": "def check(g):\n    assert abs(poly(g())) < 1e-9\n",
                "prompt": "def poly(x):\n    return x - 6\n\ndef root():\n    \"\"\" Root of poly. \"\"\"\n"}
     (tmp_path / "suite.jsonl").write_text(json.dumps(problem) + "\n")

@@ -1,4 +1,4 @@
-"""Models and adapters that do not fit where an experiment puts them: one message with the table, found and wanted."""
+"""Models and adapters that do not fit their place in an experiment: one message with table, found and wanted value."""
 import pytest
 from experiment import experiment
 
@@ -78,13 +78,13 @@ def test_an_adapter_for_another_base_is_refused(place):
                  adapter={**lora, "weights": "run:tuned"}, seed=8, **SMALL)
 
 
-def test_kept_signals_of_one_shape_are_not_taken_for_another(place):
-    """The same tensors read with other heads are another model."""
+def test_cached_signals_of_one_shape_are_not_used_for_another(place):
+    """The same tensors with a different number of heads are a different model."""
     place.run("--set", "name=other", **SMALL)
     rho1 = {**SMALL, "pipeline": {"plugin": "rho1"}, "reference__weights": "run:other"}
     excess = []
     for heads in (4, 2, 2):
         place.run(**rho1, reference__model={"heads": heads, "layers": 2, "future_tokens": 1})
         excess.append(place.log.metric("rho1/excess_mean"))
-    assert excess[0] != excess[1], "what the reference with 4 heads said was taken for the one with 2"
+    assert excess[0] != excess[1], "signals of the reference with 4 heads were used for the one with 2"
     assert excess[1] == excess[2]

@@ -1,4 +1,4 @@
-"""Two hosts: ranks that share a network, not a machine."""
+"""Two hosts: ranks that share a network but not a machine."""
 import time
 
 import pytest
@@ -13,7 +13,7 @@ def hosts():
 
 
 def pytorchjob(hosts, rank, world, port):
-    """As Kubernetes' PyTorchJob gives them: nothing is said of local ranks."""
+    """As set by Kubernetes' PyTorchJob, which gives no local ranks."""
     return {"RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": hosts.addresses[0], "MASTER_PORT": port}
 
 
@@ -23,7 +23,7 @@ def start_job(hosts, place, world, env_of=lambda rank: {}, **changes):
                         env={**pytorchjob(hosts, rank, world, port), **env_of(rank)}) for rank in range(world)]
 
 
-def test_two_ranks_on_each_of_two_hosts_train_to_the_bits_of_one_host(hosts, place):
+def test_two_ranks_on_each_of_two_hosts_train_bitwise_as_on_one_host(hosts, place):
     changes = {"train__steps": 3, "train__batch_size": 1}
     place.run(parallel__processes=4, **changes)
     wanted = place.log.losses()
@@ -32,8 +32,8 @@ def test_two_ranks_on_each_of_two_hosts_train_to_the_bits_of_one_host(hosts, pla
     assert place.log.losses() == wanted and len(wanted) == 3
 
 
-def test_rank_0_whose_own_name_is_its_loopback_leaves_it_for_the_network(hosts, place):
-    """As with Debian's /etc/hosts, or the MASTER_ADDR=localhost that some operators give to rank 0."""
+def test_rank_0_whose_own_name_is_its_loopback_uses_the_network_instead(hosts, place):
+    """As with Debian's /etc/hosts, or with MASTER_ADDR=localhost, which some operators set for rank 0."""
     for code, text in map(ended, start_job(hosts, place, 2, train__steps=2,
                                            env_of=lambda rank: {} if rank else {"MASTER_ADDR": "localhost"})):
         assert code == 0, text

@@ -1,4 +1,4 @@
-"""The run log in trouble: refused at the start (exit 7), never in the way of a run that has begun."""
+"""Faults of the run log: refused at the start (exit 7), and never a reason for a started run to stop."""
 import os
 import signal
 import sqlite3
@@ -13,7 +13,7 @@ ENDLESS = {"train__steps": 1_000_000, "data": {"kind": "random"}}
 
 
 def test_a_database_locked_for_ten_seconds_slows_no_step_and_loses_nothing(place):
-    running = place.start(**ENDLESS, parallel__processes=1)  # rank 0 alone writes
+    running = place.start(**ENDLESS, parallel__processes=1)  # only rank 0 writes
     running.wait_for_step(2)
     first = place.log.last_step()
     with_lock = sqlite3.connect(place.log.database, isolation_level=None)
@@ -35,7 +35,7 @@ def test_a_database_locked_for_ten_seconds_slows_no_step_and_loses_nothing(place
     assert longest < 2, f"{longest:.1f} s between two steps while the database was locked"
 
 
-def test_a_log_that_is_deleted_under_a_run_is_gone_on_with_in_a_new_file(place):
+def test_a_run_whose_log_is_deleted_continues_in_a_new_file(place):
     running = place.start(**ENDLESS)
     running.wait_for_step(2)
     for file in place.folder.glob("runs/wmtp.db*"):
@@ -111,12 +111,12 @@ def test_a_log_whose_pages_are_swapped_is_refused(made_log, tmp_path):
     made_log.write_bytes(data)
     for command in READERS:
         ended = run_host(*command, "--db", "wmtp.db", cwd=tmp_path, wanted=None)
-        # What prints cells as they are may show these as well.
+        # Commands that print cells unchanged may show these too.
         assert ended.code == 7 or (ended.code == 0 and command[0] in ("sql", "report", "export")), (command, str(ended))
         assert ended.code == 0 or "wmtp.db" in ended.err
 
 
-def test_a_log_with_a_value_beyond_all_measure_is_refused_at_once(made_log, tmp_path):
+def test_a_log_with_a_huge_value_is_refused_immediately(made_log, tmp_path):
     database = sqlite3.connect(made_log)
     with database:
         database.execute("UPDATE runs SET name = hex(zeroblob(17 << 20))")

@@ -1,5 +1,5 @@
-"""Plugins that are refused (exit 2 for an invalid name, exit 3 for a library), and plugins that misbehave in a run: every
-rank ends with exit 3, and the message names the plugin."""
+"""Plugins that are refused (exit 2 for an invalid name, exit 3 for a library), and plugins that misbehave in a run: all
+ranks exit with 3, and the message names the plugin."""
 import json
 import shutil
 import time
@@ -71,7 +71,7 @@ UNDESCRIBED = [
     ("exits", ["exit|ended|answer"]),
     ("bad_schema", ["keep", "60"]),
 ]
-ENDLESS = [("loops", [r"20 s"])]  # waits for the whole limit
+ENDLESS = [("loops", [r"20 s"])]  # runs into the time limit
 
 
 @pytest.mark.soak
@@ -81,7 +81,7 @@ def test_a_library_that_cannot_be_described_is_refused(place, name, messages):
 
 
 def test_output_of_a_library_is_not_taken_for_its_description(place):
-    """It prints another description on stdout while it is loaded; the answer uses another descriptor."""
+    """It prints a different description to stdout while it is loaded; the answer uses another descriptor."""
     described = json.loads(place.host("plugins", "inspect", "writes", "--json", env=OURS).out)
     assert described["name"] == "writes" and described["kind"] == "pipeline"
     place.run(env=OURS, train__steps=1, pipeline={"plugin": "writes"})

@@ -1,4 +1,4 @@
-"""Ranks that die, hang or are told to stop: the others follow within seconds, the rank is named, the row is closed."""
+"""Ranks that die, hang or are signalled: the others end within seconds, the rank is named, the run's row is closed."""
 import os
 import re
 import signal
@@ -25,7 +25,7 @@ def start_long(place, **changes):
 
 
 def ended_with(running, code, within):
-    """Its row in the log is looked at by wait()."""
+    """Seconds until it ended; wait() checks its row in the log."""
     begun = time.monotonic()
     running.wait(within)
     assert running.code == code, f"wanted exit code {code}\n{running}"
@@ -46,16 +46,17 @@ def test_a_killed_rank_ends_the_run_and_is_named(place, rank):
 
 def test_a_stopped_rank_ends_the_run_within_the_timeout_and_is_named(place):
     running = start_long(place)
-    os.kill(running.ranks()[0], signal.SIGPIPE)  # as its write to a lost rank's connection may
+    os.kill(running.ranks()[0], signal.SIGPIPE)  # as a write to a lost rank's connection may
     os.kill(running.ranks()[1], signal.SIGSTOP)
     seconds = ended_with(running, 6, within=20)
     assert seconds < TIMEOUT + 5, f"{seconds:.1f} s\n{running}"
-    told = re.search(r"rank 0: step (\d+): (.+) \((all-gather|all-to-all), .+\) failed: rank 1 did not answer", running.err)
-    assert told, f"rank, step, what it was and how it was done are not all named\n{running}"
+    shown = re.search(r"rank 0: step (\d+): (.+) \((all-gather|all-to-all), .+\) failed: rank 1 did not answer",
+                      running.err)
+    assert shown, f"rank, step, operation and collective are not all named\n{running}"
     head, *record = (place.log.folder() / "flight-0000.txt").read_text().splitlines()
     assert 10 < len(record) <= 64
     late = [line for line in record if "unfinished" in line]
-    assert any(f"step {told[1]}: {told[2]} ({told[3]}" in line for line in late), "\n".join([head, *record])
+    assert any(f"step {shown[1]}: {shown[2]} ({shown[3]}" in line for line in late), "\n".join([head, *record])
 
 
 def test_a_killed_launcher_leaves_no_rank_and_the_next_run_removes_its_temporary_folder(place, tmp_path, monkeypatch):
@@ -66,10 +67,10 @@ def test_a_killed_launcher_leaves_no_rank_and_the_next_run_removes_its_temporary
     ranks = running.ranks()
     assert set(ranks) == {0, 1}, running
     running.process.kill()
-    running.wait(10)  # fails when anything of its session is left
+    running.wait(10)  # fails if a process of its session is left
     left = set(temporary.iterdir())
     assert left, "a killed process removes nothing"
-    place.run(wanted=2, parallel__device="gpu")  # refused before anything is made
+    place.run(wanted=2, parallel__device="gpu")  # refused before anything is created
     assert set(temporary.iterdir()) == left
     place.run(train__steps=1)
     assert list(temporary.iterdir()) == []
@@ -80,7 +81,7 @@ def test_a_number_of_threads_that_no_library_takes_is_refused_once_and_before_ra
 
 
 def listeners_of(pid):
-    """[(address, port)] on which that process listens."""
+    """[(address, port)] that the process listens on."""
     inodes = {os.readlink(f)[8:-1] for f in Path(f"/proc/{pid}/fd").iterdir() if os.readlink(f).startswith("socket:")}
     found = []
     for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
@@ -112,7 +113,7 @@ def test_ranks_of_one_host_listen_on_the_loopback_alone_and_strangers_cost_them_
 
 
 def test_a_file_that_may_not_grow_is_an_error_of_storage(place):
-    """As under `ulimit -f`: the system's signal would kill the rank that writes."""
+    """As under `ulimit -f`, whose signal would kill the writing rank by default."""
     file = place.write(train__steps=2)
     ended = subprocess.run(["prlimit", "--fsize=1000000", HOST, "run", file], cwd=place.folder, env=clean_environment(),
                            capture_output=True, text=True, timeout=60)
@@ -120,7 +121,7 @@ def test_a_file_that_may_not_grow_is_an_error_of_storage(place):
     assert (place.log.newest()["status"], place.log.newest()["exit_code"]) == ("failed", 7)
 
 
-def test_a_host_without_a_loopback_is_told_at_once(place):
+def test_a_host_without_a_loopback_is_reported_immediately(place):
     alone = ["unshare", "--net"]
     if subprocess.run([*alone, "true"], capture_output=True).returncode:
         pytest.skip("this user may make no network namespace")
@@ -139,9 +140,9 @@ def test_a_signal_saves_on_all_ranks_at_one_step(place, number, processes):
     ended_with(running, 75, within=30)
     newest = step_folders(place.log.folder())[-1]
     assert int(newest.name[5:]) == place.log.last_step(), running
-    assert "--resume" in running.out, "what to type next is not told"
+    assert "--resume" in running.out, "the next command is not shown"
     assert "\r" not in running.out + running.err and "\x1b" not in running.out + running.err, \
-        f"what goes into a file rewrites itself\n{running}"
+        f"output to a file contains control sequences\n{running}"
 
 
 def test_a_signal_to_one_rank_stops_all_at_one_step(place):
@@ -153,7 +154,7 @@ def test_a_signal_to_one_rank_stops_all_at_one_step(place):
 
 def test_a_second_signal_ends_at_once(place):
     running = start_long(place)
-    os.kill(running.ranks()[1], signal.SIGSTOP)  # so that saving cannot come to its end
+    os.kill(running.ranks()[1], signal.SIGSTOP)  # so that saving cannot finish
     running.process.send_signal(signal.SIGTERM)
     time.sleep(0.5)
     running.process.send_signal(signal.SIGTERM)
