@@ -1,5 +1,5 @@
-// fuzz [--runs N] [--seed S] [FILE…]: runs every target on its seeds and their mutations, and on the files given (old
-// crashers, a corpus). The same --seed gives the same inputs; one that throws is left as fuzz-crash-TARGET.
+// fuzz [--runs N] [--seed S] [FILE…]: runs every target on its seeds, on their mutations and on the given files (old
+// crashes, a corpus). The same --seed gives the same inputs. An input that crashes is saved as fuzz-crash-TARGET.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

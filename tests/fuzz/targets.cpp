@@ -33,7 +33,7 @@ void manifest(const uint8_t* bytes, size_t count) {
   expect_read_or_refused([&] { parse_manifest(text, "input"); });
 }
 
-/// Seals whatever object it is given, so that mutations come past the sum.
+/// Adds a valid checksum to any object, so that mutations get past its check.
 void sealed_manifest(const uint8_t* bytes, size_t count) {
   nlohmann::json document = nlohmann::json::parse(bytes, bytes + count, nullptr, false);
   if (!document.is_object()) return;

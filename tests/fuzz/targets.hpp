@@ -1,5 +1,5 @@
-// The parsers that read files nobody vouches for, each as a function of bytes. A target returns when the bytes were
-// read or refused with Error(data); everything else that it throws is a bug.
+// The parsers of untrusted files, each as a function of bytes. A target returns if the bytes were read or refused with
+// Error(data); any other exception is a bug.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 """The rules of the source tree: violations(root) lists every line that breaks one.
 
-1. Folders: a file of host/FOLDER includes its own folder and folders on lower floors. The floors are the block
-   "```floors" of docs/architecture.md, so the page and the rule cannot differ.
+1. Folders: a file of host/FOLDER includes its own folder and folders on lower floors. The floors are read
+   from the block "```floors" of docs/architecture.md, so the page and the rule cannot differ.
 2. Outside host/engine, host/engine_cli and host/cuda nothing includes LibTorch, the sdk or those folders.
 3. The sdk includes the sdk, ATen and the standard library.
 4. Plugins (including those of the tests) include the sdk, their own folder and ../shared.
@@ -99,7 +99,7 @@ def check_sdk(root):
 
 
 def allowed_libtorch(name):
-    """ATen is enough for the sdk and for plugins; torch/torch.h doubles their build time."""
+    """ATen suffices for the sdk and for plugins; torch/torch.h doubles their build time."""
     return name.startswith(("ATen/", "c10/", "torch/headeronly/"))
 
 

@@ -1,4 +1,4 @@
-"""The source tree keeps the rules of layers.py, and each rule finds a tree that breaks it."""
+"""The source tree follows the rules of layers.py, and each rule finds a tree that breaks it."""
 from pathlib import Path
 
 import pytest
@@ -71,7 +71,7 @@ def test_a_long_file_may_say_why(tmp_path):
 
 @pytest.mark.parametrize("others, lines, folded", [
     ({}, 39, True),
-    ({"host/core/data/draft.cpp": '#include "core/data/draft.hpp"\n'}, 39, True),  # its own .cpp is no user
+    ({"host/core/data/draft.cpp": '#include "core/data/draft.hpp"\n'}, 39, True),  # its own .cpp does not count
     ({}, 40, False),
     ({"host/core/data/more.cpp": '#include "core/data/draft.hpp"\n'}, 39, False),
     ({"host/cli/run.cpp": '#include "core/data/draft.hpp"\n'}, 39, False),

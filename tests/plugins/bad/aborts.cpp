@@ -1,4 +1,4 @@
-// aborts: its static object ends the process.
+// aborts: its static object aborts the process.
 #include <cstdlib>
 #include <wmtp/plugin.hpp>
 

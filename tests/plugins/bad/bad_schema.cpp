@@ -1,4 +1,4 @@
-// bad_schema: its default lies outside its own range.
+// bad_schema: an option's default is outside its range.
 #include <wmtp/plugin.hpp>
 
 class BadSchema : public wmtp::Weighting {

@@ -1,4 +1,4 @@
-// exits: its static object ends the process as if all were well.
+// exits: its static object ends the process with exit code 0.
 #include <unistd.h>
 
 #include <wmtp/plugin.hpp>
@@ -17,4 +17,4 @@ class Exits : public wmtp::Weighting {
   wmtp::Weights weigh(wmtp::BatchStep&) override { return wmtp::Weights::uniform(); }
 };
 
-WMTP_PIPELINE(Exits, "exits", "1.0", "its static object ends the process as if all were well")
+WMTP_PIPELINE(Exits, "exits", "1.0", "its static object ends the process with exit code 0")

@@ -66,4 +66,4 @@ class Faulty : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(Faulty, "faulty", "1.0", "goes wrong when it is told to")
+WMTP_PIPELINE(Faulty, "faulty", "1.0", "fails in the way that its options select")

@@ -1,4 +1,4 @@
-// faulty_adapter: adds nothing to the attention's matrices, until the call `call` goes wrong as `fault` says.
+// faulty_adapter: adds zero to the attention's matrices, until the call `call` fails in the way that `fault` selects.
 #include <stdexcept>
 #include <wmtp/plugin.hpp>
 
@@ -35,4 +35,4 @@ class FaultyAdapter : public wmtp::LinearAdapter {
 
 }  // namespace
 
-WMTP_ADAPTER(FaultyAdapter, "faulty_adapter", "1.0", "goes wrong when it is told to")
+WMTP_ADAPTER(FaultyAdapter, "faulty_adapter", "1.0", "fails in the way that its options select")

@@ -1,4 +1,4 @@
-// breaks_promises: weights that are in order, until one promise of the sdk is broken: the one that the option names.
+// breaks_promises: valid weights, except that the promise of the sdk that its option names is broken.
 #include <csignal>
 #include <wmtp/plugin.hpp>
 
@@ -30,4 +30,4 @@ class BreaksPromises : public wmtp::Weighting {
 
 }  // namespace
 
-WMTP_PIPELINE(BreaksPromises, "breaks_promises", "1.0", "breaks one promise when it is told to")
+WMTP_PIPELINE(BreaksPromises, "breaks_promises", "1.0", "breaks the promise that its option names")

@@ -1,5 +1,5 @@
-// chosen: reads what its options name, and weighs by it: a weighting whose needs follow from its options, and that
-// refuses values that their ranges let through.
+// chosen: weights by the signal that its options name: a weighting whose needs depend on its options, and that refuses
+// values within their ranges.
 #include <wmtp/plugin.hpp>
 
 class Chosen : public wmtp::Weighting {

@@ -1,4 +1,4 @@
-// doubled: the weights of the inner weighting, twice. The smallest wrapper.
+// doubled: twice the weights of the inner weighting. A minimal wrapper.
 #include <wmtp/plugin.hpp>
 
 class Doubled : public wmtp::Wrapper {

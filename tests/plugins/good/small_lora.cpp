@@ -1,5 +1,5 @@
-// small_lora: y = x W^T + (alpha / rank) (x A^T) B^T on the attention's four matrices; W stays as it is.
-// A [rank,in] uniform within 1/sqrt(in), B [out,rank] zero, so that training starts from the model as it is.
+// small_lora: y = x W^T + (alpha / rank) (x A^T) B^T on the attention's four matrices; W is frozen.
+// A [rank,in] is uniform within 1/sqrt(in), B [out,rank] is zero, so that training starts from the unchanged model.
 #include <cmath>
 #include <wmtp/plugin.hpp>
 

@@ -1,4 +1,4 @@
-// unmerged: an adapter whose merged() forgets what its forward() does.
+// unmerged: an adapter whose merged() omits what forward() adds.
 #include <wmtp/plugin.hpp>
 
 namespace {

@@ -1,4 +1,4 @@
-// value_objective: mean of (value - target)^2 over the tokens that are targets, over all ranks and micro-batches.
+// value_objective: mean of (value - target)^2 over the target tokens of all ranks and micro-batches.
 #include <wmtp/plugin.hpp>
 
 class ValueObjective : public wmtp::Objective {
