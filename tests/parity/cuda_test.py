@@ -21,7 +21,7 @@ PIPELINES = {"baseline": {}, "lora": {"adapter": {"plugin": "lora", "dropout": 0
 
 
 def peaks_of(place):
-    """Bytes by category at the run's highest moment."""
+    """Peak bytes by category."""
     rows = place.log.query("SELECT category, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'peak' "
                            "GROUP BY category", place.log.newest()["id"])
     return {row["category"]: row["bytes"] for row in rows}
@@ -34,7 +34,7 @@ def losses_of(place, **changes):
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_losses_in_fp32_are_those_of_the_cpu(place, pipeline):
-    """To 1e-5: products are summed in another order, and AdamW divides small gradients by their own size."""
+    """To 1e-5: products are summed in a different order, and AdamW divides small gradients by their own size."""
     if pipeline == "rho1":
         train_reference(place.folder, POLICY, Recipe(pipeline="rho1"))
     changes = PIPELINES[pipeline]
@@ -42,14 +42,14 @@ def test_losses_in_fp32_are_those_of_the_cpu(place, pipeline):
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_losses_in_short_numbers_follow_those_in_fp32(place, precision):
+def test_losses_in_half_precision_follow_those_in_fp32(place, precision):
     exact = losses_of(place, **CUDA)
     assert_losses_close(losses_of(place, **CUDA, parallel__precision=precision), exact, 2e-2)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_an_offloaded_state_gives_the_same_losses_and_leaves_the_device(place, precision):
-    """To 1e-5 after ten steps: AdamW's kernel on the CPU rounds elsewhere than the device's."""
+    """To 1e-5 after ten steps: AdamW's CPU kernel rounds differently from the device's."""
     changes = CUDA | {"parallel__precision": precision, "parallel__strategy": "full_shard"}
     kept, kept_peaks = losses_of(place, **changes), peaks_of(place)
     offloaded = losses_of(place, **changes, parallel__cpu_offload=True)
@@ -66,7 +66,7 @@ def test_the_devices_memory_is_in_the_log_by_category(place):
         assert peaks[category] > 0, (category, peaks)
 
 
-def test_a_stopped_run_goes_on_bit_for_bit(place):
+def test_a_stopped_run_resumes_bit_for_bit(place):
     steps = 200
     place.tokens(windows=steps * 4)
     changes = CUDA | {"train__steps": steps}

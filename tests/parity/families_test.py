@@ -1,5 +1,5 @@
-"""Models that people have, each with a config.json as its authors publish it, in small: imported, they compute what
-transformers computes; exported again, transformers computes the same from them; a run trains on from them."""
+"""Small models of published families, each with a config.json as published by its authors: the imported model computes
+the same as transformers, transformers computes the same from its export, and a run continues training it."""
 import json
 import tomllib
 
@@ -68,7 +68,7 @@ FAMILIES = {
 
 
 def published(folder, config):
-    """The family's own class in transformers, saved with the file that its authors wrote instead of transformers'."""
+    """A model of the family's class in transformers, saved with the authors' config.json instead of transformers'."""
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
     model = filled_with_draws(AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(folder)).float())
@@ -86,7 +86,7 @@ def assert_close(found, wanted):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_comes_in_trains_on_and_goes_out(place, family):
+def test_a_family_is_imported_trained_and_exported(place, family):
     config = FAMILIES[family]
     theirs = published(place.folder / "theirs", config)
     wanted = logits_of(theirs, IDS)

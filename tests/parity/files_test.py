@@ -1,4 +1,4 @@
-"""Models and adapters in the files of other programs, opened by those programs: transformers, PEFT, SentencePiece."""
+"""Models and adapters in the formats of other programs, opened by those programs: transformers, PEFT, SentencePiece."""
 import copy
 import json
 import re
@@ -22,18 +22,18 @@ from reference import filled
 from safetensors.torch import load_file, save_file
 from start import POLICY, keys_of
 
-# Of the largest logit. The same model, computed by two programs: rounding of sums of a few hundred numbers.
+# Relative to the largest logit: two programs compute the same model, and round sums of a few hundred numbers.
 CLOSE = 1e-5
 GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=experiment.VOCAB, rope_theta=5000.0,
                 norm_eps=1e-6, future_tokens=3)
 IDS = torch.arange(1, 49).view(2, 24) * 7 % experiment.VOCAB
-ONE = {"parallel__processes": 1}  # where a run only leaves the files that are converted
-SHARP = {**ONE, "optimizer__lr": 3e-2, "train__steps": 8}  # a model that is far from its first values
+ONE = {"parallel__processes": 1}  # for runs that only write the files to convert
+SHARP = {**ONE, "optimizer__lr": 3e-2, "train__steps": 8}  # trains a model far from its initial values
 
 
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 16}
-# Of 24 positions: some of the angles turn too seldom within 16, some often enough, some lie between.
+# With 24 positions: some angles have few rotations within 16 positions, some have many, some lie between.
 OTHERS = {
     "llama3": replace(GROUPED, rope_scaling=LLAMA3),
     "linear": replace(GROUPED, rope_scaling={"rope_type": "linear", "factor": 2.5}),
@@ -78,7 +78,7 @@ def exported(place, source, name, *options):
 
 
 def imported(place, source, name, *options):
-    """The table that is printed for the experiment."""
+    """The table printed for the experiment."""
     table, = tomllib.loads(place.host("checkpoint", "import", source, "-o", name, *options).out).values()
     return table
 
@@ -108,11 +108,11 @@ def test_export_and_import_give_the_same_model_back_bit_for_bit(place, shape):
 
 
 @pytest.mark.parametrize("shape", [GROUPED, OTHERS["qwen2-tied"]], ids=["grouped", "qwen2-tied"])
-def test_metas_format_goes_out_and_in_bit_for_bit(place, shape):
+def test_metas_format_is_exported_and_imported_bit_for_bit(place, shape):
     place.run(**keys_of(shape, "model"), **ONE)
     folder = exported(place, place.log.folder(), "meta", "--to", "meta")
     wanted = model_tensors(place.log.folder())
-    if shape.tie_word_embeddings:  # Meta's code has no ties
+    if shape.tie_word_embeddings:  # Meta's code has no tied embeddings
         wanted["output.weight"] = wanted["tok_embeddings.weight"]
     assert_tensors_equal(load_file(folder / "consolidated.00.safetensors"), wanted)
     assert shape_of(imported(place, "meta", "back")) == shape
@@ -134,7 +134,7 @@ def test_bf16_is_rounded_as_pytorch_rounds(place):
 
 @pytest.mark.parametrize("dtype, shards", [(torch.float32, None), (torch.float32, "60KB"), (torch.bfloat16, None),
                                            (torch.float16, "60KB")])
-def test_a_llama_of_transformers_comes_in_and_goes_out_again(place, dtype, shards):
+def test_a_llama_of_transformers_is_imported_and_exported_again(place, dtype, shards):
     llama = random_llama(rounded_to=dtype)
     copy.deepcopy(llama).to(dtype).save_pretrained(place.folder / "theirs", **({"max_shard_size": shards} if shards else {}))
     assert (len(list((place.folder / "theirs").glob("*.safetensors"))) > 2) == (shards is not None)
@@ -148,8 +148,8 @@ def test_a_llama_of_transformers_comes_in_and_goes_out_again(place, dtype, shard
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_models_of_the_llama_family_come_in_train_on_and_go_out_again(place, case):
-    """Training whose updates are lost in rounding leaves what came in."""
+def test_models_of_the_llama_family_are_imported_trained_and_exported_again(place, case):
+    """Training with updates too small for fp32 leaves the imported weights unchanged."""
     theirs = random_llama(**THEIRS[case])
     theirs.save_pretrained(place.folder / "theirs")
     table = imported(place, "theirs", "ours")
@@ -165,13 +165,13 @@ def test_models_of_the_llama_family_come_in_train_on_and_go_out_again(place, cas
     folder = exported(place, "trial", "again")
     assert json.loads((folder / "config.json").read_text())["model_type"] == theirs.config.model_type
     again = open_llama(folder)
-    parameters = {name: value.detach() for name, value in theirs.named_parameters()}  # a tied matrix once
+    parameters = {name: value.detach() for name, value in theirs.named_parameters()}  # a tied matrix occurs once
     assert_tensors_equal(load_file(folder / "model.safetensors"), parameters)
     assert torch.equal(logits_of(again, IDS), logits_of(theirs, IDS))
 
 
 def first_loss(shape, tensors, ids):
-    """Of the first micro-batch over both ranks: the mean over heads of the mean over tokens."""
+    """The loss of the first micro-batch over both ranks: the mean over heads of the mean over tokens."""
     batch = torch.as_tensor(ids).view(-1, experiment.SEQUENCE)[:4].long()
     with torch.no_grad():
         heads = our_model(shape, tensors)(batch)
@@ -189,7 +189,7 @@ def test_a_run_from_an_imported_model_begins_with_its_loss(place):
 
 
 def run_from(place, weights, table, **changes):
-    """Three steps from there; the tensors at the end, and the losses."""
+    """Runs three steps from these weights; returns the final tensors and the losses."""
     place.run(**{f"model__{key}": value for key, value in table.items()} | {"model__weights": weights, "train__steps": 3},
               **changes)
     return model_tensors(place.log.folder()), place.log.losses()
@@ -213,8 +213,8 @@ def test_a_hugging_face_folder_is_read_as_it_is_imported(place, case, dtype, ran
 
 
 @pytest.mark.parametrize("how", ["copy", "new"])
-def test_heads_that_the_weights_lack_are_made_as_is_asked(place, how):
-    """And adapter heads trains them alone."""
+def test_heads_that_the_weights_lack_are_initialized_as_new_heads_says(place, how):
+    """And the adapter `heads` trains only them."""
     random_llama(tie_word_embeddings=True).save_pretrained(place.folder / "theirs")
     table = imported(place, "theirs", "ours")
     many = imported(place, "theirs", "many", "--future-tokens", 3)
@@ -234,7 +234,7 @@ def test_heads_that_the_weights_lack_are_made_as_is_asked(place, how):
     assert losses[1] == untrained[1] and losses[3] < untrained[3]
 
 
-def test_what_a_hugging_face_folder_would_mean_otherwise_is_told(place):
+def test_differences_from_a_hugging_face_config_are_reported(place):
     random_llama(**THEIRS["llama3"]).save_pretrained(place.folder / "theirs")
     table = imported(place, "theirs", "ours")
     keys = {f"model__{key}": value for key, value in (table | {"weights": "theirs"}).items()}
@@ -248,7 +248,7 @@ def test_what_a_hugging_face_folder_would_mean_otherwise_is_told(place):
     place.refuse(4, "sliding_window is 4096", **keys)
 
 
-def test_heads_that_are_asked_for_begin_as_copies_of_the_last_block(place):
+def test_added_heads_start_as_copies_of_the_last_block(place):
     random_llama().save_pretrained(place.folder / "theirs")
     assert imported(place, "theirs", "ours", "--future-tokens", 4)["layers"] == 6
     tensors = load_file(place.folder / "ours/model.safetensors")
@@ -268,7 +268,7 @@ ADAPTERS = {
 
 
 def write_base(place, shape):
-    """The folder `base`, as Meta's: what the runs with adapters start from."""
+    """Writes the folder `base` in Meta's format, from which runs with adapters start."""
     folder = place.folder / "from"
     folder.mkdir()
     save_file(tensors_of(filled(shape, seed=3, sharp=6.0)), folder / "consolidated.00.safetensors")
@@ -282,7 +282,8 @@ def write_base(place, shape):
 
 @pytest.fixture(scope="module")
 def adapted(program, tmp_path_factory):
-    """A function: the place with the folder `base` and run 1 from it, of that adapter and shape. Each is trained once."""
+    """A function that returns a place with the folder `base` and with run 1, trained from it with that adapter and
+    shape. Each is trained once."""
     made = {}
 
     def adapted(case, name):
@@ -306,12 +307,12 @@ def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(adapte
     model = peft.PeftModel.from_pretrained(open_llama(base), adapter).eval()
     config = json.loads((adapter / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == str(place.folder / "base")
-    # In fp64: what ten steps make of "rslora" answers rounding in fp32 with 7e-5 of the largest logit.
+    # In fp64: after ten steps of "rslora", rounding in fp32 changes logits by 7e-5 of the largest.
     wanted = first_head(our_model(shape, model_tensors(run)).double())
     assert_close(logits_of(model.double(), IDS), wanted)
     of_base = logits_of(open_llama(base).double(), IDS)
     assert (of_base - wanted).abs().max() > 100 * CLOSE, "the adapter has changed nothing"
-    # What is merged is what a plain export gives.
+    # A plain export contains the merged weights.
     assert_close(logits_of(open_llama(exported(place, "1", "merged-hf")).double(), IDS), wanted)
 
 
@@ -327,7 +328,7 @@ def test_peft_opens_the_base_by_itself_where_a_run_started_from_a_hugging_face_f
 
 
 @pytest.mark.parametrize("case", ADAPTERS)
-def test_an_exported_adapter_comes_back_bit_for_bit_and_goes_on(adapted, case):
+def test_an_exported_adapter_is_imported_bit_for_bit_and_trains_on(adapted, case):
     place = adapted(case, "grouped")
     run = place.log.folder(1)
     exported(place, "1", "peft", "--to", "peft")
@@ -369,14 +370,14 @@ def shape_of_params(folder):
 
 
 @pytest.mark.parametrize("dora", [False, True])
-def test_an_adapter_that_peft_trained_goes_on_here(place, dora):
+def test_an_adapter_that_peft_trained_trains_on_here(place, dora):
     peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
     llama = random_llama()
     llama.save_pretrained(place.folder / "theirs")
     config = peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "k_proj", "down_proj"], use_dora=dora,
                              use_rslora=True, task_type="CAUSAL_LM", init_lora_weights=False)
     adapted = peft.get_peft_model(llama, config).eval()
-    with torch.no_grad():  # PEFT begins magnitudes so that DoRA changes nothing
+    with torch.no_grad():  # PEFT initializes magnitudes so that DoRA changes nothing
         for name, parameter in adapted.named_parameters():
             if "magnitude" in name:
                 parameter.mul_(1 + 0.3 * torch.rand_like(parameter))
@@ -400,7 +401,7 @@ ODD_TEXTS = ["", " ", "  a", "a  ", " a b  c ", "\n\n    x", "\t\tx\t", "\n" + "
 
 
 def assert_ids_equal(folder, texts, ours):
-    """The ids that transformers makes of the texts, each followed by the end of text, are `ours`."""
+    """transformers encodes the texts, each followed by the end of text, to the ids `ours`."""
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
     of_texts = [theirs(text)["input_ids"] for text in texts]
     wanted = [id for ids in of_texts for id in [*ids, theirs.eos_token_id]]
@@ -408,7 +409,7 @@ def assert_ids_equal(folder, texts, ours):
     assert [theirs.decode(ids) for ids in of_texts] == texts
 
 
-def test_the_byte_tokenizer_goes_along(place):
+def test_the_byte_tokenizer_is_exported_and_imported(place):
     (place.folder / "text").write_text("".join(f"line {i}\n" for i in range(2000)))
     place.run(data={"kind": "text", "files": ["text"], "tokenizer": {"kind": "byte"}}, model__vocab_size=None,
               train__steps=2)
@@ -418,7 +419,7 @@ def test_the_byte_tokenizer_goes_along(place):
     assert json.loads((place.folder / "back/params.json").read_text())["tokenizer"] == "byte"
 
 
-def test_a_chat_template_and_the_settings_of_generation_go_along(place):
+def test_a_chat_template_and_the_settings_of_generation_are_kept(place):
     write_base(place, GROUPED)
     folder = exported(place, "base", "theirs")
     carried = {"chat_template.jinja": "{{ messages }}", "generation_config.json": '{"eos_token_id": [1, 2]}'}
@@ -430,7 +431,7 @@ def test_a_chat_template_and_the_settings_of_generation_go_along(place):
         assert (place.folder / "ours" / name).read_text() == (back / name).read_text() == text
 
 
-def test_the_tokenizer_goes_along(place):
+def test_the_tokenizer_is_exported_and_imported(place):
     (place.folder / "text").mkdir()
     for number in range(40):
         (place.folder / f"text/{number}.py").write_text(f"def f{number}(x):\n    return x + {number}\n" * 40)
@@ -485,7 +486,7 @@ REFUSED = {
 }
 
 
-def test_what_is_no_plain_llama_is_refused_by_key_and_value(place):
+def test_a_model_that_is_not_a_plain_llama_is_refused_by_key_and_value(place):
     random_llama().save_pretrained(place.folder / "theirs")
     original = (place.folder / "theirs/config.json").read_text()
     for key, value in REFUSED.items():
@@ -499,7 +500,7 @@ def test_what_is_no_plain_llama_is_refused_by_key_and_value(place):
     refuse_import(place, r"attention_bias is true; wanted false\n  hidden_act is .gelu.|hidden_act is .gelu.; wanted .*\n  attention_bias is true")
 
 
-def test_a_second_copy_of_a_tied_matrix_must_be_one(place):
+def test_a_second_copy_of_a_tied_matrix_must_equal_the_first(place):
     random_llama(tie_word_embeddings=True).save_pretrained(place.folder / "theirs")
     file = place.folder / "theirs/model.safetensors"
     tensors = load_file(file)
@@ -512,7 +513,7 @@ def test_a_second_copy_of_a_tied_matrix_must_be_one(place):
     refuse_import(place, 'tensor "lm_head.weight" differs from the embedding.s, and tie_word_embeddings is true')
 
 
-def test_a_run_that_says_another_shape_than_its_weights_is_told_the_key(place):
+def test_a_shape_that_contradicts_the_weights_is_refused_with_the_key(place):
     random_llama(model_type="qwen2", tie_word_embeddings=True).save_pretrained(place.folder / "theirs")
     table = imported(place, "theirs", "ours")
     keys = {f"model__{key}": value for key, value in table.items()}
@@ -528,7 +529,7 @@ def test_every_tensor_that_does_not_fit_is_named_at_once(place):
     tensors["model.layers.0.mlp.up_proj.weight"] = torch.zeros(160, 63)
     tensors["model.layers.0.self_attn.q_proj.bias"] = torch.zeros(64)
     tensors["lm_head.weight"] = torch.zeros(512, 64, dtype=torch.int32)
-    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.zeros(8)  # of older files; says nothing
+    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.zeros(8)  # as in older files; ignored
     save_file(tensors, file, metadata={"format": "pt"})
     refuse_import(place, "5 tensors do not fit", 'tensor "model.norm.weight" is missing',
                   'tensor "model.layers.1.self_attn.k_proj.weight" is missing; wanted .32,64.',
@@ -549,10 +550,10 @@ CONTRADICTIONS = {
 def test_a_config_that_contradicts_the_tensors_is_refused(place):
     random_llama().save_pretrained(place.folder / "theirs")
     original = (place.folder / "theirs/config.json").read_text()
-    for (key, value), told in CONTRADICTIONS.items():
+    for (key, value), shown in CONTRADICTIONS.items():
         (place.folder / "theirs/config.json").write_text(original)
         change_config(place, **{key: value})
-        refuse_import(place, told)
+        refuse_import(place, shown)
 
 
 def test_metas_pickles_are_refused_with_the_command_that_converts_them(place):
@@ -571,7 +572,7 @@ def test_pickles_are_refused_with_the_command_that_converts_them(place):
     refuse_import(place, r"pickle of torch.save.*\n.*python3 -c .*save_file.*pytorch_model.safetensors")
 
 
-def test_a_target_that_is_there_is_left_alone(place):
+def test_an_existing_target_is_left_unchanged(place):
     random_llama().save_pretrained(place.folder / "theirs")
     (place.folder / "full").mkdir()
     (place.folder / "full/mine").write_text("mine")
@@ -582,11 +583,11 @@ def test_a_target_that_is_there_is_left_alone(place):
     place.refuse_command(2, "-o empty already exists", command=["checkpoint", "export", "empty", "-o", "empty"])
 
 
-def test_damage_is_found_on_the_way_out_and_in(place):
+def test_damage_is_found_by_export_and_import(place):
     random_llama().save_pretrained(place.folder / "theirs")
     imported(place, "theirs", "good")
     size = (place.folder / "good/model.safetensors").stat().st_size
-    for position in (size // 2, 40):  # a number, and the header
+    for position in (size // 2, 40):  # a weight, and the header
         shutil.copytree(place.folder / "good", place.folder / "bad", dirs_exist_ok=True)
         flip_bit(place.folder / "bad/model.safetensors", position)
         for command in ("export", "import"):
@@ -615,7 +616,7 @@ PEFT_REFUSED = {
 }
 
 
-def test_what_peft_has_and_the_plugin_lora_has_not_is_refused(place):
+def test_options_of_peft_that_the_plugin_lora_lacks_are_refused(place):
     peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
     llama = random_llama()
     llama.save_pretrained(place.folder / "base-hf")
@@ -635,7 +636,7 @@ def test_what_peft_has_and_the_plugin_lora_has_not_is_refused(place):
     imported(place, "theirs", "ours", "--base", "base")
 
 
-def test_an_adapter_does_not_come_back_to_another_base(place):
+def test_an_adapter_is_not_imported_for_another_base(place):
     write_base(place, POLICY)
     place.run(**keys_of(POLICY, "model"), **LORA)
     exported(place, "trial", "theirs", "--to", "peft")

@@ -1,5 +1,5 @@
-"""The same run as 1 rank x 4 sequences, 2 x 2, 4 x 1, and 2 x 1 in two micro-batches, under every strategy (hybrid: in
-groups of two ranks): the same losses and the same parameters, to rounding."""
+"""The same run with 1 rank x 4 sequences, 2 x 2, 4 x 1, and 2 x 1 in two micro-batches, with every strategy (hybrid: in
+groups of two ranks): losses and parameters are equal up to rounding."""
 import shutil
 
 import pytest
@@ -11,19 +11,19 @@ from start import POLICY, READER, changes_for, train_reference, write_start
 
 LAYOUTS = {"1x4": (1, 4, 1), "2x2": (2, 2, 1), "4x1": (4, 1, 1), "2x1x2": (2, 1, 2)}
 STRATEGIES = ("no_shard", "shard_grad_op", "full_shard")
-ONE = ("1x4", "no_shard", "none")  # what all others are compared with
+ONE = ("1x4", "no_shard", "none")  # the reference for all others
 OTHERS = [(layout, strategy, "none") for layout in LAYOUTS for strategy in STRATEGIES
           if (layout, strategy, "none") != ONE]
 OTHERS += [("1x4", "no_shard", "full"), ("2x2", "shard_grad_op", "full"), ("4x1", "full_shard", "full")]
 OTHERS += [("4x1", "hybrid_shard", "none"), ("4x1", "hybrid_shard", "full"), ("2x1x2", "hybrid_shard", "none")]
-# A threshold is taken per micro-batch over all ranks: for rho-1 ranks do not change the numbers, accumulation does.
+# A threshold is computed per micro-batch over all ranks: accumulation changes the numbers of rho-1, ranks do not.
 ALL = [("baseline", *other) for other in OTHERS]
-# LoRA with dropout: its draws must follow the sequence, through every layout and when a forward pass runs again.
+# LoRA with dropout: its draws must follow the sequence, in every layout and when a forward pass is recomputed.
 ALL += [("lora", *other) for other in OTHERS]
-# One matrix for the embedding and the output layer, gathered for both; biases; stretched positions.
+# A matrix shared by the embedding and the output layer, gathered for both; biases; scaled rotary positions.
 ALL += [("tied", *other) for other in OTHERS]
 ALL += [("rho1", *other) for other in OTHERS if LAYOUTS[other[0]][2] == 1]
-# Whitening too runs from micro-batch to micro-batch. Two rows are a pair, so pairs have twice the rows.
+# Whitening also keeps statistics across micro-batches. Two rows form a pair, so "pairs" has twice the rows.
 CRITIC = {"loss": "lambda_return", "head": "mlp"}
 VALUES = {"critic": Recipe(pipeline="critic", data="records", options=CRITIC, value_start=0.1),
           "pairs": Recipe(pipeline="critic", data="pairs", options={"head": "mlp"}, value_start=0.1, sequences=8),
@@ -56,7 +56,7 @@ def run(place, pipeline, layout, strategy, checkpointing):
                     "model__kv_heads": 2, "optimizer__eps": 1e-5, "model__rope_scaling": {
                         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                         "original_max_position_embeddings": 32}}
-    if pipeline == "rho1":  # as it was trained with when the data was chosen
+    if pipeline == "rho1":  # as in the reference training that chose the data
         changes = changes_for(POLICY, RHO1) | changes
     if pipeline in VALUES:
         changes = changes_for(READER, VALUES[pipeline]) | changes
@@ -71,7 +71,7 @@ def run(place, pipeline, layout, strategy, checkpointing):
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
-    """By pipeline, what a run starts from: weights, and data of which no token lies on a threshold. Made once."""
+    """By pipeline, created once: weights, and data in which no token lies on a threshold."""
     made = {}
 
     def inputs(pipeline):
@@ -87,7 +87,7 @@ def inputs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def first_runs():
-    """Results of ONE, by pipeline: made once."""
+    """Results of ONE by pipeline, computed once."""
     return {}
 
 
@@ -100,14 +100,14 @@ def test_the_layout_does_not_change_the_numbers(place, inputs, first_runs, pipel
     wanted_losses, wanted_parameters = first_runs[pipeline]
     losses, parameters = run(place, pipeline, layout, strategy, checkpointing)
     assert_losses_close(losses, wanted_losses, 1e-6)
-    if pipeline == "pairs":  # what is added to all values changes no comparison: the last bias moves by rounding alone
+    if pipeline == "pairs":  # an offset of all values changes no comparison: the last bias moves only by rounding
         assert_tensors_close({LAST_BIAS: parameters.pop(LAST_BIAS)}, {LAST_BIAS: wanted_parameters[LAST_BIAS]}, 1e-3)
         wanted_parameters = {name: wanted_parameters[name] for name in wanted_parameters if name != LAST_BIAS}
     assert_tensors_close(parameters, wanted_parameters, 5e-6)
 
 
 def test_the_order_of_batches_does_not_depend_on_the_layout_when_shuffled(place):
-    """Step k's content comes from (seed, position) alone, so even shuffled data gives the same losses."""
+    """The content of step k depends only on (seed, position), so even shuffled data gives the same losses."""
     losses = []
     for layout in ("1x4", "2x1x2"):
         ranks, batch, accumulation = LAYOUTS[layout]

@@ -1,4 +1,4 @@
-"""What a run with LoRA leaves: the base untouched, the adapter alone, the merged model; and what it costs."""
+"""The results of a run with LoRA: the unchanged base, the adapter, the merged model; and its memory."""
 import json
 
 import pytest
@@ -27,7 +27,7 @@ def base(place):
 def test_the_base_keeps_its_bits_and_the_merge_is_exact(place, base, precision):
     place.run(**LORA, parallel__precision=precision)
     model, adapter = model_tensors(place.log.folder()), adapter_tensors(place.log.folder())
-    # A frozen base is kept in the type that it is computed in: in bf16 it is what the file's values round to.
+    # A frozen base is stored in the type of the computation: in bf16, the file's values are rounded.
     stored = {name: value if precision == "fp32" else value.bfloat16().float() for name, value in base.items()}
     wanted = dict(stored)
     for name in base:
@@ -40,18 +40,18 @@ def test_the_base_keeps_its_bits_and_the_merge_is_exact(place, base, precision):
     assert_tensors_equal(model, wanted)
 
 
-def test_the_adapter_is_a_folder_of_its_own_that_says_whose_it_is(place, base):
+def test_the_adapter_is_a_separate_folder_that_identifies_its_base(place, base):
     place.run(**LORA, adapter__rank=128)
     folder = place.log.folder() / "adapter"
-    told = json.loads((folder / "adapter.json").read_text())
-    assert told["plugin"] == "lora" and told["options"]["rank"] == 128 and len(told["base_fingerprint"]) == 16
+    shown = json.loads((folder / "adapter.json").read_text())
+    assert shown["plugin"] == "lora" and shown["options"]["rank"] == 128 and len(shown["base_fingerprint"]) == 16
     tensors = sum(value.nbytes for value in adapter_tensors(place.log.folder()).values())
     assert tensors <= (folder / "adapter.safetensors").stat().st_size <= 1.01 * tensors
     assert "complete (adapter" in place.host("checkpoint", "verify", folder).out
 
 
 def test_optimizer_and_gradients_take_the_trained_share_and_no_more(place, base):
-    """By the allocator's count, the largest that each has been."""
+    """Compares peaks counted by the allocator."""
     peaks = {}
     for plugin in ("full", "lora"):
         place.run(**{**LORA, "adapter__plugin": plugin}, parallel__processes=1)
@@ -64,8 +64,8 @@ def test_optimizer_and_gradients_take_the_trained_share_and_no_more(place, base)
         assert 0 < peaks["lora"][category] <= (share + 0.01) * peaks["full"][category], (category, share, peaks)
 
 
-def test_frozen_parameters_may_lie_whole_on_every_rank(place, base):
-    """The same numbers to the bit, for more memory and nothing of them to gather."""
+def test_frozen_parameters_may_be_replicated_on_every_rank(place, base):
+    """Bitwise the same numbers, with more memory and no gathering of frozen parameters."""
     losses, peaks = [], []
     for replicate in (False, True):
         place.run(**LORA, parallel__replicate_frozen=replicate)
@@ -79,11 +79,11 @@ def test_frozen_parameters_may_lie_whole_on_every_rank(place, base):
     assert replicated["gathered"] < 0.5 * sharded["gathered"]
 
 
-def test_that_nothing_is_frozen_is_said_to_who_wants_it_replicated(place):
+def test_replicate_frozen_is_refused_if_nothing_is_frozen(place):
     assert 'adapter "full" freezes no parameter' in place.run(parallel__replicate_frozen=True, wanted=2).err
 
 
-def test_an_adapter_is_taken_up_by_another_run_bit_for_bit_on_its_own_base_alone(place, base):
+def test_an_adapter_is_loaded_bit_for_bit_by_another_run_on_the_same_base_only(place, base):
     place.run(**LORA, adapter__dora=True)
     first = place.log.folder()
     too_small_to_matter = {"optimizer__lr": 1e-30, "train__steps": 1, "parallel__processes": 1, "adapter__dora": True}
@@ -98,12 +98,12 @@ def test_an_adapter_is_taken_up_by_another_run_bit_for_bit_on_its_own_base_alone
     assert fingerprint in refused and "but here" in refused
 
 
-def test_a_target_that_is_none_names_the_nearest(place):
+def test_an_unknown_target_is_refused_with_the_nearest_name(place):
     ended = place.run(adapter__plugin="lora", adapter__targets=["wq", "wx"], wanted=2)
     assert '"wx"' in ended.err and 'did you mean "wq"?' in ended.err
 
 
-def test_an_adapter_beside_nothing_trains_nothing_and_is_refused(place):
+def test_an_adapter_that_trains_nothing_is_refused(place):
     assert "trains no parameter" in place.run(adapter__plugin="lora", adapter__targets=[], wanted=3).err
     assert "trains no parameter" in place.run(adapter__plugin="frozen", wanted=3).err
 

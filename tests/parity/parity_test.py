@@ -1,5 +1,5 @@
-"""The same weights and token ids here and in plain PyTorch: losses of 10 steps, gradients of step 1, parameters at the
-end. Two ranks under FULL_SHARD, fp32."""
+"""The host and plain PyTorch with the same weights and token ids: losses of 10 steps, gradients of step 1, final
+parameters. Two ranks with full_shard, fp32."""
 from dataclasses import replace
 
 import experiment
@@ -15,20 +15,21 @@ GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=e
 
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 32}
-# What models of others have and ours by themselves have not; at sequences of 64, so that the scaling counts.
+# Features of imported models that are off by default; with sequences of 64, so that the scaling has an effect.
 SCALED = replace(GROUPED, rope_scaling=LLAMA3)
 BIASED = replace(GROUPED, qkv_bias=True, rope_scaling={"rope_type": "linear", "factor": 2.5})
 TIED = replace(GROUPED, tie_word_embeddings=True)
 ALL_OF_IT = replace(TIED, qkv_bias=True, rope_scaling=LLAMA3)
 
-# Adam divides by the root of the second moment. Where a gradient is mostly rounding (below 1e-8, beside a median of
-# 1e-4) the update is rounding too, as large as any: one to three such elements make nearly all of a tensor's
-# difference, and PyTorch's own fp32 lies as far from fp64 (1e-6 to 3e-5) as we do (up to 7e-5). The recipes' eps, above
-# that rounding, takes it away, so that all else is compared closely; the default eps has a case of its own.
+# Adam divides by the root of the second moment. Where a gradient is mostly rounding error (below 1e-8; the median is
+# 1e-4), so is the update, which is as large as any other: one to three such elements cause nearly all of a tensor's
+# difference, and PyTorch's fp32 differs from fp64 (by 1e-6 to 3e-5) about as much as the host does (up to 7e-5). The
+# recipes' eps is above that rounding error and removes it, so that everything else is compared closely; the default eps
+# has its own case.
 DEFAULT_EPS = 1e-8
 CLOSE, CLOSE_WITH_DEFAULT_EPS = 3e-6, 1e-4
-# An adapter's B begins at zero: ten updates are all of it, so their rounding (3.3e-6 at most here) is not made small by
-# what was there before.
+# An adapter's B starts at zero and consists of ten updates only, so their rounding error (3.3e-6 at most here) is not
+# small compared with an initial value.
 CLOSE_ADAPTER = 6e-6
 
 CASES = {
@@ -89,7 +90,7 @@ def test_losses_and_adapters_equal_pytorch(place, case):
 @pytest.mark.parametrize("case", ["baseline", "grouped", "scaled", "biased", "tied", "tied-accumulation", "accumulation",
                                   "rho1", "rho1-weights", "dft", *LORA])
 def test_gradients_of_the_first_step_equal_pytorch(place, case):
-    """The optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly so for beta1 = 1/2."""
+    """The optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly if beta1 = 1/2."""
     shape, recipe = CASES[case]
     recipe = Recipe(**{**vars(recipe), "steps": 1, "clip_norm": 0.0, "betas": (0.5, 0.95)})
     wanted = train_reference(place.folder, shape, recipe)

@@ -1,5 +1,5 @@
-"""`eval --text` beside transformers and a plain model of many heads: losses, tokens and bits per byte, with windows side by
-side and with windows that overlap."""
+"""`eval --text` compared with transformers and with a plain model of several heads: losses, tokens and bits per byte,
+with adjacent and with overlapping windows."""
 import json
 import math
 import tomllib
@@ -35,7 +35,7 @@ def write_tokenizer(folder, begins):
 
 
 def read_once(ids, stride, head):
-    """{token's place: begin of the first window that holds it}, of those that the head has something to predict from."""
+    """{token's position: start of the first window that contains it}, for the tokens that the head can predict."""
     last = len(ids) - WINDOW if stride < WINDOW else len(ids)
     begins = [min(begin, last) for begin in range(0, len(ids), stride)]
     first = {at: next(begin for begin in begins if at < begin + WINDOW) for at in range(len(ids))}
@@ -43,7 +43,7 @@ def read_once(ids, stride, head):
 
 
 def wanted_of(ids, tokenizer, stride, head, logits_in):
-    """Tokens, loss and bytes. A token of a byte-level vocabulary is spelled with one character for each byte."""
+    """Tokens, loss and bytes. The name of a byte-level token has one character per byte."""
     places = read_once(ids, stride, head)
     losses = [torch.log_softmax(logits_in(begin)[at - begin - head].double(), -1)[ids[at]].neg().item()
               for at, begin in places.items()]

@@ -1,12 +1,12 @@
-"""Reference training in plain PyTorch, one process, fp32: what the host must equal. It sees every rank's sequences of a
-micro-batch at once, so nothing here knows of ranks.
+"""Reference training in plain PyTorch, in one process and fp32, which the host must equal. It processes the sequences
+of all ranks of a micro-batch together, so nothing here depends on ranks.
 
 loss     "tokens": per head, sum of w * ce over the step / valid tokens of the step; then the mean over heads
          "weights": per head and micro-batch, sum of w * ce / sum of w; then the mean over micro-batches and heads
-         a critic's, or that of a value head beside the tokens: values.py; the weights: weightings.py and values.py
-frozen   the reference of a target is of the model that sees the k - 1 tokens more
-update   clip by global norm, AdamW without decay on norms, biases and magnitudes; lora_B and value heads at a learning
-         rate of their own
+         losses of a critic or of a joint value head: values.py; weights: weightings.py and values.py
+frozen   the reference's loss on a target is that of its next-token prediction, from k - 1 more tokens of context
+update   clip by global norm, AdamW without decay on norms, biases and magnitudes; lora_B and value heads have their own
+         learning rates
 """
 import math
 from dataclasses import dataclass, field
@@ -18,28 +18,28 @@ from mtp_model import MultiTokenLlama, token_losses
 from records import ANSWER
 from value_head import values_of
 
-MARGIN = 1e-5  # a token that is nearer to its threshold may fall on the other side by rounding
+MARGIN = 1e-5  # rounding may move a token closer to its threshold than this to the other side
 
 
 @dataclass
 class Recipe:
     steps: int = 10
-    sequences: int = 4  # of a micro-batch, all ranks together
+    sequences: int = 4  # per micro-batch, over all ranks
     accumulation: int = 1
     sequence_length: int = 64
     seed: int = 7
     data: str = "windows"  # or "records", "pairs"
     pipeline: str = "baseline"
-    options: dict = field(default_factory=dict)  # of the pipeline, that differ from the plugin's
+    options: dict = field(default_factory=dict)  # options of the pipeline that differ from the plugin's defaults
     adapter: str = "full"
     lora: dict = None  # options of the adapter that differ from lora.OPTIONS
-    sharp: float = 1.0  # times the output layer, so that entropies differ by more than rounding
-    value_start: float = 0.0  # deviation of a value head's given weights; 0: it begins as the host has it begin
+    sharp: float = 1.0  # factor on the output layer, so that entropies differ by more than rounding
+    value_start: float = 0.0  # deviation of a value head's given weights; 0: the host's initial values
     value_head_lr: float = None
     normalize: str = "tokens"
     lr: float = 1e-3
     betas: tuple = (0.9, 0.95)
-    eps: float = 1e-5  # parity_test.py says why
+    eps: float = 1e-5  # see parity_test.py
     weight_decay: float = 0.1
     clip_norm: float = 1.0
     norm: str = "l2"
@@ -51,11 +51,11 @@ class Recipe:
 
 @dataclass
 class Result:
-    losses: dict = field(default_factory=dict)           # {step: objective before its update}
+    losses: dict = field(default_factory=dict)           # {step: objective before the update}
     first_gradients: dict = field(default_factory=dict)  # before clipping
-    norms: dict = field(default_factory=dict)  # by step, before clipping, where it clips
+    norms: dict = field(default_factory=dict)  # {step: norm before clipping}, if clipping is on
     parameters: dict = field(default_factory=dict)       # after the last step
-    margins: list = field(default_factory=list)          # of each threshold: the distance of the token nearest to it
+    margins: list = field(default_factory=list)          # of each threshold: the distance of the nearest token
 
     @property
     def margin(self):
@@ -63,7 +63,7 @@ class Result:
 
 
 def learning_rate(recipe, step):
-    """Of optimizer step 1..N."""
+    """The learning rate of optimizer step 1..N."""
     if step <= recipe.warmup_steps:
         return recipe.lr * step / recipe.warmup_steps
     if recipe.schedule == "constant":
@@ -94,7 +94,7 @@ class Reference:
                 "faster": faster}
 
     def train(self, batches):
-        """The run's micro-batches, in order; to the end, or to the first token that rounding would decide."""
+        """Trains on the run's micro-batches in order; None if rounding would decide about a token."""
         recipe = self.recipe
         for step in range(1, recipe.steps + 1):
             first = (step - 1) * recipe.accumulation
@@ -123,11 +123,11 @@ class Reference:
         self.optimizer.zero_grad()
 
     def _targets(self, batch, k):
-        """Bool [B, S - k], by source."""
+        """The targets by source, bool [B, S - k]."""
         return (batch.kind > 0 if self.recipe.pipeline == "prompt_weight" else batch.kind == ANSWER)[:, k:]
 
     def _counts(self, batches):
-        """Of the whole step: what its losses are divided by."""
+        """The divisors of the step's losses."""
         counts = {k: sum(self._targets(batch, k).sum() for batch in batches)
                   for k in range(1, self.model.shape.future_tokens + 1)}
         counts["answers"] = sum((batch.kind == ANSWER).sum() for batch in batches)
@@ -135,7 +135,7 @@ class Reference:
         return counts
 
     def _loss(self, step, batch, counts):
-        """This micro-batch's part of the step's loss."""
+        """This micro-batch's contribution to the step's loss."""
         if self.recipe.pipeline == "critic":
             return values.critic_loss(batch, values_of(self.model, batch.tokens), counts, **self.recipe.options)
         total, known = 0.0, None

@@ -1,4 +1,4 @@
-"""Ten steps in one go, and ten steps with a stop between: the same losses and the same parameters, bit for bit."""
+"""A run without and a run with an interruption: bitwise the same losses and parameters."""
 import signal
 import tarfile
 from pathlib import Path
@@ -14,7 +14,7 @@ from start import READER, RHO1_KEYS, changes_for, write_frozen, write_start
 
 
 def stopped_and_resumed(place, steps, changes):
-    """Starts, stops by SIGTERM at some step in between, resumes to the end: {step: loss} of both runs, the model."""
+    """Starts a run, stops it by SIGTERM, resumes it to the end. Returns {step: loss} of both parts, and the model."""
     running = place.start(**changes)
     running.wait_for_step(3)
     running.process.send_signal(signal.SIGTERM)
@@ -33,7 +33,7 @@ def stopped_and_resumed(place, steps, changes):
     return losses, model_tensors(place.log.folder())
 
 
-# Each remembers something: running statistics of advantages, or the moments of a value head.
+# Each has state: running statistics of advantages, or the moments of a value head.
 VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
           "joint": Recipe(pipeline="verifiable", data="records", options={"joint": True}),
           "critic": Recipe(pipeline="critic", data="pairs", options={"head": "mlp"})}
@@ -44,8 +44,8 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
                                                        ("verifiable", 2), ("hybrid", 4), ("fp16", 2), ("tied", 2)],
                                                       [("rho1", 1), ("baseline", 2), ("verifiable", 1),
                                                        ("critic", 2), ("joint", 2)]))
-def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, processes):
-    steps = 60  # long enough that the signal comes in between: it was taken at steps 4 to 8 on busy cores
+def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, processes):
+    steps = 60  # enough that the signal arrives before the end: on busy cores it was handled at steps 4 to 8
     changes = {"train__steps": steps, "data__order": "shuffled", "parallel__processes": processes,
                "schedule__name": "cosine", "schedule__warmup_steps": 2}
     place.tokens(windows=steps * 2 * processes)
@@ -72,7 +72,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(place, pipeline, process
 
 
 def test_resuming_from_a_periodic_checkpoint_after_a_kill(place):
-    """All processes at once, as when the machine loses power: it goes on from the newest step folder that verifies."""
+    """All processes are killed at once, as by a power failure; the run resumes from the newest intact checkpoint."""
     changes = {"train__steps": 60, "checkpoint__every_steps": 5, "checkpoint__keep": 2}
     place.tokens(windows=240)
     place.run(**changes)
@@ -91,7 +91,7 @@ def test_resuming_from_a_periodic_checkpoint_after_a_kill(place):
 
 
 @pytest.mark.parametrize("launcher", ["ours", "foreign"])
-def test_a_stage_that_was_stopped_goes_on_and_the_experiment_follows_it(place, launcher):
+def test_a_stopped_stage_is_resumed_and_followed_by_the_experiment(place, launcher):
     steps = 60
     place.tokens(windows=steps * 2)
     stage = {"parallel__processes": 1, "train__steps": steps}
@@ -131,10 +131,10 @@ def test_nothing_to_resume_is_refused_before_the_stages_run(place):
     assert not place.log.runs()
 
 
-# Of the version with sdk 0.2 and schema 4 of the log; two ranks, killed after the checkpoint of step 6.
+# Written by the version with sdk 0.2 and schema 4 of the log: two ranks, killed after the checkpoint of step 6.
 UNFINISHED = Path(__file__).parent / "data/unfinished_run.tar.xz"
-ITS_LOSSES = {7: 3.2569053322076797, 8: 3.2458619493991137, 9: 3.255337990820408}  # resumed by that version
-BETWEEN_PROCESSORS = 1e-5  # other vector units add in another order; nothing differs on one processor
+ITS_LOSSES = {7: 3.2569053322076797, 8: 3.2458619493991137, 9: 3.255337990820408}  # when resumed by that version
+BETWEEN_PROCESSORS = 1e-5  # other vector units sum in another order; on the same processor nothing differs
 
 
 def test_a_run_of_an_older_version_is_listed_and_resumed(place):

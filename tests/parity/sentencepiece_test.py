@@ -1,4 +1,4 @@
-"""A tokenizer.model gives SentencePiece's own ids, with its BOS before a text where the folder says so; the same kind of
+"""A tokenizer.model gives SentencePiece's ids, with its BOS before a text if the folder's files request it; such a
 vocabulary as tokenizer.json gives the ids of the tokenizers library."""
 import io
 import json
@@ -19,7 +19,7 @@ LLAMAS = dict(model_type="bpe", normalization_rule_name="identity", split_digits
 KINDS = {
     "llama": LLAMAS,
     "no-prefix": LLAMAS | dict(add_dummy_prefix=False),
-    "nfkc": dict(model_type="bpe"),  # SentencePiece's own settings: spaces at the ends go, runs of them become one
+    "nfkc": dict(model_type="bpe"),  # SentencePiece's defaults: strips spaces at the ends, and joins consecutive ones
 }
 LLAMA_CONFIG = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 PROMPT = "def f(x):\n    return 'é東' + x  # two  spaces\n"
@@ -46,7 +46,7 @@ def llama_pieces():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_are_those_of_the_library(place, kind):
-    """A model that keeps a text as it is has U+2581 as bytes, so that it comes back; others as the library has it."""
+    """A model without normalization encodes U+2581 as bytes, so that it can be decoded; others do as the library."""
     text = hard_text() + ("" if kind == "no-prefix" else f"a{MARK}b {MARK}{MARK}\n")
     (place.folder / "llama.model").write_bytes(trained(code()[:400_000], **KINDS[kind]))
     pieces = sentencepiece.SentencePieceProcessor(str(place.folder / "llama.model"))
@@ -72,7 +72,7 @@ def prompt_ids(place, model, prompt=PROMPT):
 
 @pytest.mark.parametrize("begins", [True, False])
 def test_a_prompt_begins_as_transformers_begins_it(place, llama_pieces, begins):
-    """On its way in, out, and in again."""
+    """After an import, an export, and another import."""
     theirs = write_llama(place, LLAMA_CONFIG | {"add_bos_token": begins}, llama_pieces)
     wanted = transformers.AutoTokenizer.from_pretrained(theirs)(PROMPT)["input_ids"]
     assert (wanted[0] == BOS) == begins
@@ -85,11 +85,11 @@ def test_a_prompt_begins_as_transformers_begins_it(place, llama_pieces, begins):
 
 
 def test_metas_own_folder_begins_texts_with_a_bos(place, llama_pieces):
-    """Its program does, and no file of it says so. An export of ours in that format says which tokenizer it has."""
+    """Meta's program adds a BOS although no file requests it. Our export in that format states its tokenizer."""
     write_llama(place, None, llama_pieces)
     place.host("checkpoint", "import", "theirs", "-o", "ours")
     without = prompt_ids(place, "ours")
-    assert without[0] != BOS, "nothing says so, and transformers does not either"
+    assert without[0] != BOS, "no file requests it, and transformers adds none either"
     place.host("checkpoint", "export", "ours", "-o", "meta", "--to", "meta")
     place.host("checkpoint", "import", "meta", "-o", "same")
     assert prompt_ids(place, "same") == without
@@ -101,8 +101,8 @@ def test_metas_own_folder_begins_texts_with_a_bos(place, llama_pieces):
     assert transformers.AutoTokenizer.from_pretrained(place.folder / "hf")(PROMPT)["input_ids"] == [BOS] + without
 
 
-def test_a_model_trained_here_begins_no_text_with_a_bos_until_it_is_told_to(place):
-    """`eval --text` counts the BOS of a model that has one as a token that the others follow."""
+def test_a_model_trained_here_adds_no_bos_unless_add_bos_token_is_set(place):
+    """With a BOS, `eval --text` also counts the text's first token."""
     (place.folder / "text").mkdir()
     (place.folder / "text/a.py").write_text("".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(900)))
     data = {"kind": "text", "files": ["text/*.py"], "tokenizer": {"kind": "bpe", "vocab_size": 300}}
@@ -149,7 +149,7 @@ def test_a_tokenizer_of_another_vocabulary_is_not_used(place, llama_pieces):
 
 
 def json_of_llama(text, merges_as_text=False):
-    """As Llama 2's tokenizer.json: merges of a vocabulary trained here, bytes from 3 on."""
+    """In the form of Llama 2's tokenizer.json: merges of a vocabulary trained here; the ids of bytes start at 3."""
     names = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
@@ -190,7 +190,7 @@ def test_the_same_vocabulary_in_json_has_the_librarys_ids(place, way):
 
 
 def test_a_tinyllama_keeps_its_json(place, llama_pieces):
-    """Which is taken before tokenizer.model, and says of the BOS what its template says."""
+    """It precedes tokenizer.model, and its template determines whether a BOS is added."""
     theirs = write_llama(place, LLAMA_CONFIG, llama_pieces, vocab_size=4096)
     (theirs / "tokenizer.json").write_text(json.dumps(json_of_llama(code())))
     ended = place.host("checkpoint", "import", "theirs", "-o", "ours")

@@ -1,5 +1,5 @@
-"""What a run of these tests starts from: weights of the policy and of the frozen models as files that the experiment
-names, and data for which no token lies so near a threshold that rounding decides."""
+"""Inputs of the runs in these tests: weights of the policy and of frozen models as files for the experiment, and data
+in which no token lies so close to a threshold that rounding decides."""
 import json
 
 import experiment
@@ -17,14 +17,14 @@ JUDGE = Shape(dim=48, layers=3, heads=4, kv_heads=4, ffn_dim=128, vocab_size=rec
 
 
 def keys_of(shape, prefix):
-    """Of every field that says something: a flag that is off and a scaling that is none are left out."""
+    """Keys of the fields that are set: without flags that are off and without a missing scaling."""
     said = {name: value for name, value in vars(shape).items() if value is not None and value is not False}
     return {f"{prefix}__{name}": value for name, value in said.items()}
 
 
 POLICY_KEYS = {"model__weights": "weights.safetensors", **keys_of(POLICY, "model")}
 REFERENCE_KEYS = {"reference__weights": "reference.safetensors", **keys_of(FROZEN, "reference__model")}
-# Of what it does not have it must say so, where the policy has it.
+# Features that the policy may have and the reference lacks must be turned off explicitly.
 PLAIN_REFERENCE = {"reference__model__qkv_bias": False, "reference__model__tie_word_embeddings": False,
                    "reference__model__rope_scaling": {"rope_type": "default"}}
 RHO1_KEYS = {"pipeline__plugin": "rho1", **REFERENCE_KEYS}
@@ -33,7 +33,7 @@ RECORD_KEYS = {"data__kind": "records", "data__files": ["records.jsonl"], "data_
 
 
 def changes_for(shape, recipe, ranks=2):
-    """The experiment that does what the recipe says."""
+    """The keys of the experiment that correspond to the recipe."""
     changes = {
         "model__weights": "weights.safetensors", "seed": recipe.seed,
         "train__steps": recipe.steps, "train__batch_size": recipe.sequences // ranks,
@@ -73,20 +73,20 @@ def write_frozen(folder, sharp=1.0):
 
 
 def write_judge(folder, kind="mlp"):
-    """A value model as a critic leaves it: the folder `judge`."""
+    """Writes the folder `judge` with a value model, as saved by a critic."""
     model = spread_values(add_value_head(without_token_heads(filled(JUDGE, seed=5)), kind, seed=0), 6, 0.2)
     target = folder / "judge"
     target.mkdir(exist_ok=True)
     save_file(model.state_dict(), target / "model.safetensors")
-    told = {"dim": JUDGE.dim, "n_layers": JUDGE.layers, "n_heads": JUDGE.heads, "n_kv_heads": JUDGE.kv_heads,
+    params = {"dim": JUDGE.dim, "n_layers": JUDGE.layers, "n_heads": JUDGE.heads, "n_kv_heads": JUDGE.kv_heads,
             "n_future_tokens": JUDGE.future_tokens, "rope_theta": JUDGE.rope_theta, "norm_eps": JUDGE.norm_eps,
             "value_heads": [{"name": "value", "kind": kind, "meaning": "value"}]}
-    (target / "params.json").write_text(json.dumps(told))
+    (target / "params.json").write_text(json.dumps(params))
     return model.requires_grad_(False)
 
 
 def start_model(folder, shape, recipe):
-    """Writes weights.safetensors and gives the model that begins with them."""
+    """Writes weights.safetensors and returns the model with these weights."""
     model = filled(shape, 3, recipe.sharp)
     save_file(tensors_of(model), folder / "weights.safetensors")
     is_critic = recipe.pipeline == "critic"
@@ -115,14 +115,14 @@ def write_batches(folder, recipe, seed):
 
 
 def write_start(folder, shape, recipe, seed):
-    """Writes weights, frozen models and data; gives the reference that begins with them, and its micro-batches."""
+    """Writes weights, frozen models and data; returns the reference that starts from them, and its micro-batches."""
     frozen = write_frozen(folder, recipe.sharp) if reads_reference(recipe) else None
     judge = write_judge(folder) if reads_judge(recipe) else None
     return Reference(recipe, start_model(folder, shape, recipe), frozen, judge), write_batches(folder, recipe, seed)
 
 
 def train_reference(folder, shape, recipe):
-    """Writes what a run starts from, and trains from it with PyTorch."""
+    """Writes the inputs of a run, and trains on them with PyTorch."""
     for seed in range(11, 61):
         reference, batches = write_start(folder, shape, recipe, seed)
         if result := reference.train(batches):

@@ -1,5 +1,5 @@
-"""Ids of a tokenizer.json are those of the tokenizers library: on code, on text in other scripts and on bytes that are no
-UTF-8, which come as U+FFFD; for tokenizers of the kinds that models people have come with."""
+"""Ids of a tokenizer.json equal those of the tokenizers library: on code, on text in other scripts and on bytes that
+are not UTF-8, which become U+FFFD; for the kinds of tokenizers that published models use."""
 import json
 import time
 
@@ -32,7 +32,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def text():
-    """More than a megabyte, so that it is read in several pieces."""
+    """More than a megabyte, so that it is read in several parts."""
     longest = "a" * 5000 + " " * 3000 + "\n" * 2000 + "語" * 3000
     return (mixed_text(450_000) + code()[:560_000] + longest).encode() + broken(150_000) + b"the end \xe2\x82"
 
@@ -45,7 +45,7 @@ def trained(text, pre, ignore_merges=False, begin=False, merges_as_text=False, n
     made.post_processor = processors.ByteLevel(trim_offsets=False)
     trainer = trainers.BpeTrainer(vocab_size=3000, special_tokens=[END, "<|begin|>"], show_progress=False,
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    # A few scripts and some code give as many merges as a megabyte of them, in a tenth of the time.
+    # A part of the text yields as many merges as all of it, in a tenth of the time.
     made.train_from_iterator([(text[:60_000] + text[-500_000:-380_000]).decode(errors="replace")], trainer)
     made.add_tokens(["<tool>"])
     if begin:
@@ -73,8 +73,8 @@ def test_ids_are_those_of_the_library(place, text, kind):
     print(f"{kind}: {len(text) / took / 1e6:.2f} MB/s")
 
 
-def test_a_word_without_an_end_takes_no_square_of_its_length(place):
-    """One word of 3 MB, which the reader has to wait for, and whose pairs it must not look through for each merge."""
+def test_a_very_long_word_does_not_take_quadratic_time(place):
+    """One word of 3 MB, which must be read completely, and whose pairs must not be scanned for each merge."""
     tokenizer = write_tokenizer(place.folder, trained(b"the quick brown fox" * 100, **KINDS["llama3"]))
     text = b"thequickbrownfox" * 200_000
     began = time.monotonic()
@@ -106,7 +106,7 @@ REFUSED = {
 }
 
 
-def test_what_is_no_byte_level_bpe_is_refused_by_name(place, text):
+def test_other_tokenizers_than_byte_level_bpe_are_refused_by_name(place, text):
     said = json.dumps(trained(text[-300_000:], **KINDS["gpt2"]))
     (place.folder / "text").mkdir()
     (place.folder / "text/one").write_text("text")
@@ -144,9 +144,9 @@ def test_an_experiment_names_the_file_and_nothing_that_follows_from_it(place):
     place.refuse_command(2, "lacks vocab_size", command=["run", place.write(tables)])
 
 
-def test_a_model_keeps_its_tokenizer_on_its_way_in_and_out(place, text):
-    """Imported beside its tokenizer, it makes the library's ids of a prompt, with what the template puts before it, and
-    transformers opens both again; so does a run that reads through the file."""
+def test_a_model_keeps_its_tokenizer_through_import_and_export(place, text):
+    """An imported model encodes a prompt to the library's ids, including the template's prefix, and transformers opens
+    both after an export; the same holds for a run that uses the tokenizer's file."""
     from hf_model import random_llama, transformers
     theirs = place.folder / "theirs"
     random_llama(vocab_size=4096, bos_token_id=1, eos_token_id=[0, 7]).save_pretrained(theirs)
@@ -176,7 +176,7 @@ def test_a_model_keeps_its_tokenizer_on_its_way_in_and_out(place, text):
     assert json.loads((place.folder / "out/config.json").read_text())["eos_token_id"] == 0
 
 
-def test_a_tokenizer_that_is_not_read_here_does_not_keep_its_model_out(place, text):
+def test_an_unsupported_tokenizer_does_not_prevent_the_import_of_its_model(place, text):
     from hf_model import random_llama
     random_llama(vocab_size=4096).save_pretrained(place.folder / "theirs")
     said = trained(text[-300_000:], **KINDS["gpt2"]) | {"normalizer": {"type": "NFKC"}}

@@ -1,11 +1,11 @@
-"""Returns, advantages and losses of values, token by token as their definitions read. V_t stands after token t."""
+"""Returns, advantages and losses of values, token by token as in their definitions. V_t is the value after token t."""
 import torch
 import torch.nn.functional as F
 from records import ANSWER, PROMPT
 
 
 def answers(batch):
-    """Each row's answer: which places it has."""
+    """The positions of each row's answer."""
     return [(kind == ANSWER).nonzero().flatten().tolist() for kind in batch.kind]
 
 
@@ -18,7 +18,7 @@ def returns(values, right, gamma, lam):
 
 
 def regression(batch, values, monte_carlo=False, gamma=1.0, lam=0.95, error="mse", huber_delta=0.5):
-    """Sum over the answers of which it is known whether they are right."""
+    """The sum over the answers whose correctness is known."""
     total = 0.0
     for row, places in enumerate(answers(batch)):
         if batch.correct[row] < 0:
@@ -35,7 +35,7 @@ def regression(batch, values, monte_carlo=False, gamma=1.0, lam=0.95, error="mse
 
 
 def ranking(batch, values, margin=0.0, center=0.0):
-    """Bradley and Terry, over neighbouring rows of which one is right."""
+    """The Bradley-Terry loss over pairs of adjacent rows, one of which is right."""
     mean = [values[row, places].mean() for row, places in enumerate(answers(batch))]
     total = 0.0
     for row in range(0, len(mean), 2):
@@ -55,7 +55,7 @@ def _lambda(options):
 
 
 def advantages(values, right, mode, gamma, lam, first=0.5):
-    """Of one answer. Before it V is `first`."""
+    """The advantages of one answer; `first` is V before it."""
     before = [first, *values[:-1]]
     if mode == "td":
         after = [gamma * v for v in values[:-1]] + [float(right)]
@@ -68,7 +68,7 @@ def advantages(values, right, mode, gamma, lam, first=0.5):
 
 
 class Verifiable:
-    """Weights of the tokens AT each place; with whiten it remembers from micro-batch to micro-batch."""
+    """Weights of the tokens AT each position; with `whiten`, statistics are kept across micro-batches."""
 
     def __init__(self, mode="gae", beta=1.0, min=0.1, max=3.0, whiten=True, mean_one="none", squash="none", gamma=1.0,
                  joint=False, critic="value", head=None, value_loss="lambda_return", value_coefficient=1.0, **rest):
@@ -84,11 +84,11 @@ class Verifiable:
         return values.sigmoid() if self.squash == "sigmoid" else values
 
     def before(self, values, places):
-        """V before an answer; of scores that at the prompt's last token."""
+        """V before an answer; with scores, that at the prompt's last token."""
         return values[places[0] - 1].item() if self.of_scores and places else 0.5
 
     def loss(self, batch, values, counts):
-        """Of a value head of the policy's own."""
+        """The loss of the policy's value head."""
         total = regression(batch, self.squashed(values), self.monte_carlo, **self.regression)
         return self.coefficient * total / counts["answers"]
 

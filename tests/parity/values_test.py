@@ -1,5 +1,5 @@
-"""Critics and value-weighted runs against plain PyTorch, over records: losses of 10 steps, gradients of step 1 and
-parameters at the end. Two ranks under FULL_SHARD, fp32."""
+"""Critics and value-weighted runs on records, compared with plain PyTorch: losses of 10 steps, gradients of step 1 and
+final parameters. Two ranks with full_shard, fp32."""
 import pytest
 from checkpoint import adapter_tensors, model_tensors, state_tensors, step_folders
 from compare import assert_losses_close, assert_tensors_close
@@ -8,7 +8,7 @@ from reference import Recipe, Reference, filled
 from start import JUDGE, READER, changes_for, start_model, train_reference, write_batches, write_start
 from value_head import add_value_head, without_token_heads
 
-# For gradients: the optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly so for 1/2.
+# For gradients: the optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly if beta1 = 1/2.
 EXACT = {"betas": (0.5, 0.95), "clip_norm": 0.0}
 
 
@@ -56,7 +56,7 @@ LONG = ("pairwise-frozen", "monte-carlo", "lambda-return", "gae-raw")
 
 @pytest.mark.soak
 @pytest.mark.parametrize("case", cases([case for case in CASES if case not in LONG], LONG))
-def test_values_and_what_follows_from_them_equal_pytorch(place, case):
+def test_values_and_their_losses_and_weights_equal_pytorch(place, case):
     recipe = CASES[case]
     wanted = train_reference(place.folder, READER, recipe)
     place.run(checkpoint__every_steps=1, checkpoint__keep=recipe.steps, **changes_for(READER, recipe))
@@ -66,7 +66,7 @@ def test_values_and_what_follows_from_them_equal_pytorch(place, case):
     assert gradients.keys() == wanted.first_gradients.keys()
     compared = set(gradients)
     if recipe.data == "pairs" and "center" not in recipe.options:
-        # what is added to all values changes no comparison: this gradient is rounding alone
+        # an offset of all values changes no comparison: this gradient is only rounding
         bias = last_bias(compared)
         assert max(gradients[bias].abs().max(), wanted.first_gradients[bias].abs().max()) < 1e-7
         compared.remove(bias)

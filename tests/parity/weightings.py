@@ -1,5 +1,5 @@
-"""What each weighting makes of one head of a micro-batch of all ranks, from its formula. All tensors are [B, S - k], by
-source: what stands at s is of the target at s + k. A function's keywords are the plugin's options with its defaults."""
+"""Each weighting's formula for one head of a micro-batch of all ranks. All tensors are [B, S - k], by source: the
+element at s belongs to the target at s + k. A function's keywords are the plugin's options with its defaults."""
 import math
 from dataclasses import dataclass
 
@@ -20,8 +20,8 @@ class Head:
     entropy: torch.Tensor
     ref: torch.Tensor     # None without a reference
     ref_entropy: torch.Tensor
-    memory: dict          # what a weighting remembers from micro-batch to micro-batch
-    margins: list         # the distance of each token to its threshold: what lies too near is decided by rounding
+    memory: dict          # state of a weighting across micro-batches
+    margins: list         # distance of the token nearest to each threshold: if too small, rounding decides
 
     def quantile(self, score, q):
         return torch.quantile(score[self.valid], q)
@@ -31,7 +31,7 @@ class Head:
         return score >= threshold
 
     def reaches(self, score, threshold):
-        """With the room for rounding that the sdk leaves, so that equal contexts stay together."""
+        """With the tolerance of the sdk, so that tokens in equal contexts are treated alike."""
         return self.above(score, threshold - (1e-5 + 1.3e-6 * threshold.abs()))
 
     def top(self, score, share):
@@ -44,7 +44,7 @@ class Head:
         return numbers[:, :length - self.k, self.k - 1]
 
     def at_target(self, values):
-        """[B, S] of tokens -> of those that this head predicts."""
+        """[B, S] -> [B, S - k]: the values of the tokens that this head predicts."""
         return values[:, self.k:]
 
 
@@ -79,7 +79,7 @@ def truncation(head, drop=0.1, momentum=0.1, warmup_steps=10):
 
 def frequency(head, power=0.4, smoothing=1.0):
     counts = head.memory.setdefault("counts", {})
-    if head.k == 1:  # each token is a target of the first head once at most
+    if head.k == 1:  # each token is a target of the first head at most once
         for token in head.at_target(head.batch.tokens)[head.valid].tolist():
             counts[token] = counts.get(token, 0) + 1
     most = max(counts.values())
@@ -128,7 +128,7 @@ def random(head, kind="keep", keep=0.6, mean=1.328, deviation=0.981, min=0.1, ma
 
 
 def shuffled(head, inner):
-    """The i-th valid place has the weight of the one with the i-th smallest number."""
+    """The i-th valid position gets the weight of the one with the i-th smallest random number."""
     weights, numbers = of(head, **inner), head.uniform(0x73687566)
     for row, valid in enumerate(head.valid):
         places = valid.nonzero().flatten()

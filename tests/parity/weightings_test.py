@@ -1,5 +1,5 @@
-"""Each weighting against its formula in plain PyTorch: losses of 10 steps, gradients of step 1 and parameters at the
-end. Two ranks under FULL_SHARD, fp32."""
+"""Each weighting, compared with its formula in plain PyTorch: losses of 10 steps, gradients of step 1 and final
+parameters. Two ranks with full_shard, fp32."""
 import null_cuda
 import pytest
 from checkpoint import model_tensors, state_tensors, step_folders
@@ -9,7 +9,7 @@ from reference import Recipe
 from start import POLICY, READER, changes_for, train_reference
 
 SHARP = 8.0
-# For gradients: the optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly so for 1/2.
+# For gradients: the optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly if beta1 = 1/2.
 EXACT = {"betas": (0.5, 0.95), "clip_norm": 0.0, "sharp": SHARP}
 
 
@@ -58,12 +58,12 @@ def test_a_weighting_equals_its_formula(place, case):
     assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
     moments = state_tensors(step_folders(place.log.folder())[0], "exp_avg")
     assert_tensors_close({name: 2 * moment for name, moment in moments.items()}, wanted.first_gradients, 1e-5)
-    # AdamW divides a gradient by its own size, so the order of a sum shows; the null device's kernels have another one.
+    # AdamW divides a gradient by its own size, so the order of sums matters; the null device's kernels use another.
     assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5 if null_cuda.is_used() else 3e-6)
 
 
-def test_a_formula_says_what_a_plugin_does(place):
-    """The same losses, to rounding."""
+def test_a_formula_equals_the_plugin(place):
+    """The losses are equal up to rounding."""
     shape, recipe = CASES["focal"]
     train_reference(place.folder, shape, recipe)
     losses = []
