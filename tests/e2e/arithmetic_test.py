@@ -1,5 +1,5 @@
-"""Arithmetic that the program makes up, through its three stages: a policy, a critic on it, and a policy that is weighted
-by the critic. The experiments of experiments/ in small."""
+"""Generated arithmetic through the three stages: a policy, a critic on it, and a policy weighted by the critic. Small
+versions of the experiments in experiments/."""
 from experiment import experiment
 
 ARITHMETIC = {"problems": 400, "operations": ["negate", "add"], "max_operations": 2}
@@ -32,7 +32,7 @@ def test_policy_critic_and_verifiable_run_one_after_another(place):
     assert 0 <= place.log.metric("valid/exact_match")[4] <= 1
 
 
-def test_problems_that_are_held_out_are_held_out_of_every_stage(place):
+def test_held_out_problems_are_held_out_of_every_stage(place):
     write_stages(place)
     ended = place.host("run", place.write(tables(**VERIFIABLE)), wanted=0)
     trained = [int(line.split(" records to train on")[0].split()[-1]) for line in ended.err.splitlines()

@@ -1,4 +1,4 @@
-"""The commands as a user types them: what stands on stdout, what can be parsed, how soon an answer comes."""
+"""The commands as a user types them: their output, machine-readable forms, and response times."""
 import csv
 import io
 import json
@@ -14,7 +14,7 @@ SUPPORT = ROOT / "tests/support"
 
 
 def best_seconds(place, *arguments, wanted=0, trials=8):
-    """Of processor time, the best of a few: other work on the machine can only add."""
+    """The least processor time of a few trials, because other load can only add to it."""
     def used():
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         return usage.ru_utime + usage.ru_stime
@@ -26,13 +26,13 @@ def best_seconds(place, *arguments, wanted=0, trials=8):
     return min(times)
 
 
-def test_help_and_lists_answer_at_once(place):
+def test_help_and_lists_answer_immediately(place):
     place.run(train__steps=1)
     assert best_seconds(place, "--help") < 0.05
     assert best_seconds(place, "runs", "list") < 0.05
 
 
-def test_a_mistake_is_told_at_once(place):
+def test_a_mistake_is_reported_immediately(place):
     file = place.write(pipeline={"plugin": "rho1", "keep": 1.5}, reference__weights="reference.safetensors")
     place.host("run", file, wanted=2)  # the plugin's description is cached from here on
     assert best_seconds(place, "run", file, wanted=2) < 0.1
@@ -69,7 +69,7 @@ def test_sql_cannot_write(place):
     assert len(place.log.runs()) == 1
 
 
-def test_an_unknown_run_is_told_with_the_nearest(place):
+def test_an_unknown_run_is_refused_with_the_nearest_name(place):
     place.run(train__steps=1)
     ended = place.host("runs", "show", "trail", wanted=2)
     assert "trial" in ended.err
@@ -92,7 +92,7 @@ def test_plugins_can_be_listed_and_inspected(place):
 
 
 @pytest.mark.parametrize("arguments", [("runs", "list"), ("--help",), ("plugins", "list")])
-def test_nothing_is_coloured_away_from_a_terminal(place, arguments):
+def test_output_to_a_file_is_not_coloured(place, arguments):
     ended = place.host(*arguments)
     assert "\x1b" not in ended.out + ended.err
 
@@ -118,7 +118,7 @@ def test_published_data_becomes_records(place):
     assert sorted(one.name for one in place.folder.glob("records.jsonl*")) == ["records.jsonl"]
 
 
-def test_arithmetic_can_be_had_as_a_file(place):
+def test_arithmetic_can_be_written_to_a_file(place):
     out = place.folder / "arithmetic.jsonl"
     place.host("data", "prepare", "--from", "arithmetic", "-o", out, "--problems", 3, "--seed", 7, "--operations",
                "add,multiply", "--max-operations", 2, "--answers-wrong", 2, "--no-steps")
@@ -128,7 +128,7 @@ def test_arithmetic_can_be_had_as_a_file(place):
     assert all(len(one["output"]) == 6 and not set(one["instruction"]) & set("-@") for one in records)
 
 
-@pytest.mark.parametrize("arguments, told", [
+@pytest.mark.parametrize("arguments, shown", [
     ([], "no FILE"),
     (["a.jsonl", "--from", "gsm8k"], "--from needs -o FILE"),
     (["--from", "gsm8k", "-o", "b.jsonl"], "no FILE"),
@@ -144,9 +144,9 @@ def test_arithmetic_can_be_had_as_a_file(place):
     (["--from", "arithmetic", "-o", "b.jsonl", "--min-operations", "9"], "min_operations 9, wanted at most max_operations"),
     (["--from", "arithmetic", "-o", "."], "is a folder"),
 ])
-def test_a_wrong_use_of_data_prepare_is_refused(place, arguments, told):
+def test_a_wrong_use_of_data_prepare_is_refused(place, arguments, shown):
     ended = place.host("data", "prepare", *arguments, wanted=2)
-    assert told in ended.err
+    assert shown in ended.err
 
 
 def test_runs_are_compared_where_they_differ_and_paired_by_seed(place):
@@ -162,7 +162,7 @@ def test_runs_are_compared_where_they_differ_and_paired_by_seed(place):
     assert "slow (2 seeds)" in shown and "fast - slow" in shown and "±" in shown
 
 
-def test_a_run_is_deleted_with_its_folder_when_that_is_said_twice(place):
+def test_a_run_and_its_folder_are_deleted_only_with_yes(place):
     place.run(train__steps=1)
     place.run(train__steps=1)
     folder = place.log.folder()
@@ -217,7 +217,7 @@ def test_a_run_is_watched_to_its_end(place):
     assert "finished after" in place.host("runs", "watch", "trial").out
 
 
-def test_a_shell_is_told_what_may_stand_there(place):
+def test_completion_offers_what_may_follow(place):
     def offered(*words):
         return place.host("__complete", *words).out.split()
     assert {"run", "runs", "eval", "completion"} <= set(offered("")) and offered("ru") == ["run", "runs"]
@@ -229,7 +229,7 @@ def test_a_shell_is_told_what_may_stand_there(place):
 
 
 def offered_by(shell, line, folder):
-    """What `shell` offers where `line` ends, once it has read its script."""
+    """The completions that `shell` offers at the end of `line`, with its completion script loaded."""
     script = folder / f"completion.{shell}"
     script.write_text(subprocess.run([HOST, "completion", shell], capture_output=True, text=True, check=True).stdout)
     *before, begun = line.split(" ")
@@ -252,7 +252,7 @@ def test_a_shell_completes_commands_options_and_runs(place, shell):
         assert offered_by(shell, f"wmtp-host {line}", place.folder) == wanted, line
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])  # in bash `-o default` does it, outside of the function
-def test_a_shell_offers_files_where_there_is_nothing_else_to_say(place, shell):
+@pytest.mark.parametrize("shell", ["zsh", "fish"])  # in bash, `-o default` does this outside the function
+def test_a_shell_offers_files_where_nothing_else_is_offered(place, shell):
     place.write()
     assert offered_by(shell, "wmtp-host run exp", place.folder) == ["experiment.toml"]

@@ -1,4 +1,4 @@
-"""`eval`: problems scored by really running their tests, samples that mean harm among them."""
+"""`eval`: problems scored by running their tests, including on harmful samples."""
 import ctypes
 import json
 import math
@@ -49,7 +49,7 @@ def test_human_eval_scores_its_own_solutions_one_and_nothing_zero(place):
 
 @pytest.mark.skipif(not GSM8K.is_file() or not GSM8K_LABELLED.is_file(), reason="GSM8K's problems are not beside this tree")
 def test_extraction_agrees_with_the_labels_of_answers_to_gsm8k(place):
-    """Answers that end with "A: 18": all are told right from wrong by their last number, none has the strict mark."""
+    """Answers that end with "A: 18": `flexible` judges all of them correctly, and none has the mark of `strict`."""
     asked = [json.loads(line) for line in GSM8K.read_text().splitlines()]
     answered = [json.loads(line) for line in GSM8K_LABELLED.read_text().splitlines()]
     suite = lines(place.folder / "suite.jsonl", [{"instruction": row["question"], "output": row["answer"], "task_id": f"gsm8k-test/{at}"}
@@ -64,7 +64,7 @@ def test_extraction_agrees_with_the_labels_of_answers_to_gsm8k(place):
         assert found["exact_match"]["strict"] == 0 < found["exact_match"]["flexible"]
 
 
-def test_numbers_are_compared_where_that_is_asked_for(place):
+def test_numbers_are_compared_with_extract(place):
     asked = lines(place.folder / "asked.jsonl", [{"instruction": "9 - 4?", "output": "9 - 4 = 5\n#### 5", "task_id": name} for name in "ab"])
     file = samples(place, [("a", "so it is\n#### 5"), ("b", "it is $5.")])
     for how, passed in (((), 0), (("--extract", "strict"), 1), (("--extract", "flexible"), 2)):
@@ -76,7 +76,7 @@ def test_numbers_are_compared_where_that_is_asked_for(place):
     place.refuse_command(2, "--extract applies only to a suite of records", command=["eval", "--suite", tested, "--samples", file, "--extract", "strict"])
 
 
-def test_samples_that_mean_harm_fail_and_leave_no_trace(place, suite):
+def test_harmful_samples_fail_and_leave_no_trace(place, suite):
     file = samples(place, [("t/0", text) for text in [*HARMFUL, RIGHT]] + [("t/1", WRONG)])
     place.host("eval", "--suite", suite, "--samples", file, "--seconds", "3", "-o", "results.jsonl", timeout=300)
     results = [json.loads(line) for line in (place.folder / "results.jsonl").read_text().splitlines()]
@@ -91,7 +91,7 @@ def test_pass_at_k_is_the_mean_over_problems(place, suite):
 
 
 def test_a_model_answers_by_itself(place, suite):
-    """Trained on one function until it knows it by heart; an answer ends where another function begins."""
+    """A model that has memorized one function; an answer ends where another function begins."""
     (place.folder / "text.txt").write_text((PROBLEM["prompt"] + RIGHT + "\n") * 200)
     place.run("--name", "coder", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=5, model__vocab_size=None,
               parallel__processes=1, train__steps=70, train__batch_size=4, optimizer__lr=1e-2,
@@ -144,7 +144,7 @@ def test_records_are_judged_by_exact_match(place):
 
 
 def test_answers_are_drawn_independently_for_each_seed_task_and_sample(place):
-    """An untrained model, whose answers are what is drawn; two tasks have one prompt, a third one of its length."""
+    """An untrained model, whose answers depend on the draws; two tasks share a prompt, a third has an equally long one."""
     (place.folder / "text.txt").write_text("the quick brown fox\n" * 100)
     place.run("--name", "blank", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=2, model__vocab_size=None,
               model__future_tokens=1, parallel__processes=1, train__steps=1, train__batch_size=4,
@@ -162,14 +162,14 @@ def test_answers_are_drawn_independently_for_each_seed_task_and_sample(place):
 
 
 def test_a_model_is_scored_by_exact_match_on_records(place):
-    """Sums that it knows by heart, and one that it was told wrong."""
+    """A model that has memorized sums, one of them wrong."""
     sums = [{"instruction": f"{a}+{b}", "output": f"#{a + b}", "task_id": f"{a}+{b}", "is_correct": True}
             for a in range(3) for b in range(3)]
-    told = [sums[0] | {"output": "#7"}, *sums[1:]]
-    lines(place.folder / "told.jsonl", told * 8)
+    shown = [sums[0] | {"output": "#7"}, *sums[1:]]
+    lines(place.folder / "shown.jsonl", shown * 8)
     place.run("--name", "sums", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=2, model__vocab_size=None,
               model__future_tokens=1, parallel__processes=1, train__steps=150, train__batch_size=9, train__sequence_length=32,
-              optimizer__lr=1e-2, data={"kind": "records", "files": ["told.jsonl"], "template": "plain"})
+              optimizer__lr=1e-2, data={"kind": "records", "files": ["shown.jsonl"], "template": "plain"})
     suite = lines(place.folder / "sums.jsonl", sums)
     found = json.loads(place.host("eval", "sums", "--suite", suite, "--template", "plain", "--json").out)
     assert (found["passed"], found["samples"]) == (8, 9), found
@@ -189,7 +189,8 @@ def test_mbpps_tests_are_run(place):
 
 def test_a_text_is_scored_by_every_head_as_validation_scores_it(place):
     (place.folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 100)
-    (place.folder / "held.txt").write_text(("a lazy dog sleeps in the sun; " * 20)[:8 * 32 - 1])  # 8 windows with the id that ends it
+    eight_windows = ("a lazy dog sleeps in the sun; " * 20)[:8 * 32 - 1]  # with the end-of-text id
+    (place.folder / "held.txt").write_text(eight_windows)
     place.run("--name", "reader", model__vocab_size=None, parallel__processes=1, train__steps=5, train__sequence_length=32,
               train__batch_size=4, data={"kind": "text", "files": ["text.txt"]}, validation={"files": ["held.txt"], "batches": 8})
     rows = json.loads(place.host("eval", "reader", "--text", "held.txt", "--json").out)

@@ -1,4 +1,4 @@
-"""Every example that a command's help shows is typed as it stands there, where the files and runs that it names are."""
+"""Every example in a command's help is run as shown, in a folder with the files and runs that it names."""
 import json
 import os
 import re
@@ -20,7 +20,7 @@ RECORDS = [{"instruction": "1+1", "output": "#2", "task_id": "a", "is_correct": 
 SHAPE = dict(model__dim=32, model__heads=2, model__ffn_dim=48, model__layers=3, model__future_tokens=2, model__vocab_size=None,
              train__steps=3, train__sequence_length=32, data={"kind": "text", "files": ["../text.txt"]},
              checkpoint={"every_steps": 2})
-# What is left out, and why.
+# Examples that are not run here, and why.
 ELSEWHERE = {
     "eval \"$(wmtp-host completion bash)\"": "e2e.commands asks a bash, a zsh and a fish for completions",
     "wmtp-host completion fish | source": "the same",
@@ -28,9 +28,9 @@ ELSEWHERE = {
     "wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so": "e2e.guide builds a plugin and checks it",
     "wmtp-host doctor --device cuda": "null_cuda.device has a device",
     "wmtp-host plugins check formula.so --experiment mine.toml --device cuda": "the same",
-    "wmtp-host run experiments/rho1.toml --resume": "it goes on with a run that was stopped; parity.resume",
+    "wmtp-host run experiments/rho1.toml --resume": "it needs a stopped run; parity.resume",
 }
-# A deletion is told before it is done: exit 2 until --yes is said.
+# A deletion is only announced, with exit code 2, unless --yes is given.
 REFUSED = {"wmtp-host runs delete 3"}
 SERVES = re.compile(r"wmtp-host ui\b")
 
@@ -45,7 +45,7 @@ def commands_of(text):
 
 
 def examples(words=()):
-    """(command, example) of this command and all below it, in the help's order."""
+    """(command, example) of this command and its subcommands, in the order of the help."""
     text = help_of(words)
     found = re.search(r"^examples?:\n((?:  .*\n)+)", text, re.MULTILINE)
     commands = commands_of(text)

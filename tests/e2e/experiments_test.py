@@ -1,4 +1,4 @@
-"""The shipped experiments: each is accepted as it stands, and every shipped pipeline and adapter has one."""
+"""The shipped experiments: each is accepted unchanged, and every shipped pipeline and adapter has one."""
 import json
 import subprocess
 import tomllib
@@ -21,7 +21,7 @@ def shipped(kind):
 
 
 def named(table):
-    """The plugins that experiments name in this table, and what stands where they name none."""
+    """The plugins that experiments name in this table, including the default."""
     found = set()
     for file in FILES:
         tables = tomllib.loads(file.read_text())

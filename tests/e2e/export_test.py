@@ -1,5 +1,5 @@
-"""What is exported, opened by the programs that it is for: pandas, TensorBoard, MLflow, DuckDB, Datasette. Each must
-find the numbers of the log, those that are none included."""
+"""Exports, opened by their target programs: pandas, TensorBoard, MLflow, DuckDB, Datasette. Each must find the log's
+numbers, including NaN and infinities."""
 import json
 import math
 import os
@@ -23,7 +23,7 @@ def needs(*modules):
 
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory, program):
-    """Two runs of a log, with numbers that are none and a long option put into it."""
+    """Two runs in a log, to which non-finite numbers and a long option are added."""
     from places import Place
     place = Place(tmp_path_factory.mktemp("exports"))
     place.tokens()
@@ -41,7 +41,7 @@ def logged(tmp_path_factory, program):
 
 
 def points(place, run):
-    """{metric: {step: number}}, as the log has them."""
+    """{metric: {step: number}} in the log."""
     rows = place.log.query("SELECT name, step, value, kind FROM metrics WHERE run_id = ?", run)
     found = {}
     for row in rows:
@@ -99,9 +99,9 @@ def test_datasette_serves_the_log_itself(logged, tmp_path, how):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with open(tmp_path / "datasette", "w+") as told:
+    with open(tmp_path / "datasette", "w+") as output:
         serving = subprocess.Popen([sys.executable, "-m", "datasette", "serve", "--port", str(port), *how,
-                                    logged.log.database], stdout=told, stderr=told, cwd=tmp_path)
+                                    logged.log.database], stdout=output, stderr=output, cwd=tmp_path)
         try:
             def rows(page):
                 for _ in range(300):
@@ -158,9 +158,9 @@ def test_tensorboard_reads_the_events(logged):
     for folder, run in (("1-first", 1), ("2-second", 2)):
         reader = events_in(logged.folder / "board" / folder)
         assert_scalars(reader, points(logged, run))
-        told = {row["step"]: row["time_ns"] for row in logged.log.query(
+        shown = {row["step"]: row["time_ns"] for row in logged.log.query(
             "SELECT step, time_ns FROM metrics WHERE run_id = ? AND name = 'train/loss'", run)}
-        assert all(abs(event.wall_time - told[event.step] / 1e9) < 1e-5 for event in reader.Scalars("train/loss"))
+        assert all(abs(event.wall_time - shown[event.step] / 1e9) < 1e-5 for event in reader.Scalars("train/loss"))
         resident = logged.log.query("SELECT max(bytes) AS most FROM memory WHERE run_id = ? AND rank = 1 "
                                     "AND phase = 'peak' AND category = 'resident'", run)[0]["most"]
         assert max(event.value for event in reader.Scalars("memory/rank_1/resident")) == pytest.approx(resident, rel=1e-6)
@@ -184,7 +184,7 @@ def test_mlflow_opens_the_file_and_finds_every_number(logged):
     ended = logged.host("export", "first", "second", "--to", "mlflow", "-o", "mlflow.db")
     assert "run 1: parameter data.note" in ended.err and "run 2" not in ended.err
     file = logged.folder / "mlflow.db"
-    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{file}")  # which brings it to its own schema
+    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{file}")  # migrates it to its own schema
     experiment = client.get_experiment_by_name("wmtp-host")
     found = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
     assert set(found) == {"first", "second"}
@@ -214,7 +214,7 @@ def test_mlflow_opens_the_file_and_finds_every_number(logged):
         assert sorted(memory) == ["system/rank_0_memory_usage_megabytes", "system/rank_1_memory_usage_megabytes"]
 
 
-def test_what_is_there_already_is_refused(logged):
+def test_an_existing_target_is_refused(logged):
     for format in ("csv", "json", "tensorboard", "mlflow"):
         taken = logged.folder / f"taken-{format}"
         taken.write_text("mine")
@@ -225,13 +225,13 @@ def test_what_is_there_already_is_refused(logged):
     assert "first" in logged.host("export", "frist", "--to", "csv", wanted=2).err
 
 
-def test_training_writes_tensorboards_events_as_it_goes(place):
+def test_events_for_tensorboard_are_written_during_training(place):
     place.run(train__steps=8, log__tensorboard="board", checkpoint__every_steps=4)
     reader = events_in(place.folder / "board/1-trial")
     assert_scalars(reader, points(place, 1))
-    told = place.log.query("SELECT step, time_ns FROM metrics WHERE name = 'train/loss'")
+    shown = place.log.query("SELECT step, time_ns FROM metrics WHERE name = 'train/loss'")
     times = {event.step: event.wall_time for event in reader.Scalars("train/loss")}
-    assert all(abs(times[row["step"]] - row["time_ns"] / 1e9) < 1e-5 for row in told)
+    assert all(abs(times[row["step"]] - row["time_ns"] / 1e9) < 1e-5 for row in shown)
 
 
 def test_a_resumed_run_has_a_file_of_its_own(place):

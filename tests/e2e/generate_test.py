@@ -1,5 +1,5 @@
-"""`wmtp-host generate` as a user meets it: text that the model has learnt, the same as plain PyTorch decodes, and one
-clear message for each prompt, model or option that cannot be."""
+"""`wmtp-host generate` from a user's point of view: text that the model has learnt, equal to plain PyTorch's decoding,
+and one clear message for each invalid prompt, model or option."""
 import json
 import re
 import signal
@@ -49,7 +49,7 @@ def greedy_in_pytorch(folder, prompt, count):
     return ids[len(prompt):]
 
 
-def test_a_text_that_was_learnt_is_gone_on_with(trained):
+def test_a_learnt_text_is_continued(trained):
     ended = trained.host("generate", "wizards", "Seven quick", "--max-tokens", 30)
     assert ended.out == TEXT[11:41] + "\n"
     assert re.search(r"30 tokens in \d+ forward passes .*speculative with 4 heads.*tokens/s; ended by max_tokens",
@@ -96,7 +96,7 @@ def test_ids_of_a_tied_model_with_biases_and_stretched_positions_are_those_of_py
         assert found["ids"] == greedy_in_pytorch(place.log.folder(), found["prompt_ids"], 30)
 
 
-def test_json_says_all(trained):
+def test_json_contains_everything(trained):
     found = answer(trained, "wizards", "--prompt", "Seven", "--max-tokens", 7)
     assert list(found) == ["model", "prompt_ids", "ids", "text", "end", "decoding", "heads", "tokens", "forwards",
                            "tokens_per_forward", "seconds", "tokens_per_second"]
@@ -130,13 +130,13 @@ def test_ids_go_in_and_come_out(trained):
     assert answer(trained, "ids", "--ids", "3 1 4", "--max-tokens", 6)["text"] is None
 
 
-def test_the_longest_text_ends_by_itself(trained):
+def test_a_text_ends_at_the_maximum_length(trained):
     found = answer(trained, "wizards", "--prompt", "Seven", "--max-tokens", 1000)
     assert found["end"] == "max_sequence_length" and len(found["prompt_ids"] + found["ids"]) == 64 + 1
     assert answer(trained, "wizards", "--prompt", "x" * 64)["tokens"] == 1
 
 
-@pytest.mark.parametrize("code, told, arguments", [
+@pytest.mark.parametrize("code, shown, arguments", [
     (2, "the prompt is missing", ["wizards"]),
     (2, "found more than one prompt", ["wizards", "a", "--prompt", "b"]),
     (2, "the prompt is empty", ["wizards", ""]),
@@ -158,8 +158,8 @@ def test_the_longest_text_ends_by_itself(trained):
     (4, "contains no finished model", ["runs/1-wizards/step-000070", "a"]),
     (4, "has no tokenizer.*--ids", ["ids", "a"]),
 ])
-def test_what_cannot_be_is_told(trained, code, told, arguments):
-    trained.refuse_command(code, told, command=["generate", *arguments])
+def test_an_impossible_request_is_refused(trained, code, shown, arguments):
+    trained.refuse_command(code, shown, command=["generate", *arguments])
 
 
 def test_a_run_that_has_not_finished_has_no_model(place):
@@ -171,14 +171,14 @@ def test_a_run_that_has_not_finished_has_no_model(place):
                          command=["generate", "stopped", "--ids", "1"])
 
 
-def test_a_critic_tells_no_text(place):
+def test_a_critic_generates_no_text(place):
     (place.folder / "a.jsonl").write_text("".join(RECORD % i for i in range(64)))
     place.run(**SMALL, pipeline=CRITIC, train__steps=1, model__vocab_size=None,
               data={"kind": "records", "files": ["a.jsonl"], "template": "plain"})
     place.refuse_command(4, "no token heads.*it is a critic's", command=["generate", "trial", "a"])
 
 
-def test_a_model_carries_its_pieces(place):
+def test_a_model_contains_its_sentencepiece_tokenizer(place):
     (place.folder / "text.txt").write_text((TEXT + "abcdefghijklmnopqrstuvwxyz \u00e9\u2581\n") * 120)
     data = {**LEARNS["data"], "tokenizer": {"kind": "bpe", "vocab_size": 330}}
     place.run(**{**LEARNS, "data": data, "train__steps": 60})
@@ -192,7 +192,7 @@ def test_a_model_carries_its_pieces(place):
     place.refuse_command(4, "tokenizer.model", command=["generate", "trial", "Seven"])
 
 
-def test_a_damaged_model_tells_no_text(trained, tmp_path):
+def test_a_damaged_model_generates_no_text(trained, tmp_path):
     model = tmp_path / "model"
     model.mkdir()
     for file in (trained.log.folder(1) / "model").iterdir():

@@ -1,4 +1,4 @@
-"""docs/first_plugin.md, followed as it is written: every block of shell, in order, in one shell. docs/sdk.md, made anew."""
+"""docs/first_plugin.md, followed as written: every shell block, in order, in one shell. docs/sdk.md, regenerated."""
 import os
 import re
 import subprocess
@@ -9,7 +9,7 @@ from paths import BUILD, ROOT
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_guide_for_a_first_plugin_works_as_it_is_written(program, tmp_path):
+def test_the_guide_for_a_first_plugin_works_as_written(program, tmp_path):
     blocks = BLOCK.findall((ROOT / "docs/first_plugin.md").read_text())
     assert len(blocks) == 5
     shell = subprocess.run(["bash", "-euo", "pipefail"], input="".join(blocks), cwd=tmp_path, text=True,

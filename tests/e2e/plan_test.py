@@ -1,5 +1,5 @@
-"""`plan`: what it says of an experiment against what a run then takes, as the allocator counted it on every rank; and
-models that no machine here could hold."""
+"""`plan`: its estimate of an experiment, compared with the allocator's counts on every rank of a run; and plans of
+models too large for this machine."""
 import json
 import os
 import re
@@ -9,9 +9,9 @@ from checkpoint import model_tensors
 from experiment import experiment
 from paths import ROOT
 
-WITHIN = 0.10  # the promise: the plan counts tensors of a schedule, not of a machine
+WITHIN = 0.10  # the promise
 
-# Large enough that what is not planned (scalars, metrics, indices) is small beside what is.
+# Large enough that unplanned tensors (scalars, metrics, indices) are comparatively small.
 SIZES = dict(model__dim=128, model__ffn_dim=352, model__layers=6, model__vocab_size=2048, train__steps=3,
              train__batch_size=4, train__sequence_length=128, data={"kind": "random"})
 LORA = {"plugin": "lora", "rank": 8}
@@ -60,7 +60,7 @@ def this_one(plan):
 
 
 def measured(log, run=None):
-    """Bytes by rank when most were live."""
+    """Peak bytes by rank."""
     run = run or log.newest()["id"]
     rows = log.query("SELECT rank, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'peak' "
                      "AND category = 'allocated' GROUP BY rank", run)
@@ -68,7 +68,7 @@ def measured(log, run=None):
 
 
 def story(log, plan, run=None):
-    """Both, phase by phase, for a test that fails."""
+    """Measured and planned bytes by phase, for the message of a failed test."""
     run = run or log.newest()["id"]
     rows = log.query("SELECT phase, category, bytes, max(rowid) FROM memory WHERE run_id = ? AND rank = 0 "
                      "AND phase NOT IN ('peak', 'live') GROUP BY phase, category", run)
@@ -118,15 +118,15 @@ def shipped(place, steps):
 
 
 @pytest.mark.soak
-def test_what_is_shipped_takes_what_the_plan_says(place):
-    """The long form runs every experiment as it is; the short one a few steps of those without long stages."""
+def test_shipped_experiments_take_the_planned_memory(place):
+    """The long form runs every experiment unchanged, the short one a few steps of those without long stages."""
     soak = bool(os.environ.get("WMTP_SOAK"))
     folder = shipped(place, None if soak else 8)
     names = sorted(file.name for file in folder.glob("*.toml")) if soak else ["reference.toml", "arithmetic.toml"]
     for name in names:
         place.host("run", folder / name, timeout=1200)
     for name in names:
-        plan = planned(place, folder / name)  # now that its data are prepared
+        plan = planned(place, folder / name)  # after its data was prepared
         expect_within(place.log, plan, name, place.log.newest(name.removesuffix(".toml"))["id"])
 
 
@@ -137,7 +137,7 @@ LARGE = {
     "train": {"steps": 1000, "batch_size": 1, "sequence_length": 2048},
     "parallel": {"processes": 4, "precision": "bf16", "activation_checkpointing": "full"},
 }
-PARAMETERS = 6_738_415_616  # Llama 2's 7B, whose four last layers are heads here
+PARAMETERS = 6_738_415_616  # Llama 2's 7B, whose last four layers are heads here
 LORA_PARAMETERS = 32 * 4 * 8 * 2 * 4096
 
 
@@ -146,7 +146,7 @@ def by_variant(plan):
 
 
 def near(bytes_, wanted):
-    """Padding to 64 elements a rank is all that may be added."""
+    """Adds at most the padding to 64 elements per rank."""
     return wanted <= bytes_ <= wanted * 1.001 + (1 << 16)
 
 
@@ -169,7 +169,7 @@ def test_a_model_of_seven_billion_is_planned_strategy_by_strategy(place):
         < variants["full", "no_shard"]["allocated"]
 
 
-def test_the_text_says_what_counts_and_what_does_not(place):
+def test_the_text_states_what_is_counted_and_what_is_not(place):
     ended = place.host("plan", place.write(LARGE))
     for words in ("6,738,415,616", "full_shard *", "shard_grad_op", "no_shard", "GiB", "Not counted: the process itself",
                   "parameters", "optimizer", "1,000 of 8,192 tokens: 8,192,000", "4 ranks, bf16"):
@@ -182,7 +182,7 @@ def test_a_plan_trains_nothing_and_writes_nothing(place):
     assert not (place.folder / "runs").exists()
 
 
-def test_stages_are_told_with_what_becomes_of_them(place):
+def test_stages_are_listed_with_their_state(place):
     place.write({**experiment(train__steps=1), "name": "base"}, "base.toml")
     file = place.write(model__experiment="base.toml", train__steps=1)
     assert "model: base.toml would run first" in place.host("plan", file).out
@@ -222,8 +222,8 @@ def test_ranks_that_the_memory_cannot_hold_are_refused_before_one_starts(place):
     place.refuse(2, TAKE_TOO_MUCH, arguments=["--dry-run"], **TOO_LONG)
     assert not (place.folder / "runs").exists()
     file = place.write(**TOO_LONG)
-    told = place.host("plan", file).out
-    assert re.search(r"^  machine     does not fit: " + TAKE_TOO_MUCH, told, re.MULTILINE), told
+    shown = place.host("plan", file).out
+    assert re.search(r"^  machine     does not fit: " + TAKE_TOO_MUCH, shown, re.MULTILINE), shown
     assert "take more memory" in planned(place, file)["misfit"]
     assert planned(place, place.write())["misfit"] is None
     assert "does not fit" not in place.host("plan", place.write()).out
@@ -236,7 +236,7 @@ def test_a_stage_that_the_memory_cannot_hold_is_refused_before_it_starts(place):
     place.refuse(2, r"reference\.toml: " + TAKE_TOO_MUCH, arguments=["--dry-run"], **changes)
 
 
-def test_many_more_ranks_than_cores_need_a_word(place):
+def test_many_more_ranks_than_cores_need_oversubscribe(place):
     cores = len(os.sched_getaffinity(0))
     many = {"data": {"kind": "random"}, "parallel__processes": 8 * cores + 1}
     place.refuse(2, rf"{8 * cores + 1:,} ranks of [\d,]+ MiB each .* {cores} usable cores?, at most {8 * cores:,}",

@@ -1,4 +1,4 @@
-"""`plugins new` and `plugins check`, as an author types them. What a new folder holds is built and tested by
+"""`plugins new` and `plugins check` as an author types them. The content of a new folder is built and tested by
 contract/installed_template.sh."""
 import json
 import re
@@ -40,7 +40,7 @@ def test_a_plugin_that_crashes_fails_its_checks_one_by_one(place):
     mine = place.write(pipeline={"plugin": "breaks_promises", "promise": "no_crash"})
     found = checks(place, BREAKS_PROMISES, "--experiment", mine, wanted=3)
     assert "signal 11" in found["trains"]["found"]
-    assert "signal 11" in found["speed"]["found"], "the checks behind the first one are held too"
+    assert "signal 11" in found["speed"]["found"], "the checks after the first one run too"
 
 
 def test_a_library_that_is_no_plugin_is_refused(place):
@@ -56,14 +56,14 @@ def test_a_new_plugin_is_a_folder_named_after_it(place):
     assert "cmake -S . -B build" in ended.err
 
 
-def test_a_new_plugin_never_writes_over_what_is_there(place):
+def test_a_new_plugin_never_overwrites_an_existing_folder(place):
     (place.folder / "mine").mkdir()
     place.refuse_command(2, "already exists", command=["plugins", "new", "mine", "--kind", "adapter"])
     assert not list((place.folder / "mine").iterdir())
 
 
 @pytest.mark.parametrize("name", ["Rho", "1x", "a-b", "../x"])
-def test_a_new_plugin_has_a_plugins_name(place, name):
+def test_a_new_plugin_needs_a_valid_name(place, name):
     place.refuse_command(2, "not a valid plugin name", command=["plugins", "new", name, "--kind", "pipeline"])
     assert not [path for path in place.folder.iterdir() if path.is_dir()]
 
@@ -74,8 +74,8 @@ def hash_of_headers(folder, output):
     return re.search(r"WMTP_SDK_HEADERS ([0-9a-f]{12})$", output.read_text(), re.MULTILINE)[1]
 
 
-def test_a_changed_header_of_the_sdk_is_another_fingerprint(tmp_path):
-    """What a plugin of another fingerprint meets: contract/bad_plugins_test.cpp."""
+def test_a_changed_header_of_the_sdk_changes_the_fingerprint(tmp_path):
+    """contract/bad_plugins_test.cpp tests how a plugin with a different fingerprint is refused."""
     headers = tmp_path / "wmtp"
     shutil.copytree(ROOT / "sdk/include/wmtp", headers)
     same = hash_of_headers(headers, tmp_path / "same.hpp")

@@ -1,5 +1,5 @@
-"""What is shown of work that takes long: nothing of short work, a line now and then where stderr is a file, one line
-that is drawn over on a terminal, nothing with -q or --json."""
+"""Progress of long work: nothing for short work, occasional lines if stderr is a file, one line that is redrawn on a
+terminal, nothing with -q or --json."""
 import json
 import os
 import pty
@@ -26,7 +26,7 @@ def text(place):
 
 @pytest.fixture
 def suite(place):
-    """Programs that sleep for four seconds together, and samples for them."""
+    """Programs that sleep for four seconds in total, and their samples."""
     problem = {"task_id": "t/0", "prompt": "def f():\n", "entry_point": "f", "test": "def check(f):\n    f()\n"}
     (place.folder / "suite.jsonl").write_text(json.dumps(problem) + "\n")
     sample = json.dumps({"task_id": "t/0", "completion": "    import time\n    time.sleep(0.4)\n"}) + "\n"
@@ -35,26 +35,26 @@ def suite(place):
 
 
 def on_a_terminal(folder, *arguments):
-    """Everything that a terminal is given on stderr."""
+    """Everything written to stderr if it is a terminal."""
     here, there = pty.openpty()
     running = subprocess.Popen([HOST, *map(str, arguments)], cwd=folder, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=there, env=clean_environment())
     os.close(there)
-    told = b""
+    shown = b""
     try:
         while part := os.read(here, 4096):
-            told += part
+            shown += part
     except OSError:  # the other side is closed
         pass
     os.close(here)
-    assert running.wait(60) == 0, told
-    return told.decode()
+    assert running.wait(60) == 0, shown
+    return shown.decode()
 
 
-def drawn_over(told, line):
-    """The lines of that form which were drawn, each taken away again before anything else is written."""
-    found = re.findall(f"{line}(.{{0,4}})", told)
-    assert found and all(after.startswith("\r\x1b[K") for after in found), told
+def drawn_over(shown, line):
+    """The drawn lines of that form, each of which must be erased before anything else is written."""
+    found = re.findall(f"{line}(.{{0,4}})", shown)
+    assert found and all(after.startswith("\r\x1b[K") for after in found), shown
     return found
 
 
@@ -66,11 +66,11 @@ def test_preparation_shows_how_far_it_is(place, text):
 
 
 def test_preparation_draws_one_line_on_a_terminal(place, text):
-    told = on_a_terminal(place.folder, "data", "prepare", text)
-    assert len(drawn_over(told, ENCODED)) > 1
+    shown = on_a_terminal(place.folder, "data", "prepare", text)
+    assert len(drawn_over(shown, ENCODED)) > 1
 
 
-def test_preparation_is_quiet_when_it_is_told_to_be(place, text):
+def test_preparation_is_quiet_with_q(place, text):
     assert place.host("data", "prepare", text, "-q", timeout=120).err == ""
 
 

@@ -1,5 +1,5 @@
 """README.md, then each page of docs/, followed as written: every command that they show, in order, in one folder, as
-shown or as SHORTENED says. The output that they show must come out in the same form, numbers aside."""
+shown or as replaced in SHORTENED. The output must have the form that they show, apart from numbers."""
 import os
 import re
 import shutil
@@ -15,7 +15,7 @@ SHOWN = re.compile(r"^```(\w*)\n(.*?)^```$|^\|[^|\n]*\| `(wmtp-host [^`\n]*)` \|
 ARITHMETIC = "wmtp-host run experiments/arithmetic.toml --set model.layers=7 --set model.future_tokens=4 --set train"
 IMPORT = "wmtp-host checkpoint import Llama-3.2-1B --future-tokens 4 -o llama"
 ON_GPUS = "wmtp-host run experiments/rho1.toml --nproc 4 --set parallel.device=cuda"
-# What is run in place of a command, and why. None: nothing.
+# What is run instead of a command, and why. None: nothing.
 SHORTENED = {
     "make run": ("wmtp-host run experiments/rho1.toml", "the program is built already"),
     "make test": (None, "it runs this"),
@@ -26,7 +26,7 @@ SHORTENED = {
     ON_GPUS: (f"{ON_GPUS} --dry-run", "no GPU; parity.cuda"),
     f"{ARITHMETIC}.steps=350": (f"{ARITHMETIC}.steps=3", "two minutes"),
 }
-# In the experiments themselves: stages take no --set.
+# Replaced in the experiments, because stages ignore --set.
 SHORTER = [(r"^steps = \d+", "steps = 3"), (r"^warmup_steps = \d+", "warmup_steps = 1"),
            (r"^batches = \d+", "batches = 1"), (r"^every_steps = \d+", "every_steps = 1"),
            (r"^problems = \d+", "problems = 400"),
@@ -39,7 +39,7 @@ UNLIKE = {
 
 
 def commands():
-    """What the pages show, in order: [(page, command, [lines of its output])]"""
+    """The commands that the pages show, in order: [(page, command, [lines of its output])]"""
     found = []
     for page in PAGES:
         for language, block, cell in SHOWN.findall(page.read_text()):
@@ -54,20 +54,20 @@ def commands():
 
 
 def form(line):
-    """A line without what differs from one run to the next: numbers, units of size and time, words of change."""
+    """A line without the parts that differ between runs: numbers, units of size and time, words of change."""
     line = re.sub(r"\d[\d,.]*", "#", line)
     line = re.sub(r"# (Ki|Mi|Gi)?B\b", "# B", line)
     line = re.sub(r"(#m )?#s\b", "#s", line)
     line = re.sub(r"\b(fell|rose) by\b", "changed by", line)
     line = re.sub(r"ended by \w+", "ended by -", re.sub(r"\bhead_#", "head", line))
     if line.startswith("  time "):
-        line = "  time"  # its parts stand in the order of their size
+        line = "  time"  # its parts are sorted by size
     return re.sub(r"\s+", " ", line).strip().replace("# s", "#s")
 
 
 @pytest.fixture
 def folder(program, tmp_path):
-    """The tree as it is after `make build`, with shorter experiments, and the files that the pages name."""
+    """The tree as after `make build`, with shortened experiments, and the files that the pages name."""
     (tmp_path / "build").symlink_to(BUILD)
     shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
     for file in (tmp_path / "experiments").rglob("*.toml"):

@@ -1,4 +1,4 @@
-"""A run from its file to its log: what is written where, what overrides do, stages, text."""
+"""A run from its file to its log: written files and rows, overrides, stages, text."""
 import json
 import re
 import tomllib
@@ -52,8 +52,8 @@ def test_a_run_leaves_its_row_metrics_memory_and_model(place):
     assert (shape["dim"], shape["n_layers"], shape["n_future_tokens"]) == (64, 5, 4)
 
 
-def test_the_log_says_what_memory_was_used_for_in_each_phase(place):
-    # So many logits that a head's peak is where they are.
+def test_the_log_contains_memory_by_category_and_phase(place):
+    # So many logits that they determine a head's peak.
     place.run(train__steps=24, train__batch_size=8, checkpoint__every_steps=12, model__future_tokens=2,
               model__vocab_size=4096, data={"kind": "random"})
     log = place.log
@@ -69,11 +69,11 @@ def test_the_log_says_what_memory_was_used_for_in_each_phase(place):
         assert sum(parts.values()) == 2 * parts["allocated"], place_
     peaks = {row["category"]: row for row in log.query("SELECT * FROM v_memory_peak WHERE rank = 0")}
     elements = sum(t.numel() for t in model_tensors(log.folder()).values())
-    assert 8 * elements / 2 <= peaks["optimizer"]["bytes"] < 1.02 * 8 * elements / 2  # two moments, half of each
+    assert 8 * elements / 2 <= peaks["optimizer"]["bytes"] < 1.02 * 8 * elements / 2  # half of two moments
     assert peaks["logits"]["phase"].startswith("head_") and peaks["logits"]["step"] >= 1
     most = max(parts["allocated"] for (rank, _, _), parts in moments.items() if rank == 0)
     assert peaks["allocated"]["bytes"] == most <= peaks["resident"]["bytes"]
-    # When Gloo copies is chance, so a phase may still grow a few times after the first step.
+    # The time of Gloo's copies varies, so a phase may still grow a few times after the first step.
     assert len({row["step"] for row in rows}) <= 12, "a steady run writes few rows, whatever its number of steps"
 
 
@@ -138,7 +138,7 @@ def test_a_stage_runs_first_and_only_once(place):
     assert names().count("reference") == 1, "another policy, the same stage"
 
 
-def test_one_file_of_ones_own_is_held_out_in_part_from_the_run_and_its_stage(place):
+def test_a_share_of_a_single_file_is_held_out_from_the_run_and_its_stage(place):
     lines = [f"line {i} of a file of one's own\n" for i in range(4000)]
     (place.folder / "own.txt").write_text("".join(lines))
     data = {"kind": "text", "files": ["own.txt"], "tokenizer": {"kind": "bpe", "vocab_size": 300}}
@@ -147,11 +147,11 @@ def test_one_file_of_ones_own_is_held_out_in_part_from_the_run_and_its_stage(pla
     changes = own | {"pipeline": {"plugin": "rho1", "keep": 0.6}, "reference__experiment": "reference.toml",
                      "validation": {"share": 0.1, "batches": 2}}
     ended = place.run(**changes)
-    told = re.search(r"trial: ([\d,]+) tokens to train on, ([\d,]+) for validation \(the last 10% of each file\)",
-                     ended.err)
-    train, held_out = (int(number.replace(",", "")) for number in told.groups())
+    shown = re.search(r"trial: ([\d,]+) tokens to train on, ([\d,]+) for validation \(the last 10% of each file\)",
+                      ended.err)
+    train, held_out = (int(number.replace(",", "")) for number in shown.groups())
     assert 0.09 < held_out / (train + held_out) < 0.11
-    assert f"reference: {told[1]} tokens to train on, the last 10% of each file is held out" in ended.err
+    assert f"reference: {shown[1]} tokens to train on, the last 10% of each file is held out" in ended.err
     assert set(place.log.metric("valid/loss", place.log.newest("trial")["id"])) == {0, 4}
 
 
@@ -175,14 +175,14 @@ def test_stages_of_stages_run_deepest_first_each_once(place):
     place.write({**experiment(train__steps=1, model__experiment="base.toml"), "name": "middle"}, "middle.toml")
     changes = {"pipeline": {"plugin": "rho1", "keep": 0.6}, "reference__experiment": "middle.toml",
                "model__experiment": "base.toml", "train__steps": 1}
-    told = place.host("run", place.write(**changes), "--dry-run").err
-    assert told.count("base.toml would run first") == 1 and told.count("middle.toml would run first") == 1, told
+    shown = place.host("run", place.write(**changes), "--dry-run").err
+    assert shown.count("base.toml would run first") == 1 and shown.count("middle.toml would run first") == 1, shown
     place.run(**changes)
     assert [row["name"] for row in place.log.runs()] == ["base", "middle", "trial"]
 
 
 def test_files_that_are_edited_while_a_stage_runs_change_nothing(place):
-    """Neither the experiment nor a stage that is still to run is read again, by no rank of theirs."""
+    """No rank reads the experiment or a pending stage again."""
     place.write({**experiment(train__steps=60, data={"kind": "random"}), "name": "base"}, "base.toml")
     middle = experiment(train__steps=1, model__experiment="base.toml", data={"kind": "random"})
     place.write({**middle, "name": "middle"}, "middle.toml")
@@ -198,7 +198,7 @@ def test_files_that_are_edited_while_a_stage_runs_change_nothing(place):
     assert "half" not in place.log.newest("trial")["resolved_toml"]
 
 
-def test_a_wrapper_weighs_what_its_inner_weighting_says(place):
+def test_a_wrapper_changes_the_weights_of_its_inner_weighting(place):
     env = {"WMTP_PLUGIN_PATH": TEST_PLUGINS}
     place.run(train__steps=1)
     plain = place.log.losses()[1]
@@ -223,7 +223,7 @@ def test_a_finished_run_gives_its_weights_by_name(place):
         assert (tensor - trained[name]).abs().max() < 1e-6, name
 
 
-def test_the_hash_does_not_know_of_name_layout_or_log(place):
+def test_the_hash_does_not_depend_on_name_layout_or_log(place):
     place.run(train__steps=1)
     place.run("--name", "other", "--nproc", 1, train__steps=1, log__every_steps=1, checkpoint__every_steps=1)
     place.run(train__steps=1, optimizer__lr=2e-3)
@@ -232,12 +232,12 @@ def test_the_hash_does_not_know_of_name_layout_or_log(place):
 
 
 def test_without_bf16_instructions_products_are_computed_in_fp32_and_the_run_says_so(place):
-    """Also with a limit of oneDNN's on a processor that has them; shapes that its newer kernels would take in fp32."""
+    """oneDNN's variable simulates this on a processor that has them; the shapes suit its newer kernels in fp32."""
     limit = {"DNNL_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
     shapes = {"model__dim": 64, "train__batch_size": 16, "train__sequence_length": 64, "train__steps": 1,
               "data__kind": "random", "data__file": None, "data__dtype": None, "data__order": None}
     assert "computed in fp32" not in place.run(env=limit, **shapes).err
-    told = place.run(env=limit, parallel__precision="bf16", **shapes).err
-    assert told.count("bf16 products are computed in fp32") == 1, told
+    shown = place.run(env=limit, parallel__precision="bf16", **shapes).err
+    assert shown.count("bf16 products are computed in fp32") == 1, shown
     events = place.log.query("SELECT level, message FROM events WHERE kind = 'precision'")
     assert len(events) == 1 and events[0]["level"] == "warning", events

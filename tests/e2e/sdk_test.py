@@ -1,5 +1,5 @@
-"""What the sdk carries, in real runs: weightings that draw, remember or know the tokens give the same numbers in every
-layout; and the plugins of the tests, an objective on a value head and a small LoRA."""
+"""Features of the sdk in real runs: weightings that draw, keep state or read tokens give the same numbers in every
+layout; and the test plugins, an objective on a value head and a small LoRA."""
 import pytest
 from checkpoint import model_tensors
 from compare import assert_losses_close, assert_tensors_close

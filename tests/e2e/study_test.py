@@ -1,5 +1,5 @@
-"""`make study`: its members differ in the weighting alone, its table says what the log holds, and nothing is trained
-twice."""
+"""`make study`: its members differ only in the weighting, its table shows the content of the log, and nothing is
+trained twice."""
 import statistics
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def cells(table, member):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_the_table_holds_means_and_differences_seed_by_seed(small, place):
+def test_the_table_shows_means_and_differences_paired_by_seed(small, place):
     table = study.outcome(small, "small", SMALL, range(5, 7))
     losses = {row["name"]: list(place.log.metric("valid/loss", row["id"]).values())[-1] for row in place.log.runs()}
     plain, half = ([losses[f"small-{member}-{seed}"] for seed in (5, 6)] for member in ("plain", "half"))
@@ -53,7 +53,7 @@ def test_an_interval_counts_how_few_seeds_there_are():
     assert study.against([1.0, 5.0], [0.5, 3.5]) == "+1.000 ± 6.353"
 
 
-def test_what_the_log_holds_is_not_trained_again(small, place):
+def test_finished_runs_in_the_log_are_not_trained_again(small, place):
     first = study.outcome(small, "small", SMALL, range(5, 6))
     assert study.outcome(small, "small", SMALL, range(5, 6)) == first
     assert len(place.log.runs()) == 2
@@ -71,7 +71,7 @@ def test_a_value_after_some_seconds_lies_between_two_validations():
 
 
 @pytest.mark.parametrize("title", study.STUDIES)
-def test_the_members_differ_in_the_weighting_alone(title):
+def test_the_members_differ_only_in_the_weighting(title):
     shipped = study.STUDIES[title]
     settings = [word for key, value in shipped.settings.items() for word in ("--set", f"{key}={value}")]
     resolved = {}

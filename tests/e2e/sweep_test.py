@@ -1,4 +1,4 @@
-"""[sweep]: one file that stands for many runs."""
+"""[sweep]: one file that describes several runs."""
 import json
 import os
 import re
@@ -41,8 +41,8 @@ def test_members_run_in_turn_and_are_shown_in_one_table(place):
 
 
 def test_lists_given_by_set_make_members_too(place):
-    told = place.host("run", write(place), "--dry-run", "--set", "sweep.seed=[7]")
-    assert told.err.count("would run") == 2 and "seed=7" in told.err and "seed=1" not in told.err
+    shown = place.host("run", write(place), "--dry-run", "--set", "sweep.seed=[7]")
+    assert shown.err.count("would run") == 2 and "seed=7" in shown.err and "seed=1" not in shown.err
     plain = place.write(experiment(train__steps=3, data={"kind": "random"}))
     place.host("run", plain, "--set", "sweep.seed=[1, 2]", timeout=120)
     assert names(place) == [("trial", 1, "finished"), ("trial", 2, "finished")]
@@ -60,17 +60,17 @@ def test_a_file_that_is_edited_while_members_run_changes_none_of_them(place):
     assert len(names(place)) == 4 and {status for _, _, status in names(place)} == {"finished"}
 
 
-def test_what_is_finished_does_not_run_again(place):
+def test_finished_members_do_not_run_again(place):
     file = write(place)
     place.host("run", file, "--set", "optimizer.lr=0.01", "--set", "seed=1", timeout=120)
     assert len(names(place)) == 4, "what a sweep names is the sweep's to say"
     again = place.host("run", file, timeout=120)
     assert len(names(place)) == 4 and again.err.count("is reused") == 4
-    told = place.host("run", file, "--dry-run", "--set", "train.steps=4")
-    assert told.err.count("would run") == 4 and len(names(place)) == 4
+    shown = place.host("run", file, "--dry-run", "--set", "train.steps=4")
+    assert shown.err.count("would run") == 4 and len(names(place)) == 4
 
 
-def test_what_was_begun_goes_on_with_resume(place):
+def test_unfinished_members_continue_with_resume(place):
     file = write(place, steps=100)
     running = place.start_command("run", file)
     running.wait_for_step(1)
@@ -134,12 +134,12 @@ class TestMembersBesideEachOther:
         place.host("run", file, "--jobs", 2, wanted=3, env={"WMTP_PLUGIN_PATH": TEST_PLUGINS}, timeout=120)
         assert sorted(status for _, _, status in names(place)) == ["failed", "failed", "finished", "finished"]
 
-    def test_a_signal_ends_all_of_them_and_resume_goes_on_with_each(self, place):
+    def test_a_signal_ends_all_of_them_and_resume_continues_each(self, place):
         file = write(place, steps=5000)
         for arguments, runs in ([], 2), (["--resume"], 4):
             running = place.start_command("run", file, "--jobs", 2, *arguments)
             running.wait_for_step(1)
-            while len(runs_with_steps(place)) < runs:  # only members that run at the same time can get there
+            while len(runs_with_steps(place)) < runs:  # only concurrent members can get there
                 assert running.code is None, running
                 time.sleep(0.05)
             os.kill(running.process.pid, signal.SIGINT)
@@ -151,17 +151,17 @@ class TestMembersBesideEachOther:
         running = place.start_command("run", write(place, steps=5000), "--jobs", 2)
         running.wait_for_step(4)
         os.kill(running.process.pid, signal.SIGKILL)
-        assert running.wait().code == -signal.SIGKILL  # wait() looks for what it left behind
+        assert running.wait().code == -signal.SIGKILL  # wait() checks that no process is left
 
 
-def test_more_jobs_than_there_are_cores_for_are_refused(place):
+def test_more_jobs_than_the_cores_allow_are_refused(place):
     file = write(place, ranks=2)
-    told = place.host("run", file, "--jobs", len(os.sched_getaffinity(0)), wanted=2).err
-    assert "members of 2 processes" in told and "run fewer at once" in told
-    told = place.host("run", file, "--jobs", 2, "--nproc", 1, wanted=2, env={"MASTER_PORT": "29512"}).err
-    assert "unset MASTER_PORT" in told
-    told = place.host("run", place.write(train__steps=1), "--jobs", 2, wanted=2).err
-    assert "has none: it is one run" in told
+    shown = place.host("run", file, "--jobs", len(os.sched_getaffinity(0)), wanted=2).err
+    assert "members of 2 processes" in shown and "run fewer at once" in shown
+    shown = place.host("run", file, "--jobs", 2, "--nproc", 1, wanted=2, env={"MASTER_PORT": "29512"}).err
+    assert "unset MASTER_PORT" in shown
+    shown = place.host("run", place.write(train__steps=1), "--jobs", 2, wanted=2).err
+    assert "has none: it is one run" in shown
     assert not (place.folder / "runs").exists()
 
 
@@ -181,18 +181,18 @@ class TestSeveralFilesOnOneLine:
         assert place.host("run", *files).err.count("is reused") == 2
 
     def test_may_hold_sweeps(self, place):
-        told = place.host("run", *self.write(place, sweep=SWEEP), "--dry-run").err
-        assert "member 1 of 5 (first.toml): would run" in told
-        assert "member 2 of 5 (second.toml seed=1 optimizer.lr=0.001): would run" in told
+        shown = place.host("run", *self.write(place, sweep=SWEEP), "--dry-run").err
+        assert "member 1 of 5 (first.toml): would run" in shown
+        assert "member 2 of 5 (second.toml seed=1 optimizer.lr=0.001): would run" in shown
 
     def test_are_refused_before_any_runs_where_one_is_wrong(self, place):
         files = self.write(place, log={"database": "other.db"})
-        told = place.host("run", *files, wanted=2).err
-        assert "second.toml: it logs to" in told and "--db" in told
+        shown = place.host("run", *files, wanted=2).err
+        assert "second.toml: it logs to" in shown and "--db" in shown
         assert "--name applies only to a single FILE" in place.host("run", *files, "--name", "x", wanted=2).err
-        told = place.host("run", *self.write(place, optimzer={"lr": 1}), wanted=2).err
-        assert re.search(r"second\.toml:\d+:\d+: .*optimzer", told)
-        told = place.host("run", *files, wanted=2, env={"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0",
-                                                        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29513"}).err
-        assert "run it without a launcher" in told
+        shown = place.host("run", *self.write(place, optimzer={"lr": 1}), wanted=2).err
+        assert re.search(r"second\.toml:\d+:\d+: .*optimzer", shown)
+        shown = place.host("run", *files, wanted=2, env={"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0",
+                                                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29513"}).err
+        assert "run it without a launcher" in shown
         assert not (place.folder / "runs").exists()

@@ -1,4 +1,4 @@
-"""The live page and the report, as a browser shows them; and the server's manners, by plain requests."""
+"""The live page and the report in a browser; and the server's behaviour, tested by plain requests."""
 import contextlib
 import http.client
 import itertools
@@ -20,7 +20,7 @@ HOSTILE = "</script><img src=x onerror=\"console.error('ran')\">\u2028'"
 
 
 class Served:
-    """`ui` on a free port, until the block ends."""
+    """`ui` on a free port, for the duration of the block."""
 
     def __init__(self, folder, *arguments):
         self.running = Running("ui", "--db", "wmtp.db", "--port", "0", *arguments, cwd=folder)
@@ -78,7 +78,7 @@ def browse(address):
 
 
 def columns_of(browser, metric):
-    """{label: values} of what a chart draws."""
+    """{label: values} of the curves in a chart."""
     return browser.ask(f"""(() => {{
       const graph = Curves.charts.get({json.dumps(metric)}).graph;
       return Object.fromEntries(graph.getLabels().slice(1).map((label, i) =>
@@ -87,7 +87,7 @@ def columns_of(browser, metric):
 
 
 def painted(browser, metric):
-    """Pixels of a chart's canvas that are not empty."""
+    """The number of drawn pixels on a chart's canvas."""
     return browser.ask(f"""(() => {{
       const canvas = document.querySelector('[data-metric="{metric}"] canvas');
       const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
@@ -96,7 +96,7 @@ def painted(browser, metric):
 
 
 def sound(browser, address):
-    """No complaint, and no request to anybody else."""
+    """No errors in the console, and no requests to other servers."""
     assert browser.errors == []
     assert [url for url in browser.requests if not url.startswith((str(address), "data:"))] == []
 
@@ -154,10 +154,10 @@ def test_curves_are_smoothed_and_drawn_by_time_or_logarithm(log, tmp_path):
 
 
 @with_browser
-def test_a_link_that_is_opened_in_the_open_page_is_followed(log, tmp_path):
+def test_a_link_opened_in_the_page_is_followed(log, tmp_path):
     with Served(tmp_path) as served, browse(served.address) as browser:
         browser.wait_for("Curves.charts.get('train/loss')?.graph")
-        update = "change({ names: state.names })"  # of the page, before the browser reports the link
+        update = "change({ names: state.names })"  # the page's event, before the browser reports the link
         browser.ask(f"location.hash = 'runs=2,77&metric=train/grad_norm&smoothing=0.9&axis=time&log=1&events=0', {update}")
         browser.wait_for("Curves.charts.get('train/grad_norm')?.graph?.getLabels().includes('s2')")
         assert browser.ask("[...state.chosen]") == [2], "there is no run 77"
@@ -215,17 +215,17 @@ def test_metrics_are_chosen_from_a_list(log, tmp_path):
 
 
 @with_browser
-def test_what_is_not_finite_stays_visible(log, tmp_path):
+def test_values_that_are_not_finite_stay_visible(log, tmp_path):
     with Served(tmp_path) as served, browse(served.address + "#runs=2,3&metric=odd/values&metric=odd/nothing") as browser:
-        told = "document.querySelector('[data-metric=\"odd/values\"] .remarks')?.textContent"
-        assert browser.wait_for(told) == "not finite: 1 × nan, 1 × inf, 1 × -inf"
+        shown = "document.querySelector('[data-metric=\"odd/values\"] .remarks')?.textContent"
+        assert browser.wait_for(shown) == "not finite: 1 × nan, 1 × inf, 1 × -inf"
         assert columns_of(browser, "odd/values")["r2"] == [1, 2, 3]
         assert "No finite value" in browser.wait_for("document.querySelector('[data-metric=\"odd/nothing\"] .plot')?.textContent")
         sound(browser, served.address)
 
 
 @with_browser
-def test_new_steps_and_new_runs_come_by_themselves(log, tmp_path):
+def test_new_steps_and_new_runs_appear_without_a_reload(log, tmp_path):
     run = log.run("growing", status="running")
     log.metric(run, "train/loss", [3.0, 2.0])
     with Served(tmp_path) as served, browse(served.address) as browser:
@@ -245,7 +245,7 @@ def test_new_steps_and_new_runs_come_by_themselves(log, tmp_path):
 
 
 def look_at_details(browser):
-    """Everything beside the curves; the same of the live page and of the report."""
+    """Everything except the curves, in the live page or in the report."""
     browser.ask("byId('tab-differences').click()")
     browser.wait_for("document.querySelector('#differences tbody tr')")
     assert browser.ask("[...document.querySelectorAll('#differences tbody tr')].map((row) => [...row.cells].map((c) => c.textContent))") \
@@ -301,7 +301,7 @@ def look_at_details(browser):
 def test_differences_memory_events_and_token_weights_are_shown(log, tmp_path):
     with Served(tmp_path) as served, browse(served.address + "#runs=2,3&tab=events") as browser:
         look_at_details(browser)
-        browser.ask("byId('tab-curves').click()")  # which nobody could see so far
+        browser.ask("byId('tab-curves').click()")  # hidden until now
         browser.wait_for("Curves.charts.get('train/loss')?.graph")
         assert painted(browser, "train/loss") > 500
         wide = "(() => { const c = Curves.charts.get('train/loss'); return [c.graph.size().width, c.plot.clientWidth]; })()"
@@ -335,7 +335,7 @@ def test_samples_that_a_run_writes_move_the_slider_on(log, tmp_path):
         browser.wait_for("byId('token-step-shown')?.textContent === '10'")
         log.samples(run, steps=(20,))
         log.metric(run, "train/loss", [2.0], first_step=2)
-        for step in range(3, 20):  # the page looks again when the run has gone on
+        for step in range(3, 20):  # the page checks again when the run has new steps
             log.metric(run, "train/loss", [2.0], first_step=step)
             if browser.ask("byId('token-step-shown').textContent === '20' && byId('token-step').max === '1'"):
                 break
@@ -381,7 +381,7 @@ def test_only_pages_of_its_own_are_answered(log, tmp_path):
             {where.split(":")[0] for where in others if where.endswith(f":{served.port:04X}")} == {"0100007F"}
 
 
-def test_only_new_rows_go_over_the_wire(log, tmp_path):
+def test_only_new_rows_are_sent(log, tmp_path):
     with Served(tmp_path) as served:
         at = served.json("/api/runs")
 
@@ -398,13 +398,13 @@ def test_only_new_rows_go_over_the_wire(log, tmp_path):
 
 
 def trickle(connections, ended):
-    """Each begins a request that never ends."""
+    """On each connection, sends a request that never ends."""
     for byte in itertools.cycle(b"GET / HTTP/1.1\r\nX: " + b"x" * 1000):
         for connection in connections:
             try:
                 connection.send(bytes([byte]))
             except OSError:
-                pass  # closed by the server, which is what it should do
+                pass  # closed by the server, as it should be
         if ended.wait(0.05):
             return
 
@@ -427,7 +427,7 @@ def test_connections_that_say_nothing_or_little_do_not_hold_the_page(log, tmp_pa
         assert served.running.process.wait(10) == 0 and time.monotonic() - begun < 4
 
 
-def test_a_request_without_an_end_is_not_read_to_the_end_of_the_memory(log, tmp_path):
+def test_an_endless_request_is_not_read_into_memory(log, tmp_path):
     with Served(tmp_path) as served, socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
         with pytest.raises(OSError):
             connection.sendall(b"GET /" + b"x" * (32 << 20))
@@ -457,7 +457,7 @@ def test_a_port_in_use_is_refused(log, tmp_path):
         run_host("ui", "--db", "wmtp.db", "--port", taken.getsockname()[1], cwd=tmp_path, wanted=2)
 
 
-def test_a_page_comes_before_the_first_run_and_a_file_that_is_no_log_is_refused(tmp_path):
+def test_the_page_is_served_before_the_first_run_and_a_file_that_is_not_a_log_is_refused(tmp_path):
     with Served(tmp_path) as served:
         assert served.json("/api/runs")["runs"] == []
         assert not (tmp_path / "wmtp.db").exists()
@@ -469,7 +469,7 @@ def test_a_page_comes_before_the_first_run_and_a_file_that_is_no_log_is_refused(
     assert "text.db" in run_host("ui", "--db", "text.db", cwd=tmp_path, wanted=7).err
 
 
-def test_a_report_replaces_a_file_only_when_told_to_and_then_whole(log, tmp_path):
+def test_a_report_replaces_a_file_only_with_force_and_then_completely(log, tmp_path):
     run_host("report", "rho1", "-o", "x.html", "--db", "wmtp.db", cwd=tmp_path)
     first = (tmp_path / "x.html").read_text()
     assert re.search(r"""(src|href)=["']?(https?:)?//""", re.sub(r"<script.*?</script>", "", first, flags=re.S)) is None

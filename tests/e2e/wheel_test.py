@@ -1,5 +1,5 @@
 """`make wheel`, installed into a fresh virtual environment without root or an index: the program runs from there, with
-torch beside it or where a `.pth` file says."""
+torch next to it or in a folder named by a `.pth` file."""
 import os
 import re
 import subprocess
@@ -31,7 +31,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """A fresh environment with nothing but the wheel; the torch of .venv is seen from there."""
+    """A fresh environment that contains only the wheel, and sees the torch of .venv."""
     venv = tmp_path_factory.mktemp("fresh") / "venv"
     done(sys.executable, "-m", "venv", "--without-pip", venv)
     site, = venv.glob("lib/python3*/site-packages")
@@ -49,14 +49,14 @@ def elf_files(folder):
     return [file for file in folder.rglob("*") if file.is_file() and file.open("rb").read(4) == b"\x7fELF"]
 
 
-def test_the_name_says_what_it_runs_on(wheel):
+def test_the_name_states_the_supported_systems(wheel):
     assert re.fullmatch(r"wmtp_host-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl", wheel.name)
     minor = int(re.search(r"manylinux_2_(\d+)", wheel.name)[1])
     here = tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")))
     assert minor <= here[1]
 
 
-def test_the_licence_comes_with_it(installed):
+def test_the_licence_is_included(installed):
     found, = installed.glob("lib/python3*/site-packages/wmtp_host-*.dist-info/LICENSE")
     assert found.read_text() == (ROOT / "LICENSE").read_text()
 
@@ -86,7 +86,7 @@ def test_the_program_runs_from_there(installed, tmp_path):
 
 
 def test_torch_is_found_beside_the_package(installed, tmp_path):
-    """As in an environment that torch itself was installed into: by the libraries' own run paths, without the door."""
+    """As in an environment with torch installed: by the libraries' run paths, without the wheel's console script."""
     import torch
     (tmp_path / "site").mkdir()
     done("cp", "-r", package(installed), tmp_path / "site/wmtp_host")
