@@ -28,7 +28,7 @@ struct Counts {
 
 struct Activity : Counts {
   std::mutex mutex;
-  std::vector<Counts> batches;  ///< so far, when the device received the first, second, … batch
+  std::vector<Counts> batches;  ///< counts so far when the device received the first, second, … batch
   size_t peak_bytes = 0;
   std::string last;
   std::atomic<bool> hangs{false};
@@ -100,7 +100,7 @@ void write_report() {
   nlohmann::json report;
   {
     const std::lock_guard lock(activity().mutex);
-    if (activity().allocations == 0) return;  // a process without the device
+    if (activity().allocations == 0) return;  // the process did not use the device
     report = json_of(activity());
     for (const Counts& counts : activity().batches) report["batches"].push_back(json_of(counts));
     report["peak_bytes"] = activity().peak_bytes;

@@ -1,4 +1,4 @@
-// cuBLAS on the null device: products are counted, with their shape.
+// cuBLAS on the null device: counts products by shape.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 

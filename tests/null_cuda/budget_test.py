@@ -1,8 +1,9 @@
-"""What a training step asks of the device, counted while kernels do nothing: launches, waits of the host, copies,
+"""The device's work in a training step, counted while kernels do nothing: launches, waits of the host, copies,
 allocations.
 
-The shape is that of 1.3 billion parameters in everything that counts depend on (layers, heads, tokens, vocabulary), with
-narrow matrices. At full width the norm and AdamW make some 60 launches more for each billion parameters."""
+All quantities that the counts depend on (layers, heads, tokens, vocabulary) are those of a model of 1.3 billion
+parameters; only the matrices are narrow. At full width, norm and AdamW make about 60 more launches per billion
+parameters."""
 import null_cuda
 import pytest
 
@@ -10,11 +11,11 @@ SHAPE = {"model__dim": 256, "model__layers": 24, "model__heads": 2, "model__ffn_
          "model__future_tokens": 4, "data": {"kind": "random"}, "train__batch_size": 8,
          "train__sequence_length": 2048, "parallel__processes": 1, "parallel__strategy": "full_shard",
          "parallel__precision": "bf16", "parallel__activation_checkpointing": "full"}
-STEPS = 5  # the counted one is the fourth: the allocator has all blocks after the third
+STEPS = 5  # the fourth is counted: the allocator has all blocks after the third
 
 
 class Step:
-    """The counts of a rank's last step but one: from the arrival of its batch to that of the next."""
+    """The counts of a rank's second to last step, from the arrival of its batch to that of the next."""
 
     def __init__(self, report, micro_batches=1):
         begin, end = report["batches"][-2 * micro_batches], report["batches"][-micro_batches]
@@ -30,7 +31,7 @@ class Step:
 
 
 def steps_of(place, micro_batches=1, nonzero=0, **changes):
-    """A step of each rank. `nonzero`: tokens that each head of a selective weighting finds."""
+    """The counts of a step on each rank. `nonzero`: tokens that a selective weighting selects per head."""
     place.run(**SHAPE | changes, train__steps=STEPS, train__gradient_accumulation=micro_batches, timeout=120,
               env=null_cuda.environment(computes=0, megabytes=140_000, nonzero=nonzero))
     return [Step(report, micro_batches) for report in null_cuda.reports(place.folder)]
@@ -58,7 +59,7 @@ def test_ranks_launch_what_one_does_and_their_collectives(place):
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_rho1_waits_once_for_the_tokens_that_each_head_selects(place, ranks):
-    """And once for the step. Its threshold over all ranks stays on the devices."""
+    """And once per step. The threshold over all ranks stays on the devices."""
     place.run(**SHAPE, train__steps=1, timeout=120,
               env=null_cuda.environment(computes=0, megabytes=140_000, report="reference"))
     steps = steps_of(place, pipeline__plugin="rho1", reference={"weights": "run:trial"}, nonzero=9830,

@@ -1,8 +1,8 @@
 // Replaces each of LibTorch's CUDA kernels by its CPU kernel on the shadow of the device's memory (memory.hpp), and
-// reports what it reads and writes (order.hpp). Loaded into the process when it first chooses a device: by then
-// libtorch_cuda has registered its kernels.
+// reports its reads and writes (order.hpp). Loaded when the process first selects a device, because libtorch_cuda has
+// registered its kernels by then.
 //
-// Not seen here: rounding, atomics and the launch of the real kernels.
+// Not covered: rounding, atomics and the launch of the real kernels.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -26,7 +26,7 @@ namespace {
 using at::Tensor;
 using c10::IValue;
 
-/// Bytes from a tensor's first element to its last.
+/// Bytes from a tensor's first element to its last one, inclusive.
 size_t span(const Tensor& tensor) {
   if (tensor.numel() == 0) return 0;
   int64_t last = 0;
@@ -42,7 +42,7 @@ const char* kept(const std::string& name) {
   return names->insert(name).first->c_str();
 }
 
-/// `value` with change(tensor) for each of its tensors, also in lists.
+/// `value` with each of its tensors replaced by change(tensor), also in lists.
 void for_each_tensor(IValue& value, const std::function<Tensor(const Tensor&)>& change) {
   if (value.isTensor()) {
     value = change(value.toTensor());
@@ -58,7 +58,7 @@ void for_each_tensor(IValue& value, const std::function<Tensor(const Tensor&)>& 
   }
 }
 
-/// One call of a kernel: its arguments become views of the shadow, its results tensors of the device.
+/// One call of a kernel: arguments become views of the shadow, results become tensors of the device.
 class Call {
  public:
   Call(const c10::OperatorHandle& op, torch::jit::Stack& stack)
@@ -107,13 +107,13 @@ class Call {
     stack_.emplace_back(out);
   }
 
-  /// Copies, and AdamW, whose step count may be on the host.
+  /// Copies; and AdamW, whose step count may be on the host.
   bool mixes_devices() const {
     const std::string_view name = name_;
     return name == "aten::copy_" || name == "aten::_fused_adamw_";
   }
-  /// Operations whose result is on the host, or whose shape depends on values; and copies between host and device, but
-  /// for those that need not block. `first`: the place of the first argument.
+  /// Operations whose result is on the host or whose shape depends on values, and copies between host and device except
+  /// non-blocking ones. `first`: the position of the first argument.
   bool waits_for_device(size_t first) const {
     static const std::set<std::string_view> all{"aten::_local_scalar_dense", "aten::nonzero",  "aten::equal",
                                                 "aten::masked_select",       "aten::_unique2", "aten::unique_dim"};
@@ -154,7 +154,7 @@ class Call {
     return view;
   }
 
-  /// An output that the kernel has given another size.
+  /// An output that the kernel has resized.
   void copy_resized(const Argument& argument) {
     if (argument.view.sizes() == argument.device.sizes()) return;
     argument.device.resize_(argument.view.sizes());
@@ -170,7 +170,7 @@ class Call {
     fill(made, result);
     return made;
   }
-  /// copy_ to a tensor of the host.
+  /// copy_ to a tensor in host memory.
   bool returns_to_host() const { return std::string_view(name_) == "aten::copy_" && stack_.back().toTensor().is_cpu(); }
 
   void fill(const Tensor& device, const Tensor& values) const {
@@ -191,7 +191,7 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
   Call(op, *stack).run();
 }
 
-/// Operations on a tensor's storage and shape, which the CUDA build does itself.
+/// Operations on a tensor's storage and shape, which the CUDA build implements itself.
 bool is_metadata(const std::string& name) {
   static const std::set<std::string> all{"as_strided",      "as_strided_", "view",           "view_as_real",
                                          "view_as_complex", "unfold",      "_reshape_alias", "set_",
@@ -201,7 +201,7 @@ bool is_metadata(const std::string& name) {
 }
 
 std::vector<c10::RegistrationHandleRAII> replace_kernels() {
-  // Attention by plain operations, which have a CPU kernel each.
+  // Attention by plain operations, each of which has a CPU kernel.
   at::globalContext().setSDPUseFlash(false);
   at::globalContext().setSDPUseMemEfficient(false);
   at::globalContext().setSDPUseCuDNN(false);

@@ -1,5 +1,5 @@
-"""The program on the null device (support/null_cuda.py): every layout, the devices' faults, and that the null device
-itself finds what it is there to find."""
+"""The program on the null device (support/null_cuda.py): every layout, faults of the devices, and the faults that the
+null device must detect."""
 import re
 
 import null_cuda
@@ -19,7 +19,7 @@ def losses_of(place, **changes):
 
 @pytest.mark.parametrize("ranks, strategy", [(2, "no_shard"), (4, "shard_grad_op"), (4, "full_shard"),
                                              (4, "hybrid_shard")])
-def test_a_layout_has_the_losses_that_it_has_on_the_cpu(place, ranks, strategy):
+def test_a_layout_has_the_same_losses_as_on_the_cpu(place, ranks, strategy):
     """To 1e-5: the CPU's fused kernels sum in another order. NCCL is used, and no access to its data is a race."""
     layout = {"parallel__processes": ranks, "parallel__strategy": strategy, "train__batch_size": 1}
     if strategy == "hybrid_shard":
@@ -32,7 +32,7 @@ def test_a_layout_has_the_losses_that_it_has_on_the_cpu(place, ranks, strategy):
         assert report["launches"]["ncclAlltoAll"] > 0, report
 
 
-def test_the_log_holds_what_the_allocator_reserves_and_the_device_has_given(place):
+def test_the_log_contains_reserved_and_used_device_memory(place):
     ended = place.run(**ON_ONE)
     bytes_of = {row["category"]: row["bytes"] for row in place.log.query(
         "SELECT category, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'peak' GROUP BY category",
@@ -42,7 +42,7 @@ def test_the_log_holds_what_the_allocator_reserves_and_the_device_has_given(plac
     assert re.search(r"MiB +allocated +reserved +device_used +parameters", ended.out), ended
 
 
-def test_each_phase_has_the_memory_that_was_reserved_in_it(place):
+def test_each_phase_has_its_reserved_memory(place):
     place.run(**ON_ONE)
     rows = place.log.query("SELECT phase, category, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase NOT IN "
                            "('peak', 'live', 'process') GROUP BY phase, category", place.log.newest()["id"])
@@ -59,15 +59,15 @@ def test_the_use_of_the_device_is_logged_where_the_driver_has_nvml(place):
 
 
 def test_a_checkpoint_is_copied_beside_the_training(place):
-    """On a stream of its own, to pinned memory; the search for races covers the updates that follow."""
+    """On a separate stream, to pinned memory; the search for races covers the following updates."""
     place.run(**ON_ONE | {"train__steps": 5}, checkpoint__every_steps=2, env=null_cuda.environment(computes=0))
     (report,) = null_cuda.reports(place.folder)
     flats = 3 * 6  # parameters and two moments of each unit
     assert report["copies"]["device_to_host beside"] == 2 * flats, report["copies"]
 
 
-def test_a_wait_that_is_dropped_is_found_as_a_race(place):
-    """Kernels run when they are launched, so the numbers stay right; vector clocks find it."""
+def test_a_missing_wait_is_detected_as_a_race(place):
+    """Kernels run when they are launched, so the numbers stay right; vector clocks detect the race."""
     place.run(**SMALL, parallel__strategy="full_shard", env=null_cuda.environment(drop_waits=1, report="dropped"))
     files = list((place.folder / "dropped").glob("*.json"))
     assert len(files) == 2
@@ -82,7 +82,7 @@ def test_kernels_are_counted_when_they_do_not_compute(place):
 
 
 def test_a_full_device_is_reported_with_what_to_change(place):
-    """The weights fit; what a long batch keeps for its backward pass does not."""
+    """The weights fit, but the activations of a long batch do not."""
     ended = place.refuse(8, r"out of memory on the device: [\d.]+ [KMG]iB requested", r"train\.batch_size",
                          "activation_checkpointing", "cpu_offload", env=null_cuda.environment(megabytes=40),
                          data={"kind": "random"}, **ON_ONE, train__sequence_length=2048)
@@ -92,7 +92,7 @@ def test_a_full_device_is_reported_with_what_to_change(place):
 
 
 def test_a_device_that_stops_ends_the_run_within_the_timeout(place):
-    """Rank 1's device completes nothing from the 20th collective on; rank 0's waits for it."""
+    """Rank 1's device completes nothing from the 20th collective on; rank 0's device waits for it."""
     ended = place.refuse(6, r"rank [01]: a collective on the device failed \(WorkNCCL.*ran for",
                          env=null_cuda.environment(hang_rank=1, hang_at=20), **SMALL, parallel__timeout_seconds=5)
     assert "frame #" not in ended.err and "ProcessGroupNCCL" not in ended.err
@@ -109,7 +109,7 @@ def test_more_processes_than_devices_are_refused(place):
 
 
 def test_a_plugin_is_checked_on_the_device(place):
-    """In its own process each; that every shipped plugin passes is tested in one (tests/contract/trials_test.cpp)."""
+    """Each check has its own process; tests/contract/trials_test.cpp checks every shipped plugin in one process."""
     checked = place.host("plugins", "check", BUILD / "lib/wmtp/plugins/adapters/full.so", "--device", "cuda")
     assert re.search(r"^same_losses +passed +4 steps, within \S+ +losses on the device equal the CPU's", checked.out,
                      re.M), checked
@@ -117,22 +117,22 @@ def test_a_plugin_is_checked_on_the_device(place):
 
 
 def test_doctor_compares_each_kernel_with_the_cpu(place):
-    told = place.host("doctor", "--device", "cuda")
-    lines = dict(re.match(r"(.+?)  +(.+)", line).groups() for line in told.out.splitlines())
-    assert lines["device"].startswith("null H200, compute capability 9.0, "), told
+    shown = place.host("doctor", "--device", "cuda")
+    lines = dict(re.match(r"(.+?)  +(.+)", line).groups() for line in shown.out.splitlines())
+    assert lines["device"].startswith("null H200, compute capability 9.0, "), shown
     for kernel in ("norm", "SwiGLU", "rotation", "cross entropy", "products", "attention", "dropout",
                    "embedding gradient", "AdamW"):
         assert re.fullmatch(r"fp32 \S+, bf16 \S+, fp16 \S+ from the CPU; bitwise identical when repeated",
-                            lines[kernel]), told
-    assert "TFLOP/s" in lines["speed"] and "GB/s" in lines["copies"] and "fails cleanly" in lines["full device"], told
-    assert lines["NCCL"] == "all-gather with one rank works", told
+                            lines[kernel]), shown
+    assert "TFLOP/s" in lines["speed"] and "GB/s" in lines["copies"] and "fails cleanly" in lines["full device"], shown
+    assert lines["NCCL"] == "all-gather with one rank works", shown
 
 
-def test_doctor_reports_what_a_device_cannot_do_and_goes_on(place):
-    told = place.host("doctor", "--device", "cuda", wanted=70, env=null_cuda.environment(megabytes=64))
-    assert re.search(r"^copies +bad: CUDA out of memory", told.out, re.M) and "NCCL" in told.out, told
+def test_doctor_reports_a_failed_check_and_continues(place):
+    shown = place.host("doctor", "--device", "cuda", wanted=70, env=null_cuda.environment(megabytes=64))
+    assert re.search(r"^copies +bad: CUDA out of memory", shown.out, re.M) and "NCCL" in shown.out, shown
 
 
-def test_a_device_that_computes_nothing_is_found_by_doctor(place):
-    told = place.host("doctor", "--device", "cuda", wanted=70, env=null_cuda.environment(computes=0))
-    assert re.search(r"^norm +bad: fp32", told.out, re.M), told
+def test_doctor_detects_a_device_that_computes_nothing(place):
+    shown = place.host("doctor", "--device", "cuda", wanted=70, env=null_cuda.environment(computes=0))
+    assert re.search(r"^norm +bad: fp32", shown.out, re.M), shown

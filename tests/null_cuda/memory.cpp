@@ -99,7 +99,7 @@ class Device {
 };
 
 Device& device() {
-  static Device* const only = new Device;  // outlives all static objects
+  static Device* const only = new Device;  // never destroyed, so that it outlives all static objects
   return *only;
 }
 

@@ -1,6 +1,6 @@
-// NCCL on the null device: the collectives that the product uses, through a file that the ranks of one host share. A
-// collective completes before the call returns. When a rank's device has stopped, or the rank does not come within
-// `patience`, the others' devices hang too, as a kernel of NCCL would, until the communicator is aborted.
+// NCCL on the null device: the collectives that the program uses, through a file that the ranks of one host share. A
+// collective completes before the call returns. If a rank's device has stopped, or a rank does not join within
+// `patience`, the other devices hang until the communicator is aborted, as a kernel of NCCL would.
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ constexpr std::chrono::seconds patience{60};
 
 struct Shared {
   std::atomic<long> arrivals;
-  std::atomic<bool> stopped;  ///< by a rank whose device hangs
+  std::atomic<bool> stopped;  ///< set by a rank whose device hangs
 };
 
 size_t size_of(ncclDataType_t type) {
@@ -74,7 +74,8 @@ class Communicator {
   int size() const { return size_; }
   void abort() { aborted_ = true; }
 
-  /// Every rank gives `bytes` at `from` for each of `parts`; part p of rank r goes to take(r, p, offset, data, bytes).
+  /// Every rank provides `bytes` at `from` for each of `parts`. Calls take(r, p, offset, data, bytes) for part p of
+  /// rank r.
   using Take = std::function<void(int rank, int part, size_t offset, const char* data, size_t bytes)>;
   void exchange(const char* from, size_t bytes, int parts, const Take& take) {
     const size_t piece = slot_bytes / size_t(parts);
@@ -97,7 +98,7 @@ class Communicator {
 
   char* slot(int rank) const { return slots_ + slot_bytes * size_t(rank); }
 
-  /// Waits for all ranks; false when one does not come, or after abort.
+  /// Waits for all ranks; false if one does not join, or after an abort.
   bool meet() {
     if (hangs()) shared_->stopped = true;
     if (hangs() || aborted_) return false;
@@ -129,7 +130,7 @@ bool is_rank_to_hang() {
 
 Communicator& of(ncclComm_t communicator) { return *reinterpret_cast<Communicator*>(communicator); }
 
-/// Every rank's `bytes` at `from` and `result` bytes at `to`.
+/// Begins a collective that reads `bytes` at `from` and writes `result` bytes at `to`.
 void begin(const char* name, const void* from, size_t bytes, void* to, size_t result, cudaStream_t stream) {
   static std::atomic<long> begun{0};
   if (++begun == settings().hangs_at && is_rank_to_hang()) start_hang();

@@ -1,4 +1,4 @@
-// The null device by itself: its memory, and the races that it finds.
+// The null device itself: its memory, and its detection of races.
 #include <gtest/gtest.h>
 
 #include "memory.hpp"
@@ -43,7 +43,7 @@ TEST(Memory, KnowsWhatIsPinned) {
 
 class Races : public testing::Test {
  protected:
-  /// The races that are found from now on.
+  /// The races found after this call.
   long found() const { return num_races() - before_; }
 
   char* const block_ = static_cast<char*>(allocate(1 << 20));

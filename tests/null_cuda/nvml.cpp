@@ -1,5 +1,5 @@
-// NVML, libnvidia-ml.so.1: every device runs kernels for 37% of the time. LibTorch's allocator loads the library too and
-// asks for the processes on a full device: none is reported.
+// NVML, libnvidia-ml.so.1: reports that every device runs kernels for 37% of the time. LibTorch's allocator also loads
+// the library, to list the processes on a full device: it reports none.
 constexpr int success = 0, not_supported = 3;
 #define UNSUPPORTED(name) \
   extern "C" int name() { return not_supported; }

@@ -22,7 +22,7 @@ void join(Clock& clock, const Clock& other) {
 
 struct Access {
   Stream stream = nullptr;
-  uint64_t time = 0;  ///< of the stream; 0: none
+  uint64_t time = 0;  ///< the stream's clock; 0: none
   const char* what = "";
 };
 
@@ -30,7 +30,7 @@ struct Access {
 struct Part {
   uintptr_t end = 0;
   Access write;
-  std::vector<Access> reads;  ///< since the write, one for each stream
+  std::vector<Access> reads;  ///< since the write, one per stream
 };
 
 class Order {
@@ -60,7 +60,7 @@ class Order {
     parts_.erase(parts_.lower_bound(begin), parts_.lower_bound(end));
   }
 
-  /// The stream's clock, after what the host has waited for.
+  /// The stream's clock, ordered after everything that the host has waited for.
   Clock& now(Stream stream) {
     Clock& clock = streams_[stream];
     join(clock, host_);
@@ -115,7 +115,7 @@ class Order {
     texts.emplace_back(text);
   }
 
-  std::map<uintptr_t, Part> parts_;  ///< by their first byte
+  std::map<uintptr_t, Part> parts_;  ///< by first byte
   std::map<Stream, Clock> streams_;
   std::map<Event, Clock> events_;
   Clock host_;

@@ -1,4 +1,4 @@
-"""What ptxas says of our kernels: no register is spilled, and a block of 256 threads fits twice on a multiprocessor."""
+"""ptxas's report on our kernels: no spilled registers, and two blocks of 256 threads fit on a multiprocessor."""
 import re
 import subprocess
 
@@ -13,10 +13,11 @@ KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n.*\n.*?(\d+) b
 @pytest.mark.parametrize("architecture", cases([90], [75, 80, 86, 89, 100, 120]))
 def test_no_kernel_spills_registers_or_takes_more_than_128(tmp_path, architecture):
     nvcc = re.search(r"^WMTP_NVCC:\w+=(.+)$", (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
-    told = subprocess.run([nvcc, "-cubin", "-std=c++20", "-O3", "--expt-relaxed-constexpr", "-Xptxas", "-v", f"-arch=sm_{architecture}",
-                           f"-I{ROOT}/host", "-o", tmp_path / "rows.cubin", f"{ROOT}/host/cuda/kernels/rows.cu"],
-                          check=True, capture_output=True, text=True).stderr
-    kernels = KERNEL.findall(told)
-    assert len(kernels) > 40, told
+    output = subprocess.run([nvcc, "-cubin", "-std=c++20", "-O3", "--expt-relaxed-constexpr", "-Xptxas", "-v",
+                             f"-arch=sm_{architecture}",
+                             f"-I{ROOT}/host", "-o", tmp_path / "rows.cubin", f"{ROOT}/host/cuda/kernels/rows.cu"],
+                            check=True, capture_output=True, text=True).stderr
+    kernels = KERNEL.findall(output)
+    assert len(kernels) > 40, output
     for name, spilled, registers in kernels:
         assert int(spilled) == 0 and int(registers) <= 128, f"{name}: {registers} registers, {spilled} bytes spilled"

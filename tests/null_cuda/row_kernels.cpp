@@ -1,6 +1,6 @@
-// The product's CUDA kernels on the null device: functions of the names in host/cuda/kernels/rows.hpp, which precede the
-// real ones. Each counts one launch, reports what it reads and writes, and computes with the CPU's row kernels.
-// tests/unit/cuda compares the real kernels with these.
+// The program's CUDA kernels on the null device: functions with the names in host/cuda/kernels/rows.hpp, which take
+// precedence over the real ones. Each counts one launch, reports its reads and writes, and computes with the CPU's row
+// kernels. tests/unit/cuda compares the real kernels with these.
 #define WMTP_ISA null_device
 #include <algorithm>
 #include <vector>
@@ -49,7 +49,7 @@ class Kernel {
   Launch launch_;
 };
 
-/// Elements of the device in a type that the CPU's kernels have: fp16 is widened, and rounded again at the end.
+/// Elements of the device in a type that the CPU's kernels support: fp16 is widened, and rounded again at the end.
 template <class T>
 class Values {
  public:

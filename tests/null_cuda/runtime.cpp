@@ -1,4 +1,4 @@
-// The CUDA runtime's functions that LibTorch calls, on the null device. Preloaded, so that they precede libcudart's.
+// The CUDA runtime's functions that LibTorch calls, on the null device. Preloaded, so that they replace libcudart's.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
@@ -17,7 +17,7 @@
 namespace null_cuda {
 namespace {
 
-constexpr int compute_capability = 9, multiprocessors = 132, shared_memory = 232448;  // as an H200
+constexpr int compute_capability = 9, multiprocessors = 132, shared_memory = 232448;  // as on an H200
 
 thread_local int current_device = 0;
 
@@ -69,7 +69,7 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream) 
   if (to_host && !settings().computes && bytes <= sizeof(long) &&
       last_launch().find("DeviceReduceSingleTileKernel") != std::string::npos)
     std::memcpy(to, &settings().nonzero, bytes);
-  // A copy to or from pageable memory returns when it is done.
+  // A copy to or from pageable memory blocks until it is done.
   if (on_device(from) != on_device(to) && !is_pinned(to_host ? to : from)) {
     host_waits_for_stream(stream);
     return wait_for("copy of pageable memory");
@@ -237,7 +237,7 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t byt
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
   count_launch("memset");
   access(stream, to, bytes, true, "a memset");
-  // Without kernels that compute, large blocks need no content, and the shadow no pages.
+  // If kernels do not compute, large blocks need no content, and the shadow no pages.
   if (settings().computes || value != 0 || bytes < (size_t(1) << 20)) std::memset(shadow(to), value, bytes);
   return cudaSuccess;
 }
