@@ -1,6 +1,6 @@
-// no_shard's reduce beside c10d::Reducer, which stands behind PyTorch's DistributedDataParallel, on one model, in turn
-// step by step: the same blocks and loss, in fp32; only how gradients are stored, travel and step the parameters
-// differs. Every rank runs this program (reducer_bench.py starts them); rank 0 prints a line for each step of either
+// no_shard's reduce compared with c10d::Reducer, which PyTorch's DistributedDataParallel uses, in alternating steps on
+// one model: the same blocks and loss in fp32; only the storage and exchange of gradients and the update of parameters
+// differ. Every rank runs this program (reducer_bench.py starts them); rank 0 prints a line for each step of either
 // side.
 #include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -46,13 +46,13 @@ ModelConfig small() {
   return model;
 }
 
-/// One side: where the parameters are, and what is done with a unit's gradients.
+/// One side: storage of the parameters, and handling of a unit's gradients.
 class Side {
  public:
   virtual ~Side() = default;
   virtual WeightHandle weight(const std::string& parameter) = 0;
   virtual void begin() = 0;
-  /// All gradients of the unit are written.
+  /// Called when all gradients of the unit are written.
   virtual void reduce(const std::string& unit) = 0;
   /// Waits for all reduces and steps.
   virtual void finish() = 0;
@@ -88,7 +88,7 @@ class Host final : public Side {
   std::deque<ShardUnit*> reducing_;
 };
 
-/// Parameters as autograd's leaves, whose gradients a Reducer sums in buckets of 25 MB as they come.
+/// Parameters as leaves of autograd, whose gradients a Reducer sums in buckets of 25 MB as they arrive.
 class Plain final : public Side, public WeightStore {
  public:
   Plain(const std::vector<UnitSpec>& units, const ShardedModel& values, c10::intrusive_ptr<c10d::ProcessGroup> group) {
@@ -102,7 +102,7 @@ class Plain final : public Side, public WeightStore {
         steps_.push_back(at::zeros({}));
       }
     gradients_.resize(leaves_.size());
-    // As DistributedDataParallel: in the order in which gradients are expected, a first bucket of 1 MB.
+    // As in DistributedDataParallel: in the expected order of gradients, with a first bucket of 1 MB.
     std::vector<Tensor> backwards(leaves_.rbegin(), leaves_.rend());
     auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(backwards, {1 << 20, 25 << 20}));
     for (auto& bucket : buckets)
@@ -164,7 +164,7 @@ class Plain final : public Side, public WeightStore {
   std::unique_ptr<c10d::Reducer> reducer_;
 };
 
-/// The multi-token model on either side's weights.
+/// The multi-token model with the weights of either side.
 class Model {
  public:
   Model(const ModelConfig& config, Side& side)
@@ -174,7 +174,7 @@ class Model {
     rotary_ = rotary_table(positions, config.dim / config.heads, config.rope_theta, at::kCPU);
   }
 
-  /// Its loss.
+  /// Computes the loss.
   double step(const Tensor& tokens) {
     side_.begin();
     const WeightHandle embedding = side_.weight("tok_embeddings.weight"), norm = side_.weight("norm.weight");

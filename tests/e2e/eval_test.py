@@ -144,7 +144,7 @@ def test_records_are_judged_by_exact_match(place):
 
 
 def test_answers_are_drawn_independently_for_each_seed_task_and_sample(place):
-    """An untrained model, whose answers depend on the draws; two tasks share a prompt, a third has an equally long one."""
+    """An untrained model, whose answers depend only on draws; two tasks share a prompt, a third has one as long."""
     (place.folder / "text.txt").write_text("the quick brown fox\n" * 100)
     place.run("--name", "blank", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=2, model__vocab_size=None,
               model__future_tokens=1, parallel__processes=1, train__steps=1, train__batch_size=4,

@@ -81,7 +81,7 @@ class Browser:
         return answer["result"].get("value")
 
     def wait_for(self, expression, limit=LIMIT):
-        """Waits until the expression is true; returns its text, or True if it is no string."""
+        """Waits until the expression is true; returns its text, or True if it is not a string."""
         end = time.monotonic() + limit
         value_or_true = f"(() => {{ const value = {expression}; return typeof value === 'string' ? value : Boolean(value); }})()"
         while not (value := self.ask(value_or_true)):

@@ -21,7 +21,7 @@ def users_environment(extra=None):
 
 
 def clean_environment(extra=None):
-    """For tests, which run concurrently: threads that spin while they wait would take cores from other tests."""
+    """For tests, which run concurrently: spinning threads would take cores from other tests."""
     on_null_device = null_cuda.environment() if null_cuda.is_used() else {}
     return users_environment({"OMP_WAIT_POLICY": "passive", **on_null_device, **(extra or {})})
 
@@ -71,8 +71,8 @@ class Running:
         return self
 
     def _row_agrees(self):
-        """A run's row must match the exit code; of members that run at once, any may have been begun last. (A killed
-        launcher writes none.)"""
+        """A run's row must match the exit code; of concurrent members, any may have started last. (A killed launcher
+        writes none.)"""
         rows = self.log.rows_after(self.runs_before)
         if self.code < 0 or not self.own_launcher or not rows:
             return

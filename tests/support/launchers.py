@@ -4,7 +4,7 @@ import socket
 
 
 def free_port():
-    """Below the ports that Linux gives to sockets without one: other tests that run meanwhile get none of these."""
+    """A port below the range that Linux assigns to sockets without a port, which concurrent tests use."""
     while True:
         port = random.randrange(20_000, 32_768)
         with socket.socket() as probe:

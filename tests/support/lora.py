@@ -11,7 +11,7 @@ OPTIONS = {"rank": 8, "alpha": 16.0, "targets": ["wq", "wk", "wv", "wo"], "rslor
 
 
 class LoraLinear(nn.Module):
-    """Its parameters have the host's names: weight and bias (frozen), lora_A, lora_B, magnitude."""
+    """A linear layer with the host's parameter names: weight and bias (frozen), lora_A, lora_B, magnitude."""
 
     def __init__(self, linear, name, options, seed):
         super().__init__()
@@ -36,7 +36,7 @@ class LoraLinear(nn.Module):
 
 
 def add_lora(model, changes, seed):
-    """Freezes the model and adds LoRA to its target layers, in the heads too."""
+    """Freezes the model and adds LoRA to its target layers, also in the heads."""
     options = {**OPTIONS, **changes}
     model.requires_grad_(False)
     for name, module in list(model.named_modules()):

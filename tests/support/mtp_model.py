@@ -1,5 +1,5 @@
 """The multi-token-prediction Llama in plain PyTorch, with Meta's parameter names: a trunk whose last block is head 1,
-and further heads, one block each, on the same trunk output; one norm and one output layer for all heads."""
+and additional heads, one block each, on the same trunk output; one norm and one output layer for all heads."""
 import math
 from dataclasses import dataclass
 
@@ -33,7 +33,7 @@ class Shape:
 
 
 class RMSNorm(nn.Module):
-    """Computed in fp32 whatever the input, then cast, then scaled."""
+    """Computed in fp32 for any input type, then cast, then scaled."""
 
     def __init__(self, shape, width=None):
         super().__init__()
@@ -51,7 +51,7 @@ def rotate(x, angles):
 
 
 def frequencies_of(shape):
-    """Of the rotary positions, scaled as by transformers' modeling_rope_utils.py."""
+    """The angles' frequencies, scaled as by transformers' modeling_rope_utils.py."""
     half = shape.head_width // 2
     plain = shape.rope_theta ** (-torch.arange(half).float() / half)
     scaling = shape.rope_scaling

@@ -4,4 +4,4 @@ import pytest
 
 torch = pytest.importorskip(
     "torch", reason="no torch in .venv: set up with LIBTORCH; unset it and `make setup` to run this")
-torch.set_num_threads(1)  # more threads do not help such small models, and cost much on busy cores
+torch.set_num_threads(1)  # more threads do not help such small models, and are slow on busy cores

@@ -15,14 +15,14 @@ def is_used():
 
 
 def environment(**settings):
-    """Of a program on the null device; settings as in tests/null_cuda/settings.hpp, in lower case."""
+    """The environment of a program on the null device; settings as in tests/null_cuda/settings.hpp, in lower case."""
     all_settings = {"devices": DEVICES, "report": REPORTS, **settings}
     return {"LD_PRELOAD": FOLDER / "libnull_cuda.so", "LD_LIBRARY_PATH": FOLDER, "OMP_NUM_THREADS": 1,
             **{f"NULL_CUDA_{name.upper()}": value for name, value in all_settings.items()}}
 
 
 def reports(folder):
-    """What each process that ran in this folder did with its device (tests/null_cuda/activity.hpp), by rank."""
+    """The device activity of each process that ran in this folder (tests/null_cuda/activity.hpp), by rank."""
     all_reports = [json.loads(file.read_text()) for file in (folder / REPORTS).glob("*.json")]
     return sorted(all_reports, key=lambda report: report.get("rank", 0))
 

@@ -1,4 +1,4 @@
-"""Fixtures of the tests that run the program: a folder with data and an experiment; its processes are killed at the end."""
+"""Fixtures of tests that run the program: a folder with data and an experiment; its processes are killed at the end."""
 import re
 
 import experiment
@@ -55,17 +55,17 @@ class Place:
         return self.host("run", self.write(**changes), *arguments, wanted=wanted, env=env, timeout=timeout)
 
     def refuse(self, code, *messages, env=None, arguments=(), **changes):
-        """An experiment with these changes ends with that exit code, prints each of `messages` (regular expressions) to
-        stderr, and leaves nothing half-written."""
+        """Runs an experiment with these changes, which must end with that exit code, print each of `messages` (regular
+        expressions) to stderr, and leave nothing half-written."""
         return self.refuse_command(code, *messages, env=env, command=["run", self.write(**changes), *arguments])
 
     def refuse_everywhere(self, code, *messages, env=None, **changes):
-        """As `refuse`; `run --dry-run` and `plan` end with the same message too."""
-        told = [self.refuse(code, *messages, env=env, **changes)]
+        """Like `refuse`; `run --dry-run` and `plan` must end with the same message."""
+        shown = [self.refuse(code, *messages, env=env, **changes)]
         file = self.folder / "experiment.toml"
-        told += [self.refuse_command(code, command=command, env=env)
+        shown += [self.refuse_command(code, command=command, env=env)
                  for command in (["run", file, "--dry-run"], ["plan", file])]
-        reasons = [re.sub(r"^(wmtp-host|error): ", "", ended.err.strip().splitlines()[-1]) for ended in told]
+        reasons = [re.sub(r"^(wmtp-host|error): ", "", ended.err.strip().splitlines()[-1]) for ended in shown]
         assert len(set(reasons)) == 1, reasons
 
     def refuse_command(self, code, *messages, command, env=None):

@@ -1,5 +1,5 @@
-"""Records as an experiment's file and as batches of ids: byte tokens, template "plain", in the order of the file, which
-has a right and then a wrong answer to each problem."""
+"""Records as an experiment's file and as batches of ids: byte tokens, template "plain", in the order of the file. It
+contains a right answer followed by a wrong one to each problem."""
 import json
 from dataclasses import dataclass
 
@@ -15,8 +15,8 @@ class Batch:
     """A micro-batch of all ranks."""
     tokens: torch.Tensor   # [B, S]
     kind: torch.Tensor     # [B, S]: 0 padding, 1 prompt, 2 answer
-    correct: torch.Tensor  # [B]: 1 right, 0 wrong, -1 not known
-    first: int             # position in the run of its first sequence
+    correct: torch.Tensor  # [B]: 1 right, 0 wrong, -1 unknown
+    first: int             # the first sequence's position in the run
 
     @property
     def positions(self):
