@@ -1,4 +1,4 @@
-// Messages go to stderr, plain when it is no terminal.
+// Messages go to stderr, without colors unless it is a terminal.
 #include "base/log.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What is available, from files as Linux writes them.
+// The available memory, from files as written by Linux.
 #include "base/machine.hpp"
 
 #include <gtest/gtest.h>

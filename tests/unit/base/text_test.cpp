@@ -1,4 +1,4 @@
-// Text helpers: names, numbers and times as people read them.
+// Text helpers: readable names, numbers and times.
 #include "base/text.hpp"
 
 #include <gtest/gtest.h>

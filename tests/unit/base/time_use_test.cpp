@@ -1,4 +1,4 @@
-// Where a thread's time goes: to the innermost scope, each moment once.
+// A thread's time counts for the innermost scope, each moment once.
 #include "base/time_use.hpp"
 
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@ TEST(Utf8, RefusesOverlongFormsSurrogatesAndTooLargeCharacters) {
     EXPECT_EQ(valid_utf8(std::string("ab") + bad), 2u);
 }
 
-/// As Python's decode(errors="replace"): one for each maximal beginning of a character.
+/// Like Python's decode(errors="replace"): one U+FFFD for each maximal beginning of a character.
 TEST(Utf8, IsRepairedAsByPython) {
   EXPECT_EQ(repaired_utf8("a\xff\xfe"
                           "b"),

@@ -1,4 +1,4 @@
-// What is shown of long work: how far it is, and when it will end.
+// The progress shown of long work: the completed part and the time left.
 #include "base/work_progress.hpp"
 
 #include <gtest/gtest.h>

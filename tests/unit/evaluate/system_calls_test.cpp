@@ -1,4 +1,4 @@
-// What a program under test cannot do to others, whatever system call it makes for it; and what it cannot use up.
+// A program under test can neither affect other processes, by any system call, nor exhaust resources.
 #include "evaluate/system_calls.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `refused(number, arguments…)`: the call is made, and has to be refused for want of permission.
+/// `refused(number, arguments…)` makes the call, which must fail for lack of permission.
 const std::string calls = R"(
 import ctypes, errno, fcntl, mmap, os, struct
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-// The lock of a run's folder: held while its process lives, and not a moment longer.
+// The lock of a run's folder is held exactly as long as its process lives.
 #include "io/run_lock.hpp"
 
 #include <gtest/gtest.h>
@@ -45,22 +45,22 @@ TEST_F(RunLockTest, RefusesTheFolderOfARunOfAnotherLog) {
 }
 
 TEST_F(RunLockTest, IsReleasedWhenItsProcessIsKilled) {
-  int told[2];
-  ASSERT_EQ(pipe(told), 0);
+  int output[2];
+  ASSERT_EQ(pipe(output), 0);
   const pid_t child = fork();
   if (child == 0) {
     const RunLock lock(folder_);
-    if (write(told[1], "x", 1) != 1) _exit(1);
+    if (write(output[1], "x", 1) != 1) _exit(1);
     for (;;) pause();
   }
   char byte;
-  ASSERT_EQ(read(told[0], &byte, 1), 1);
+  ASSERT_EQ(read(output[0], &byte, 1), 1);
   EXPECT_TRUE(RunLock::is_held(folder_));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_FALSE(RunLock::is_held(folder_));
-  close(told[0]);
-  close(told[1]);
+  close(output[0]);
+  close(output[1]);
 }
 
 }  // namespace

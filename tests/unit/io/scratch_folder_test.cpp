@@ -1,4 +1,4 @@
-// Temporary folders have an owner, and go when it has gone; nothing else does.
+// Temporary folders have an owning process, and are removed once it has ended; nothing else is removed.
 #include "io/scratch_folder.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class ScratchFolderTest : public testing::Test {
     fs::remove_all(parent_);
   }
 
-  /// A folder with a file in it, named as those of this user.
+  /// A folder that contains a file, named like those of this user.
   fs::path planted(const std::string& ending) const {
     const fs::path folder = parent_ / ("wmtp-" + std::to_string(geteuid()) + "-" + ending);
     fs::create_directory(folder);
@@ -57,17 +57,17 @@ TEST_F(ScratchFolderTest, IsPrivateAndRemovedByItsDestructor) {
 }
 
 TEST_F(ScratchFolderTest, OfAKilledProcessIsRemovedByALaterProcess) {
-  int told[2];
-  ASSERT_EQ(pipe(told), 0);
+  int output[2];
+  ASSERT_EQ(pipe(output), 0);
   const pid_t child = fork();
   if (child == 0) {
     const ScratchFolder folder;
     std::ofstream(folder.path() / "file") << "x";
-    if (write(told[1], "x", 1) != 1) _exit(1);
+    if (write(output[1], "x", 1) != 1) _exit(1);
     for (;;) pause();
   }
   char byte;
-  ASSERT_EQ(read(told[0], &byte, 1), 1);
+  ASSERT_EQ(read(output[0], &byte, 1), 1);
   remove_abandoned_scratch_folders(parent_);
   EXPECT_FALSE(fs::is_empty(parent_)) << "its owner lives";
   kill(child, SIGKILL);
@@ -75,8 +75,8 @@ TEST_F(ScratchFolderTest, OfAKilledProcessIsRemovedByALaterProcess) {
   EXPECT_FALSE(fs::is_empty(parent_));
   remove_abandoned_scratch_folders(parent_);
   EXPECT_TRUE(fs::is_empty(parent_));
-  close(told[0]);
-  close(told[1]);
+  close(output[0]);
+  close(output[1]);
 }
 
 TEST_F(ScratchFolderTest, RemovesNothingElse) {
@@ -85,7 +85,7 @@ TEST_F(ScratchFolderTest, RemovesNothingElse) {
   std::ofstream(elsewhere / "file") << "x";
   fs::create_directory_symlink(elsewhere, parent_ / ("wmtp-" + std::to_string(geteuid()) + "-cccccc"));
   fs::create_directory_symlink(elsewhere, ownerless / "link");
-  fs::permissions(open, fs::perms::all);  // this program makes none that others may enter
+  fs::permissions(open, fs::perms::all);  // this program creates none that other users may enter
   const fs::path longer = planted("ddddddd"), of_another = planted("eeeeee");
   const bool is_root = geteuid() == 0 && chown(of_another.c_str(), 65534, 65534) == 0;
   const std::string file = planted("ffffff") / "file";

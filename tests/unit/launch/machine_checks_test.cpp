@@ -1,4 +1,4 @@
-// What `doctor` reports of the run log, tried on a damaged one.
+// What `doctor` reports about a damaged run log.
 #include "launch/machine_checks.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Real processes: each test forks a launcher whose ranks are /bin/sh scripts, and looks at what came out.
+// Real processes: each test forks a launcher whose ranks are /bin/sh scripts, and checks its output.
 #include "launch/rank_launcher.hpp"
 
 #include <fcntl.h>
@@ -53,7 +53,7 @@ class LauncherTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  /// A rank that comes to the end of its text has finished.
+  /// A rank that reaches the end of the script has finished.
   LaunchRequest script(const std::string& text, int num_ranks) {
     LaunchRequest request;
     request.program = "/bin/sh";

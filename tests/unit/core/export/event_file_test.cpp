@@ -1,4 +1,4 @@
-// Records of event files, byte for byte; what TensorBoard itself reads is in tests/e2e/export_test.py.
+// Records of event files, byte for byte; tests/e2e/export_test.py opens them with TensorBoard.
 #include "core/export/event_file.hpp"
 
 #include <gtest/gtest.h>

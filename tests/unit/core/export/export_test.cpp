@@ -1,4 +1,4 @@
-// Exports of a real log, read back without the programs that they are for; those read them in tests/e2e/export_test.py.
+// Exports of a real log, read back without their target programs, which tests/e2e/export_test.py uses.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Repositories are made by git itself, where it is installed, and hold what would run code if git looked at them.
+// Repositories are created by git, if it is installed, and contain settings that would run code if git were called.
 #include "core/job/git_commit.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How long a run will go on, from what its parts took.
+// The remaining time of a run, from the times that its parts took.
 #include "core/job/time_left.hpp"
 
 #include <gtest/gtest.h>

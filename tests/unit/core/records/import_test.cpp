@@ -22,7 +22,7 @@ class Import : public DataTest {
     for (std::string line; std::getline(lines, line);) found.push_back(Json::parse(line));
     return found;
   }
-  /// What is message of a file that must be refused, which leaves nothing behind; without the folder's name.
+  /// The error, without the folder's name, for a file that must be refused without writing anything.
   std::string refused(const std::string& from, const std::string& text, const std::string& language = "python3") {
     const fs::path raw = write("raw.jsonl", text);
     std::string message = error_of(ExitStatus::data, [&] { records(from, raw, language); });

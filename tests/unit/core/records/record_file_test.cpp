@@ -18,7 +18,7 @@ class RecordFile : public DataTest {
     mistakes.raise();
     return found;
   }
-  /// What is message, with the folder's name left out.
+  /// The error without the folder's name.
   std::string refused(const std::string& text, const RecordNeeds& needs = {}) const {
     std::string message = error_of(ExitStatus::data, [&] { records(text, needs); });
     for (size_t at; (at = message.find(folder_.string() + "/")) != std::string::npos;)

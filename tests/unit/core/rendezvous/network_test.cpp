@@ -20,7 +20,7 @@ std::string own_address_towards(const std::string& host, int port, milliseconds 
   return connected_in_time(host + ":" + std::to_string(port), attempt, timeout, no_notice).own_address();
 }
 
-/// A port of the loopback, on which somebody listens while this lives.
+/// A loopback port with a listener during its lifetime.
 class Listener {
  public:
   Listener() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -54,9 +54,9 @@ TEST(Network, NamesTheAddressThatCannotBeReachedAndKeepsToItsTime) {
     ADD_FAILURE() << "connected to a closed port";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::peer);
-    const std::string told = error.what();
-    EXPECT_NE(told.find("127.0.0.1:" + std::to_string(closed)), std::string::npos) << told;
-    EXPECT_NE(told.find("refused"), std::string::npos) << told;
+    const std::string shown = error.what();
+    EXPECT_NE(shown.find("127.0.0.1:" + std::to_string(closed)), std::string::npos) << shown;
+    EXPECT_NE(shown.find("refused"), std::string::npos) << shown;
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds{3000});
 }
@@ -66,9 +66,9 @@ TEST(Network, NamesAHostThatCannotBeResolved) {
     own_address_towards("no-such-host.invalid", 4000, milliseconds{1});
     ADD_FAILURE() << "connected to nobody";
   } catch (const Error& error) {
-    const std::string told = error.what();
-    EXPECT_NE(told.find("no-such-host.invalid:4000"), std::string::npos) << told;
-    EXPECT_NE(told.find("resolved"), std::string::npos) << told;
+    const std::string shown = error.what();
+    EXPECT_NE(shown.find("no-such-host.invalid:4000"), std::string::npos) << shown;
+    EXPECT_NE(shown.find("resolved"), std::string::npos) << shown;
   }
 }
 

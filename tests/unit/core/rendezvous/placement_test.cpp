@@ -63,9 +63,9 @@ TEST(Placement, LeavesTheLoopbackWhereARankOfAnotherHostDoes) {
 
 TEST(Placement, RefusesAChosenInterfaceThatOtherHostsCannotReach) {
   const std::vector<Place> places{{"a", "192.0.2.1"}, {"b", "127.0.0.1", true}};
-  const std::string told = refusal(rank_of(1, 2), places);
+  const std::string shown = refusal(rank_of(1, 2), places);
   for (const char* word : {"GLOO_SOCKET_IFNAME", "rank 1", "127.0.0.1", "192.0.2.1"})
-    EXPECT_NE(told.find(word), std::string::npos) << word << ": " << told;
+    EXPECT_NE(shown.find(word), std::string::npos) << word << ": " << shown;
 }
 
 TEST(Placement, APlaceSurvivesItsText) {
@@ -86,10 +86,10 @@ TEST(Placement, TakesTheInterfaceThatIsNamed) {
     this_place("192.0.2.1");
     ADD_FAILURE() << "an interface that is not there was taken";
   } catch (const Error& error) {
-    const std::string told = error.what();
+    const std::string shown = error.what();
     EXPECT_EQ(error.status(), ExitStatus::usage);
     for (const char* word : {"GLOO_SOCKET_IFNAME", "eth99", "lo"})
-      EXPECT_NE(told.find(word), std::string::npos) << word << ": " << told;
+      EXPECT_NE(shown.find(word), std::string::npos) << word << ": " << shown;
   }
   unsetenv("GLOO_SOCKET_IFNAME");
   EXPECT_EQ(this_place("192.0.2.1").address, "192.0.2.1");

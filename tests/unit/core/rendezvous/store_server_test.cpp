@@ -1,4 +1,4 @@
-// Server and client of the rendezvous store on the loopback, and strangers that come to it.
+// Server and client of the rendezvous store on the loopback, and foreign clients that connect to it.
 #include "core/rendezvous/store_server.hpp"
 
 #include <gtest/gtest.h>
@@ -121,7 +121,7 @@ TEST_F(StoreServerTest, TurnsAwayWhoDoesNotKnowTheToken) {
   EXPECT_EQ(answer_to(stranger_at(server_.port()), servers_greeting("token")), refusing_greeting());
 }
 
-TEST_F(StoreServerTest, ClosesWhoSaysNothingOrHalfAGreeting) {
+TEST_F(StoreServerTest, ClosesConnectionsWithoutACompleteGreeting) {
   const Socket silent = stranger_at(server_.port());
   EXPECT_EQ(answer_to(stranger_at(server_.port()), "wmtp-rendez"), "");
   EXPECT_EQ(answer_to(silent, ""), "");
@@ -136,7 +136,7 @@ TEST_F(StoreServerTest, ClosesAConnectionThatSendsNoMessages) {
 }
 
 TEST(StoreServer, ServesItsRanksWhileStrangersHoldAllTheConnectionsTheyCanGet) {
-  StoreServer server(listener_at("127.0.0.1", 0), "token");  // strangers have 5 s
+  StoreServer server(listener_at("127.0.0.1", 0), "token");  // foreign clients have 5 s
   StoreClient first = client_of(server.port());
   std::vector<Socket> strangers;
   for (int i = 0; i < StoreServer::max_strangers + 50; ++i) strangers.push_back(stranger_at(server.port()));
@@ -155,7 +155,7 @@ TEST(StoreServer, ListensOnTheLoopbackAlone) {
   EXPECT_TRUE(own.empty() || connected_to(own, server.port(), 1s, cause).fd() < 0) << own;
 }
 
-TEST(StoreServer, EndsAtOnceWhoeverIsConnectedAndItsClientsAreTold) {
+TEST(StoreServer, EndsImmediatelyDespiteConnectionsAndItsClientsNotice) {
   auto server = std::make_unique<StoreServer>(listener_at("127.0.0.1", 0), "token");
   StoreClient client = client_of(server->port());
   const Socket stranger = stranger_at(server->port());
@@ -165,11 +165,11 @@ TEST(StoreServer, EndsAtOnceWhoeverIsConnectedAndItsClientsAreTold) {
   for (int i = 0; i < 2; ++i) EXPECT_THROW(client.get("key"), std::runtime_error);
 }
 
-TEST(StoreClient, SaysWhatItReachedInsteadOfTheRendezvous) {
+TEST(StoreClient, ReportsWhatItReachedInsteadOfTheRendezvous) {
   const Socket silent = listener_at("127.0.0.1", 0);
-  const std::string told = refusal(silent.port());
-  EXPECT_NE(told.find("127.0.0.1:" + std::to_string(silent.port())), std::string::npos) << told;
-  EXPECT_NE(told.find("it accepts connections but is not a rendezvous"), std::string::npos) << told;
+  const std::string shown = refusal(silent.port());
+  EXPECT_NE(shown.find("127.0.0.1:" + std::to_string(silent.port())), std::string::npos) << shown;
+  EXPECT_NE(shown.find("it accepts connections but is not a rendezvous"), std::string::npos) << shown;
   const Socket other = listener_at("127.0.0.1", 0);
   std::thread greeter([&] {
     Socket guest;
@@ -182,7 +182,7 @@ TEST(StoreClient, SaysWhatItReachedInsteadOfTheRendezvous) {
   EXPECT_NE(answered.find("is not a rendezvous"), std::string::npos) << answered;
 }
 
-TEST(StoreClient, AsksAgainWhereToGoUntilSomebodyIsThere) {
+TEST(StoreClient, AsksAgainForTheAddressUntilTheServerAnswers) {
   const int left = [] { return listener_at("127.0.0.1", 0).port(); }();
   const StoreServer server(listener_at("127.0.0.1", 0), "second");
   int asked = 0;

@@ -1,4 +1,4 @@
-// What may go wrong after the start: killed, full, locked for good, many writers.
+// Faults after the start: a killed process, a full disk, a permanent lock, many writers.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ TEST_F(LogFaultsTest, KeepsTheCommittedRowsOfAKilledRunAndShowsItAsLost) {
 }
 
 TEST_F(LogFaultsTest, LosesNoVisibleRowInTwoHundredRandomKills) {
-  constexpr int kAtOnce = 4;  // writers, each of a log of its own, so that the waits for them overlap
+  constexpr int kAtOnce = 4;  // writers, each with its own log, so that their waits overlap
   std::minstd_rand chance(5);
   int64_t seen_in_all = 0;
   const auto log_of = [&](int writer) { file_ = folder_ / std::to_string(writer) / "wmtp.db"; };
@@ -76,7 +76,7 @@ TEST_F(LogFaultsTest, LosesNoVisibleRowInTwoHundredRandomKills) {
       EXPECT_EQ(text("PRAGMA quick_check"), "ok") << "kill " << trial << " of log " << i;
       seen_in_all += seen;
     }
-    ASSERT_FALSE(HasFailure());  // only here, where no writer is left
+    ASSERT_FALSE(HasFailure());  // only here, when no writer is running
   }
   for (int i = 0; i < kAtOnce; ++i) {
     log_of(i);
@@ -114,12 +114,12 @@ TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
     rlimit before, full;
     getrlimit(RLIMIT_FSIZE, &before);
     full = before;
-    full.rlim_cur = std::filesystem::file_size(file_.string() + "-wal");  // not a byte more
+    full.rlim_cur = std::filesystem::file_size(file_.string() + "-wal");  // no further byte fits
     setrlimit(RLIMIT_FSIZE, &full);
     for (int64_t step = 2; step <= 200; ++step) log.metrics(step, {{"train/loss", 1.0}, {"train/odd", 0.0 / 0.0}});
     log.event(0, "info", "note", 3, "line one\nline two \"quoted\"");
     if (!eventually([&] { return log.incomplete(); })) return 2;
-    setrlimit(RLIMIT_FSIZE, &before);  // there is room again
+    setrlimit(RLIMIT_FSIZE, &before);  // there is space again
     log.metrics(201, {{"train/loss", 1.0}, {"train/odd", 2.0}});
     log.end(ExitStatus::done);
     return 0;

@@ -1,4 +1,4 @@
-// Questions to the log: the named ones, and SQL from people.
+// Queries of the log: predefined ones, and SQL from users.
 #include "core/runlog/migrations.hpp"
 #include "support/log_fixture.hpp"
 

@@ -1,4 +1,4 @@
-// Starting: new, old, foreign, damaged and locked files; several programs at once.
+// Opening a log: new, old, foreign, damaged and locked files; several programs at once.
 #include "core/runlog/open_log.hpp"
 
 #include "base/embedded.hpp"
@@ -184,7 +184,7 @@ TEST_F(OpenLogTest, LetsEightProgramsStartConcurrentlyOnANewFile) {
 }
 
 TEST_F(OpenLogTest, FallsBackToARollbackJournalWhereWalFails) {
-  // A folder where the shared memory of WAL should be: granted, then failing at the first write.
+  // A folder in place of WAL's shared-memory file: WAL is accepted, and fails at the first write.
   std::filesystem::create_directory(file_.string() + "-shm");
   RunLog log(file_, start());
   log.metrics(1, {{"train/loss", 1.0}});

@@ -1,4 +1,4 @@
-// The questions in db/queries, asked to a small log whose answers are known; and the plans they run by.
+// The queries in db/queries on a small log with known answers, and their query plans.
 #include <sstream>
 
 #include "support/log_fixture.hpp"

@@ -1,4 +1,4 @@
-// The life of a run's row and what the queue does with it, on real databases.
+// The lifecycle of a run's row, and the queue of its records, on real databases.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

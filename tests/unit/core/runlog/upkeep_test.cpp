@@ -11,7 +11,7 @@ TEST_F(Upkeep, DeletesARunWithAllItsRows) {
   for (int i = 0; i < 2; ++i) {
     RunStart run = start("tiny");
     run.params = {{"seed", int64_t{1}}};
-    run.parent_run = i;  // the second went on from the first
+    run.parent_run = i;  // the second resumed the first
     RunLog log(file_, run);
     log.metrics(1, {{"train/loss", 2.0}});
   }

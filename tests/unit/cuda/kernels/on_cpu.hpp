@@ -1,6 +1,7 @@
 // Runs CUDA kernels on the CPU: include it before a .cuh file. Each thread of a block is a fiber; blocks run one after
 // another. With the sanitizers it finds reads and writes out of bounds, and vectors that are not aligned; by itself
-// barriers and shuffles that not all threads reach. A missing barrier changes results with the order of the threads.
+// it finds barriers and shuffles that not all threads reach. A missing barrier changes results with the order of the
+// threads.
 #pragma once
 
 #include <ucontext.h>

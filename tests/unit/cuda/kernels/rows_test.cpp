@@ -1,5 +1,5 @@
 // The CUDA kernels, compiled for the CPU, against the CPU's own kernels: in fp32 to rounding, in bf16 and fp16 to one unit
-// of the last place; the same bits in whatever order the threads of a block run.
+// in the last place; bitwise the same for any order of a block's threads.
 #define WMTP_ISA reference
 #include "engine/model/kernels/rows_impl.hpp"
 #include "on_cpu.hpp"
@@ -58,7 +58,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-/// Calls run(order) for each order; it returns everything that was computed, and must return the same bits.
+/// Calls run(order) for each order; all its results must be bitwise the same.
 template <class Run>
 auto same_in_all_orders(Run run) {
   const auto first = run(Order::ascending);
@@ -249,7 +249,7 @@ TYPED_TEST(Rows, AreDroppedByTheirSequenceAndPosition) {
   check_dropout<TypeParam>(35);  // the last block of a sequence is incomplete
 }
 
-// What the fibers are to find.
+// Faults that the fibers must detect.
 
 void sum_without_barrier(const float* x, float* sum) {
   static float shared[threads_of_block];

@@ -8,7 +8,7 @@
 namespace wmtp {
 namespace {
 
-/// The text and status of what a call through the boundary becomes.
+/// Status and message of the error that a call through the boundary raises.
 template <class Function>
 std::pair<int, std::string> fault(Function function) {
   try {
@@ -58,7 +58,7 @@ std::string form_fault(const WeightsCall& call, const Weights& weights) {
   return "";
 }
 
-TEST(WeightsForm, WrongShapesAndTypesAreToldWithFoundAndWanted) {
+TEST(WeightsForm, WrongShapesAndTypesAreReportedWithFoundAndWanted) {
   EXPECT_EQ(form_fault(a_call(), Weights::uniform()), "");
   EXPECT_EQ(form_fault(a_call(), Weights::by_source(at::ones({2, 4}))), "");
   EXPECT_EQ(form_fault(a_call(), Weights::by_source(at::ones({1, 4}))),

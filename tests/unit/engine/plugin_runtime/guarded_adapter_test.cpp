@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 const Linear slot{"layers.0.attention.wk", 8, 4};
 
-/// An adapter that answers what it is told to.
+/// An adapter that returns what the test sets.
 struct Answers final : LinearAdapter {
   std::function<std::vector<Param>()> declared = [] { return std::vector<Param>{}; };
   std::function<Tensor()> output = [] { return Tensor(); };
@@ -65,7 +65,7 @@ std::string merged_refusal(std::function<Tensor()> output) {
   return refusal([&] { adapter.merged(slot, at::zeros({4, 8}), {}); });
 }
 
-TEST(GuardedAdapter, WhatEachCallThrowsIsToldWithThePluginAndTheCall) {
+TEST(GuardedAdapter, ExceptionsOfEachCallAreReportedWithThePluginAndTheCall) {
   const auto gives_up = []() -> Tensor { throw std::runtime_error("the adapter has given up"); };
   EXPECT_EQ(forward_refusal(at::zeros({2, 3, 8}), gives_up), "plugin mine: forward() threw: the adapter has given up");
   EXPECT_EQ(merged_refusal(gives_up), "plugin mine: merged() threw: the adapter has given up");
@@ -76,7 +76,7 @@ TEST(GuardedAdapter, WhatEachCallThrowsIsToldWithThePluginAndTheCall) {
   EXPECT_THAT(refusal([&] { adapter.trains(""); }), HasSubstr("plugin mine: trains() threw"));
 }
 
-TEST(GuardedAdapter, AnOutputOfAnotherFormIsToldWithFoundAndWanted) {
+TEST(GuardedAdapter, AnOutputOfAnotherFormIsReportedWithFoundAndWanted) {
   const Tensor x = at::zeros({2, 3, 8}, at::kBFloat16);
   const std::string where = "plugin mine: forward() of layers.0.attention.wk: returned ";
   EXPECT_EQ(forward_refusal(x, [] { return at::zeros({2, 3, 4}, at::kBFloat16); }), "");
@@ -99,7 +99,7 @@ TEST(GuardedAdapter, AnOutputOfAnotherFormIsToldWithFoundAndWanted) {
               HasSubstr("of layout Sparse, wanted a dense one"));
 }
 
-TEST(GuardedAdapter, AMergedWeightOfAnotherFormIsToldWithFoundAndWanted) {
+TEST(GuardedAdapter, AMergedWeightOfAnotherFormIsReportedWithFoundAndWanted) {
   const std::string where = "plugin mine: merged() of layers.0.attention.wk: returned ";
   EXPECT_EQ(merged_refusal([] { return at::zeros({8, 4}).t(); }), "") << "a view is a weight";
   EXPECT_EQ(merged_refusal([] { return Tensor(); }), where + "an undefined tensor, wanted one of shape [4, 8]");
@@ -110,7 +110,7 @@ TEST(GuardedAdapter, AMergedWeightOfAnotherFormIsToldWithFoundAndWanted) {
             where + "a tensor of type Double, wanted Float");
 }
 
-TEST(GuardedAdapter, AParameterThatCannotBeMadeIsToldWithItsName) {
+TEST(GuardedAdapter, AParameterThatCannotBeCreatedIsReportedWithItsName) {
   const auto declared = [](const Param& param) {
     auto answers = std::make_unique<Answers>();
     answers->declared = [param] { return std::vector<Param>{param}; };

@@ -48,7 +48,7 @@ TEST_F(TokenWriting, WritesIdsOf32BitsForLargeVocabularies) {
   EXPECT_EQ(ids, (std::vector<int64_t>{97000, 122000, 255999, 255999}));
 }
 
-/// Says that it has 1,000 ids, and gives others.
+/// Claims to have 1,000 ids, and returns others.
 class LyingTokenizer : public WideTokenizer {
  public:
   int64_t vocab_size() const override { return 1000; }

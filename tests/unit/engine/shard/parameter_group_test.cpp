@@ -351,9 +351,8 @@ TEST_P(ParameterGroupOnRanks, ReplicasOfAShardGetTheSameBits) {
   });
 }
 
-/// bf16 has 8 bits: rounding has a relative error of at most 2^-8. Every rank's part is rounded once, and a sum over a
-/// replicate group once more, as is a shard group's sum before it. Sums are
-/// fp32.
+/// bf16 has 8 bits: rounding has a relative error of at most 2^-8. Every rank's part is rounded once, a sum over a
+/// replicate group once more, and so is a shard group's sum before it. Sums are computed in fp32.
 TEST_P(ParameterGroupOnRanks, GradientsReducedInBf16AreRoundedOncePerExchange) {
   const int size = GetParam().ranks.back();
   const int holders = GetParam().holders(size);
