@@ -64,7 +64,7 @@ class Place:
         shown = [self.refuse(code, *messages, env=env, **changes)]
         file = self.folder / "experiment.toml"
         shown += [self.refuse_command(code, command=command, env=env)
-                 for command in (["run", file, "--dry-run"], ["plan", file])]
+                  for command in (["run", file, "--dry-run"], ["plan", file])]
         reasons = [re.sub(r"^(wmtp-host|error): ", "", ended.err.strip().splitlines()[-1]) for ended in shown]
         assert len(set(reasons)) == 1, reasons
 
