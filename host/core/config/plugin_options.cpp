@@ -22,22 +22,11 @@ ValueRule rule_of(const OptionSpec& option) {
   return rule;
 }
 
-OptionValue to_option(const Value& value) {
-  return std::visit(
-      [](const auto& held) -> OptionValue {
-        if constexpr (std::is_constructible_v<OptionValue, decltype(held)>)
-          return held;
-        else
-          throw Error(ExitStatus::bug, "a plugin option has a type that plugins cannot declare");
-      },
-      value);
-}
-
 void bind_option(const OptionSpec& option, const std::string& table, const Entry& entry, PluginChoice& choice,
                  Bound& bound, Diagnostics& diagnostics) {
   const auto value = check_value(entry.value, rule_of(option), "[" + table + "] " + option.name, diagnostics);
   if (value) {
-    choice.options[option.name] = to_option(*value);
+    choice.options[option.name] = *value;
     choice.given.insert(option.name);
   } else {
     bound.bad.insert(table + "." + option.name);

@@ -10,12 +10,13 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
+
+#include "core/toml/value_rule.hpp"
 
 namespace wmtp {
 
-using OptionValue = std::variant<bool, int64_t, double, std::string, std::vector<std::string>>;
+using OptionValue = Value;                                ///< plugins declare no lists of numbers
 using OptionValues = std::map<std::string, OptionValue>;  ///< by name
 
 struct PluginChoice {

@@ -37,7 +37,7 @@ class EventFile {
   /// Shown as Markdown.
   void text(int64_t time_ns, const std::string& tag, const std::string& text);
   /// The run's columns in the hyperparameter table.
-  void options(int64_t time_ns, const std::map<std::string, OptionValue>& values);
+  void options(int64_t time_ns, const std::map<std::string, Value>& values);
   /// The run's status in the same table.
   void ended(int64_t time_ns, bool success);
 

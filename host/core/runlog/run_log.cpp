@@ -26,6 +26,7 @@ struct ParamText {
   std::string operator()(const std::vector<std::string>& value) const {
     return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
+  std::string operator()(const std::vector<double>& value) const { return toml_text(value); }
 };
 
 struct ParamNumber {

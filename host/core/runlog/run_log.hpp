@@ -30,7 +30,7 @@ struct RunStart {
   int64_t world_size = 1;
   std::string strategy, precision, device, git_commit, host, version;
   int64_t parent_run = 0;  ///< 0: none
-  std::map<std::string, OptionValue> params;
+  std::map<std::string, Value> params;
   struct Plugin {
     std::string kind, name, version, sha256, path;
   };

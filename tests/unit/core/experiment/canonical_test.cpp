@@ -152,7 +152,7 @@ TEST_F(Canonical, ReturnsFlatValuesWithTheirTypes) {
   EXPECT_EQ(std::get<int64_t>(flat.at("train.batch_size")), 2);
   EXPECT_EQ(std::get<double>(flat.at("optimizer.lr")), 3e-4);
   EXPECT_EQ(std::get<std::string>(flat.at("parallel.strategy")), "full_shard");
-  EXPECT_EQ(std::get<std::string>(flat.at("optimizer.betas")), "[0.9, 0.95]");
+  EXPECT_EQ(std::get<std::vector<double>>(flat.at("optimizer.betas")), (std::vector{0.9, 0.95}));
   EXPECT_EQ(std::get<int64_t>(flat.at("adapter.rank")), 8);
   EXPECT_EQ(std::get<std::string>(flat.at("name")), "small");
   EXPECT_EQ(flat.count("train.epochs"), 0u);
