@@ -27,12 +27,17 @@ struct adl_serializer<std::optional<T>> {
 };
 #endif
 
-/// Written as the value that it holds.
+/// Written as the value that it holds; read as the first of its types that is written as the same type of JSON.
 template <class... Types>
 struct adl_serializer<std::variant<Types...>> {
   template <class Json>
   static void to_json(Json& out, const std::variant<Types...>& value) {
     std::visit([&](const auto& held) { out = held; }, value);
+  }
+  static void from_json(const json& in, std::variant<Types...>& value) {
+    const auto type = in.is_number_unsigned() ? json::value_t::number_integer : in.type();
+    const bool is_read = ((json(Types()).type() == type && (value = in.get<Types>(), true)) || ...);
+    if (!is_read) value = in.get<std::variant_alternative_t<0, std::variant<Types...>>>();  // throws
   }
 };
 
