@@ -73,7 +73,7 @@ class Planner {
     add_frozen("reference", e_.reference);
     add_frozen("value", e_.value);
     nlohmann::json questions = nlohmann::json::array();
-    for (const Asked& asked : asked_) questions.push_back(to_json(asked.question));
+    for (const Asked& asked : asked_) questions.push_back(asked.question);
     const auto answers = nlohmann::json::parse(ask_layouts(*asked_.front().question.adapter, questions.dump()));
     for (size_t i = 0; i < asked_.size(); ++i) answers.at(i).get_to(asked_[i].layout);
   }
