@@ -243,24 +243,15 @@ void fill_from_folder(Manifest& manifest, const fs::path& folder) {
 }  // namespace
 
 json to_json(const Manifest& manifest) {
-  json files = json::object(), slices = json::array();
+  json files = json::object();
   for (const auto& [name, bytes] : manifest.files) {
     const auto sum = manifest.sums.find(name);
     files[name] = {{"bytes", bytes}, {"crc32c", sum == manifest.sums.end() ? 0 : sum->second}};
   }
-  for (const Slice& slice : manifest.slices) {
-    slices.push_back({{"tensor", slice.tensor},
-                      {"shape", slice.shape},
-                      {"begin", slice.begin},
-                      {"end", slice.end},
-                      {"file", slice.file},
-                      {"entry", slice.entry},
-                      {"crc32c", slice.crc32c}});
-  }
   return {{"format", "wmtp-checkpoint"},       {"version", current_version}, {"step", manifest.step},
           {"world_size", manifest.world_size}, {"kind", manifest.kind},      {"config_hash", manifest.config_hash},
           {"plugins", manifest.plugins},       {"state", manifest.state},    {"files", std::move(files)},
-          {"slices", std::move(slices)}};
+          {"slices", manifest.slices}};
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& where) {
