@@ -27,9 +27,6 @@ inline bool is_there(const std::filesystem::path& path) {
 /// that cannot be examined, because opening it will report the cause.
 void check_is_file(const std::filesystem::path& path, ExitStatus status = ExitStatus::data);
 
-/// The same, but accepts a folder.
-void check_is_file_or_folder(const std::filesystem::path& path, ExitStatus status = ExitStatus::data);
-
 /// The sum of all sizes. std::filesystem::filesystem_error when a file is missing.
 inline int64_t total_bytes(const std::vector<std::filesystem::path>& files) {
   int64_t bytes = 0;
