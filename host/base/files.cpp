@@ -46,6 +46,15 @@ void check_is_file(const fs::path& path, ExitStatus status) {
     throw Error(status, path.string() + " is " + name_of(type) + ", not a regular file; name a regular file");
 }
 
+std::vector<fs::path> paths_in(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  std::error_code failure;
+  for (fs::directory_iterator item(folder, failure), end; !failure && item != end; item.increment(failure))
+    paths.push_back(item->path());
+  if (failure && failure != std::errc::no_such_file_or_directory) throw storage_error("list", folder, failure.value());
+  return paths;
+}
+
 Error storage_error(const std::string& action, const std::filesystem::path& path, int code) {
   return Error(ExitStatus::storage, "cannot " + action + " " + path.string() + ": " +
                                         std::generic_category().message(code) + "; " + advice(code));

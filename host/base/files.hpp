@@ -27,6 +27,9 @@ inline bool is_there(const std::filesystem::path& path) {
 /// that cannot be examined, because opening it will report the cause.
 void check_is_file(const std::filesystem::path& path, ExitStatus status = ExitStatus::data);
 
+/// What a folder contains, in no order; nothing if it is missing. Error(storage).
+std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder);
+
 /// The sum of all sizes. std::filesystem::filesystem_error when a file is missing.
 inline int64_t total_bytes(const std::vector<std::filesystem::path>& files) {
   int64_t bytes = 0;

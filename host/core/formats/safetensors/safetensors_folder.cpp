@@ -90,13 +90,11 @@ void SafetensorsFolder::open_by_index(const fs::path& index) {
 
 void SafetensorsFolder::open_all(const fs::path& folder) {
   std::vector<fs::path> files, pickles;
-  std::error_code failure;
-  for (fs::directory_iterator item(folder, failure), end; !failure && item != end; item.increment(failure)) {
-    const std::string extension = item->path().extension();
-    if (extension == ".safetensors") files.push_back(item->path());
-    if (extension == ".bin" || extension == ".pt" || extension == ".pth") pickles.push_back(item->path());
+  for (const fs::path& path : paths_in(folder)) {
+    const std::string extension = path.extension();
+    if (extension == ".safetensors") files.push_back(path);
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth") pickles.push_back(path);
   }
-  if (failure) throw storage_error("list", folder, failure.value());
   std::sort(files.begin(), files.end());
   std::sort(pickles.begin(), pickles.end());
   if (files.empty() && !pickles.empty()) open(pickles.front());  // its error explains the conversion
