@@ -33,17 +33,6 @@ void bind_option(const OptionSpec& option, const std::string& table, const Entry
   }
 }
 
-/// JSON turns whole numbers into integers.
-OptionValues defaults_of(const PluginDescription& description) {
-  OptionValues defaults;
-  for (const OptionSpec& option : description.options) {
-    const auto* integer = std::get_if<int64_t>(&option.default_value);
-    const bool widened = integer && option.type == OptionSpec::Type::number;
-    defaults[option.name] = widened ? OptionValue(static_cast<double>(*integer)) : option.default_value;
-  }
-  return defaults;
-}
-
 const Node* table_in(const Node& document, const std::string& path) {
   const Node* node = &document;
   for (size_t from = 0; node && from <= path.size();) {
@@ -93,7 +82,7 @@ class PluginBinder {
       refuse_plugin(table, error);
       return std::nullopt;
     }
-    choice.options = defaults_of(setting.description);
+    for (const OptionSpec& option : setting.description.options) choice.options[option.name] = option.default_value;
     const size_t before = diagnostics_.count();
     if (const Node* node = table_in(document_, table)) bind_entries(table, *node, setting.description, choice);
     if (diagnostics_.count() != before) return std::nullopt;
