@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -28,9 +29,15 @@ std::map<std::string, std::string> params_of(const LogReader& log, int64_t run) 
   return params;
 }
 
-/// Whether the values of a row, which follow its key, differ.
-bool differs(const std::vector<json>& row) {
-  return std::any_of(row.begin() + 2, row.end(), [&](const json& cell) { return cell != row[1]; });
+/// A row for each key whose values differ.
+Table differing(std::vector<std::string> columns, const std::map<std::string, std::vector<json>>& values_of_key) {
+  Table table{std::move(columns), {}, false};
+  for (const auto& [key, values] : values_of_key) {
+    if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end()) continue;
+    table.rows.push_back({key});
+    table.rows.back().insert(table.rows.back().end(), values.begin(), values.end());
+  }
+  return table;
 }
 
 /// The runs that one word of the command names, by seed.
@@ -47,18 +54,14 @@ class Comparison {
 
   /// Keys whose values differ between runs; the seed only if no side has several.
   Table params() const {
-    Table table{columns("key"), {}, false};
-    std::set<std::string> keys;
+    std::map<std::string, std::vector<json>> values;
     each([&](const LoggedValues& run) {
-      for (const auto& [key, value] : run.params) keys.insert(key);
+      for (const auto& [key, value] : run.params) values[key];
     });
-    for (const std::string& key : keys) {
-      if (key == "seed" && has_seeds()) continue;
-      std::vector<json> row{key};
+    if (has_seeds()) values.erase("seed");
+    for (auto& [key, row] : values)
       for (const Side& side : sides_) row.push_back(values_of(side, key));
-      if (differs(row)) table.rows.push_back(std::move(row));
-    }
-    return table;
+    return differing(columns("key"), values);
   }
 
   std::vector<std::string> metric_names() const {
@@ -216,21 +219,16 @@ MeanOf mean_of(const std::vector<double>& values) {
 }
 
 Table differing_params(const LogReader& log, const std::vector<int64_t>& runs) {
-  Table table{{"key"}, {}, false};
-  std::map<std::string, std::vector<json>> by_key;
+  std::vector<std::string> columns{"key"};
+  std::map<std::string, std::vector<json>> values;
   for (size_t i = 0; i < runs.size(); ++i) {
-    table.columns.push_back(std::to_string(runs[i]));
+    columns.push_back(std::to_string(runs[i]));
     for (const auto& [key, value] : params_of(log, runs[i])) {
-      std::vector<json>& row = by_key[key];
-      row.resize(runs.size() + 1);
-      row[i + 1] = value;
+      values[key].resize(runs.size());
+      values[key][i] = value;
     }
   }
-  for (auto& [key, row] : by_key) {
-    row[0] = key;
-    if (differs(row)) table.rows.push_back(std::move(row));
-  }
-  return table;
+  return differing(std::move(columns), values);
 }
 
 void print_comparison(std::ostream& out, const LogReader& log, const std::vector<std::string>& words,
