@@ -159,12 +159,6 @@ class Comparison {
   std::vector<Side> sides_;
 };
 
-std::string with_error(const MeanOf& of, bool signed_number) {
-  if (of.count == 0) return "-";
-  const std::string number = signed_number ? printed("%+.4g", of.mean) : shown(of.mean);
-  return of.count == 1 ? number : number + printed(" ± %.2g", of.error);
-}
-
 /// The metrics of every side, then the differences of later sides from the first.
 void print_metrics(std::ostream& out, const Comparison& comparison) {
   Table table{comparison.columns("metric"), {}, false};
@@ -172,7 +166,7 @@ void print_metrics(std::ostream& out, const Comparison& comparison) {
     table.columns.push_back(comparison.sides()[i].word + " - " + comparison.sides()[0].word);
   for (const std::string& name : comparison.metric_names()) {
     std::vector<json> row{name};
-    for (const Side& side : comparison.sides()) row.push_back(with_error(comparison.figure(side, name), false));
+    for (const Side& side : comparison.sides()) row.push_back(with_error(comparison.figure(side, name)));
     for (size_t i = 1; i < comparison.sides().size(); ++i)
       row.push_back(with_error(comparison.difference(comparison.sides()[i], name), true));
     table.rows.push_back(std::move(row));
@@ -216,6 +210,12 @@ MeanOf mean_of(const std::vector<double>& values) {
   for (const double value : values) squares += (value - of.mean) * (value - of.mean);
   if (of.count > 1) of.error = std::sqrt(squares / double(of.count - 1) / double(of.count));
   return of;
+}
+
+std::string with_error(const MeanOf& of, bool signed_number) {
+  if (of.count == 0) return "-";
+  const std::string number = signed_number ? printed("%+.4g", of.mean) : shown(of.mean);
+  return of.count == 1 ? number : number + printed(" ± %.2g", of.error);
 }
 
 Table differing_params(const LogReader& log, const std::vector<int64_t>& runs) {
