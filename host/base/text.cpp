@@ -51,6 +51,19 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   return nearest;
 }
 
+size_t shown_length(std::string_view text) {
+  size_t length = 0;
+  for (char c : text) length += !is_continuation(c);
+  return length;
+}
+
+std::string cut_to(std::string_view text, size_t most) {
+  if (shown_length(text) <= most) return std::string(text);
+  size_t characters = 0, end = 0;
+  while (end < text.size() && (is_continuation(text[end]) || ++characters < most)) ++end;
+  return std::string(text.substr(0, end)) + "…";
+}
+
 std::string join_names(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < names.size(); ++i) {

@@ -17,6 +17,12 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 /// Whether this is a byte of a UTF-8 character other than its first.
 inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
+/// Number of characters (UTF-8 code points).
+size_t shown_length(std::string_view text);
+
+/// At most `most` characters, the last one an ellipsis if the text was cut.
+std::string cut_to(std::string_view text, size_t most);
+
 /// "a, b and c"
 std::string join_names(const std::vector<std::string>& names);
 

@@ -105,14 +105,8 @@ class MlflowWriter {
 
   /// MLflow counts characters.
   std::string truncate(const std::string& text, size_t longest, const std::string& what) {
-    size_t characters = 0, end = text.size();
-    for (size_t i = 0; i < text.size(); ++i) {
-      if (is_continuation(text[i])) continue;
-      if (++characters == longest) end = i;
-    }
-    if (characters <= longest) return text;
-    truncated_.push_back(run_name_ + ": " + what);
-    return text.substr(0, end) + "…";
+    if (shown_length(text) > longest) truncated_.push_back(run_name_ + ": " + what);
+    return cut_to(text, longest);
   }
 
   std::string target_, id_, run_name_;
