@@ -64,6 +64,12 @@ std::string cut_to(std::string_view text, size_t most) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (const int64_t length : shape) text += (text.size() > 1 ? "," : "") + std::to_string(length);
+  return text + "]";
+}
+
 std::string join_names(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < names.size(); ++i) {
