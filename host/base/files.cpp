@@ -55,6 +55,16 @@ std::vector<fs::path> paths_in(const fs::path& folder) {
   return paths;
 }
 
+int64_t bytes_below(const fs::path& folder) {
+  int64_t bytes = 0;
+  std::error_code ended, gone;
+  for (fs::recursive_directory_iterator file(folder, ended), end; !ended && file != end; file.increment(ended)) {
+    const auto size = file->is_regular_file(gone) ? static_cast<int64_t>(file->file_size(gone)) : 0;
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
 Error storage_error(const std::string& action, const std::filesystem::path& path, int code) {
   return Error(ExitStatus::storage, "cannot " + action + " " + path.string() + ": " +
                                         std::generic_category().message(code) + "; " + advice(code));

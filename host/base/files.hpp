@@ -37,6 +37,9 @@ inline int64_t total_bytes(const std::vector<std::filesystem::path>& files) {
   return bytes;
 }
 
+/// The sum of the sizes of the files below a folder, as far as they can be examined.
+int64_t bytes_below(const std::filesystem::path& folder);
+
 /// "cannot ACTION PATH: cause; what to do", from an errno.
 Error storage_error(const std::string& action, const std::filesystem::path& path, int code);
 
