@@ -64,6 +64,13 @@ std::string cut_to(std::string_view text, size_t most) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+std::string last_line(const std::string& text) {
+  const size_t end = text.find_last_not_of("\r\n \t");
+  if (end == std::string::npos) return "";
+  const size_t start = text.find_last_of('\n', end) + 1;  // npos + 1: no line break before it
+  return text.substr(start, end + 1 - start);
+}
+
 std::string shape_text(std::span<const int64_t> shape) {
   std::string text = "[";
   for (const int64_t length : shape) text += (text.size() > 1 ? "," : "") + std::to_string(length);

@@ -23,6 +23,9 @@ size_t shown_length(std::string_view text);
 /// At most `most` characters, the last one an ellipsis if the text was cut.
 std::string cut_to(std::string_view text, size_t most);
 
+/// The last line that is not blank, without the space after it; "" if there is none.
+std::string last_line(const std::string& text);
+
 /// "[4,8]"
 std::string shape_text(std::span<const int64_t> shape);
 

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
+#include "base/text.hpp"
 #include "core/plugins/description_json.hpp"
 #include "core/plugins/installation.hpp"
 #include "core/plugins/library_file.hpp"
@@ -32,13 +33,6 @@ std::string program_version() {
   std::error_code absent;
   const auto modified = std::filesystem::last_write_time(library, absent).time_since_epoch().count();
   return fmt::format("{}@{}", WMTP_VERSION, absent ? 0 : modified);
-}
-
-std::string last_line(const std::string& text) {
-  const size_t end = text.find_last_not_of("\r\n \t");
-  if (end == std::string::npos) return "";
-  const size_t start = text.find_last_of('\n', end) + 1;  // npos + 1: no line break before it
-  return text.substr(start, end + 1 - start);
 }
 
 [[noreturn]] void refuse(const std::string& file, const std::string& reason, const ChildResult& child) {
