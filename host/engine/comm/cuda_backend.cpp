@@ -5,15 +5,12 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "core/plugins/installation.hpp"
 
 namespace wmtp {
 namespace {
 
-std::filesystem::path cuda_library() {
-  Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&has_cuda_device), &info);
-  return std::filesystem::path(info.dli_fname ? info.dli_fname : "").parent_path() / "libwmtp_cuda.so";
-}
+std::filesystem::path cuda_library() { return library_folder() / "libwmtp_cuda.so"; }
 
 }  // namespace
 
