@@ -29,6 +29,13 @@ CudaBackend& cuda_backend() {
   return *backend;
 }
 
+at::Device first_cuda_device() {
+  if (cuda_backend().num_devices() == 0)
+    throw Error(ExitStatus::usage, "--device cuda: this machine has no CUDA device");
+  cuda_backend().use_device(0, /*deterministic=*/true);
+  return {at::kCUDA, 0};
+}
+
 bool has_cuda_library() { return std::filesystem::exists(cuda_library()); }
 
 bool has_cuda_device() { return std::filesystem::exists("/dev/nvidiactl"); }

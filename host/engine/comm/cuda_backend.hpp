@@ -2,6 +2,8 @@
 // it loads this library only for a run on a CUDA device, because LibTorch's CUDA part costs a process 350 MB.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -35,6 +37,8 @@ class CudaBackend {
 
 /// Loads libwmtp_cuda.so from the engine's folder; never closed. Error(usage), with the reason, when that fails.
 CudaBackend& cuda_backend();
+/// The first device, for `--device cuda`, made this process's current one. Error(usage) if the machine has none.
+at::Device first_cuda_device();
 /// Whether this build has libwmtp_cuda.so; loads nothing.
 bool has_cuda_library();
 /// Whether this machine has an NVIDIA device; loads nothing.
