@@ -64,6 +64,8 @@ std::string cut_to(std::string_view text, size_t most) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 std::string last_line(const std::string& text) {
   const size_t end = text.find_last_not_of("\r\n \t");
   if (end == std::string::npos) return "";

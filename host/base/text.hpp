@@ -23,6 +23,8 @@ size_t shown_length(std::string_view text);
 /// At most `most` characters, the last one an ellipsis if the text was cut.
 std::string cut_to(std::string_view text, size_t most);
 
+std::string first_line(const std::string& text);
+
 /// The last line that is not blank, without the space after it; "" if there is none.
 std::string last_line(const std::string& text);
 

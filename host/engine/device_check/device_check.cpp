@@ -258,8 +258,7 @@ void add(std::vector<DeviceCheck>& checks, const std::string& what, const std::f
   try {
     checks.push_back(check());
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    checks.push_back({what, false, text.substr(0, text.find('\n'))});
+    checks.push_back({what, false, first_line(error.what_without_backtrace())});
   } catch (const std::exception& error) {
     checks.push_back({what, false, error.what()});
   }
