@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "base/text.hpp"
 #include "core/runlog/log_writer.hpp"
@@ -29,16 +30,10 @@ struct ParamText {
   std::string operator()(const std::vector<double>& value) const { return toml_text(value); }
 };
 
-struct ParamNumber {
-  std::optional<double> operator()(bool value) const { return value ? 1.0 : 0.0; }
-  std::optional<double> operator()(int64_t value) const { return static_cast<double>(value); }
-  std::optional<double> operator()(double value) const {
-    return std::isfinite(value) ? std::optional(value) : std::nullopt;
-  }
-  template <class Other>
-  std::optional<double> operator()(const Other&) const {
-    return std::nullopt;
-  }
+constexpr auto param_number = [](const auto& value) -> std::optional<double> {
+  if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
+    if (const auto number = static_cast<double>(value); std::isfinite(number)) return number;
+  return std::nullopt;
 };
 
 void insert_run(Database& database, const RunStart& start, int64_t id) {
@@ -53,7 +48,7 @@ void insert_run(Database& database, const RunStart& start, int64_t id) {
           start.resolved_toml);
   Statement param(database, "INSERT INTO run_params (run_id, key, value_text, value_num) VALUES (?1, ?2, ?3, ?4)");
   for (const auto& [key, value] : start.params) {
-    param.run(id, key, std::visit(ParamText{}, value), std::visit(ParamNumber{}, value));
+    param.run(id, key, std::visit(ParamText{}, value), std::visit(param_number, value));
   }
   Statement plugin(database,
                    "INSERT INTO run_plugins (run_id, kind, name, version, sha256, path) "
