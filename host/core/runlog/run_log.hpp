@@ -50,6 +50,7 @@ struct SampleRecord {
   std::optional<double> weight, loss, reference_loss;
 };
 
+class LogWriter;
 class RecordSink;
 /// Creates the additional receiver of a run's records; may return null.
 using SinkMaker = std::function<std::unique_ptr<RecordSink>(int64_t run_id)>;
@@ -61,9 +62,9 @@ class RunLog {
   /// Closes a run that was not ended as failed with exit 70.
   ~RunLog();
 
-  int64_t run_id() const;
+  int64_t run_id() const { return run_id_; }
   /// `<the database's folder>/<id>-<name>/`, created.
-  std::filesystem::path run_folder() const;
+  const std::filesystem::path& run_folder() const { return folder_; }
 
   // These only add to the queue. NaN and infinities keep their kind.
   void metrics(int64_t step, const std::map<std::string, double>& values);
@@ -81,8 +82,10 @@ class RunLog {
   bool incomplete() const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  int64_t run_id_ = 0;
+  std::filesystem::path folder_;
+  bool ended_ = false;
+  std::unique_ptr<LogWriter> writer_;
 };
 
 /// Closes the row of a run whose rank 0 died, unless it is already closed. [launcher]
