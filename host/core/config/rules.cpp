@@ -26,14 +26,6 @@ std::vector<Frozen> all_frozen(const Experiment& e) {
           {"value", "value model", "critic.toml", &e.value}};
 }
 
-/// "reference.loss" for "reference"; "" when the pipeline reads nothing of that model.
-std::string first_read(const PluginNeeds& needs, const std::string& model) {
-  for (const std::string& read : needs.reads) {
-    if (read.starts_with(model + ".")) return read;
-  }
-  return "";
-}
-
 class Rules : RuleChecker {
  public:
   Rules(const Bound& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}

@@ -32,11 +32,6 @@ std::vector<std::pair<std::string, std::string>> value_heads_of(const PluginNeed
   return heads;
 }
 
-bool reads(const PluginNeeds& needs, const std::string& model) {
-  return std::any_of(needs.reads.begin(), needs.reads.end(),
-                     [&](const std::string& read) { return read.starts_with(model + "."); });
-}
-
 /// A model whose layout the engine is asked for, and the answer.
 struct Asked {
   std::string table;  ///< "model", "full" (trained in full, for comparison), "reference" or "value"
@@ -79,7 +74,7 @@ class Planner {
   }
 
   void add_frozen(const std::string& table, const FrozenConfig& config) {
-    if (!reads(pipeline_.needs, table)) return;
+    if (first_read(pipeline_.needs, table).empty()) return;
     const Experiment* const stage = e_.stage(table);
     LayoutQuestion question;
     question.model = config.model ? *config.model : stage ? stage->model : e_.model;
