@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/toml/value_rule.hpp"
@@ -256,6 +258,11 @@ inline double held_out_share(const Experiment& e) { return std::max(e.validation
 /// Trunk blocks, without the heads.
 inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
 inline int64_t head_dim(const ModelConfig& m) { return m.head_dim > 0 ? m.head_dim : m.dim / m.heads; }
+
+/// The tables of frozen models, given or not.
+inline std::array<std::pair<std::string, const FrozenConfig*>, 2> frozen_tables(const Experiment& e) {
+  return {{{"reference", &e.reference}, {"value", &e.value}}};
+}
 
 /// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes);
