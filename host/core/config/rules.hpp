@@ -8,8 +8,6 @@
 
 namespace wmtp {
 
-constexpr int64_t byte_vocab_size = 258;  ///< 256 bytes, begin of text, end of text
-
 /// Finds the plugins of [pipeline], [pipeline.inner] and [adapter], and checks and fills their options, including
 /// defaults: first by the schema that the plugin declares, then by the plugin itself. A plugin that is absent or
 /// refused is one error at its name; its options are not checked. A value that the plugin refuses is an error at that

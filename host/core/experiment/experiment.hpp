@@ -82,6 +82,8 @@ struct FrozenConfig {
   bool operator==(const FrozenConfig&) const = default;
 };
 
+inline constexpr int64_t byte_vocab_size = 258;  ///< 256 bytes, begin of text, end of text
+
 struct TokenizerConfig {
   bool given = false;
   std::string kind = "byte";  ///< "byte" (256 bytes + begin, end), "bpe" (SentencePiece, trained when prepared), "file"
