@@ -31,7 +31,6 @@ class SafetensorsFolder {
   explicit SafetensorsFolder(const std::filesystem::path& path);
   std::optional<TensorPlace> find(const std::string& name) const;
   std::vector<std::string> names() const;  ///< in alphabetical order
-  const std::vector<std::unique_ptr<SafetensorsFile>>& files() const { return files_; }
 
  private:
   void open(const std::filesystem::path& file);
