@@ -20,7 +20,7 @@ std::string ranks_text(const RanksHere& ranks) {
 /// The policy and the given frozen models. If a shape is known only from its weights, the policy's is used.
 std::vector<ModelConfig> models_of(const Experiment& experiment) {
   std::vector<ModelConfig> models{experiment.model};
-  for (const auto& [table, frozen] : {std::pair("reference", &experiment.reference), {"value", &experiment.value}}) {
+  for (const auto& [table, frozen] : frozen_tables(experiment)) {
     if (!frozen->given) continue;
     const Experiment* const stage = experiment.stage(table);
     models.push_back(frozen->model ? *frozen->model : stage ? stage->model : experiment.model);
