@@ -7,13 +7,5 @@ foreach(header ${headers})
 endforeach()
 string(SHA256 hash "${all}")
 string(SUBSTRING ${hash} 0 12 hash)
-# A compiler cache finds a precompiled header by its preprocessed text, in which macros do not appear: the declaration does.
-file(WRITE ${OUTPUT} "// Generated: a hash over the sdk's headers, for wmtp/fingerprint.hpp.
-#pragma once
-
-#define WMTP_SDK_HEADERS ${hash}
-
-namespace wmtp::detail {
-struct sdk_headers_${hash};
-}
-")
+file(WRITE ${OUTPUT}
+  "// Generated: a hash over the sdk's headers, for wmtp/fingerprint.hpp.\n#pragma once\n\n#define WMTP_SDK_HEADERS ${hash}\n")

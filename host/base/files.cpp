@@ -1,7 +1,6 @@
 #include "base/files.hpp"
 
 #include <cerrno>
-#include <optional>
 #include <string>
 #include <system_error>
 
@@ -26,32 +25,6 @@ const char* name_of(fs::file_type type) {
   }
 }
 
-/// nullopt if the path cannot be examined: opening it will report the cause, with its own exit code.
-std::optional<fs::file_type> type_of(const fs::path& path, ExitStatus status) {
-  std::error_code failure;
-  const fs::file_status found = fs::status(path, failure);
-  if (found.type() == fs::file_type::not_found)
-    throw Error(status, path.string() + " does not exist; check the path, or restore the file");
-  return failure ? std::nullopt : std::optional(found.type());
-}
-
-}  // namespace
-
-void check_is_file(const fs::path& path, ExitStatus status) {
-  const auto type = type_of(path, status);
-  if (type && *type != fs::file_type::regular)
-    throw Error(status, path.string() + " is " + name_of(*type) + ", not a regular file; specify a regular file");
-}
-
-void check_is_file_or_folder(const fs::path& path, ExitStatus status) {
-  const auto type = type_of(path, status);
-  if (type && *type != fs::file_type::regular && *type != fs::file_type::directory)
-    throw Error(status, path.string() + " is " + name_of(*type) +
-                            ", neither a regular file nor a folder; specify one of these");
-}
-
-namespace {
-
 std::string advice(int code) {
   if (code == ENOSPC || code == EDQUOT || code == EFBIG) return "free some space there, or choose another folder";
   if (code == EACCES || code == EPERM) return "check the owner and the permissions";
@@ -63,6 +36,34 @@ std::string advice(int code) {
 }
 
 }  // namespace
+
+void check_is_file(const fs::path& path, ExitStatus status) {
+  std::error_code failure;
+  const fs::file_type type = fs::status(path, failure).type();
+  if (type == fs::file_type::not_found)
+    throw Error(status, path.string() + " does not exist; check the path, or restore the file");
+  if (!failure && type != fs::file_type::regular)
+    throw Error(status, path.string() + " is " + name_of(type) + ", not a regular file; specify a regular file");
+}
+
+std::vector<fs::path> paths_in(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  std::error_code failure;
+  for (fs::directory_iterator item(folder, failure), end; !failure && item != end; item.increment(failure))
+    paths.push_back(item->path());
+  if (failure && failure != std::errc::no_such_file_or_directory) throw storage_error("list", folder, failure.value());
+  return paths;
+}
+
+int64_t bytes_below(const fs::path& folder) {
+  int64_t bytes = 0;
+  std::error_code ended, gone;
+  for (fs::recursive_directory_iterator file(folder, ended), end; !ended && file != end; file.increment(ended)) {
+    const auto size = file->is_regular_file(gone) ? static_cast<int64_t>(file->file_size(gone)) : 0;
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
 
 Error storage_error(const std::string& action, const std::filesystem::path& path, int code) {
   return Error(ExitStatus::storage, "cannot " + action + " " + path.string() + ": " +

@@ -27,8 +27,8 @@ inline bool is_there(const std::filesystem::path& path) {
 /// that it cannot examine, because opening it will report the cause.
 void check_is_file(const std::filesystem::path& path, ExitStatus status = ExitStatus::data);
 
-/// The same, but accepts a folder.
-void check_is_file_or_folder(const std::filesystem::path& path, ExitStatus status = ExitStatus::data);
+/// What a folder contains, in no order; nothing if it is missing. Error(storage).
+std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder);
 
 /// Sum of the file sizes. Throws std::filesystem::filesystem_error if a file is missing.
 inline int64_t total_bytes(const std::vector<std::filesystem::path>& files) {
@@ -37,7 +37,10 @@ inline int64_t total_bytes(const std::vector<std::filesystem::path>& files) {
   return bytes;
 }
 
-/// "cannot ACTION PATH: cause; what to do", with the cause from errno `code`.
+/// The sum of the sizes of the files below a folder, as far as they can be examined.
+int64_t bytes_below(const std::filesystem::path& folder);
+
+/// "cannot ACTION PATH: cause; what to do", from an errno.
 Error storage_error(const std::string& action, const std::filesystem::path& path, int code);
 
 /// A file descriptor that is closed with its owner.

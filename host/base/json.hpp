@@ -9,15 +9,15 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/error.hpp"
 
-// Provided by nlohmann's library from 3.12 on: null for an empty optional.
-#if NLOHMANN_JSON_VERSION_MAJOR == 3 && NLOHMANN_JSON_VERSION_MINOR < 12
-
 namespace nlohmann {
 
+// The library itself has this from 3.12 on: null when empty.
+#if NLOHMANN_JSON_VERSION_MAJOR == 3 && NLOHMANN_JSON_VERSION_MINOR < 12
 template <class T>
 struct adl_serializer<std::optional<T>> {
   static void to_json(json& out, const std::optional<T>& value) { out = value ? json(*value) : json(); }
@@ -25,10 +25,23 @@ struct adl_serializer<std::optional<T>> {
     value = in.is_null() ? std::nullopt : std::optional<T>(in.get<T>());
   }
 };
+#endif
+
+/// Written as the value that it holds; read as the first of its types that is written as the same type of JSON.
+template <class... Types>
+struct adl_serializer<std::variant<Types...>> {
+  template <class Json>
+  static void to_json(Json& out, const std::variant<Types...>& value) {
+    std::visit([&](const auto& held) { out = held; }, value);
+  }
+  static void from_json(const json& in, std::variant<Types...>& value) {
+    const auto type = in.is_number_unsigned() ? json::value_t::number_integer : in.type();
+    const bool is_read = ((json(Types()).type() == type && (value = in.get<Types>(), true)) || ...);
+    if (!is_read) value = in.get<std::variant_alternative_t<0, std::variant<Types...>>>();  // throws
+  }
+};
 
 }  // namespace nlohmann
-
-#endif
 
 namespace wmtp {
 

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <sstream>
-#include <string>
 
 namespace wmtp {
 namespace {
@@ -19,19 +17,6 @@ std::optional<int64_t> number_in(const fs::path& file) {
   int64_t number = 0;
   if (in >> number) return number;
   return std::nullopt;
-}
-
-/// Parses lines of "name value ...", with or without a colon after the name.
-std::map<std::string, int64_t> numbers_in(const fs::path& file) {
-  std::map<std::string, int64_t> numbers;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    std::istringstream words(line);
-    std::string name;
-    int64_t value = 0;
-    if (words >> name >> value) numbers[name.substr(0, name.find(':'))] = value;
-  }
-  return numbers;
 }
 
 struct GroupFiles {
@@ -61,6 +46,18 @@ void take_groups(const fs::path& top, const fs::path& group, const GroupFiles& f
 }
 
 }  // namespace
+
+std::map<std::string, int64_t> numbers_in(const fs::path& file) {
+  std::map<std::string, int64_t> numbers;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string name;
+    int64_t value = 0;
+    if (words >> name >> value) numbers[name.substr(0, name.find(':'))] = value;
+  }
+  return numbers;
+}
 
 std::optional<int64_t> available_memory(const fs::path& root) {
   std::optional<int64_t> least;

@@ -3,12 +3,17 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string>
 
 namespace wmtp {
 
-/// Bytes: the minimum of MemAvailable and of what each cgroup limit of this process (v1 or v2) leaves, counting the
-/// cgroup's file cache as free. nullopt if unknown. `root`: root of the file system, for tests.
+/// The first number of each line "name value ...", with or without a colon after the name; none of a missing file.
+std::map<std::string, int64_t> numbers_in(const std::filesystem::path& file);
+
+/// Bytes: the minimum of the system's MemAvailable and the remainder of each limit of this process's control groups (v1
+/// or v2), whose file cache counts as free. Nothing when unknown. `root`: the file system's root, for tests.
 std::optional<int64_t> available_memory(const std::filesystem::path& root = "/");
 
 /// The cores that this process may run on.

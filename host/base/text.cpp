@@ -51,6 +51,34 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   return nearest;
 }
 
+size_t shown_length(std::string_view text) {
+  size_t length = 0;
+  for (char c : text) length += !is_continuation(c);
+  return length;
+}
+
+std::string cut_to(std::string_view text, size_t most) {
+  if (shown_length(text) <= most) return std::string(text);
+  size_t characters = 0, end = 0;
+  while (end < text.size() && (is_continuation(text[end]) || ++characters < most)) ++end;
+  return std::string(text.substr(0, end)) + "…";
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string last_line(const std::string& text) {
+  const size_t end = text.find_last_not_of("\r\n \t");
+  if (end == std::string::npos) return "";
+  const size_t start = text.find_last_of('\n', end) + 1;  // npos + 1: no line break before it
+  return text.substr(start, end + 1 - start);
+}
+
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (const int64_t length : shape) text += (text.size() > 1 ? "," : "") + std::to_string(length);
+  return text + "]";
+}
+
 std::string join_names(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < names.size(); ++i) {

@@ -17,6 +17,20 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 /// Whether this is a continuation byte of a UTF-8 character.
 inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
+/// Number of characters (UTF-8 code points).
+size_t shown_length(std::string_view text);
+
+/// At most `most` characters, the last one an ellipsis if the text was cut.
+std::string cut_to(std::string_view text, size_t most);
+
+std::string first_line(const std::string& text);
+
+/// The last line that is not blank, without the space after it; "" if there is none.
+std::string last_line(const std::string& text);
+
+/// "[4,8]"
+std::string shape_text(std::span<const int64_t> shape);
+
 /// "a, b and c"
 std::string join_names(const std::vector<std::string>& names);
 

@@ -27,7 +27,7 @@ class FirstLines : public CLI::Formatter {
   std::string make_subcommand(const CLI::App* app) const override {
     const std::string help = app->get_description();
     std::stringstream out;
-    CLI::detail::format_help(out, app->get_display_name(true), help.substr(0, help.find('\n')), column_width_);
+    CLI::detail::format_help(out, app->get_display_name(true), first_line(help), column_width_);
     return out.str();
   }
 };

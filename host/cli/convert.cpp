@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -148,8 +148,7 @@ int read_adapter(const Options& options) {
   const LoraOptions lora = import_adapter({options.source, options.base, options.target});
   log_written(options.target);
   nlohmann::ordered_json table{{"plugin", "lora"}};
-  for (const auto& [key, value] : option_values(lora))
-    std::visit([&, &name = key](const auto& held) { table[name] = held; }, value);
+  for (const auto& [key, value] : option_values(lora)) table[key] = value;
   table["weights"] = absolute_text(options.target);
   print_table("adapter", table);
   return static_cast<int>(ExitStatus::done);

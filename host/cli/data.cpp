@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -134,7 +135,7 @@ int inspect(const InspectOptions& options) {
   Table table{{"kind"}, {{kind}}, false};
   for (const auto& [name, value] : found) {
     table.columns.push_back(name);
-    table.rows[0].push_back(std::visit([](const auto& held) { return nlohmann::json(held); }, value));
+    table.rows[0].push_back(value);
   }
   if (options.json) {
     print_table(std::cout, table, TableFormat::json);

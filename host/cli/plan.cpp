@@ -195,8 +195,9 @@ int plan(const Options& options, const GlobalOptions& globals) {
   for (const PlannedRun& stage : stages)
     if (const Experiment& one = experiment_at(experiment, stage.path); stage.reused_run == 0)
       check_inputs(one, processes_of(one, options.nproc), catalog, hashes, database);
+  const Machine machine = this_machine(experiment);
   const Answer answer{experiment, plan, stages, read_sweep(options.file, overrides, texts).size(),
-                      misfit(ranks_here(experiment, plan), this_machine(experiment))};
+                      misfit(ranks_here(experiment, plan, machine), machine)};
   if (options.json)
     print_json(answer);
   else

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "core/plugins/catalog.hpp"
@@ -19,10 +19,6 @@ struct Options {
   std::string name, kind;
   bool json = false;
 };
-
-Json to_json(const OptionValue& value) {
-  return std::visit([](const auto& content) { return Json(content); }, value);
-}
 
 std::string range_of(const OptionSpec& option) {
   if (!option.choices.empty()) return join_names(option.choices);
@@ -44,7 +40,7 @@ Json needs_to_json(const PluginDescription& plugin) {
 Json to_json(const PluginDescription& plugin) {
   Json options = Json::array();
   for (const auto& option : plugin.options) {
-    Json entry{{"name", option.name}, {"type", to_string(option.type)}, {"default", to_json(option.default_value)}};
+    Json entry{{"name", option.name}, {"type", to_string(option.type)}, {"default", option.default_value}};
     if (option.min) entry["min"] = *option.min;
     if (option.max) entry["max"] = *option.max;
     if (!option.choices.empty()) entry["choices"] = option.choices;
@@ -81,7 +77,7 @@ void print_text(const PluginDescription& plugin) {
   Table table{{"option", "type", "default", "range", "help"}, {}, false};
   for (const auto& option : plugin.options) {
     table.rows.push_back(
-        {option.name, to_string(option.type), to_json(option.default_value).dump(), range_of(option), option.help});
+        {option.name, to_string(option.type), Json(option.default_value).dump(), range_of(option), option.help});
   }
   print_table(std::cout, table, TableFormat::text);
 }

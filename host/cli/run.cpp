@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "core/experiment/canonical.hpp"
 #include "core/job/engine_process.hpp"
@@ -20,16 +21,39 @@ struct Options {
   JobRequest request;  ///< for the file to run
   int64_t jobs = 0;    ///< 0: not given
   bool dry_run = false;
+  std::optional<int64_t> nodes, node_rank;
+  std::string rendezvous;
   std::string member;  ///< in the process of a sweep member: its request, as text
 };
 
+/// From --nodes, --node-rank and --rendezvous; nullopt without them.
+std::optional<Node> node_of(const Options& options) {
+  if (!options.nodes && !options.node_rank && options.rendezvous.empty()) return std::nullopt;
+  if (!options.nodes || !options.node_rank || options.rendezvous.empty())
+    throw Error(ExitStatus::usage, "--nodes, --node-rank and --rendezvous are required together, on every node");
+  if (*options.node_rank >= *options.nodes)
+    throw Error(ExitStatus::usage, "found --node-rank " + std::to_string(*options.node_rank) + ", wanted 0 to " +
+                                       std::to_string(*options.nodes - 1) + ", one for each of --nodes");
+  const size_t colon = options.rendezvous.rfind(':');
+  const auto port = parsed_number<int>(colon == std::string::npos ? "" : options.rendezvous.substr(colon + 1));
+  std::string address = options.rendezvous.substr(0, colon);
+  if (address.starts_with('[') && address.ends_with(']')) address = address.substr(1, address.size() - 2);  // IPv6
+  if (!port || *port < 1 || *port > 65535 || address.empty())
+    throw Error(ExitStatus::usage, "found --rendezvous " + printable(options.rendezvous) +
+                                       ", wanted HOST:PORT, an address of node 0 and a free port there");
+  return Node{*options.nodes, *options.node_rank, address, *port};
+}
+
 /// Whether the command requests more than one run. Error(usage) for options that do not apply.
-bool is_sweep(const Options& options, const SweepRequest& sweep, bool in_a_job) {
+bool is_sweep(const Options& options, const SweepRequest& sweep, bool in_a_job, bool on_nodes) {
   const std::string& first = options.files.front();
   const bool several = options.files.size() > 1, many = several || !sweep.files.front().members.empty();
   if (many && in_a_job)
     throw Error(ExitStatus::usage, (several ? "a run of several files" : first + ": a [sweep]") +
                                        " starts its own ranks; run it without a launcher");
+  if (on_nodes && (many || in_a_job))
+    throw Error(ExitStatus::usage, many ? "--nodes applies to one run; run the members of a sweep one by one"
+                                        : "--nodes starts this host's ranks; run it without a launcher");
   if (several && !options.request.name.empty())
     throw Error(ExitStatus::usage, "--name applies only to a single FILE; with several, each file names its run");
   if (!many && options.jobs > 0)
@@ -49,9 +73,10 @@ int run_and_print(const SweepRequest& request, SourceTexts& texts) {
 }
 
 int run_one(const Options& options, SourceTexts& texts) {
+  const std::optional<Node> node = node_of(options);
   LaunchedRun run(options.request, texts);
-  run.check();
-  if (!options.dry_run) return static_cast<int>(run.run());
+  run.check(node ? node->count : 1);
+  if (!options.dry_run) return static_cast<int>(node ? run.run_on(*node) : run.run());
   std::cout << to_toml(run.job().experiment);
   run.log_stages();
   return 0;
@@ -64,7 +89,7 @@ int run_as(const std::optional<RankEnvironment>& environment, Options options) {
     SweepRequest sweep{options.request, {}, std::max<int64_t>(options.jobs, 1)};
     for (const std::string& file : options.files)
       sweep.files.push_back({file, read_sweep(file, options.request.overrides, texts)});
-    if (is_sweep(options, sweep, environment.has_value())) {
+    if (is_sweep(options, sweep, environment.has_value(), node_of(options).has_value())) {
       if (!options.dry_run) return run_and_print(sweep, texts);
       log_sweep(sweep, texts);
       return 0;
@@ -107,6 +132,14 @@ void add_run(CommandLine& line) {
   add_set(run_command, options->request.overrides);
   add_nproc(run_command, options->request.nproc);
   run_command.add_option("--name", options->request.name, "name of the run, instead of the file's")->type_name("NAME");
+  run_command.add_option("--nodes", options->nodes, "number of hosts on which this command is run")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+  run_command.add_option("--node-rank", options->node_rank, "number of this host, from 0")
+      ->type_name("R")
+      ->check(CLI::Range(int64_t{0}, int64_t{4095}));
+  run_command.add_option("--rendezvous", options->rendezvous, "address of host 0, and a free port there")
+      ->type_name("HOST:PORT");
   run_command.add_flag("--resume", options->request.resume, "resume the newest unfinished run of this configuration");
   run_command.add_option("--jobs", options->jobs, "members of a sweep to run concurrently, sharing the cores (1)")
       ->type_name("K")

@@ -58,8 +58,8 @@ class CudaRows final : public kernels::DeviceRows {
                                  logits.size(-1));
     C10_CUDA_CHECK(cudaGetLastError());
   }
-  void sum_of_parts(const Tensor& parts, bool add, Tensor& sum) override {
-    cuda::sum_of_parts(launch(parts), parts.const_data_ptr(), int(parts.size(0)), add, floats(sum), sum.numel());
+  void sum_of_parts(const Tensor& parts, Tensor& sum) override {
+    cuda::sum_of_parts(launch(parts), parts.const_data_ptr(), int(parts.size(0)), floats(sum), sum.numel());
     C10_CUDA_CHECK(cudaGetLastError());
   }
   void dropout_factors(uint64_t layer, int64_t step, const Tensor& sequence, int64_t threshold, double kept,

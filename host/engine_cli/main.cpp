@@ -8,7 +8,6 @@
 //   about, generate, answer, perplexity, merge  REQUEST ANSWER
 //                          the request is read from one file, the answer is written to another, both CBOR
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
@@ -159,14 +158,12 @@ std::string about_cuda() {
   }
 }
 
-/// The JSON of about_engine_of_this_build(). Loads the CUDA backend if the machine has a device.
-std::string about_engine() {
-  const json about{{"libtorch", TORCH_VERSION},
-                   {"cpu", at::get_cpu_capability()},
-                   {"bf16", product_path(at::kBFloat16) == ProductPath::widened ? "computed in fp32" : "native"},
-                   {"threads", at::get_num_threads()},
-                   {"cuda", about_cuda()}};
-  return about.dump();
+/// The answer of about_engine_of_this_build(). Loads the CUDA backend where the machine has a device.
+json about_engine(const json&) {
+  return {{"libtorch", TORCH_VERSION},
+          {"cpu", at::get_cpu_capability()},
+          {"bf16", product_path(at::kBFloat16) == ProductPath::widened ? "computed in fp32" : "native"},
+          {"cuda", about_cuda()}};
 }
 
 json generated(const GenerateRequest& request) {
@@ -181,7 +178,7 @@ json merged(const MergeRequest& request) {
 }
 
 const std::map<std::string, std::function<json(const json&)>> questions{
-    {"about", [](const json&) { return json(about_engine()); }},
+    {"about", about_engine},
     {"generate", [](const json& request) { return generated(request); }},
     {"answer", [](const json& request) { return json(write_answers(request)); }},
     {"perplexity", [](const json& request) { return json(losses_of_heads(request)); }},

@@ -26,15 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t most_output = 64 << 10;  ///< of output, the last bytes of which are kept
 
-std::string last_line(const std::string& text) {
-  const size_t end = text.find_last_not_of(" \n");
-  if (end == std::string::npos) return "";
-  const size_t before = text.rfind('\n', end);
-  const size_t begin = before == std::string::npos ? 0 : before + 1;
-  return text.substr(begin, end + 1 - begin);
-}
-
-/// `output` becomes descriptors 1 and 2, and the Landlock rules become the last one.
+/// `output` becomes descriptors 1 and 2, the Landlock rules the last one.
 ChildProcess started(const ProcessStart& start, int output) {
   const std::string folder = start.folder.empty() ? "/" : start.folder.string();
   const Descriptor rules(rules_for_writing_below(start.folder));

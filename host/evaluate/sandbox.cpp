@@ -54,7 +54,7 @@ fs::path interpreter_of(const fs::path& program) {
   try {
     const ChildResult child =
         run_child(program, {"-I", "-c", "import sys; print(sys.executable)"}, interpreter_start_limit);
-    if (child.exit_code == 0 && child.signal == 0) return child.output.substr(0, child.output.find('\n'));
+    if (child.exit_code == 0 && child.signal == 0) return first_line(child.output);
   } catch (const Error&) {  // a file that the system cannot execute
   }
   return {};

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <utility>
 
 namespace wmtp {
@@ -25,138 +26,49 @@ constexpr uint32_t architecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t architecture = AUDIT_ARCH_AARCH64;
 #endif
 
-/// Calls common to both architectures, then those of x86-64 only.
-constexpr uint32_t allowed[] = {
-    // reading and writing
-    __NR_read,
-    __NR_write,
-    __NR_readv,
-    __NR_writev,
-    __NR_pread64,
-    __NR_pwrite64,
-    __NR_preadv,
-    __NR_pwritev,
-    __NR_lseek,
-    __NR_ftruncate,
-    __NR_fsync,
-    __NR_fdatasync,
-    __NR_fadvise64,
-    __NR_close,
-    __NR_close_range,
-    __NR_dup,
-    __NR_dup3,
-    __NR_pipe2,
-    __NR_eventfd2,
-    __NR_pselect6,
-    __NR_ppoll,
-    __NR_epoll_create1,
-    __NR_epoll_ctl,
-    __NR_epoll_pwait,
-    // files and folders, which Landlock confines
-    __NR_fstat,
-    __NR_newfstatat,
-    __NR_statx,
-    __NR_statfs,
-    __NR_fstatfs,
-    __NR_faccessat,
-    __NR_faccessat2,
-    __NR_getdents64,
-    __NR_readlinkat,
-    __NR_getcwd,
-    __NR_chdir,
-    __NR_fchdir,
-    __NR_unlinkat,
-    __NR_renameat,
-    __NR_renameat2,
-    __NR_getxattr,
-    __NR_lgetxattr,
-    __NR_fgetxattr,
-    __NR_listxattr,
-    __NR_llistxattr,
-    __NR_flistxattr,
-    // memory
-    __NR_brk,
-    __NR_munmap,
-    __NR_mremap,
-    __NR_mprotect,
-    __NR_madvise,
-    // threads
-    __NR_futex,
-    __NR_set_robust_list,
-    __NR_get_robust_list,
-    __NR_set_tid_address,
-    __NR_rseq,
-    __NR_membarrier,
-    __NR_sched_yield,
-    __NR_sched_getaffinity,
-    __NR_sched_getparam,
-    __NR_sched_getscheduler,
-    __NR_sched_get_priority_max,
-    __NR_sched_get_priority_min,
-    __NR_getcpu,
-    // the process's own signals, time and randomness
-    __NR_rt_sigaction,
-    __NR_rt_sigprocmask,
-    __NR_rt_sigreturn,
-    __NR_rt_sigpending,
-    __NR_rt_sigsuspend,
-    __NR_rt_sigtimedwait,
-    __NR_sigaltstack,
-    __NR_restart_syscall,
-    __NR_getitimer,
-    __NR_setitimer,
-    __NR_nanosleep,
-    __NR_clock_nanosleep,
-    __NR_clock_gettime,
-    __NR_clock_getres,
-    __NR_gettimeofday,
-    __NR_times,
-    __NR_getrandom,
-    // identity and exit
-    __NR_getpid,
-    __NR_getppid,
-    __NR_gettid,
-    __NR_getpgid,
-    __NR_getsid,
-    __NR_getuid,
-    __NR_geteuid,
-    __NR_getgid,
-    __NR_getegid,
-    __NR_getresuid,
-    __NR_getresgid,
-    __NR_getgroups,
-    __NR_getpriority,
-    __NR_getrlimit,
-    __NR_getrusage,
-    __NR_uname,
-    __NR_sysinfo,
-    __NR_capget,
-    __NR_wait4,
-    __NR_waitid,
-    __NR_execve,
-    __NR_exit,
-    __NR_exit_group,
+// Calls of both architectures.
+constexpr uint32_t reading_and_writing[] = {
+    __NR_read,      __NR_write,    __NR_readv,       __NR_writev,        __NR_pread64,   __NR_pwrite64,
+    __NR_preadv,    __NR_pwritev,  __NR_lseek,       __NR_ftruncate,     __NR_fsync,     __NR_fdatasync,
+    __NR_fadvise64, __NR_close,    __NR_close_range, __NR_dup,           __NR_dup3,      __NR_pipe2,
+    __NR_eventfd2,  __NR_pselect6, __NR_ppoll,       __NR_epoll_create1, __NR_epoll_ctl, __NR_epoll_pwait};
+/// Files and folders, which Landlock confines.
+constexpr uint32_t files[] = {
+    __NR_fstat,      __NR_newfstatat, __NR_statx,     __NR_statfs,    __NR_fstatfs,   __NR_faccessat,  __NR_faccessat2,
+    __NR_getdents64, __NR_readlinkat, __NR_getcwd,    __NR_chdir,     __NR_fchdir,    __NR_unlinkat,   __NR_renameat,
+    __NR_renameat2,  __NR_getxattr,   __NR_lgetxattr, __NR_fgetxattr, __NR_listxattr, __NR_llistxattr, __NR_flistxattr};
+constexpr uint32_t memory[] = {__NR_brk, __NR_munmap, __NR_mremap, __NR_mprotect, __NR_madvise};
+constexpr uint32_t threads[] = {__NR_futex, __NR_set_robust_list, __NR_get_robust_list, __NR_set_tid_address,
+                                __NR_rseq,  __NR_membarrier};
+constexpr uint32_t scheduling[] = {__NR_sched_yield,
+                                   __NR_sched_getaffinity,
+                                   __NR_sched_getparam,
+                                   __NR_sched_getscheduler,
+                                   __NR_sched_get_priority_max,
+                                   __NR_sched_get_priority_min,
+                                   __NR_getcpu};
+/// The process's own signals, time and randomness.
+constexpr uint32_t signals_and_time[] = {
+    __NR_rt_sigaction,    __NR_rt_sigprocmask,  __NR_rt_sigreturn,    __NR_rt_sigpending, __NR_rt_sigsuspend,
+    __NR_rt_sigtimedwait, __NR_sigaltstack,     __NR_restart_syscall, __NR_getitimer,     __NR_setitimer,
+    __NR_nanosleep,       __NR_clock_nanosleep, __NR_clock_gettime,   __NR_clock_getres,  __NR_gettimeofday,
+    __NR_times,           __NR_getrandom};
+constexpr uint32_t identity_and_exit[] = {
+    __NR_getpid,      __NR_getppid,   __NR_gettid,    __NR_getpgid,   __NR_getsid,    __NR_getuid,
+    __NR_geteuid,     __NR_getgid,    __NR_getegid,   __NR_getresuid, __NR_getresgid, __NR_getgroups,
+    __NR_getpriority, __NR_getrlimit, __NR_getrusage, __NR_uname,     __NR_sysinfo,   __NR_capget,
+    __NR_wait4,       __NR_waitid,    __NR_execve,    __NR_exit,      __NR_exit_group};
 #if defined(__x86_64__)
-    __NR_stat,
-    __NR_lstat,
-    __NR_access,
-    __NR_readlink,
-    __NR_rmdir,
-    __NR_unlink,
-    __NR_rename,
-    __NR_getdents,
-    __NR_dup2,
-    __NR_pipe,
-    __NR_select,
-    __NR_poll,
-    __NR_epoll_wait,
-    __NR_alarm,
-    __NR_pause,
-    __NR_time,
-    __NR_getpgrp,
-    __NR_arch_prctl,
+constexpr uint32_t of_x86_64[] = {__NR_stat,   __NR_lstat,   __NR_access,     __NR_readlink, __NR_rmdir,
+                                  __NR_unlink, __NR_rename,  __NR_getdents,   __NR_dup2,     __NR_pipe,
+                                  __NR_select, __NR_poll,    __NR_epoll_wait, __NR_alarm,    __NR_pause,
+                                  __NR_time,   __NR_getpgrp, __NR_arch_prctl};
+#else
+constexpr std::span<const uint32_t> of_x86_64;
 #endif
-};
+
+constexpr std::span<const uint32_t> allowed[] = {
+    reading_and_writing, files, memory, threads, scheduling, signals_and_time, identity_and_exit, of_x86_64};
 
 /// A BPF program on the number and the arguments of a call.
 class Filter {
@@ -234,9 +146,11 @@ std::vector<sock_filter> system_call_filter() {
   filter.if_equal_skip(architecture, 1);
   filter.answer(SECCOMP_RET_KILL_PROCESS);  // numbers of another architecture refer to other calls
   filter.load(number_of_call);
-  for (const uint32_t call : allowed) {
-    filter.unless_equal_skip(call, 1);
-    filter.answer(allow);
+  for (const std::span<const uint32_t> calls : allowed) {
+    for (const uint32_t call : calls) {
+      filter.unless_equal_skip(call, 1);
+      filter.answer(allow);
+    }
   }
   allow_opening(filter, __NR_openat, 2);
   allow_open_folders(filter, __NR_mkdirat, 2);

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/job/input_checks.hpp"
 #include "core/plan/fit.hpp"
@@ -10,7 +11,6 @@
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/runlog/run_log.hpp"
 #include "io/scratch_folder.hpp"
-#include "launch/rank_launcher.hpp"
 
 namespace wmtp {
 namespace {
@@ -61,18 +61,19 @@ std::vector<std::string> LaunchedRun::member_call(bool resume) const {
   return arguments;
 }
 
-void LaunchedRun::check(const Experiment& experiment, int64_t processes) {
+void LaunchedRun::check(const Experiment& experiment, int64_t processes, int64_t hosts) {
   check_inputs(experiment, processes, catalog_, hashes_, job_.database);
   check_groups(experiment, processes);
   Experiment started = experiment;
   started.parallel.processes = processes;
   started.parallel.oversubscribe |= job_.experiment.parallel.oversubscribe;  // applies to stages, like --nproc
-  check_fits(started, catalog_, job_.database.parent_path() / "cache");
+  check_fits(started, catalog_, job_.database.parent_path() / "cache", hosts);
 }
 
 void LaunchedRun::check_stages(const std::vector<PlannedRun>& runs) {
   for (const PlannedRun& run : runs)
-    if (run.reused_run == 0 && !run.path.empty()) check(experiment_at(job_.experiment, run.path), processes_of(run));
+    if (run.reused_run == 0 && !run.path.empty())
+      check(experiment_at(job_.experiment, run.path), processes_of(run), /*hosts=*/1);
 }
 
 ExitStatus LaunchedRun::run(const std::vector<PlannedRun>& runs) {
@@ -80,23 +81,41 @@ ExitStatus LaunchedRun::run(const std::vector<PlannedRun>& runs) {
   return run_in_order(runs, [&](const PlannedRun& run, const Stages& stages) { return start(run, stages); });
 }
 
-RunResult LaunchedRun::start(const PlannedRun& run, const Stages& stages) {
-  log_start(run);
+ExitStatus LaunchedRun::run_on(const Node& node) {
+  const int64_t processes = job_.experiment.parallel.processes;
+  if (processes % node.count != 0)
+    throw Error(ExitStatus::usage, job_.file + ": " + counted(processes, "process", "es") +
+                                       " (parallel.processes) cannot be divided equally among " +
+                                       std::to_string(node.count) + " nodes; choose a multiple, for example --nproc " +
+                                       std::to_string((processes / node.count + 1) * node.count));
+  LaunchRequest wanted;
+  wanted.num_ranks = int(processes / node.count);
+  wanted.share = HostShare{int(node.rank) * wanted.num_ranks, int(processes), node.address, node.port};
+  return launch(std::move(wanted), job_).status;
+}
+
+LaunchResult LaunchedRun::launch(LaunchRequest wanted, JobRequest request) {
   const ScratchFolder folder;
   const std::filesystem::path id_file = folder.path() / "run";
+  request.sources = texts_.file();
+  wanted.program = engine_program();
+  wanted.arguments = rank_arguments(request);
+  wanted.environment[run_id_file_variable] = id_file.string();
+  LaunchResult result = launch_ranks(wanted);
+  if (result.status != ExitStatus::done) close_row(job_.database, id_file, result);
+  return result;
+}
+
+RunResult LaunchedRun::start(const PlannedRun& run, const Stages& stages) {
+  log_start(run);
   JobRequest request = job_;
   request.stage = run.path;
   request.stages = stages;
   request.from = run.from;
-  request.sources = texts_.file();
   LaunchRequest wanted;
-  wanted.program = engine_program();
-  wanted.arguments = rank_arguments(request);
-  wanted.environment[run_id_file_variable] = id_file.string();
   wanted.num_ranks = static_cast<int>(processes_of(run));
   wanted.port = wanted_master_port();
-  const LaunchResult result = launch_ranks(wanted);
-  if (result.status != ExitStatus::done) close_row(job_.database, id_file, result);
+  const LaunchResult result = launch(std::move(wanted), std::move(request));
   if (run.path.empty()) return {result.status, {}};
   if (result.status != ExitStatus::done) {
     log_error(title_of(run) + " did not finish, so " + job_.file + " is not started");

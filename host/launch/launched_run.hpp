@@ -12,8 +12,16 @@
 #include "core/job/job_request.hpp"
 #include "core/job/stages.hpp"
 #include "core/plugins/catalog.hpp"
+#include "launch/rank_launcher.hpp"
 
 namespace wmtp {
+
+/// This host among those that start an experiment together, each with its own launcher.
+struct Node {
+  int64_t count = 1, rank = 0;
+  std::string address;  ///< of the rendezvous, on node 0
+  int port = 0;
+};
 
 /// The constructor loads and checks the experiment. From then on it is a value: neither this process nor its children
 /// read the files again.
@@ -26,21 +34,26 @@ class LaunchedRun {
   const std::string& config_hash() { return hashes_.of(job_.experiment); }
 
   /// Checks what can be checked before starting a process: the experiment's inputs, ranks, memory and cores.
-  void check() { check(job_.experiment, job_.experiment.parallel.processes); }
+  void check(int64_t hosts = 1) { check(job_.experiment, job_.experiment.parallel.processes, hosts); }
   /// Logs what run() would do with each stage.
   void log_stages();
   /// Runs missing stages, then the experiment.
   ExitStatus run();
+  /// Runs this node's ranks, which find and run missing stages themselves. Error(usage) if the nodes cannot have equally
+  /// many ranks.
+  ExitStatus run_on(const Node& node);
   /// `resume`: unfinished stages continue from their checkpoints.
   ExitStatus run_missing_stages(bool resume);
   /// The command line of a process that performs run().
   std::vector<std::string> member_call(bool resume) const;
 
  private:
-  void check(const Experiment& experiment, int64_t processes);
+  void check(const Experiment& experiment, int64_t processes, int64_t hosts);
   void check_stages(const std::vector<PlannedRun>& runs);
   ExitStatus run(const std::vector<PlannedRun>& runs);
   RunResult start(const PlannedRun& run, const Stages& stages);
+  /// Launches ranks, and closes the run's row if they did not.
+  LaunchResult launch(LaunchRequest wanted, JobRequest request);
   int64_t processes_of(const PlannedRun& run) const;
 
   SourceTexts& texts_;

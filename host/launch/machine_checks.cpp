@@ -45,7 +45,7 @@ void machine(MachineCheck& finding) {
 std::vector<MachineCheck> engine() {
   nlohmann::json about;
   std::vector<MachineCheck> findings{found("engine", [&](MachineCheck& finding) {
-    about = nlohmann::json::parse(about_engine_of_this_build());
+    about = about_engine_of_this_build();
     finding.text = "LibTorch " + about["libtorch"].get<std::string>() + ", " + about["cpu"].get<std::string>() +
                    ", bf16 products " + about["bf16"].get<std::string>();
   })};

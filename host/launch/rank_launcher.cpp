@@ -26,17 +26,22 @@ Clock::time_point seconds_from_now(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-std::vector<std::string> rank_variables(const LaunchRequest& request, int rank, int port, const std::string& token) {
+/// `local`: number of the rank among those of this host.
+std::vector<std::string> rank_variables(const LaunchRequest& request, int local, int port, const std::string& token) {
   std::map<std::string, std::string> variables = own_environment();
-  const std::string count = std::to_string(request.num_ranks), number = std::to_string(rank);
+  const int num_ranks = request.share ? request.share->world_size : request.num_ranks;
   variables.emplace("OMP_NUM_THREADS", std::to_string(std::max(1, usable_cores() / request.num_ranks)));
   for (const auto& [name, value] : request.environment) variables[name] = value;
-  for (const char* name : {"RANK", "LOCAL_RANK"}) variables.insert_or_assign(name, number);
-  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) variables.insert_or_assign(name, count);
-  variables.insert_or_assign("MASTER_ADDR", std::string("127.0.0.1"));
-  variables.insert_or_assign("MASTER_PORT", std::to_string(port));
-  variables.insert_or_assign(token_variable, token);
-  variables.insert_or_assign("WMTP_LAUNCHER", std::string("1"));
+  variables["RANK"] = std::to_string(request.first_rank() + local);
+  variables["LOCAL_RANK"] = std::to_string(local);
+  variables["WORLD_SIZE"] = std::to_string(num_ranks);
+  variables["LOCAL_WORLD_SIZE"] = std::to_string(request.num_ranks);
+  variables["MASTER_ADDR"] = request.share ? request.share->address : "127.0.0.1";
+  variables["MASTER_PORT"] = std::to_string(port);
+  if (!request.share) {
+    variables[token_variable] = token;
+    variables["WMTP_LAUNCHER"] = "1";
+  }
   return environment_entries(variables);
 }
 
@@ -47,15 +52,15 @@ struct Ending {
   std::string text;
 };
 
-Ending ending_of(int rank, int wait_status, int forwarded_signal) {
-  const std::string name = "rank " + std::to_string(rank);
+/// `finished`: the exit code of a rank that has finished.
+Ending ending_of(const std::string& name, int wait_status, int forwarded_signal, int finished) {
   if (WIFSIGNALED(wait_status)) {
     const int signal = WTERMSIG(wait_status);
     const auto status = signal == forwarded_signal ? ExitStatus::interrupted : ExitStatus::peer;
     return {status, false, name + " was killed by " + signal_name(signal)};
   }
   const int code = WEXITSTATUS(wait_status);
-  if (code == finished_exit_code) return {};
+  if (code == finished) return {};
   const std::string text = name + " ended with exit code " + std::to_string(code);
   switch (static_cast<ExitStatus>(code)) {
     case ExitStatus::done:
@@ -98,7 +103,8 @@ class Launch {
 
  private:
   int port_of_rank0();
-  void start(int rank, int port);
+  std::string name_of(int local) const { return "rank " + std::to_string(request_.first_rank() + local); }
+  void start(int local, int port);
   void wait_for_something();
   void take_signal(int signal);
   void reap();
@@ -124,21 +130,23 @@ class Launch {
 
 /// A job of one rank needs no rendezvous, and may run without a loopback interface.
 int Launch::port_of_rank0() {
+  if (request_.share) return request_.share->port;
   if (request_.num_ranks == 1) return std::max(request_.port, 1);
   held_port_ = reserved_loopback_port(request_.port);
   return held_port_.port();
 }
 
-void Launch::start(int rank, int port) {
+void Launch::start(int local, int port) {
+  const bool is_rank0 = request_.first_rank() + local == 0;
   ChildRequest child;
   child.program = request_.program;
   child.arguments = request_.arguments;
-  child.environment = rank_variables(request_, rank, port, token_);
-  child.inherit_stdout = rank == 0 && out_.terminal();
-  child.inherit_stderr = rank == 0 && err_.terminal();
+  child.environment = rank_variables(request_, local, port, token_);
+  child.inherit_stdout = is_rank0 && out_.terminal();
+  child.inherit_stderr = is_rank0 && err_.terminal();
   child.signal_mask = signals_.mask_before();
   ranks_.emplace_back(child);
-  const std::string prefix = rank == 0 ? "" : "[rank " + std::to_string(rank) + "] ";
+  const std::string prefix = is_rank0 ? "" : "[" + name_of(local) + "] ";
   sources_.emplace_back(ranks_.back().stdout_pipe(), prefix, out_);
   sources_.emplace_back(ranks_.back().stderr_pipe(), prefix, err_);
 }
@@ -170,7 +178,8 @@ void Launch::reap() {
   for (int rank = 0; rank < request_.num_ranks; ++rank) {
     if (endings_[static_cast<size_t>(rank)]) continue;
     if (const auto status = ranks_[static_cast<size_t>(rank)].wait_status()) {
-      note_ending(rank, ending_of(rank, *status, forwarded_signal_));
+      const int finished = request_.share ? int(ExitStatus::done) : finished_exit_code;
+      note_ending(rank, ending_of(name_of(rank), *status, forwarded_signal_, finished));
     }
   }
 }
@@ -197,8 +206,7 @@ void Launch::escalate() {
   for (int rank = 0; rank < request_.num_ranks; ++rank) {
     if (endings_[static_cast<size_t>(rank)]) continue;
     auto& child = ranks_[static_cast<size_t>(rank)];
-    err_.line("", "rank " + std::to_string(rank) +
-                      (kill ? " is still running: sending SIGKILL" : " is still running: sending SIGTERM"));
+    err_.line("", name_of(rank) + (kill ? " is still running: sending SIGKILL" : " is still running: sending SIGTERM"));
     if (kill) {
       child.kill_group();
     } else {

@@ -14,6 +14,9 @@
 // A rank that has finished exits with finished_exit_code. Exit code 0 means that a library called exit(0) in the middle
 // of the work, and counts as a lost rank.
 //
+// With a `share`, the job has ranks on other hosts, started by their launchers: 1. sets the given address and port, neither
+// WMTP_TOKEN nor WMTP_LAUNCHER; a rank that has finished exits with 0, as under foreign launchers.
+//
 // The result is the first specific fault (2, 3, 4, 5, 7, 8, 70), otherwise 75, otherwise 6. A rank that was killed by a
 // signal or exited with 0 counts as 6 and is named; one killed by the forwarded signal counts as 75; an unknown exit
 // code counts as 70.
@@ -21,12 +24,20 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 
 namespace wmtp {
+
+/// This host's ranks of a job on several hosts: first_rank, first_rank + 1 ...
+struct HostShare {
+  int first_rank = 0, world_size = 1;
+  std::string address;  ///< of rank 0
+  int port = 0;
+};
 
 struct LaunchRequest {
   std::filesystem::path program;                   ///< wmtp-engine
@@ -36,6 +47,9 @@ struct LaunchRequest {
   double grace_seconds = 3;
   double kill_seconds = 0.5;
   int port = 0;  ///< 0: any free one
+  std::optional<HostShare> share;
+
+  int first_rank() const { return share ? share->first_rank : 0; }
 };
 
 struct LaunchResult {

@@ -42,11 +42,6 @@ struct Member {
   int code = 0;
 };
 
-std::string text_of(const MeanOf& of) {
-  if (of.count == 0) return "-";
-  return shown(of.mean) + (of.count > 1 ? printed(" ± %.2g", of.error) : "");
-}
-
 class Sweep {
  public:
   Sweep(const SweepRequest& request, SourceTexts& texts) : jobs_(request.jobs), resume_(request.job.resume) {
@@ -106,7 +101,7 @@ class Sweep {
     for (const auto& [name, columns] : losses) {
       const MeanOf train = mean_of(columns[0]), valid = mean_of(columns[1]);
       several = several || train.count > 1;
-      outcome.means.rows.push_back({name, train.count, text_of(train), text_of(valid)});
+      outcome.means.rows.push_back({name, train.count, with_error(train), with_error(valid)});
     }
     if (!several) outcome.means.rows.clear();
     return outcome;

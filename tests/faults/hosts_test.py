@@ -1,7 +1,11 @@
 """Two hosts: ranks that share a network but not a machine."""
+import os
+import signal
 import time
 
 import pytest
+from experiment import experiment
+from host import children_of
 from hosts import TwoHosts, ended
 from launchers import free_port
 
@@ -23,6 +27,13 @@ def start_job(hosts, place, world, env_of=lambda rank: {}, **changes):
                         env={**pytorchjob(hosts, rank, world, port), **env_of(rank)}) for rank in range(world)]
 
 
+def start_on_nodes(hosts, place, *arguments, **changes):
+    """Our launcher on each host, with two ranks each."""
+    file, port = place.write(**{"parallel__processes": 4, **changes}), free_port()
+    return [hosts.start(node, "run", file, "--nodes", 2, "--node-rank", node, "--rendezvous",
+                        f"{hosts.addresses[0]}:{port}", *arguments, cwd=place.folder, env={}) for node in (0, 1)]
+
+
 def test_two_ranks_on_each_of_two_hosts_train_bitwise_as_on_one_host(hosts, place):
     changes = {"train__steps": 3, "train__batch_size": 1}
     place.run(parallel__processes=4, **changes)
@@ -30,6 +41,32 @@ def test_two_ranks_on_each_of_two_hosts_train_bitwise_as_on_one_host(hosts, plac
     for code, text in map(ended, start_job(hosts, place, 4, **changes)):
         assert code == 0, text
     assert place.log.losses() == wanted and len(wanted) == 3
+
+
+def test_our_launcher_on_each_host_trains_stops_and_resumes_bitwise_as_on_one_host(hosts, place):
+    """SIGTERM to one host's launcher stops the ranks of both; --resume continues on one host. A stage runs first."""
+    own = {"train__batch_size": 1, "parallel__processes": 4}
+    place.write({**experiment(train__steps=2, **own), "name": "reference"}, "reference.toml")
+    changes = own | {"train__steps": 80, "pipeline": {"plugin": "rho1"}, "reference__experiment": "reference.toml"}
+    launchers = start_on_nodes(hosts, place, **changes)
+    end = time.monotonic() + 60
+    while place.log.last_step(after=1) < 3 and time.monotonic() < end:
+        time.sleep(0.02)
+    (launcher,) = children_of(launchers[1].pid)
+    os.kill(launcher, signal.SIGTERM)
+    for code, text in map(ended, launchers):
+        assert code == 75, text
+    place.run("--resume", **changes)
+    resumed = place.log.losses()
+    place.run(**changes)
+    whole = place.log.losses()
+    assert [run["name"] for run in place.log.runs()] == ["reference", "trial", "trial", "trial"]
+    assert min(resumed) > 1 and resumed == {step: loss for step, loss in whole.items() if step >= min(resumed)}
+
+
+def test_ranks_that_nodes_cannot_share_equally_are_refused_on_each(hosts, place):
+    for code, text in map(ended, start_on_nodes(hosts, place, "--nproc", 3)):
+        assert code == 2 and "3 processes (parallel.processes) cannot be divided equally among 2 nodes" in text, text
 
 
 def test_rank_0_whose_own_name_is_its_loopback_uses_the_network_instead(hosts, place):

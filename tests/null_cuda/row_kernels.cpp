@@ -187,14 +187,14 @@ void cross_entropy_backward(Launch launch, void* logits, const int64_t* targets,
   });
 }
 
-void sum_of_parts(Launch launch, const void* parts, int num_parts, bool add, float* sum, int64_t count) {
+void sum_of_parts(Launch launch, const void* parts, int num_parts, float* sum, int64_t count) {
   const Kernel kernel("sum_of_parts", launch);
   by_type(launch.type, [&]<class T>() {
     Values<T> from(kernel, launch.type, parts, num_parts * count);
     float* to = kernel.out<float>(sum, count);
     if (!kernel.computes()) return;
     for (int part = 0; part < num_parts; ++part)
-      rows_of_cpu::accumulate<T>(to, from + part * count, /*first=*/part == 0 && !add, count);
+      rows_of_cpu::accumulate<T>(to, from + part * count, /*first=*/part == 0, count);
   });
 }
 

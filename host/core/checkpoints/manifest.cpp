@@ -221,14 +221,11 @@ std::string checked_text(const json& document, const std::string& where) {
 
 void fill_from_folder(Manifest& manifest, const fs::path& folder) {
   std::map<std::string, int64_t> sizes;
-  std::error_code failure;
-  for (fs::directory_iterator item(folder, failure), end; !failure && item != end; item.increment(failure)) {
-    const fs::path& path = item->path();
+  for (const fs::path& path : paths_in(folder)) {
     const InputFile file(path);
     sizes[path.filename()] = file.size();
     manifest.sums[path.filename()] = crc32c_outside(file, slice_ranges(path, manifest.slices));
   }
-  if (failure) throw storage_error("list", folder, failure.value());
   for (const auto& [name, bytes] : manifest.files) {
     const auto found = sizes.find(name);
     if (found == sizes.end() || found->second != bytes) {
@@ -243,24 +240,15 @@ void fill_from_folder(Manifest& manifest, const fs::path& folder) {
 }  // namespace
 
 json to_json(const Manifest& manifest) {
-  json files = json::object(), slices = json::array();
+  json files = json::object();
   for (const auto& [name, bytes] : manifest.files) {
     const auto sum = manifest.sums.find(name);
     files[name] = {{"bytes", bytes}, {"crc32c", sum == manifest.sums.end() ? 0 : sum->second}};
   }
-  for (const Slice& slice : manifest.slices) {
-    slices.push_back({{"tensor", slice.tensor},
-                      {"shape", slice.shape},
-                      {"begin", slice.begin},
-                      {"end", slice.end},
-                      {"file", slice.file},
-                      {"entry", slice.entry},
-                      {"crc32c", slice.crc32c}});
-  }
   return {{"format", "wmtp-checkpoint"},       {"version", current_version}, {"step", manifest.step},
           {"world_size", manifest.world_size}, {"kind", manifest.kind},      {"config_hash", manifest.config_hash},
           {"plugins", manifest.plugins},       {"state", manifest.state},    {"files", std::move(files)},
-          {"slices", std::move(slices)}};
+          {"slices", manifest.slices}};
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& where) {
@@ -319,16 +307,9 @@ std::string rank_file_name(int64_t rank) { return printed("rank-%04lld.safetenso
 
 std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {
   std::vector<fs::path> folders;
-  std::error_code failure;
-  for (fs::directory_iterator item(run_folder, failure), end; !failure && item != end; item.increment(failure)) {
-    std::error_code ignored;
-    if (step_of_name(item->path().filename().string()) >= 0 && item->is_directory(ignored)) {
-      folders.push_back(item->path());
-    }
-  }
-  if (failure && failure != std::errc::no_such_file_or_directory) {
-    throw storage_error("list", run_folder, failure.value());
-  }
+  std::error_code ignored;
+  for (const fs::path& path : paths_in(run_folder))
+    if (step_of_name(path.filename().string()) >= 0 && fs::is_directory(path, ignored)) folders.push_back(path);
   std::ranges::sort(folders, std::greater<>{},
                     [](const fs::path& folder) { return step_of_name(folder.filename().string()); });
   return folders;

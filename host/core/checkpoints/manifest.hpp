@@ -29,6 +29,7 @@ struct Slice {
   std::string entry;           ///< its safetensors name
   uint32_t crc32c = 0;         ///< of the slice's bytes
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slice, tensor, shape, begin, end, file, entry, crc32c)
 
 inline constexpr const char* manifest_file_name = "manifest.json";
 

@@ -70,13 +70,9 @@ std::vector<fs::path> keep_newest(const fs::path& run_folder, int64_t keep, cons
 
 std::vector<fs::path> remove_leftovers(const fs::path& run_folder) {
   std::vector<fs::path> leftovers;
-  std::error_code failure;
-  for (fs::directory_iterator item(run_folder, failure), end; !failure && item != end; item.increment(failure)) {
-    const pid_t process = process_of_draft(item->path().filename().string());
-    if (process != 0 && !is_alive(process)) leftovers.push_back(item->path());
-  }
-  if (failure && failure != std::errc::no_such_file_or_directory) {
-    throw storage_error("list", run_folder, failure.value());
+  for (const fs::path& path : paths_in(run_folder)) {
+    const pid_t process = process_of_draft(path.filename().string());
+    if (process != 0 && !is_alive(process)) leftovers.push_back(path);
   }
   for (const fs::path& leftover : leftovers) remove_folder(leftover);
   return leftovers;

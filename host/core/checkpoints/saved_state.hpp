@@ -14,12 +14,15 @@
 
 namespace wmtp {
 
+inline constexpr int64_t max_overflows_left = 2;
+
 struct SavedState {
-  /// The loss scale of fp16 runs.
+  /// The loss scale of fp16 runs, as engine/train/loss_scale.hpp begins and changes it.
   struct Scale {
-    double scale = 1;  ///< a power of two, at least 1
-    int64_t finite_steps = 0;
-    int64_t overflows_left = 0;  ///< at most max_overflows_left
+    double scale = 65536;                         ///< a power of two, at least 1
+    int64_t finite_steps = 0;                     ///< consecutive
+    int64_t overflows_left = max_overflows_left;  ///< until the scale halves
+    bool operator==(const Scale&) const = default;
   };
 
   int64_t tokens = 0;            ///< tokens seen by all ranks, without padding
@@ -31,8 +34,6 @@ struct SavedState {
   std::map<std::string, int64_t> optimizer_steps;                ///< by parameter group
   std::map<std::string, std::vector<int64_t>> pipeline_tensors;  ///< shapes by name
 };
-
-inline constexpr int64_t max_overflows_left = 2;
 
 nlohmann::json to_json(const SavedState& saved);
 /// Reads the state of a checkpoint for resuming. Error(status) starts with `where` and names the key, the found and the

@@ -22,37 +22,15 @@ ValueRule rule_of(const OptionSpec& option) {
   return rule;
 }
 
-OptionValue to_option(const Value& value) {
-  return std::visit(
-      [](const auto& held) -> OptionValue {
-        if constexpr (std::is_constructible_v<OptionValue, decltype(held)>)
-          return held;
-        else
-          throw Error(ExitStatus::bug, "a plugin option has a type that plugins cannot declare");
-      },
-      value);
-}
-
 void bind_option(const OptionSpec& option, const std::string& table, const Entry& entry, PluginChoice& choice,
                  Bound& bound, Diagnostics& diagnostics) {
   const auto value = check_value(entry.value, rule_of(option), "[" + table + "] " + option.name, diagnostics);
   if (value) {
-    choice.options[option.name] = to_option(*value);
+    choice.options[option.name] = *value;
     choice.given.insert(option.name);
   } else {
     bound.bad.insert(table + "." + option.name);
   }
-}
-
-/// JSON converts whole numbers to integers.
-OptionValues defaults_of(const PluginDescription& description) {
-  OptionValues defaults;
-  for (const OptionSpec& option : description.options) {
-    const auto* integer = std::get_if<int64_t>(&option.default_value);
-    const bool widened = integer && option.type == OptionSpec::Type::number;
-    defaults[option.name] = widened ? OptionValue(static_cast<double>(*integer)) : option.default_value;
-  }
-  return defaults;
 }
 
 const Node* table_in(const Node& document, const std::string& path) {
@@ -104,7 +82,7 @@ class PluginBinder {
       refuse_plugin(table, error);
       return std::nullopt;
     }
-    choice.options = defaults_of(setting.description);
+    for (const OptionSpec& option : setting.description.options) choice.options[option.name] = option.default_value;
     const size_t before = diagnostics_.count();
     if (const Node* node = table_in(document_, table)) bind_entries(table, *node, setting.description, choice);
     if (diagnostics_.count() != before) return std::nullopt;

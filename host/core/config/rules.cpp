@@ -16,24 +16,6 @@ namespace {
 /// Llama's rule: 2/3 of 4 dim, rounded up to a multiple of 256.
 int64_t llama_ffn_dim(int64_t dim) { return (8 * dim / 3 + 255) / 256 * 256; }
 
-struct Frozen {
-  std::string table, what, example;
-  const FrozenConfig* config;
-};
-
-std::vector<Frozen> all_frozen(const Experiment& e) {
-  return {{"reference", "reference", "reference.toml", &e.reference},
-          {"value", "value model", "critic.toml", &e.value}};
-}
-
-/// "reference.loss" for "reference"; "" if the pipeline reads nothing of that model.
-std::string first_read(const PluginNeeds& needs, const std::string& model) {
-  for (const std::string& read : needs.reads) {
-    if (read.starts_with(model + ".")) return read;
-  }
-  return "";
-}
-
 class Rules : RuleChecker {
  public:
   Rules(const Bound& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}
@@ -42,9 +24,8 @@ class Rules : RuleChecker {
     name();
     model("model", e_.model);
     first_weights();
-    for (const Frozen& frozen : all_frozen(e_)) {
-      if (frozen.config->model) model(frozen.table + ".model", *frozen.config->model);
-    }
+    for (const auto& [table, frozen] : frozen_tables(e_))
+      if (frozen->model) model(table + ".model", *frozen->model);
     lengths();
     steps();
     schedule();
@@ -53,7 +34,7 @@ class Rules : RuleChecker {
     offload();
     determinism();
     check_data_rules(bound_, diagnostics_);
-    for (const Frozen& frozen : all_frozen(e_)) frozen_model(frozen, needs);
+    for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
     if (needs && needs->pairs) pairs();
   }
 
@@ -191,8 +172,8 @@ class Rules : RuleChecker {
     const std::string key = "parallel.shard_group_size";
     if (!bound_.good({"parallel", key.c_str(), "parallel.strategy", "reference.strategy", "value.strategy"})) return;
     std::string hybrid = e_.parallel.strategy == Strategy::hybrid_shard ? "parallel" : "";
-    for (const Frozen& frozen : all_frozen(e_))
-      if (frozen.config->strategy == Strategy::hybrid_shard && hybrid.empty()) hybrid = frozen.table;
+    for (const auto& [table, frozen] : frozen_tables(e_))
+      if (frozen->strategy == Strategy::hybrid_shard && hybrid.empty()) hybrid = table;
     if (hybrid.empty()) {
       if (bound_.has(key))
         refuse_key(key, "shard_group_size applies only to the strategy \"hybrid_shard\", which no model here uses",
@@ -233,15 +214,15 @@ class Rules : RuleChecker {
              "remove it, or set device = \"cuda\"");
   }
 
-  /// A frozen model must be given if and only if the pipeline reads it.
-  void frozen_model(const Frozen& frozen, const PluginNeeds* needs) {
-    const std::string& table = frozen.table;
+  /// A frozen model is given if and only if the pipeline reads it.
+  void frozen_model(const std::string& table, const PluginNeeds* needs) {
     const std::string experiment = table + ".experiment", weights = table + ".weights", shape = table + ".model";
     const std::string read = needs ? first_read(*needs, table) : "";
     if (!bound_.has(table)) {
       if (!read.empty()) {
         refuse("pipeline.plugin", title() + " reads " + read + ", but there is no [" + table + "]",
-               "add [" + table + "] with experiment = \"" + frozen.example + "\" or weights = \"run:NAME\"");
+               "add [" + table + "] with experiment = \"" + (table == "value" ? "critic" : table) +
+                   ".toml\" or weights = \"run:NAME\"");
       }
       return;
     }
@@ -255,7 +236,8 @@ class Rules : RuleChecker {
     }
     if (needs && read.empty()) {
       refuse_key(table,
-                 title() + " reads no " + frozen.what + (e_.pipeline.options.empty() ? "" : " with these options"),
+                 title() + " reads no " + (table == "value" ? "value model" : table) +
+                     (e_.pipeline.options.empty() ? "" : " with these options"),
                  "remove [" + table + "]: it would have no effect");
     }
   }

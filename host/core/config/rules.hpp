@@ -8,13 +8,11 @@
 
 namespace wmtp {
 
-constexpr int64_t byte_vocab_size = 258;  ///< 256 bytes, begin of text, end of text
-
-/// Finds the plugins of [pipeline], [pipeline.inner] and [adapter], checks their options and fills in defaults: first
-/// by the schema that the plugin declares, then by the plugin itself. A missing or refused plugin is one error at its
-/// name; its options are not checked. A value that the plugin refuses is an error at that value, at the byte that the
-/// plugin reports. Returns the pipeline's needs with its options; nullopt after an error in its tables. Without `check`
-/// (in tests) the needs are those of the description.
+/// Finds the plugins of [pipeline], [pipeline.inner] and [adapter], and checks and fills their options, including
+/// defaults: first by the schema that the plugin declares, then by the plugin itself. A plugin that is absent or
+/// refused is one error at its name; its options are not checked. A value that the plugin refuses is an error at that
+/// value, at the byte that the plugin reports. Returns what the pipeline needs with its options; nothing after an error
+/// in its tables. Without `check` (in tests) the needs are those of the description.
 std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
                                         Bound& bound, Diagnostics& diagnostics);
 

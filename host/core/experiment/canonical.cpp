@@ -9,10 +9,6 @@
 namespace wmtp {
 namespace {
 
-Value to_value(const OptionValue& option) {
-  return std::visit([](const auto& held) { return Value(held); }, option);
-}
-
 bool applies_to(const std::vector<std::string>& kinds, const Experiment& e) {
   return kinds.empty() || std::find(kinds.begin(), kinds.end(), e.data.kind) != kinds.end();
 }
@@ -27,7 +23,7 @@ void for_each_value(const Experiment& e, Visit visit) {
       if (const auto value = key.get(e)) visit(table, &key, key.name, *value);
     }
     if (!table.plugin) continue;
-    for (const auto& [name, option] : table.plugin(e).options) visit(table, nullptr, name, to_value(option));
+    for (const auto& [name, option] : table.plugin(e).options) visit(table, nullptr, name, option);
   }
 }
 
@@ -93,17 +89,10 @@ std::string table_text(const Experiment& experiment, const std::string& name) {
   return printer.text();
 }
 
-std::map<std::string, OptionValue> flat_values(const Experiment& experiment) {
-  std::map<std::string, OptionValue> flat;
+std::map<std::string, Value> flat_values(const Experiment& experiment) {
+  std::map<std::string, Value> flat;
   for_each_value(experiment, [&](const SchemaTable& table, const Key*, const std::string& name, const Value& value) {
-    std::visit(
-        [&](const auto& held) {
-          if constexpr (std::is_constructible_v<OptionValue, decltype(held)>)
-            flat[path_of(table.name, name)] = held;
-          else
-            flat[path_of(table.name, name)] = toml_text(value);
-        },
-        value);
+    flat[path_of(table.name, name)] = value;
   });
   return flat;
 }

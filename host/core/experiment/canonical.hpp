@@ -23,6 +23,6 @@ std::string config_hash(const Experiment& experiment, const IdentityParts& parts
 std::string table_text(const Experiment& experiment, const std::string& table);
 
 /// "train.batch_size" -> 4, for run_params.
-std::map<std::string, OptionValue> flat_values(const Experiment& experiment);
+std::map<std::string, Value> flat_values(const Experiment& experiment);
 
 }  // namespace wmtp

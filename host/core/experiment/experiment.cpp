@@ -15,6 +15,12 @@ OptionValues given_options(const PluginChoice& choice) {
   return given;
 }
 
+std::string first_read(const PluginNeeds& needs, const std::string& model) {
+  for (const std::string& read : needs.reads)
+    if (read.starts_with(model + ".")) return read;
+  return "";
+}
+
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes) {
   const int64_t size = experiment.parallel.shard_group_size;
   if (size == 0 || processes % size == 0) return "";

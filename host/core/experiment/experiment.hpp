@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -10,12 +11,14 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
+
+#include "core/toml/value_rule.hpp"
 
 namespace wmtp {
 
-using OptionValue = std::variant<bool, int64_t, double, std::string, std::vector<std::string>>;
+using OptionValue = Value;                                ///< plugins declare no lists of numbers
 using OptionValues = std::map<std::string, OptionValue>;  ///< by name
 
 struct PluginChoice {
@@ -78,6 +81,8 @@ struct FrozenConfig {
   bool cache = true;  ///< whether to store its outputs for later epochs and runs
   bool operator==(const FrozenConfig&) const = default;
 };
+
+inline constexpr int64_t byte_vocab_size = 258;  ///< 256 bytes, begin of text, end of text
 
 struct TokenizerConfig {
   bool given = false;
@@ -256,7 +261,12 @@ inline double held_out_share(const Experiment& e) { return std::max(e.validation
 inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
 inline int64_t head_dim(const ModelConfig& m) { return m.head_dim > 0 ? m.head_dim : m.dim / m.heads; }
 
-/// Why `processes` ranks do not form whole groups of shard_group_size; "" if they do or no size is set.
+/// The tables of frozen models, given or not.
+inline std::array<std::pair<std::string, const FrozenConfig*>, 2> frozen_tables(const Experiment& e) {
+  return {{{"reference", &e.reference}, {"value", &e.value}}};
+}
+
+/// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes);
 /// Error(usage) with that reason, for the number of ranks given by a launcher.
 void check_groups(const Experiment& experiment, int64_t processes);

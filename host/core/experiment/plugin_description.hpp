@@ -34,6 +34,9 @@ struct PluginNeeds {
   bool operator==(const PluginNeeds&) const = default;
 };
 
+/// "reference.loss" for "reference"; "" when the pipeline reads nothing of that model.
+std::string first_read(const PluginNeeds& needs, const std::string& model);
+
 struct PluginDescription {
   std::string kind;  ///< "pipeline" or "adapter"
   std::string role;  ///< "weighting", "wrapper", "objective" or "adapter"

@@ -97,7 +97,7 @@ SchemaTable tokenizer_table() {
             .defaults_to("`data.files`; with `records`, the texts of the records")
             .unset_when_empty(),
         key("vocab_size", AT(data.tokenizer.vocab_size), "number of tokens")
-            .range(258, 1 << 24)
+            .range(byte_vocab_size, 1 << 24)
             .defaults_to(
                 "258 for `byte`; required for `bpe`; not allowed for `file`, which requires `model.vocab_size`")
             .unset_when_empty()}},

@@ -41,6 +41,9 @@ struct OptionMessage {
     for (const std::string& one : value) joined += (joined.empty() ? "" : ", ") + one;
     return ProtoMessage().bytes(text_value, joined);
   }
+  ProtoMessage operator()(const std::vector<double>& value) const {
+    return ProtoMessage().bytes(text_value, toml_text(value));
+  }
 };
 
 std::string hparams_value(const char* tag, const ProtoMessage& content) {
@@ -83,7 +86,7 @@ void EventFile::text(int64_t time_ns, const std::string& tag, const std::string&
   value(time_ns, 0, message.encoded());
 }
 
-void EventFile::options(int64_t time_ns, const std::map<std::string, OptionValue>& values) {
+void EventFile::options(int64_t time_ns, const std::map<std::string, Value>& values) {
   ProtoMessage start;
   for (const auto& [name, option] : values) {
     ProtoMessage entry;

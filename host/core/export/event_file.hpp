@@ -36,9 +36,9 @@ class EventFile {
   void scalar(int64_t time_ns, int64_t step, const std::string& tag, double value);
   /// Shown as Markdown.
   void text(int64_t time_ns, const std::string& tag, const std::string& text);
-  /// The run's columns of the hyperparameter table.
-  void options(int64_t time_ns, const std::map<std::string, OptionValue>& values);
-  /// The run's status in that table.
+  /// The run's columns in the hyperparameter table.
+  void options(int64_t time_ns, const std::map<std::string, Value>& values);
+  /// The run's status in the same table.
   void ended(int64_t time_ns, bool success);
 
   /// Writes buffered records to the file.

@@ -40,11 +40,11 @@ class MlflowWriter {
         metric_(database,
                 "INSERT INTO metrics (run_uuid, \"key\", step, value, is_nan, timestamp) "
                 "VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
+        // SQLite takes the other columns from the row of the maximum; a step has one row for each key.
         latest_(database,
                 "INSERT INTO latest_metrics (run_uuid, \"key\", step, value, is_nan, timestamp) "
-                "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (\"key\", run_uuid) DO UPDATE SET step = excluded.step, "
-                "value = excluded.value, is_nan = excluded.is_nan, timestamp = excluded.timestamp "
-                "WHERE excluded.step >= step") {}
+                "SELECT run_uuid, \"key\", max(step), value, is_nan, timestamp FROM metrics WHERE run_uuid = ?1 "
+                "GROUP BY \"key\"") {}
 
   void write(const LoggedRunRows& rows, const std::filesystem::path& log) {
     id_ = mlflow_run_id(log, rows.column("id").get<int64_t>(), rows.text("started_at"));
@@ -56,11 +56,10 @@ class MlflowWriter {
     for (const LoggedOption& option : rows.options())
       param_.run(id_, option.key, truncate(option.text, longest_param, "parameter " + option.key));
     write_tags(rows, name);
-    for (const std::string& metric : rows.metric_names()) {
+    for (const std::string& metric : rows.metric_names())
       rows.each_point(metric, [&](const LoggedPoint& point) { write(metric, point); });
-      latest(metric);
-    }
     write_memory(rows);
+    latest_.run(id_);
   }
 
   const std::vector<std::string>& truncated() const { return truncated_; }
@@ -70,14 +69,7 @@ class MlflowWriter {
     const bool is_nan = std::isnan(point.value);
     const double largest = std::numeric_limits<double>::max();
     const double value = is_nan ? 0 : std::isinf(point.value) ? std::copysign(largest, point.value) : point.value;
-    last_ = point;
-    last_.value = value;
-    last_is_nan_ = is_nan;
     metric_.run(id_, key, point.step, value, int64_t{is_nan}, milliseconds(point.time_ns));
-  }
-
-  void latest(const std::string& key) {
-    latest_.run(id_, key, last_.step, last_.value, int64_t{last_is_nan_}, milliseconds(last_.time_ns));
   }
 
   void write_memory(const LoggedRunRows& rows) {
@@ -88,7 +80,6 @@ class MlflowWriter {
       const std::string key = std::string("system/") + (is_gpu ? "gpu_" : "rank_") + std::to_string(memory.rank) +
                               "_memory_usage_megabytes";
       write(key, {memory.step, static_cast<double>(memory.bytes) / 1e6, memory.time_ns});
-      latest(key);
     });
   }
 
@@ -114,20 +105,12 @@ class MlflowWriter {
 
   /// MLflow counts characters.
   std::string truncate(const std::string& text, size_t longest, const std::string& what) {
-    size_t characters = 0, end = text.size();
-    for (size_t i = 0; i < text.size(); ++i) {
-      if (is_continuation(text[i])) continue;
-      if (++characters == longest) end = i;
-    }
-    if (characters <= longest) return text;
-    truncated_.push_back(run_name_ + ": " + what);
-    return text.substr(0, end) + "…";
+    if (shown_length(text) > longest) truncated_.push_back(run_name_ + ": " + what);
+    return cut_to(text, longest);
   }
 
   std::string target_, id_, run_name_;
   std::vector<std::string> truncated_;
-  LoggedPoint last_;
-  bool last_is_nan_ = false;
   Statement run_, param_, tag_, metric_, latest_;
 };
 

@@ -9,8 +9,8 @@
 namespace wmtp {
 namespace {
 
-std::map<std::string, OptionValue> typed(const std::vector<LoggedOption>& options) {
-  std::map<std::string, OptionValue> values;
+std::map<std::string, Value> typed(const std::vector<LoggedOption>& options) {
+  std::map<std::string, Value> values;
   for (const auto& [key, text, number] : options) {
     if (!number) {
       values[key] = text;
@@ -76,7 +76,7 @@ class TensorboardSink : public RecordSink {
 
   std::filesystem::path folder_;
   int64_t run_id_;
-  std::map<std::string, OptionValue> options_;
+  std::map<std::string, Value> options_;
   std::string toml_;
   std::unique_ptr<EventFile> file_;
 };

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "base/error.hpp"
+#include "base/files.hpp"
 #include "core/runlog/open_log.hpp"
 #include "core/runlog/upkeep.hpp"
 #include "io/run_lock.hpp"
@@ -15,9 +15,7 @@ DeletableRun deletable_run(const LogReader& log, int64_t run_id) {
   DeletableRun run{log.run(run_id), 0};
   if (run.status == "running" || RunLock::is_held(run.folder))
     throw Error(ExitStatus::usage, "run " + std::to_string(run_id) + " (" + run.name + ") is running; stop it first");
-  std::error_code gone;
-  for (fs::recursive_directory_iterator file(run.folder, gone), end; !gone && file != end; file.increment(gone))
-    if (file->is_regular_file(gone)) run.bytes += int64_t(file->file_size(gone));
+  run.bytes = bytes_below(run.folder);
   return run;
 }
 

@@ -75,7 +75,7 @@ int prepare_with_engine(const JobRequest& request) {
   return WEXITSTATUS(status);
 }
 
-std::string about_engine_of_this_build() { return ask("about", {}); }
+nlohmann::json about_engine_of_this_build() { return ask("about", {}); }
 
 Generated generate_with_engine(const GenerateRequest& request) { return ask("generate", request); }
 

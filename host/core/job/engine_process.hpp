@@ -22,9 +22,9 @@ inline constexpr int finished_exit_code = 100;
 /// any error.
 int prepare_with_engine(const JobRequest& request);
 
-/// JSON: {"libtorch": version, "cpu": instruction set of LibTorch's kernels, "bf16": "native" or "computed in fp32",
-/// "threads": n, "cuda": the devices, or why there are none}.
-std::string about_engine_of_this_build();
+/// {"libtorch": version, "cpu": instruction set of LibTorch's kernels, "bf16": "native" or "computed in fp32",
+/// "cuda": the devices, or why there are none}.
+nlohmann::json about_engine_of_this_build();
 
 // Each throws the engine's error with its status; Error(bug) if the engine is missing or ends without an answer.
 /// Error(usage) if the prompt does not suit the model, Error(data) if the model cannot be used.

@@ -32,16 +32,12 @@ std::vector<std::pair<std::string, std::string>> value_heads_of(const PluginNeed
   return heads;
 }
 
-bool reads(const PluginNeeds& needs, const std::string& model) {
-  return std::any_of(needs.reads.begin(), needs.reads.end(),
-                     [&](const std::string& read) { return read.starts_with(model + "."); });
-}
-
-/// A model whose layout is requested from the engine, and the answer.
+/// A model whose layout the engine is asked for, and the answer.
 struct Asked {
   std::string table;  ///< "model", "full" (trained in full, for comparison), "reference" or "value"
   LayoutQuestion question;
   PlannedLayout layout;
+  const FrozenConfig* frozen = nullptr;  ///< of a frozen model
 };
 
 class Planner {
@@ -70,16 +66,15 @@ class Planner {
       policy.adapter = setting_of(catalog_, "adapter", {full, {}});
       asked_.push_back({full, policy, {}});
     }
-    add_frozen("reference", e_.reference);
-    add_frozen("value", e_.value);
+    for (const auto& [table, config] : frozen_tables(e_)) add_frozen(table, *config);
     nlohmann::json questions = nlohmann::json::array();
-    for (const Asked& asked : asked_) questions.push_back(to_json(asked.question));
+    for (const Asked& asked : asked_) questions.push_back(asked.question);
     const auto answers = nlohmann::json::parse(ask_layouts(*asked_.front().question.adapter, questions.dump()));
     for (size_t i = 0; i < asked_.size(); ++i) answers.at(i).get_to(asked_[i].layout);
   }
 
   void add_frozen(const std::string& table, const FrozenConfig& config) {
-    if (!reads(pipeline_.needs, table)) return;
+    if (first_read(pipeline_.needs, table).empty()) return;
     const Experiment* const stage = e_.stage(table);
     LayoutQuestion question;
     question.model = config.model ? *config.model : stage ? stage->model : e_.model;
@@ -88,11 +83,7 @@ class Planner {
       if (stage) question.value_heads = value_heads_of(pipeline_of(*stage, catalog_).needs);
       if (question.value_heads.empty()) question.value_heads = {{"value", "linear"}};
     }
-    asked_.push_back({table, question, {}});
-  }
-
-  const FrozenConfig& frozen_config(const std::string& table) const {
-    return table == "reference" ? e_.reference : e_.value;
+    asked_.push_back({table, question, {}, &config});
   }
 
   void count(const Asked& asked, ExperimentPlan& plan) const {
@@ -103,7 +94,7 @@ class Planner {
       trained += unit.trained.parameters;
       if (unit.name == "adapter") of_adapter = unit.trained.parameters;
     }
-    if (!asked.question.adapter) {
+    if (asked.frozen) {
       plan.frozen[asked.table] = all;
       return;
     }
@@ -119,10 +110,9 @@ class Planner {
     question.policy = {e_.model,           asked.layout,       p.strategy,   p.precision,
                        p.shard_group_size, p.replicate_frozen, p.cpu_offload};
     for (const Asked& other : asked_) {
-      if (other.question.adapter) continue;
-      const FrozenConfig& config = frozen_config(other.table);
-      question.frozen.push_back({other.question.model, other.layout, config.strategy.value_or(p.strategy),
-                                 config.precision.value_or(p.precision), p.shard_group_size});
+      if (!other.frozen) continue;
+      question.frozen.push_back({other.question.model, other.layout, other.frozen->strategy.value_or(p.strategy),
+                                 other.frozen->precision.value_or(p.precision), p.shard_group_size});
     }
     question.token_heads = pipeline_.objective ? 0 : e_.model.future_tokens;
     question.when = pipeline_.needs.when;
@@ -139,11 +129,9 @@ class Planner {
     if (p.shard_group_size > 0) strategies.insert(strategies.begin() + 1, Strategy::hybrid_shard);
     for (const Strategy strategy : strategies) {
       question.policy.strategy = strategy;
-      for (size_t i = 0, f = 0; i < asked_.size(); ++i)
-        if (!asked_[i].question.adapter) {
-          if (!frozen_config(asked_[i].table).strategy) question.frozen[f].strategy = strategy;
-          ++f;
-        }
+      size_t next = 0;
+      for (const Asked& other : asked_)
+        if (other.frozen) question.frozen[next++].strategy = other.frozen->strategy.value_or(strategy);
       const bool is_this_one = asked.table == "model" && strategy == p.strategy;
       plan.variants.push_back({asked.question.adapter->description.name, strategy, is_this_one, plan_memory(question)});
     }

@@ -20,7 +20,7 @@ std::string ranks_text(const RanksHere& ranks) {
 /// The policy and the given frozen models. If a shape is known only from its weights, the policy's is used.
 std::vector<ModelConfig> models_of(const Experiment& experiment) {
   std::vector<ModelConfig> models{experiment.model};
-  for (const auto& [table, frozen] : {std::pair("reference", &experiment.reference), {"value", &experiment.value}}) {
+  for (const auto& [table, frozen] : frozen_tables(experiment)) {
     if (!frozen->given) continue;
     const Experiment* const stage = experiment.stage(table);
     models.push_back(frozen->model ? *frozen->model : stage ? stage->model : experiment.model);
@@ -39,7 +39,7 @@ double at_most(const ModelConfig& model, const TrainConfig& train) {
 }  // namespace
 
 Machine this_machine(const Experiment& experiment) {
-  Machine machine{usable_cores(), std::nullopt};
+  Machine machine{usable_cores(), std::nullopt, 1};
   const std::string& device = experiment.parallel.device;
   const bool on_cpu = device == "cpu" || (device == "auto" && !std::filesystem::exists("/dev/nvidiactl"));
   if (on_cpu) machine.available_bytes = available_memory();
@@ -60,13 +60,14 @@ std::string misfit(const RanksHere& ranks, const Machine& machine) {
   return "";
 }
 
-RanksHere ranks_here(const Experiment& experiment, const ExperimentPlan& plan) {
+RanksHere ranks_here(const Experiment& experiment, const ExperimentPlan& plan, const Machine& machine) {
   const auto peak = highest(plan.variants.front().memory.phases);
-  return {experiment.parallel.processes, peak->second.total, peak->first, experiment.parallel.oversubscribe};
+  return {experiment.parallel.processes / machine.hosts, peak->second.total, peak->first,
+          experiment.parallel.oversubscribe};
 }
 
 bool surely_fits(const Experiment& experiment, const Machine& machine) {
-  const int64_t ranks = experiment.parallel.processes;
+  const int64_t ranks = experiment.parallel.processes / machine.hosts;
   if (!experiment.parallel.oversubscribe && ranks > most_ranks_a_core * machine.cores) return false;
   if (!machine.available_bytes) return true;
   if (!experiment.adapter.options.empty()) return false;
@@ -75,10 +76,12 @@ bool surely_fits(const Experiment& experiment, const Machine& machine) {
   return bytes * double(ranks) < double(*machine.available_bytes);
 }
 
-void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache) {
-  const Machine machine = this_machine(experiment);
+void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
+                int64_t hosts) {
+  Machine machine = this_machine(experiment);
+  machine.hosts = hosts;
   if (surely_fits(experiment, machine)) return;
-  const std::string why = misfit(ranks_here(experiment, plan_experiment(experiment, catalog, cache)), machine);
+  const std::string why = misfit(ranks_here(experiment, plan_experiment(experiment, catalog, cache), machine), machine);
   if (!why.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": " + why);
 }
 

@@ -20,6 +20,7 @@ inline constexpr int64_t most_ranks_a_core = 8;
 struct Machine {
   int64_t cores = 1;
   std::optional<int64_t> available_bytes;  ///< nullopt if unknown, or if tensors are not in host memory
+  int64_t hosts = 1;                       ///< number of such machines that share the ranks equally
 };
 
 /// This machine. Its memory only counts if the experiment runs on the CPU.
@@ -32,7 +33,7 @@ struct RanksHere {
   bool oversubscribe = false;  ///< [parallel] oversubscribe
 };
 
-RanksHere ranks_here(const Experiment& experiment, const ExperimentPlan& plan);
+RanksHere ranks_here(const Experiment& experiment, const ExperimentPlan& plan, const Machine& machine);
 
 /// Why the ranks do not fit, and what to change; "" if they fit.
 std::string misfit(const RanksHere& ranks, const Machine& machine);
@@ -41,7 +42,9 @@ std::string misfit(const RanksHere& ranks, const Machine& machine);
 /// run. False if its adapter has options, because they may add any number of parameters.
 bool surely_fits(const Experiment& experiment, const Machine& machine);
 
-/// Error(usage) if the experiment does not fit. `cache` and other errors: as plan_experiment.
-void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache);
+/// Error(usage) if the experiment does not fit on this machine and `hosts` - 1 others like it. `cache` and other errors:
+/// as plan_experiment.
+void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
+                int64_t hosts);
 
 }  // namespace wmtp

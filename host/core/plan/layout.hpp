@@ -3,14 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/experiment/experiment.hpp"
-#include "core/experiment/plugin_description.hpp"
+#include "core/experiment/model_shape.hpp"
+#include "core/plugins/description_json.hpp"
 
 namespace wmtp {
 
@@ -49,7 +49,10 @@ using PlannedLayout = std::vector<PlannedUnit>;
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedGroup, parameters, elements)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSlot, layer, in, out, trains, has_bias, adapter_params)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedUnit, name, always_fp32, trained, frozen, slots)
-nlohmann::json to_json(const LayoutQuestion& question);
-LayoutQuestion layout_question_from_json(const nlohmann::json& json);
+/// The shape.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, dim, layers, heads, kv_heads, ffn_dim, vocab_size, future_tokens,
+                                   qkv_bias, qk_norm, head_dim, sliding_window, tie_word_embeddings)
+static_assert(std::size(shape_options) == 5, "name a new option in the line above, too");
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayoutQuestion, model, heads, value_heads, adapter)
 
 }  // namespace wmtp

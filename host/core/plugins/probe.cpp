@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
+#include "base/text.hpp"
 #include "core/plugins/description_json.hpp"
 #include "core/plugins/installation.hpp"
 #include "core/plugins/library_file.hpp"
@@ -32,13 +33,6 @@ std::string program_version() {
   std::error_code absent;
   const auto modified = std::filesystem::last_write_time(library, absent).time_since_epoch().count();
   return fmt::format("{}@{}", WMTP_VERSION, absent ? 0 : modified);
-}
-
-std::string last_line(const std::string& text) {
-  const size_t end = text.find_last_not_of("\r\n \t");
-  if (end == std::string::npos) return "";
-  const size_t start = text.find_last_of('\n', end) + 1;  // npos + 1: no line break before it
-  return text.substr(start, end + 1 - start);
 }
 
 [[noreturn]] void refuse(const std::string& file, const std::string& reason, const ChildResult& child) {
@@ -95,6 +89,26 @@ nlohmann::json ask_child(const std::string& file, const std::vector<std::string>
   return json;
 }
 
+bool is_cached(const PluginAnswer& answer) { return !answer.mistake; }
+bool is_cached(const nlohmann::json::array_t&) { return true; }
+
+/// The answer about a plugin that was described before. Answers of built-in plugins are not cached.
+template <class Answer>
+Answer answer_about(const PluginSetting& plugin, const std::string& task, const std::string& question) {
+  const bool is_file = !plugin.description.path.empty();
+  const FileStamp stamp = is_file ? check_library_file(plugin.description.path) : FileStamp{};
+  const ProbeCache cache(is_file ? ProbeCache::usual_file() : "", program_version());
+  if (auto known = cache.find_answer<Answer>(stamp, question)) return *known;
+  const std::string where = is_file ? stamp.path.string() : plugin.description.name;
+  try {
+    const auto answer = ask_child(where, {task, question}).get<Answer>();
+    if (is_cached(answer)) cache.keep_answer(stamp, question, answer);
+    return answer;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ExitStatus::plugin, where + ": the probe returned no answer: " + error.what());
+  }
+}
+
 }  // namespace
 
 void set_probe_program(const std::filesystem::path& program, std::chrono::milliseconds limit) {
@@ -124,31 +138,11 @@ PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inne
   nlohmann::json settings{{"plugin", plugin}};
   if (inner) settings["inner"] = *inner;
   const std::string question = settings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const bool is_file = !plugin.description.path.empty();  // answers of built-in plugins are not cached
-  const FileStamp stamp = is_file ? check_library_file(plugin.description.path) : FileStamp{};
-  const ProbeCache cache(is_file ? ProbeCache::usual_file() : "", program_version());
-  if (auto known = cache.find_needs(stamp, question)) return {*known, std::nullopt};
-
-  const std::string where = is_file ? stamp.path.string() : plugin.description.name;
-  PluginAnswer answer;
-  try {
-    answer = ask_child(where, {"check", question}).get<PluginAnswer>();
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitStatus::plugin, where + ": the probe returned no answer: " + error.what());
-  }
-  if (!answer.mistake) cache.keep_needs(stamp, question, answer.needs);
-  return answer;
+  return answer_about<PluginAnswer>(plugin, "check", question);
 }
 
 std::string ask_layouts(const PluginSetting& adapter, const std::string& questions) {
-  const bool is_file = !adapter.description.path.empty();
-  const FileStamp stamp = is_file ? check_library_file(adapter.description.path) : FileStamp{};
-  const ProbeCache cache(is_file ? ProbeCache::usual_file() : "", program_version());
-  if (const auto known = cache.find_answer(stamp, questions); known && known->is_array()) return known->dump();
-  const std::string where = is_file ? stamp.path.string() : adapter.description.name;
-  const nlohmann::json answer = ask_child(where, {"layouts", questions});
-  cache.keep_answer(stamp, questions, answer);
-  return answer.dump();
+  return nlohmann::json(answer_about<nlohmann::json::array_t>(adapter, "layouts", questions)).dump();
 }
 
 std::string try_in_child(const std::string& trial, const PluginSetting& plugin, const std::string& device) {

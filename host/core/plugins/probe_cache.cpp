@@ -4,7 +4,6 @@
 #include <fstream>
 #include <mutex>
 
-#include "base/sha256.hpp"
 #include "core/plugins/description_json.hpp"
 #include "io/durable_file.hpp"
 
@@ -75,12 +74,6 @@ void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& descripti
   });
 }
 
-std::optional<nlohmann::json> ProbeCache::find_answer(const FileStamp& stamp, const std::string& question) const try {
-  return entry_of(stamp).at("answers").at(sha256_of(question));
-} catch (const std::exception&) {
-  return std::nullopt;
-}
-
 void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const {
   replace([&](nlohmann::json& entries) {
     nlohmann::json& entry = entries.at(stamp.path.string());
@@ -88,16 +81,6 @@ void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question
     if (entry["answers"].size() >= max_answers) entry["answers"] = nlohmann::json::object();
     entry["answers"][sha256_of(question)] = answer;
   });
-}
-
-std::optional<PluginNeeds> ProbeCache::find_needs(const FileStamp& stamp, const std::string& question) const try {
-  return entry_of(stamp).at("answers").at(sha256_of(question)).get<PluginNeeds>();
-} catch (const std::exception&) {
-  return std::nullopt;
-}
-
-void ProbeCache::keep_needs(const FileStamp& stamp, const std::string& question, const PluginNeeds& needs) const {
-  keep_answer(stamp, question, needs);
 }
 
 }  // namespace wmtp

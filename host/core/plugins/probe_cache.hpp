@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/sha256.hpp"
 #include "core/experiment/plugin_description.hpp"
 #include "core/plugins/library_file.hpp"
 
@@ -24,12 +25,14 @@ class ProbeCache {
   std::optional<PluginDescription> find(const FileStamp& stamp) const;
   void keep(const FileStamp& stamp, const PluginDescription& description) const;
 
-  /// `question` contains the plugins, their options and the sha256 of their files. Answers are stored and removed with
-  /// the file's description, at most 64 per file.
-  std::optional<PluginNeeds> find_needs(const FileStamp& stamp, const std::string& question) const;
-  void keep_needs(const FileStamp& stamp, const std::string& question, const PluginNeeds& needs) const;
-  /// Like find_needs, for other answers.
-  std::optional<nlohmann::json> find_answer(const FileStamp& stamp, const std::string& question) const;
+  /// `question` contains the plugins, their options and the sha256 of their files. Answers are stored with the file's
+  /// description and removed with it, at most 64 for each file.
+  template <class Answer>
+  std::optional<Answer> find_answer(const FileStamp& stamp, const std::string& question) const try {
+    return entry_of(stamp).at("answers").at(sha256_of(question)).get<Answer>();
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
   void keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const;
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -28,9 +29,15 @@ std::map<std::string, std::string> params_of(const LogReader& log, int64_t run) 
   return params;
 }
 
-/// Whether the values of a row, which follow its key, differ.
-bool differs(const std::vector<json>& row) {
-  return std::any_of(row.begin() + 2, row.end(), [&](const json& cell) { return cell != row[1]; });
+/// A row for each key whose values differ.
+Table differing(std::vector<std::string> columns, const std::map<std::string, std::vector<json>>& values_of_key) {
+  Table table{std::move(columns), {}, false};
+  for (const auto& [key, values] : values_of_key) {
+    if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end()) continue;
+    table.rows.push_back({key});
+    table.rows.back().insert(table.rows.back().end(), values.begin(), values.end());
+  }
+  return table;
 }
 
 /// The runs given by one word of the command, by seed.
@@ -47,18 +54,14 @@ class Comparison {
 
   /// Keys whose values differ between runs; the seed only if no side has several.
   Table params() const {
-    Table table{columns("key"), {}, false};
-    std::set<std::string> keys;
+    std::map<std::string, std::vector<json>> values;
     each([&](const LoggedValues& run) {
-      for (const auto& [key, value] : run.params) keys.insert(key);
+      for (const auto& [key, value] : run.params) values[key];
     });
-    for (const std::string& key : keys) {
-      if (key == "seed" && has_seeds()) continue;
-      std::vector<json> row{key};
+    if (has_seeds()) values.erase("seed");
+    for (auto& [key, row] : values)
       for (const Side& side : sides_) row.push_back(values_of(side, key));
-      if (differs(row)) table.rows.push_back(std::move(row));
-    }
-    return table;
+    return differing(columns("key"), values);
   }
 
   std::vector<std::string> metric_names() const {
@@ -156,12 +159,6 @@ class Comparison {
   std::vector<Side> sides_;
 };
 
-std::string with_error(const MeanOf& of, bool signed_number) {
-  if (of.count == 0) return "-";
-  const std::string number = signed_number ? printed("%+.4g", of.mean) : shown(of.mean);
-  return of.count == 1 ? number : number + printed(" ± %.2g", of.error);
-}
-
 /// The metrics of every side, then the differences of later sides from the first.
 void print_metrics(std::ostream& out, const Comparison& comparison) {
   Table table{comparison.columns("metric"), {}, false};
@@ -169,7 +166,7 @@ void print_metrics(std::ostream& out, const Comparison& comparison) {
     table.columns.push_back(comparison.sides()[i].word + " - " + comparison.sides()[0].word);
   for (const std::string& name : comparison.metric_names()) {
     std::vector<json> row{name};
-    for (const Side& side : comparison.sides()) row.push_back(with_error(comparison.figure(side, name), false));
+    for (const Side& side : comparison.sides()) row.push_back(with_error(comparison.figure(side, name)));
     for (size_t i = 1; i < comparison.sides().size(); ++i)
       row.push_back(with_error(comparison.difference(comparison.sides()[i], name), true));
     table.rows.push_back(std::move(row));
@@ -215,22 +212,23 @@ MeanOf mean_of(const std::vector<double>& values) {
   return of;
 }
 
+std::string with_error(const MeanOf& of, bool signed_number) {
+  if (of.count == 0) return "-";
+  const std::string number = signed_number ? printed("%+.4g", of.mean) : shown(of.mean);
+  return of.count == 1 ? number : number + printed(" ± %.2g", of.error);
+}
+
 Table differing_params(const LogReader& log, const std::vector<int64_t>& runs) {
-  Table table{{"key"}, {}, false};
-  std::map<std::string, std::vector<json>> by_key;
+  std::vector<std::string> columns{"key"};
+  std::map<std::string, std::vector<json>> values;
   for (size_t i = 0; i < runs.size(); ++i) {
-    table.columns.push_back(std::to_string(runs[i]));
+    columns.push_back(std::to_string(runs[i]));
     for (const auto& [key, value] : params_of(log, runs[i])) {
-      std::vector<json>& row = by_key[key];
-      row.resize(runs.size() + 1);
-      row[i + 1] = value;
+      values[key].resize(runs.size());
+      values[key][i] = value;
     }
   }
-  for (auto& [key, row] : by_key) {
-    row[0] = key;
-    if (differs(row)) table.rows.push_back(std::move(row));
-  }
-  return table;
+  return differing(std::move(columns), values);
 }
 
 void print_comparison(std::ostream& out, const LogReader& log, const std::vector<std::string>& words,

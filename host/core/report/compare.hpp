@@ -20,6 +20,8 @@ struct MeanOf {
   int64_t count = 0;
 };
 MeanOf mean_of(const std::vector<double>& values);
+/// "0.25 ± 0.01", "0.25" for one value, "-" for none.
+std::string with_error(const MeanOf& of, bool signed_number = false);
 
 /// A row per key whose values differ: the key, then the value of each run (null: none).
 Table differing_params(const LogReader& log, const std::vector<int64_t>& runs);

@@ -43,17 +43,4 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-size_t shown_length(std::string_view text) {
-  size_t length = 0;
-  for (char c : text) length += !is_continuation(c);
-  return length;
-}
-
-std::string cut_to(std::string_view text, size_t most) {
-  if (shown_length(text) <= most) return std::string(text);
-  size_t characters = 0, end = 0;
-  while (end < text.size() && (is_continuation(text[end]) || ++characters < most)) ++end;
-  return std::string(text.substr(0, end)) + "…";
-}
-
 }  // namespace wmtp

@@ -18,10 +18,4 @@ bool shows_blocks(const std::ostream& out);
 /// terminal.
 std::string one_line(std::string_view text);
 
-/// Number of characters (UTF-8 code points).
-size_t shown_length(std::string_view text);
-
-/// At most `most` characters; if the text was cut, the last one is an ellipsis.
-std::string cut_to(std::string_view text, size_t most);
-
 }  // namespace wmtp

@@ -94,7 +94,7 @@ void Database::fail(const std::string& what) const {
 
 void Database::execute(const std::string& sql) {
   if (sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
-    fail("cannot run \"" + sql.substr(0, sql.find('\n')).substr(0, 60) + "\"");
+    fail("cannot run \"" + first_line(sql).substr(0, 60) + "\"");
   }
 }
 

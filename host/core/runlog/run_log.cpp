@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "base/text.hpp"
 #include "core/runlog/log_writer.hpp"
@@ -26,18 +27,13 @@ struct ParamText {
   std::string operator()(const std::vector<std::string>& value) const {
     return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
+  std::string operator()(const std::vector<double>& value) const { return toml_text(value); }
 };
 
-struct ParamNumber {
-  std::optional<double> operator()(bool value) const { return value ? 1.0 : 0.0; }
-  std::optional<double> operator()(int64_t value) const { return static_cast<double>(value); }
-  std::optional<double> operator()(double value) const {
-    return std::isfinite(value) ? std::optional(value) : std::nullopt;
-  }
-  template <class Other>
-  std::optional<double> operator()(const Other&) const {
-    return std::nullopt;
-  }
+constexpr auto param_number = [](const auto& value) -> std::optional<double> {
+  if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
+    if (const auto number = static_cast<double>(value); std::isfinite(number)) return number;
+  return std::nullopt;
 };
 
 void insert_run(Database& database, const RunStart& start, int64_t id) {
@@ -52,7 +48,7 @@ void insert_run(Database& database, const RunStart& start, int64_t id) {
           start.resolved_toml);
   Statement param(database, "INSERT INTO run_params (run_id, key, value_text, value_num) VALUES (?1, ?2, ?3, ?4)");
   for (const auto& [key, value] : start.params) {
-    param.run(id, key, std::visit(ParamText{}, value), std::visit(ParamNumber{}, value));
+    param.run(id, key, std::visit(ParamText{}, value), std::visit(param_number, value));
   }
   Statement plugin(database,
                    "INSERT INTO run_plugins (run_id, kind, name, version, sha256, path) "
@@ -71,69 +67,56 @@ bool make_run_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-struct RunLog::Impl {
-  int64_t run_id = 0;
-  std::filesystem::path folder;
-  bool ended = false;
-  std::unique_ptr<LogWriter> writer;
-};
-
-RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const SinkMaker& make_sink)
-    : impl_(std::make_unique<Impl>()) {
+RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const SinkMaker& make_sink) {
   Database database = open_log_for_writing(path);
   database.set_busy_timeout(kPatience);
   Transaction transaction(database);
-  impl_->run_id = database.integer("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'");
+  run_id_ = database.integer("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'");
   do {  // another log in this place may use the folder of this id: try the next one
-    impl_->folder = run_folder_of(path, ++impl_->run_id, start.name);
-  } while (!make_run_folder(impl_->folder));
+    folder_ = run_folder_of(path, ++run_id_, start.name);
+  } while (!make_run_folder(folder_));
   try {
-    insert_run(database, start, impl_->run_id);
+    insert_run(database, start, run_id_);
     transaction.commit();
   } catch (...) {
     std::error_code ignored;
-    std::filesystem::remove(impl_->folder, ignored);
+    std::filesystem::remove(folder_, ignored);
     throw;
   }
   sync_loosely(database);
-  impl_->writer =
-      std::make_unique<LogWriter>(std::move(database), impl_->run_id, make_sink ? make_sink(impl_->run_id) : nullptr);
+  writer_ = std::make_unique<LogWriter>(std::move(database), run_id_, make_sink ? make_sink(run_id_) : nullptr);
 }
 
 RunLog::~RunLog() {
-  if (!impl_->ended) end(ExitStatus::bug);
+  if (!ended_) end(ExitStatus::bug);
 }
-
-int64_t RunLog::run_id() const { return impl_->run_id; }
-
-std::filesystem::path RunLog::run_folder() const { return impl_->folder; }
 
 void RunLog::metrics(int64_t step, const std::map<std::string, double>& values) {
-  impl_->writer->push(MetricsRecord{step, now_ns(), {values.begin(), values.end()}});
+  writer_->push(MetricsRecord{step, now_ns(), {values.begin(), values.end()}});
 }
 
-void RunLog::memory(const std::vector<MemoryRecord>& records) { impl_->writer->push(MemoryRecords{records}); }
+void RunLog::memory(const std::vector<MemoryRecord>& records) { writer_->push(MemoryRecords{records}); }
 
 void RunLog::samples(int64_t step, std::vector<SampleRecord> records) {
-  impl_->writer->push(SampleRecords{step, std::move(records)});
+  writer_->push(SampleRecords{step, std::move(records)});
 }
 
 void RunLog::checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state) {
   if (state != "kept" && state != "deleted" && state != "damaged") {
     throw Error(ExitStatus::bug, "checkpoint state \"" + state + "\" is not kept, deleted or damaged");
   }
-  impl_->writer->push(CheckpointRecord{step, now_ns(), path.string(), bytes, state});
+  writer_->push(CheckpointRecord{step, now_ns(), path.string(), bytes, state});
 }
 
 void RunLog::event(int64_t rank, const std::string& level, const std::string& kind, int64_t step,
                    const std::string& message) {
-  impl_->writer->push(EventRecord{now_ns(), rank, level, kind, step, message});
+  writer_->push(EventRecord{now_ns(), rank, level, kind, step, message});
 }
 
 void RunLog::end(ExitStatus status) {
-  if (impl_->ended) return;
-  impl_->ended = true;
-  LogWriter& writer = *impl_->writer;
+  if (ended_) return;
+  ended_ = true;
+  LogWriter& writer = *writer_;
   writer.stop();
   const std::string now = utc_now();
   try {
@@ -146,7 +129,7 @@ void RunLog::end(ExitStatus status) {
         database,
         "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4, heartbeat_at = ?4, log_incomplete = ?5 "
         "WHERE id = ?1");
-    close.run(impl_->run_id, status_name(status), static_cast<int64_t>(status), now,
+    close.run(run_id_, status_name(status), static_cast<int64_t>(status), now,
               static_cast<int64_t>(writer.incomplete()));
     transaction.commit();
   } catch (const std::exception& error) {
@@ -163,9 +146,9 @@ void RunLog::end(ExitStatus status) {
   }
 }
 
-std::filesystem::path RunLog::database() const { return impl_->writer->database().path(); }
+std::filesystem::path RunLog::database() const { return writer_->database().path(); }
 
-bool RunLog::incomplete() const { return impl_->writer->incomplete(); }
+bool RunLog::incomplete() const { return writer_->incomplete(); }
 
 void close_lost_run(const std::filesystem::path& path, int64_t run_id, ExitStatus status, const std::string& message) {
   Database database(path, Database::Mode::write);

@@ -30,7 +30,7 @@ struct RunStart {
   int64_t world_size = 1;
   std::string strategy, precision, device, git_commit, host, version;
   int64_t parent_run = 0;  ///< 0: none
-  std::map<std::string, OptionValue> params;
+  std::map<std::string, Value> params;
   struct Plugin {
     std::string kind, name, version, sha256, path;
   };
@@ -50,6 +50,7 @@ struct SampleRecord {
   std::optional<double> weight, loss, reference_loss;
 };
 
+class LogWriter;
 class RecordSink;
 /// Creates an additional receiver of a run's records; may return null.
 using SinkMaker = std::function<std::unique_ptr<RecordSink>(int64_t run_id)>;
@@ -61,9 +62,9 @@ class RunLog {
   /// If end() was not called, closes the run as failed with exit code 70.
   ~RunLog();
 
-  int64_t run_id() const;
-  /// `<the database's folder>/<id>-<name>/`, which exists.
-  std::filesystem::path run_folder() const;
+  int64_t run_id() const { return run_id_; }
+  /// `<the database's folder>/<id>-<name>/`, created.
+  const std::filesystem::path& run_folder() const { return folder_; }
 
   // These only append to the queue. NaN and infinities keep their kind.
   void metrics(int64_t step, const std::map<std::string, double>& values);
@@ -81,8 +82,10 @@ class RunLog {
   bool incomplete() const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  int64_t run_id_ = 0;
+  std::filesystem::path folder_;
+  bool ended_ = false;
+  std::unique_ptr<LogWriter> writer_;
 };
 
 /// Closes the row of a run whose rank 0 died, unless it is already closed. [launcher]

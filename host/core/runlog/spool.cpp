@@ -3,25 +3,38 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
+#include "base/json.hpp"
 
 namespace wmtp {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryRecord, rank, step, phase, category, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleRecord, sequence, position, head, token_id, text, weight, loss, reference_loss)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointRecord, step, path, bytes, state, time_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EventRecord, time_ns, rank, level, kind, step, message)
+
 namespace {
 
-using Json = nlohmann::ordered_json;
+using nlohmann::json;
 
-std::string line_of(const Json& row) { return row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string line_of(const char* table, json row) {
+  row["table"] = table;
+  return row.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::string line_of(const char* table, int64_t run_id, json row) {
+  row["run_id"] = run_id;
+  return line_of(table, std::move(row));
+}
 
 std::string lines_of(const MetricsRecord& record, int64_t run_id) {
   std::string lines;
   for (const auto& [name, value] : record.values) {
     const char* kind = kind_of(value);
-    lines += line_of({{"table", "metrics"},
-                      {"run_id", run_id},
-                      {"step", record.step},
+    lines += line_of("metrics", run_id,
+                     {{"step", record.step},
                       {"name", name},
-                      {"value", kind ? Json() : Json(value)},
-                      {"kind", kind ? Json(kind) : Json()},
+                      {"value", kind ? json() : json(value)},
+                      {"kind", kind ? json(kind) : json()},
                       {"time_ns", record.time_ns}});
   }
   return lines;
@@ -29,57 +42,22 @@ std::string lines_of(const MetricsRecord& record, int64_t run_id) {
 
 std::string lines_of(const MemoryRecords& record, int64_t run_id) {
   std::string lines;
-  for (const MemoryRecord& one : record.values) {
-    lines += line_of({{"table", "memory"},
-                      {"run_id", run_id},
-                      {"rank", one.rank},
-                      {"step", one.step},
-                      {"phase", one.phase},
-                      {"category", one.category},
-                      {"bytes", one.bytes}});
-  }
+  for (const MemoryRecord& one : record.values) lines += line_of("memory", run_id, one);
   return lines;
 }
 
 std::string lines_of(const SampleRecords& record, int64_t run_id) {
-  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
   std::string lines;
-  for (const SampleRecord& one : record.values) {
-    lines += line_of({{"table", "samples"},
-                      {"run_id", run_id},
-                      {"step", record.step},
-                      {"sequence", one.sequence},
-                      {"position", one.position},
-                      {"head", one.head},
-                      {"token_id", one.token_id},
-                      {"text", one.text},
-                      {"weight", number(one.weight)},
-                      {"loss", number(one.loss)},
-                      {"reference_loss", number(one.reference_loss)}});
+  for (json row : record.values) {
+    row["step"] = record.step;
+    lines += line_of("samples", run_id, std::move(row));
   }
   return lines;
 }
 
-std::string lines_of(const CheckpointRecord& record, int64_t run_id) {
-  return line_of({{"table", "checkpoints"},
-                  {"run_id", run_id},
-                  {"step", record.step},
-                  {"path", record.path},
-                  {"bytes", record.bytes},
-                  {"state", record.state},
-                  {"time_ns", record.time_ns}});
-}
+std::string lines_of(const CheckpointRecord& record, int64_t run_id) { return line_of("checkpoints", run_id, record); }
 
-std::string lines_of(const EventRecord& record, int64_t run_id) {
-  return line_of({{"table", "events"},
-                  {"run_id", run_id},
-                  {"time_ns", record.time_ns},
-                  {"rank", record.rank},
-                  {"level", record.level},
-                  {"kind", record.kind},
-                  {"step", record.step},
-                  {"message", record.message}});
-}
+std::string lines_of(const EventRecord& record, int64_t run_id) { return line_of("events", run_id, record); }
 
 }  // namespace
 
@@ -95,8 +73,8 @@ bool Spool::write(const std::deque<Record>& records) {
 }
 
 bool Spool::write_end(const std::string& status, int exit_code, const std::string& ended_at) {
-  return append(line_of(
-      {{"table", "runs"}, {"id", run_id_}, {"status", status}, {"exit_code", exit_code}, {"ended_at", ended_at}}));
+  return append(
+      line_of("runs", {{"id", run_id_}, {"status", status}, {"exit_code", exit_code}, {"ended_at", ended_at}}));
 }
 
 bool Spool::append(const std::string& lines) {

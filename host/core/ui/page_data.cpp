@@ -21,8 +21,8 @@ constexpr const char* memory_rows = R"sql(
   SELECT rank, step, phase, category, bytes FROM memory WHERE run_id = ?1 ORDER BY rowid LIMIT 200000)sql";
 
 constexpr const char* newest_events = R"sql(
-  SELECT * FROM (
-    SELECT e.rowid AS row, e.run_id, e.time_ns / 1e9 AS time, e.rank, e.level, e.kind, e.step, e.message,
+  SELECT run, time, rank, level, kind, step, message, seconds FROM (
+    SELECT e.rowid AS row, e.run_id AS run, e.time_ns / 1e9 AS time, e.rank, e.level, e.kind, e.step, e.message,
       e.time_ns / 1e9 - CAST(strftime('%s', r.started_at) AS INTEGER) AS seconds
     FROM events AS e JOIN runs AS r ON r.id = e.run_id
     WHERE e.run_id = ?1 AND e.rowid > ?2 ORDER BY e.rowid DESC LIMIT 2000)
@@ -54,12 +54,8 @@ PageJson number_json(double value) {
   return std::strtod(digits, nullptr);
 }
 
-PageJson real_or_null(const Statement& row, int column) {
-  return row.null(column) ? PageJson() : number_json(row.real(column));
-}
-
-PageJson integer_or_null(const Statement& row, int column) {
-  return row.null(column) ? PageJson() : PageJson(row.integer(column));
+PageJson cell_json(const nlohmann::json& cell) {
+  return cell.is_number_float() ? number_json(cell.get<double>()) : PageJson(cell);
 }
 
 std::string file_identity(const std::filesystem::path& path) {
@@ -174,8 +170,7 @@ void PageData::read_runs() {
   ++version_;
   for (const auto& cells : table.rows) {
     PageJson row;
-    for (size_t i = 0; i < cells.size(); ++i)
-      row[table.columns[i]] = cells[i].is_number_float() ? number_json(cells[i].get<double>()) : PageJson(cells[i]);
+    for (size_t i = 0; i < cells.size(); ++i) row[table.columns[i]] = cell_json(cells[i]);
     KnownRun& known = known_[row["id"].get<int64_t>()];
     if (known.row == row) continue;
     known.row = std::move(row);
@@ -262,26 +257,18 @@ PageJson PageData::params(const std::vector<int64_t>& runs) {
 
 PageJson PageData::memory(int64_t run) {
   const auto lock = locked();
-  PageJson rows = PageJson::array();
-  log_->each_row(memory_rows, {run}, [&](const Statement& row) {
-    rows.push_back({row.integer(0), row.integer(1), row.text(2), row.text(3), row.integer(4)});
-  });
-  return {{"run", run}, {"columns", {"rank", "step", "phase", "category", "bytes"}}, {"rows", rows}};
+  const Table table = log_->query(memory_rows, {run});
+  return {{"run", run}, {"columns", table.columns}, {"rows", table.rows}};
 }
 
 PageJson PageData::events_after(int64_t row, const std::vector<int64_t>& runs) const {
   PageJson events = PageJson::array();
   for (const int64_t run : runs) {
-    log_->each_row(newest_events, {run, row}, [&](const Statement& row) {
-      events.push_back({{"run", row.integer(1)},
-                        {"time", row.real(2)},
-                        {"rank", integer_or_null(row, 3)},
-                        {"level", row.text(4)},
-                        {"kind", row.text(5)},
-                        {"step", integer_or_null(row, 6)},
-                        {"message", row.text(7)},
-                        {"seconds", row.real(8)}});
-    });
+    const Table table = log_->query(newest_events, {run, row});
+    for (const Row& cells : table.rows) {
+      PageJson& event = events.emplace_back();
+      for (size_t i = 0; i < cells.size(); ++i) event[table.columns[i]] = cells[i];
+    }
   }
   return events;
 }
@@ -304,18 +291,12 @@ PageJson PageData::sampled(int64_t run) {
 
 PageJson PageData::tokens(int64_t run, int64_t step, int64_t sequence) {
   const auto lock = locked();
+  const Table table = log_->query(token_rows, {run, step, sequence});
   PageJson columns;
-  for (const char* name : {"position", "head", "token_id", "text", "weight", "loss", "reference_loss"})
-    columns[name] = PageJson::array();
-  log_->each_row(token_rows, {run, step, sequence}, [&](const Statement& row) {
-    columns["position"].push_back(row.integer(0));
-    columns["head"].push_back(row.integer(1));
-    columns["token_id"].push_back(row.integer(2));
-    columns["text"].push_back(row.text(3));
-    columns["weight"].push_back(real_or_null(row, 4));
-    columns["loss"].push_back(real_or_null(row, 5));
-    columns["reference_loss"].push_back(real_or_null(row, 6));
-  });
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    PageJson& values = columns[table.columns[i]] = PageJson::array();
+    for (const Row& cells : table.rows) values.push_back(cell_json(cells[i]));
+  }
   return {{"run", run}, {"step", step}, {"sequence", sequence}, {"columns", columns}};
 }
 

@@ -139,11 +139,11 @@ void cross_entropy_backward(Launch launch, void* logits, const int64_t* targets,
   });
 }
 
-void sum_of_parts(Launch launch, const void* parts, int num_parts, bool add, float* sum, int64_t count) {
+void sum_of_parts(Launch launch, const void* parts, int num_parts, float* sum, int64_t count) {
   if (count == 0) return;
   by_pack<1>(launch.type, count, are_aligned(parts, sum), [&]<class T, int size>() {
     sum_of_parts<T, size>
-        <<<blocks_for(count, size), threads_of_block, 0, stream_of(launch)>>>(in<T>(parts), num_parts, add, sum, count);
+        <<<blocks_for(count, size), threads_of_block, 0, stream_of(launch)>>>(in<T>(parts), num_parts, sum, count);
   });
 }
 

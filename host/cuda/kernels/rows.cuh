@@ -284,18 +284,17 @@ __global__ void __launch_bounds__(threads_of_block)
   }
 }
 
-/// sum = parts[0] + parts[1] + ... in order, of `count` elements each; with `add`, added to the previous sum.
+/// sum = parts[0] + parts[1] + ... in this order, of `count` elements each.
 template <class T, int size>
 __global__ void __launch_bounds__(threads_of_block)
-    sum_of_parts(const T* parts, int num_parts, bool add, float* sum, int64_t count) {
+    sum_of_parts(const T* parts, int num_parts, float* sum, int64_t count) {
   const int64_t at = first_element<size>();
   if (at >= count) return;
   Pack<float, size> total{};
-  if (add) total = load<size>(sum + at);
   for (int part = 0; part < num_parts; ++part) {
     const Pack<T, size> pack = load<size>(parts + part * count + at);
     for (int j = 0; j < size; ++j)
-      total.values[j] = part == 0 && !add ? as_float(pack.values[j]) : total.values[j] + as_float(pack.values[j]);
+      total.values[j] = part == 0 ? as_float(pack.values[j]) : total.values[j] + as_float(pack.values[j]);
   }
   store(sum + at, total);
 }

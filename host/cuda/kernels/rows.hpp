@@ -36,8 +36,8 @@ void cross_entropy(Launch launch, const void* logits, const int64_t* targets, fl
                    float* entropy, float* hit, int64_t rows, int64_t width);
 void cross_entropy_backward(Launch launch, void* logits, const int64_t* targets, const float* log_sum,
                             const float* coefficient, int64_t rows, int64_t width);
-/// parts [num_parts, count]: stores their sum, in order, in sum [count], or adds it.
-void sum_of_parts(Launch launch, const void* parts, int num_parts, bool add, float* sum, int64_t count);
+/// parts [num_parts, count], summed in their order, to sum [count].
+void sum_of_parts(Launch launch, const void* parts, int num_parts, float* sum, int64_t count);
 /// factors [sequences, per_sequence]: 0 where the element's 32 random bits (engine/model/dropout.hpp) are below the
 /// threshold, else `kept`.
 void dropout_factors(Launch launch, uint64_t layer, uint64_t step, const int64_t* sequence, int64_t sequences,

@@ -1,6 +1,5 @@
 #include "engine/checkpoint/adapter_files.hpp"
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -127,7 +126,7 @@ void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, Sharde
   check_tensors(folder, file, *model.adapter_unit()->groups().front());
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     if (!model.adapter_unit()->holds(spec.name)) return false;
-    std::memcpy(out, file.bytes(*file.find(spec.name)) + 4 * begin, size_t(4 * count));
+    file.read(*file.find(spec.name), 4 * begin, out, size_t(4 * count));
     return true;
   });
 }

@@ -89,10 +89,6 @@ using nlohmann::json;
 constexpr std::array<at::ScalarType, state_dtype_names.size()> dtypes{
     at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte, at::kBool};
 
-json slice_json(const Slice& s) { return {s.tensor, s.shape, s.begin, s.end, s.file, s.entry, s.crc32c}; }
-
-Slice slice_of(const json& j) { return {j[0], j[1].get<std::vector<int64_t>>(), j[2], j[3], j[4], j[5], j[6]}; }
-
 /// Writes in two parts, so that a test can end the process between them.
 void write_piece(SafetensorsWriter& writer, Piece& piece, bool half_a_file) {
   const auto* bytes = static_cast<const char*>(piece.values.const_data_ptr());
@@ -181,10 +177,10 @@ std::string write_rank_file(const std::filesystem::path& folder, std::vector<Pie
     for (const Piece& piece : pieces)
       entries.push_back({piece.slice.entry, state_dtype_name(piece.values.scalar_type()), {piece.values.numel()}});
     SafetensorsWriter writer(folder / rank_file_name(rank), std::move(entries), {});
-    json slices = json::array();
+    std::vector<Slice> slices;
     for (size_t i = 0; i < pieces.size(); ++i) {
       write_piece(writer, pieces[i], i == pieces.size() / 2);
-      slices.push_back(slice_json(pieces[i].slice));
+      slices.push_back(pieces[i].slice);
     }
     reached(SavePoint::file_written);
     writer.finish();
@@ -198,9 +194,7 @@ std::string write_rank_file(const std::filesystem::path& folder, std::vector<Pie
 std::vector<Slice> slices_of_report(const std::string& report) {
   const json parsed = json::parse(report);
   if (parsed.contains("error")) throw Error(ExitStatus::storage, parsed["error"].get<std::string>());
-  std::vector<Slice> slices;
-  for (const json& slice : parsed["slices"]) slices.push_back(slice_of(slice));
-  return slices;
+  return parsed["slices"].get<std::vector<Slice>>();
 }
 
 }  // namespace wmtp

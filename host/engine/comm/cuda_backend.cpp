@@ -5,15 +5,12 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "core/plugins/installation.hpp"
 
 namespace wmtp {
 namespace {
 
-std::filesystem::path cuda_library() {
-  Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&has_cuda_device), &info);
-  return std::filesystem::path(info.dli_fname ? info.dli_fname : "").parent_path() / "libwmtp_cuda.so";
-}
+std::filesystem::path cuda_library() { return library_folder() / "libwmtp_cuda.so"; }
 
 }  // namespace
 
@@ -30,6 +27,13 @@ CudaBackend& cuda_backend() {
     return entry();
   }();
   return *backend;
+}
+
+at::Device first_cuda_device() {
+  if (cuda_backend().num_devices() == 0)
+    throw Error(ExitStatus::usage, "--device cuda: this machine has no CUDA device");
+  cuda_backend().use_device(0, /*deterministic=*/true);
+  return {at::kCUDA, 0};
 }
 
 bool has_cuda_library() { return std::filesystem::exists(cuda_library()); }

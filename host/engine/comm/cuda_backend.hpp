@@ -2,6 +2,8 @@
 // neither; it loads this library only for runs on a CUDA device, because LibTorch's CUDA part costs 350 MB per process.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -35,7 +37,9 @@ class CudaBackend {
 
 /// Loads libwmtp_cuda.so from the engine's folder; never closes it. Error(usage) with the reason if that fails.
 CudaBackend& cuda_backend();
-/// Whether this build includes libwmtp_cuda.so; loads nothing.
+/// The first device, for `--device cuda`, made this process's current one. Error(usage) if the machine has none.
+at::Device first_cuda_device();
+/// Whether this build has libwmtp_cuda.so; loads nothing.
 bool has_cuda_library();
 /// Whether this machine has an NVIDIA device; loads nothing.
 bool has_cuda_device();

@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "core/rendezvous/rendezvous.hpp"
 #include "engine/comm/store_text.hpp"
 
@@ -57,8 +58,6 @@ class ClientStore final : public c10d::Store {
  private:
   std::unique_ptr<StoreClient> client_;
 };
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 /// The store of torchrun's agent, and this rank's address on the connection to it.
 struct AgentStore {

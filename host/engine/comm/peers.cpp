@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "core/rendezvous/refusal.hpp"
 #include "core/rendezvous/rendezvous.hpp"
 #include "engine/comm/job_store.hpp"
@@ -23,11 +24,6 @@ constexpr milliseconds before_notice{5000};
 constexpr const char* missing_ranks = "missing: ";
 
 std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
-
-std::string first_line(const char* text) {
-  const std::string all(text);
-  return all.substr(0, all.find('\n'));
-}
 
 std::string names_of(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -189,7 +185,7 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
   if (std::thread::id first; !explainer_.compare_exchange_strong(first, std::this_thread::get_id()))
     if (first != std::this_thread::get_id()) std::this_thread::sleep_for(2 * time_to_report);
   const std::string here = "rank " + std::to_string(rank_) + ": " + what_broke + " failed";
-  const std::string why = detail.empty() ? here : here + " (" + first_line(detail.c_str()) + ")";
+  const std::string why = detail.empty() ? here : here + " (" + first_line(detail) + ")";
   std::vector<int> silent;
   std::string before;
   try {

@@ -9,7 +9,6 @@
 #include <functional>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/job/device_peak.hpp"
 #include "engine/comm/cuda_backend.hpp"
@@ -257,8 +256,7 @@ void add(std::vector<DeviceCheck>& checks, const std::string& what, const std::f
   try {
     checks.push_back(check());
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    checks.push_back({what, false, text.substr(0, text.find('\n'))});
+    checks.push_back({what, false, first_line(error.what_without_backtrace())});
   } catch (const std::exception& error) {
     checks.push_back({what, false, error.what()});
   }
@@ -267,10 +265,7 @@ void add(std::vector<DeviceCheck>& checks, const std::string& what, const std::f
 }  // namespace
 
 std::vector<DeviceCheck> check_device() {
-  if (cuda_backend().num_devices() == 0)
-    throw Error(ExitStatus::usage, "--device cuda: this machine has no CUDA device");
-  cuda_backend().use_device(0, /*deterministic=*/true);
-  const at::Device device(at::kCUDA, 0);
+  const at::Device device = first_cuda_device();
   std::vector<DeviceCheck> checks;
   add(checks, "device", about_device);
   for (const Operation& operation : operations)

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/time_use.hpp"
 #include "base/work_progress.hpp"
 #include "engine/inference/model_requests.hpp"
 #include "engine/inference/text_model.hpp"
@@ -48,24 +49,15 @@ size_t first_stop(const std::string& text, const std::vector<std::string>& stops
   return first;
 }
 
-struct Timed {
-  Decoded decoded;
-  double seconds;
-};
-
-Timed decode_timed(TextModel& model, const DecodeRequest& request) {
-  const auto begun = std::chrono::steady_clock::now();
-  Decoded decoded = model.decode(request);
-  return {std::move(decoded), std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count()};
-}
-
 /// The same text without drafts: decoded second, so that warm-up costs count against the drafts.
 PlainDecoding decode_plainly(TextModel& model, DecodeRequest request, const std::vector<int64_t>& drafted) {
   request.drafts = false;
   request.take = [](int64_t) { return true; };
-  const Timed plain = decode_timed(model, request);
-  if (plain.decoded.ids != drafted) throw Error(ExitStatus::bug, "speculative and plain decoding gave different ids");
-  return {plain.decoded.forwards, plain.seconds};
+  const auto begun = std::chrono::steady_clock::now();
+  const Decoded plain = model.decode(request);
+  const double seconds = seconds_since(begun);
+  if (plain.ids != drafted) throw Error(ExitStatus::bug, "speculative and plain decoding gave different ids");
+  return {plain.forwards, seconds};
 }
 
 bool drafts_for(const ModelConfig& config, double temperature, bool plain) {
@@ -98,8 +90,9 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
       return true;
     };
   }
-  auto [decoded, seconds] = decode_timed(model, wanted);
-  result.seconds = seconds;
+  const auto begun = std::chrono::steady_clock::now();
+  Decoded decoded = model.decode(wanted);
+  result.seconds = seconds_since(begun);
   if (request.compares) result.plain = decode_plainly(model, wanted, decoded.ids);
   result.ids = std::move(decoded.ids);
   result.decoding = drafts ? "speculative" : request.temperature == 0 ? "plain" : "sampled";

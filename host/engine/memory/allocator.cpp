@@ -11,12 +11,13 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
 #include <unordered_map>
+
+#include "base/machine.hpp"
 
 namespace wmtp {
 namespace {
@@ -179,16 +180,7 @@ class DeviceBlocks {
   std::unordered_map<const void*, Block> blocks_;
 };
 
-int64_t status_kib(const char* key) {
-  std::FILE* file = std::fopen("/proc/self/status", "r");
-  if (!file) return 0;
-  char line[256];
-  long long kib = 0;
-  while (std::fgets(line, sizeof line, file))
-    if (std::strncmp(line, key, std::strlen(key)) == 0) std::sscanf(line + std::strlen(key), "%lld", &kib);
-  std::fclose(file);
-  return kib * 1024;
-}
+int64_t status_bytes(const char* key) { return numbers_in("/proc/self/status")[key] * 1024; }
 
 int64_t resident_at_install = 0;
 
@@ -237,8 +229,8 @@ bool MemoryWatch::grew() {
   return grew;
 }
 
-int64_t peak_resident_bytes() { return status_kib("VmHWM:"); }
-int64_t resident_bytes() { return status_kib("VmRSS:"); }
+int64_t peak_resident_bytes() { return status_bytes("VmHWM"); }
+int64_t resident_bytes() { return status_bytes("VmRSS"); }
 int64_t resident_bytes_without_tensors() { return resident_at_install; }
 
 }  // namespace wmtp

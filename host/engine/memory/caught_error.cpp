@@ -6,6 +6,8 @@
 #include <regex>
 #include <string>
 
+#include "base/text.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -19,7 +21,7 @@ std::string amounts_in(const std::string& text) {
   static const std::regex held(
       "([0-9.]+ [A-Za-z]+) is allocated by PyTorch,.* and ([0-9.]+ [A-Za-z]+) is reserved by PyTorch but unallocated");
   std::smatch part;
-  if (!std::regex_search(text, part, asked)) return ": " + text.substr(0, text.find('\n'));
+  if (!std::regex_search(text, part, asked)) return ": " + first_line(text);
   const std::string amounts = ": " + part.str(1) + " requested";
   if (!std::regex_search(text, part, free)) return amounts;
   const std::string of_device = amounts + ", " + part.str(2) + " of " + part.str(1) + " free";

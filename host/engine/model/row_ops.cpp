@@ -237,7 +237,7 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
 Tensor sum_of_parts(const Tensor& parts) {
   if (DeviceRows* rows = device_rows(parts)) {
     Tensor sum = at::empty({parts.size(1)}, parts.options().dtype(at::kFloat));
-    rows->sum_of_parts(parts, /*add=*/false, sum);
+    rows->sum_of_parts(parts, sum);
     return sum;
   }
   Tensor sum = parts[0].to(at::kFloat);

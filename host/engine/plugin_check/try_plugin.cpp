@@ -223,13 +223,6 @@ std::string speed(const Candidate& candidate) {
   return printed("%.2f times a step of full training, at 32 dimensions", whole / seconds_since(begin));
 }
 
-at::Device first_cuda_device() {
-  if (cuda_backend().num_devices() == 0)
-    throw Error(ExitStatus::usage, "--device cuda: this machine has no CUDA device");
-  cuda_backend().use_device(0, /*deterministic=*/true);
-  return {at::kCUDA, 0};
-}
-
 at::Device device_named(const std::string& name) {
   if (name == "cpu") return at::kCPU;
   static const at::Device device = first_cuda_device();

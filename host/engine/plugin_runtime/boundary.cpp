@@ -8,6 +8,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "base/text.hpp"
 #include "engine/memory/caught_error.hpp"
 
 namespace wmtp {
@@ -32,14 +33,6 @@ std::terminate_handler handler_before = nullptr;
 [[noreturn]] void refuse(const WeightsCall& call, const std::string& reason) {
   throw Error(ExitStatus::plugin, "plugin " + call.plugin + ": weigh() at step " + std::to_string(call.step) +
                                       (call.head > 0 ? ", head " + std::to_string(call.head) : "") + ": " + reason);
-}
-
-std::string list_text(at::IntArrayRef numbers) {
-  std::ostringstream text;
-  text << "[";
-  for (size_t i = 0; i < numbers.size(); ++i) text << (i == 0 ? "" : ",") << numbers[i];
-  text << "]";
-  return text.str();
 }
 
 const char* meaning_text(const Weights& weights) {
@@ -110,8 +103,8 @@ void check_weights_form(const WeightsCall& call, const Weights& weights) {
   if (!weights.values.defined()) refuse(call, std::string("returned ") + meaning_text(weights) + " without values");
   if (weights.values.layout() != at::kStrided) refuse(call, "returned a sparse tensor, wanted a dense one");
   if (weights.values.sizes() != at::IntArrayRef(wanted)) {
-    refuse(call, std::string("returned ") + meaning_text(weights) + " of shape " + list_text(weights.values.sizes()) +
-                     ", wanted " + list_text(wanted));
+    refuse(call, std::string("returned ") + meaning_text(weights) + " of shape " + shape_text(weights.values.sizes()) +
+                     ", wanted " + shape_text(wanted));
   }
   if (weights.values.scalar_type() != at::kFloat) {
     refuse(call, std::string("returned values of type ") + c10::toString(weights.values.scalar_type()) +
@@ -143,7 +136,7 @@ void refuse_weights(const WeightsCall& call, const Weights& weights) {
     int64_t rest = i;
     for (int64_t d = values.dim() - 1; d >= 0; rest /= values.size(d--)) index[d] = rest % values.size(d);
     std::ostringstream text;
-    text << "returned " << data[i] << " at " << list_text(index) << ", wanted a finite number"
+    text << "returned " << data[i] << " at " << shape_text(index) << ", wanted a finite number"
          << (call.signed_weights ? "" : ", not negative")
          << (finite ? " (a weighting may declare signed_weights)" : "");
     refuse(call, text.str());

@@ -43,8 +43,8 @@ constexpr int num_indents = 6;
 class ByteTokenizer : public Tokenizer {
  public:
   Reads reads() const override { return Reads::bytes; }
-  int64_t vocab_size() const override { return 258; }
-  int64_t end_of_text() const override { return 257; }
+  int64_t vocab_size() const override { return byte_vocab_size; }
+  int64_t end_of_text() const override { return byte_vocab_size - 1; }
 
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int32_t> ids(text.size());

@@ -57,8 +57,7 @@ PlannedLayout planned_layout(const LayoutRequest& request) {
 
 std::string describe_layouts(const std::string& questions) {
   nlohmann::json answers = nlohmann::json::array();
-  for (const nlohmann::json& question : nlohmann::json::parse(questions))
-    answers.push_back(layout_of(layout_question_from_json(question)));
+  for (const nlohmann::json& question : nlohmann::json::parse(questions)) answers.push_back(layout_of(question));
   return answers.dump();
 }
 

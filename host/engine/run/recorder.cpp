@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/status_line.hpp"
 #include "base/text.hpp"
@@ -55,14 +56,6 @@ RunStart run_start(Session& session, const Experiment& experiment, const Identit
   for (const auto& [part, plugin] : identity.plugins())
     start.plugins.push_back({part, plugin->name, plugin->version, plugin->sha256, plugin->path.string()});
   return start;
-}
-
-int64_t bytes_in(const std::filesystem::path& folder) {
-  int64_t bytes = 0;
-  std::error_code gone;
-  for (std::filesystem::directory_iterator file(folder, gone), end; file != end; file.increment(gone))
-    bytes += int64_t(file->file_size(gone));
-  return bytes;
 }
 
 constexpr const char *peak_phase = "peak", *live_phase = "live", *process_phase = "process";  // as in db/README.md
@@ -209,7 +202,7 @@ void Recorder::saved(const SaveOutcome& outcome) {
     event("warning", "checkpoint_failed", outcome.step, "checkpoint not written: " + outcome.failure);
     return;
   }
-  log_->checkpoint(outcome.step, outcome.folder, bytes_in(outcome.folder), "kept");
+  log_->checkpoint(outcome.step, outcome.folder, bytes_below(outcome.folder), "kept");
   for (const auto& gone : outcome.deleted) log_->checkpoint(step_of_name(gone.filename().string()), gone, 0, "deleted");
   for (const auto& [kind, message] : outcome.warnings) event("warning", kind, outcome.step, message);
   log_->metrics(outcome.step, {{"perf/checkpoint_stall_seconds", outcome.stall_seconds},

@@ -7,22 +7,16 @@
 // A power of two, so that dividing by it is exact. All ranks pass the same numbers, so their scales are equal.
 #pragma once
 
-#include <cstdint>
+#include "core/checkpoints/saved_state.hpp"
 
 namespace wmtp {
 
 class LossScale {
  public:
-  static constexpr double first = 65536, minimum = 1;
-  static constexpr int64_t window = 1000, hysteresis = 2;
+  static constexpr double minimum = 1;
+  static constexpr int64_t window = 1000, hysteresis = max_overflows_left;
 
-  /// The part stored in checkpoints.
-  struct State {
-    double scale = first;
-    int64_t finite_steps = 0;             ///< consecutive
-    int64_t overflows_left = hysteresis;  ///< until the scale halves
-    bool operator==(const State&) const = default;
-  };
+  using State = SavedState::Scale;
 
   double value() const { return state_.scale; }
   /// Call after each step. `overflowed`: whether its gradients, multiplied by value(), overflowed.

@@ -5,8 +5,6 @@
 
 namespace wmtp {
 
-static_assert(LossScale::hysteresis == max_overflows_left, "a checkpoint is checked against the limits of a run");
-
 SavedState TrainerState::saved() const {
   SavedState saved;
   saved.tokens = tokens;
@@ -14,10 +12,7 @@ SavedState TrainerState::saved() const {
   saved.guard_window = guard.window();
   saved.skipped_in_a_row = guard.in_a_row();
   saved.base_fingerprint = base_fingerprint;
-  if (loss_scale) {
-    const LossScale::State& scale = loss_scale->state();
-    saved.loss_scale = SavedState::Scale{scale.scale, scale.finite_steps, scale.overflows_left};
-  }
+  if (loss_scale) saved.loss_scale = loss_scale->state();
   return saved;
 }
 
@@ -37,8 +32,7 @@ void TrainerState::restore(const Manifest& manifest, const SavedState& saved, in
   // Earlier versions did not save `drawn`; with them the number of ranks never changed.
   drawn = saved.drawn.value_or(step * sequences_per_step);
   guard.restore(saved.guard_window, saved.skipped_in_a_row);
-  if (loss_scale)
-    loss_scale->restore({saved.loss_scale->scale, saved.loss_scale->finite_steps, saved.loss_scale->overflows_left});
+  if (loss_scale) loss_scale->restore(*saved.loss_scale);
 }
 
 }  // namespace wmtp

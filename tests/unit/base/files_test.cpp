@@ -39,7 +39,6 @@ class InputPaths : public ::testing::Test {
 TEST_F(InputPaths, AcceptRegularFilesAndLinksToThem) {
   EXPECT_NO_THROW(check_is_file(folder_ / "file"));
   EXPECT_NO_THROW(check_is_file(folder_ / "link"));
-  EXPECT_NO_THROW(check_is_file_or_folder(folder_));
 }
 
 TEST_F(InputPaths, RefuseOtherTypesWithoutOpeningThem) {
@@ -50,8 +49,6 @@ TEST_F(InputPaths, RefuseOtherTypesWithoutOpeningThem) {
             folder + "/pipe is a named pipe, not a regular file; specify a regular file");
   EXPECT_EQ(refusal([&] { check_is_file("/dev/zero", ExitStatus::usage); }, ExitStatus::usage),
             "/dev/zero is a device, not a regular file; specify a regular file");
-  EXPECT_EQ(refusal([&] { check_is_file_or_folder("/dev/zero"); }),
-            "/dev/zero is a device, neither a regular file nor a folder; specify one of these");
   EXPECT_EQ(refusal([&] { check_is_file(folder_ / "absent"); }),
             folder + "/absent does not exist; check the path, or restore the file");
 }

@@ -36,6 +36,11 @@ TEST(NearestName, IsEmptyWhenNothingIsNear) {
   EXPECT_EQ(nearest_name(std::string(20000, 'a'), {"dim"}), "");
 }
 
+TEST(CutTo, CountsCharactersRatherThanBytes) {
+  EXPECT_EQ(cut_to("héllo wörld", 4), "hél…");
+  EXPECT_EQ(cut_to("hél…", 4), "hél…");
+}
+
 TEST(JoinNames, PutsAndBeforeTheLast) {
   EXPECT_EQ(join_names({}), "");
   EXPECT_EQ(join_names({"a"}), "a");

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/files.hpp"
 #include "evaluate/sandbox.hpp"
 #include "support/landlock.hpp"
 
@@ -142,17 +143,6 @@ TEST_F(SystemCalls, TotalUsageIsLimited) {
       "started more than 64 threads");
 }
 
-uintmax_t bytes_below(const fs::path& folder) {
-  uintmax_t sum = 0;
-  std::error_code ignored;
-  for (fs::recursive_directory_iterator at(folder, ignored), end; !ignored && at != end; at.increment(ignored)) {
-    std::error_code gone;
-    const uintmax_t size = at->is_regular_file(gone) ? at->file_size(gone) : 0;
-    if (!gone) sum += size;
-  }
-  return sum;
-}
-
 TEST_F(SystemCalls, WritesOfOtherThreadsAreCountedAfterTheFirstHasEnded) {
   expect_ended(
       "import threading\ndef fill():\n  while True:\n    open('x', 'wb').write(bytes(1 << 20))\n"
@@ -164,7 +154,7 @@ TEST_F(SystemCalls, WritesOfOtherThreadsAreCountedAfterTheFirstHasEnded) {
 TEST_F(SystemCalls, LittleIsWrittenBeyondTheLimit) {
   char name[] = "/tmp/wmtp-temporary-XXXXXX";
   ASSERT_NE(mkdtemp(name), nullptr);
-  uintmax_t most = 0;
+  int64_t most = 0;
   setenv("TMPDIR", name, 1);
   std::jthread looking([&](const std::stop_token& stop) {
     for (; !stop.stop_requested(); usleep(1000)) most = std::max(most, bytes_below(name));
@@ -173,8 +163,8 @@ TEST_F(SystemCalls, LittleIsWrittenBeyondTheLimit) {
   looking.request_stop();
   looking.join();
   unsetenv("TMPDIR");
-  EXPECT_GT(most, uintmax_t{16} << 20) << "the look came too late to see anything";
-  EXPECT_LT(most, uintmax_t{512} << 20);
+  EXPECT_GT(most, int64_t{16} << 20) << "the look came too late to see anything";
+  EXPECT_LT(most, int64_t{512} << 20);
   fs::remove_all(name);
 }
 

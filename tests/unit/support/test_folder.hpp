@@ -85,6 +85,16 @@ inline std::vector<float> values_of(int64_t step, int64_t count, int64_t offset 
   return values;
 }
 
+/// All elements of a tensor, which has this type.
+template <class T>
+std::vector<T> read_all(const SafetensorsFile& file, const std::string& tensor) {
+  const TensorEntry* entry = file.find(tensor);
+  if (!entry) throw std::runtime_error("no tensor " + tensor);
+  std::vector<T> values(static_cast<size_t>(entry->end - entry->begin) / sizeof(T));
+  file.read(*entry, 0, values.data(), values.size() * sizeof(T));
+  return values;
+}
+
 /// `state` of a checkpoint for resuming, before the optimizer's steps are known.
 inline nlohmann::json sound_state() {
   return {{"tokens", 5},

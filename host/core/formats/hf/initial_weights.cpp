@@ -111,17 +111,14 @@ void InitialWeights::Tensor::read(int64_t begin, int64_t count, float* out) cons
   if (!is_weight_dtype(entry.dtype))
     throw Error(ExitStatus::data, place.file->path().string() + ": tensor " + printable(entry.name) + ": dtype " +
                                       entry.dtype + "; weights are read as F32, BF16 or F16");
-  const auto copy = [&](int64_t from, int64_t elements, float* to) {
-    to_float(entry.dtype, place.bytes() + dtype_size(entry.dtype) * from, elements, to);
-  };
-  if (rotary_heads == 0) return copy(begin, count, out);
+  if (rotary_heads == 0) return place.read(begin, count, out);
   const int64_t rows = entry.shape[0], columns = entry.shape.size() > 1 ? entry.shape[1] : 1;
   const int64_t head_rows = rows / rotary_heads;
   for (int64_t at = begin; at < begin + count;) {
     const int64_t row = at / columns, column = at % columns;
     const int64_t elements = std::min(columns - column, begin + count - at);
     const int64_t from = row / head_rows * head_rows + halves_row(row % head_rows, head_rows);
-    copy(from * columns + column, elements, out + (at - begin));
+    place.read(from * columns + column, elements, out + (at - begin));
     at += elements;
   }
 }

@@ -9,7 +9,6 @@
 #include "core/formats/hf/external_json.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/tensor_stream.hpp"
-#include "core/formats/safetensors/number_formats.hpp"
 #include "core/formats/safetensors/tensor_check.hpp"
 #include "io/durable_file.hpp"
 
@@ -172,14 +171,12 @@ class PeftFolder {
 
 uint64_t fingerprint_of(const TensorPlace& place, const std::string& name) {
   constexpr int64_t piece = 64 << 10;
-  const int64_t size = dtype_size(place.entry->dtype), count = (place.entry->end - place.entry->begin) / size;
-  std::vector<uint8_t> bytes(static_cast<size_t>(piece * size));
+  const int64_t count = (place.entry->end - place.entry->begin) / dtype_size(place.entry->dtype);
   std::vector<float> values(piece);
   uint64_t sum = 0;
   for (int64_t begin = 0; begin < count; begin += piece) {
     const int64_t some = std::min(piece, count - begin);
-    place.file->read(*place.entry, begin * size, bytes.data(), static_cast<size_t>(some * size));
-    to_float(place.entry->dtype, bytes.data(), some, values.data());
+    place.read(begin, some, values.data());
     sum += fingerprint(name, begin, values.data(), some);
   }
   return sum;

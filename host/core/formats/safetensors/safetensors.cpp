@@ -1,14 +1,11 @@
 #include "core/formats/safetensors/safetensors.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "base/files.hpp"
+#include "base/text.hpp"
 #include "core/formats/safetensors/safetensors_header.hpp"
 
 namespace wmtp {
@@ -126,13 +123,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
                   path.string() + ": tensor " + printable(entries_[i].name) + " occurs twice; the file is damaged");
     }
   }
-  size_ = static_cast<size_t>(file_.size());
-  void* map = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file_.descriptor(), 0);
-  if (map == MAP_FAILED) throw storage_error("map", path, errno);
-  map_ = static_cast<const uint8_t*>(map);
 }
-
-SafetensorsFile::~SafetensorsFile() { ::munmap(const_cast<uint8_t*>(map_), size_); }
 
 void SafetensorsFile::read(const TensorEntry& entry, int64_t offset, void* bytes, size_t count) const {
   const int64_t room = entry.end - entry.begin - offset;

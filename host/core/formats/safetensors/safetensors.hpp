@@ -27,30 +27,21 @@ struct TensorEntry {
 
 int64_t dtype_size(const std::string& dtype);  ///< 0 if unknown
 
-/// A memory-mapped file. Error(data) names the file, the tensor, the found and the expected value.
+/// Error(data) names the file, the tensor, what was found and what was wanted.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
-  ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
   const std::vector<TensorEntry>& entries() const { return entries_; }  ///< sorted by position in the file
   const TensorEntry* find(const std::string& name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  /// The mapped bytes of an entry, valid while this object exists. May be unaligned, because headers written by other
-  /// programs have arbitrary lengths.
-  const uint8_t* bytes(const TensorEntry& entry) const { return map_ + entry.begin; }
-  /// Reads `count` bytes at `offset` in the entry with pread: unlike with the mapping, a failing disk gives an Error
-  /// instead of SIGBUS. Error(bug) if out of bounds.
+  /// Reads `count` bytes at `offset` in the entry. Error(bug) beyond the entry.
   void read(const TensorEntry& entry, int64_t offset, void* bytes, size_t count) const;
   const std::filesystem::path& path() const { return path_; }
-  int64_t file_size() const { return static_cast<int64_t>(size_); }
 
  private:
   std::filesystem::path path_;
   InputFile file_;
-  const uint8_t* map_ = nullptr;
-  size_t size_ = 0;
   std::vector<TensorEntry> entries_;
   std::unordered_map<std::string_view, size_t> index_;
   std::map<std::string, std::string> metadata_;

@@ -6,6 +6,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "core/formats/safetensors/number_formats.hpp"
 #include "io/input_file.hpp"
 
 namespace wmtp {
@@ -18,9 +19,29 @@ bool is_plain_file_name(const std::string& name) {
   });
 }
 
+void TensorPlace::read(int64_t begin, int64_t count, float* out) const {
+  constexpr int64_t piece = 64 << 10;
+  const int64_t size = dtype_size(entry->dtype);
+  std::vector<uint8_t> bytes(static_cast<size_t>(size * std::min(piece, count)));
+  for (int64_t done = 0; done < count; done += piece) {
+    const int64_t some = std::min(piece, count - done);
+    file->read(*entry, size * (begin + done), bytes.data(), static_cast<size_t>(size * some));
+    to_float(entry->dtype, bytes.data(), some, out + done);
+  }
+}
+
 bool equal_bytes(const TensorPlace& one, const TensorPlace& other) {
-  return one.entry->shape == other.entry->shape && one.entry->dtype == other.entry->dtype &&
-         std::memcmp(one.bytes(), other.bytes(), static_cast<size_t>(one.entry->end - one.entry->begin)) == 0;
+  if (one.entry->shape != other.entry->shape || one.entry->dtype != other.entry->dtype) return false;
+  constexpr int64_t piece = 64 << 10;
+  std::vector<uint8_t> here(piece), there(piece);
+  const int64_t bytes = one.entry->end - one.entry->begin;
+  for (int64_t begin = 0; begin < bytes; begin += piece) {
+    const auto some = static_cast<size_t>(std::min(piece, bytes - begin));
+    one.file->read(*one.entry, begin, here.data(), some);
+    other.file->read(*other.entry, begin, there.data(), some);
+    if (std::memcmp(here.data(), there.data(), some) != 0) return false;
+  }
+  return true;
 }
 
 SafetensorsFolder::SafetensorsFolder(const fs::path& path) {
@@ -90,13 +111,11 @@ void SafetensorsFolder::open_by_index(const fs::path& index) {
 
 void SafetensorsFolder::open_all(const fs::path& folder) {
   std::vector<fs::path> files, pickles;
-  std::error_code failure;
-  for (fs::directory_iterator item(folder, failure), end; !failure && item != end; item.increment(failure)) {
-    const std::string extension = item->path().extension();
-    if (extension == ".safetensors") files.push_back(item->path());
-    if (extension == ".bin" || extension == ".pt" || extension == ".pth") pickles.push_back(item->path());
+  for (const fs::path& path : paths_in(folder)) {
+    const std::string extension = path.extension();
+    if (extension == ".safetensors") files.push_back(path);
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth") pickles.push_back(path);
   }
-  if (failure) throw storage_error("list", folder, failure.value());
   std::sort(files.begin(), files.end());
   std::sort(pickles.begin(), pickles.end());
   if (files.empty() && !pickles.empty()) open(pickles.front());  // its error explains how to convert it

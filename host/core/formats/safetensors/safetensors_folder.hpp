@@ -17,7 +17,8 @@ namespace wmtp {
 struct TensorPlace {
   const SafetensorsFile* file = nullptr;
   const TensorEntry* entry = nullptr;
-  const uint8_t* bytes() const { return file->bytes(*entry); }
+  /// Reads `count` elements from element `begin` on, as fp32. Error(bug) if the dtype is not a weight dtype.
+  void read(int64_t begin, int64_t count, float* out) const;
 };
 
 /// Whether two tensors have the same shape, dtype and bytes.
@@ -30,7 +31,6 @@ class SafetensorsFolder {
   explicit SafetensorsFolder(const std::filesystem::path& path);
   std::optional<TensorPlace> find(const std::string& name) const;
   std::vector<std::string> names() const;  ///< in alphabetical order
-  const std::vector<std::unique_ptr<SafetensorsFile>>& files() const { return files_; }
 
  private:
   void open(const std::filesystem::path& file);

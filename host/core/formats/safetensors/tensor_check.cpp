@@ -1,15 +1,9 @@
 #include "core/formats/safetensors/tensor_check.hpp"
 
-#include "base/files.hpp"
+#include "base/text.hpp"
 #include "core/formats/safetensors/number_formats.hpp"
 
 namespace wmtp {
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (const int64_t length : shape) text += (text.size() > 1 ? "," : "") + std::to_string(length);
-  return text + "]";
-}
 
 std::optional<TensorPlace> TensorCheck::take(const std::string& name, const std::vector<int64_t>& shape) {
   taken_.insert(name);

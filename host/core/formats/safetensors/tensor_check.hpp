@@ -27,10 +27,7 @@ class TensorCheck {
   std::vector<std::string> mistakes_;
 };
 
-/// "[4,8]"
-std::string shape_text(const std::vector<int64_t>& shape);
-
-/// Error(data) listing at most 1,000 of the mistakes, if there are any.
+/// Error(data) listing the mistakes, at most 1,000 of them; returns if there are none.
 void refuse_tensors(const std::string& where, const std::vector<std::string>& mistakes, const std::string& advice);
 
 }  // namespace wmtp

@@ -27,8 +27,8 @@ class DeviceRows {
                              at::Tensor& entropy, at::Tensor& hit) = 0;
   virtual void cross_entropy_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& log_sum,
                                       const at::Tensor& coefficients) = 0;
-  /// parts [n, sum.numel()]: stores their sum, in order, in `sum` (fp32), or adds it.
-  virtual void sum_of_parts(const at::Tensor& parts, bool add, at::Tensor& sum) = 0;
+  /// parts [n, sum.numel()], summed in their order to `sum` (fp32).
+  virtual void sum_of_parts(const at::Tensor& parts, at::Tensor& sum) = 0;
   /// factors [B, ...]: 0 where an element's 32 random bits are below the threshold, else `kept`. The other arguments are
   /// those of DropoutKey (engine/model/dropout.hpp).
   virtual void dropout_factors(uint64_t layer, int64_t step, const at::Tensor& sequence, int64_t threshold, double kept,

@@ -1,5 +1,5 @@
 // An experiment as text, as a hash and as flat values.
-#include "core/experiment/reference_doc.hpp"
+#include "reference_page.hpp"
 #include "support/experiment_fixture.hpp"
 #include "support/source_tree.hpp"
 
@@ -152,7 +152,7 @@ TEST_F(Canonical, ReturnsFlatValuesWithTheirTypes) {
   EXPECT_EQ(std::get<int64_t>(flat.at("train.batch_size")), 2);
   EXPECT_EQ(std::get<double>(flat.at("optimizer.lr")), 3e-4);
   EXPECT_EQ(std::get<std::string>(flat.at("parallel.strategy")), "full_shard");
-  EXPECT_EQ(std::get<std::string>(flat.at("optimizer.betas")), "[0.9, 0.95]");
+  EXPECT_EQ(std::get<std::vector<double>>(flat.at("optimizer.betas")), (std::vector{0.9, 0.95}));
   EXPECT_EQ(std::get<int64_t>(flat.at("adapter.rank")), 8);
   EXPECT_EQ(std::get<std::string>(flat.at("name")), "small");
   EXPECT_EQ(flat.count("train.epochs"), 0u);
@@ -162,10 +162,11 @@ TEST_F(Canonical, ReturnsFlatValuesWithTheirTypes) {
 TEST_F(Canonical, ReferencePageMatchesDocs) {
   const auto page = source_tree() / "docs/experiment.md";
   // WMTP_WRITE_DOCS=1 rewrites the page.
-  if (std::getenv("WMTP_WRITE_DOCS")) std::ofstream(page) << experiment_reference_markdown();
+  if (std::getenv("WMTP_WRITE_DOCS")) std::ofstream(page) << test::experiment_reference_markdown();
   std::ifstream stream(page);
   const std::string text((std::istreambuf_iterator<char>(stream)), {});
-  EXPECT_EQ(text, experiment_reference_markdown()) << "run this test with WMTP_WRITE_DOCS=1 and review the change";
+  EXPECT_EQ(text, test::experiment_reference_markdown())
+      << "run this test with WMTP_WRITE_DOCS=1 and review the change";
 }
 
 }  // namespace

@@ -102,6 +102,8 @@ TEST_F(ExportTest, MlflowFileHasNoViewsAndReportsTruncatedTexts) {
   EXPECT_EQ(database.integer("SELECT is_nan FROM metrics WHERE key = 'train/grad_norm' AND step = 1"), 1);
   EXPECT_EQ(database.integer("SELECT value > 1e308 FROM metrics WHERE key = 'train/grad_norm' AND step = 2"), 1);
   EXPECT_EQ(database.integer("SELECT step FROM latest_metrics WHERE key = 'train/loss'"), 3);
+  EXPECT_EQ(database.integer("SELECT count(*) FROM latest_metrics NATURAL JOIN metrics"),
+            database.integer("SELECT count(DISTINCT key) FROM metrics"));
   EXPECT_EQ(database.text("SELECT value FROM metrics WHERE key = 'system/rank_0_memory_usage_megabytes'"), "5.0");
   EXPECT_EQ(database.integer("SELECT count(*) FROM metrics WHERE key LIKE 'system/gpu%'"), 0);
   EXPECT_EQ(database.text("PRAGMA foreign_key_check"), "");

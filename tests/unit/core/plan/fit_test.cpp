@@ -48,6 +48,8 @@ TEST(Fit, OnlySmallExperimentsSkipThePlan) {
   other = small;
   other.parallel.processes = 17;
   EXPECT_FALSE(surely_fits(other, machine));
+  other.parallel.processes = 32;
+  EXPECT_TRUE(surely_fits(other, {2, 4096 * mib, /*hosts=*/2}));
   other = small;
   other.adapter.options["rank"] = int64_t{65536};
   EXPECT_FALSE(surely_fits(other, machine)) << "only the plugin knows its number of parameters";

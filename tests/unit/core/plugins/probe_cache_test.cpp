@@ -85,18 +85,18 @@ TEST(ProbeCache, RemembersNeedsUntilTheFileOrTheQuestionChanges) {
   const TemporaryFolder folder;
   const ProbeCache cache(folder.path() / "plugins.json", "0.1");
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
-  cache.keep_needs(stamp, "keep 0.5", *rho1().needs);
-  EXPECT_FALSE(cache.find_needs(stamp, "keep 0.5")) << "the file was not described";
+  cache.keep_answer(stamp, "keep 0.5", *rho1().needs);
+  EXPECT_FALSE(cache.find_answer<PluginNeeds>(stamp, "keep 0.5")) << "the file was not described";
   cache.keep(stamp, rho1());
-  cache.keep_needs(stamp, "keep 0.5", *rho1().needs);
-  EXPECT_EQ(cache.find_needs(stamp, "keep 0.5"), rho1().needs);
-  EXPECT_FALSE(cache.find_needs(stamp, "keep 0.6"));
-  EXPECT_FALSE(cache.find_needs({stamp.path, 2, 42}, "keep 0.5"));
-  for (int i = 0; i < 100; ++i) cache.keep_needs(stamp, std::to_string(i), *rho1().needs);
-  EXPECT_TRUE(cache.find_needs(stamp, "99"));
-  EXPECT_FALSE(cache.find_needs(stamp, "keep 0.5")) << "the number of answers is not limited";
+  cache.keep_answer(stamp, "keep 0.5", *rho1().needs);
+  EXPECT_EQ(cache.find_answer<PluginNeeds>(stamp, "keep 0.5"), rho1().needs);
+  EXPECT_FALSE(cache.find_answer<PluginNeeds>(stamp, "keep 0.6"));
+  EXPECT_FALSE(cache.find_answer<PluginNeeds>({stamp.path, 2, 42}, "keep 0.5"));
+  for (int i = 0; i < 100; ++i) cache.keep_answer(stamp, std::to_string(i), *rho1().needs);
+  EXPECT_TRUE(cache.find_answer<PluginNeeds>(stamp, "99"));
+  EXPECT_FALSE(cache.find_answer<PluginNeeds>(stamp, "keep 0.5")) << "the number of answers is not limited";
   cache.keep({stamp.path, 2, 42}, rho1());
-  EXPECT_FALSE(cache.find_needs({stamp.path, 2, 42}, "99")) << "needs of another version of the file";
+  EXPECT_FALSE(cache.find_answer<PluginNeeds>({stamp.path, 2, 42}, "99")) << "needs of another version of the file";
 }
 
 TEST(ProbeCache, IsRebuiltWhenItIsDamaged) {

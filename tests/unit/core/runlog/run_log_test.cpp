@@ -31,6 +31,7 @@ TEST_F(RunLogTest, InsertsARowAtTheStartAndClosesIt) {
                   {"pipeline.mode", std::string("signed")},
                   {"seed", int64_t{42}},
                   {"flag", true},
+                  {"betas", std::vector<double>{0.9, 0.95}},
                   {"targets", std::vector<std::string>{"wq", "wv"}}};
   begin.plugins = {{"pipeline", "rho1", "1.0", "abc", "/plugins/rho1.so"}};
   RunLog log(file_, begin);
@@ -39,6 +40,7 @@ TEST_F(RunLogTest, InsertsARowAtTheStartAndClosesIt) {
   EXPECT_TRUE(std::filesystem::is_directory(log.run_folder()));
   EXPECT_EQ(text("SELECT value_text || ' ' || value_num FROM run_params WHERE key = 'pipeline.keep'"), "0.6 0.6");
   EXPECT_EQ(text("SELECT value_text || ' ' || value_num FROM run_params WHERE key = 'flag'"), "true 1.0");
+  EXPECT_EQ(text("SELECT value_text FROM run_params WHERE key = 'betas' AND value_num IS NULL"), "[0.9, 0.95]");
   EXPECT_EQ(text("SELECT value_text FROM run_params WHERE key = 'targets' AND value_num IS NULL"), "[\"wq\",\"wv\"]");
   EXPECT_EQ(integer("SELECT count(*) FROM run_plugins WHERE sha256 = 'abc'"), 1);
   log.end(ExitStatus::done);

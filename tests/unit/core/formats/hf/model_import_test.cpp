@@ -45,7 +45,8 @@ std::string bytes_of(const fs::path& folder, const std::string& tensor) {
   const SafetensorsFolder files(folder);
   const auto place = files.find(tensor);
   if (!place) return "none";
-  return {reinterpret_cast<const char*>(place->bytes()), static_cast<size_t>(place->entry->end - place->entry->begin)};
+  const std::vector<char> bytes = read_all<char>(*place->file, tensor);
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace

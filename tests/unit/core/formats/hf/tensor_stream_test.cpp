@@ -15,12 +15,7 @@ void write_tensor(const fs::path& path, const std::string& dtype, std::vector<in
 }
 
 std::vector<float> read_tensor(const fs::path& path, const std::string& name) {
-  const SafetensorsFile file(path);
-  const TensorEntry* entry = file.find(name);
-  EXPECT_NE(entry, nullptr) << name;
-  std::vector<float> values(static_cast<size_t>(entry->end - entry->begin) / 4);
-  file.read(*entry, 0, values.data(), values.size() * 4);
-  return values;
+  return read_all<float>(SafetensorsFile(path), name);
 }
 
 TensorMove move_of(const SafetensorsFolder& files, RowOrder order, int64_t heads) {

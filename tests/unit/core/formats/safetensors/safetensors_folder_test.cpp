@@ -24,8 +24,8 @@ TEST(SafetensorsFolder, OpensAFileAFolderAndAnIndexedFolder) {
       R"({"metadata":{"total_size":2},"weight_map":{"a":"model-00001-of-00002.safetensors",)"
       R"("b":"model-00002-of-00002.safetensors"}})");
   const SafetensorsFolder indexed(folder.path());
-  EXPECT_EQ(*indexed.find("a")->bytes(), 1);
-  EXPECT_EQ(*indexed.find("b")->bytes(), 2);
+  EXPECT_EQ(read_all<uint8_t>(*indexed.find("a")->file, "a"), std::vector<uint8_t>{1});
+  EXPECT_EQ(read_all<uint8_t>(*indexed.find("b")->file, "b"), std::vector<uint8_t>{2});
   EXPECT_EQ(indexed.find("b")->file->path().filename(), "model-00002-of-00002.safetensors");
   EXPECT_FALSE(indexed.find("c").has_value());
 }

@@ -36,9 +36,9 @@ TEST(Safetensors, ReadsBackTensorsWrittenInAnyOrder) {
   EXPECT_EQ(entry->shape, (std::vector<int64_t>{3, 4}));
   EXPECT_EQ(entry->dtype, "F32");
   EXPECT_EQ(entry->begin % 8, 0);
-  EXPECT_EQ(std::memcmp(file.bytes(*entry), weight.data(), 48), 0);
-  EXPECT_EQ(std::memcmp(file.bytes(*file.find("ids")), ids.data(), 24), 0);
-  EXPECT_EQ(*file.bytes(*file.find("one")), 42);
+  EXPECT_EQ(read_all<float>(file, entry->name), weight);
+  EXPECT_EQ(read_all<int64_t>(file, "ids"), ids);
+  EXPECT_EQ(read_all<uint8_t>(file, "one"), std::vector<uint8_t>{42});
   EXPECT_TRUE(file.find("one")->shape.empty());
   EXPECT_EQ(file.find("none")->begin, file.find("none")->end);
   EXPECT_EQ(file.find("two"), nullptr);

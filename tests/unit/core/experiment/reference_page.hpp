@@ -1,20 +1,23 @@
-#include "core/experiment/reference_doc.hpp"
+// docs/experiment.md, generated from the schema.
+#pragma once
+
+#include <string>
+#include <vector>
 
 #include "base/text.hpp"
 #include "core/experiment/schema.hpp"
 
-namespace wmtp {
-namespace {
+namespace wmtp::test {
 
-std::string code(const std::string& text) { return std::string("`").append(text).append("`"); }
+inline std::string code(const std::string& text) { return std::string("`").append(text).append("`"); }
 
-// "`text` and `records`"
-std::string kinds_of(std::vector<std::string> kinds) {
+/// "`text` and `records`"
+inline std::string kinds_of(std::vector<std::string> kinds) {
   for (std::string& kind : kinds) kind = code(kind);
   return join_names(kinds);
 }
 
-std::string default_of(const Key& key) {
+inline std::string default_of(const Key& key) {
   if (!key.default_text.empty()) return key.default_text;
   if (key.is_required) return "required";
   static const Experiment defaults;
@@ -22,7 +25,7 @@ std::string default_of(const Key& key) {
   return value ? code(toml_text(*value)) : "";
 }
 
-std::string allowed(const Key& key) {
+inline std::string allowed(const Key& key) {
   if (key.rule.choices.empty()) return range_text(key.rule);
   std::string text;
   for (const std::string& choice : key.rule.choices)
@@ -31,14 +34,14 @@ std::string allowed(const Key& key) {
   return text;
 }
 
-std::string meaning(const Key& key) {
+inline std::string meaning(const Key& key) {
   std::string text = key.help;
   if (!key.kinds.empty()) text += "; only for " + kinds_of(key.kinds);
   if (key.path_kind == PathKind::path || key.path_kind == PathKind::paths) text += "; relative to the experiment file";
   return text;
 }
 
-std::string print(const SchemaTable& table) {
+inline std::string print(const SchemaTable& table) {
   std::string text = table.name.empty() ? "## Top-level keys\n\n" : "## `[" + table.name + "]`\n\n";
   if (!table.name.empty()) text += table.help + "\n\n";
   if (table.read_elsewhere) return text;
@@ -51,7 +54,7 @@ std::string print(const SchemaTable& table) {
   return text + "\n";
 }
 
-std::string not_yet() {
+inline std::string not_yet() {
   std::string text =
       "## Not supported yet\n\nThese values are reserved and refused.\n\n| value | supported |\n| --- | --- |\n";
   for (const SchemaTable& table : schema()) {
@@ -64,9 +67,7 @@ std::string not_yet() {
   return text;
 }
 
-}  // namespace
-
-std::string experiment_reference_markdown() {
+inline std::string experiment_reference_markdown() {
   std::string text =
       "# Experiment file\n\n"
       "Generated from the schema (`host/core/experiment/schema*.cpp`) and checked by a test.\n\n"
@@ -85,4 +86,4 @@ std::string experiment_reference_markdown() {
   return text + not_yet();
 }
 
-}  // namespace wmtp
+}  // namespace wmtp::test
