@@ -1,6 +1,7 @@
 // The key functions of the sdk's classes: this library alone contains each type's vtable and type information, so the
 // host and every plugin share one type (dynamic_cast and catch work across libraries).
 #include <stdexcept>
+
 #include <wmtp/plugin.hpp>
 
 namespace wmtp {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 #include <vector>
+
 #include <wmtp/export.hpp>
 
 namespace wmtp {
