@@ -27,7 +27,7 @@ struct Options {
 };
 
 /// From --nodes, --node-rank and --rendezvous; nullopt without them.
-std::optional<Node> node_of(const Options& options) {
+std::optional<JobNode> node_of(const Options& options) {
   if (!options.nodes && !options.node_rank && options.rendezvous.empty()) return std::nullopt;
   if (!options.nodes || !options.node_rank || options.rendezvous.empty())
     throw Error(ExitStatus::usage, "--nodes, --node-rank and --rendezvous are required together, on every node");
@@ -41,7 +41,7 @@ std::optional<Node> node_of(const Options& options) {
   if (!port || *port < 1 || *port > 65535 || address.empty())
     throw Error(ExitStatus::usage, "found --rendezvous " + printable(options.rendezvous) +
                                        ", wanted HOST:PORT, an address of node 0 and a free port there");
-  return Node{*options.nodes, *options.node_rank, address, *port};
+  return JobNode{*options.nodes, *options.node_rank, address, *port};
 }
 
 /// Whether the command requests more than one run. Error(usage) for options that do not apply.
@@ -73,7 +73,7 @@ int run_and_print(const SweepRequest& request, SourceTexts& texts) {
 }
 
 int run_one(const Options& options, SourceTexts& texts) {
-  const std::optional<Node> node = node_of(options);
+  const std::optional<JobNode> node = node_of(options);
   LaunchedRun run(options.request, texts);
   run.check(node ? node->count : 1);
   if (!options.dry_run) return static_cast<int>(node ? run.run_on(*node) : run.run());

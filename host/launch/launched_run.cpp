@@ -81,7 +81,7 @@ ExitStatus LaunchedRun::run(const std::vector<PlannedRun>& runs) {
   return run_in_order(runs, [&](const PlannedRun& run, const Stages& stages) { return start(run, stages); });
 }
 
-ExitStatus LaunchedRun::run_on(const Node& node) {
+ExitStatus LaunchedRun::run_on(const JobNode& node) {
   const int64_t processes = job_.experiment.parallel.processes;
   if (processes % node.count != 0)
     throw Error(ExitStatus::usage, job_.file + ": " + counted(processes, "process", "es") +

@@ -17,7 +17,7 @@
 namespace wmtp {
 
 /// This host among those that start an experiment together, each with its own launcher.
-struct Node {
+struct JobNode {
   int64_t count = 1, rank = 0;
   std::string address;  ///< of the rendezvous, on node 0
   int port = 0;
@@ -41,7 +41,7 @@ class LaunchedRun {
   ExitStatus run();
   /// Runs this node's ranks, which find and run missing stages themselves. Error(usage) if the nodes cannot have equally
   /// many ranks.
-  ExitStatus run_on(const Node& node);
+  ExitStatus run_on(const JobNode& node);
   /// `resume`: unfinished stages continue from their checkpoints.
   ExitStatus run_missing_stages(bool resume);
   /// The command line of a process that performs run().
