@@ -129,9 +129,9 @@ def test_arithmetic_can_be_written_to_a_file(place):
 
 
 @pytest.mark.parametrize("arguments, shown", [
-    ([], "no FILE"),
+    ([], "FILE is missing"),
     (["a.jsonl", "--from", "gsm8k"], "--from needs -o FILE"),
-    (["--from", "gsm8k", "-o", "b.jsonl"], "no FILE"),
+    (["--from", "gsm8k", "-o", "b.jsonl"], "FILE is missing"),
     (["a.jsonl", "--from", "gsm9k", "-o", "b.jsonl"], "gsm9k"),
     (["a.jsonl", "-o", "b.jsonl"], "--output applies only to --from, found an experiment"),
     (["a.jsonl", "--from", "gsm8k", "-o", "b.jsonl", "--set", "seed=1"], "--set applies only to an experiment, found --from gsm8k"),
@@ -222,7 +222,7 @@ def test_completion_offers_what_may_follow(place):
         return place.host("__complete", *words).out.split()
     assert {"run", "runs", "eval", "completion"} <= set(offered("")) and offered("ru") == ["run", "runs"]
     assert "watch" in offered("runs", "") and offered("runs", "com") == ["compare"]
-    assert offered("run", "--re") == ["--resume"] and "--set" in offered("run", "file.toml", "--")
+    assert offered("run", "--res") == ["--resume"] and "--set" in offered("run", "file.toml", "--")
     assert offered("run", "") == [], "files are the shell's to offer"
     place.run(train__steps=1)
     assert offered("runs", "show", "t") == ["trial"] and offered("runs", "show", "x") == []
@@ -247,7 +247,7 @@ def offered_by(shell, line, folder):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_completes_commands_options_and_runs(place, shell):
     place.run(train__steps=1)
-    for line, wanted in (("ru", ["run", "runs"]), ("runs sn", ["snapshot"]), ("run --re", ["--resume"]),
+    for line, wanted in (("ru", ["run", "runs"]), ("runs sn", ["snapshot"]), ("run --res", ["--resume"]),
                          ("runs show t", ["trial"]), ("checkpoint list ", ["trial"])):
         assert offered_by(shell, f"wmtp-host {line}", place.folder) == wanted, line
 

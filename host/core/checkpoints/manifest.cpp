@@ -45,7 +45,7 @@ Manifest read_document(const json& document, const std::string& where) {
   manifest.kind = fields.text("kind");
   manifest.config_hash = fields.text("config_hash");
   for (const auto& [name, hash] : fields.object("plugins").items()) {
-    if (!hash.is_string()) fields.refuse("plugins: the hash of " + printable(name) + " is not a string");
+    if (!hash.is_string()) fields.refuse("has no string as the hash of plugin " + printable(name));
     manifest.plugins[name] = hash.get<std::string>();
   }
   manifest.state = fields.value("state");

@@ -9,6 +9,7 @@
 #include <functional>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "base/best_rate.hpp"
 #include "base/text.hpp"
 #include "core/job/device_peak.hpp"
 #include "engine/comm/cuda_backend.hpp"
@@ -17,7 +18,6 @@
 #include "engine/model/matrix_product.hpp"
 #include "engine/model/ops.hpp"
 #include "engine/model/row_ops.hpp"
-#include "engine/train/utilization.hpp"
 
 namespace wmtp {
 namespace {

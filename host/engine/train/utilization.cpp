@@ -1,9 +1,8 @@
 #include "engine/train/utilization.hpp"
 
 #include <algorithm>
-#include <chrono>
 
-#include "base/time_use.hpp"
+#include "base/best_rate.hpp"
 #include "core/job/device_peak.hpp"
 #include "engine/comm/cuda_backend.hpp"
 #include "engine/model/matrix_product.hpp"
@@ -13,9 +12,6 @@ namespace {
 
 constexpr double most_on_cpu = 2e9;      // operations per multiplication: 20 ms at 100 GFLOP/s
 constexpr double most_on_device = 2e12;  // 3 ms at 700 TFLOP/s
-constexpr std::chrono::milliseconds measured_for{40};
-constexpr double shortest_round = 2e-3;  // seconds; waiting for a device takes up to a hundredth of it
-constexpr int at_least = 3;
 
 struct Matrices {
   double elements = 0, trained = 0;
@@ -56,26 +52,6 @@ double operations_per_token(const ShardedModel& model, int64_t lowest_block, int
   if (!model.value_heads().empty()) add(matrices_of(model.unit("value_heads")), true, 1);
   if (const ShardUnit* adapter = model.adapter_unit()) add(matrices_of(*adapter), true, 1);
   return operations;
-}
-
-double best_rate(double operations, const std::function<void()>& launch, const std::function<void()>& wait) {
-  using Clock = std::chrono::steady_clock;
-  double best = 0;
-  const auto end = Clock::now() + measured_for;
-  int64_t launches = 1;
-  for (int rounds = 0; rounds < at_least || Clock::now() < end;) {
-    const auto start = Clock::now();
-    for (int64_t i = 0; i < launches; ++i) launch();
-    wait();
-    const double seconds = seconds_since(start);
-    if (seconds < shortest_round) {
-      launches *= 2;
-      continue;
-    }
-    best = std::max(best, double(launches) * operations / seconds);
-    ++rounds;
-  }
-  return best;
 }
 
 double multiplication_rate(const ShardedModel& model, int64_t rows) {

@@ -18,11 +18,6 @@ namespace wmtp {
 /// lowest trunk block that trains (MicroStep::lowest_block).
 double operations_per_token(const ShardedModel& model, int64_t lowest_block, int64_t positions);
 
-/// Operations per second: the best of a few rounds, in about 40 ms. `launch` starts `operations` and may return before
-/// they are done; `wait` returns when all are. A round launches so often that it lasts much longer than a wait, so that
-/// the device is measured and not the launch latency.
-double best_rate(double operations, const std::function<void()>& launch, const std::function<void()>& wait);
-
 /// Floating-point operations per second of a plain multiplication [rows, dim] x [dim, ffn_dim] on this rank's device,
 /// with this rank's threads, in the model's compute dtype, by best_rate.
 /// [all ranks at the same time, so that they share the machine as in a step]

@@ -78,7 +78,7 @@ TEST(Manifest, RefusesEveryInvalidField) {
       {[](json& d) { d["state"].erase("pipeline_tensors"); }, "\"pipeline/seen\" is missing in state"},
       {[](json& d) { d["state"]["pipeline_tensors"]["other"] = {3}; }, "names \"other\", which has no slice"},
       {[](json& d) { d["plugins"] = json::array(); }, "plugins is array"},
-      {[](json& d) { d["plugins"]["x"] = 1; }, "plugins: \"x\""},
+      {[](json& d) { d["plugins"]["x"] = 1; }, "no string as the hash of plugin \"x\""},
       {[](json& d) { d["files"]["../x"] = d["files"]["rank-0000.safetensors"]; }, "files names \"../x\""},
       {[](json& d) { d["files"]["a/b"] = d["files"]["rank-0000.safetensors"]; }, "files names \"a/b\""},
       {[](json& d) { d["files"][""] = d["files"]["rank-0000.safetensors"]; }, "files names \"\""},

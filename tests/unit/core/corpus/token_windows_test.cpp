@@ -78,7 +78,7 @@ TEST_F(TokenFile, RefusesAnEmptyFile) {
 TEST_F(TokenFile, RefusesASizeThatIsNoMultipleOfTheId) {
   const auto file = write("ids.bin", "123456");
   const auto text = error_of(ExitStatus::data, [&] { open_token_file(file, "uint32", 1, 5); });
-  EXPECT_TRUE(has(text, "6 bytes") && has(text, "4 of a uint32")) << text;
+  EXPECT_TRUE(has(text, "6 bytes") && has(text, "4-byte uint32")) << text;
 }
 
 TEST_F(TokenFile, RefusesFewerIdsThanOneWindow) {
