@@ -72,8 +72,7 @@ int run_and_print(const SweepRequest& request, SourceTexts& texts) {
   return outcome.exit_code;
 }
 
-int run_one(const Options& options, SourceTexts& texts) {
-  const std::optional<JobNode> node = node_of(options);
+int run_one(const Options& options, const std::optional<JobNode>& node, SourceTexts& texts) {
   LaunchedRun run(options.request, texts);
   run.check(node ? node->count : 1);
   if (!options.dry_run) return static_cast<int>(node ? run.run_on(*node) : run.run());
@@ -84,12 +83,13 @@ int run_one(const Options& options, SourceTexts& texts) {
 
 int run_as(const std::optional<RankEnvironment>& environment, Options options) {
   check_thread_count();
+  const std::optional<JobNode> node = node_of(options);
   SourceTexts texts(options.request.sources);
   if (options.member.empty()) {
     SweepRequest sweep{options.request, {}, std::max<int64_t>(options.jobs, 1)};
     for (const std::string& file : options.files)
       sweep.files.push_back({file, read_sweep(file, options.request.overrides, texts)});
-    if (is_sweep(options, sweep, environment.has_value(), node_of(options).has_value())) {
+    if (is_sweep(options, sweep, environment.has_value(), node.has_value())) {
       if (!options.dry_run) return run_and_print(sweep, texts);
       log_sweep(sweep, texts);
       return 0;
@@ -97,7 +97,7 @@ int run_as(const std::optional<RankEnvironment>& environment, Options options) {
     options.request.file = options.files.front();
   }
   if (environment && !options.dry_run) become_rank(options.request);
-  return run_one(options, texts);
+  return run_one(options, node, texts);
 }
 
 int run(Options options, const GlobalOptions& globals) {

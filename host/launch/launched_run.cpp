@@ -90,7 +90,8 @@ ExitStatus LaunchedRun::run_on(const JobNode& node) {
                                        std::to_string((processes / node.count + 1) * node.count));
   LaunchRequest wanted;
   wanted.num_ranks = int(processes / node.count);
-  wanted.share = HostShare{int(node.rank) * wanted.num_ranks, int(processes), node.address, node.port};
+  wanted.port = node.port;
+  wanted.share = HostShare{int(node.rank) * wanted.num_ranks, int(processes), node.address};
   return launch(std::move(wanted), job_).status;
 }
 

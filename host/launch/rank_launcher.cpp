@@ -130,7 +130,7 @@ class Launch {
 
 /// A job of one rank needs no rendezvous, and may run without a loopback interface.
 int Launch::port_of_rank0() {
-  if (request_.share) return request_.share->port;
+  if (request_.share) return request_.port;
   if (request_.num_ranks == 1) return std::max(request_.port, 1);
   held_port_ = reserved_loopback_port(request_.port);
   return held_port_.port();

@@ -36,7 +36,6 @@ namespace wmtp {
 struct HostShare {
   int first_rank = 0, world_size = 1;
   std::string address;  ///< of rank 0
-  int port = 0;
 };
 
 struct LaunchRequest {
@@ -46,7 +45,7 @@ struct LaunchRequest {
   int num_ranks = 1;
   double grace_seconds = 3;
   double kill_seconds = 0.5;
-  int port = 0;  ///< 0: any free one
+  int port = 0;  ///< 0: any free one; given with a share
   std::optional<HostShare> share;
 
   int first_rank() const { return share ? share->first_rank : 0; }

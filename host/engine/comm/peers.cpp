@@ -164,7 +164,7 @@ bool Peers::post_fault(const Error& error) noexcept {
   bool first = !adopted_;
   try {
     store_->setTimeout(time_to_report);
-    // Before posting the fault itself: rank 0 closes the store once all have posted theirs.
+    // Before posting the fault itself: rank 0 closes the store once every rank has posted its fault.
     first = store_->add("reported/" + std::string(error.what()), 1) == 1 && !adopted_;
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
     if (hang_up_) hang_up_();

@@ -173,10 +173,10 @@ void Recorder::step(const StepReport& report) {
   if (!log_) return;
   const TimeScope time("log");
   if (report.step % experiment_.log.every_steps == 0 || report.step == 1) {
-    auto metrics = report.metrics;
+    log_->metrics(report.step, report.metrics);
     if (session_.device().is_cuda())
-      if (const auto share = cuda_backend().utilization()) metrics["perf/gpu_utilization"] = *share;
-    log_->metrics(report.step, metrics);
+      if (const auto share = cuda_backend().utilization())
+        log_->metrics(report.step, {{"perf/gpu_utilization", *share}});
   }
   if (progress_) progress_->step(report);
 }
