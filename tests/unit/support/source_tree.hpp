@@ -3,7 +3,6 @@
 
 #include <filesystem>
 
-/// The root of the source tree. (The working directory is the build folder, as a path that ccache shortens needs it.)
-inline std::filesystem::path source_tree() {
-  return std::filesystem::absolute(__FILE__).parent_path().parent_path().parent_path().parent_path();
-}
+/// The root of the source tree. Not derived from __FILE__, because ccache may have compiled a test's object in another
+/// checkout.
+std::filesystem::path source_tree();
