@@ -136,7 +136,7 @@ void print_offloaded(const std::vector<PlannedVariant>& variants) {
     table.rows.push_back({strategy_of(variant), variant.adapter, mebibytes(bytes.host), mebibytes(bytes.to_device),
                           mebibytes(bytes.to_host)});
   }
-  std::cout << "\ncpu_offload: host memory per rank, and transfers per step, MiB\n";
+  std::cout << "\noffloaded per rank to host memory (activations on the CPU: to a file), and transfers per step, MiB\n";
   print_table(std::cout, table, TableFormat::text);
 }
 
@@ -175,7 +175,7 @@ void print_text(const Answer& answer) {
     std::cout << "  sweep       " << counted(int64_t(answer.members), "member")
               << "; the plan ignores the sweep's values\n";
   print_memory(plan.variants);
-  if (e.parallel.cpu_offload) print_offloaded(plan.variants);
+  if (e.parallel.cpu_offload != CpuOffload::none || e.parallel.activation_offload) print_offloaded(plan.variants);
 }
 
 int plan(const Options& options, const GlobalOptions& globals) {

@@ -97,7 +97,7 @@ int ConfinedProcess::end() {
   return status;
 }
 
-std::string ConfinedProcess::last_words() {
+std::string ConfinedProcess::final_message() {
   const int status = process_.wait();
   if (WIFSIGNALED(status)) return std::string("ended by ") + strsignal(WTERMSIG(status));
   const std::string line = last_line(text_);

@@ -32,7 +32,7 @@ class ConfinedProcess {
   /// Kills the process if it is running and reads its remaining output. Returns the status of waitpid, on every call.
   int end();
   /// [ended] The last line of its output, or the reason that it ended.
-  std::string last_words();
+  std::string final_message();
 
  private:
   Pipe output_;

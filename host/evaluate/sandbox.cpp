@@ -123,7 +123,7 @@ class Pair {
       return {Verdict::timed_out, printed("not finished after %g s", limits_.seconds), seconds};
     if (checker_status == 0 && tests_finished()) return {Verdict::passed, "", seconds};
     const bool program_exited = !(WIFSIGNALED(program_status) && WTERMSIG(program_status) == SIGKILL);
-    return {Verdict::failed, (program_exited ? program_ : checker_).last_words(), seconds};
+    return {Verdict::failed, (program_exited ? program_ : checker_).final_message(), seconds};
   }
 
  private:

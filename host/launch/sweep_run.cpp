@@ -135,7 +135,7 @@ class Sweep {
   }
 
   std::optional<LoggedRun> finished(size_t i) const { return reusable_run(members_[i].hash, database()); }
-  bool started(size_t i) const { return was_begun(members_[i].hash, database()); }
+  bool started(size_t i) const { return has_unfinished_run(members_[i].hash, database()); }
 
   std::string which(size_t i) const {
     return "member " + std::to_string(i + 1) + " of " + std::to_string(members_.size()) + " (" + members_[i].title +

@@ -18,11 +18,14 @@ LORA = {"plugin": "lora", "rank": 8}
 CASES = {
     "full_shard": {},
     "one process": dict(parallel__processes=1),
+    "shard_optimizer, accumulated": dict(parallel__strategy="shard_optimizer", train__gradient_accumulation=2),
     "shard_grad_op in bf16": dict(parallel__strategy="shard_grad_op", parallel__precision="bf16"),
     "no_shard in bf16": dict(parallel__strategy="no_shard", parallel__precision="bf16"),
     "no_shard": dict(parallel__strategy="no_shard"),
     "checkpointing in bf16": dict(parallel__activation_checkpointing="full", parallel__precision="bf16"),
     "checkpointing of a half": dict(parallel__activation_checkpointing=0.5),
+    "checkpointing of a half, offloaded": dict(parallel__activation_checkpointing=0.5,
+                                               parallel__activation_offload=True, train__gradient_accumulation=2),
     "checkpointing, one process": dict(parallel__activation_checkpointing="full", parallel__processes=1),
     "lora": dict(adapter=LORA),
     "lora in bf16, shard_grad_op": dict(adapter=LORA, parallel__precision="bf16", parallel__strategy="shard_grad_op"),
@@ -156,8 +159,8 @@ def test_a_model_of_seven_billion_is_planned_strategy_by_strategy(place):
     assert plan["model_bytes"] == 4 * PARAMETERS and plan["training_state_bytes"] == 12 * LORA_PARAMETERS
     assert plan["tokens_a_step"] == 4 * 2048 and plan["steps"] == 1000
     variants = by_variant(plan)
-    assert len(variants) == 6
-    for strategy, shards in (("full_shard", 4), ("shard_grad_op", 4), ("no_shard", 1)):
+    assert len(variants) == 8
+    for strategy, shards in (("full_shard", 4), ("shard_grad_op", 4), ("shard_optimizer", 4), ("no_shard", 1)):
         full, lora = variants["full", strategy], variants["lora", strategy]
         assert near(full["parameters"], 4 * PARAMETERS / shards), strategy
         assert near(full["optimizer"], 8 * PARAMETERS / shards), strategy
@@ -166,7 +169,7 @@ def test_a_model_of_seven_billion_is_planned_strategy_by_strategy(place):
         assert lora["gradients"] <= 2 * 4 * LORA_PARAMETERS + (1 << 20), strategy
     assert variants["full", "no_shard"]["optimizer"] > 53e9 and variants["lora", "no_shard"]["optimizer"] < 68e6
     assert variants["full", "full_shard"]["allocated"] < variants["full", "shard_grad_op"]["allocated"] \
-        < variants["full", "no_shard"]["allocated"]
+        <= variants["full", "shard_optimizer"]["allocated"] < variants["full", "no_shard"]["allocated"]
 
 
 def test_the_text_states_what_is_counted_and_what_is_not(place):

@@ -11,7 +11,7 @@ import pytest
 from checkpoint import craft_dtype, flip_bit, model_tensors, seal, step_folders
 from compare import assert_tensors_equal
 from paths import count
-from places import Place, assert_told_once
+from places import Place, assert_reported_once
 
 RUN = {"train__steps": 2000, "checkpoint__every_steps": 3, "checkpoint__keep": 3}
 
@@ -44,7 +44,7 @@ def stopped(place, interrupted_once):
 
 def resume(place, wanted):
     ended = place.host("run", "experiment.toml", "--resume", wanted=wanted)
-    assert_told_once(ended)
+    assert_reported_once(ended)
     return ended
 
 

@@ -11,7 +11,7 @@ import pytest
 from checkpoint import step_folders
 from host import clean_environment
 from paths import HOST, cases
-from places import assert_told_once
+from places import assert_reported_once
 
 TIMEOUT = 3
 LONG = {"train__steps": 100_000, "train__epochs": None, "data__kind": "random", "data__file": None,
@@ -29,7 +29,7 @@ def ended_with(running, code, within):
     begun = time.monotonic()
     running.wait(within)
     assert running.code == code, f"wanted exit code {code}\n{running}"
-    assert_told_once(running)
+    assert_reported_once(running)
     return time.monotonic() - begun
 
 

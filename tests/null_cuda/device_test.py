@@ -17,7 +17,7 @@ def losses_of(place, **changes):
     return place.log.losses()
 
 
-@pytest.mark.parametrize("ranks, strategy", [(2, "no_shard"), (4, "shard_grad_op"), (4, "full_shard"),
+@pytest.mark.parametrize("ranks, strategy", [(2, "shard_optimizer"), (4, "shard_grad_op"), (4, "full_shard"),
                                              (4, "hybrid_shard")])
 def test_a_layout_has_the_same_losses_as_on_the_cpu(place, ranks, strategy):
     """To 1e-5: the CPU's fused kernels sum in another order. NCCL is used, and no access to its data is a race."""

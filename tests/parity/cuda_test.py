@@ -59,6 +59,22 @@ def test_an_offloaded_state_gives_the_same_losses_and_leaves_the_device(place, p
     assert peaks["parameters"] == 0 and peaks["optimizer"] == 0, peaks
 
 
+def test_an_offloaded_base_model_gives_the_same_losses_and_leaves_the_device(place):
+    """AdamW runs on the CPU in both runs, so no bit differs."""
+    changes = CUDA | {"adapter": {"plugin": "lora"}, "parallel__precision": "bf16", "parallel__strategy": "no_shard"}
+    kept = losses_of(place, **changes, parallel__cpu_offload=True)
+    kept_peaks = peaks_of(place)
+    assert losses_of(place, **changes, parallel__cpu_offload="all") == kept
+    assert kept_peaks["parameters"] > 0 and peaks_of(place)["parameters"] == 0
+
+
+def test_offloaded_activations_change_no_loss_and_leave_the_device(place):
+    changes = CUDA | {"model__layers": 8, "parallel__activation_checkpointing": "full"}
+    kept, kept_peaks = losses_of(place, **changes), peaks_of(place)
+    assert losses_of(place, **changes, parallel__activation_offload=True) == kept
+    assert peaks_of(place)["activations"] < kept_peaks["activations"]
+
+
 def test_the_devices_memory_is_in_the_log_by_category(place):
     place.run(**CUDA, timeout=300)
     peaks = peaks_of(place)

@@ -15,6 +15,7 @@ ONE = ("1x4", "no_shard", "none")  # the reference for all others
 OTHERS = [(layout, strategy, "none") for layout in LAYOUTS for strategy in STRATEGIES
           if (layout, strategy, "none") != ONE]
 OTHERS += [("1x4", "no_shard", "full"), ("2x2", "shard_grad_op", "full"), ("4x1", "full_shard", "full")]
+OTHERS += [("4x1", "shard_optimizer", "none"), ("2x1x2", "shard_optimizer", "full")]
 OTHERS += [("4x1", "hybrid_shard", "none"), ("4x1", "hybrid_shard", "full"), ("2x1x2", "hybrid_shard", "none")]
 # A threshold is computed per micro-batch over all ranks: accumulation changes the numbers of rho-1, ranks do not.
 ALL = [("baseline", *other) for other in OTHERS]

@@ -23,7 +23,7 @@ def assert_nothing_half_written(folder):
         assert run["status"] != "running", f"the log still holds a running run: {run}"
 
 
-def assert_told_once(ended):
+def assert_reported_once(ended):
     """Ranks that fail with the same error print it once. (Lines that begin with a space quote the experiment.)"""
     lines = [re.sub(r"^(\[rank \d+\] )?((wmtp-host|error|trial): )*", "", line) for line in ended.err.splitlines()]
     twice = {line for line in lines if line and not line.startswith(" ") and lines.count(line) > 1}
@@ -72,7 +72,7 @@ class Place:
         ended = self.host(*command, wanted=code, env=env)
         for message in messages:
             assert re.search(message, ended.err, re.IGNORECASE), f"stderr does not say {message!r}\n{ended}"
-        assert_told_once(ended)
+        assert_reported_once(ended)
         assert_nothing_half_written(self.folder)
         return ended
 

@@ -32,6 +32,7 @@ class Rules : RuleChecker {
     shard_groups();
     reduction();
     offload();
+    activation_offload();
     determinism();
     check_data_rules(bound_, diagnostics_);
     for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
@@ -200,10 +201,27 @@ class Rules : RuleChecker {
 
   void offload() {
     if (!bound_.good({"parallel", "parallel.cpu_offload", "parallel.device"})) return;
-    if (e_.parallel.cpu_offload && e_.parallel.device == "cpu")
+    if (e_.parallel.cpu_offload != CpuOffload::none && e_.parallel.device == "cpu")
       refuse("parallel.cpu_offload",
-             "found cpu_offload = true for device \"cpu\", wanted false: the state is in host memory anyway",
+             "found cpu_offload for device \"cpu\", wanted false: everything is in host memory anyway",
              "remove it, or set device = \"cuda\"");
+  }
+
+  void activation_offload() {
+    const std::string key = "parallel.activation_offload", path = "parallel.offload_path";
+    if (!bound_.good({"parallel", key.c_str(), path.c_str(), "parallel.activation_checkpointing", "parallel.device"}))
+      return;
+    const ParallelConfig& parallel = e_.parallel;
+    if (parallel.activation_offload && parallel.activation_checkpointing == 0)
+      refuse(key,
+             "found activation_offload = true for activation_checkpointing \"none\", wanted false: only inputs of "
+             "recomputed blocks can be offloaded",
+             "remove it, or set activation_checkpointing = \"full\"");
+    if (!bound_.has(path)) return;
+    if (!parallel.activation_offload)
+      refuse_key(path, "offload_path applies only to activation_offload = true", "remove it");
+    else if (parallel.device == "cuda")
+      refuse_key(path, "offload_path applies only to the CPU: a CUDA device offloads to host memory", "remove it");
   }
 
   void determinism() {

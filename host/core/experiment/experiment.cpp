@@ -44,7 +44,7 @@ const char* name_of(Enum value, const char* const (&names)[count]) {
 }  // namespace
 
 const char* to_string(Strategy strategy) {
-  return name_of(strategy, {"no_shard", "shard_grad_op", "full_shard", "hybrid_shard"});
+  return name_of(strategy, {"no_shard", "shard_optimizer", "shard_grad_op", "full_shard", "hybrid_shard"});
 }
 
 const char* to_string(Precision precision) { return name_of(precision, {"fp32", "bf16", "fp16"}); }

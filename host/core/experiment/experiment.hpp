@@ -61,13 +61,15 @@ struct ModelConfig {
   bool qk_norm = false;              ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
   bool tie_word_embeddings = false;  ///< the output layer uses the embedding's matrix: one parameter
   std::string weights;               ///< "", a safetensors file or directory, or "run:NAME"
-  std::string new_heads;  ///< policy only: how to fill heads missing in the weights: "copy", "new"; "": refuse
+  std::string new_heads;   ///< policy only: how to fill heads missing in the weights: "copy", "new"; "": refuse
   std::string experiment;  ///< policy only: path (as written) of the stage that trains the initial weights
   bool operator==(const ModelConfig&) const = default;
 };
 
-enum class Strategy { no_shard, shard_grad_op, full_shard, hybrid_shard };
+enum class Strategy { no_shard, shard_optimizer, shard_grad_op, full_shard, hybrid_shard };
 enum class Precision { fp32, bf16, fp16 };
+/// What is kept in host memory: nothing; master shards of trained parameters and the optimizer state; also frozen shards.
+enum class CpuOffload { none, trained, all };
 enum class Norm { l2, l1, inf };
 
 /// A frozen model: [reference], [value].
@@ -177,12 +179,14 @@ struct ParallelConfig {
   Precision reduce = Precision::fp32;   ///< number format of the gradient reduction: fp32 or bf16
   bool replicate_frozen = false;        ///< every rank holds all frozen parameters
   double activation_checkpointing = 0;  ///< share of the trained trunk blocks: "none" is 0, "full" is 1
-  bool cpu_offload = false;             ///< master shards and optimizer state in host memory; CUDA only
-  std::string device = "auto";          ///< "auto", "cpu", "cuda"
-  bool deterministic = true;            ///< kernels without atomic sums: bitwise reproducible runs
-  double peak_tflops = 0;               ///< of a rank's device; 0: the vendor's figure, if known
-  bool oversubscribe = false;           ///< allow more than 8 local ranks for each usable core
-  double timeout_seconds = 120;         ///< maximum wait for another rank, also at the rendezvous
+  bool activation_offload = false;      ///< inputs of recomputed blocks are kept in host memory, on the CPU in a file
+  std::string offload_path;             ///< CPU: folder of that file; "": TMPDIR or /tmp
+  CpuOffload cpu_offload = CpuOffload::none;  ///< CUDA only
+  std::string device = "auto";                ///< "auto", "cpu", "cuda"
+  bool deterministic = true;                  ///< kernels without atomic sums: bitwise reproducible runs
+  double peak_tflops = 0;                     ///< of a rank's device; 0: the vendor's figure, if known
+  bool oversubscribe = false;                 ///< allow more than 8 local ranks for each usable core
+  double timeout_seconds = 120;               ///< maximum wait for another rank, also at the rendezvous
   bool operator==(const ParallelConfig&) const = default;
 };
 

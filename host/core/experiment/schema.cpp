@@ -98,6 +98,27 @@ SchemaTable schedule_table() {
            .range(0, 1)}};
 }
 
+/// Written as false, true or "all".
+Key cpu_offload() {
+  Key key;
+  key.name = "cpu_offload";
+  key.help =
+      "whether the master shards of trained parameters and the optimizer state are kept in host memory, which saves "
+      "device memory; with `\"all\"` also the shards of frozen parameters, copied to the device for each use; "
+      "requires a CUDA `device`";
+  key.rule.type = ValueType::flag_or_text;
+  key.rule.choices = {"all"};
+  key.get = [](const Experiment& e) {
+    const CpuOffload offload = e.parallel.cpu_offload;
+    return offload == CpuOffload::all ? Value(std::string("all")) : Value(offload == CpuOffload::trained);
+  };
+  key.set = [](Experiment& e, const Value& value) {
+    const bool* const flag = std::get_if<bool>(&value);
+    e.parallel.cpu_offload = !flag ? CpuOffload::all : *flag ? CpuOffload::trained : CpuOffload::none;
+  };
+  return key;
+}
+
 SchemaTable parallel_table() {
   Key checkpointing = key("activation_checkpointing", AT(parallel.activation_checkpointing),
                           "trunk blocks whose activations are recomputed in the backward pass to save memory: none, "
@@ -120,7 +141,9 @@ SchemaTable parallel_table() {
       {key("processes", AT(parallel.processes), "number of ranks").range(1, 65536).not_in_identity(),
        key("strategy", AT(parallel.strategy),
            "`full_shard`: parameters, gradients and optimizer state are sharded over all ranks; `shard_grad_op`: "
-           "the same, but gathered parameters are kept for the whole step; `no_shard`: nothing is sharded; "
+           "the same, but gathered parameters are kept for the whole step; `shard_optimizer`: as "
+           "`shard_grad_op`, but each rank keeps its whole gradient and reduces it once per step; `no_shard`: "
+           "nothing is sharded; "
            "`hybrid_shard`: as `full_shard` within groups of `shard_group_size` ranks, each with a complete copy")
            .not_in_identity(),
        key("shard_group_size", AT(parallel.shard_group_size),
@@ -141,10 +164,18 @@ SchemaTable parallel_table() {
            "whether every rank holds all frozen parameters: uses more memory, saves gathering them")
            .not_in_identity(),
        checkpointing,
-       key("cpu_offload", AT(parallel.cpu_offload),
-           "whether the master shards of trained parameters and the optimizer state are kept in host memory, which "
-           "saves device memory; requires a CUDA `device`")
+       key("activation_offload", AT(parallel.activation_offload),
+           "whether the inputs of recomputed blocks wait for the backward pass in host memory, on the CPU in a "
+           "temporary file; requires `activation_checkpointing`")
            .not_in_identity(),
+       key("offload_path", AT(parallel.offload_path),
+           "only for `activation_offload` on the CPU: folder of the temporary file; should not be in memory, as `/tmp` "
+           "is on some systems")
+           .is_path(PathKind::path)
+           .defaults_to("`TMPDIR` or `/tmp`")
+           .unset_when_empty()
+           .not_in_identity(),
+       cpu_offload().not_in_identity(),
        key("device", AT(parallel.device),
            "device of the ranks; `auto`: CUDA if the host has a device for each local rank, else the CPU")
            .one_of({"auto", "cpu", "cuda"})

@@ -33,7 +33,8 @@ SchemaTable validation_table();
 template <class Enum>
 inline const std::vector<Enum> all_of;
 template <>
-inline const std::vector<Strategy> all_of<Strategy>{Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard,
+inline const std::vector<Strategy> all_of<Strategy>{Strategy::full_shard, Strategy::shard_grad_op,
+                                                    Strategy::shard_optimizer, Strategy::no_shard,
                                                     Strategy::hybrid_shard};
 template <>
 inline const std::vector<Precision> all_of<Precision>{Precision::fp32, Precision::bf16, Precision::fp16};

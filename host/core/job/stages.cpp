@@ -21,7 +21,7 @@ struct Planner {
     run.file = experiment.file.filename().string();
     run.config_hash = hashes.of(experiment);
     for (const auto& [table, stage] : experiment.stages) run.needs[table] = hashes.of(*stage);
-    run.begun = resume && was_begun(run.config_hash, hashes.database());
+    run.begun = resume && has_unfinished_run(run.config_hash, hashes.database());
     if (const auto finished = path.empty() ? std::nullopt : reusable_run(run.config_hash, hashes.database())) {
       run.reused_run = finished->id;
       run.model = model_in(finished->folder);
@@ -146,7 +146,7 @@ std::optional<ResumePoint> resume_point(const std::string& config_hash, const st
   return std::nullopt;
 }
 
-bool was_begun(const std::string& config_hash, const std::filesystem::path& database) {
+bool has_unfinished_run(const std::string& config_hash, const std::filesystem::path& database) {
   return std::filesystem::exists(database) && !LogReader(database).unfinished_with_hash(config_hash).empty();
 }
 

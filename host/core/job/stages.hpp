@@ -32,7 +32,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResumePoint, run_id, folder)
 std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database);
 
 /// Whether the log contains an unfinished run of this configuration, with or without a checkpoint.
-bool was_begun(const std::string& config_hash, const std::filesystem::path& database);
+bool has_unfinished_run(const std::string& config_hash, const std::filesystem::path& database);
 
 /// Hashes of experiments and their stages, each computed once, because that reads their data.
 class ExperimentHashes {

@@ -20,4 +20,14 @@ inline int64_t ranks_in_row(Strategy strategy, int64_t shard_group_size, int64_t
   return strategy == Strategy::hybrid_shard ? shard_group_size : ranks;
 }
 
+/// Whether the master of a group is in host memory.
+inline bool is_offloaded(CpuOffload offload, bool trains) {
+  return offload == CpuOffload::all || (offload == CpuOffload::trained && trains);
+}
+
+/// Whether gathered weights are kept until the master changes.
+inline bool keeps_gathered(Strategy strategy) {
+  return strategy == Strategy::shard_grad_op || strategy == Strategy::shard_optimizer;
+}
+
 }  // namespace wmtp

@@ -112,7 +112,8 @@ class Planner {
     for (const Asked& other : asked_) {
       if (!other.frozen) continue;
       question.frozen.push_back({other.question.model, other.layout, other.frozen->strategy.value_or(p.strategy),
-                                 other.frozen->precision.value_or(p.precision), p.shard_group_size});
+                                 other.frozen->precision.value_or(p.precision), p.shard_group_size,
+                                 /*replicate_frozen=*/false, p.cpu_offload});
     }
     question.token_heads = pipeline_.objective ? 0 : e_.model.future_tokens;
     question.when = pipeline_.needs.when;
@@ -122,10 +123,12 @@ class Planner {
     question.positions = plan.data.positions;
     question.gradient_accumulation = e_.train.gradient_accumulation;
     question.activation_checkpointing = p.activation_checkpointing;
+    question.activation_offload = p.activation_offload;
     question.reduce = p.reduce;
     question.on_cuda = p.device == "cuda";
     question.background_saves = e_.checkpoint.every_steps > 0 || e_.checkpoint.every_minutes > 0;
-    std::vector<Strategy> strategies{Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard};
+    std::vector<Strategy> strategies{Strategy::full_shard, Strategy::shard_grad_op, Strategy::shard_optimizer,
+                                     Strategy::no_shard};
     if (p.shard_group_size > 0) strategies.insert(strategies.begin() + 1, Strategy::hybrid_shard);
     for (const Strategy strategy : strategies) {
       question.policy.strategy = strategy;

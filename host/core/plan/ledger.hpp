@@ -9,9 +9,9 @@
 
 namespace wmtp {
 
-/// The cost of offloaded master shards on one rank, in bytes.
+/// The cost of offloaded master shards and activations on one rank, in bytes.
 struct Offloaded {
-  int64_t host = 0;                    ///< host memory
+  int64_t host = 0;                    ///< host memory, on the CPU of a file
   int64_t to_device = 0, to_host = 0;  ///< transfers per step
 };
 

@@ -65,6 +65,7 @@ class Replay {
     if (model_.unit("tok_embeddings").trains()) lowest_block_ = 0;
     lowest_kept_ =
         lowest_block_ + std::llround(q_.activation_checkpointing * double(num_trunk_blocks(m_) - lowest_block_));
+    if (q_.activation_offload) ledger_.offloaded().host += ND_ * (lowest_kept_ - lowest_block_);
   }
 
   PlannedMemory run() {
@@ -72,14 +73,17 @@ class Replay {
     // Ids, kinds, targets and signals of every micro-batch.
     const Held batches(ledger_, MemoryCategory::other, 16 * N_ * q_.gradient_accumulation);
     const int64_t micro_batches = std::min<int64_t>(q_.gradient_accumulation, 2);  // later ones repeat the second
-    int64_t& to_device = ledger_.offloaded().to_device;
+    Offloaded& offloaded = ledger_.offloaded();
     for (int64_t i = 1; i <= micro_batches; ++i) {
-      const int64_t before = to_device;
+      const Offloaded before = offloaded;
       ledger_.enter("frozen_models");
       for (size_t f = 0; f < q_.frozen.size(); ++f)
         frozen_signals(q_.frozen[f], *std::next(frozen_.begin(), int64_t(f)));
       micro_step(i == micro_batches);
-      if (i == micro_batches) to_device += (q_.gradient_accumulation - i) * (to_device - before);
+      if (i < micro_batches) continue;
+      const int64_t repeated = q_.gradient_accumulation - i;
+      offloaded.to_device += repeated * (offloaded.to_device - before.to_device);
+      offloaded.to_host += repeated * (offloaded.to_host - before.to_host);
     }
     optimizer();
     save();
@@ -149,14 +153,17 @@ class Replay {
         inputs_.push_back(std::move(h));
         h = std::move(frame.back().output);
       } else {
+        const bool is_kept = i >= lowest_block_;
+        if (is_kept && q_.activation_offload) copy_out(h);
         SharedMemory output = here.forward_without_grad();
-        if (i >= lowest_block_) {
+        if (is_kept) {
           frame.emplace_back();
-          inputs_.push_back(std::move(h));
+          inputs_.push_back(q_.activation_offload ? nullptr : std::move(h));
         }
         h = std::move(output);
       }
     }
+    leaving_.reset();
     return h;
   }
 
@@ -168,6 +175,7 @@ class Replay {
         const InUse weights(unit, i > lowest_block_ ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
         KeptBlock kept = std::move(frame.back());
         frame.pop_back();
+        fetch_inputs(i);
         if (i < lowest_kept_) kept = block(trunk_block_name(i)).forward();
         unit.write_gradient();
         write_adapter_gradient();
@@ -183,6 +191,22 @@ class Replay {
     embedding.write_gradient();
     if (e_ != 4) hold(N_ * m_.dim * 4);
     reduce(embedding, last);
+  }
+
+  void copy_out(const SharedMemory& input) {
+    leaving_ = input;
+    ledger_.offloaded().to_host += ND_;
+  }
+
+  /// Of block i, if it is offloaded, and of the block below.
+  void fetch_inputs(int64_t i) {
+    if (!q_.activation_offload) return;
+    const auto fetched = [&] {
+      ledger_.offloaded().to_device += ND_;
+      return share(hold(ND_));
+    };
+    if (i < lowest_kept_) inputs_.back() = arriving_ ? std::move(arriving_) : fetched();
+    if (i > lowest_block_ && i - 1 < lowest_kept_) arriving_ = fetched();
   }
 
   void write_adapter_gradient() {
@@ -316,7 +340,8 @@ class Replay {
     const InUse output(stored.unit("output"));
     const int64_t count = q_.sequences * (q_.positions - 1);
     const Held rows = hold(q_.sequences > 1 ? count * shape.dim * e : 0);
-    logits(std::min(chunk_tokens(shape.vocab_size, q_.on_cuda), count) * shape.vocab_size * (e + wide_of(model.precision)));
+    logits(std::min(chunk_tokens(shape.vocab_size, q_.on_cuda), count) * shape.vocab_size *
+           (e + wide_of(model.precision)));
   }
 
   void optimizer() {
@@ -343,7 +368,8 @@ class Replay {
   std::list<StoredModel> frozen_;
   int64_t N_, e_, wide_, ND_;
   int64_t lowest_block_ = 0, lowest_kept_ = 0;
-  std::vector<SharedMemory> inputs_;  ///< of the blocks in `frame`
+  std::vector<SharedMemory> inputs_;  ///< of the blocks in `frame`; null if offloaded
+  SharedMemory leaving_, arriving_;   ///< offloaded inputs in transfer
   std::vector<StoredUnit*> reducing_, reducing_replicas_;
 };
 

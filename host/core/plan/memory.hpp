@@ -26,7 +26,7 @@ struct PlannedModel {
   Precision precision = Precision::fp32;
   int64_t shard_group_size = 0;  ///< hybrid_shard
   bool replicate_frozen = false;
-  bool offload = false;  ///< trained master shards and optimizer state are in host memory
+  CpuOffload offload = CpuOffload::none;
 };
 
 struct MemoryQuestion {
@@ -39,6 +39,7 @@ struct MemoryQuestion {
   int64_t positions = 0;  ///< per sequence
   int64_t gradient_accumulation = 1;
   double activation_checkpointing = 0;  ///< share of the trained trunk blocks, counted from the first
+  bool activation_offload = false;
   Precision reduce = Precision::fp32;
   bool on_cuda = false;
   bool background_saves = false;  ///< checkpoints are written while training continues

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/model/alignment.hpp"
-
 namespace wmtp {
 
 StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const PlannedGroup& group, bool trains, bool fp32)
@@ -16,8 +14,8 @@ StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const Planne
       total_(round_up(group.elements, alignment * sizes.ranks)),
       local_(total_ / group_) {
   if (is_offloaded()) {
-    ledger.offloaded().host +=
-        local_ * (4 + 2 * 4 + (element_ != 4 ? element_ : 0) + (sizes.background_saves ? 3 * 4 : 0));
+    const int64_t state = 4 + 2 * 4 + (element_ != 4 ? element_ : 0) + (sizes.background_saves ? 3 * 4 : 0);
+    ledger.offloaded().host += local_ * (trains ? state : element_);
     return;
   }
   master_ = {ledger, MemoryCategory::parameters, local_ * (trains ? 4 : element_)};
@@ -39,7 +37,8 @@ void StoredGroup::start_gather() {
 }
 
 void StoredGroup::release() {
-  if (sizes_.strategy != Strategy::shard_grad_op && shards()) gathered_.reset();
+  const bool is_streamed = is_offloaded() && !trains_;
+  if (is_streamed || (shards() && !keeps_gathered(sizes_.strategy))) gathered_.reset();
 }
 
 void StoredGroup::master_changed() {
@@ -56,7 +55,7 @@ Held StoredGroup::sending(int64_t elements) {
 }
 
 void StoredGroup::start_reduce(bool last) {
-  if (!trains_ || (!shards() && !is_alone() && !last)) return;
+  if (!trains_ || (reduces_once_per_step() && !is_alone() && !last)) return;
   last_ = last;
   write_gradient();
   if (is_alone()) return;

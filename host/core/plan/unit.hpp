@@ -3,14 +3,14 @@
 // dtype of the reduction.
 //
 //   master             4 bytes per local trained element, e per local frozen element
-// gathered           E e; none if it is the master itself (not sharded, same dtype)
 //   gathered           E e; none if it is the master itself: not sharded, and of the same dtype
 //   gathering          the local shard in the compute dtype, if the master has another dtype
-//   gradient           4 E while a micro-batch runs, then 4 bytes per local trained element
+//   gradient           4 E while a micro-batch runs (no_shard, shard_optimizer: a step), then 4 bytes per local trained
+//                      element
 //   reducing           w E received, and w E sent unless the gradient itself is sent; then the same for E/G elements
 //                      if replicate groups sum the results of their shard groups
 //   checkpoint         a copy of master and optimizer if checkpoints are written in the background
-// With offload, master, optimizer and checkpoint are in host memory, with a copy of the master in the compute dtype if
+// If offloaded, master, optimizer and checkpoint are in host memory, with a copy of the master in the compute dtype if
 // that differs; each gather transfers the local shard to the device, each step its gradient to the host.
 // Between hosts, Gloo gathers into its own buffer and copies; this temporary memory of the same size is not counted.
 // Shared memory between ranks of one host (engine/comm/shared_rings.hpp) is not a tensor.
@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "core/model/alignment.hpp"
 #include "core/plan/layout.hpp"
 #include "core/plan/ledger.hpp"
 
@@ -36,7 +37,7 @@ struct StorageSizes {
   Precision reduce = Precision::fp32;  ///< dtype of the reduction
   bool background_saves = false;
   bool replicate_frozen = false;
-  bool offload = false;
+  CpuOffload offload = CpuOffload::none;
 };
 
 class StoredGroup {
@@ -57,8 +58,9 @@ class StoredGroup {
 
  private:
   bool shards() const { return group_ > 1; }
+  bool reduces_once_per_step() const { return !shards() || sizes_.strategy == Strategy::shard_optimizer; }
   bool is_alone() const { return sizes_.ranks == 1; }
-  bool is_offloaded() const { return sizes_.offload && trains_; }
+  bool is_offloaded() const { return wmtp::is_offloaded(sizes_.offload, trains_); }
   Held sending(int64_t elements);
   void sum_over_replicas(int64_t elements);
   Ledger& ledger_;

@@ -150,7 +150,7 @@ std::string try_in_child(const std::string& trial, const PluginSetting& plugin, 
   const auto answer =
       ask_child(plugin.description.name,
                 {"try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, running_trial);
-  return answer.at("told");
+  return answer.at("report");
 }
 
 std::vector<PluginDescription> probe_built_in() {

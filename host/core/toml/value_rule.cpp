@@ -119,6 +119,11 @@ class Check {
           return Value(*found);
         }
         return std::nullopt;
+      case ValueType::flag_or_text:
+        if (node.kind == Node::Kind::flag) return Value(node.flag);
+        if (node.kind != Node::Kind::text) break;
+        if (const auto found = text(node)) return Value(*found);
+        return std::nullopt;
       case ValueType::texts:
         if (node.kind == Node::Kind::list) return texts(node);
         break;
@@ -225,13 +230,15 @@ std::string range_text(const ValueRule& rule) {
 
 std::string type_text(ValueType type) {
   // In the order of ValueType.
-  constexpr const char* names[] = {"true or false",    "integer",         "number",         "string",
-                                   "string or number", "list of strings", "list of numbers"};
+  constexpr const char* names[] = {"true or false",   "integer",          "number",
+                                   "string",          "string or number", "true, false or string",
+                                   "list of strings", "list of numbers"};
   return names[static_cast<size_t>(type)];
 }
 
 std::string wanted(const ValueRule& rule) {
   if (!rule.choices.empty()) {
+    if (rule.type == ValueType::flag_or_text) return "true, false, or " + join_names(in_quotes(rule.choices));
     const std::string list = rule.type == ValueType::texts ? "a list of values from " : "";
     if (rule.choices.size() == 1) return list + quote(rule.choices[0]);
     if (rule.type == ValueType::text_or_number) {

@@ -66,12 +66,12 @@ class MemoryBackend final : public c10d::Backend {
   void finish(const Exchange& exchange) {
     const auto end = Clock::now() + timeout_;
     while (!exchange.done) {
-      const uint32_t seen = rings_.news();
+      const uint32_t seen = rings_.changes();
       if (move_bytes()) continue;
       if (rings_.is_hung_up()) throw std::runtime_error("a rank disconnected");
       if (Clock::now() > end) throw std::runtime_error("no data for " + std::to_string(timeout_.count()) + " ms");
       await_news(seen);
-      if (seen == rings_.news()) refuse_the_ended(exchange);
+      if (seen == rings_.changes()) refuse_the_ended(exchange);
     }
   }
 
@@ -144,7 +144,7 @@ class MemoryBackend final : public c10d::Backend {
 
   void await_news(uint32_t seen) {
     const auto end = Clock::now() + before_sleep;
-    while (rings_.news() == seen)
+    while (rings_.changes() == seen)
       if (Clock::now() > end) return rings_.sleep(seen, poll_interval);
   }
 

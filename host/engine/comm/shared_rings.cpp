@@ -42,7 +42,7 @@ struct SharedRings::Layout {
   struct Process {
     alignas(line) uint64_t written;  ///< bytes written to its ring since the start
     uint32_t pid;
-    alignas(line) uint32_t news;
+    alignas(line) uint32_t changes;
     uint32_t sleeps;
   };
   struct alignas(line) Place {
@@ -198,22 +198,23 @@ int64_t SharedRings::unread_by(int reader) const {
   return int64_t(Layout::process(*this, index_).written - load(Layout::place(*this, index_, reader).read));
 }
 
-uint32_t SharedRings::news() const { return load(Layout::process(*this, index_).news); }
+uint32_t SharedRings::changes() const { return load(Layout::process(*this, index_).changes); }
 
 /// Raises the counter before reading `sleeps`, while a sleeper sets `sleeps` before reading the counter, so at least
 /// one of the two sees the other's change.
 void SharedRings::notify(int other) {
   Layout::Process& process = Layout::process(*this, other);
-  std::atomic_ref(process.news).fetch_add(1);
+  std::atomic_ref(process.changes).fetch_add(1);
   if (std::atomic_ref(process.sleeps).load() != 0)
-    syscall(SYS_futex, &process.news, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    syscall(SYS_futex, &process.changes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 void SharedRings::sleep(uint32_t seen, std::chrono::milliseconds longest) {
   Layout::Process& mine = Layout::process(*this, index_);
   std::atomic_ref(mine.sleeps).store(1);
   const timespec time{longest.count() / 1000, longest.count() % 1000 * 1'000'000};
-  if (std::atomic_ref(mine.news).load() == seen) syscall(SYS_futex, &mine.news, FUTEX_WAIT, seen, &time, nullptr, 0);
+  if (std::atomic_ref(mine.changes).load() == seen)
+    syscall(SYS_futex, &mine.changes, FUTEX_WAIT, seen, &time, nullptr, 0);
   std::atomic_ref(mine.sleeps).store(0);
 }
 

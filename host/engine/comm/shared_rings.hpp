@@ -41,8 +41,8 @@ class SharedRings {
   int64_t unread_by(int reader) const;
 
   /// Changes with every put, take and hang_up of any other process.
-  uint32_t news() const;
-  /// Sleeps until news() differs from `seen`, at most for `longest`.
+  uint32_t changes() const;
+  /// Sleeps until changes() differs from `seen`, at most for `longest`.
   void sleep(uint32_t seen, std::chrono::milliseconds longest);
   /// Makes is_hung_up() true in all processes and wakes them. [any thread]
   void hang_up();

@@ -40,7 +40,7 @@ Error caught_error() {
     return Error(ExitStatus::device_memory,
                  "out of memory on the device" + amounts_in(error.what_without_backtrace()) +
                      "; lower train.batch_size or train.sequence_length, raise parallel.activation_checkpointing, set "
-                     "parallel.cpu_offload = true, or shard over more ranks");
+                     "parallel.activation_offload or parallel.cpu_offload = true, or shard over more ranks");
   } catch (const std::bad_alloc&) {
     return Error(ExitStatus::device_memory,
                  "out of memory on the CPU; lower train.batch_size or train.sequence_length, raise "

@@ -237,7 +237,7 @@ std::string try_plugin(const std::string& question) {
       {"again", again},   {"resumes", resumes},         {"merged", merged},         {"speed", speed}};
   const auto json = nlohmann::json::parse(question);
   const Candidate candidate(json.at("plugin").get<PluginSetting>(), device_named(json.at("device")));
-  return nlohmann::json{{"told", trials.at(json.at("trial"))(candidate)}}.dump();
+  return nlohmann::json{{"report", trials.at(json.at("trial"))(candidate)}}.dump();
 }
 
 }  // namespace wmtp

@@ -251,10 +251,12 @@ void Assembly::go_on_with_other_ranks(int64_t saved_by) {
 
 std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment,
                                                      const Stages& stages) {
-  if (experiment.parallel.cpu_offload && session.device().is_cpu())
-    throw Error(ExitStatus::usage, experiment.file.string() +
-                                       ": [parallel] cpu_offload = true: there is no CUDA device, and on the CPU the "
-                                       "state is in host memory anyway; remove it");
+  const CpuOffload offload = experiment.parallel.cpu_offload;
+  if (offload != CpuOffload::none && session.device().is_cpu())
+    throw Error(ExitStatus::usage,
+                experiment.file.string() +
+                    ": [parallel] cpu_offload: there is no CUDA device, and on the CPU everything is "
+                    "in host memory anyway; remove it");
   ShardedModelRequest request;
   request.layout.model = &experiment.model;
   request.layout.heads = pipeline_.objective ? Heads::none : Heads::all;
@@ -268,6 +270,9 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   if (experiment.parallel.replicate_frozen && !freezes(*model))
     throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] replicate_frozen = true: adapter \"" +
                                        experiment.adapter.plugin + "\" freezes no parameter; remove it");
+  if (offload == CpuOffload::all && !freezes(*model) && !experiment.reference.given && !experiment.value.given)
+    throw Error(ExitStatus::usage, experiment.file.string() +
+                                       ": [parallel] cpu_offload = \"all\": there are no frozen parameters; set true");
   model->initialize(experiment.seed);
   const ModelConfig& config = experiment.model;
   if (const auto weights = initial_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {

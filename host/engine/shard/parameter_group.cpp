@@ -22,7 +22,8 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
     : name_(std::move(name)),
       options_(options),
       mesh_(channels.mesh(int(ranks_in_row(options.strategy, options.shard_group_size, channels.size())))),
-      trains_(parameters.front().trains) {
+      trains_(parameters.front().trains),
+      is_offloaded_(is_offloaded(options.offload, trains_)) {
   std::stable_sort(parameters.begin(), parameters.end(), [](const ParameterSpec& a, const ParameterSpec& b) {
     return a.decays != b.decays ? a.decays : a.lr_scale < b.lr_scale;
   });
@@ -38,9 +39,8 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
   written_.assign(parameters_.size(), false);
 
   const MemoryScope scope(MemoryCategory::parameters);
-  options_.offload = options_.offload && trains_;
   const at::ScalarType dtype = trains_ ? at::kFloat : options_.param_dtype;
-  if (!options_.offload) {
+  if (!is_offloaded_) {
     master_ = at::zeros({shard_size_}, at::TensorOptions(dtype).device(options_.device));
     return;
   }
@@ -51,7 +51,7 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
 
 /// This rank's shard in the compute dtype on the device; the master itself if it already has that form.
 Tensor ParameterGroup::shard_on_device() {
-  if (!staged_.defined()) return master_.to(options_.device, options_.param_dtype, /*non_blocking=*/options_.offload);
+  if (!staged_.defined()) return master_.to(options_.device, options_.param_dtype, /*non_blocking=*/is_offloaded_);
   if (!staged_is_current_) staged_.copy_(master_);
   staged_is_current_ = true;
   return staged_.to(options_.device, /*non_blocking=*/true);
@@ -78,7 +78,8 @@ void ParameterGroup::ready() {
 }
 
 void ParameterGroup::release() {
-  if (options_.strategy != Strategy::shard_grad_op && shards()) weights_.reset();
+  const bool is_streamed = is_offloaded_ && !trains_;
+  if (is_streamed || (shards() && !keeps_gathered(options_.strategy))) weights_.reset();
 }
 
 void ParameterGroup::master_changed() {
@@ -148,7 +149,7 @@ void ParameterGroup::zero_unwritten() {
 void ParameterGroup::start_reduce(bool last) {
   TORCH_CHECK(!reduce_ && !replicate_reduce_, "group ", name_, ": a reduce is in flight");
   if (!trains_) return;
-  if (!shards() && !is_alone() && !last) return;
+  if (reduces_once_per_step() && !is_alone() && !last) return;
   last_ = last;
   zero_unwritten();
   if (is_alone()) return;

@@ -6,13 +6,15 @@
 //
 //   strategy        master shard   gathered weights              gradient
 //   no_shard        all            the master (or a cast copy)   summed over ranks in the whole buffer
+//   shard_optimizer 1/W            kept for the whole step       kept whole, reduced to this rank's shard once per step
 //   shard_grad_op   1/W            kept for the whole step       reduced to this rank's shard
 //   full_shard      1/W            from ready() to release()     reduced to this rank's shard
 //   hybrid_shard    1/G            as full_shard, shard group    reduced in the shard group, and once per step over
 //                                                                the replicate group
 //
-// With offloading, the master shard of trained parameters and their optimizer state are in host memory. Each gather
-// transfers a copy in the compute dtype through pinned memory to the device; a step's gradient is copied to the host.
+// With offloading, master shards and optimizer state are in host memory. Each gather transfers a copy in the compute
+// dtype through pinned memory to the device; a step's gradient is copied to the host. Offloaded frozen weights are freed
+// after each use, whatever the strategy.
 //
 // A shard group is G consecutive ranks, a replicate group the W/G ranks that hold the same shard
 // (engine/comm/channels.hpp). With full sharding all ranks form one shard group; without sharding, one replicate group.
@@ -42,7 +44,7 @@ struct GroupOptions {
   int shard_group_size = 0;                  ///< hybrid_shard: ranks per shard group
   at::ScalarType reduce_dtype = at::kFloat;  ///< dtype of gradients in communication
   bool replicate_frozen = false;             ///< ShardUnit: frozen groups are not sharded, for any strategy
-  bool offload = false;                      ///< master shards of trained parameters are in host memory
+  CpuOffload offload = CpuOffload::none;     ///< which master shards are in host memory
 };
 
 /// A parameter's position in its group's flat storage, in elements.
@@ -72,7 +74,7 @@ class ParameterGroup final : public WeightStore {
   // Gathered weights.
   void start_gather();  ///< no effect if gathered or in flight
   void ready();         ///< starts a gather if none is in flight; waits for it
-  void release();       ///< full and hybrid: frees the gathered weights; otherwise keeps them until the master changes
+  void release();       ///< frees the gathered weights, unless the strategy keeps them until the master changes
   bool gathered() const { return weights_.defined(); }
 
   // WeightStore
@@ -83,8 +85,8 @@ class ParameterGroup final : public WeightStore {
   void add_rows(int index, const at::Tensor& rows, const at::Tensor& values) override;
 
   // Gradients of a micro-batch; zero if nothing was written; no effect in a frozen group. `last`: the step's last
-  // micro-batch, the only one in which no_shard reduces, and hybrid_shard reduces over replicate groups (started by
-  // finish_reduce, completed by finish_replicate_reduce).
+  // micro-batch, the only one in which no_shard and shard_optimizer reduce, and hybrid_shard reduces over replicate groups
+  // (started by finish_reduce, completed by finish_replicate_reduce).
   void start_reduce(bool last);
   void finish_reduce();
   void finish_replicate_reduce();
@@ -129,13 +131,14 @@ class ParameterGroup final : public WeightStore {
   void sum_over_replicas(const at::Tensor& arrived, at::Tensor to);
   at::Tensor shard_on_device();
   bool shards() const { return mesh_.shard.size > 1; }
+  bool reduces_once_per_step() const { return !shards() || options_.strategy == Strategy::shard_optimizer; }
   bool is_alone() const { return mesh_.shard.size == 1 && mesh_.replicate.size == 1; }
 
   std::string name_;
   std::vector<Placed> parameters_;
   GroupOptions options_;
   const Mesh& mesh_;
-  bool trains_ = false;
+  bool trains_ = false, is_offloaded_ = false;
   int64_t total_ = 0, shard_begin_ = 0, shard_size_ = 0;
 
   at::Tensor master_;
@@ -144,7 +147,7 @@ class ParameterGroup final : public WeightStore {
   at::Tensor weights_;              ///< flat, compute dtype; an alias of the master where possible
   at::Tensor gathering_;            ///< output of the current gather
   Pending gather_;
-  at::Tensor whole_gradient_;  ///< flat fp32, of this rank's micro-batch (no_shard: of the step so far)
+  at::Tensor whole_gradient_;  ///< flat fp32, of this rank's micro-batch, or of its step so far
   std::vector<bool> written_;  ///< per parameter: whether its part of whole_gradient_ has been written
   at::Tensor arriving_;        ///< every rank's part, in the current reduce
   Pending reduce_;

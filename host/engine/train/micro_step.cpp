@@ -38,6 +38,7 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
   // The last blocks keep their graphs, because backward frees those first.
   lowest_kept_ = lowest_block_ +
                  std::llround(config_.activation_checkpointing * double(model_.num_trunk_blocks() - lowest_block_));
+  if (config_.activation_offload) offloaded_ = make_offloaded_stack(model_.compute().device(), config_.offload_path);
 }
 
 ShardUnit* MicroStep::unit_after_trunk_block(int64_t block) const {
@@ -86,12 +87,15 @@ Tensor MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vecto
   for (int64_t i = 0; i < model_.num_trunk_blocks(); ++i) {
     const Gathered block(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
     const bool keeps_graph = kept && i >= lowest_kept_;
+    const bool offloads = kept && offloaded_ && i >= lowest_block_ && !keeps_graph;
+    if (offloads) offloaded_->push(h);
     const Tensor input = keeps_graph ? as_leaf(h) : h;
     const at::AutoGradMode grad(keeps_graph);
     const Tensor output = model_.trunk_block(i).forward(input, model_.rotary(), pass);
-    if (kept && i >= lowest_block_) kept->push_back({input, keeps_graph ? output : Tensor()});
+    if (kept && i >= lowest_block_) kept->push_back({offloads ? Tensor() : input, keeps_graph ? output : Tensor()});
     h = output.detach();
   }
+  if (kept && offloaded_) offloaded_->settle();
   return h;
 }
 
@@ -103,6 +107,8 @@ void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, Tenso
       const Gathered block(unit, i > lowest_block_ ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
       Kept of_block = std::move(kept.back());
       kept.pop_back();
+      if (!of_block.input.defined()) of_block.input = offloaded_->pop();
+      if (!kept.empty() && !kept.back().input.defined()) offloaded_->prefetch();
       if (!of_block.output.defined()) {
         const at::AutoGradMode grad(true);
         of_block.input = as_leaf(of_block.input);

@@ -1,7 +1,7 @@
 // MicroStep: forward and backward of one micro-batch, as a plain loop with the same order of collectives on every rank:
 //
 //   forward    each trunk block: wait for its weights, start the next gather, run, keep the input (without activation
-//              checkpointing also the block's graph), release the weights
+//              checkpointing also the block's graph, with offloading outside this memory), release the weights
 //   heads      value heads, then token heads in order, on the detached trunk output: run, loss, differentiate, release;
 //              only one head's activations are live at a time; the heads' gradients are summed at the trunk output
 //   backward   each trunk block in reverse, down to the lowest that trains: wait for its weights, recompute if its
@@ -11,9 +11,12 @@
 // No hooks, no retained graph, never all logits at once.
 #pragma once
 
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "engine/memory/offloaded_stack.hpp"
 #include "engine/shard/sharded_model.hpp"
 #include "engine/train/token_loss.hpp"
 #include "engine/train/value_loss.hpp"
@@ -22,6 +25,8 @@ namespace wmtp {
 
 struct MicroStepConfig {
   double activation_checkpointing = 0;  ///< share of the trained trunk blocks, counted from the first
+  bool activation_offload = false;      ///< the inputs of those blocks wait outside this memory
+  std::filesystem::path offload_path;   ///< CPU: folder of their file
   int64_t seed = 0;
   TokenLossConfig token_loss;
 };
@@ -55,7 +60,8 @@ class MicroStep {
 
  private:
   struct Kept {
-    at::Tensor input, output;  ///< output only if its graph was kept
+    at::Tensor input;   ///< undefined if offloaded
+    at::Tensor output;  ///< only if its graph was kept
   };
 
   at::Tensor forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept);
@@ -76,6 +82,7 @@ class MicroStep {
   int64_t lowest_block_;
   int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for backward; those below are recomputed
   bool embedding_trains_;
+  std::unique_ptr<OffloadedStack> offloaded_;  ///< inputs of recomputed blocks; null if they stay in memory
   std::vector<ShardUnit*> reducing_, reducing_over_replicas_;  ///< oldest first
 };
 

@@ -16,6 +16,8 @@ namespace {
 MicroStepConfig micro_step_config(const Experiment& e, When when, const at::Device& device) {
   MicroStepConfig config;
   config.activation_checkpointing = e.parallel.activation_checkpointing;
+  config.activation_offload = e.parallel.activation_offload;
+  config.offload_path = e.parallel.offload_path;
   config.seed = e.seed;
   config.token_loss.normalize_by_weights = e.train.normalize == "weights";
   config.token_loss.gradient_accumulation = e.train.gradient_accumulation;

@@ -166,10 +166,27 @@ TEST_F(Load, RefusesPlannedValuesAsNotSupportedYet) {
 }
 
 TEST_F(Load, RefusesOffloadOnCpu) {
-  expect_in_order(
-      refused(small + "[parallel]\ncpu_offload = true\ndevice = \"cpu\"\n"),
-      {"a.toml:16:15: found cpu_offload = true", "the state is in host memory anyway", "device = \"cuda\""});
-  EXPECT_TRUE(load(small + "[parallel]\ncpu_offload = true\n").parallel.cpu_offload);
+  expect_in_order(refused(small + "[parallel]\ncpu_offload = true\ndevice = \"cpu\"\n"),
+                  {"a.toml:16:15: found cpu_offload for device \"cpu\"", "in host memory anyway", "device = \"cuda\""});
+  const auto offload = [&](const std::string& value) {
+    return load(small + "[parallel]\ncpu_offload = " + value + "\n").parallel.cpu_offload;
+  };
+  EXPECT_EQ(offload("true"), CpuOffload::trained);
+  EXPECT_EQ(offload("false"), CpuOffload::none);
+  EXPECT_EQ(offload("\"all\""), CpuOffload::all);
+  for (const std::string value : {"\"some\"", "1"})
+    expect_in_order(refused(small + "[parallel]\ncpu_offload = " + value + "\n"), {"wanted true, false, or \"all\""});
+}
+
+TEST_F(Load, OffloadsOnlyActivationsOfRecomputedBlocks) {
+  const std::string all = small + "[parallel]\nactivation_checkpointing = \"full\"\n";
+  EXPECT_EQ(load(all + "activation_offload = true\noffload_path = \"here\"\n").parallel.offload_path, "here");
+  expect_in_order(refused(small + "[parallel]\nactivation_offload = true\n"),
+                  {"a.toml:16:22: found activation_offload = true for activation_checkpointing \"none\"",
+                   "set activation_checkpointing = \"full\""});
+  expect_in_order(refused(all + "offload_path = \"here\"\n"), {"a.toml:17:1: offload_path applies only to"});
+  expect_in_order(refused(all + "activation_offload = true\noffload_path = \"here\"\ndevice = \"cuda\"\n"),
+                  {"a.toml:18:1: offload_path applies only to the CPU"});
 }
 
 TEST_F(Load, RefusesNondeterministicKernelsOnCpu) {

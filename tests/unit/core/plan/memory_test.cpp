@@ -1,9 +1,8 @@
 #include "core/plan/memory.hpp"
 
-#include "core/model/block.hpp"
-
 #include <gtest/gtest.h>
 
+#include "core/model/block.hpp"
 #include "core/plan/unit.hpp"
 
 namespace wmtp {
@@ -67,7 +66,8 @@ TEST(StoredGroup, IsGatheredByItsStrategy) {
   };
   EXPECT_EQ(held(Strategy::full_shard, Precision::bf16, gathered, use), 2 * 1024);
   EXPECT_EQ(held(Strategy::full_shard, Precision::bf16, gathered, use_and_release), 0);
-  EXPECT_EQ(held(Strategy::shard_grad_op, Precision::bf16, gathered, use_and_release), 2 * 1024);
+  for (const Strategy keeps : {Strategy::shard_grad_op, Strategy::shard_optimizer})
+    EXPECT_EQ(held(keeps, Precision::bf16, gathered, use_and_release), 2 * 1024) << to_string(keeps);
   EXPECT_EQ(held(Strategy::no_shard, Precision::fp32, gathered, use), 0) << "the master itself";
   EXPECT_EQ(held(Strategy::no_shard, Precision::bf16, gathered, use_and_release), 2 * 1024) << "a cast copy";
 }
@@ -79,13 +79,15 @@ TEST(StoredGroup, KeepsTheLocalShardOfTheGradient) {
     group.finish_reduce();
   };
   EXPECT_EQ(held(Strategy::full_shard, Precision::fp32, gradients, reduce), 1024);
+  EXPECT_EQ(held(Strategy::shard_optimizer, Precision::fp32, gradients, reduce), 1024);
   EXPECT_EQ(held(Strategy::no_shard, Precision::fp32, gradients, reduce), 4 * 1024);
   const auto first_of_two = [](StoredGroup& group) {
     group.write_gradient();
     group.start_reduce(false);
     group.finish_reduce();
   };
-  EXPECT_EQ(held(Strategy::no_shard, Precision::fp32, gradients, first_of_two), 4 * 1024) << "not reduced yet";
+  for (const Strategy late : {Strategy::no_shard, Strategy::shard_optimizer})
+    EXPECT_EQ(held(late, Precision::fp32, gradients, first_of_two), 4 * 1024) << "not reduced yet";
 }
 
 /// As held(), on four ranks in two shard groups, with reductions in bf16.
@@ -183,6 +185,14 @@ TEST(PlanMemory, CheckpointingKeepsOnlyTheInputsOfBlocks) {
   EXPECT_NEAR(double(at_most(half, activations)),
               double(at_most(checkpointed, activations) + at_most(deep, activations)) / 2,
               double(at_most(deep, activations)) / 20);
+  MemoryQuestion offloaded = checkpointed;
+  offloaded.activation_offload = true;
+  offloaded.gradient_accumulation = 3;
+  EXPECT_LT(at_most(offloaded, activations), at_most(checkpointed, activations) * 6 / 10);
+  const Offloaded inputs = plan_memory(offloaded).offloaded;
+  EXPECT_EQ(inputs.host, 33 * 4 * 128 * 64 * 4) << "33 blocks, 4 sequences of 128 positions, 64 wide, fp32";
+  EXPECT_EQ(inputs.to_host, 3 * inputs.host);
+  EXPECT_EQ(inputs.to_device, 3 * inputs.host);
 }
 
 TEST(PlanMemory, LogitsAreThoseOfOneChunkForAnyNumberOfHeads) {
@@ -225,7 +235,7 @@ TEST(PlanMemory, OffloadedMastersCostHostMemoryAndTransfers) {
   question.ranks = 4;
   question.policy.precision = Precision::bf16;
   const PlannedMemory here = plan_memory(question);
-  question.policy.offload = true;
+  question.policy.offload = CpuOffload::trained;
   const PlannedMemory offloaded = plan_memory(question);
   EXPECT_EQ(here.offloaded.host + here.offloaded.to_device + here.offloaded.to_host, 0);
   int64_t elements = 0;  // per rank; each unit is padded to 64 per rank
@@ -243,6 +253,20 @@ TEST(PlanMemory, OffloadedMastersCostHostMemoryAndTransfers) {
   EXPECT_EQ(plan_memory(question).offloaded.to_device, once) << "the weights stay for the whole step";
   question.policy.strategy = Strategy::full_shard;
   EXPECT_EQ(plan_memory(question).offloaded.to_device, 5 * offloaded.offloaded.to_device);
+}
+
+TEST(PlanMemory, OffloadedFrozenWeightsAreOnTheDeviceOnlyWhileUsed) {
+  MemoryQuestion question = small_question();
+  question.policy.precision = Precision::bf16;
+  question.policy.strategy = Strategy::no_shard;
+  for (PlannedUnit& one : question.policy.layout) std::swap(one.trained, one.frozen);
+  const int64_t here = at_most(question, parameters);
+  question.policy.offload = CpuOffload::trained;
+  EXPECT_EQ(at_most(question, parameters), here);
+  question.policy.offload = CpuOffload::all;
+  EXPECT_EQ(at_most(question, parameters), 0);
+  EXPECT_LT(at_most(question, gathered), here * 6 / 10);
+  EXPECT_EQ(plan_memory(question).offloaded.host, here);
 }
 
 }  // namespace

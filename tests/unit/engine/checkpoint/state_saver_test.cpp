@@ -109,9 +109,9 @@ SaveRequest request_of(int64_t step, const std::map<std::string, Tensor>& tensor
   return {step, "a hash", {{"pipeline p", "sha"}}, {}, &tensors};
 }
 
-const Layout layouts[] = {{1, Strategy::full_shard},     {2, Strategy::no_shard},   {3, Strategy::full_shard},
-                          {2, Strategy::shard_grad_op},  {4, Strategy::full_shard}, {4, Strategy::hybrid_shard, 2},
-                          {2, Strategy::hybrid_shard, 1}};
+const Layout layouts[] = {{1, Strategy::full_shard},      {2, Strategy::no_shard},       {3, Strategy::full_shard},
+                          {2, Strategy::shard_grad_op},   {4, Strategy::full_shard},     {4, Strategy::hybrid_shard, 2},
+                          {2, Strategy::hybrid_shard, 1}, {3, Strategy::shard_optimizer}};
 
 TEST(StateSaver, LoadsEverySavedLayoutInEveryOtherLayout) {
   for (const Layout& saved : layouts) {

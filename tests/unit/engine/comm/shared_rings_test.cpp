@@ -51,7 +51,7 @@ std::string counted(int64_t bytes) {
 
 void put_all(SharedRings& rings, const std::string& text) {
   for (size_t begin = 0; begin < text.size();) {
-    const uint32_t seen = rings.news();
+    const uint32_t seen = rings.changes();
     const int64_t put = rings.put(text.data() + begin, int64_t(text.size() - begin));
     if (put == 0) rings.sleep(seen, milliseconds(1000));
     begin += size_t(put);
@@ -61,7 +61,7 @@ void put_all(SharedRings& rings, const std::string& text) {
 std::string taken(SharedRings& rings, int source, int64_t bytes) {
   std::string text(size_t(bytes), '\0');
   for (int64_t begin = 0; begin < bytes;) {
-    const uint32_t seen = rings.news();
+    const uint32_t seen = rings.changes();
     const int64_t count = rings.take(source, text.data() + begin, bytes - begin);
     if (count == 0) rings.sleep(seen, milliseconds(1000));
     begin += count;
@@ -123,7 +123,7 @@ TEST(SharedRings, WakeSleepersWhenAProcessHangsUp) {
   ASSERT_TRUE(mine);
   auto other = SharedRings::attach(mine->address(), 1);
   ASSERT_TRUE(other);
-  const uint32_t seen = mine->news();
+  const uint32_t seen = mine->changes();
   std::thread later([&] { other->hang_up(); });
   const auto begun = std::chrono::steady_clock::now();
   while (!mine->is_hung_up()) mine->sleep(seen, std::chrono::seconds(20));

@@ -106,11 +106,31 @@ TEST(ParameterGroup, HoldsFrozenParametersInTheComputeDtypeAndTrainedOnesInFp32)
   EXPECT_TRUE(at::equal(trained.weight(0), at::full({5, 20}, 1.0 / 3, at::kBFloat16)));
 }
 
-TEST(ParameterGroup, AnOffloadedMasterIsCopiedAgainAfterEachChange) {
+TEST(ParameterGroup, FrozenWeightsAreOffloadedOnlyWithAllAndThenFreedAfterEachUse) {
   for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard})
     on_ranks(2, [&](Channels& channels) {
+      for (const CpuOffload offload : {CpuOffload::trained, CpuOffload::all}) {
+        GroupOptions options{strategy, at::kBFloat16, at::kCPU};
+        options.offload = offload;
+        ParameterGroup group("unit", some_parameters(false), options, channels);
+        group.master().fill_(0.25);
+        for (int use = 0; use < 2; ++use) {
+          group.ready();
+          EXPECT_TRUE(at::equal(group.weight(0), at::full({5, 20}, 0.25, at::kBFloat16))) << to_string(strategy);
+          group.release();
+          EXPECT_EQ(group.gathered(), offload == CpuOffload::trained && strategy != Strategy::full_shard)
+              << to_string(strategy);
+        }
+      }
+    });
+}
+
+TEST(ParameterGroup, AnOffloadedMasterIsCopiedAgainAfterEachChange) {
+  for (const Strategy strategy :
+       {Strategy::no_shard, Strategy::shard_optimizer, Strategy::shard_grad_op, Strategy::full_shard})
+    on_ranks(2, [&](Channels& channels) {
       GroupOptions options{strategy, at::kBFloat16, at::kCPU};
-      options.offload = true;
+      options.offload = CpuOffload::trained;
       ParameterGroup group("unit", some_parameters(), options, channels);
       for (const double value : {0.25, 0.75}) {
         group.master().fill_(value);
@@ -187,7 +207,8 @@ TEST(ParameterGroup, SumsProductsOfBf16InFp32) {
 }
 
 TEST(ParameterGroup, AccumulatesOverMicroBatchesUntilTheGradientIsDropped) {
-  for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard}) {
+  for (const Strategy strategy :
+       {Strategy::no_shard, Strategy::shard_optimizer, Strategy::shard_grad_op, Strategy::full_shard}) {
     SingleRank rank;
     ParameterGroup group("unit", some_parameters(), {strategy}, rank.channels);
     const int norm = index_of(group, "norm");
@@ -302,7 +323,7 @@ TEST_P(ParameterGroupOnRanks, GathersWholeWeightsFromShards) {
     group.ready();
     expect_weights(1);
     group.release();
-    EXPECT_EQ(group.gathered(), GetParam().strategy == Strategy::shard_grad_op || group.master().numel() == whole_size);
+    EXPECT_EQ(group.gathered(), keeps_gathered(GetParam().strategy) || group.master().numel() == whole_size);
     fill(3);
     group.ready();
     expect_weights(3);
@@ -402,9 +423,10 @@ TEST(ParameterGroup, GradientsReducedInBf16AreSummedInFp32) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ParameterGroupOnRanks,
-                         testing::Values(Cut{Strategy::no_shard}, Cut{Strategy::shard_grad_op},
-                                         Cut{Strategy::full_shard}, Cut{Strategy::hybrid_shard, {4, 6}, 2},
-                                         Cut{Strategy::hybrid_shard, {2, 3}, 1}, Cut{Strategy::hybrid_shard, {3}, 3}),
+                         testing::Values(Cut{Strategy::no_shard}, Cut{Strategy::shard_optimizer},
+                                         Cut{Strategy::shard_grad_op}, Cut{Strategy::full_shard},
+                                         Cut{Strategy::hybrid_shard, {4, 6}, 2}, Cut{Strategy::hybrid_shard, {2, 3}, 1},
+                                         Cut{Strategy::hybrid_shard, {3}, 3}),
                          [](const auto& info) { return info.param.name(); });
 
 }  // namespace

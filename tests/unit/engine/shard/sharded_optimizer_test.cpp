@@ -63,7 +63,7 @@ std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, 
   std::map<std::string, Tensor> values;
   on_ranks(ranks, [&](Channels& channels) {
     GroupOptions options{strategy, at::kFloat, at::kCPU, /*shard_group_size=*/2};
-    options.offload = offload;
+    if (offload) options.offload = CpuOffload::trained;
     ParameterGroup group("unit", some_parameters(), options, channels);
     group.for_each_part(group.master(), [&](const Placed& placed, int64_t begin, Tensor part) {
       part.copy_(first_of(placed.spec).narrow(0, begin, part.numel()));
@@ -155,7 +155,7 @@ TEST(ShardedOptimizer, AGroupWithoutAGradientIsNotStepped) {
 
 TEST(ShardedOptimizer, WeightsGatheredBeforeAStepAreNotUsedAfterIt) {
   on_ranks(2, [](Channels& channels) {
-    ParameterGroup group("unit", some_parameters(), {Strategy::shard_grad_op}, channels);
+    ParameterGroup group("unit", some_parameters(), {Strategy::shard_optimizer}, channels);
     ShardedOptimizer optimizer({}, {&group});
     group.ready();
     EXPECT_EQ(group.weight(0).abs().max().item<float>(), 0);

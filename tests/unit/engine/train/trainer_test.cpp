@@ -91,6 +91,19 @@ TEST(Trainer, ActivationCheckpointingChangesNoNumber) {
   }
 }
 
+TEST(Trainer, ActivationOffloadChangesNoBit) {
+  Experiment experiment = tiny_experiment();
+  experiment.model.layers = experiment.model.future_tokens + 3;
+  experiment.train.gradient_accumulation = 2;
+  for (const double share : {0.34, 1.0}) {
+    experiment.parallel.activation_checkpointing = share;
+    experiment.parallel.activation_offload = false;
+    const auto in_memory = losses_of(experiment, baseline());
+    experiment.parallel.activation_offload = true;
+    EXPECT_EQ(losses_of(experiment, baseline()), in_memory) << share;
+  }
+}
+
 TEST(Trainer, AccumulationChangesNoNumberWhereWeightsNeedNoStatistics) {
   Experiment experiment = tiny_experiment();
   experiment.train.batch_size = 4;
@@ -200,9 +213,9 @@ TEST(Trainer, SeveralRanksComputeWhatOneRankComputes) {
     experiment.parallel.strategy = Strategy::full_shard;
     const auto alone = losses_of(experiment, selects ? keeps_excess() : baseline());
     experiment.parallel.shard_group_size = 2;
-    for (const auto& [strategy, ranks] :
-         {std::pair{Strategy::no_shard, 2}, std::pair{Strategy::shard_grad_op, 2}, std::pair{Strategy::full_shard, 2},
-          std::pair{Strategy::hybrid_shard, 2}, std::pair{Strategy::hybrid_shard, 4}}) {
+    for (const auto& [strategy, ranks] : {std::pair{Strategy::no_shard, 2}, std::pair{Strategy::shard_optimizer, 2},
+                                          std::pair{Strategy::shard_grad_op, 2}, std::pair{Strategy::full_shard, 2},
+                                          std::pair{Strategy::hybrid_shard, 2}, std::pair{Strategy::hybrid_shard, 4}}) {
       experiment.train.batch_size = 4 / ranks;
       experiment.parallel.strategy = strategy;
       const auto body = [&, strategy = strategy](Channels& channels) {
@@ -214,6 +227,30 @@ TEST(Trainer, SeveralRanksComputeWhatOneRankComputes) {
       test::on_ranks(ranks, body, gloo("127.0.0.1"));  // as between hosts
     }
   }
+}
+
+/// Both sum a step's micro-batches on each rank and then the ranks' sums in rank order, and update each element alike.
+/// Only the norm of the gradient is summed in another order, so the test does not clip.
+TEST(Trainer, ShardOptimizerComputesExactlyWhatNoShardComputes) {
+  Experiment experiment = tiny_experiment();
+  experiment.train.gradient_accumulation = 2;
+  experiment.optimizer.clip_norm = 0;
+  const auto masters_with = [&](Strategy strategy) {
+    experiment.parallel.strategy = strategy;
+    std::map<std::string, Tensor> masters;
+    test::on_ranks(2, [&](Channels& channels) {
+      TinyTraining training(experiment, baseline(), channels);
+      for (int i = 0; i < 4; ++i) training->step();
+      for (ParameterGroup* group : training->model().trained_groups()) {
+        const Tensor master = group->gather_master();
+        if (channels.rank() == 0) masters[group->name()] = master.clone();
+      }
+    });
+    return masters;
+  };
+  const auto whole = masters_with(Strategy::no_shard), cut = masters_with(Strategy::shard_optimizer);
+  ASSERT_EQ(cut.size(), whole.size());
+  for (const auto& [name, master] : whole) EXPECT_TRUE(at::equal(cut.at(name), master)) << name;
 }
 
 /// bf16 has 8 bits, so the relative error of an element is at most 2^-8, without bias. Losses stay within a hundredth
