@@ -52,6 +52,7 @@ CASES = {
     "rho1-weights": (POLICY, Recipe(pipeline="rho1", normalize="weights", accumulation=2)),
     "dft": (POLICY, Recipe(pipeline="dft")),
     "weights": (POLICY, Recipe(normalize="weights", accumulation=2)),
+    "head-weights": (POLICY, Recipe(head_weights=[1.0, 0.3, 0.1, 0.0])),
 }
 LORA = {
     "lora": (POLICY, Recipe(adapter="lora", lora={}, lr=1e-2)),
@@ -88,7 +89,7 @@ def test_losses_and_adapters_equal_pytorch(place, case):
 
 
 @pytest.mark.parametrize("case", ["baseline", "grouped", "scaled", "biased", "tied", "tied-accumulation", "accumulation",
-                                  "rho1", "rho1-weights", "dft", *LORA])
+                                  "rho1", "rho1-weights", "dft", "head-weights", *LORA])
 def test_gradients_of_the_first_step_equal_pytorch(place, case):
     """The optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly if beta1 = 1/2."""
     shape, recipe = CASES[case]

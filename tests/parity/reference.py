@@ -3,6 +3,7 @@ of all ranks of a micro-batch together, so nothing here depends on ranks.
 
 loss     "tokens": per head, sum of w * ce over the step / valid tokens of the step; then the mean over heads
          "weights": per head and micro-batch, sum of w * ce / sum of w; then the mean over micro-batches and heads
+         with head weights, each head's part of the mean is multiplied by its weight
          losses of a critic or of a joint value head: values.py; weights: weightings.py and values.py
 frozen   the reference's loss on a target is that of its next-token prediction, from k - 1 more tokens of context
 update   clip by global norm, AdamW without decay on norms, biases and magnitudes; lora_B and value heads have their own
@@ -37,6 +38,7 @@ class Recipe:
     value_start: float = 0.0  # deviation of a value head's given weights; 0: the host's initial values
     value_head_lr: float = None
     normalize: str = "tokens"
+    head_weights: list = None
     lr: float = 1e-3
     betas: tuple = (0.9, 0.95)
     eps: float = 1e-5  # see parity_test.py
@@ -161,6 +163,8 @@ class Reference:
                     weights = known[:, k:]
             weights = weights * valid
             part = (weights * losses).double().sum()
+            if self.recipe.head_weights:
+                part = part * self.recipe.head_weights[k - 1]
             if self.recipe.normalize == "weights":
                 total = total + part / (weights.sum() * self.recipe.accumulation)
             else:

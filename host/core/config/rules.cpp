@@ -28,6 +28,7 @@ class Rules : RuleChecker {
       if (frozen->model) model(table + ".model", *frozen->model);
     lengths();
     steps();
+    head_weights(needs);
     schedule();
     shard_groups();
     reduction();
@@ -145,6 +146,20 @@ class Rules : RuleChecker {
       refuse_key("train.epochs", "random data is unlimited, so it has no epochs", "set [train] steps instead");
     }
     if (steps && bound_.good({"schedule.warmup_steps", "schedule.stable_steps"})) schedule_within_steps();
+  }
+
+  void head_weights(const PluginNeeds* needs) {
+    const std::string key = "train.head_weights";
+    if (!bound_.has(key) || !bound_.good({key.c_str()})) return;
+    const std::vector<double>& weights = e_.train.head_weights;
+    if (needs && needs->when.empty()) {
+      refuse_key(key, "head_weights has no effect: " + title() + " trains no head that predicts tokens", "remove it");
+    } else if (bound_.good({"model.future_tokens"}) && int64_t(weights.size()) != e_.model.future_tokens) {
+      refuse(key, "found " + number(int64_t(weights.size())) + " head_weights for " + number(e_.model.future_tokens) +
+                      " future_tokens, wanted one for each");
+    } else if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
+      refuse(key, "head_weights are all 0, so no head would train", "set a weight above 0 for each head to train");
+    }
   }
 
   void schedule_within_steps() {

@@ -149,6 +149,7 @@ struct TrainConfig {
   double clip_norm = 1.0;            ///< 0: off
   Norm norm = Norm::l2;              ///< norm of the gradient for clipping, the guard and the log
   std::string normalize = "tokens";  ///< "tokens" or "weights"
+  std::vector<double> head_weights;  ///< factors on the heads' losses; empty: all 1
   bool operator==(const TrainConfig&) const = default;
 };
 

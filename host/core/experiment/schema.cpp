@@ -20,6 +20,19 @@ SchemaTable head_table() {
 }
 
 SchemaTable train_table() {
+  Key head_weights =
+      key("head_weights", AT(train.head_weights),
+          "factor on the loss of each head, one for each of `model.future_tokens`: the loss of a step is the sum of "
+          "the heads' losses times their factors, divided by the number of heads; a head's own logged loss has no "
+          "factor, and a head of weight 0 gets no gradient")
+          .range(0, 1e9)
+          .defaults_to("1 for each head");
+  head_weights.get = [](const Experiment& e) -> std::optional<Value> {
+    const std::vector<double>& weights = e.train.head_weights;
+    // Explicit defaults have the same identity as none.
+    if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 1; })) return std::nullopt;
+    return Value(weights);
+  };
   return {"train",
           "Length of the run and size of the batches. Requires exactly one of `steps` and `epochs`.",
           {key("steps", AT(train.steps), "number of optimizer steps")
@@ -48,7 +61,8 @@ SchemaTable train_table() {
            key("normalize", AT(train.normalize),
                "divisor of a head's weighted loss: the number of its valid tokens, or the sum of its weights; the loss "
                "of a step is the mean over the heads")
-               .one_of({"tokens", "weights"})}};
+               .one_of({"tokens", "weights"}),
+           head_weights}};
 }
 
 SchemaTable optimizer_table() {

@@ -145,17 +145,20 @@ Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
 }
 
 /// train.normalize: "tokens" divides by the head's valid tokens in the whole step, "weights" by the sum of the weights
-/// over all ranks in this micro-batch and by the number of micro-batches; both also by the number of heads.
+/// over all ranks in this micro-batch and by the number of micro-batches; both also by the number of heads over the
+/// head's weight, which is infinite for weight 0.
 Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
   StepTotals& totals = rows.step.totals();
   totals.add("weight/sum", weights.sum(at::kDouble));
   totals.add("weight/square", weights.square().sum(at::kDouble));
+  const size_t head = size_t(rows.head - 1);
+  const double heads = double(model_.num_heads()) / (config_.head_weights.empty() ? 1 : config_.head_weights[head]);
   if (!config_.normalize_by_weights) {
-    const int64_t count = rows.step.step_counts().targets[size_t(rows.head - 1)];
-    return count == 0 ? at::zeros_like(weights) : weights / double(count * model_.num_heads());
+    const int64_t count = rows.step.step_counts().targets[head];
+    return count == 0 ? at::zeros_like(weights) : weights / (double(count) * heads);
   }
   const Tensor sum = channels_.sum(weights.sum(at::kDouble), "summing the weights");
-  const double parts = double(config_.gradient_accumulation * model_.num_heads());
+  const double parts = double(config_.gradient_accumulation) * heads;
   return at::where(sum > 0, weights / (sum * parts), 0.0).to(at::kFloat);
 }
 

@@ -20,6 +20,7 @@ struct TokenLossConfig {
   bool normalize_by_weights = false;  ///< train.normalize
   int64_t gradient_accumulation = 1;
   int64_t chunk_tokens = 1024;
+  std::vector<double> head_weights = {};  ///< train.head_weights
 };
 
 /// [B,S] by source, 0 where there is no target.

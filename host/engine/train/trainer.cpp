@@ -20,6 +20,7 @@ MicroStepConfig micro_step_config(const Experiment& e, When when, const at::Devi
   config.offload_path = e.parallel.offload_path;
   config.seed = e.seed;
   config.token_loss.normalize_by_weights = e.train.normalize == "weights";
+  config.token_loss.head_weights = e.train.head_weights;
   config.token_loss.gradient_accumulation = e.train.gradient_accumulation;
   config.token_loss.chunk_tokens =
       chunk_tokens(e.model.vocab_size, device.is_cuda(), /*losses_first=*/when == When::head);

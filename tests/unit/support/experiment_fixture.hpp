@@ -21,7 +21,7 @@ inline PluginDescription known_plugin(const std::string& kind, const std::string
   plugin.kind = kind;
   plugin.name = name;
   plugin.role = kind == "adapter" ? "adapter" : "weighting";
-  plugin.needs = PluginNeeds{};
+  plugin.needs.emplace().when = "before";
   using Type = OptionSpec::Type;
   if (kind == "pipeline" && name == "rho1") {
     plugin.needs->reads = {"policy.loss", "reference.loss"};

@@ -68,6 +68,18 @@ TEST_F(Rules, RequireExactlyOneOfStepsAndEpochs) {
   expect_in_order(refused(with(small, "steps = 10", "epochs = 1")), {"random data is unlimited"});
 }
 
+TEST_F(Rules, RequireAWeightForEachHead) {
+  EXPECT_EQ(load(small, {"train.head_weights=[1, 0.3, 0, 2]"}).train.head_weights, (std::vector{1.0, 0.3, 0.0, 2.0}));
+  expect_in_order(refused(small, {"train.head_weights=[1, 0.3, 0.3]"}),
+                  {"found 3 head_weights for 4 future_tokens, wanted one for each"});
+  expect_in_order(refused(small, {"train.head_weights=[]"}), {"found 0 head_weights for 4 future_tokens"});
+  expect_in_order(refused(small, {"train.head_weights=[0, 0, 0, 0]"}), {"head_weights are all 0", "set a weight"});
+  expect_in_order(refused(small, {"train.head_weights=[1, -1, 1, inf]"}),
+                  {"found the integer -1", "found the number inf"});
+  expect_in_order(refused(with(small, "baseline", "critic"), {"train.head_weights=[1, 1, 1, 1]"}),
+                  {"head_weights has no effect: pipeline \"critic\" trains no head that predicts tokens", "remove it"});
+}
+
 TEST_F(Rules, RequireAWarmUpShorterThanTheRun) {
   expect_in_order(refused(small, {"schedule.warmup_steps=10"}),
                   {"found 10 warmup_steps, wanted less than [train] steps = 10"});

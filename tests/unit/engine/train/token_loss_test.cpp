@@ -47,7 +47,7 @@ class TokenLossTest : public testing::Test {
     std::map<std::string, Tensor> states;
     RankCollectives across(rank_.channels);
     const StepEnvironment environment{heads, experiment_.model.vocab_size, 9, across, states};
-    TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 1, 8});
+    TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 1, 8, head_weights_});
     loss.scale_gradients(factor);
     Found found;
     const StepCounts counts{micro.counts, micro.tokens, micro.answers, 0};
@@ -71,7 +71,7 @@ class TokenLossTest : public testing::Test {
     return found;
   }
 
-  /// The same by autograd over all logits: mean over heads of sum(weight * ce) / sum(valid or weight).
+  /// The same by autograd over all logits: mean over heads of head weight * sum(weight * ce) / sum(valid or weight).
   using WeightOf = std::function<Tensor(const Tensor& ce, const Tensor& entropy)>;
   void expect_as_by_hand(const Found& found, const MicroBatch& micro, const WeightOf& weight_of, bool normalize,
                          const std::string& what) {
@@ -86,7 +86,8 @@ class TokenLossTest : public testing::Test {
       const Tensor ce = -chances.gather(2, micro.batch.tokens.narrow(1, k, S - k).unsqueeze(-1)).squeeze(-1);
       const Tensor entropy = -(chances.exp() * chances).sum(-1);
       const Tensor weights = weight_of(ce.detach(), entropy.detach()) * valid;
-      loss = loss + (weights * ce).sum() / (normalize ? weights.sum() : valid.sum()) / double(heads);
+      const double factor = head_weights_.empty() ? 1 : head_weights_[size_t(k - 1)];
+      loss = loss + factor * (weights * ce).sum() / (normalize ? weights.sum() : valid.sum()) / double(heads);
     }
     std::vector<Tensor> leaves{weight};
     for (auto& [k, leaf] : hidden) leaves.push_back(leaf);
@@ -102,6 +103,7 @@ class TokenLossTest : public testing::Test {
   test::Everything everything_;
   SingleRank rank_;
   std::map<int64_t, Tensor> hidden_;
+  std::vector<double> head_weights_;
   Tensor weight_;
 };
 
@@ -136,6 +138,26 @@ TEST_F(TokenLossTest, ScalingMultipliesGradientsExactlyAndKeepsLosses) {
       EXPECT_TRUE(at::equal(scaled.d_output, plain.d_output * 1024)) << what;
       for (int64_t k = 1; k <= heads; ++k)
         EXPECT_TRUE(at::equal(scaled.d_hidden.at(k), plain.d_hidden.at(k) * 1024)) << what << ", head " << k;
+    }
+}
+
+TEST_F(TokenLossTest, HeadWeightsMultiplyTheLossesOfHeadsButNotTheirMetrics) {
+  const MicroBatch micro = batch_of(with_padding, S, heads);
+  const auto ones = [](const Tensor& ce, const Tensor&) { return at::ones_like(ce); };
+  for (const When when : {When::before, When::token, When::head, When::all})
+    for (const bool normalize : {false, true}) {
+      const auto weighed = [&](const std::vector<double>& head_weights) {
+        head_weights_ = head_weights;
+        return ask(std::make_unique<Weigh>(Needs{.when = when}, [](AnyStep) { return Weights::uniform(); }), micro,
+                   normalize);
+      };
+      const std::string what = std::string(name_of(when)) + (normalize ? ", by weights" : "");
+      const Found plain = weighed({}), ones_given = weighed({1, 1, 1}), found = weighed({1, 0.3, 0});
+      expect_as_by_hand(found, micro, ones, normalize, what);
+      EXPECT_TRUE(at::equal(ones_given.d_output, plain.d_output)) << what;
+      EXPECT_TRUE(at::equal(found.d_hidden.at(3), at::zeros_like(found.d_hidden.at(3)))) << what;
+      for (const char* name : {"ce/1", "ce/2", "ce/3", "weight/sum"})
+        EXPECT_EQ(found.totals.sum(name), plain.totals.sum(name)) << what << ", " << name;
     }
 }
 
