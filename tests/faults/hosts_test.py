@@ -1,13 +1,15 @@
 """Two hosts: ranks that share a network but not a machine."""
 import os
+import re
 import signal
 import time
 
 import pytest
 from experiment import experiment
 from host import children_of
-from hosts import TwoHosts, ended
+from hosts import ISOLATED, TwoHosts, ended
 from launchers import free_port
+from paths import BUILD
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +23,9 @@ def pytorchjob(hosts, rank, world, port):
     return {"RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": hosts.addresses[0], "MASTER_PORT": port}
 
 
-def start_job(hosts, place, world, env_of=lambda rank: {}, **changes):
+def start_job(hosts, place, world, *arguments, env_of=lambda rank: {}, own=(), **changes):
     file, port = place.write(**{"parallel__processes": world, **changes}), free_port()
-    return [hosts.start(rank * 2 // world, "run", file, cwd=place.folder,
+    return [hosts.start(rank * 2 // world, "run", file, *arguments, cwd=place.folder, own=own,
                         env={**pytorchjob(hosts, rank, world, port), **env_of(rank)}) for rank in range(world)]
 
 
@@ -41,6 +43,24 @@ def test_two_ranks_on_each_of_two_hosts_train_bitwise_as_on_one_host(hosts, plac
     for code, text in map(ended, start_job(hosts, place, 4, **changes)):
         assert code == 0, text
     assert place.log.losses() == wanted and len(wanted) == 3
+
+
+HYBRID_BY_HOST = {"parallel__strategy": "hybrid_shard", "parallel__shard_group_size": "host"}
+
+
+def test_shard_groups_of_hosts_train_bitwise_as_groups_of_two_on_one_host(hosts, place):
+    changes = {"train__steps": 3, "train__batch_size": 1, **HYBRID_BY_HOST}
+    place.run(parallel__processes=4, **{**changes, "parallel__shard_group_size": 2})
+    wanted = place.log.losses()
+    for code, text in map(ended, start_job(hosts, place, 4, **changes)):
+        assert code == 0, text
+    assert place.log.losses() == wanted and len(wanted) == 3
+
+
+def test_shard_groups_of_hosts_with_different_numbers_of_ranks_are_refused_by_name(hosts, place):
+    for code, text in map(ended, start_job(hosts, place, 3, **HYBRID_BY_HOST)):
+        assert code == 2 and "found 2 ranks on host-0, then 1 rank on host-1" in text, text
+        assert 'shard_group_size = "host"' in text, text
 
 
 def test_our_launcher_on_each_host_trains_stops_and_resumes_bitwise_as_on_one_host(hosts, place):
@@ -71,6 +91,20 @@ def test_ranks_that_nodes_cannot_share_equally_are_refused_on_each(hosts, place)
         assert code == 2 and "3 processes (parallel.processes) cannot be divided equally among 2 nodes" in text, text
 
 
+def test_a_host_that_lacks_the_data_and_has_another_plugin_is_named_with_both(hosts, place):
+    focal = (BUILD / "lib/wmtp/plugins/pipelines/focal.so").read_bytes()
+    for folder, content in (("plugins", focal), ("plugins-1", focal + b"another build")):
+        (place.folder / folder / "pipelines").mkdir(parents=True)
+        (place.folder / folder / "pipelines/focal.so").write_bytes(content)
+    (place.folder / "data").mkdir()
+    (place.folder / "tokens.bin").rename(place.folder / "data/tokens.bin")
+    ranks = start_job(hosts, place, 2, "--plugin-dir", "plugins", own=("data", "plugins"), data__file="data/tokens.bin",
+                      pipeline={"plugin": "focal"})
+    for code, text in map(ended, ranks):
+        assert code == 4 and re.search("rank 1 on host-1: data: .*data/tokens.bin", text), text
+        assert "rank 1 on host-1: pipeline: found " in text, text
+
+
 def test_rank_0_whose_own_name_is_its_loopback_uses_the_network_instead(hosts, place):
     """As with Debian's /etc/hosts, or with MASTER_ADDR=localhost, which some operators set for rank 0."""
     for code, text in map(ended, start_job(hosts, place, 2, train__steps=2,
@@ -78,14 +112,30 @@ def test_rank_0_whose_own_name_is_its_loopback_uses_the_network_instead(hosts, p
         assert code == 0, text
 
 
-def test_an_interface_that_the_other_host_cannot_reach_is_refused_by_its_name(hosts, place):
+def test_the_ranks_use_the_interface_that_they_are_told(hosts, place):
+    before = hosts.bytes_received(0, "fast")
+    env = {"WMTP_INTERFACE": "fast", "GLOO_SOCKET_IFNAME": "absent"}
+    for code, text in map(ended, start_job(hosts, place, 2, train__steps=2, env_of=lambda rank: env)):
+        assert code == 0, text
+    assert hosts.bytes_received(0, "fast") - before > 100_000
+
+
+@pytest.mark.parametrize("variable, interface, shown", [
+    ("WMTP_INTERFACE", "absent", "found no interface 'absent'"),
+    ("WMTP_INTERFACE", "down", "found down (10.213.10.2), which is down"),
+    ("WMTP_INTERFACE", "bare", "found bare, which has no address"),
+    ("WMTP_INTERFACE", "isolated", f"cannot communicate from {ISOLATED} (interface isolated)"),
+    ("GLOO_SOCKET_IFNAME", "lo", "cannot communicate from 127.0.0.1 (interface lo)")])
+def test_an_interface_that_the_other_host_cannot_reach_is_refused_within_seconds(hosts, place, variable, interface,
+                                                                                shown):
     begun = time.monotonic()
-    codes, texts = zip(*map(ended, start_job(hosts, place, 2, train__steps=2, parallel__timeout_seconds=10,
-                                             env_of=lambda rank: {"GLOO_SOCKET_IFNAME": "lo"} if rank else {})))
-    assert codes[1] == 2, texts
-    assert "GLOO_SOCKET_IFNAME" in texts[1] and "127.0.0.1" in texts[1] and hosts.addresses[0] in texts[1], texts
-    assert codes[0] in (2, 6), texts
-    assert time.monotonic() - begun < 25
+    codes, texts = zip(*map(ended, start_job(hosts, place, 2, train__steps=2, env_of=lambda rank:
+                                             {variable: interface} if rank else {})))
+    assert codes == (2, 2) and "rank 1" in texts[0], texts
+    for text in texts:
+        assert shown in text and variable in text and hosts.addresses[0] in text, text
+        assert shown.startswith("cannot") or hosts.addresses[1] in text, text
+    assert time.monotonic() - begun < 20
 
 
 def test_a_rank_that_never_comes_is_named_within_the_timeout(hosts, place):

@@ -33,6 +33,8 @@ class Peers {
   int size() const { return size_; }
   /// This rank's host and the address of its connections.
   const Placement& placement() const { return placement_; }
+  /// Of all ranks, by rank.
+  const std::vector<Place>& places() const { return places_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
   /// Posts why this rank is about to end. False if another rank has posted the same text and will print it.
@@ -63,6 +65,14 @@ class Peers {
   std::string broadcast(const std::string& what, const std::string& text_of_rank0);
   /// Returns every rank's text, by rank, on rank 0; empty on the others.
   std::vector<std::string> gather(const std::string& what, const std::string& mine);
+  /// Something that every rank needs.
+  struct Input {
+    std::string name, content;
+    std::optional<Error> lack;  ///< why this rank has no content
+  };
+  /// `mine`: equal names on all ranks. Throws on every rank, in one message with all hosts and inputs concerned, if a
+  /// rank lacks an input or its content differs from rank 0's.
+  void check_inputs(const std::vector<Input>& mine);
   /// Error(status) with the rank and both texts if a rank's text differs from rank 0's.
   void check_equal(const std::string& what, const std::string& mine, ExitStatus status);
 
@@ -78,6 +88,7 @@ class Peers {
   std::string get(const std::string& key, int from, const std::string& what);
 
   int rank_, size_;
+  std::vector<Place> places_;
   Placement placement_;
   std::function<void()> hang_up_;
   std::atomic<bool> lost_ = false;
