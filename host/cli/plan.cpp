@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -12,6 +13,7 @@
 #include "core/config/sweep.hpp"
 #include "core/job/input_checks.hpp"
 #include "core/job/stages.hpp"
+#include "core/plan/batch_fit.hpp"
 #include "core/plan/experiment_plan.hpp"
 #include "core/plan/fit.hpp"
 #include "core/plan/memory.hpp"
@@ -29,8 +31,53 @@ struct Options {
   std::vector<std::string> overrides;
   int64_t nproc = 0;  ///< 0: not given
   int64_t nodes = 1;
+  std::string fit;    ///< "80GiB"; "": not given
   bool json = false;
 };
+
+int64_t parsed_bytes(const std::string& text) {
+  constexpr std::pair<const char*, double> units[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"GB", 1e9}};
+  for (const auto& [unit, bytes] : units) {
+    if (!text.ends_with(unit)) continue;
+    const auto number = parsed_number<double>(text.substr(0, text.size() - std::string(unit).size()));
+    if (number && *number > 0 && *number * bytes < 1e18) return int64_t(*number * bytes);
+  }
+  throw Error(ExitStatus::usage,
+              "--fit: found " + printable(text) + ", expected a number and its unit, GiB, GB or MiB: --fit 80GiB");
+}
+
+/// The micro-batches that fit into the memory given by --fit.
+struct Fit {
+  std::string memory;
+  PlannedBatch largest;
+  std::optional<PlannedBatch> same_tokens;
+};
+
+/// "61.1 GiB activations"
+std::string largest_part(const MemoryMoment& moment) {
+  const MemoryCategory most = largest_category(moment);
+  return human_bytes(moment.bytes[size_t(most)]) + " " + to_string(most);
+}
+
+/// Error(usage) if one sequence does not fit.
+Fit fit_into(const std::string& memory, const Experiment& experiment, const ExperimentPlan& plan) {
+  const int64_t bytes = parsed_bytes(memory);
+  const MemoryQuestion& question = plan.variants.front().question;
+  if (const auto largest = largest_batch(question, bytes))
+    return {memory, *largest, largest_batch_of_same_tokens(question, bytes)};
+  const auto changes = changes_that_fit(plan.variants, bytes);
+  std::string advice = "no strategy fits, also not with full checkpointing" +
+                       std::string(question.on_cuda ? " and parallel.cpu_offload = true" : "") +
+                       "; use more ranks, lower train.sequence_length or the model's size";
+  if (!changes.empty()) {
+    advice = "it fits with ";
+    for (size_t i = 0; i < changes.size(); ++i) advice += (i > 0 ? ", or with " : "") + changes[i];
+  }
+  const PlannedBatch one = plan_batch(question, 1, question.gradient_accumulation);
+  throw Error(ExitStatus::usage, experiment.file.string() + ": train.batch_size = 1 takes " +
+                                     human_bytes(one.peak.total) + " per rank (in " + one.phase + ", " +
+                                     largest_part(one.peak) + "), more than --fit " + memory + "; " + advice);
+}
 
 std::string state_of(const PlannedRun& stage) {
   return stage.reused_run == 0 ? "would run first: no finished run in the log"
@@ -43,6 +90,7 @@ struct Answer {
   const std::vector<PlannedRun>& stages;
   size_t members;      ///< in its [sweep]; 0: no sweep
   std::string misfit;  ///< why it does not fit on this machine, or ""
+  std::optional<Fit> fit;
 };
 
 Json to_json(const MemoryMoment& moment) {
@@ -50,6 +98,13 @@ Json to_json(const MemoryMoment& moment) {
   for (int i = 0; i < num_memory_categories; ++i) bytes[to_string(MemoryCategory(i))] = moment.bytes[size_t(i)];
   bytes["allocated"] = moment.total;
   return bytes;
+}
+
+Json to_json(const PlannedBatch& batch) {
+  return {{"batch_size", batch.batch_size},
+          {"gradient_accumulation", batch.gradient_accumulation},
+          {"phase", batch.phase},
+          {"bytes", to_json(batch.peak)}};
 }
 
 void print_json(const Answer& answer) {
@@ -68,8 +123,12 @@ void print_json(const Answer& answer) {
             {"model_bytes", plan.model_bytes},
             {"sweep_members", answer.members},
             {"misfit", answer.misfit.empty() ? Json() : Json(answer.misfit)},
+            {"fit", Json()},
             {"stages", Json::array()},
             {"memory", Json::array()}};
+  if (answer.fit)
+    json["fit"] = {{"largest", to_json(answer.fit->largest)},
+                   {"same_tokens", answer.fit->same_tokens ? to_json(*answer.fit->same_tokens) : Json()}};
   for (const PlannedRun& stage : answer.stages)
     json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", state_of(stage)}});
   for (const PlannedVariant& variant : plan.variants) {
@@ -141,6 +200,23 @@ void print_offloaded(const std::vector<PlannedVariant>& variants) {
   print_table(std::cout, table, TableFormat::text);
 }
 
+void print_fit(const Fit& fit) {
+  const Unit unit = unit_of(fit.largest.peak.total);
+  Table table{
+      {"micro-batch", "batch_size", "gradient_accumulation", unit.name, "peak phase", "largest part"}, {}, false};
+  const auto add = [&](const char* name, const PlannedBatch& batch) {
+    table.rows.push_back({name, batch.batch_size, batch.gradient_accumulation,
+                          rounded(double(batch.peak.total) / unit.bytes), batch.phase, largest_part(batch.peak)});
+  };
+  add("largest", fit.largest);
+  if (fit.same_tokens) add("same tokens per step", *fit.same_tokens);
+  std::cout << "\nmicro-batches that fit into " << fit.memory << " per rank\n";
+  print_table(std::cout, table, TableFormat::text);
+  if (!fit.same_tokens)
+    std::cout
+        << "None leaves the tokens of a step as they are: accumulation keeps gradients during the forward pass.\n";
+}
+
 std::string checkpointing_text(double share) { return share == 0 ? "none" : share == 1 ? "full" : shown(share); }
 
 void print_text(const Answer& answer) {
@@ -176,6 +252,7 @@ void print_text(const Answer& answer) {
     std::cout << "  sweep       " << counted(int64_t(answer.members), "member")
               << "; the plan ignores the sweep's values\n";
   print_memory(plan.variants);
+  if (answer.fit) print_fit(*answer.fit);
   if (e.parallel.cpu_offload != CpuOffload::none || e.parallel.activation_offload) print_offloaded(plan.variants);
 }
 
@@ -199,8 +276,12 @@ int plan(const Options& options, const GlobalOptions& globals) {
       check_inputs(one, processes_of(one, options.nproc), catalog, hashes, database);
   Machine machine = this_machine(experiment);
   machine.hosts = options.nodes;
-  const Answer answer{experiment, plan, stages, read_sweep(options.file, overrides, texts).size(),
-                      misfit(ranks_here(experiment, plan, machine), machine)};
+  const Answer answer{experiment,
+                      plan,
+                      stages,
+                      read_sweep(options.file, overrides, texts).size(),
+                      misfit(ranks_here(experiment, plan, machine), machine),
+                      options.fit.empty() ? std::nullopt : std::optional(fit_into(options.fit, experiment, plan))};
   if (options.json)
     print_json(answer);
   else
@@ -219,6 +300,7 @@ void add_plan(CommandLine& line) {
                "examples:\n"
                "  wmtp-host plan experiments/rho1.toml\n"
                "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
+               "  wmtp-host plan experiments/gpu/rho1-1b3.toml --fit 80GiB\n"
                "  wmtp-host plan experiments/lora.toml --json\n",
                [options](const GlobalOptions& globals) { return plan(*options, globals); });
   plan_command.add_option("FILE", options->file, "experiment (TOML)")->required();
@@ -227,6 +309,9 @@ void add_plan(CommandLine& line) {
   plan_command.add_option("--nodes", options->nodes, "number of hosts like this one that share the ranks equally (1)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+  plan_command
+      .add_option("--fit", options->fit, "find the largest train.batch_size that fits into this memory per rank")
+      ->type_name("MEMORY");
   plan_command.add_flag("--json", options->json, "print JSON, with every phase of every strategy");
 }
 

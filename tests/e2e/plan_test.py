@@ -257,3 +257,28 @@ def test_shard_groups_of_hosts_are_planned_for_the_given_number_of_hosts(place):
     assert this_one(planned(place, file))["bytes"] == bytes_of[4] != bytes_of[2]
     assert this_one(planned(place, file, "--nodes", 2))["bytes"] == bytes_of[2]
     place.host("plan", file, "--nodes", 3, wanted=2)
+
+
+def test_the_largest_batch_that_fits_into_a_memory_is_found(place):
+    file = place.write(**SIZES, train__gradient_accumulation=3)
+    fit = planned(place, file, "--fit", "64MiB")["fit"]
+    largest, same = fit["largest"], fit["same_tokens"]
+    assert largest["gradient_accumulation"] == 3 and same["batch_size"] * same["gradient_accumulation"] == 4 * 3
+    for batch in (largest, same):
+        keys = [word for key in ("batch_size", "gradient_accumulation") for word in ("--set", f"train.{key}={batch[key]}")]
+        assert this_one(planned(place, file, *keys))["bytes"] == batch["bytes"]
+        assert batch["bytes"]["allocated"] <= 64 << 20
+    larger = planned(place, file, "--set", f"train.batch_size={largest['batch_size'] + 1}")
+    assert this_one(larger)["bytes"]["allocated"] > 64 << 20
+    text = place.host("plan", file, "--fit", "64MiB").out
+    assert re.search(rf"^largest +{largest['batch_size']} +3 .* MiB activations", text, re.MULTILINE), text
+
+
+def test_a_memory_that_no_batch_fits_into_is_refused_with_the_changes_that_help(place):
+    file = place.write(**{**LARGE, "parallel": {**LARGE["parallel"], "device": "cuda", "strategy": "no_shard"}})
+    place.refuse_command(2, r"experiment\.toml: train\.batch_size = 1 takes 1\d\d\.\d GiB per rank .*GiB optimizer.*"
+                         r"more than --fit 60GiB; it fits with .*parallel\.strategy = \"full_shard\" \([23]\d\.\d GiB\)",
+                         command=["plan", file, "--fit", "60GiB"])
+    place.refuse_command(2, "no strategy fits, also not with full checkpointing and parallel.cpu_offload = true",
+                         command=["plan", file, "--fit", "100MiB"])
+    place.refuse_command(2, 'found "80GX", expected a number and its unit', command=["plan", file, "--fit", "80GX"])

@@ -136,7 +136,8 @@ class Planner {
       for (const Asked& other : asked_)
         if (other.frozen) question.frozen[next++].strategy = other.frozen->strategy.value_or(strategy);
       const bool is_this_one = asked.table == "model" && strategy == p.strategy;
-      plan.variants.push_back({asked.question.adapter->description.name, strategy, is_this_one, plan_memory(question)});
+      plan.variants.push_back(
+          {asked.question.adapter->description.name, strategy, is_this_one, question, plan_memory(question)});
     }
   }
 

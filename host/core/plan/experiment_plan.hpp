@@ -19,7 +19,8 @@ struct PlannedVariant {
   std::string adapter;
   Strategy strategy = Strategy::full_shard;
   bool is_this_one = false;  ///< the experiment's own strategy and adapter
-  PlannedMemory memory;      ///< per rank
+  MemoryQuestion question;
+  PlannedMemory memory;  ///< per rank
 };
 
 struct PlannedData {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/model/block.hpp"
+#include "core/plan/small_question.hpp"
 #include "core/plan/unit.hpp"
 
 namespace wmtp {
@@ -122,43 +122,13 @@ TEST(StoredGroup, IsShardedInItsShardGroupAndSummedOverReplicas) {
   EXPECT_EQ(held_by_hybrid(communication, reduce_replicas), 0);
 }
 
-PlannedUnit unit(const std::string& name, int64_t count, std::vector<PlannedSlot> slots = {}) {
-  return {name, false, {count, count}, {}, std::move(slots)};
-}
-
-/// Two blocks of the trunk and two heads; widths that are multiples of 64.
-MemoryQuestion small_question() {
-  MemoryQuestion question;
-  ModelConfig& m = question.policy.shape;
-  m.dim = 64;
-  m.layers = 4;
-  m.heads = m.kv_heads = 4;
-  m.ffn_dim = 192;
-  m.vocab_size = 512;
-  m.future_tokens = 2;
-  std::vector<PlannedSlot> slots;
-  for (const LayerNames& names : linear_layers) {
-    const BlockLayer layer = block_layer(names, m);
-    slots.push_back({int(layer.layer), layer.in, layer.out, /*trains=*/true, layer.has_bias, {}});
-  }
-  const int64_t block = 4 * 64 * 64 + 3 * 64 * 192 + 2 * 64;
-  question.policy.layout = {
-      unit("tok_embeddings", 512 * 64), unit("layers.0", block, slots),      unit("layers.1", block, slots),
-      unit("layers.2", block, slots),   unit("extra_heads.0", block, slots), unit("norm", 64),
-      unit("output", 512 * 64)};
-  question.token_heads = 2;
-  question.sequences = 4;
-  question.positions = 128;
-  return question;
-}
-
 int64_t at_most(const MemoryQuestion& question, size_t category) {
   const auto phases = plan_memory(question).phases;
   return highest(phases)->second.bytes[category];
 }
 
 TEST(PlanMemory, ThePeakIsTheSumOfItsCategories) {
-  const auto phases = plan_memory(small_question()).phases;
+  const auto phases = plan_memory(test::small_question()).phases;
   for (const auto& [phase, moment] : phases) {
     int64_t sum = 0;
     for (const int64_t bytes : moment.bytes) sum += bytes;
@@ -170,7 +140,7 @@ TEST(PlanMemory, ThePeakIsTheSumOfItsCategories) {
 }
 
 TEST(PlanMemory, CheckpointingKeepsOnlyTheInputsOfBlocks) {
-  MemoryQuestion deep = small_question();
+  MemoryQuestion deep = test::small_question();
   deep.policy.shape.layers = 34;
   for (int i = 3; i < 33; ++i) {
     PlannedUnit block = deep.policy.layout[1];
@@ -196,7 +166,7 @@ TEST(PlanMemory, CheckpointingKeepsOnlyTheInputsOfBlocks) {
 }
 
 TEST(PlanMemory, LogitsAreThoseOfOneChunkForAnyNumberOfHeads) {
-  MemoryQuestion question = small_question();
+  MemoryQuestion question = test::small_question();
   question.policy.shape.vocab_size = 65536;  // 256 tokens of a chunk
   const auto phases = plan_memory(question).phases;
   const int64_t chunk = 256 * 65536 * 4;
@@ -207,7 +177,7 @@ TEST(PlanMemory, LogitsAreThoseOfOneChunkForAnyNumberOfHeads) {
 }
 
 TEST(PlanMemory, ShardingSplitsTheTrainingState) {
-  MemoryQuestion question = small_question();
+  MemoryQuestion question = test::small_question();
   question.ranks = 4;
   question.policy.strategy = Strategy::no_shard;
   const int64_t whole = at_most(question, parameters);
@@ -217,7 +187,7 @@ TEST(PlanMemory, ShardingSplitsTheTrainingState) {
 }
 
 TEST(PlanMemory, AFrozenModelAddsOnlyItsWeights) {
-  MemoryQuestion question = small_question();
+  MemoryQuestion question = test::small_question();
   const int64_t alone = at_most(question, parameters);
   PlannedModel frozen = question.policy;
   for (PlannedUnit& one : frozen.layout) std::swap(one.trained, one.frozen);
@@ -227,11 +197,11 @@ TEST(PlanMemory, AFrozenModelAddsOnlyItsWeights) {
   question.frozen.push_back(frozen);
   EXPECT_GT(at_most(question, parameters), alone);
   EXPECT_EQ(plan_memory(question).phases.at("optimizer").bytes[optimizer],
-            plan_memory(small_question()).phases.at("optimizer").bytes[optimizer]);
+            plan_memory(test::small_question()).phases.at("optimizer").bytes[optimizer]);
 }
 
 TEST(PlanMemory, OffloadedMastersCostHostMemoryAndTransfers) {
-  MemoryQuestion question = small_question();
+  MemoryQuestion question = test::small_question();
   question.ranks = 4;
   question.policy.precision = Precision::bf16;
   const PlannedMemory here = plan_memory(question);

@@ -1,0 +1,90 @@
+#include "core/plan/batch_fit.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace wmtp {
+namespace {
+
+bool fits(const PlannedBatch& batch, int64_t bytes) { return batch.peak.total <= bytes; }
+
+/// The settings by which a question differs from the experiment, as keys of its file.
+std::vector<std::string> changes_between(const MemoryQuestion& experiment, const MemoryQuestion& other) {
+  std::vector<std::string> changes;
+  if (other.policy.strategy != experiment.policy.strategy)
+    changes.push_back(std::string("parallel.strategy = \"") + to_string(other.policy.strategy) + "\"");
+  if (other.activation_checkpointing != experiment.activation_checkpointing)
+    changes.emplace_back("parallel.activation_checkpointing = \"full\"");
+  if (other.policy.offload != experiment.policy.offload) changes.emplace_back("parallel.cpu_offload = true");
+  return changes;
+}
+
+}  // namespace
+
+PlannedBatch plan_batch(MemoryQuestion question, int64_t batch_size, int64_t gradient_accumulation) {
+  question.sequences = batch_size;
+  question.gradient_accumulation = gradient_accumulation;
+  const auto phases = plan_memory(question).phases;
+  const auto& [phase, peak] = *highest(phases);
+  return {batch_size, gradient_accumulation, phase, peak};
+}
+
+std::optional<PlannedBatch> largest_batch(const MemoryQuestion& question, int64_t bytes) {
+  const auto planned = [&](int64_t size) { return plan_batch(question, size, question.gradient_accumulation); };
+  PlannedBatch most = planned(1);
+  if (!fits(most, bytes)) return std::nullopt;
+  int64_t too_large = 2;  // memory grows with the batch: ids alone take 16 bytes per token
+  for (PlannedBatch batch = planned(too_large); fits(batch, bytes); batch = planned(too_large)) {
+    most = batch;
+    too_large *= 2;
+  }
+  while (too_large - most.batch_size > 1) {
+    const PlannedBatch batch = planned((most.batch_size + too_large) / 2);
+    if (fits(batch, bytes))
+      most = batch;
+    else
+      too_large = batch.batch_size;
+  }
+  return most;
+}
+
+std::optional<PlannedBatch> largest_batch_of_same_tokens(const MemoryQuestion& question, int64_t bytes) {
+  const int64_t sequences = question.sequences * question.gradient_accumulation;
+  for (int64_t accumulation = 1; accumulation <= sequences; ++accumulation) {
+    if (sequences % accumulation != 0) continue;
+    const PlannedBatch batch = plan_batch(question, sequences / accumulation, accumulation);
+    if (fits(batch, bytes)) return batch;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> changes_that_fit(const std::vector<PlannedVariant>& variants, int64_t bytes) {
+  const PlannedVariant& experiment = variants.front();
+  std::vector<std::string> texts;
+  size_t fewest = SIZE_MAX;
+  for (const PlannedVariant& variant : variants) {
+    if (variant.adapter != experiment.adapter) continue;
+    for (const double checkpointing : {experiment.question.activation_checkpointing, 1.0})
+      for (const bool offload : {false, true}) {
+        MemoryQuestion question = variant.question;
+        question.activation_checkpointing = checkpointing;
+        question.policy.offload = question.policy.offload || (offload && question.on_cuda);
+        const std::vector<std::string> changes = changes_between(experiment.question, question);
+        if (changes.empty() || changes.size() > fewest) continue;
+        const PlannedBatch batch = plan_batch(question, 1, question.gradient_accumulation);
+        if (!fits(batch, bytes)) continue;
+        if (changes.size() < fewest) texts.clear();
+        fewest = changes.size();
+        const std::string text = join_names(changes) + " (" + human_bytes(batch.peak.total) + ")";
+        if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
+      }
+  }
+  return texts;
+}
+
+MemoryCategory largest_category(const MemoryMoment& moment) {
+  return MemoryCategory(std::ranges::max_element(moment.bytes) - moment.bytes.begin());
+}
+
+}  // namespace wmtp
