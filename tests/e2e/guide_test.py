@@ -11,7 +11,8 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def in_a_shell(commands, folder):
     """What an author types, with `wmtp-host` on the path."""
-    environment = {**os.environ, **build_cache(folder), "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}", "NO_COLOR": "1"}
+    environment = {**os.environ, **build_cache(folder), "NO_COLOR": "1",
+                   "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
     return subprocess.run(["bash", "-euo", "pipefail"], input=commands, cwd=folder, text=True, capture_output=True,
                           timeout=500, env=environment)
 
