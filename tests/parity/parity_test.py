@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import experiment
 import pytest
-from checkpoint import adapter_tensors, model_tensors, state_tensors, step_folders
+from checkpoint import adapter_tensors, model_tensors, state_tensors
 from compare import assert_losses_close, assert_tensors_close
 from mtp_model import Shape
 from reference import Recipe
+from runlog import step_folders
 from start import POLICY, changes_for, train_reference
 
 GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=experiment.VOCAB, rope_theta=5000.0,

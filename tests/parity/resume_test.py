@@ -4,12 +4,13 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from checkpoint import model_tensors, step_folders
+from checkpoint import model_tensors
 from compare import assert_tensors_equal
 from experiment import experiment
 from launchers import free_port, words
 from paths import cases
 from reference import Recipe
+from runlog import step_folders
 from start import READER, RHO1_KEYS, changes_for, write_frozen, write_start
 
 

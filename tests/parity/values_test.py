@@ -1,10 +1,11 @@
 """Critics and value-weighted runs on records, compared with plain PyTorch: losses of 10 steps, gradients of step 1 and
 final parameters. Two ranks with full_shard, fp32."""
 import pytest
-from checkpoint import adapter_tensors, model_tensors, state_tensors, step_folders
+from checkpoint import adapter_tensors, model_tensors, state_tensors
 from compare import assert_losses_close, assert_tensors_close
 from paths import cases
 from reference import Recipe, Reference, filled
+from runlog import step_folders
 from start import JUDGE, READER, changes_for, start_model, train_reference, write_batches, write_start
 from value_head import add_value_head, without_token_heads
 
