@@ -8,9 +8,20 @@ import subprocess
 import time
 
 import pytest
+from experiment import ONE_RANK
 from paths import HOST, ROOT, TEST_PLUGINS
+from places import Place
 
 SUPPORT = ROOT / "tests/support"
+
+
+@pytest.fixture(scope="module")
+def logged(program, tmp_path_factory):
+    """A place whose log has one finished run of three steps, which tests only read."""
+    made = Place(tmp_path_factory.mktemp("logged"))
+    made.tokens()
+    made.run(**ONE_RANK, train__steps=3)
+    return made
 
 
 def best_seconds(place, *arguments, wanted=0, trials=8):
@@ -26,10 +37,9 @@ def best_seconds(place, *arguments, wanted=0, trials=8):
     return min(times)
 
 
-def test_help_and_lists_answer_immediately(place):
-    place.run(train__steps=1)
-    assert best_seconds(place, "--help") < 0.05
-    assert best_seconds(place, "runs", "list") < 0.05
+def test_help_and_lists_answer_immediately(logged):
+    assert best_seconds(logged, "--help") < 0.05
+    assert best_seconds(logged, "runs", "list") < 0.05
 
 
 def test_a_mistake_is_reported_immediately(place):
@@ -48,30 +58,27 @@ def test_a_bare_command_shows_help(place):
     assert "run" in ended.out + ended.err and ended.code in (0, 2)
 
 
-def test_runs_can_be_listed_shown_and_queried(place):
-    place.run(train__steps=3)
-    rows = json.loads(place.host("runs", "list", "--json").out)
+def test_runs_can_be_listed_shown_and_queried(logged):
+    rows = json.loads(logged.host("runs", "list", "--json").out)
     assert len(rows) == 1 and rows[0]["name"] == "trial" and rows[0]["status"] == "finished"
-    assert "train/loss" in place.host("runs", "show", "trial").out
-    place.host("runs", "show", str(rows[0]["id"]))
+    assert "train/loss" in logged.host("runs", "show", "trial").out
+    logged.host("runs", "show", str(rows[0]["id"]))
 
     query = "SELECT step, value FROM metrics WHERE name = 'train/loss' ORDER BY step"
-    as_json = json.loads(place.host("sql", query, "--json").out)
-    assert {row["step"]: row["value"] for row in as_json} == place.log.losses()
-    as_csv = list(csv.DictReader(io.StringIO(place.host("sql", query, "--csv").out)))
-    assert [float(row["value"]) for row in as_csv] == list(place.log.losses().values())
+    as_json = json.loads(logged.host("sql", query, "--json").out)
+    assert {row["step"]: row["value"] for row in as_json} == logged.log.losses()
+    as_csv = list(csv.DictReader(io.StringIO(logged.host("sql", query, "--csv").out)))
+    assert [float(row["value"]) for row in as_csv] == list(logged.log.losses().values())
 
 
-def test_sql_cannot_write(place):
-    place.run(train__steps=1)
-    place.host("sql", "DELETE FROM runs", wanted=2)
-    place.host("sql", "SELECT nonsense FROM runs", wanted=2)
-    assert len(place.log.runs()) == 1
+def test_sql_cannot_write(logged):
+    logged.host("sql", "DELETE FROM runs", wanted=2)
+    logged.host("sql", "SELECT nonsense FROM runs", wanted=2)
+    assert len(logged.log.runs()) == 1
 
 
-def test_an_unknown_run_is_refused_with_the_nearest_name(place):
-    place.run(train__steps=1)
-    ended = place.host("runs", "show", "trail", wanted=2)
+def test_an_unknown_run_is_refused_with_the_nearest_name(logged):
+    ended = logged.host("runs", "show", "trail", wanted=2)
     assert "trial" in ended.err
 
 
@@ -152,7 +159,7 @@ def test_a_wrong_use_of_data_prepare_is_refused(place, arguments, shown):
 def test_runs_are_compared_where_they_differ_and_paired_by_seed(place):
     for name, lr in (("slow", 1e-3), ("fast", 1e-2)):
         for seed in (1, 2):
-            place.run("--name", name, seed=seed, optimizer__lr=lr, train__steps=3)
+            place.run("--name", name, **ONE_RANK, seed=seed, optimizer__lr=lr, train__steps=3)
     found = json.loads(place.host("runs", "compare", "slow", "fast", "--json").out)
     assert found["params"]["optimizer.lr"] == ["0.001", "0.01"]
     loss = found["metrics"]["train/loss"]
@@ -163,8 +170,8 @@ def test_runs_are_compared_where_they_differ_and_paired_by_seed(place):
 
 
 def test_a_run_and_its_folder_are_deleted_only_with_yes(place):
-    place.run(train__steps=1)
-    place.run(train__steps=1)
+    for _ in range(2):
+        place.run(**ONE_RANK, train__steps=1)
     folder = place.log.folder()
     assert folder.is_dir()
     refused = place.host("runs", "delete", "2", wanted=2)
@@ -176,24 +183,22 @@ def test_a_run_and_its_folder_are_deleted_only_with_yes(place):
 
 
 def test_a_running_run_is_not_deleted(place):
-    running = place.start(train__steps=100_000, data={"kind": "random"})
+    running = place.start(**ONE_RANK, train__steps=100_000, data={"kind": "random"})
     running.wait_for_step(3)
     assert "is running" in place.host("runs", "delete", "1", "--yes", wanted=2).err
 
 
-def test_a_snapshot_is_a_log_of_its_own(place):
-    place.run(train__steps=2)
-    place.host("runs", "snapshot", "copy.db")
-    assert json.loads(place.host("runs", "list", "--json", "--db", "copy.db").out)[0]["name"] == "trial"
-    assert "already exists" in place.host("runs", "snapshot", "copy.db", wanted=2).err
+def test_a_snapshot_is_a_log_of_its_own(logged):
+    logged.host("runs", "snapshot", "copy.db")
+    assert json.loads(logged.host("runs", "list", "--json", "--db", "copy.db").out)[0]["name"] == "trial"
+    assert "already exists" in logged.host("runs", "snapshot", "copy.db", wanted=2).err
 
 
-def test_the_doctor_tries_what_a_run_needs(place):
+def test_the_doctor_tries_what_a_run_needs(place, logged):
     ended = place.host("doctor")
     for words in ("LibTorch 2.", "plugins, all compatible", "does not exist yet", "free in"):
         assert words in ended.out, ended
-    place.run(train__steps=1)
-    states = {one["what"]: one for one in json.loads(place.host("doctor", "--json").out)}
+    states = {one["what"]: one for one in json.loads(logged.host("doctor", "--json").out)}
     assert states["run log"]["text"].endswith("1 run, 0 running, 0 lost")
     assert all(one["state"] == "good" for name, one in states.items() if name not in ("eval", "disk"))
 
@@ -217,14 +222,13 @@ def test_a_run_is_watched_to_its_end(place):
     assert "finished after" in place.host("runs", "watch", "trial").out
 
 
-def test_completion_offers_what_may_follow(place):
+def test_completion_offers_what_may_follow(logged):
     def offered(*words):
-        return place.host("__complete", *words).out.split()
+        return logged.host("__complete", *words).out.split()
     assert {"run", "runs", "eval", "completion"} <= set(offered("")) and offered("ru") == ["run", "runs"]
     assert "watch" in offered("runs", "") and offered("runs", "com") == ["compare"]
     assert offered("run", "--res") == ["--resume"] and "--set" in offered("run", "file.toml", "--")
     assert offered("run", "") == [], "files are the shell's to offer"
-    place.run(train__steps=1)
     assert offered("runs", "show", "t") == ["trial"] and offered("runs", "show", "x") == []
 
 
@@ -245,11 +249,10 @@ def offered_by(shell, line, folder):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_completes_commands_options_and_runs(place, shell):
-    place.run(train__steps=1)
+def test_a_shell_completes_commands_options_and_runs(logged, shell):
     for line, wanted in (("ru", ["run", "runs"]), ("runs sn", ["snapshot"]), ("run --res", ["--resume"]),
                          ("runs show t", ["trial"]), ("checkpoint list ", ["trial"])):
-        assert offered_by(shell, f"wmtp-host {line}", place.folder) == wanted, line
+        assert offered_by(shell, f"wmtp-host {line}", logged.folder) == wanted, line
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])  # in bash, `-o default` does this outside the function

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from experiment import ONE_RANK
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -226,7 +227,7 @@ def test_an_existing_target_is_refused(logged):
 
 
 def test_events_for_tensorboard_are_written_during_training(place):
-    place.run(train__steps=8, log__tensorboard="board", checkpoint__every_steps=4)
+    place.run(**ONE_RANK, train__steps=8, log__tensorboard="board", checkpoint__every_steps=4)
     reader = events_in(place.folder / "board/1-trial")
     assert_scalars(reader, points(place, 1))
     shown = place.log.query("SELECT step, time_ns FROM metrics WHERE name = 'train/loss'")
@@ -236,12 +237,13 @@ def test_events_for_tensorboard_are_written_during_training(place):
 
 def test_a_resumed_run_has_a_file_of_its_own(place):
     import signal
-    running = place.start(train__steps=200_000, data={"kind": "random"}, log__tensorboard="board")
+    endless = {**ONE_RANK, "train__steps": 200_000, "data": {"kind": "random"}, "log__tensorboard": "board"}
+    running = place.start(**endless)
     running.wait_for_step(3)
     assert events_in(place.folder / "board/1-trial").Scalars("train/loss"), "nothing while it runs"
     running.process.send_signal(signal.SIGTERM)
     assert running.wait().code == 75
-    resumed = place.start("--resume", train__steps=200_000, data={"kind": "random"}, log__tensorboard="board")
+    resumed = place.start("--resume", **endless)
     resumed.wait_for_step(place.log.last_step() + 2)
     resumed.process.send_signal(signal.SIGTERM)
     assert resumed.wait().code == 75
@@ -251,7 +253,7 @@ def test_a_resumed_run_has_a_file_of_its_own(place):
 
 def test_a_folder_that_cannot_be_written_stops_no_training(place):
     (place.folder / "board").write_text("no folder")
-    ended = place.run(train__steps=3, log__tensorboard="board")
+    ended = place.run(**ONE_RANK, train__steps=3, log__tensorboard="board")
     event, = [one for one in place.log.events() if one["kind"] == "sink_failed"]
     assert event["level"] == "warning" and "board" in event["message"] and "board" in ended.err
     assert len(place.log.losses()) == 3

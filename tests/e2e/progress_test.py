@@ -17,19 +17,21 @@ ENCODED = r"encoding train: [\d.]+ MiB of [\d.]+ MiB, [\d.ms ]+ left"
 
 @pytest.fixture
 def text(place):
-    """An experiment whose text takes seconds to encode."""
-    with open(place.folder / "corpus.txt", "w") as file:
-        file.writelines(WORDS.format(i, i * i) for i in range(300_000))
-    data = {"kind": "text", "files": ["corpus.txt"], "tokenizer": {"kind": "bpe", "vocab_size": 340}}
+    """An experiment whose text takes seconds to encode, and a moment to train its tokenizer on."""
+    lines = [WORDS.format(i, i * i) for i in range(300_000)]
+    (place.folder / "corpus.txt").write_text("".join(lines))
+    (place.folder / "small.txt").write_text("".join(lines[:3000]))
+    tokenizer = {"kind": "bpe", "files": ["small.txt"], "vocab_size": 340}
+    data = {"kind": "text", "files": ["corpus.txt"], "tokenizer": tokenizer}
     return place.write(experiment(model__vocab_size=None, data=data), "text.toml")
 
 
 @pytest.fixture
 def suite(place):
-    """Programs that sleep for four seconds in total, and their samples."""
+    """Programs that sleep for three seconds in total, and their samples. Progress is shown after two."""
     problem = {"task_id": "t/0", "prompt": "def f():\n", "entry_point": "f", "test": "def check(f):\n    f()\n"}
     (place.folder / "suite.jsonl").write_text(json.dumps(problem) + "\n")
-    sample = json.dumps({"task_id": "t/0", "completion": "    import time\n    time.sleep(0.4)\n"}) + "\n"
+    sample = json.dumps({"task_id": "t/0", "completion": "    import time\n    time.sleep(0.3)\n"}) + "\n"
     (place.folder / "samples.jsonl").write_text(sample * 10)
     return ["eval", "--suite", "suite.jsonl", "--samples", "samples.jsonl", "--jobs", "1"]
 

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 from checkpoint import model_tensors
-from experiment import experiment
+from experiment import ONE_RANK, experiment
 from paths import TEST_PLUGINS
 
 TEXT = {"kind": "text", "files": ["corpus/**/*.py"], "tokenizer": {"kind": "byte"}}
@@ -20,7 +20,7 @@ def write_corpus(place):
 
 
 def text_changes(**more):
-    return {"data": TEXT, "model__vocab_size": None, "train__steps": 6, **more}
+    return {"data": TEXT, "model__vocab_size": None, "train__steps": 6, **ONE_RANK, **more}
 
 
 def test_a_run_leaves_its_row_metrics_memory_and_model(place):
@@ -54,7 +54,7 @@ def test_a_run_leaves_its_row_metrics_memory_and_model(place):
 
 def test_the_log_contains_memory_by_category_and_phase(place):
     # So many logits that they determine a head's peak.
-    place.run(train__steps=24, train__batch_size=8, checkpoint__every_steps=12, model__future_tokens=2,
+    place.run(train__steps=16, train__batch_size=8, checkpoint__every_steps=8, model__future_tokens=2,
               model__vocab_size=4096, data={"kind": "random"})
     log = place.log
     rows = log.query("SELECT * FROM memory WHERE run_id = 1")
@@ -79,7 +79,7 @@ def test_the_log_contains_memory_by_category_and_phase(place):
 
 def test_the_loss_falls_on_data_that_can_be_learnt(place):
     place.tokens(windows=400)
-    place.run(train__steps=100, optimizer__lr=3e-3)
+    place.run(**ONE_RANK, train__steps=100, train__batch_size=4, optimizer__lr=3e-3)
     losses = place.log.losses()
     assert losses[100] < losses[1] - 1.0, losses
 
@@ -92,9 +92,9 @@ def test_overrides_and_names_reach_the_log(place):
 
 
 def test_another_database_can_be_named(place):
-    place.run("--db", "elsewhere/log.db", train__steps=1)
+    place.run("--db", "elsewhere/log.db", **ONE_RANK, train__steps=1)
     assert (place.folder / "elsewhere/log.db").exists() and not (place.folder / "runs").exists()
-    place.run(train__steps=1, env={"WMTP_DB": "third/log.db"})
+    place.run(**ONE_RANK, train__steps=1, env={"WMTP_DB": "third/log.db"})
     assert (place.folder / "third/log.db").exists() and not (place.folder / "runs").exists()
 
 
@@ -142,7 +142,7 @@ def test_a_share_of_a_single_file_is_held_out_from_the_run_and_its_stage(place):
     lines = [f"line {i} of a file of one's own\n" for i in range(4000)]
     (place.folder / "own.txt").write_text("".join(lines))
     data = {"kind": "text", "files": ["own.txt"], "tokenizer": {"kind": "bpe", "vocab_size": 300}}
-    own = {"data": data, "model__vocab_size": None, "train__steps": 4}
+    own = {"data": data, "model__vocab_size": None, "train__steps": 4, **ONE_RANK}
     place.write({**experiment(**own), "name": "reference"}, "reference.toml")
     changes = own | {"pipeline": {"plugin": "rho1", "keep": 0.6}, "reference__experiment": "reference.toml",
                      "validation": {"share": 0.1, "batches": 2}}
@@ -156,10 +156,10 @@ def test_a_share_of_a_single_file_is_held_out_from_the_run_and_its_stage(place):
 
 
 def test_a_stage_that_two_tables_name_runs_once_and_gives_both_its_model(place):
-    place.write({**experiment(train__steps=3), "name": "base"}, "base.toml")
+    place.write({**experiment(**ONE_RANK, train__steps=3), "name": "base"}, "base.toml")
     changes = {"pipeline": {"plugin": "rho1", "keep": 0.6}, "reference__experiment": "base.toml",
                "model__experiment": "base.toml", "train__steps": 1, "optimizer__lr": 1e-12,
-               "optimizer__weight_decay": 0.0}
+               "optimizer__weight_decay": 0.0, **ONE_RANK}
     ended = place.run(**changes)
     assert sorted(row["name"] for row in place.log.runs()) == ["base", "trial"]
     assert "model and reference: base.toml runs first" in ended.err, ended
@@ -171,10 +171,11 @@ def test_a_stage_that_two_tables_name_runs_once_and_gives_both_its_model(place):
 
 
 def test_stages_of_stages_run_deepest_first_each_once(place):
-    place.write({**experiment(train__steps=1), "name": "base"}, "base.toml")
-    place.write({**experiment(train__steps=1, model__experiment="base.toml"), "name": "middle"}, "middle.toml")
+    short = {"train__steps": 1, **ONE_RANK}
+    place.write({**experiment(**short), "name": "base"}, "base.toml")
+    place.write({**experiment(**short, model__experiment="base.toml"), "name": "middle"}, "middle.toml")
     changes = {"pipeline": {"plugin": "rho1", "keep": 0.6}, "reference__experiment": "middle.toml",
-               "model__experiment": "base.toml", "train__steps": 1}
+               "model__experiment": "base.toml", **short}
     shown = place.host("run", place.write(**changes), "--dry-run").err
     assert shown.count("base.toml would run first") == 1 and shown.count("middle.toml would run first") == 1, shown
     place.run(**changes)
@@ -200,25 +201,26 @@ def test_files_that_are_edited_while_a_stage_runs_change_nothing(place):
 
 def test_a_wrapper_changes_the_weights_of_its_inner_weighting(place):
     env = {"WMTP_PLUGIN_PATH": TEST_PLUGINS}
-    place.run(train__steps=1)
+    short = {"train__steps": 1, **ONE_RANK}
+    place.run(**short)
     plain = place.log.losses()[1]
-    place.run(train__steps=1, env=env, pipeline={"plugin": "doubled", "inner": {"plugin": "baseline"}})
+    place.run(**short, env=env, pipeline={"plugin": "doubled", "inner": {"plugin": "baseline"}})
     assert place.log.losses()[1] == pytest.approx(2 * plain, rel=1e-6)
     run = place.log.newest()
     plugins = place.log.query(f"SELECT kind, name FROM run_plugins WHERE run_id = {run['id']} ORDER BY kind")
     assert [(p["kind"], p["name"]) for p in plugins] == [("adapter", "full"), ("inner", "baseline"),
                                                          ("pipeline", "doubled")]
     assert tomllib.loads(run["resolved_toml"])["pipeline"]["inner"]["plugin"] == "baseline"
-    place.run(train__steps=1, env=env, pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "by": "loss"}})
-    place.run(train__steps=1, env=env, pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "by": "nothing"}})
+    place.run(**short, env=env, pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "by": "loss"}})
+    place.run(**short, env=env, pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "by": "nothing"}})
     hashes = {row["config_hash"] for row in place.log.runs()}
     assert len(hashes) == 4, "the inner plugin and its options are part of what a run is"
 
 
 def test_a_finished_run_gives_its_weights_by_name(place):
-    place.run(train__steps=2)
+    place.run(**ONE_RANK, train__steps=2)
     trained = model_tensors(place.log.folder())
-    place.run(train__steps=1, model__weights="run:trial", optimizer__lr=1e-12, optimizer__weight_decay=0.0)
+    place.run(**ONE_RANK, train__steps=1, model__weights="run:trial", optimizer__lr=1e-12, optimizer__weight_decay=0.0)
     for name, tensor in model_tensors(place.log.folder()).items():
         assert (tensor - trained[name]).abs().max() < 1e-6, name
 
@@ -226,7 +228,7 @@ def test_a_finished_run_gives_its_weights_by_name(place):
 def test_the_hash_does_not_depend_on_name_layout_or_log(place):
     place.run(train__steps=1)
     place.run("--name", "other", "--nproc", 1, train__steps=1, log__every_steps=1, checkpoint__every_steps=1)
-    place.run(train__steps=1, optimizer__lr=2e-3)
+    place.run(**ONE_RANK, train__steps=1, optimizer__lr=2e-3)
     first, second, third = [row["config_hash"] for row in place.log.runs()]
     assert first == second != third
 
@@ -236,7 +238,7 @@ def test_without_bf16_instructions_products_are_computed_in_fp32_and_the_run_say
     limit = {"DNNL_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
     shapes = {"model__dim": 64, "train__batch_size": 16, "train__sequence_length": 64, "train__steps": 1,
               "data__kind": "random", "data__file": None, "data__dtype": None, "data__order": None}
-    assert "computed in fp32" not in place.run(env=limit, **shapes).err
+    assert "computed in fp32" not in place.run(env=limit, **ONE_RANK, **shapes).err
     shown = place.run(env=limit, parallel__precision="bf16", **shapes).err
     assert shown.count("bf16 products are computed in fp32") == 1, shown
     events = place.log.query("SELECT level, message FROM events WHERE kind = 'precision'")

@@ -6,7 +6,7 @@ import sys
 import tomllib
 
 import pytest
-from experiment import experiment
+from experiment import ONE_RANK, experiment
 from paths import HOST, ROOT
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -21,7 +21,7 @@ SMALL = study.Study(
 def small(place, monkeypatch):
     records = {"kind": "records", "template": "plain",
                "arithmetic": {"problems": 400, "operations": ["negate", "add"], "max_operations": 1}}
-    changes = dict(data=records, model__vocab_size=None, validation__batches=2)
+    changes = dict(data=records, model__vocab_size=None, validation__batches=2, **ONE_RANK)
     place.write(experiment(name="plain", **changes), "plain.toml")
     place.write(experiment(name="half", pipeline={"plugin": "random", "keep": 0.5}, **changes), "half.toml")
     monkeypatch.setattr(study, "EXPERIMENTS", place.folder)

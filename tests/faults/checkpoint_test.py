@@ -8,10 +8,11 @@ import signal
 import time
 
 import pytest
-from checkpoint import craft_dtype, flip_bit, model_tensors, seal, step_folders
+from checkpoint import craft_dtype, flip_bit, model_tensors, seal
 from compare import assert_tensors_equal
 from paths import count
 from places import Place, assert_reported_once
+from runlog import step_folders
 
 RUN = {"train__steps": 2000, "checkpoint__every_steps": 3, "checkpoint__keep": 3}
 
@@ -133,13 +134,13 @@ def test_a_crafted_state_that_is_sound_but_does_not_fit_the_run_is_refused(place
     assert message in ended.err, ended
 
 
-def test_a_checkpoint_of_another_experiment_is_refused(place):
-    whole = interrupted(place, optimizer__lr=2e-3)
-    folder = interrupted(place, optimizer__lr=1e-3)
-    for step in step_folders(folder):
+def test_a_checkpoint_of_another_experiment_is_refused(place, stopped):
+    other = interrupted(place, optimizer__lr=2e-3)
+    for step in step_folders(stopped):
         shutil.rmtree(step)
-    for step in step_folders(whole):
-        shutil.copytree(step, folder / step.name)
+    for step in step_folders(other):
+        shutil.copytree(step, stopped / step.name)
+    place.write(**RUN)
     ended = resume(place, 4)
     assert "another experiment" in ended.err, ended
 
@@ -161,43 +162,58 @@ def test_a_checkpoint_loads_at_another_world_size(place, stopped):
     assert row["world_size"] == 1 and min(place.log.losses()) == last + 1
 
 
-KILLED = {"train__steps": 9, "checkpoint__every_steps": 3, "checkpoint__keep": 1}
+STEPS = count(70, 500)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(program, tmp_path_factory):
+    """Losses and model of a run of STEPS steps that nobody kills."""
+    place = Place(tmp_path_factory.mktemp("undisturbed"))
+    place.tokens(windows=STEPS * 4)
+    place.run(train__steps=STEPS, timeout=300)
+    return place.log.losses(), model_tensors(place.log.folder())
+
+
+def assert_ended_as_undisturbed(place, undisturbed, first):
+    """The newest run, which resumed at step `first`, and the losses of the runs before it."""
+    wanted_losses, wanted_model = undisturbed
+    for run in place.log.runs():
+        losses = place.log.losses(run["id"])
+        assert losses == {step: wanted_losses[step] for step in losses}, f"run {run['id']}"
+    assert list(place.log.losses()) == list(range(first, STEPS + 1))
+    assert_tensors_equal(model_tensors(place.log.folder()), wanted_model)
+
+
+EVERY = 3  # steps between two saves
 # Points on each rank before its file is announced to rank 0; points on rank 0 alone, before and after the rename.
 EACH_RANK = ["copied", "half_a_file", "file_written", "file_synced"]
 BEFORE = ["draft_made", "files_complete", "manifest_written", "folder_synced"]
 AFTER = ["renamed", "published", "set_for_deletion", "deleted"]
 
 
-@pytest.fixture(scope="module")
-def undisturbed(program, tmp_path_factory):
-    place = Place(tmp_path_factory.mktemp("undisturbed"))
-    place.tokens()
-    place.run(**KILLED)
-    return place.log.losses(), model_tensors(place.log.folder())
-
-
 def test_the_points_of_a_save_are_those_tried_here(place):
-    ended = place.run(wanted=2, env={"WMTP_KILL_AT_SAVE": "nowhere"}, **KILLED)
+    ended = place.run(wanted=2, env={"WMTP_KILL_AT_SAVE": "nowhere"}, checkpoint__every_steps=EVERY)
     known = re.search(r"wanted one of ([\w, ]+)", ended.err)
     assert known and set(known[1].split(", ")) == {*EACH_RANK, *BEFORE, *AFTER}, ended
 
 
-@pytest.mark.parametrize("point, rank", [*((point, rank) for point in EACH_RANK for rank in (0, 1)),
-                                         *((point, 0) for point in [*BEFORE, *AFTER])])
-def test_a_kill_at_any_point_of_a_save_costs_no_whole_checkpoint(place, undisturbed, point, rank):
-    """In the second save, when an older checkpoint exists: the run resumes from the new one if it was renamed already,
-    else from the older one, and ends as without the kill."""
-    ended = place.run(wanted=6, env={"WMTP_KILL_AT_SAVE": f"{point}:{rank}:{1 if point == 'set_for_deletion' else 2}"},
-                      **KILLED)
-    assert f"rank {rank} was killed by SIGKILL" in ended.err, ended
-    killed = place.log.folder()
-    place.host("run", "experiment.toml", "--resume")
-    losses, model = place.log.losses(), model_tensors(place.log.folder())
-    assert min(losses) == (7 if point in AFTER else 4), f"it resumed from another checkpoint\n{ended}"
-    wanted_losses, wanted_model = undisturbed
-    assert losses == {step: loss for step, loss in wanted_losses.items() if step in losses} and max(losses) == 9
-    assert_tensors_equal(model, wanted_model)
-    assert not list(killed.glob("*.tmp-*")), "half a checkpoint is left"
+def test_a_kill_at_any_point_of_a_save_costs_no_whole_checkpoint(place, undisturbed):
+    """A training is killed at one point after the other, each time in a run's second save, when an older checkpoint
+    exists: it resumes from the new one if it was renamed already, else from the older one, and ends as without kills."""
+    place.tokens(windows=STEPS * 4)
+    changes = {"train__steps": STEPS, "checkpoint__every_steps": EVERY, "checkpoint__keep": 1}
+    newest, arguments = 0, []
+    for point, rank in [*((point, rank) for point in EACH_RANK for rank in (0, 1)),
+                        *((point, 0) for point in [*BEFORE, *AFTER])]:
+        time_of_it = 1 if point == "set_for_deletion" else 2
+        ended = place.run(*arguments, wanted=6, env={"WMTP_KILL_AT_SAVE": f"{point}:{rank}:{time_of_it}"}, **changes)
+        assert f"rank {rank} was killed by SIGKILL" in ended.err, ended
+        newest += 2 * EVERY if point in AFTER else EVERY  # as it resumed from the newest of the run before
+        assert step_folders(place.log.folder())[-1].name == f"step-{newest:06}", f"{point}\n{ended}"
+        arguments = ["--resume"]
+    place.run("--resume", timeout=300, **changes)
+    assert_ended_as_undisturbed(place, undisturbed, newest + 1)
+    assert not list(place.folder.glob("runs/*/*.tmp-*")), "half a checkpoint is left"
 
 
 @pytest.fixture
@@ -257,21 +273,19 @@ def test_saves_by_the_clock(place):
 
 
 @pytest.mark.soak
-def test_kills_at_random_times_never_cost_more_than_the_steps_since_the_last_save(place):
+def test_kills_at_random_times_never_cost_more_than_the_steps_since_the_last_save(place, undisturbed):
     """A rank is killed repeatedly; each time the run resumes from a complete checkpoint, and the final result equals
     that of an undisturbed run."""
-    steps = count(70, 500)
-    changes = {"train__steps": steps, "checkpoint__every_steps": 2, "checkpoint__keep": 2}
-    place.tokens(windows=steps * 4)
-    place.run(timeout=300, **changes)
-    wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
+    changes = {"train__steps": STEPS, "checkpoint__every_steps": 2, "checkpoint__keep": 2}
+    place.tokens(windows=STEPS * 4)
+    place.write(**changes)
 
     chance = random.Random(9)
     arguments = ["run", "experiment.toml"]
     reached = 4  # the first checkpoint is complete by then
     for _ in range(count(3, 60)):
         reached += chance.randrange(2, 12)
-        if reached >= steps:
+        if reached >= STEPS:
             break
         running = place.start_command(*arguments)
         running.wait_for_step(reached)
@@ -285,6 +299,4 @@ def test_kills_at_random_times_never_cost_more_than_the_steps_since_the_last_sav
             assert (step / "manifest.json").is_file(), f"{step} is not whole"
         arguments = ["run", "experiment.toml", "--resume"]
     place.host(*arguments, timeout=300)
-    losses = place.log.losses()
-    assert losses == {step: wanted_losses[step] for step in losses} and max(losses) == steps
-    assert_tensors_equal(model_tensors(place.log.folder()), wanted_model)
+    assert_ended_as_undisturbed(place, undisturbed, min(place.log.losses()))

@@ -14,6 +14,7 @@ from launchers import free_port, words
 from paths import HOST
 
 
+SOON = 40  # seconds, on cores that other tests use too; parallel.timeout_seconds is 120
 RANDOM = {"train__epochs": None, "data__kind": "random", "data__file": None, "data__dtype": None, "data__order": None}
 
 
@@ -127,7 +128,7 @@ def test_a_rank_that_reaches_a_stranger_at_the_rendezvous_says_so_while_it_waits
         begun = time.monotonic()
         ended = place.host("run", file, env=words(1, 2, port), wanted=6)
     assert f"rank 1 is waiting for the rendezvous at 127.0.0.1:{port} (it accepts connections but" in ended.err, ended
-    assert time.monotonic() - begun < 15, ended
+    assert time.monotonic() - begun < SOON, ended
 
 
 def test_ranks_with_different_tokens_do_not_meet(place):
@@ -141,7 +142,7 @@ def test_ranks_with_different_tokens_do_not_meet(place):
     assert "another" in ranks[1].err or "cannot connect" in ranks[1].err, ranks[1]
 
 
-def test_ranks_that_were_not_started_alike_refuse_within_seconds(place):
+def test_ranks_that_were_not_started_alike_refuse_soon(place):
     for number, (env, arguments, shown) in enumerate([
             ({}, ["--resume"], "rank 1: --resume is 'yes' here and 'no' on rank 0"),
             ({"WMTP_CHECK_COLLECTIVES": 1}, [], "rank 1: WMTP_CHECK_COLLECTIVES .* is 'yes' here and 'no' on rank 0")]):
@@ -152,7 +153,7 @@ def test_ranks_that_were_not_started_alike_refuse_within_seconds(place):
         for running in ranks:
             running.wait()
             assert running.code == 2 and re.search(shown, running.err), running
-        assert time.monotonic() - begun < 15
+        assert time.monotonic() - begun < SOON
     assert not place.log.runs()
 
 
@@ -166,7 +167,7 @@ def test_a_rank_that_cannot_start_tells_the_others(place, broken):
         assert running.code == ranks[broken].code != 0, running
         assert "absent.toml" in running.err, running
         assert rank == broken or f"rank {broken}: " in running.err, running
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < SOON
 
 
 def test_another_world_size_than_the_experiment_says_is_refused(place):

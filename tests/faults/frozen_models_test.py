@@ -1,10 +1,10 @@
 """Models and adapters that do not fit their place in an experiment: one message with table, found and wanted value."""
 import pytest
-from experiment import experiment
+from experiment import ONE_RANK, experiment
 
 RECORD = '{"instruction": "Add 1 and 2.", "output": "3", "task_id": "t/%d", "is_correct": %s}\n'
 CRITIC = {"plugin": "critic", "loss": "lambda_return", "lambda": 0.95}
-SMALL = {"model__layers": 2, "model__future_tokens": 1, "train__steps": 2}
+SMALL = {"model__layers": 2, "model__future_tokens": 1, "train__steps": 2, **ONE_RANK}
 
 
 def records(**changes):
@@ -75,7 +75,7 @@ def test_an_adapter_for_another_base_is_refused(place):
     place.run("--set", "name=tuned", adapter=lora, **SMALL)
     place.run(adapter={**lora, "weights": "run:tuned"}, **SMALL)
     place.refuse(4, r"the fingerprint of the model it was trained on is \"[0-9a-f]{16}\", but here",
-                 adapter={**lora, "weights": "run:tuned"}, seed=8, **SMALL)
+                 adapter={**lora, "weights": "run:tuned"}, seed=8, **SMALL | {"parallel__processes": 2})  # by the ranks
 
 
 def test_cached_signals_of_one_shape_are_not_used_for_another(place):

@@ -5,6 +5,7 @@ import sqlite3
 import time
 
 import pytest
+from experiment import ONE_RANK
 from host import run_host
 from made_log import MadeLog
 from runlog import RunLog
@@ -13,7 +14,7 @@ ENDLESS = {"train__steps": 1_000_000, "data": {"kind": "random"}}
 
 
 def test_a_database_locked_for_ten_seconds_slows_no_step_and_loses_nothing(place):
-    running = place.start(**ENDLESS, parallel__processes=1)  # only rank 0 writes
+    running = place.start(**ENDLESS, **ONE_RANK)  # only rank 0 writes
     running.wait_for_step(2)
     first = place.log.last_step()
     with_lock = sqlite3.connect(place.log.database, isolation_level=None)
@@ -36,7 +37,7 @@ def test_a_database_locked_for_ten_seconds_slows_no_step_and_loses_nothing(place
 
 
 def test_a_run_whose_log_is_deleted_continues_in_a_new_file(place):
-    running = place.start(**ENDLESS)
+    running = place.start(**ENDLESS, **ONE_RANK)
     running.wait_for_step(2)
     for file in place.folder.glob("runs/wmtp.db*"):
         file.unlink()
@@ -55,7 +56,7 @@ def test_a_run_whose_log_is_deleted_continues_in_a_new_file(place):
 
 
 def test_a_database_of_a_newer_version_is_refused_with_both_numbers(place):
-    place.run(train__steps=1)
+    place.run(**ONE_RANK, train__steps=1)
     database = sqlite3.connect(place.log.database)
     known, = database.execute("PRAGMA user_version").fetchone()
     database.execute(f"PRAGMA user_version = {known + 7}")

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from checkpoint import step_folders
 from host import clean_environment
 from paths import HOST, cases
 from places import assert_reported_once
+from runlog import step_folders
 
 TIMEOUT = 3
 LONG = {"train__steps": 100_000, "train__epochs": None, "data__kind": "random", "data__file": None,

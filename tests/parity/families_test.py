@@ -109,7 +109,8 @@ def test_a_family_is_imported_trained_and_exported(place, family):
     for key in ("model_type", "architectures", "tie_word_embeddings", "max_position_embeddings", "eos_token_id"):
         assert again[key] == config[key], key
 
-    place.run(**{f"model__{key}": value for key, value in table.items()}, train__steps=2, optimizer__lr=1e-3)
+    place.run(**{f"model__{key}": value for key, value in table.items()}, **experiment.ONE_RANK, train__steps=2,
+              optimizer__lr=1e-3)
     trained = model_tensors(place.log.folder())
     place.host("checkpoint", "export", "trial", "-o", "trained")
     with torch.no_grad():

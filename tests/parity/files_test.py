@@ -27,7 +27,8 @@ CLOSE = 1e-5
 GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=experiment.VOCAB, rope_theta=5000.0,
                 norm_eps=1e-6, future_tokens=3)
 IDS = torch.arange(1, 49).view(2, 24) * 7 % experiment.VOCAB
-ONE = {"parallel__processes": 1}  # for runs that only write the files to convert
+ONE = {"parallel__processes": 1}  # for runs that only write or read converted files
+FOUR_WINDOWS = {**ONE, "train__batch_size": 4}  # a step as of two ranks
 SHARP = {**ONE, "optimizer__lr": 3e-2, "train__steps": 8}  # trains a model far from its initial values
 
 
@@ -83,10 +84,28 @@ def imported(place, source, name, *options):
     return table
 
 
-@pytest.mark.parametrize("shape", [POLICY, GROUPED, *OTHERS.values()], ids=["policy", "grouped", *OTHERS])
-def test_transformers_opens_an_exported_run_and_computes_the_same(place, shape):
-    place.run(**keys_of(shape, "model"), **SHARP)
-    folder = exported(place, "trial", "hf")
+SHAPES = {"policy": POLICY, "grouped": GROUPED, **OTHERS}
+
+
+@pytest.fixture(scope="module")
+def trained(program, tmp_path_factory):
+    """A function that returns a place with run 1, a model of that shape trained far from its initial values. Each is
+    trained once; a test writes only folders that begin with a word of its own."""
+    made = {}
+
+    def trained(name):
+        if name not in made:
+            made[name] = Place(tmp_path_factory.mktemp(name))
+            made[name].tokens()
+            made[name].run(**keys_of(SHAPES[name], "model"), **SHARP)
+        return made[name]
+    return trained
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_transformers_opens_an_exported_run_and_computes_the_same(trained, name):
+    place, shape = trained(name), SHAPES[name]
+    folder = exported(place, "trial", "opened")
     assert_close(logits_of(open_llama(folder), IDS), first_head(our_model(shape, model_tensors(place.log.folder()))))
     config = json.loads((folder / "config.json").read_text())
     assert config["num_hidden_layers"] == shape.layers - shape.future_tokens + 1
@@ -94,38 +113,37 @@ def test_transformers_opens_an_exported_run_and_computes_the_same(place, shape):
     assert config["torch_dtype"] == "float32" and config["eos_token_id"] is None
 
 
-@pytest.mark.parametrize("shape", [GROUPED, OTHERS["qwen2-tied"]], ids=["grouped", "qwen2-tied"])
-def test_export_and_import_give_the_same_model_back_bit_for_bit(place, shape):
-    place.run(**keys_of(shape, "model"), **ONE)
+@pytest.mark.parametrize("name", ["grouped", "qwen2-tied"])
+def test_export_and_import_give_the_same_model_back_bit_for_bit(trained, name):
+    place, shape = trained(name), SHAPES[name]
     run = place.log.folder()
-    exported(place, "1", "hf")
-    table = imported(place, "hf", "back")
-    assert shape_of(table) == shape and table["weights"] == str(place.folder / "back")
-    assert_tensors_equal(load_file(place.folder / "back/model.safetensors"), model_tensors(run))
-    assert json.loads((place.folder / "back/params.json").read_text()) == json.loads(
-        (run / "model/params.json").read_text())
-    assert "complete (model" in place.host("checkpoint", "verify", "back").out
+    exported(place, "1", "there")
+    table = imported(place, "there", "there-and-back")
+    back = place.folder / "there-and-back"
+    assert shape_of(table) == shape and table["weights"] == str(back)
+    assert_tensors_equal(load_file(back / "model.safetensors"), model_tensors(run))
+    assert json.loads((back / "params.json").read_text()) == json.loads((run / "model/params.json").read_text())
+    assert "complete (model" in place.host("checkpoint", "verify", "there-and-back").out
 
 
-@pytest.mark.parametrize("shape", [GROUPED, OTHERS["qwen2-tied"]], ids=["grouped", "qwen2-tied"])
-def test_metas_format_is_exported_and_imported_bit_for_bit(place, shape):
-    place.run(**keys_of(shape, "model"), **ONE)
+@pytest.mark.parametrize("name", ["grouped", "qwen2-tied"])
+def test_metas_format_is_exported_and_imported_bit_for_bit(trained, name):
+    place, shape = trained(name), SHAPES[name]
     folder = exported(place, place.log.folder(), "meta", "--to", "meta")
     wanted = model_tensors(place.log.folder())
     if shape.tie_word_embeddings:  # Meta's code has no tied embeddings
         wanted["output.weight"] = wanted["tok_embeddings.weight"]
     assert_tensors_equal(load_file(folder / "consolidated.00.safetensors"), wanted)
-    assert shape_of(imported(place, "meta", "back")) == shape
-    assert_tensors_equal(load_file(place.folder / "back/model.safetensors"), model_tensors(place.log.folder()))
+    assert shape_of(imported(place, "meta", "meta-back")) == shape
+    assert_tensors_equal(load_file(place.folder / "meta-back/model.safetensors"), model_tensors(place.log.folder()))
 
 
-def test_bf16_is_rounded_as_pytorch_rounds(place):
-    place.run(**SHARP)
-    folder = exported(place, "trial", "hf", "--dtype", "bf16")
+def test_bf16_is_rounded_as_pytorch_rounds(trained):
+    place = trained("policy")
+    folder = exported(place, "trial", "rounded", "--dtype", "bf16")
     found = {**load_file(folder / "model.safetensors"), **load_file(folder / "mtp_heads.safetensors")}
-    exported(place, "trial", "whole")
-    wanted = {**load_file(place.folder / "whole/model.safetensors"),
-              **load_file(place.folder / "whole/mtp_heads.safetensors")}
+    whole = exported(place, "trial", "rounded-not")
+    wanted = {**load_file(whole / "model.safetensors"), **load_file(whole / "mtp_heads.safetensors")}
     assert {value.dtype for value in found.values()} == {torch.bfloat16}
     assert_tensors_equal({name: value.float() for name, value in found.items()},
                          {name: value.bfloat16().float() for name, value in wanted.items()})
@@ -158,7 +176,7 @@ def test_models_of_the_llama_family_are_imported_trained_and_exported_again(plac
     tensors = load_file(place.folder / "ours/model.safetensors")
     assert_close(first_head(our_model(shape, tensors)), logits_of(theirs, IDS))
     keys = {f"model__{key}": value for key, value in table.items()}
-    place.run(**keys, train__steps=1, optimizer__lr=1e-30, optimizer__weight_decay=0)
+    place.run(**keys, **FOUR_WINDOWS, train__steps=1, optimizer__lr=1e-30, optimizer__weight_decay=0)
     assert_tensors_equal(model_tensors(place.log.folder()), tensors)
     wanted = first_loss(shape, tensors, experiment.write_tokens(place.folder))
     assert abs(place.log.losses()[1] - wanted) <= 1e-6 * wanted
@@ -171,7 +189,7 @@ def test_models_of_the_llama_family_are_imported_trained_and_exported_again(plac
 
 
 def first_loss(shape, tensors, ids):
-    """The loss of the first micro-batch over both ranks: the mean over heads of the mean over tokens."""
+    """The loss of the first four windows: the mean over heads of the mean over tokens."""
     batch = torch.as_tensor(ids).view(-1, experiment.SEQUENCE)[:4].long()
     with torch.no_grad():
         heads = our_model(shape, tensors)(batch)
@@ -183,7 +201,7 @@ def test_a_run_from_an_imported_model_begins_with_its_loss(place):
     ids = place.tokens()
     for tokens in (1, 3):
         table = imported(place, "theirs", f"ours-{tokens}", "--future-tokens", tokens)
-        place.run(**{f"model__{key}": value for key, value in table.items()}, train__steps=1)
+        place.run(**{f"model__{key}": value for key, value in table.items()}, **FOUR_WINDOWS, train__steps=1)
         wanted = first_loss(shape_of(table), load_file(place.folder / f"ours-{tokens}/model.safetensors"), ids)
         assert abs(place.log.losses()[1] - wanted) <= 1e-6 * wanted
 
@@ -222,11 +240,13 @@ def test_heads_that_the_weights_lack_are_initialized_as_new_heads_says(place, ho
                  **{f"model__{key}": value for key, value in (many | {"weights": "theirs"}).items()})
     base = load_file(place.folder / ("many" if how == "copy" else "ours") / "model.safetensors")
     for weights in ("theirs", table["weights"]):
-        still, untrained = run_from(place, weights, many | {"new_heads": how}, optimizer__lr=1e-30, optimizer__weight_decay=0)
+        still, untrained = run_from(place, weights, many | {"new_heads": how}, **FOUR_WINDOWS,
+                                    optimizer__lr=1e-30, optimizer__weight_decay=0)
         assert_tensors_equal({name: still[name] for name in base}, base)
     drawn = torch.cat([value.flatten() for name, value in still.items() if name.startswith("extra_heads") and ".w1." in name])
     assert (abs(drawn.std().item() - 0.02) < 0.001) == (how == "new")
-    trained, losses = run_from(place, "theirs", many | {"new_heads": how}, adapter__plugin="heads", optimizer__lr=1e-2)
+    trained, losses = run_from(place, "theirs", many | {"new_heads": how}, **FOUR_WINDOWS,
+                               adapter__plugin="heads", optimizer__lr=1e-2)
     of_heads = {name for name in trained if name.startswith("extra_heads.")}
     assert_tensors_equal({name: trained[name] for name in trained if name not in of_heads},
                          {name: still[name] for name in still if name not in of_heads})
@@ -241,7 +261,7 @@ def test_differences_from_a_hugging_face_config_are_reported(place):
     place.refuse(4, r"4 heads and 2 kv_heads, \[model\] has 2 and 1", **keys | {"model__heads": 2, "model__kv_heads": 1})
     place.refuse(2, "new_heads has no effect without weights", **keys | {"model__new_heads": "copy", "model__weights": None})
     for weights in ("theirs", "ours"):
-        ended = place.run(**keys | {"model__rope_scaling": None, "model__weights": weights}, train__steps=1)
+        ended = place.run(**keys | {"model__rope_scaling": None, "model__weights": weights}, **ONE, train__steps=1)
         assert ended.err.count('rope_scaling is {"factor":4.0') == 1 and "there and null here" in ended.err, ended
         assert "rope_theta is" not in ended.err
     change_config(place, sliding_window=4096)
@@ -290,9 +310,8 @@ def adapted(program, tmp_path_factory):
         if (case, name) not in made:
             place = made[case, name] = Place(tmp_path_factory.mktemp(f"{case}-{name}"))
             place.tokens()
-            shape = {"grouped": GROUPED, **OTHERS}[name]
-            write_base(place, shape)
-            place.run(**keys_of(shape, "model"), **LORA, **ADAPTERS[case])
+            write_base(place, SHAPES[name])
+            place.run(**keys_of(SHAPES[name], "model"), **LORA, **ADAPTERS[case])
         return made[case, name]
     return adapted
 
@@ -337,7 +356,7 @@ def test_an_exported_adapter_is_imported_bit_for_bit_and_trains_on(adapted, case
     found, wanted = (json.loads((folder / "adapter.json").read_text()) for folder in (place.folder / "back", run / "adapter"))
     assert found["base_fingerprint"] == wanted["base_fingerprint"]
     settings = {f"adapter__{key}": value for key, value in table.items()}
-    place.run(**keys_of(GROUPED, "model"), **LORA | settings | {"parallel__processes": 2}, train__steps=1)
+    place.run(**keys_of(GROUPED, "model"), **LORA | settings | FOUR_WINDOWS, train__steps=1)
     continued = place.log.losses()[1]
     model = our_model(GROUPED, model_tensors(run)).state_dict()
     wanted = first_loss(GROUPED, model, experiment.write_tokens(place.folder))
@@ -390,7 +409,7 @@ def test_an_adapter_that_peft_trained_trains_on_here(place, dora):
     assert ids == {"bos_token_id": llama.config.bos_token_id, "eos_token_id": llama.config.eos_token_id}
     settings = {**{f"model__{key}": value for key, value in model_table.items()},
                 **{f"adapter__{key}": value for key, value in table.items()}}
-    place.run(**settings, optimizer__lr=1e-30, train__steps=1)
+    place.run(**settings, **ONE, optimizer__lr=1e-30, train__steps=1)
     merged = model_tensors(place.log.folder())
     assert_close(first_head(our_model(shape_of(model_table), merged)), logits_of(adapted, IDS))
 
@@ -411,7 +430,7 @@ def assert_ids_equal(folder, texts, ours):
 
 def test_the_byte_tokenizer_is_exported_and_imported(place):
     (place.folder / "text").write_text("".join(f"line {i}\n" for i in range(2000)))
-    place.run(data={"kind": "text", "files": ["text"], "tokenizer": {"kind": "byte"}}, model__vocab_size=None,
+    place.run(data={"kind": "text", "files": ["text"], "tokenizer": {"kind": "byte"}}, model__vocab_size=None, **ONE,
               train__steps=2)
     folder = exported(place, "trial", "hf")
     assert_ids_equal(folder, ODD_TEXTS, [id for text in ODD_TEXTS for id in [*text.encode(), 257]])
@@ -436,7 +455,7 @@ def test_the_tokenizer_is_exported_and_imported(place):
     for number in range(40):
         (place.folder / f"text/{number}.py").write_text(f"def f{number}(x):\n    return x + {number}\n" * 40)
     place.run(data={"kind": "text", "files": ["text/*.py"], "tokenizer": {"kind": "bpe", "vocab_size": 300}},
-              model__vocab_size=None, train__steps=2)
+              model__vocab_size=None, **ONE, train__steps=2)
     sentencepiece = pytest.importorskip("sentencepiece", reason="no sentencepiece in .venv: `make setup` installs it")
     folder = exported(place, "trial", "hf")
     known = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))

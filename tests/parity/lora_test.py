@@ -5,6 +5,7 @@ import pytest
 import torch
 from checkpoint import adapter_tensors, model_tensors
 from compare import assert_tensors_equal
+from experiment import ONE_RANK
 from lora import OPTIONS
 from paths import TEST_PLUGINS
 from start import POLICY, POLICY_KEYS
@@ -41,7 +42,7 @@ def test_the_base_keeps_its_bits_and_the_merge_is_exact(place, base, precision):
 
 
 def test_the_adapter_is_a_separate_folder_that_identifies_its_base(place, base):
-    place.run(**LORA, adapter__rank=128)
+    place.run(**LORA, **ONE_RANK, adapter__rank=128)
     folder = place.log.folder() / "adapter"
     shown = json.loads((folder / "adapter.json").read_text())
     assert shown["plugin"] == "lora" and shown["options"]["rank"] == 128 and len(shown["base_fingerprint"]) == 16
@@ -54,7 +55,7 @@ def test_optimizer_and_gradients_take_the_trained_share_and_no_more(place, base)
     """Compares peaks counted by the allocator."""
     peaks = {}
     for plugin in ("full", "lora"):
-        place.run(**{**LORA, "adapter__plugin": plugin}, parallel__processes=1)
+        place.run(**LORA | ONE_RANK | {"adapter__plugin": plugin})
         rows = place.log.query("SELECT category, bytes FROM memory WHERE run_id = ? AND phase = 'peak'",
                               place.log.newest()["id"])
         peaks[plugin] = {row["category"]: row["bytes"] for row in rows}
@@ -86,11 +87,11 @@ def test_replicate_frozen_is_refused_if_nothing_is_frozen(place):
 def test_an_adapter_is_loaded_bit_for_bit_by_another_run_on_the_same_base_only(place, base):
     place.run(**LORA, adapter__dora=True)
     first = place.log.folder()
-    too_small_to_matter = {"optimizer__lr": 1e-30, "train__steps": 1, "parallel__processes": 1, "adapter__dora": True}
+    too_small_to_matter = {"optimizer__lr": 1e-30, "train__steps": 1, "adapter__dora": True, **ONE_RANK}
     for weights in ("run:trial", str(first / "adapter")):
         place.run(**LORA | too_small_to_matter, adapter__weights=weights)
         assert_tensors_equal(adapter_tensors(place.log.folder()), adapter_tensors(first))
-    refused = place.run(**LORA, adapter__weights=str(first / "adapter"), wanted=4).err
+    refused = place.run(**LORA, **ONE_RANK, adapter__weights=str(first / "adapter"), wanted=4).err
     assert "option dora is true, but here false" in refused
     save_file(filled(POLICY, seed=4).state_dict(), place.folder / "weights.safetensors")
     refused = place.run(**LORA, adapter__dora=True, adapter__weights=str(first / "adapter"), wanted=4).err

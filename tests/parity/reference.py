@@ -54,7 +54,7 @@ class Recipe:
 @dataclass
 class Result:
     losses: dict = field(default_factory=dict)           # {step: objective before the update}
-    first_gradients: dict = field(default_factory=dict)  # before clipping
+    first_gradients: dict = field(default_factory=dict)  # of step 1, after clipping
     norms: dict = field(default_factory=dict)  # {step: norm before clipping}, if clipping is on
     parameters: dict = field(default_factory=dict)       # after the last step
     margins: list = field(default_factory=list)          # of each threshold: the distance of the nearest token
@@ -113,12 +113,12 @@ class Reference:
             loss.backward()
             total += loss.item()
         self.result.losses[step] = total
-        if step == 1:
-            self.result.first_gradients = {name: p.grad.clone() for name, p in self.trained.items()}
         if self.recipe.clip_norm:
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm,
                                                   {"l1": 1.0, "l2": 2.0, "inf": torch.inf}[self.recipe.norm])
             self.result.norms[step] = norm.item()
+        if step == 1:
+            self.result.first_gradients = {name: p.grad.clone() for name, p in self.trained.items()}
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.recipe, step) * group["faster"]
         self.optimizer.step()

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from experiment import ONE_RANK
 from hf_model import random_llama, transformers
 from prepared import first_difference, prepared
 from texts import broken, code, mixed_text
@@ -41,14 +42,15 @@ def trained(text, **settings):
 
 @pytest.fixture(scope="module")
 def llama_pieces():
-    return trained(code()[:400_000], **LLAMAS)
+    return trained(code()[:400_000], **KINDS["llama"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ids_are_those_of_the_library(place, kind):
+def test_ids_are_those_of_the_library(place, llama_pieces, kind):
     """A model without normalization encodes U+2581 as bytes, so that it can be decoded; others do as the library."""
     text = hard_text() + ("" if kind == "no-prefix" else f"a{MARK}b {MARK}{MARK}\n")
-    (place.folder / "llama.model").write_bytes(trained(code()[:400_000], **KINDS[kind]))
+    (place.folder / "llama.model").write_bytes(
+        llama_pieces if kind == "llama" else trained(code()[:400_000], **KINDS[kind]))
     pieces = sentencepiece.SentencePieceProcessor(str(place.folder / "llama.model"))
     (place.folder / "tokenizer_config.json").write_text(json.dumps(LLAMA_CONFIG))
     found = prepared(place, text.encode(), tokenizer="llama.model")
@@ -106,7 +108,7 @@ def test_a_model_trained_here_adds_no_bos_unless_add_bos_token_is_set(place):
     (place.folder / "text").mkdir()
     (place.folder / "text/a.py").write_text("".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(900)))
     data = {"kind": "text", "files": ["text/*.py"], "tokenizer": {"kind": "bpe", "vocab_size": 300}}
-    place.run(data=data, model__vocab_size=None, train__steps=2)
+    place.run(**ONE_RANK, data=data, model__vocab_size=None, train__steps=2)
     pieces = sentencepiece.SentencePieceProcessor(str(place.log.folder() / "model/tokenizer.model"))
     place.host("checkpoint", "export", "trial", "-o", "hf")
     said = json.loads((place.folder / "hf/tokenizer_config.json").read_text())
@@ -136,48 +138,49 @@ def test_a_config_that_means_something_else_leaves_the_tokenizer_out(place, llam
     place.refuse_command(4, "tokenizer.model has no piece <begin>", command=["generate", "named", "a"])
 
 
-def test_a_tokenizer_of_another_vocabulary_is_not_used(place, llama_pieces):
+def test_a_tokenizer_of_another_vocabulary_is_not_used(place, llama_pieces, json_of_llama):
     theirs = write_llama(place, LLAMA_CONFIG, llama_pieces)
     random_llama(vocab_size=512).save_pretrained(theirs)
     place.host("checkpoint", "import", "theirs", "-o", "ours")
     place.refuse_command(4, "its tokenizer has 2,000 ids, the model 512", command=["generate", "ours", "a"])
     (theirs / "tokenizer.model").unlink()
-    (theirs / "tokenizer.json").write_text(json.dumps(json_of_llama(code())))
+    (theirs / "tokenizer.json").write_text(json_of_llama)
     ended = place.host("checkpoint", "import", "theirs", "-o", "json")
     assert "no tokenizer is imported: theirs/tokenizer.json has 3,000 ids, the model 512" in ended.err
     place.refuse_command(4, "has no tokenizer", command=["generate", "json", "a"])
 
 
-def json_of_llama(text, merges_as_text=False):
+@pytest.fixture(scope="module")
+def json_of_llama():
     """In the form of Llama 2's tokenizer.json: merges of a vocabulary trained here; the ids of bytes start at 3."""
     names = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=3000, special_tokens=names, limit_alphabet=400, show_progress=False)
-    made.train_from_iterator([text[:1_000_000]], trainer)
+    made.train_from_iterator([hard_text()[:1_000_000]], trainer)
     made.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B",
                                                                    special_tokens=[("<s>", BOS)])
     said = json.loads(made.to_str())
     said["added_tokens"] = [one | {"normalized": False} for one in said["added_tokens"][:3]]
     said["model"].update(byte_fallback=True, fuse_unk=True, unk_token="<unk>")
-    if merges_as_text:
-        said["model"]["merges"] = [" ".join(pair) for pair in said["model"]["merges"]]
     replace = {"type": "Replace", "pattern": {"String": " "}, "content": MARK}
     said["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": MARK}, replace]}
     said["pre_tokenizer"] = None
     said["decoder"] = {"type": "Sequence", "decoders": [
         {"type": "Replace", "pattern": {"String": MARK}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
         {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
-    return said
+    return json.dumps(said)
 
 
 WAYS = {"llama-2": None, "first": "first", "always": "always", "never": "never"}
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_same_vocabulary_in_json_has_the_librarys_ids(place, way):
+def test_the_same_vocabulary_in_json_has_the_librarys_ids(place, json_of_llama, way):
     text = ((hard_text() + f"<s>a{MARK}b</s> c</s></s>d <0x41>\n").encode() + broken(100_000))
-    said = json_of_llama(text.decode(errors="replace"), merges_as_text=way == "llama-2")
+    said = json.loads(json_of_llama)
+    if way == "llama-2":  # as its file has them
+        said["model"]["merges"] = [" ".join(pair) for pair in said["model"]["merges"]]
     if WAYS[way]:
         said["normalizer"] = None
         said["pre_tokenizer"] = {"type": "Metaspace", "replacement": MARK, "prepend_scheme": WAYS[way], "split": False}
@@ -189,10 +192,10 @@ def test_the_same_vocabulary_in_json_has_the_librarys_ids(place, way):
     assert found == wanted, first_difference(found, wanted, tokenizer)
 
 
-def test_a_tinyllama_keeps_its_json(place, llama_pieces):
+def test_a_tinyllama_keeps_its_json(place, llama_pieces, json_of_llama):
     """It precedes tokenizer.model, and its template determines whether a BOS is added."""
     theirs = write_llama(place, LLAMA_CONFIG, llama_pieces, vocab_size=4096)
-    (theirs / "tokenizer.json").write_text(json.dumps(json_of_llama(code())))
+    (theirs / "tokenizer.json").write_text(json_of_llama)
     ended = place.host("checkpoint", "import", "theirs", "-o", "ours")
     assert "kept" not in ended.err
     assert not Path(place.folder / "ours/tokenizer.model").exists()

@@ -2,10 +2,11 @@
 parameters. Two ranks with full_shard, fp32."""
 import null_cuda
 import pytest
-from checkpoint import model_tensors, state_tensors, step_folders
+from checkpoint import model_tensors, state_tensors
 from compare import assert_losses_close, assert_tensors_close
 from paths import cases
 from reference import Recipe
+from runlog import step_folders
 from start import POLICY, READER, changes_for, train_reference
 
 SHARP = 8.0

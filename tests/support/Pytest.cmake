@@ -11,5 +11,7 @@ function(wmtp_add_pytest name file timeout)
   add_test(NAME ${name} COMMAND ${WMTP_PYTHON} -B -m pytest -q ${CMAKE_CURRENT_SOURCE_DIR}/${file})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} COST ${timeout} RUN_SERIAL ${arg_SERIAL}
     SKIP_RETURN_CODE 5  # pytest: no test collected (see support/needs_torch.py)
-    ENVIRONMENT "WMTP_BUILD=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1;OMP_WAIT_POLICY=passive")
+    # Plugins of pytest that other packages bring along are not used, and take time to load.
+    ENVIRONMENT "WMTP_BUILD=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1;PYTEST_DISABLE_PLUGIN_AUTOLOAD=1;\
+OMP_WAIT_POLICY=passive")
 endfunction()

@@ -8,11 +8,6 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 
-def step_folders(run_folder):
-    """Complete training checkpoints, oldest first."""
-    return sorted(f for f in run_folder.glob("step-*") if f.name[5:].isdigit())
-
-
 def model_tensors(run_folder):
     """The finished model's tensors, by Meta's names."""
     files = sorted((run_folder / "model").glob("*.safetensors"))

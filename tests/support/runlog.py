@@ -1,6 +1,11 @@
-"""Reads the run log with read-only SQL, as a user would."""
+"""Reads the run log with read-only SQL, as a user would; and finds the checkpoints in a run's folder."""
 import sqlite3
 from pathlib import Path
+
+
+def step_folders(run_folder):
+    """Complete training checkpoints, oldest first."""
+    return sorted(f for f in run_folder.glob("step-*") if f.name[5:].isdigit())
 
 
 class RunLog:
