@@ -79,20 +79,19 @@ def test_an_offloaded_state_gives_the_same_losses_and_leaves_the_device(finished
     assert peaks["parameters"] == 0 and peaks["optimizer"] == 0, peaks
 
 
-def test_an_offloaded_base_model_gives_the_same_losses_and_leaves_the_device(place):
+def test_an_offloaded_base_model_gives_the_same_losses_and_leaves_the_device(finished):
     """AdamW runs on the CPU in both runs, so no bit differs."""
     changes = CUDA | {"adapter": {"plugin": "lora"}, "parallel__precision": "bf16", "parallel__strategy": "no_shard"}
-    kept = losses_of(place, **changes, parallel__cpu_offload=True)
-    kept_peaks = peaks_of(place)
-    assert losses_of(place, **changes, parallel__cpu_offload="all") == kept
-    assert kept_peaks["parameters"] > 0 and peaks_of(place)["parameters"] == 0
+    kept, offloaded = (finished(**changes, parallel__cpu_offload=offload) for offload in (True, "all"))
+    assert offloaded.log.losses() == kept.log.losses()
+    assert peaks_of(kept)["parameters"] > 0 and peaks_of(offloaded)["parameters"] == 0
 
 
-def test_offloaded_activations_change_no_loss_and_leave_the_device(place):
+def test_offloaded_activations_change_no_loss_and_leave_the_device(finished):
     changes = CUDA | {"model__layers": 8, "parallel__activation_checkpointing": "full"}
-    kept, kept_peaks = losses_of(place, **changes), peaks_of(place)
-    assert losses_of(place, **changes, parallel__activation_offload=True) == kept
-    assert peaks_of(place)["activations"] < kept_peaks["activations"]
+    kept, offloaded = finished(**changes), finished(**changes, parallel__activation_offload=True)
+    assert offloaded.log.losses() == kept.log.losses()
+    assert peaks_of(offloaded)["activations"] < peaks_of(kept)["activations"]
 
 
 def test_the_devices_memory_is_in_the_log_by_category(finished):

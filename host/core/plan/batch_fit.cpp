@@ -69,7 +69,8 @@ std::vector<std::string> changes_that_fit(const std::vector<PlannedVariant>& var
       for (const bool offload : {false, true}) {
         MemoryQuestion question = variant.question;
         question.activation_checkpointing = checkpointing;
-        question.policy.offload = question.policy.offload || (offload && question.on_cuda);
+        if (offload && question.on_cuda && question.policy.offload == CpuOffload::none)
+          question.policy.offload = CpuOffload::trained;
         const std::vector<std::string> changes = changes_between(experiment.question, question);
         if (changes.empty() || changes.size() > fewest) continue;
         const PlannedBatch batch = plan_batch(question, 1, question.gradient_accumulation);
