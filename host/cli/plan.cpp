@@ -17,6 +17,7 @@
 #include "core/plan/experiment_plan.hpp"
 #include "core/plan/fit.hpp"
 #include "core/plan/memory.hpp"
+#include "core/plan/step_cost.hpp"
 #include "core/plugins/catalog.hpp"
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/report/table.hpp"
@@ -31,7 +32,9 @@ struct Options {
   std::vector<std::string> overrides;
   int64_t nproc = 0;  ///< 0: not given
   int64_t nodes = 1;
-  std::string fit;    ///< "80GiB"; "": not given
+  int64_t gpus = 0;  ///< 0: not given
+  std::string on;    ///< name of hardware; "": not given
+  std::string fit;   ///< "80GiB"; "": not given
   bool json = false;
 };
 
@@ -84,6 +87,26 @@ std::string state_of(const PlannedRun& stage) {
                                : "run " + std::to_string(stage.reused_run) + " would be reused";
 }
 
+/// The layout given by --nodes, --gpus and --on.
+struct Cluster {
+  int64_t hosts = 1;
+  const Hardware* hardware = nullptr;
+  std::optional<int64_t> memory;  ///< of a rank
+  std::vector<StepCost> costs;
+  const StepCost* best = nullptr;  ///< of `costs`
+};
+
+Cluster plan_cluster(const Options& options, const ExperimentPlan& plan) {
+  Cluster cluster;
+  cluster.hosts = options.nodes;
+  if (!options.on.empty()) cluster.hardware = &hardware_named(options.on);
+  if (cluster.hardware) cluster.memory = int64_t(cluster.hardware->memory);
+  if (!options.fit.empty()) cluster.memory = parsed_bytes(options.fit);
+  cluster.costs = step_costs(plan, cluster.hardware, cluster.memory);
+  if (cluster.memory) cluster.best = recommended(cluster.costs);
+  return cluster;
+}
+
 struct Answer {
   const Experiment& experiment;
   const ExperimentPlan& plan;
@@ -91,6 +114,7 @@ struct Answer {
   size_t members;      ///< in its [sweep]; 0: no sweep
   std::string misfit;  ///< why it does not fit on this machine, or ""
   std::optional<Fit> fit;
+  std::optional<Cluster> cluster;
 };
 
 Json to_json(const MemoryMoment& moment) {
@@ -105,6 +129,29 @@ Json to_json(const PlannedBatch& batch) {
           {"gradient_accumulation", batch.gradient_accumulation},
           {"phase", batch.phase},
           {"bytes", to_json(batch.peak)}};
+}
+
+Json to_json(const Cluster& cluster) {
+  Json json{{"hosts", cluster.hosts},
+            {"on", cluster.hardware ? Json(cluster.hardware->name) : Json()},
+            {"recommended", cluster.best ? Json(to_string(cluster.best->variant->strategy)) : Json()},
+            {"strategies", Json::array()}};
+  for (const StepCost& cost : cluster.costs) {
+    Json one{{"strategy", to_string(cost.variant->strategy)},
+             {"bytes", cost.memory},
+             {"fits", cluster.memory ? Json(cost.fits) : Json()},
+             {"bus_bytes", cost.traffic.bus},
+             {"network_bytes", cost.traffic.network},
+             {"operations", cost.variant->memory.work.operations}};
+    if (cost.time)
+      one["time"] = {{"seconds", cost.time->seconds()},
+                     {"computation", cost.time->computation},
+                     {"overlapped", cost.time->overlapped},
+                     {"exposed", cost.time->exposed},
+                     {"mfu", cost.time->mfu}};
+    json["strategies"].push_back(one);
+  }
+  return json;
 }
 
 void print_json(const Answer& answer) {
@@ -124,6 +171,7 @@ void print_json(const Answer& answer) {
             {"sweep_members", answer.members},
             {"misfit", answer.misfit.empty() ? Json() : Json(answer.misfit)},
             {"fit", Json()},
+            {"cluster", answer.cluster ? to_json(*answer.cluster) : Json()},
             {"stages", Json::array()},
             {"memory", Json::array()}};
   if (answer.fit)
@@ -217,6 +265,64 @@ void print_fit(const Fit& fit) {
         << "None leaves the tokens of a step as they are: accumulation keeps gradients during the forward pass.\n";
 }
 
+std::string seconds_text(double seconds) { return printed("%.2f s", seconds); }
+
+void print_recommendation(const Cluster& cluster) {
+  if (!cluster.best)
+    std::cout << "Recommended: none, because no strategy fits; --fit names the batch or the changes that do.\n";
+  else
+    std::cout << "Recommended: " << to_string(cluster.best->variant->strategy) << ", which of those that fit "
+              << (cluster.best->time ? "has the shortest step"
+                                     : "sends the fewest bytes between hosts, then over the bus")
+              << ".\n";
+}
+
+void print_times(const Hardware& hardware, const StepCost& whole) {
+  if (!whole.time) {
+    std::cout << "No times: " << hardware.name << " is not calibrated"
+              << (hardware.products > 0 ? " in fp32.\n" : ".\n");
+    return;
+  }
+  const bool hides = whole.time->hides_communication();
+  std::cout << "One axis is " << (whole.fits && hides ? "enough" : "not enough") << ": full_shard over all "
+            << counted(whole.variant->question.ranks, "rank") << " computes for "
+            << seconds_text(whole.time->computation) << " and communicates for " << seconds_text(whole.time->overlapped)
+            << " meanwhile" << (whole.fits ? "" : ", but does not fit")
+            << (hides ? "" : "; more tokens per rank and micro-batch hide more") << ".\nTimes: products at "
+            << rounded(100 * hardware.products) << "% of the peak, links of " << shown(hardware.bus / 1e9)
+            << " (bus) and " << shown(hardware.network / 1e9) << " GB/s (network) per rank; see docs/plan.md.\n";
+}
+
+Table table_of(const Cluster& cluster) {
+  const bool has_times = cluster.costs.front().time.has_value();
+  Table table{{"strategy", "GiB", "bus GB", "network GB"}, {}, false};
+  if (has_times) table.columns.insert(table.columns.end(), {"step s", "MFU %"});
+  if (cluster.memory) table.columns.emplace_back("fits");
+  for (const StepCost& cost : cluster.costs) {
+    std::vector<nlohmann::json> row{strategy_of(*cost.variant), rounded(double(cost.memory) / (1 << 30)),
+                                    rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)};
+    if (has_times) {
+      row.emplace_back(rounded(cost.time->seconds()));
+      row.emplace_back(std::round(1000 * cost.time->mfu) / 10);
+    }
+    if (cluster.memory) row.emplace_back(cost.fits ? "yes" : "no");
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+void print_cluster(const Cluster& cluster) {
+  const StepCost& whole = *std::ranges::find_if(
+      cluster.costs, [](const StepCost& cost) { return cost.variant->strategy == Strategy::full_shard; });
+  std::cout << '\n'
+            << counted(cluster.hosts, "host") << " of "
+            << counted(whole.variant->question.ranks / cluster.hosts, "rank")
+            << ": peak memory per rank, bytes that a rank receives per step (* this experiment)\n";
+  print_table(std::cout, table_of(cluster), TableFormat::text);
+  if (cluster.memory) print_recommendation(cluster);
+  if (cluster.hardware) print_times(*cluster.hardware, whole);
+}
+
 std::string checkpointing_text(double share) { return share == 0 ? "none" : share == 1 ? "full" : shown(share); }
 
 void print_text(const Answer& answer) {
@@ -251,16 +357,27 @@ void print_text(const Answer& answer) {
   if (answer.members > 0)
     std::cout << "  sweep       " << counted(int64_t(answer.members), "member")
               << "; the plan ignores the sweep's values\n";
-  print_memory(plan.variants);
+  if (answer.cluster)
+    print_cluster(*answer.cluster);
+  else
+    print_memory(plan.variants);
   if (answer.fit) print_fit(*answer.fit);
   if (e.parallel.cpu_offload != CpuOffload::none || e.parallel.activation_offload) print_offloaded(plan.variants);
+}
+
+/// --set, and the settings that other options stand for.
+std::vector<std::string> overrides_of(const Options& options) {
+  std::vector<std::string> overrides = options.overrides;
+  const int64_t ranks = options.gpus > 0 ? options.nodes * options.gpus : options.nproc;
+  if (ranks > 0) overrides.push_back("parallel.processes=" + std::to_string(ranks));
+  if (options.gpus > 0 || !options.on.empty()) overrides.emplace_back("parallel.device=cuda");
+  return overrides;
 }
 
 int plan(const Options& options, const GlobalOptions& globals) {
   check_thread_count();
   const Catalog catalog(globals.plugin_folders);
-  auto overrides = options.overrides;
-  if (options.nproc > 0) overrides.push_back("parallel.processes=" + std::to_string(options.nproc));
+  const auto overrides = overrides_of(options);
   SourceTexts texts;
   LoadRequest request = load_request(catalog, options.file, overrides);
   request.texts = &texts;
@@ -269,19 +386,21 @@ int plan(const Options& options, const GlobalOptions& globals) {
   const auto database = globals.database_or(experiment.log.database);
   ExperimentHashes hashes(catalog, database);
   check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
-  const ExperimentPlan plan = plan_experiment(experiment, catalog, database.parent_path() / "cache");
+  const ExperimentPlan plan = plan_experiment(experiment, catalog, database.parent_path() / "cache", options.nodes);
   const std::vector<PlannedRun> stages = plan_stages(experiment, hashes, /*resume=*/false);
   for (const PlannedRun& stage : stages)
     if (const Experiment& one = experiment_at(experiment, stage.path); stage.reused_run == 0)
       check_inputs(one, processes_of(one, options.nproc), catalog, hashes, database);
   Machine machine = this_machine(experiment);
   machine.hosts = options.nodes;
+  const bool is_for_cluster = options.gpus > 0 || !options.on.empty();
   const Answer answer{experiment,
                       plan,
                       stages,
                       read_sweep(options.file, overrides, texts).size(),
-                      misfit(ranks_here(experiment, plan, machine), machine),
-                      options.fit.empty() ? std::nullopt : std::optional(fit_into(options.fit, experiment, plan))};
+                      is_for_cluster ? "" : misfit(ranks_here(experiment, plan, machine), machine),
+                      options.fit.empty() ? std::nullopt : std::optional(fit_into(options.fit, experiment, plan)),
+                      is_for_cluster ? std::optional(plan_cluster(options, plan)) : std::nullopt};
   if (options.json)
     print_json(answer);
   else
@@ -300,7 +419,8 @@ void add_plan(CommandLine& line) {
                "examples:\n"
                "  wmtp-host plan experiments/rho1.toml\n"
                "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
-               "  wmtp-host plan experiments/gpu/rho1-1b3.toml --fit 80GiB\n"
+               "  wmtp-host plan experiments/rho1.toml --fit 80GiB\n"
+               "  wmtp-host plan experiments/rho1.toml --nodes 8 --gpus 8 --on h100\n"
                "  wmtp-host plan experiments/lora.toml --json\n",
                [options](const GlobalOptions& globals) { return plan(*options, globals); });
   plan_command.add_option("FILE", options->file, "experiment (TOML)")->required();
@@ -312,6 +432,14 @@ void add_plan(CommandLine& line) {
   plan_command
       .add_option("--fit", options->fit, "find the largest train.batch_size that fits into this memory per rank")
       ->type_name("MEMORY");
+  plan_command
+      .add_option("--gpus", options->gpus,
+                  "compare the cost of a step with this number of GPUs on each host, a rank for each")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}))
+      ->excludes("--nproc");
+  plan_command.add_option("--on", options->on, "compare the cost of a step on this hardware: h100, a100-80gb or h200")
+      ->type_name("NAME");
   plan_command.add_flag("--json", options->json, "print JSON, with every phase of every strategy");
 }
 

@@ -3,6 +3,7 @@ models too large for this machine."""
 import json
 import os
 import re
+import shlex
 
 import pytest
 from checkpoint import model_tensors
@@ -284,3 +285,40 @@ def test_a_memory_that_no_batch_fits_into_is_refused_with_the_changes_that_help(
     place.refuse_command(2, "no strategy fits, also not with full checkpointing and parallel.cpu_offload = true",
                          command=["plan", file, "--fit", "100MiB"])
     place.refuse_command(2, 'found "80GX", expected a number and its unit', command=["plan", file, "--fit", "80GX"])
+
+
+def test_the_figures_of_the_page_are_those_of_the_program(place):
+    """Line by line. The first example prepares no data either, so it is the same everywhere."""
+    shown = re.findall(r"^```\n\$ wmtp-host plan experiments/(.*)\n((?s:.*?))^```$", (ROOT / "docs/plan.md").read_text(),
+                       re.MULTILINE)
+    assert len(shown) == 5
+    for command, output in shown:
+        file, *options = shlex.split(command)
+        printed = place.host("plan", ROOT / "experiments" / file, *options).out.splitlines()
+        for line in filter(None, output.splitlines()):
+            assert line in printed, f"{command}\n  docs/plan.md: {line}\n" + "\n".join(printed)
+
+
+def test_strategies_are_compared_on_given_hardware(place):
+    file = ROOT / "experiments/plan/70b.toml"
+    cluster = planned(place, file, "--nodes", 8, "--gpus", 8, "--on", "h100")["cluster"]
+    by_strategy = {one["strategy"]: one for one in cluster["strategies"]}
+    assert cluster["recommended"] == "full_shard" and by_strategy["full_shard"]["fits"]
+    assert by_strategy["hybrid_shard"]["network_bytes"] < by_strategy["full_shard"]["network_bytes"]
+    for one in by_strategy.values():
+        time = one["time"]
+        assert time["seconds"] == pytest.approx(max(time["computation"], time["overlapped"]) + time["exposed"])
+        assert 0 < time["mfu"] < 0.337, "the calibration is the bound"
+    plan = planned(place, file, "--nodes", 8, "--gpus", 8, "--on", "h200", "--fit", "200GB")
+    assert plan["cluster"]["recommended"] == "hybrid_shard" and "time" not in plan["cluster"]["strategies"][0]
+    assert plan["fit"]["largest"]["batch_size"] > 2
+    printed = place.host("plan", file, "--nodes", 8, "--gpus", 8, "--on", "h200").out
+    assert "No times: h200 is not calibrated." in printed and "step s" not in printed
+    bytes_only = place.host("plan", file, "--nodes", 8, "--gpus", 8).out
+    assert "network GB" in bytes_only and "Recommended" not in bytes_only and "fits" not in bytes_only
+
+
+def test_unknown_hardware_and_contradicting_ranks_are_refused(place):
+    file = place.write()
+    place.refuse_command(2, '--on: found "h101", known are h100, a100-80gb and h200', command=["plan", file, "--on", "h101"])
+    place.refuse_command(2, "--nproc excludes --gpus", command=["plan", file, "--gpus", "8", "--nproc", "8"])

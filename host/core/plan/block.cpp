@@ -45,14 +45,21 @@ class PlannedMath {
     if (is_adapted) hold(3 * bytes(slot.out));
     if (slot.has_bias) hold(2 * bytes(slot.out));
     const PlannedRows y = new_rows(slot.out);
-    if (!kept_) return y;
     int64_t read_by_adapter = 0;  // columns of matrices that do not read the layer's input: LoRA's B
-    for (const auto& [rows, columns] : slot.adapter_params) read_by_adapter += columns == slot.in ? 0 : columns;
+    int64_t of_adapter = 0;       // elements
+    for (const auto& [rows, columns] : slot.adapter_params) {
+      read_by_adapter += columns == slot.in ? 0 : columns;
+      of_adapter += rows * columns;
+    }
+    const int64_t elements = slot.in * slot.out;
+    block_.ledger_.compute(operations(elements + of_adapter));
+    if (!kept_) return y;
     const PlannedRows kept = slot.trains || is_adapted ? x : without_memory(x);
-    const int64_t element = block_.sizes_.element,
-                  product = slot.trains && element != 4 ? slot.in * slot.out * element : 0;
-    record(y, [kept, product, bytes = bytes(x.features), inputs = hold(bytes(read_by_adapter))](Gradients& gradients,
-                                                                                                const SharedMemory&) {
+    const int64_t element = block_.sizes_.element, product = slot.trains && element != 4 ? elements * element : 0;
+    record(y, [kept, product, operations = operations((slot.trains ? 2 : 1) * elements + 2 * of_adapter),
+               bytes = bytes(x.features),
+               inputs = hold(bytes(read_by_adapter))](Gradients& gradients, const SharedMemory&) {
+      gradients.compute(operations);
       gradients.hold(product);
       gradients.give(kept.value, gradients.hold(bytes), bytes);
     });
@@ -73,11 +80,17 @@ class PlannedMath {
     const SharedMemory log_sums = hold(4 * sizes.tokens() * block_.model_.heads);
     const PlannedRows y = new_rows(query.features);
     hold(scratch_bytes(/*backward=*/false));
+    const int64_t window = block_.model_.sliding_window;
+    const int64_t keys = window > 0 ? std::min(window, sizes.positions) : sizes.positions;
+    const double computed = operations(2 * query.features * keys);  // without a discount for the causal mask
+    block_.ledger_.compute(computed);
     const int64_t parts = parts_of_queries(sizes.sequences * block_.model_.kv_heads, sizes.positions);
     const int64_t of_parts = 4 * parts * sizes.tokens() * key.features;
     const bool are_results = parts == 1 && sizes.element == 4;
     record(y, [query, key, value, log_sums, of_query = bytes(query.features), of_key = bytes(key.features), of_parts,
-               are_results, scratch = scratch_bytes(/*backward=*/true)](Gradients& gradients, const SharedMemory&) {
+               are_results, computed,
+               scratch = scratch_bytes(/*backward=*/true)](Gradients& gradients, const SharedMemory&) {
+      gradients.compute(2 * computed);
       gradients.give(query.value, gradients.hold(of_query), of_query);
       const SharedMemory d_key = gradients.hold(of_parts), d_value = gradients.hold(of_parts);
       gradients.hold(scratch);
@@ -108,6 +121,8 @@ class PlannedMath {
   PlannedRows wanted(const PlannedRows& x) const { return x; }
 
  private:
+  /// Of the product of all tokens with a matrix of this many elements.
+  double operations(int64_t elements) const { return 2 * double(block_.sizes_.tokens()) * double(elements); }
   int64_t bytes(int64_t features) const { return block_.sizes_.tokens() * features * block_.sizes_.element; }
   /// Per thread.
   int64_t scratch_bytes(bool backward) const {

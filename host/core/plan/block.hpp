@@ -38,6 +38,7 @@ class Gradients {
     else if (sum.use_count() > 1)
       sum = hold(bytes);
   }
+  void compute(double operations) { ledger_.compute(operations); }
   SharedMemory take(size_t value) { return std::move(of_values_[value]); }
 
  private:

@@ -32,6 +32,14 @@ std::vector<std::pair<std::string, std::string>> value_heads_of(const PluginNeed
   return heads;
 }
 
+/// The strategies to compare.
+std::vector<Strategy> strategies(bool has_shard_groups) {
+  std::vector<Strategy> all{Strategy::full_shard, Strategy::shard_grad_op, Strategy::shard_optimizer,
+                            Strategy::no_shard};
+  if (has_shard_groups) all.insert(all.begin() + 1, Strategy::hybrid_shard);
+  return all;
+}
+
 /// A model whose layout the engine is asked for, and the answer.
 struct Asked {
   std::string table;  ///< "model", "full" (trained in full, for comparison), "reference" or "value"
@@ -42,8 +50,12 @@ struct Asked {
 
 class Planner {
  public:
-  Planner(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache)
-      : e_(experiment), catalog_(catalog), cache_(cache), pipeline_(pipeline_of(experiment, catalog)) {}
+  Planner(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache, int64_t hosts)
+      : e_(experiment), catalog_(catalog), cache_(cache), hosts_(hosts), pipeline_(pipeline_of(experiment, catalog)) {
+    const ParallelConfig& p = e_.parallel;
+    const bool are_groups_of_hosts = p.shard_group_size == 0 && hosts > 1 && hosts < p.processes;
+    shard_group_size_ = are_groups_of_hosts ? p.processes / hosts : p.shard_group_size;
+  }
 
   ExperimentPlan plan() {
     ask();
@@ -107,18 +119,19 @@ class Planner {
   void add_variants(const Asked& asked, ExperimentPlan& plan) const {
     MemoryQuestion question;
     const ParallelConfig& p = e_.parallel;
-    question.policy = {e_.model,           asked.layout,       p.strategy,   p.precision,
-                       p.shard_group_size, p.replicate_frozen, p.cpu_offload};
+    question.policy = {e_.model,          asked.layout,       p.strategy,   p.precision,
+                       shard_group_size_, p.replicate_frozen, p.cpu_offload};
     for (const Asked& other : asked_) {
       if (!other.frozen) continue;
       question.frozen.push_back({other.question.model, other.layout, other.frozen->strategy.value_or(p.strategy),
-                                 other.frozen->precision.value_or(p.precision), p.shard_group_size,
+                                 other.frozen->precision.value_or(p.precision), shard_group_size_,
                                  /*replicate_frozen=*/false, p.cpu_offload});
     }
     question.token_heads = pipeline_.objective ? 0 : e_.model.future_tokens;
     question.when = pipeline_.needs.when;
     if (question.when == "token") question.when = e_.train.normalize == "weights" ? "head" : "token";
     question.ranks = p.processes;
+    question.hosts = hosts_;
     question.sequences = e_.train.batch_size;
     question.positions = plan.data.positions;
     question.gradient_accumulation = e_.train.gradient_accumulation;
@@ -127,10 +140,7 @@ class Planner {
     question.reduce = p.reduce;
     question.on_cuda = p.device == "cuda";
     question.background_saves = e_.checkpoint.every_steps > 0 || e_.checkpoint.every_minutes > 0;
-    std::vector<Strategy> strategies{Strategy::full_shard, Strategy::shard_grad_op, Strategy::shard_optimizer,
-                                     Strategy::no_shard};
-    if (p.shard_group_size > 0) strategies.insert(strategies.begin() + 1, Strategy::hybrid_shard);
-    for (const Strategy strategy : strategies) {
+    for (const Strategy strategy : strategies(shard_group_size_ > 0)) {
       question.policy.strategy = strategy;
       size_t next = 0;
       for (const Asked& other : asked_)
@@ -169,15 +179,16 @@ class Planner {
   const Experiment& e_;
   const Catalog& catalog_;
   const std::filesystem::path& cache_;
+  int64_t hosts_, shard_group_size_;
   PlannedPipeline pipeline_;
   std::vector<Asked> asked_;
 };
 
 }  // namespace
 
-ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog,
-                               const std::filesystem::path& cache) {
-  return Planner(experiment, catalog, cache).plan();
+ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
+                               int64_t hosts) {
+  return Planner(experiment, catalog, cache, hosts).plan();
 }
 
 }  // namespace wmtp

@@ -38,8 +38,9 @@ struct ExperimentPlan {
   std::vector<PlannedVariant> variants;               ///< the experiment's own first
 };
 
-/// `cache`: folder of prepared data. Error(plugin); Error(data) if files of records are missing.
-ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog,
-                               const std::filesystem::path& cache);
+/// `cache`: folder of prepared data. `hosts`: of equally many ranks each; with several, hybrid_shard by host is among the
+/// variants. Error(plugin); Error(data) if files of records are missing.
+ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
+                               int64_t hosts = 1);
 
 }  // namespace wmtp

@@ -1,4 +1,5 @@
-// Counts planned bytes like the allocator counts real ones: live bytes by category, and the peak of each phase.
+// Counts planned bytes like the allocator counts real ones: live bytes by category, and the peak of each phase. Also
+// counts a rank's work: floating-point operations and the bytes of its collectives.
 #pragma once
 
 #include <map>
@@ -15,6 +16,39 @@ struct Offloaded {
   int64_t to_device = 0, to_host = 0;  ///< transfers per step
 };
 
+/// Bytes that a rank receives, which are as many as it sends.
+struct Traffic {
+  double bus = 0;      ///< from ranks of its host
+  double network = 0;  ///< from ranks of other hosts; per network card if each rank has one
+  Traffic& operator+=(const Traffic& other) {
+    bus += other.bus;
+    network += other.network;
+    return *this;
+  }
+};
+
+/// The work of one rank.
+struct Work {
+  double operations = 0;  ///< floating-point operations of matrix products and attention
+  Traffic traffic;
+  Traffic exposed;  ///< the part that no product overlaps with
+  /// Adds `times` times what was done since `before`.
+  void repeat(const Work& before, double times) {
+    const auto add = [times](double& sum, double earlier) { sum += times * (sum - earlier); };
+    add(operations, before.operations);
+    add(traffic.bus, before.traffic.bus);
+    add(traffic.network, before.traffic.network);
+    add(exposed.bus, before.exposed.bus);
+    add(exposed.network, before.exposed.network);
+  }
+};
+
+/// A collective between its start and its end.
+struct InFlight {
+  Traffic traffic;
+  double started_at = 0;  ///< operations done before
+};
+
 class Ledger {
  public:
   void enter(const std::string& phase) {
@@ -28,6 +62,16 @@ class Ledger {
   }
   const std::map<std::string, MemoryMoment>& phases() const { return phases_; }
   Offloaded& offloaded() { return offloaded_; }
+  Work& work() { return work_; }
+  void compute(double operations) { work_.operations += operations; }
+  InFlight start(const Traffic& traffic) {
+    work_.traffic += traffic;
+    return {traffic, work_.operations};
+  }
+  void finish(InFlight& collective) {
+    if (work_.operations == collective.started_at) work_.exposed += collective.traffic;
+    collective = {};
+  }
 
  private:
   void note() {
@@ -37,6 +81,7 @@ class Ledger {
   std::map<std::string, MemoryMoment> phases_;
   MemoryMoment* now_at_ = &phases_["other"];
   Offloaded offloaded_;
+  Work work_;
 };
 
 /// Bytes that are live for the lifetime of this object, like a tensor.

@@ -30,8 +30,9 @@ int64_t wide_of(Precision precision) { return precision == Precision::fp16 ? 8 :
 class StoredModel {
  public:
   StoredModel(Ledger& ledger, const PlannedModel& model, const MemoryQuestion& q) {
-    const StorageSizes sizes{model.strategy,     model.precision,        q.ranks,      model.shard_group_size, q.reduce,
-                             q.background_saves, model.replicate_frozen, model.offload};
+    const StorageSizes sizes{model.strategy,         model.precision, q.ranks,
+                             model.shard_group_size, q.reduce,        q.background_saves,
+                             model.replicate_frozen, model.offload,   q.hosts};
     for (const PlannedUnit& unit : model.layout) units_.emplace_back(ledger, sizes, unit);
     is_tied_ = model.shape.tie_word_embeddings && find(head_block_name(model.shape, 1));
   }
@@ -72,28 +73,33 @@ class Replay {
     const Held rotary(ledger_, MemoryCategory::other, q_.positions * head_dim(m_) * 4);
     // Ids, kinds, targets and signals of every micro-batch.
     const Held batches(ledger_, MemoryCategory::other, 16 * N_ * q_.gradient_accumulation);
-    const int64_t micro_batches = std::min<int64_t>(q_.gradient_accumulation, 2);  // later ones repeat the second
+    // Those between the second and the last repeat the second.
+    const int64_t micro_batches = std::min<int64_t>(q_.gradient_accumulation, 3);
     Offloaded& offloaded = ledger_.offloaded();
     for (int64_t i = 1; i <= micro_batches; ++i) {
       const Offloaded before = offloaded;
+      const Work work_before = ledger_.work();
       ledger_.enter("frozen_models");
       for (size_t f = 0; f < q_.frozen.size(); ++f)
         frozen_signals(q_.frozen[f], *std::next(frozen_.begin(), int64_t(f)));
       micro_step(i == micro_batches);
-      if (i < micro_batches) continue;
-      const int64_t repeated = q_.gradient_accumulation - i;
+      if (i != 2) continue;
+      const int64_t repeated = std::max<int64_t>(q_.gradient_accumulation - 3, 0);
       offloaded.to_device += repeated * (offloaded.to_device - before.to_device);
       offloaded.to_host += repeated * (offloaded.to_host - before.to_host);
+      ledger_.work().repeat(work_before, double(repeated));
     }
     optimizer();
     save();
-    return {ledger_.phases(), ledger_.offloaded()};
+    return {ledger_.phases(), ledger_.offloaded(), ledger_.work()};
   }
 
  private:
   Held hold(int64_t bytes) { return {ledger_, MemoryCategory::activations, bytes}; }
   static SharedMemory share(Held held) { return std::make_shared<Held>(std::move(held)); }
   Held logits(int64_t bytes) { return {ledger_, MemoryCategory::logits, bytes}; }
+  /// Products of all tokens with a matrix of this many elements.
+  void multiply(double products, int64_t elements) { ledger_.compute(products * 2 * double(N_) * double(elements)); }
 
   PlannedBlock block(const ModelConfig& shape, Precision precision, const StoredUnit& unit) {
     return {ledger_, shape, {q_.sequences, q_.positions, bytes_of(precision)}, unit.planned()};
@@ -221,6 +227,7 @@ class Replay {
     model_.unit("norm").write_gradient();
     Held d_wide = hold(N_ * m_.dim * 4);
     const Held d_normed = hold(e_ == 4 ? 0 : ND_), d_input = hold(ND_);
+    multiply(3, unit.planned().trained.parameters);
   }
 
   void heads(bool last) {
@@ -257,6 +264,7 @@ class Replay {
     const Rows rows = rows_of_head(k);
     const int64_t chunk = std::min(chunk_tokens(m_.vocab_size, q_.on_cuda), rows.count);
     logits(chunk * m_.vocab_size * (e_ + wide_));
+    multiply(1, m_.vocab_size * m_.dim);
   }
 
   struct Rows {
@@ -293,6 +301,7 @@ class Replay {
       output.write_gradient();
       if (output.trains() && e_ != 4) logits(m_.vocab_size * m_.dim * e_);
     }
+    multiply((output.trains() ? 3 : 2) + (losses_first && !fits ? 1 : 0), m_.vocab_size * m_.dim);
     return hold(ND_);
   }
 
@@ -338,6 +347,7 @@ class Replay {
       return;
     }
     const InUse output(stored.unit("output"));
+    multiply(1, shape.vocab_size * shape.dim);
     const int64_t count = q_.sequences * (q_.positions - 1);
     const Held rows = hold(q_.sequences > 1 ? count * shape.dim * e : 0);
     logits(std::min(chunk_tokens(shape.vocab_size, q_.on_cuda), count) * shape.vocab_size *

@@ -2,6 +2,9 @@
 // order, so that the estimate follows the schedule instead of a formula. Each size is given where it is replayed (the
 // step in memory.cpp, a block in block.cpp).
 //
+// Also counts the step's work: operations of matrix products and attention, as in engine/train/utilization.hpp, and those
+// repeated by activation checkpointing; bytes of gathers and reductions. Not counted: validation, saving.
+//
 // Counted, as by the allocator of a CPU rank: tensors by category, at the peak. Not counted: other memory of the
 // process (LibTorch's libraries, threads, Gloo's connections), memory cached by the allocator, tensors created by
 // plugins, validation.
@@ -35,6 +38,7 @@ struct MemoryQuestion {
   int64_t token_heads = 0;           ///< of the policy
   std::string when = "before";       ///< when the weighting is called
   int64_t ranks = 1;
+  int64_t hosts = 1;      ///< each runs as many consecutive ranks
   int64_t sequences = 1;  ///< per micro-batch and rank
   int64_t positions = 0;  ///< per sequence
   int64_t gradient_accumulation = 1;
@@ -49,6 +53,7 @@ struct PlannedMemory {
   /// The peak of each phase.
   std::map<std::string, MemoryMoment> phases;
   Offloaded offloaded;
+  Work work;  ///< in a step
 };
 PlannedMemory plan_memory(const MemoryQuestion& question);
 

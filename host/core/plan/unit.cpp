@@ -4,11 +4,23 @@
 
 namespace wmtp {
 
+Traffic PlannedAxis::all_to_all(int64_t bytes) const {
+  const double part = double(bytes) / double(ranks);
+  return {part * double(on_host - 1), part * double(ranks - on_host)};
+}
+
+Traffic PlannedAxis::all_gather(int64_t bytes) const {
+  const double network = double(bytes) * double(ranks - on_host) / double(on_host);
+  return {double(bytes) * double(ranks - 1) - network, network};
+}
+
 StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const PlannedGroup& group, bool trains, bool fp32)
     : ledger_(ledger),
       sizes_(sizes),
       trains_(trains),
       group_(ranks_in_row(sizes.strategy, sizes.shard_group_size, sizes.ranks)),
+      shard_axis_{group_, std::min(group_, sizes.ranks / sizes.hosts)},
+      replicate_axis_{sizes.ranks / group_, std::max<int64_t>(sizes.ranks / sizes.hosts / group_, 1)},
       element_(fp32 ? 4 : bytes_of(sizes.precision)),
       reduced_(bytes_of(sizes.reduce)),
       total_(round_up(group.elements, alignment * sizes.ranks)),
@@ -31,9 +43,15 @@ void StoredGroup::start_gather() {
   if (shards()) {
     if (is_cast) cast_ = {ledger_, MemoryCategory::gathered, local_ * element_};
     gathered_ = {ledger_, MemoryCategory::gathered, total_ * element_};
+    gather_ = ledger_.start(shard_axis_.all_gather(local_ * element_));
   } else if (is_cast) {
     gathered_ = {ledger_, MemoryCategory::gathered, total_ * element_};
   }
+}
+
+void StoredGroup::ready() {
+  cast_.reset();
+  ledger_.finish(gather_);
 }
 
 void StoredGroup::release() {
@@ -61,6 +79,7 @@ void StoredGroup::start_reduce(bool last) {
   if (is_alone()) return;
   sent_ = sending(total_);
   arriving_ = {ledger_, MemoryCategory::communication, reduced_ * total_};
+  reduce_ = ledger_.start((shards() ? shard_axis_ : replicate_axis_).all_to_all(reduced_ * total_));
   if (shards() && sent_) whole_gradient_.reset();
 }
 
@@ -70,6 +89,7 @@ void StoredGroup::finish_reduce() {
     whole_gradient_.reset();
   }
   if (!arriving_) return;
+  ledger_.finish(reduce_);
   sent_.reset();
   if (shards()) {
     whole_gradient_.reset();  // sent without a copy
@@ -84,10 +104,12 @@ void StoredGroup::finish_reduce() {
   if (!shards() || !last_ || group_ == sizes_.ranks) return;
   sent_ = sending(local_);
   arriving_ = {ledger_, MemoryCategory::communication, reduced_ * local_};
+  reduce_ = ledger_.start(replicate_axis_.all_to_all(reduced_ * local_));
 }
 
 void StoredGroup::finish_column() {
   if (!arriving_) return;
+  ledger_.finish(reduce_);
   sent_.reset();
   sum_over_replicas(local_);
   arriving_.reset();
@@ -100,6 +122,8 @@ void StoredGroup::sum_over_replicas(int64_t elements) {
     sum = {ledger_, MemoryCategory::communication, (4 + reduced_) * mine};
     all = {ledger_, MemoryCategory::communication, reduced_ * elements};
   }
+  InFlight gather = ledger_.start(replicate_axis_.all_gather(reduced_ * mine));
+  ledger_.finish(gather);
 }
 
 void StoredGroup::measure_gradient() const {

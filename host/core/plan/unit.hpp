@@ -38,6 +38,17 @@ struct StorageSizes {
   bool background_saves = false;
   bool replicate_frozen = false;
   CpuOffload offload = CpuOffload::none;
+  int64_t hosts = 1;
+};
+
+/// A group of ranks that communicate, `on_host` of them on each host.
+struct PlannedAxis {
+  int64_t ranks = 1, on_host = 1;
+  /// Each rank sends one of equal parts of `bytes` to each other rank.
+  Traffic all_to_all(int64_t bytes) const;
+  /// Each rank sends `bytes` to all others. The parts of other hosts enter a host once, divided among its ranks, and
+  /// then travel over its bus, like in the rings of NCCL.
+  Traffic all_gather(int64_t bytes) const;
 };
 
 class StoredGroup {
@@ -45,7 +56,7 @@ class StoredGroup {
   StoredGroup(Ledger& ledger, const StorageSizes& sizes, const PlannedGroup& group, bool trains, bool fp32);
 
   void start_gather();
-  void ready() { cast_.reset(); }
+  void ready();
   void release();
   void master_changed();
   void write_gradient();
@@ -66,12 +77,14 @@ class StoredGroup {
   Ledger& ledger_;
   StorageSizes sizes_;
   bool trains_;
-  int64_t group_;          ///< ranks of the shard group
+  int64_t group_;  ///< ranks of the shard group
+  PlannedAxis shard_axis_, replicate_axis_;
   int64_t element_;        ///< bytes per element in the compute dtype
   int64_t reduced_;        ///< bytes per element in the reduction
   int64_t total_, local_;  ///< elements
   bool last_ = false;      ///< this is the last reduction of the step
   Held master_, optimizer_, copy_, gathered_, cast_, whole_gradient_, sent_, arriving_, gradient_;
+  InFlight gather_, reduce_;
 };
 
 /// The groups of a unit; each call applies to all of them.

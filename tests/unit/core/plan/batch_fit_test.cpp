@@ -54,7 +54,7 @@ TEST(BatchFit, NamesTheFewestChangesThatFit) {
   EXPECT_THAT(changes_that_fit(variants, bytes_of_batch(sharded, 1)),
               testing::Contains(HasSubstr("parallel.strategy = \"full_shard\" (")));
   sharded.activation_checkpointing = 1;
-  sharded.policy.offload = true;
+  sharded.policy.offload = CpuOffload::trained;
   EXPECT_THAT(changes_that_fit(variants, bytes_of_batch(sharded, 1)),
               ElementsAre(testing::StartsWith("parallel.strategy = \"full_shard\", "
                                               "parallel.activation_checkpointing = \"full\" and "
@@ -65,7 +65,7 @@ TEST(BatchFit, NamesTheFewestChangesThatFit) {
 TEST(BatchFit, OffersNoOffloadingWithoutADevice) {
   const std::vector<PlannedVariant> variants{variant(Strategy::full_shard, false)};
   MemoryQuestion offloaded = variants[0].question;
-  offloaded.policy.offload = true;
+  offloaded.policy.offload = CpuOffload::trained;
   for (const std::string& change : changes_that_fit(variants, bytes_of_batch(offloaded, 1)))
     EXPECT_THAT(change, testing::Not(HasSubstr("cpu_offload")));
 }

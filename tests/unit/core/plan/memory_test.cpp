@@ -226,7 +226,7 @@ TEST(PlanMemory, OffloadedMastersCostHostMemoryAndTransfers) {
 }
 
 TEST(PlanMemory, OffloadedFrozenWeightsAreOnTheDeviceOnlyWhileUsed) {
-  MemoryQuestion question = small_question();
+  MemoryQuestion question = test::small_question();
   question.policy.precision = Precision::bf16;
   question.policy.strategy = Strategy::no_shard;
   for (PlannedUnit& one : question.policy.layout) std::swap(one.trained, one.frozen);

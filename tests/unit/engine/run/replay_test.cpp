@@ -1,9 +1,13 @@
-// The memory plan against the engine's measured memory: one rank, several layouts, phase by phase.
+// The plan against the engine: the measured memory of one rank, for several models, phase by phase; the operations of a
+// step; and the bytes that ranks exchange.
 #include <gtest/gtest.h>
+
+#include <atomic>
 
 #include "core/plan/memory.hpp"
 #include "engine/memory/allocator.hpp"
 #include "engine/run/describe_layout.hpp"
+#include "engine/train/utilization.hpp"
 #include "support/ranks.hpp"
 #include "support/tiny_training.hpp"
 
@@ -142,6 +146,83 @@ TEST(MemoryPlan, MatchesLogitsInManyChunks) {
   Experiment e = small_experiment();
   e.model.vocab_size = 30000;
   expect_planned(e, Everything(), baseline(), "before");
+}
+
+void expect_operations(const Experiment& e, const Adapter& adapter) {
+  SingleRank rank;
+  TinyTraining training(e, baseline(), rank.channels, {.adapter = &adapter});
+  const double tokens = double(e.train.batch_size * e.train.sequence_length);
+  EXPECT_DOUBLE_EQ(plan_memory(question_of(e, adapter, "before")).work.operations,
+                   tokens * operations_per_token(training.model(), 0, e.train.sequence_length));
+}
+
+TEST(PlannedOperations, AreThoseOfTheUtilization) {
+  expect_operations(small_experiment(), Everything());
+  expect_operations(small_experiment(), LowRank());
+  Experiment e = small_experiment();
+  e.model.kv_heads = 2;
+  e.model.sliding_window = 50;
+  expect_operations(e, Everything());
+}
+
+/// Counts the bytes that come from other ranks.
+class CountingBackend final : public c10d::Backend {
+ public:
+  CountingBackend(c10::intrusive_ptr<c10d::Backend> backend, std::atomic<int64_t>& received)
+      : Backend(backend->getRank(), backend->getSize()), backend_(std::move(backend)), received_(received) {}
+  const std::string getBackendName() const override { return "counting"; }
+  void setTimeout(std::chrono::milliseconds timeout) override { backend_->setTimeout(timeout); }
+  void abort() override { backend_->abort(); }
+  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
+                                                 const c10d::AllgatherOptions& options) override {
+    count(output);
+    return backend_->_allgather_base(output, input, options);
+  }
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input,
+                                               std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
+                                               const c10d::AllToAllOptions& options) override {
+    count(output);
+    return backend_->alltoall_base(output, input, output_sizes, input_sizes, options);
+  }
+
+ private:
+  void count(const at::Tensor& output) { received_ += int64_t(output.nbytes()) / size_ * (size_ - 1); }
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  std::atomic<int64_t>& received_;
+};
+
+/// The bytes that a rank receives in a step of four ranks.
+int64_t received(const Experiment& e) {
+  std::atomic<int64_t> bytes = 0;
+  const MakeBackend memory = through_memory(gloo("127.0.0.1"));
+  const MakeBackend counting = [&](const auto& store, int rank, int size, std::chrono::milliseconds timeout) {
+    return c10::make_intrusive<CountingBackend>(memory(store, rank, size, timeout), bytes);
+  };
+  const auto train = [&](Channels& channels) {
+    TinyTraining training(e, baseline(), channels);
+    training->step();
+  };
+  test::on_ranks(4, train, counting);
+  return bytes / 4;
+}
+
+TEST(PlannedTraffic, IsWhatRanksExchange) {
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_optimizer, Strategy::shard_grad_op,
+                                  Strategy::full_shard, Strategy::hybrid_shard})
+    for (const int64_t micro_batches : {1, 4}) {
+      Experiment e = tiny_experiment();
+      e.parallel.strategy = strategy;
+      e.parallel.precision = e.parallel.reduce = Precision::bf16;
+      e.parallel.processes = 4;
+      e.parallel.shard_group_size = strategy == Strategy::hybrid_shard ? 2 : 0;
+      e.parallel.activation_checkpointing = 1;
+      e.train.gradient_accumulation = micro_batches;
+      MemoryQuestion question = question_of(e, Everything(), "before");
+      question.ranks = 4;
+      question.reduce = e.parallel.reduce;
+      question.policy.shard_group_size = e.parallel.shard_group_size;
+      EXPECT_EQ(plan_memory(question).work.traffic.bus, received(e)) << to_string(strategy) << ", " << micro_batches;
+    }
 }
 
 }  // namespace
