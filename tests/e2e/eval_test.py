@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from paths import SHARED_DATA
+from paths import SHARED_DATA, count
 
 CREATE_RULESET, VERSION = 444, 1
 pytestmark = pytest.mark.skipif(ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, VERSION) < 1,
@@ -37,13 +37,15 @@ def evaluate(place, suite, file, *more):
     return json.loads(place.host("eval", "--suite", suite, "--samples", file, "--json", *more, timeout=300).out)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not HUMAN_EVAL.is_file(), reason="HumanEval's problems are not beside this tree")
 def test_human_eval_scores_its_own_solutions_one_and_nothing_zero(place):
+    """Nothing fails in the same way for each problem, so make test tries it for a quarter of them."""
     problems = [json.loads(line) for line in HUMAN_EVAL.read_text().splitlines()]
-    for field, wanted in (("canonical_solution", 1.0), (None, 0.0)):
-        file = samples(place, [(p["task_id"], p[field] if field else "") for p in problems])
-        found = evaluate(place, HUMAN_EVAL, file, "--seconds", "20")
-        assert found["problems"] == found["samples"] == 164
+    for field, wanted, number in (("canonical_solution", 1.0, 164), (None, 0.0, count(41, 164))):
+        file = samples(place, [(p["task_id"], p[field] if field else "") for p in problems[:number]])
+        found = evaluate(place, lines(place.folder / "HumanEval.jsonl", problems[:number]), file, "--seconds", "20")
+        assert found["problems"] == found["samples"] == number
         assert found["pass_at"] == {"1": wanted}, found
 
 

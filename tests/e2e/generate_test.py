@@ -8,7 +8,7 @@ import needs_torch  # noqa: F401
 import pytest
 import torch
 from checkpoint import model_tensors
-from mtp_model import Shape, model_of
+from mtp_model import Shape, model_of, token_losses
 from places import Place
 
 TEXT = "Seven quick wizards jump over 42 boxes, and back.\n"
@@ -34,15 +34,18 @@ def answer(place, *arguments):
     return json.loads(place.host("generate", *arguments, "--json").out)
 
 
-def greedy_in_pytorch(folder, prompt, count):
+def plain_model(folder):
     params = json.loads((folder / "model/params.json").read_text())
-    model = model_of(Shape(
+    return model_of(Shape(
         dim=params["dim"], layers=params["n_layers"], heads=params["n_heads"], kv_heads=params["n_kv_heads"],
         ffn_dim=params["ffn_dim"], vocab_size=params["vocab_size"], future_tokens=params["n_future_tokens"],
         rope_theta=params["rope_theta"], norm_eps=params["norm_eps"], rope_scaling=params.get("rope_scaling"),
-        qkv_bias=params.get("qkv_bias", False), tie_word_embeddings=params.get("tie_word_embeddings", False)),
-        model_tensors(folder))
-    ids = list(prompt)
+        qkv_bias=params.get("qkv_bias", False), tie_word_embeddings=params.get("tie_word_embeddings", False),
+        future_heads=params.get("future_heads")), model_tensors(folder))
+
+
+def greedy_in_pytorch(folder, prompt, count):
+    model, ids = plain_model(folder), list(prompt)
     with torch.no_grad():
         for _ in range(count):
             ids.append(model(torch.tensor([ids]))[0][0, -1].argmax().item())
@@ -94,6 +97,22 @@ def test_ids_of_a_tied_model_with_biases_and_stretched_positions_are_those_of_py
     for how in ((), ("--plain",)):
         found = answer(place, "1", "--prompt", "over 42 b", "--max-tokens", 30, *how)
         assert found["ids"] == greedy_in_pytorch(place.log.folder(), found["prompt_ids"], 30)
+
+
+def test_chained_heads_draft_one_after_another_and_change_nothing(place):
+    (place.folder / "text.txt").write_text(TEXT * 120)
+    place.run(**LEARNS, model__future_heads="chained")
+    found = [answer(place, "1", "--prompt", "Seven", "--max-tokens", 48, *how) for how in ((), ("--plain",))]
+    assert [one["ids"] for one in found] == 2 * [greedy_in_pytorch(place.log.folder(), found[0]["prompt_ids"], 48)]
+    assert [one["decoding"] for one in found] == ["speculative", "plain"] and found[0]["forwards"] <= 48 / 1.8
+
+    (place.folder / "held.txt").write_text(TEXT)
+    rows = json.loads(place.host("eval", "1", "--text", "held.txt", "--json").out)
+    ids = torch.tensor([[*TEXT.encode(), 257]])  # ends with the end of text
+    with torch.no_grad():
+        logits = plain_model(place.log.folder())(ids)
+    wanted = [token_losses(head, ids, k).mean().item() for k, head in enumerate(logits, 1)]
+    assert [row["loss"] for row in rows] == pytest.approx(wanted, rel=1e-4)
 
 
 def test_json_contains_everything(trained):

@@ -49,10 +49,12 @@ CASES = {
                                                     parallel__reduce="bf16"),
     "fp16": dict(parallel__precision="fp16"),
     "saves beside the training": dict(checkpoint__every_steps=1),
+    "chained heads": dict(model__future_heads="chained"),
+    "chained heads, lora, in bf16": dict(model__future_heads="chained", adapter=LORA, parallel__precision="bf16"),
     "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
 }
 SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16", "saves beside the training",
-         "hybrid_shard, gradients that travel in bf16")
+         "chained heads", "hybrid_shard, gradients that travel in bf16")
 
 
 def planned(place, file, *arguments):

@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from browser import CHROMIUM, Browser
+from browser import CHROMIUM, SIZE, Browser
 from host import Running, run_host
 from made_log import MadeLog
 
@@ -70,11 +70,23 @@ def log(tmp_path):
     made.close()
 
 
-def browse(address):
-    browser = Browser()
-    browser.open(address)
-    browser.wait_for("document.querySelectorAll('#run-table tbody tr').length > 0")
-    return browser
+@pytest.fixture(scope="module")
+def browse():
+    """A function that opens a page with runs for the duration of a block. One browser opens them one after another; each
+    has an address of its own, so it finds nothing that another has stored."""
+    with Browser() as browser:
+        @contextlib.contextmanager
+        def browse(address):
+            browser.open(address)
+            browser.wait_for("document.querySelectorAll('#run-table tbody tr').length > 0")
+            try:
+                yield browser
+            finally:
+                browser.open("about:blank")  # while the page's server still answers
+                browser.resize(*SIZE)
+                browser.errors.clear()
+                browser.requests.clear()
+        yield browse
 
 
 def columns_of(browser, metric):
@@ -102,7 +114,7 @@ def sound(browser, address):
 
 
 @with_browser
-def test_the_page_shows_runs_and_their_curves_and_filters_and_sorts_them(log, tmp_path):
+def test_the_page_shows_runs_and_their_curves_and_filters_and_sorts_them(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address) as browser:
         rows = "[...document.querySelectorAll('#run-table tbody tr')].map((row) => row.cells[2].textContent)"
         assert browser.ask(rows) == [HOSTILE, "rho1", "baseline"]
@@ -132,7 +144,7 @@ def test_the_page_shows_runs_and_their_curves_and_filters_and_sorts_them(log, tm
 
 
 @with_browser
-def test_curves_are_smoothed_and_drawn_by_time_or_logarithm(log, tmp_path):
+def test_curves_are_smoothed_and_drawn_by_time_or_logarithm(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address) as browser:
         browser.wait_for("Curves.charts.get('train/loss')?.graph")
         browser.ask("""(() => { const s = byId('smoothing'); s.value = source.smoothings.indexOf(0.9);
@@ -154,7 +166,7 @@ def test_curves_are_smoothed_and_drawn_by_time_or_logarithm(log, tmp_path):
 
 
 @with_browser
-def test_a_link_opened_in_the_page_is_followed(log, tmp_path):
+def test_a_link_opened_in_the_page_is_followed(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address) as browser:
         browser.wait_for("Curves.charts.get('train/loss')?.graph")
         update = "change({ names: state.names })"  # the page's event, before the browser reports the link
@@ -172,7 +184,7 @@ def test_a_link_opened_in_the_page_is_followed(log, tmp_path):
 
 
 @with_browser
-def test_dragging_over_a_chart_zooms_all_and_asks_for_that_part(log, tmp_path):
+def test_dragging_over_a_chart_zooms_all_and_asks_for_that_part(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address) as browser:
         browser.wait_for("Curves.charts.get('train/loss')?.graph && Curves.charts.get('valid/loss')?.graph")
         left, top, width, height = browser.ask("""(() => {
@@ -198,7 +210,7 @@ def test_dragging_over_a_chart_zooms_all_and_asks_for_that_part(log, tmp_path):
 
 
 @with_browser
-def test_metrics_are_chosen_from_a_list(log, tmp_path):
+def test_metrics_are_chosen_from_a_list(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address) as browser:
         browser.ask("byId('metrics').open = true")
         browser.ask("""(() => { const f = byId('metric-list').querySelector('input'); f.value = 'grad';
@@ -215,7 +227,7 @@ def test_metrics_are_chosen_from_a_list(log, tmp_path):
 
 
 @with_browser
-def test_values_that_are_not_finite_stay_visible(log, tmp_path):
+def test_values_that_are_not_finite_stay_visible(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address + "#runs=2,3&metric=odd/values&metric=odd/nothing") as browser:
         shown = "document.querySelector('[data-metric=\"odd/values\"] .remarks')?.textContent"
         assert browser.wait_for(shown) == "not finite: 1 × nan, 1 × inf, 1 × -inf"
@@ -225,7 +237,7 @@ def test_values_that_are_not_finite_stay_visible(log, tmp_path):
 
 
 @with_browser
-def test_new_steps_and_new_runs_appear_without_a_reload(log, tmp_path):
+def test_new_steps_and_new_runs_appear_without_a_reload(log, tmp_path, browse):
     run = log.run("growing", status="running")
     log.metric(run, "train/loss", [3.0, 2.0])
     with Served(tmp_path) as served, browse(served.address) as browser:
@@ -298,7 +310,7 @@ def look_at_details(browser):
 
 
 @with_browser
-def test_differences_memory_events_and_token_weights_are_shown(log, tmp_path):
+def test_differences_memory_events_and_token_weights_are_shown(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address + "#runs=2,3&tab=events") as browser:
         look_at_details(browser)
         browser.ask("byId('tab-curves').click()")  # hidden until now
@@ -311,7 +323,7 @@ def test_differences_memory_events_and_token_weights_are_shown(log, tmp_path):
 
 
 @with_browser
-def test_a_report_shows_the_same_from_a_file(log, tmp_path):
+def test_a_report_shows_the_same_from_a_file(log, tmp_path, browse):
     run_host("report", 2, 3, "-o", "x.html", "--db", "wmtp.db", cwd=tmp_path)
     with browse((tmp_path / "x.html").as_uri()) as browser:
         assert browser.ask("[...document.querySelectorAll('#run-table tbody tr')].map((row) => row.cells[2].textContent)") \
@@ -327,7 +339,7 @@ def test_a_report_shows_the_same_from_a_file(log, tmp_path):
 
 
 @with_browser
-def test_samples_that_a_run_writes_move_the_slider_on(log, tmp_path):
+def test_samples_that_a_run_writes_move_the_slider_on(log, tmp_path, browse):
     run = log.run("growing", status="running")
     log.metric(run, "train/loss", [3.0])
     log.samples(run, steps=(10,))
@@ -346,7 +358,7 @@ def test_samples_that_a_run_writes_move_the_slider_on(log, tmp_path):
 
 
 @with_browser
-def test_the_page_can_be_used_by_keyboard_and_on_a_narrow_window(log, tmp_path):
+def test_the_page_can_be_used_by_keyboard_and_on_a_narrow_window(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address) as browser:
         browser.resize(380, 700)
         for tab in ("curves", "differences", "memory", "tokens", "events"):

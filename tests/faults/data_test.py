@@ -6,7 +6,7 @@ import needs_torch  # noqa: F401
 import numpy as np
 import pytest
 import torch
-from experiment import SEQUENCE, VOCAB
+from experiment import ONE_RANK, SEQUENCE, VOCAB
 from mtp_model import MultiTokenLlama, Shape
 from safetensors.torch import save_file
 
@@ -71,10 +71,10 @@ def test_packed_and_columnar_files_are_refused_as_text_and_as_ids(place):
     place.refuse(4, r"corpus\.txt: found a gzip file", r"gunzip -k \S*corpus\.txt", data=TEXT, model__vocab_size=None)
     (place.folder / "corpus.txt").write_bytes(b"PAR1" + bytes(1000))
     place.refuse(4, r"corpus\.txt: found a Parquet file", data=TEXT | {"files": ["good.txt"]}, model__vocab_size=None,
-                 validation={"files": ["corpus.txt"]})
+                 validation={"files": ["corpus.txt"]}, **ONE_RANK)
     (place.folder / "corpus.txt").write_text('{"text": "x"}\n' * 1000)
     tokenizer = {"kind": "bpe", "files": ["corpus.txt"], "vocab_size": 300}
-    place.refuse(4, r"corpus\.txt: found JSON lines", 'kind = "records"', model__vocab_size=None,
+    place.refuse(4, r"corpus\.txt: found JSON lines", 'kind = "records"', model__vocab_size=None, **ONE_RANK,
                  data=TEXT | {"files": ["good.txt"], "tokenizer": tokenizer})
     np.save(place.folder / "tokens.npy", np.fromfile(place.folder / "tokens.bin", "<u2"))
     place.refuse(4, r"tokens\.npy: found a numpy file", r"numpy\.load", data__file="tokens.npy")
@@ -120,13 +120,13 @@ def records(place, text, **changes):
     """An experiment on one file of records."""
     (place.folder / "a.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
     data = {"kind": "records", "files": ["a.jsonl"], "template": "plain"}
-    return {"data": data | changes, "model__vocab_size": None}
+    return {"data": data | changes, "model__vocab_size": None, **ONE_RANK}
 
 
 def test_every_mistake_of_a_record_file_is_reported_with_its_line(place):
     text = RECORD % (1, '"true"') + '{"instruction": "x"}\n' + RECORD[:30]
     place.refuse(4, r"a\.jsonl:1: is_correct: found the string .*true", r"a\.jsonl:2: output: missing",
-                 r"a\.jsonl:3:31: the line ends", **records(place, text))
+                 r"a\.jsonl:3:31: the line ends", **records(place, text) | {"parallel__processes": 2})
 
 
 def test_a_record_that_is_not_utf8_is_reported_with_its_column(place):

@@ -65,10 +65,10 @@ def test_shard_groups_of_hosts_with_different_numbers_of_ranks_are_refused_by_na
 
 def test_our_launcher_on_each_host_trains_stops_and_resumes_bitwise_as_on_one_host(hosts, place):
     """SIGTERM to one host's launcher stops the ranks of both; --resume continues on one host. A stage runs first."""
-    place.tokens(windows=160)
+    place.tokens(windows=100)
     own = {"train__batch_size": 1, "parallel__processes": 4}
     place.write({**experiment(train__steps=2, **own), "name": "reference"}, "reference.toml")
-    changes = own | {"train__steps": 40, "pipeline": {"plugin": "rho1"}, "reference__experiment": "reference.toml"}
+    changes = own | {"train__steps": 25, "pipeline": {"plugin": "rho1"}, "reference__experiment": "reference.toml"}
     launchers = start_on_nodes(hosts, place, **changes)
     end = time.monotonic() + 60
     while place.log.last_step(after=1) < 3 and time.monotonic() < end:

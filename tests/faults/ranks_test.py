@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from experiment import ONE_RANK
 from host import clean_environment
 from paths import HOST, cases
 from places import assert_reported_once
@@ -72,7 +73,7 @@ def test_a_killed_launcher_leaves_no_rank_and_the_next_run_removes_its_temporary
     assert left, "a killed process removes nothing"
     place.run(wanted=2, parallel__device="gpu")  # refused before anything is created
     assert set(temporary.iterdir()) == left
-    place.run(train__steps=1)
+    place.run(**ONE_RANK, train__steps=1)
     assert list(temporary.iterdir()) == []
 
 
@@ -114,7 +115,7 @@ def test_ranks_of_one_host_listen_on_the_loopback_alone_and_strangers_cost_them_
 
 def test_a_file_that_may_not_grow_is_an_error_of_storage(place):
     """As under `ulimit -f`, whose signal would kill the writing rank by default."""
-    file = place.write(train__steps=2)
+    file = place.write(**ONE_RANK, train__steps=2)
     ended = subprocess.run(["prlimit", "--fsize=1000000", HOST, "run", file], cwd=place.folder, env=clean_environment(),
                            capture_output=True, text=True, timeout=60)
     assert ended.returncode == 7 and "File too large" in ended.stderr, ended.stderr

@@ -6,6 +6,7 @@ parameters; only the matrices are narrow. At full width, norm and AdamW make abo
 parameters."""
 import null_cuda
 import pytest
+from places import Place
 
 SHAPE = {"model__dim": 256, "model__layers": 24, "model__heads": 2, "model__ffn_dim": 512, "model__vocab_size": 32_000,
          "model__future_tokens": 4, "data": {"kind": "random"}, "train__batch_size": 8,
@@ -30,6 +31,14 @@ class Step:
         lines = [f"{count:5} {name}" for kind in (self.launches, self.syncs, self.copies)
                  for name, count in sorted(kind.items(), key=lambda item: -item[1])]
         return "\n".join([f"{self.allocations:5} allocations in two steps", *lines])
+
+
+@pytest.fixture(scope="module")
+def reference(program, tmp_path_factory):
+    """The folder of a model of that shape, trained for a step."""
+    place = Place(tmp_path_factory.mktemp("reference"))
+    place.run(**SHAPE, train__steps=1, timeout=120, env=null_cuda.environment(computes=0, megabytes=140_000))
+    return str(place.log.folder() / "model")
 
 
 def steps_of(place, micro_batches=1, nonzero=0, **changes):
@@ -60,11 +69,9 @@ def test_ranks_launch_what_one_does_and_their_collectives(place):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_rho1_waits_once_for_the_tokens_that_each_head_selects(place, ranks):
+def test_rho1_waits_once_for_the_tokens_that_each_head_selects(place, reference, ranks):
     """And once per step. The threshold over all ranks stays on the devices."""
-    place.run(**SHAPE, train__steps=1, timeout=120,
-              env=null_cuda.environment(computes=0, megabytes=140_000, report="reference"))
-    steps = steps_of(place, pipeline__plugin="rho1", reference={"weights": "run:trial"}, nonzero=9830,
+    steps = steps_of(place, pipeline__plugin="rho1", reference={"weights": reference}, nonzero=9830,
                      parallel__processes=ranks)
     for step in steps:
         assert sum(step.syncs.values()) <= 5 and not step.pageable, f"{step}"

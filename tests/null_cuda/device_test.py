@@ -5,35 +5,58 @@ import re
 import null_cuda
 import pytest
 from compare import assert_losses_close
+from experiment import ONE_RANK
 from paths import BUILD, TEST_PLUGINS
+from places import Place
 
 SMALL = {"train__steps": 3, "model__layers": 3, "model__future_tokens": 2}
-ON_ONE = SMALL | {"parallel__processes": 1}
+ON_ONE = SMALL | ONE_RANK
 PLUGINS = {"WMTP_PLUGIN_PATH": TEST_PLUGINS}
 
 
-def losses_of(place, **changes):
-    place.run(**SMALL | changes)
-    return place.log.losses()
+@pytest.fixture(scope="module")
+def finished(program, tmp_path_factory):
+    """A place in which one run on one device has finished, and what it printed."""
+    place = Place(tmp_path_factory.mktemp("finished"))
+    place.tokens()
+    ended = place.run(**ON_ONE)
+    null_cuda.assert_no_races(place.folder)
+    return place, ended
+
+
+@pytest.fixture(scope="module")
+def losses_on_the_cpu(program, tmp_path_factory):
+    """A function that returns the losses of a run on one rank of the CPU with that many sequences a step: those of any
+    layout (parity.layouts). Each is trained once."""
+    made = {}
+
+    def losses_on_the_cpu(sequences):
+        if sequences not in made:
+            place = Place(tmp_path_factory.mktemp("cpu"))
+            place.tokens()
+            place.run(**ON_ONE, parallel__device="cpu", train__batch_size=sequences)
+            made[sequences] = place.log.losses()
+        return made[sequences]
+    return losses_on_the_cpu
 
 
 @pytest.mark.parametrize("ranks, strategy", [(2, "shard_optimizer"), (4, "shard_grad_op"), (4, "full_shard"),
                                              (4, "hybrid_shard")])
-def test_a_layout_has_the_same_losses_as_on_the_cpu(place, ranks, strategy):
+def test_a_layout_has_the_same_losses_as_on_the_cpu(place, losses_on_the_cpu, ranks, strategy):
     """To 1e-5: the CPU's fused kernels sum in another order. NCCL is used, and no access to its data is a race."""
     layout = {"parallel__processes": ranks, "parallel__strategy": strategy, "train__batch_size": 1}
     if strategy == "hybrid_shard":
         layout["parallel__shard_group_size"] = 2
-    found = losses_of(place, **layout)
-    assert_losses_close(found, losses_of(place, **layout, parallel__device="cpu"), 1e-5)
+    place.run(**SMALL, **layout)
+    assert_losses_close(place.log.losses(), losses_on_the_cpu(ranks), 1e-5)
     on_device = null_cuda.reports(place.folder)
     assert len(on_device) == ranks
     for report in on_device:
         assert report["launches"]["ncclAlltoAll"] > 0, report
 
 
-def test_the_log_contains_reserved_and_used_device_memory(place):
-    ended = place.run(**ON_ONE)
+def test_the_log_contains_reserved_and_used_device_memory(finished):
+    place, ended = finished
     bytes_of = {row["category"]: row["bytes"] for row in place.log.query(
         "SELECT category, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'peak' GROUP BY category",
         place.log.newest()["id"])}
@@ -42,8 +65,8 @@ def test_the_log_contains_reserved_and_used_device_memory(place):
     assert re.search(r"MiB +allocated +reserved +device_used +parameters", ended.out), ended
 
 
-def test_each_phase_has_its_reserved_memory(place):
-    place.run(**ON_ONE)
+def test_each_phase_has_its_reserved_memory(finished):
+    place, _ = finished
     rows = place.log.query("SELECT phase, category, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase NOT IN "
                            "('peak', 'live', 'process') GROUP BY phase, category", place.log.newest()["id"])
     phases = {phase: {row["category"]: row["bytes"] for row in rows if row["phase"] == phase}
@@ -53,8 +76,8 @@ def test_each_phase_has_its_reserved_memory(place):
         assert of["allocated"] <= of["reserved"] <= of["device_used"], phases
 
 
-def test_the_use_of_the_device_is_logged_where_the_driver_has_nvml(place):
-    place.run(**ON_ONE)
+def test_the_use_of_the_device_is_logged_where_the_driver_has_nvml(finished):
+    place, _ = finished
     assert set(place.log.metric("perf/gpu_utilization").values()) == {0.37}
 
 

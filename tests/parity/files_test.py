@@ -26,6 +26,7 @@ from start import POLICY, keys_of
 CLOSE = 1e-5
 GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=experiment.VOCAB, rope_theta=5000.0,
                 norm_eps=1e-6, future_tokens=3)
+CHAINED = replace(GROUPED, future_heads="chained")
 IDS = torch.arange(1, 49).view(2, 24) * 7 % experiment.VOCAB
 ONE = {"parallel__processes": 1}  # for runs that only write or read converted files
 FOUR_WINDOWS = {**ONE, "train__batch_size": 4}  # a step as of two ranks
@@ -84,7 +85,7 @@ def imported(place, source, name, *options):
     return table
 
 
-SHAPES = {"policy": POLICY, "grouped": GROUPED, **OTHERS}
+SHAPES = {"policy": POLICY, "grouped": GROUPED, "chained": CHAINED, **OTHERS}
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,7 @@ def test_transformers_opens_an_exported_run_and_computes_the_same(trained, name)
     assert config["torch_dtype"] == "float32" and config["eos_token_id"] is None
 
 
-@pytest.mark.parametrize("name", ["grouped", "qwen2-tied"])
+@pytest.mark.parametrize("name", ["grouped", "qwen2-tied", "chained"])
 def test_export_and_import_give_the_same_model_back_bit_for_bit(trained, name):
     place, shape = trained(name), SHAPES[name]
     run = place.log.folder()
@@ -126,7 +127,7 @@ def test_export_and_import_give_the_same_model_back_bit_for_bit(trained, name):
     assert "complete (model" in place.host("checkpoint", "verify", "there-and-back").out
 
 
-@pytest.mark.parametrize("name", ["grouped", "qwen2-tied"])
+@pytest.mark.parametrize("name", ["grouped", "qwen2-tied", "chained"])
 def test_metas_format_is_exported_and_imported_bit_for_bit(trained, name):
     place, shape = trained(name), SHAPES[name]
     folder = exported(place, place.log.folder(), "meta", "--to", "meta")
@@ -252,6 +253,25 @@ def test_heads_that_the_weights_lack_are_initialized_as_new_heads_says(place, ho
                          {name: still[name] for name in still if name not in of_heads})
     assert of_heads and not any(torch.equal(trained[name], still[name]) for name in of_heads)
     assert losses[1] == untrained[1] and losses[3] < untrained[3]
+
+
+def test_new_chained_heads_are_copies_of_the_last_block_behind_new_projections(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    many = imported(place, "theirs", "many", "--future-tokens", 3)
+    chained = many | {"future_heads": "chained"}
+    place.refuse(4, r"extra_heads.0.hnorm.weight. is missing.*future_heads = .parallel.",
+                 **{f"model__{key}": value for key, value in chained.items()})
+    still, _ = run_from(place, "theirs", chained | {"new_heads": "copy"}, optimizer__lr=1e-30, optimizer__weight_decay=0)
+    copies = load_file(place.folder / "many/model.safetensors")
+    assert_tensors_equal({name: still[name] for name in copies}, copies)
+    assert sorted(still.keys() - copies.keys()) == [f"extra_heads.{head}.{layer}.weight" for head in (0, 1)
+                                                    for layer in ("eh_proj", "enorm", "hnorm")]
+    for head in (0, 1):
+        assert abs(still[f"extra_heads.{head}.eh_proj.weight"].std().item() - 0.02) < 0.001
+        assert still[f"extra_heads.{head}.hnorm.weight"].eq(1).all()
+    weights = str(place.log.folder() / "model")
+    place.refuse(4, r"extra_heads.0.eh_proj.weight. is not part of the model; check \[model\] future_heads",
+                 **{f"model__{key}": value for key, value in (many | {"weights": weights}).items()})
 
 
 def test_differences_from_a_hugging_face_config_are_reported(place):

@@ -23,6 +23,8 @@ ALL = [("baseline", *other) for other in OTHERS]
 ALL += [("lora", *other) for other in OTHERS]
 # A matrix shared by the embedding and the output layer, gathered for both; biases; scaled rotary positions.
 ALL += [("tied", *other) for other in OTHERS]
+# Heads that read one another and the embedding, whose gradient has two sources.
+ALL += [("chained", *other) for other in OTHERS]
 ALL += [("rho1", *other) for other in OTHERS if LAYOUTS[other[0]][2] == 1]
 # Whitening also keeps statistics across micro-batches. Two rows form a pair, so "pairs" has twice the rows.
 CRITIC = {"loss": "lambda_return", "head": "mlp"}
@@ -46,6 +48,8 @@ SHORT += [(pipeline, *layout) for pipeline in ("lora", "rho1") for layout in (WI
 SHORT += [("tied", *layout) for layout in (WITH_RECOMPUTATION, ("2x1x2", "no_shard", "none"),
                                            ("2x1x2", "full_shard", "none"), ("2x1x2", "hybrid_shard", "none"))]
 SHORT += [(pipeline, *WITH_RECOMPUTATION) for pipeline in ("critic", "verifiable")]
+SHORT += [("chained", *layout) for layout in (("2x2", "full_shard", "none"), WITH_RECOMPUTATION,
+                                              ("2x1x2", "hybrid_shard", "none"))]
 CASES = cases(SHORT, [case for case in ALL if case not in SHORT])
 
 
@@ -63,6 +67,8 @@ def run(place, pipeline, layout, strategy, checkpointing):
                     "model__kv_heads": 2, "optimizer__eps": 1e-5, "model__rope_scaling": {
                         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                         "original_max_position_embeddings": 32}}
+    if pipeline == "chained":
+        changes |= {"pipeline__plugin": "baseline", "model__future_heads": "chained", "optimizer__eps": 1e-5}
     if pipeline == "rho1":  # as in the reference training that chose the data
         changes = changes_for(POLICY, RHO1) | changes
     if pipeline in VALUES:

@@ -20,6 +20,7 @@ LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_fr
 SCALED = replace(GROUPED, rope_scaling=LLAMA3)
 BIASED = replace(GROUPED, qkv_bias=True, rope_scaling={"rope_type": "linear", "factor": 2.5})
 TIED = replace(GROUPED, tie_word_embeddings=True)
+CHAINED = replace(GROUPED, future_heads="chained")
 ALL_OF_IT = replace(TIED, qkv_bias=True, rope_scaling=LLAMA3)
 
 # Adam divides by the root of the second moment. Where a gradient is mostly rounding error (below 1e-8; the median is
@@ -54,10 +55,14 @@ CASES = {
     "dft": (POLICY, Recipe(pipeline="dft")),
     "weights": (POLICY, Recipe(normalize="weights", accumulation=2)),
     "head-weights": (POLICY, Recipe(head_weights=[1.0, 0.3, 0.1, 0.0])),
+    "chained": (CHAINED, Recipe()),
+    "chained-tied": (replace(ALL_OF_IT, future_heads="chained"), Recipe(accumulation=2, head_weights=[1.0, 0.3, 0.1])),
+    "chained-rho1": (replace(POLICY, future_heads="chained"), Recipe(pipeline="rho1")),
 }
 LORA = {
     "lora": (POLICY, Recipe(adapter="lora", lora={}, lr=1e-2)),
     "lora-tied": (ALL_OF_IT, Recipe(adapter="lora", lora={"targets": ["wq", "wk", "wv", "w2"]}, lr=1e-2)),
+    "lora-chained": (CHAINED, Recipe(adapter="lora", lora={}, lr=1e-2)),
     "lora-rho1": (POLICY, Recipe(adapter="lora", lora={"targets": ["wq", "wv", "w1", "w2", "w3"], "rank": 4}, lr=1e-2,
                                  pipeline="rho1")),
     "rslora": (GROUPED, Recipe(adapter="lora", lora={"rslora": True, "rank": 16}, lr=2e-3)),

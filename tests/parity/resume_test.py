@@ -43,7 +43,8 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
 
 @pytest.mark.soak
 @pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2), ("lora", 2),
-                                                       ("verifiable", 2), ("hybrid", 4), ("fp16", 2), ("tied", 2)],
+                                                       ("verifiable", 2), ("hybrid", 4), ("fp16", 2), ("tied", 2),
+                                                       ("chained", 2)],
                                                       [("rho1", 1), ("baseline", 2), ("verifiable", 1),
                                                        ("critic", 2), ("joint", 2)]))
 def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, processes):
@@ -59,6 +60,8 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
     if pipeline == "tied":
         changes |= {"model__tie_word_embeddings": True, "model__qkv_bias": True,
                     "model__rope_scaling": {"rope_type": "linear", "factor": 2.0}}
+    if pipeline == "chained":
+        changes |= {"model__future_heads": "chained", "train__head_weights": [1.0, 0.3, 0.3, 0.3]}
     if pipeline == "fp16":
         changes |= {"parallel__precision": "fp16"}
     if pipeline == "rho1":

@@ -15,10 +15,11 @@ import websocket
 
 CHROMIUM = shutil.which("chromium")
 LIMIT = 30
+SIZE = 1280, 900
 
 
 class Browser:
-    def __init__(self, width=1280, height=900, dark=False):
+    def __init__(self, width=SIZE[0], height=SIZE[1], dark=False):
         self.folder = tempfile.mkdtemp(prefix="wmtp-browser-")
         self.errors, self.requests = [], []
         self._numbers = itertools.count(1)

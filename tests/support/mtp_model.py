@@ -1,5 +1,6 @@
 """The multi-token-prediction Llama in plain PyTorch, with Meta's parameter names: a trunk whose last block is head 1,
-and additional heads, one block each, on the same trunk output; one norm and one output layer for all heads."""
+and additional heads, one block each, on the same trunk output, or chained; one norm and one output layer for all
+heads."""
 import math
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ class Shape:
     ffn_dim: int
     vocab_size: int
     future_tokens: int = 4
+    future_heads: str = None  # "chained"; None: parallel
     rope_theta: float = 10000.0
     norm_eps: float = 1e-5
     rope_scaling: dict = None  # keys of transformers: rope_type "linear" or "llama3", factor, …
@@ -117,6 +119,19 @@ class Block(nn.Module):
         return x + self.feed_forward(self.ffn_norm(x))
 
 
+class ChainedBlock(Block):
+    """The block of DeepSeek-V3's MTP modules (arXiv 2412.19437, equations 21 and 22): it also reads a token."""
+
+    def __init__(self, shape):
+        super().__init__(shape)
+        self.hnorm = RMSNorm(shape)
+        self.enorm = RMSNorm(shape)
+        self.eh_proj = nn.Linear(2 * shape.dim, shape.dim, bias=False)
+
+    def forward(self, before, angles, embedded):
+        return super().forward(self.eh_proj(torch.cat([self.enorm(embedded), self.hnorm(before)], -1)), angles)
+
+
 class MultiTokenLlama(nn.Module):
     def __init__(self, shape, activation_checkpointing=False):
         super().__init__()
@@ -124,7 +139,8 @@ class MultiTokenLlama(nn.Module):
         self.activation_checkpointing = activation_checkpointing
         self.tok_embeddings = nn.Embedding(shape.vocab_size, shape.dim)
         self.layers = nn.ModuleList(Block(shape) for _ in range(shape.layers - shape.future_tokens + 1))
-        self.extra_heads = nn.ModuleList(Block(shape) for _ in range(shape.future_tokens - 1))
+        extra = ChainedBlock if shape.future_heads == "chained" else Block
+        self.extra_heads = nn.ModuleList(extra(shape) for _ in range(shape.future_tokens - 1))
         self.norm = RMSNorm(shape)
         self.output = nn.Linear(shape.dim, shape.vocab_size, bias=False)
         if shape.tie_word_embeddings:
@@ -145,10 +161,10 @@ class MultiTokenLlama(nn.Module):
             nn.init.normal_(parameter, 0, 0.02 / shrink, generator=generator)
         return self
 
-    def _run(self, block, x, angles):
+    def _run(self, block, *inputs):
         if self.activation_checkpointing:
-            return checkpoint(block, x, angles, use_reentrant=False)
-        return block(x, angles)
+            return checkpoint(block, *inputs, use_reentrant=False)
+        return block(*inputs)
 
     def trunk(self, tokens):
         """Hidden states [B, S, dim], the input of all heads, and the angles of the rotary positions."""
@@ -162,8 +178,14 @@ class MultiTokenLlama(nn.Module):
     def forward(self, tokens):
         """Logits of each head, [B, S, vocabulary]; head k (from 1) at position s predicts the token at s + k."""
         hidden, angles = self.trunk(tokens)
-        heads = [self.layers[-1], *self.extra_heads]
-        return [self.output(self.norm(self._run(head, hidden, angles))) for head in heads]
+        outputs = [self._run(self.layers[-1], hidden, angles)]
+        for k, head in enumerate(self.extra_heads, 2):
+            if self.shape.future_heads == "chained":  # at position s it reads token s + k - 1; past the end, any token
+                read = F.pad(tokens, (0, k - 1))[:, k - 1:]
+                outputs.append(self._run(head, outputs[-1], angles, self.tok_embeddings(read)))
+            else:
+                outputs.append(self._run(head, hidden, angles))
+        return [self.output(self.norm(output)) for output in outputs]
 
 
 def model_of(shape, tensors):

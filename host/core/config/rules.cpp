@@ -23,6 +23,7 @@ class Rules : RuleChecker {
   void all(const PluginNeeds* needs) {
     name();
     model("model", e_.model);
+    future_heads();
     first_weights();
     for (const auto& [table, frozen] : frozen_tables(e_))
       if (frozen->model) model(table + ".model", *frozen->model);
@@ -117,6 +118,13 @@ class Rules : RuleChecker {
         m.rope_scaling->high_freq_factor <= m.rope_scaling->low_freq_factor)
       refuse(high, "[" + table + "] found high_freq_factor " + toml_text(m.rope_scaling->high_freq_factor) +
                        ", wanted more than low_freq_factor = " + toml_text(m.rope_scaling->low_freq_factor));
+  }
+
+  void future_heads() {
+    if (!bound_.good({"model.future_heads", "model.future_tokens"})) return;
+    if (has_chained_heads(e_.model) && e_.model.future_tokens == 1)
+      refuse_key("model.future_heads", "future_heads has no effect with future_tokens = 1",
+                 "remove it, or set future_tokens above 1");
   }
 
   void first_weights() {

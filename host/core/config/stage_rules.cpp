@@ -22,20 +22,17 @@ void check_same_shape(const TomlPlace& place, const ModelConfig& policy, const M
       {"heads", &ModelConfig::heads},     {"kv_heads", &ModelConfig::kv_heads},
       {"ffn_dim", &ModelConfig::ffn_dim}, {"future_tokens", &ModelConfig::future_tokens}};
   std::string found, wanted;
-  for (const auto& [name, member] : members) {
-    if (policy.*member == stage.*member) continue;
+  const auto compare = [&](const std::string& name, const Value& there, const Value& here) {
+    if (there == here) return;
     const std::string comma = found.empty() ? "" : ", ";
-    found += comma + name + " " + std::to_string(stage.*member);
-    wanted += comma + std::to_string(policy.*member);
-  }
-  const auto compare = [&](const ShapeOption& option, auto member) {
-    if (policy.*member == stage.*member) return;
-    const std::string comma = found.empty() ? "" : ", ";
-    found += comma + option.name + " " + toml_text(stage.*member);
-    wanted += comma + toml_text(policy.*member);
+    found += comma + name + " " + toml_text(there);
+    wanted += comma + toml_text(here);
   };
+  for (const auto& [name, member] : members) compare(name, stage.*member, policy.*member);
+  const auto text_of = [](const ModelConfig& model) { return std::string(to_string(model.future_heads)); };
+  compare("future_heads", text_of(stage), text_of(policy));
   for (const ShapeOption& option : shape_options)
-    std::visit([&](auto member) { compare(option, member); }, option.member);
+    std::visit([&](auto member) { compare(option.name, stage.*member, policy.*member); }, option.member);
   if (found.empty()) return;
   diagnostics.add(place, "the stage's model has a different shape: found " + found + ", wanted " + wanted +
                              " as in this experiment");

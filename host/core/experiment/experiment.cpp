@@ -59,6 +59,8 @@ const char* name_of(Enum value, const char* const (&names)[count]) {
 
 }  // namespace
 
+const char* to_string(FutureHeads heads) { return name_of(heads, {"parallel", "chained"}); }
+
 const char* to_string(Strategy strategy) {
   return name_of(strategy, {"no_shard", "shard_optimizer", "shard_grad_op", "full_shard", "hybrid_shard"});
 }

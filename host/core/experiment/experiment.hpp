@@ -43,6 +43,8 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
+enum class FutureHeads { parallel, chained };
+
 struct ModelConfig {
   int64_t dim = 0;
   int64_t layers = 0;  ///< trunk and heads together
@@ -52,7 +54,8 @@ struct ModelConfig {
   int64_t ffn_dim = 0;     ///< resolved: Llama's rule when not given
   int64_t vocab_size = 0;  ///< resolved: the tokenizer's if there is one
   int64_t future_tokens = 4;
-  int64_t max_sequence_length = 0;  ///< resolved: = train.sequence_length when not given
+  FutureHeads future_heads = FutureHeads::parallel;  ///< what heads 2, 3, ... read; not in tables of frozen models
+  int64_t max_sequence_length = 0;                   ///< resolved: = train.sequence_length when not given
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;
   double norm_eps = 1e-5;
@@ -267,6 +270,7 @@ inline bool has_tokenizer(const DataConfig& data) { return data.kind == "text" |
 inline double held_out_share(const Experiment& e) { return std::max(e.validation.share, e.data.hold_out_share); }
 /// Trunk blocks, without the heads.
 inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
+inline bool has_chained_heads(const ModelConfig& m) { return m.future_heads == FutureHeads::chained; }
 inline int64_t head_dim(const ModelConfig& m) { return m.head_dim > 0 ? m.head_dim : m.dim / m.heads; }
 
 /// The tables of frozen models, given or not.
@@ -284,6 +288,7 @@ std::string misfit_of_groups(const Experiment& experiment, int64_t processes);
 /// Error(usage) with that reason, for the number of ranks given by a launcher.
 void check_groups(const Experiment& experiment, int64_t processes);
 
+const char* to_string(FutureHeads);
 const char* to_string(Strategy);
 const char* to_string(Precision);
 const char* to_string(Norm);

@@ -33,6 +33,8 @@ SchemaTable validation_table();
 template <class Enum>
 inline const std::vector<Enum> all_of;
 template <>
+inline const std::vector<FutureHeads> all_of<FutureHeads>{FutureHeads::parallel, FutureHeads::chained};
+template <>
 inline const std::vector<Strategy> all_of<Strategy>{Strategy::full_shard, Strategy::shard_grad_op,
                                                     Strategy::shard_optimizer, Strategy::no_shard,
                                                     Strategy::hybrid_shard};

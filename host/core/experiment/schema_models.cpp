@@ -186,6 +186,15 @@ SchemaTable adapter_table() {
 
 SchemaTable model_table() {
   SchemaTable table{"model", "The policy: a Llama that predicts several future tokens.", model_keys(AT(model), true)};
+  Key future_heads =
+      key("future_heads", AT(model.future_heads),
+          "input of heads 2, 3, ...: the trunk's output (`parallel`), or the output of the head before and the "
+          "embedding of the token that it predicts (`chained`), as in DeepSeek-V3; requires `future_tokens` above 1")
+          .defaults_to("`\"parallel\"`");
+  future_heads.get = [](const Experiment& e) {
+    return has_chained_heads(e.model) ? to_value(e.model.future_heads) : std::nullopt;  // keeps earlier identities
+  };
+  table.keys.push_back(future_heads);
   table.keys.push_back(key("weights", AT(model.weights),
                            "initial weights: a safetensors file or folder with the tensor names of Meta or Hugging "
                            "Face, or `run:NAME`; empty, without `experiment`: drawn from `seed`")

@@ -14,7 +14,7 @@
 
 namespace wmtp {
 
-enum class Layer { attention_norm, ffn_norm, q_norm, k_norm, wq, wk, wv, wo, w1, w2, w3 };
+enum class Layer { attention_norm, ffn_norm, q_norm, k_norm, wq, wk, wv, wo, w1, w2, w3, hnorm, enorm, eh_proj };
 
 /// The names of a layer in Meta's files, which this program also uses, and in Hugging Face's.
 struct LayerNames {
@@ -37,6 +37,9 @@ inline constexpr std::array<LayerNames, 7> linear_layers{{{Layer::wq, "attention
                                                           {Layer::w1, "feed_forward.w1", "mlp.gate_proj"},
                                                           {Layer::w2, "feed_forward.w2", "mlp.down_proj"},
                                                           {Layer::w3, "feed_forward.w3", "mlp.up_proj"}}};
+/// The further layers of a chained head's block (is_chained), under DeepSeek-V3's names.
+inline constexpr std::array<LayerNames, 3> chain_layers{
+    {{Layer::hnorm, "hnorm", ""}, {Layer::enorm, "enorm", ""}, {Layer::eh_proj, "eh_proj", ""}}};
 
 /// A layer of a block: a norm with a weight [out], over all features or those of a head, or a linear layer with a
 /// weight [out,in]. out is 0 if the model has no such layer.
@@ -56,7 +59,11 @@ inline BlockLayer block_layer(const LayerNames& names, const ModelConfig& model)
   switch (names.layer) {
     case Layer::attention_norm:
     case Layer::ffn_norm:
+    case Layer::hnorm:
+    case Layer::enorm:
       return {names, model.dim};
+    case Layer::eh_proj:
+      return {names, model.dim, 2 * model.dim};
     case Layer::q_norm:
     case Layer::k_norm:
       return model.qk_norm ? BlockLayer{names, head_dim(model), 0, 1} : BlockLayer{names};
@@ -77,19 +84,32 @@ inline BlockLayer block_layer(const LayerNames& names, const ModelConfig& model)
   return {names};
 }
 
-/// All layers of a block, in the order above.
-inline std::vector<BlockLayer> block_layers(const ModelConfig& model) {
+/// Whether this is the block of a head that also reads the embedding of a token: of heads 2, 3, ... if they are chained.
+inline bool is_chained(const ModelConfig& model, std::string_view block) {
+  return has_chained_heads(model) && block.starts_with("extra_heads.");
+}
+
+/// All layers of the block of this name, in the order above.
+inline std::vector<BlockLayer> block_layers(const ModelConfig& model, std::string_view block) {
   std::vector<BlockLayer> layers;
   for (const LayerNames& names : norm_layers)
     if (const BlockLayer layer = block_layer(names, model); layer.out > 0) layers.push_back(layer);
   for (const LayerNames& names : linear_layers) layers.push_back(block_layer(names, model));
+  if (is_chained(model, block))
+    for (const LayerNames& names : chain_layers) layers.push_back(block_layer(names, model));
   return layers;
+}
+
+/// Whether a tensor belongs to chain_layers.
+inline bool is_of_chain(std::string_view tensor) {
+  return tensor.ends_with(".hnorm.weight") || tensor.ends_with(".enorm.weight") || tensor.ends_with(".eh_proj.weight");
 }
 
 /// The keys of [model] that determine whether a tensor exists.
 inline const char* keys_behind(std::string_view tensor) {
   if (tensor == "output.weight") return "tie_word_embeddings";
   if (tensor.ends_with(".q_norm.weight") || tensor.ends_with(".k_norm.weight")) return "qk_norm";
+  if (is_of_chain(tensor)) return "future_heads";
   return tensor.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
 }
 
@@ -98,6 +118,7 @@ inline const char* keys_behind(std::string_view tensor) {
 ///   Rows linear(Layer, Rows)    with the layer's bias and adapter
 ///   Rows rotate(Rows)           rotary positions, applied to each head
 ///   Rows attention(query, key, value), swiglu(gate, up), add(Rows, Rows)
+///   Rows joined(Rows, Rows)     the features of both
 ///   Rows wanted(Rows)           the rows of the tokens whose output is needed: when decoding, the others only need
 ///                               keys and values
 template <class Math, class Rows>
@@ -121,6 +142,14 @@ template <class Math, class Rows>
 Rows block_forward(Math& math, const ModelConfig& model, const Rows& x) {
   const Rows h = math.add(math.wanted(x), attention_part(math, model, x));
   return math.add(h, feed_forward_part(math, h));
+}
+
+/// The input of a chained head's block, from the output of the head before at a position, and the embedding of the token
+/// that this head predicts there (DeepSeek-V3, arXiv 2412.19437, section 2.2).
+template <class Math, class Rows>
+Rows chained_input(Math& math, const Rows& before, const Rows& embedded) {
+  const Rows token = math.norm(Layer::enorm, embedded), hidden = math.norm(Layer::hnorm, before);
+  return math.linear(Layer::eh_proj, math.joined(token, hidden));
 }
 
 }  // namespace wmtp

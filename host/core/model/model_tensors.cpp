@@ -10,7 +10,7 @@ using Kind = ModelTensor::Kind;
 
 void add_block(const std::string& block, int64_t head, const ModelConfig& model, std::vector<ModelTensor>& all) {
   const bool in_hf = head <= 1;
-  for (const BlockLayer& layer : block_layers(model)) {
+  for (const BlockLayer& layer : block_layers(model, block)) {
     const auto add = [&](const char* suffix, std::vector<int64_t> shape, Kind kind) {
       all.push_back({block + "." + std::string(layer.name) + suffix,
                      in_hf ? "model." + block + "." + std::string(layer.hf_name) + suffix : "", std::move(shape), kind,

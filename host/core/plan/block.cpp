@@ -28,7 +28,7 @@ class PlannedMath {
   PlannedRows input() { return {nullptr, block_.model_.dim, new_value()}; }
 
   PlannedRows norm(Layer layer, const PlannedRows& x) {
-    const int64_t width = block_layer(*std::ranges::find(norm_layers, layer, &LayerNames::layer), block_.model_).out;
+    const int64_t width = block_layer({layer, {}, {}}, block_.model_).out;
     const PlannedRows y = new_rows(x.features);
     const SharedMemory scales = hold(4 * block_.sizes_.tokens() * (x.features / width));
     record(y, [x, scales, bytes = bytes(x.features)](Gradients& gradients, const SharedMemory&) {
@@ -118,6 +118,17 @@ class PlannedMath {
     return sum;
   }
 
+  /// Their gradients are views of the gradient of both.
+  PlannedRows joined(const PlannedRows& x, const PlannedRows& y) {
+    const PlannedRows both = new_rows(x.features + y.features);
+    record(both, [x = x.value, y = y.value, of_x = bytes(x.features), of_y = bytes(y.features)](
+                     Gradients& gradients, const SharedMemory& d_both) {
+      gradients.give(x, d_both, of_x);
+      gradients.give(y, d_both, of_y);
+    });
+    return both;
+  }
+
   PlannedRows wanted(const PlannedRows& x) const { return x; }
 
  private:
@@ -142,19 +153,23 @@ class PlannedMath {
   KeptBlock* kept_;
 };
 
+SharedMemory PlannedBlock::run(KeptBlock* kept) const {
+  PlannedMath math(*this, kept);
+  const PlannedRows x = math.input();
+  if (!is_chained(model_, unit_.name)) return block_forward(math, model_, x).memory;
+  const PlannedRows embedded = math.input();
+  return block_forward(math, model_, chained_input(math, x, embedded)).memory;
+}
+
 KeptBlock PlannedBlock::forward() const {
   KeptBlock kept;
-  PlannedMath math(*this, &kept);
-  kept.output = block_forward(math, model_, math.input()).memory;
+  kept.output = run(&kept);
   return kept;
 }
 
-SharedMemory PlannedBlock::forward_without_grad() const {
-  PlannedMath math(*this, nullptr);
-  return block_forward(math, model_, math.input()).memory;
-}
+SharedMemory PlannedBlock::forward_without_grad() const { return run(nullptr); }
 
-SharedMemory PlannedBlock::backward(KeptBlock& kept) const {
+std::pair<SharedMemory, SharedMemory> PlannedBlock::backward(KeptBlock& kept) const {
   Gradients gradients(ledger_, kept.values);
   const SharedMemory held_by_caller = std::make_shared<Held>();
   gradients.give(kept.operations.back().output, held_by_caller, 0);
@@ -163,8 +178,8 @@ SharedMemory PlannedBlock::backward(KeptBlock& kept) const {
     const SharedMemory d_output = gradients.take(operation.output);
     operation.backward(gradients, d_output);
   }
-  constexpr size_t input = 0;
-  return gradients.take(input);
+  constexpr size_t input = 0, embedded = 1;
+  return {gradients.take(input), is_chained(model_, unit_.name) ? gradients.take(embedded) : nullptr};
 }
 
 }  // namespace wmtp

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/model/block.hpp"
@@ -66,11 +67,13 @@ class PlannedBlock {
   KeptBlock forward() const;
   /// Returns the output.
   SharedMemory forward_without_grad() const;
-  /// Returns the gradient of the input; the caller holds the output's gradient. Releases all of `kept`.
-  SharedMemory backward(KeptBlock& kept) const;
+  /// Returns the gradients of the input and of a chained head's embeddings; the caller holds the output's gradient.
+  /// Releases all of `kept`.
+  std::pair<SharedMemory, SharedMemory> backward(KeptBlock& kept) const;
 
  private:
   friend class PlannedMath;
+  SharedMemory run(KeptBlock* kept) const;
   Ledger& ledger_;
   const ModelConfig& model_;
   PassSizes sizes_;

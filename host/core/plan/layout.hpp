@@ -40,7 +40,7 @@ struct PlannedUnit {
   std::string name;
   bool always_fp32 = false;
   PlannedGroup trained, frozen;
-  std::vector<PlannedSlot> slots;  ///< for blocks: linear_layers of core/model/block.hpp
+  std::vector<PlannedSlot> slots;  ///< for blocks: the linear layers of core/model/block.hpp
 };
 
 using PlannedLayout = std::vector<PlannedUnit>;
@@ -51,7 +51,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSlot, layer, in, out, trains, has_bias
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedUnit, name, always_fp32, trained, frozen, slots)
 /// The shape.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, dim, layers, heads, kv_heads, ffn_dim, vocab_size, future_tokens,
-                                   qkv_bias, qk_norm, head_dim, sliding_window, tie_word_embeddings)
+                                   future_heads, qkv_bias, qk_norm, head_dim, sliding_window, tie_word_embeddings)
 static_assert(std::size(shape_options) == 5, "name a new option in the line above, too");
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayoutQuestion, model, heads, value_heads, adapter)
 

@@ -8,6 +8,8 @@
 //                                  as much again, an estimate for the logits of the tokens with a weight
 //   logits in fp16                 8 V more per row of the chunk: row kernels do not support fp16, so they are copied
 //                                  to fp32
+//   chained heads                  N D e each: the embeddings that a head reads and their gradient, every head's output
+//                                  and the gradient by its loss
 //   d output in bf16               V D e temporarily, before it is added to the fp32 gradient
 #include "core/plan/memory.hpp"
 
@@ -58,7 +60,8 @@ class Replay {
         N_(question.sequences * question.positions),
         e_(bytes_of(question.policy.precision)),
         wide_(wide_of(question.policy.precision)),
-        ND_(N_ * m_.dim * e_) {
+        ND_(N_ * m_.dim * e_),
+        is_chained_(has_chained_heads(m_) && q_.token_heads > 1) {
     for (const PlannedModel& frozen : q_.frozen) frozen_.emplace_back(ledger_, frozen, q_);
     lowest_block_ = num_trunk_blocks(m_);
     for (int64_t i = lowest_block_ - 1; i >= 0; --i)
@@ -121,6 +124,7 @@ class Replay {
     if (adapter) adapter->ready();
     const SharedMemory trunk = forward_trunk(frame);
     SharedMemory d_trunk = share(hold(ND_));
+    Held d_embedded = is_chained_ && model_.unit("tok_embeddings").trains() ? hold(ND_) : Held();
     {
       const InUse norm(model_.unit("norm"), model_.find("output"));
       if (has_value_heads()) {
@@ -138,6 +142,7 @@ class Replay {
       adapter->release();
     }
     finish_reduces(0);
+    embedded_.reset();
     ledger_.enter("other");
   }
 
@@ -151,6 +156,7 @@ class Replay {
       const InUse embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
       h = share(hold(ND_));
     }
+    if (is_chained_) embedded_ = h;
     for (int64_t i = 0; i < num_trunk_blocks(m_); ++i) {
       const InUse unit(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
       const PlannedBlock here = block(trunk_block_name(i));
@@ -185,7 +191,7 @@ class Replay {
         if (i < lowest_kept_) kept = block(trunk_block_name(i)).forward();
         unit.write_gradient();
         write_adapter_gradient();
-        d_output = block(trunk_block_name(i)).backward(kept);
+        d_output = block(trunk_block_name(i)).backward(kept).first;
         output.reset();
         if (i > lowest_kept_) output = std::move(inputs_.back());  // the graph below also keeps its output
         inputs_.pop_back();
@@ -232,39 +238,95 @@ class Replay {
 
   void heads(bool last) {
     ledger_.enter("weights");
-    const InUse output(model_.unit("output"), &model_.unit(head_block_name(m_, 1)));
-    if (q_.when == "all")
-      for (int64_t k = 1; k <= q_.token_heads; ++k) losses_of_head(k);
+    const InUse output(model_.unit("output"), unit_of_head(1));
+    if (q_.when == "all") losses_of_heads();
+    if (is_chained_)
+      chained_heads(last);
+    else
+      parallel_heads(last);
+    if (!m_.tie_word_embeddings) reduce(model_.unit("output"), last);
+  }
+
+  void parallel_heads(bool last) {
     for (int64_t k = 1; k <= q_.token_heads; ++k) {
       ledger_.enter("head_" + std::to_string(k));
-      StoredUnit& unit = model_.unit(head_block_name(m_, k));
       {
-        const InUse weights(unit, k < q_.token_heads ? &model_.unit(head_block_name(m_, k + 1)) : nullptr);
-        const PlannedBlock here = block(head_block_name(m_, k));
-        KeptBlock kept = here.forward();
+        const InUse weights(*unit_of_head(k), unit_of_head(k + 1));
+        KeptBlock kept = head(k).forward();
         const Held scale = hold(4 * N_), hidden = hold(ND_);
         const Held d_hidden = loss_gradient(k);
         Held d_normed = hold(ND_);
         model_.unit("norm").write_gradient();
         kept.output.reset();
-        unit.write_gradient();
+        unit_of_head(k)->write_gradient();
         write_adapter_gradient();
-        const SharedMemory d_input = here.backward(kept);
+        const auto d_input = head(k).backward(kept);
       }
-      reduce(unit, last);
+      reduce(*unit_of_head(k), last);
       ledger_.enter("weights");
     }
-    if (!m_.tie_word_embeddings) reduce(model_.unit("output"), last);
   }
 
-  void losses_of_head(int64_t k) {
-    const InUse weights(model_.unit(head_block_name(m_, k)));
-    const SharedMemory hidden = block(head_block_name(m_, k)).forward_without_grad();
-    const Held normed = hold(ND_);
-    const Rows rows = rows_of_head(k);
-    const int64_t chunk = std::min(chunk_tokens(m_.vocab_size, q_.on_cuda), rows.count);
-    logits(chunk * m_.vocab_size * (e_ + wide_));
-    multiply(1, m_.vocab_size * m_.dim);
+  void chained_heads(bool last) {
+    std::vector<SharedMemory> outputs;
+    std::vector<Held> d_hidden;
+    for (int64_t k = 1; k < q_.token_heads; ++k) {
+      ledger_.enter("head_" + std::to_string(k));
+      const InUse weights(*unit_of_head(k), unit_of_head(k + 1));
+      {
+        const Held embedded = embedded_for(k);
+        outputs.push_back(head(k).forward_without_grad());
+      }
+      const Held normed = hold(ND_);
+      d_hidden.push_back(loss_gradient(k));
+    }
+    SharedMemory d_output;
+    for (int64_t k = q_.token_heads; k >= 1; --k) {
+      ledger_.enter("head_" + std::to_string(k));
+      {
+        const InUse weights(*unit_of_head(k), unit_of_head(k - 1));
+        const SharedMemory input = outputs.empty() ? nullptr : std::move(outputs.back());
+        if (input) outputs.pop_back();
+        const Held embedded = embedded_for(k);
+        KeptBlock kept = head(k).forward();
+        const Held scale = hold(4 * N_), hidden = hold(ND_);
+        if (k == q_.token_heads) d_hidden.push_back(loss_gradient(k));
+        const Held of_own_loss = std::move(d_hidden.back()), d_normed = hold(ND_);
+        d_hidden.pop_back();
+        const Held sum = d_output ? hold(ND_) : Held();
+        model_.unit("norm").write_gradient();
+        if (!d_output) kept.output.reset();
+        unit_of_head(k)->write_gradient();
+        write_adapter_gradient();
+        const auto [d_input, d_embedded] = head(k).backward(kept);
+        d_output = d_input;
+        const Held moved = d_embedded ? hold(ND_) : Held();
+      }
+      reduce(*unit_of_head(k), last);
+      ledger_.enter("weights");
+    }
+  }
+
+  StoredUnit* unit_of_head(int64_t k) {
+    return k >= 1 && k <= q_.token_heads ? &model_.unit(head_block_name(m_, k)) : nullptr;
+  }
+  PlannedBlock head(int64_t k) { return block(head_block_name(m_, k)); }
+  Held embedded_for(int64_t k) { return hold(is_chained_ && k > 1 ? ND_ : 0); }
+
+  void losses_of_heads() {
+    SharedMemory before;
+    for (int64_t k = 1; k <= q_.token_heads; ++k) {
+      const InUse weights(*unit_of_head(k));
+      Held embedded = embedded_for(k);
+      const SharedMemory output = head(k).forward_without_grad();
+      embedded.reset();
+      if (is_chained_) before = output;
+      const Held normed = hold(ND_);
+      const Rows rows = rows_of_head(k);
+      const int64_t chunk = std::min(chunk_tokens(m_.vocab_size, q_.on_cuda), rows.count);
+      logits(chunk * m_.vocab_size * (e_ + wide_));
+      multiply(1, m_.vocab_size * m_.dim);
+    }
   }
 
   struct Rows {
@@ -377,6 +439,8 @@ class Replay {
   StoredModel model_;
   std::list<StoredModel> frozen_;
   int64_t N_, e_, wide_, ND_;
+  bool is_chained_;
+  SharedMemory embedded_;  // of the tokens; kept for chained heads
   int64_t lowest_block_ = 0, lowest_kept_ = 0;
   std::vector<SharedMemory> inputs_;  ///< of the blocks in `frame`; null if offloaded
   SharedMemory leaving_, arriving_;   ///< offloaded inputs in transfer

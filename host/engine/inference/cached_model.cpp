@@ -47,6 +47,7 @@ class CachedMath {
   }
   Tensor swiglu(const Tensor& gate, const Tensor& up) const { return row_swiglu(gate, up); }
   Tensor add(const Tensor& x, const Tensor& y) const { return sum_of_rows(x, y); }
+  Tensor joined(const Tensor& x, const Tensor& y) const { return at::cat({x, y}, 1); }
   Tensor wanted(const Tensor& x) const { return x.narrow(0, first_, x.size(0) - first_); }
 
  private:
@@ -57,7 +58,7 @@ class CachedMath {
 
 CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t positions)
     : model_(model), head_dim_(head_dim(model)) {
-  for (const BlockLayer& layer : block_layers(model)) {
+  for (const BlockLayer& layer : block_layers(model, name)) {
     const std::string full_name = name + "." + std::string(layer.name);
     Weights& weights = weights_[layer.layer];
     weights.weight = find(full_name + ".weight").weight();
@@ -100,13 +101,17 @@ Tensor CachedBlock::attention(const Tensor& query, int64_t position) const {
   return mixed;
 }
 
-Tensor CachedBlock::run(const Tensor& x, int64_t begin, int64_t first, const Tensor& rotary) {
+Tensor CachedBlock::run(const Tensor& x, int64_t begin, int64_t first, const Tensor& rotary, const Tensor& embedded) {
   const CachedMath math(*this, begin, first, begin + x.size(0), rotary);
-  return block_forward(math, model_, x);
+  return block_forward(math, model_, embedded.defined() ? chained_input(math, x, embedded) : x);
 }
 
 CachedModel::CachedModel(ShardedModel& model, int64_t positions)
-    : positions_(positions), eps_(model.config().norm_eps), rotary_(model.rotary().contiguous()) {
+    : positions_(positions),
+      is_chained_(has_chained_heads(model.config()) && model.num_heads() > 1),
+      eps_(model.config().norm_eps),
+      rotary_(model.rotary().contiguous()),
+      read_again_(is_chained_ ? model.num_heads() - 2 : 0) {
   for (const auto& unit : model.units()) weights_.push_back(std::make_unique<Gathered>(*unit));
   const ModelConfig& config = model.config();
   const FindWeight find = [&](const std::string& name) { return model.weight(name); };
@@ -123,40 +128,64 @@ Tensor CachedModel::logits_of(const Tensor& hidden) const {
   return row_products(row_norms(hidden, norm_, eps_), output_);
 }
 
+Tensor CachedModel::embedded(const std::vector<int64_t>& ids) const {
+  return embedding_.index_select(0, at::tensor(ids, at::kLong));
+}
+
 Tensor CachedModel::feed(const std::vector<int64_t>& ids, Logits logits) {
   const auto n = int64_t(ids.size());
   if (n < 1 || length_ + n > positions_)
     throw Error(ExitStatus::bug, "decode: " + std::to_string(n) + " tokens after " + std::to_string(length_) + " of " +
                                      std::to_string(positions_));
-  Tensor h = embedding_.index_select(0, at::tensor(ids, at::kLong));
+  Tensor h = embedded(ids);
   for (CachedBlock& block : trunk_) h = block.run(h, length_, 0, rotary_);
-  trunk_rows_ = h;
-  trunk_rows_begin_ = length_;
-  h = heads_.front().run(h, length_, logits == Logits::of_all ? 0 : n - 1, rotary_);
+  const int64_t first = logits == Logits::of_all ? 0 : n - 1, kept = std::min(read_again_, length_ - rows_begin_);
+  const Tensor output = heads_.front().run(h, length_, is_chained_ ? 0 : first, rotary_);
+  const Tensor& read = is_chained_ ? output : h;
+  rows_ = kept > 0 ? at::cat({rows_.narrow(0, length_ - kept - rows_begin_, kept), read}) : read;
+  rows_begin_ = length_ - std::max<int64_t>(kept, 0);
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
   length_ += n;
-  return logits_of(h);
+  return logits_of(is_chained_ ? output.narrow(0, first, n - first) : output);
 }
 
 void CachedModel::shorten(int64_t length) {
   length_ = std::min(length_, length);
+  ids_.resize(size_t(length_));
   proposed_ = std::min(proposed_, length_);
 }
 
-std::vector<int64_t> CachedModel::propose() {
+std::vector<int64_t> CachedModel::propose(int64_t next) {
   if (num_heads() == 1) return {};
-  const int64_t n = length_ - proposed_;
-  if (n < 1 || proposed_ < trunk_rows_begin_)
+  const int64_t begin = std::max<int64_t>(0, proposed_ - read_again_);
+  if (length_ == proposed_ || begin < rows_begin_)
     throw Error(ExitStatus::bug, "decode: the other heads have read " + std::to_string(proposed_) +
-                                     " tokens, the trunk's " + "output is kept from " +
-                                     std::to_string(trunk_rows_begin_) + " to " + std::to_string(length_));
-  const Tensor rows = trunk_rows_.narrow(0, proposed_ - trunk_rows_begin_, n);
-  std::vector<Tensor> hidden;
-  for (size_t k = 1; k < heads_.size(); ++k) hidden.push_back(heads_[k].run(rows, proposed_, n - 1, rotary_));
+                                     " tokens, the rows that they read are kept from " + std::to_string(rows_begin_) +
+                                     " to " + std::to_string(length_));
+  const Tensor rows = rows_.narrow(0, begin - rows_begin_, length_ - begin);
   proposed_ = length_;
+  return is_chained_ ? propose_in_chain(rows, begin, next) : propose_from(rows, begin);
+}
+
+std::vector<int64_t> CachedModel::propose_from(const Tensor& rows, int64_t begin) {
+  std::vector<Tensor> hidden;
+  for (size_t k = 1; k < heads_.size(); ++k) hidden.push_back(heads_[k].run(rows, begin, rows.size(0) - 1, rotary_));
   const Tensor logits = logits_of(at::cat(hidden));
   std::vector<int64_t> ids;
   for (int64_t k = 0; k < logits.size(0); ++k) ids.push_back(most_likely(logits[k]));
   return ids;
+}
+
+/// Head k reads at each position the token k - 1 positions after it.
+std::vector<int64_t> CachedModel::propose_in_chain(Tensor rows, int64_t begin, int64_t next) {
+  std::vector<int64_t> tokens(ids_.begin() + begin, ids_.end()), proposed;
+  for (size_t k = 1; k < heads_.size(); ++k) {
+    tokens.erase(tokens.begin());
+    tokens.push_back(k == 1 ? next : proposed.back());
+    rows = heads_[k].run(rows, begin, 0, rotary_, embedded(tokens));
+    proposed.push_back(most_likely(logits_of(rows.narrow(0, rows.size(0) - 1, 1))[0]));
+  }
+  return proposed;
 }
 
 int64_t most_likely(const Tensor& logits) {

@@ -1,6 +1,7 @@
 // CachedModel: a multi-token model that reads a text in portions and caches keys and values, so that each token is
-// computed once. Head 1 produces the logits of the next token; from the same trunk output the other heads propose the
-// tokens after it. One process, CPU, fp32; not thread-safe.
+// computed once. Head 1 produces the logits of the next token; the other heads propose the tokens after it: parallel
+// heads from the same trunk output, chained heads one after another, each from the output of the head before and the
+// token that it proposed. One process, CPU, fp32; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,9 @@ class CachedBlock {
 
   /// x [n,D]: tokens at positions `begin` … begin+n-1; those before `begin` are cached. Caches their keys and values,
   /// replacing previous ones at these positions. Returns the block's output for rows `first` … n-1, [n-first,D].
-  at::Tensor run(const at::Tensor& x, int64_t begin, int64_t first, const at::Tensor& rotary);
+  /// `embedded` [n,D]: only for a chained head's block.
+  at::Tensor run(const at::Tensor& x, int64_t begin, int64_t first, const at::Tensor& rotary,
+                 const at::Tensor& embedded = {});
 
  private:
   void cache_rows(const at::Tensor& rows, int64_t begin, const at::Tensor& cache) const;
@@ -56,22 +59,29 @@ class CachedModel {
   at::Tensor feed(const std::vector<int64_t>& ids, Logits logits);
   /// Drops the tokens from `length` on.
   void shorten(int64_t length);
-  /// The most likely tokens of heads 2, 3, … at the last cached token: the second, third, … token after it. Call it
-  /// after every feed or after none: the other heads read the trunk's output, which is kept for the last feed only.
-  /// Error(bug) otherwise.
-  std::vector<int64_t> propose();
+  /// The most likely tokens of heads 2, 3, … at the last cached token: the second, third, … token after it, if `next` is
+  /// the first. Call it after every feed or after none: the rows that the other heads read are kept for the last feed
+  /// only. Error(bug) otherwise.
+  std::vector<int64_t> propose(int64_t next);
 
  private:
+  std::vector<int64_t> propose_from(const at::Tensor& rows, int64_t begin);
+  std::vector<int64_t> propose_in_chain(at::Tensor rows, int64_t begin, int64_t next);
+  at::Tensor embedded(const std::vector<int64_t>& ids) const;
   at::Tensor logits_of(const at::Tensor& hidden) const;
 
   std::vector<std::unique_ptr<Gathered>> weights_;  ///< before the blocks, which hold views of these
   int64_t positions_, length_ = 0;
+  bool is_chained_;
   double eps_;
   at::Tensor embedding_, norm_, output_, rotary_;
   std::vector<CachedBlock> trunk_, heads_;
-  at::Tensor trunk_rows_;         ///< [n,D] trunk output of the last feed
-  int64_t trunk_rows_begin_ = 0;  ///< position of the first row
-  int64_t proposed_ = 0;          ///< number of tokens cached by the other heads
+  std::vector<int64_t> ids_;  ///< the cached tokens
+  at::Tensor rows_;           ///< [n,D] read by head 2: outputs of the trunk or, if chained, of head 1
+  int64_t rows_begin_ = 0;    ///< position of the first row
+  int64_t proposed_ = 0;      ///< number of tokens cached by head 2
+  /// Positions that chained heads read again: those at which the last head read a proposal, which may have been wrong.
+  int64_t read_again_;
 };
 
 /// The most likely id for logits [V], the lowest in case of ties. Error(data) if a logit is not finite.

@@ -37,7 +37,7 @@ class Decoding {
   std::vector<int64_t> next_tokens() {
     std::vector<int64_t> ids{decoded_.ids.back()};
     if (!request_.drafts) return ids;
-    const std::vector<int64_t> proposed = model_.propose();
+    const std::vector<int64_t> proposed = model_.propose(decoded_.ids.back());
     const int64_t wanted = request_.max_tokens - int64_t(decoded_.ids.size());
     const int64_t room = model_.positions() - model_.length();
     const int64_t most = std::min({wanted - 1, room - 1, int64_t(proposed.size())});

@@ -67,6 +67,7 @@ class BlockMath {
   }
   Tensor swiglu(const Tensor& gate, const Tensor& up) const { return wmtp::swiglu(gate, up); }
   Tensor add(const Tensor& x, const Tensor& y) const { return x + y; }
+  Tensor joined(const Tensor& x, const Tensor& y) const { return at::cat({x, y}, -1); }
   const Tensor& wanted(const Tensor& x) const { return x; }
 
  private:
@@ -79,7 +80,7 @@ class BlockMath {
 
 Block::Block(const ModelConfig& model, const std::string& name, const FindWeight& find, const Adapter* adapter)
     : model_(model) {
-  for (const BlockLayer& layer : block_layers(model)) {
+  for (const BlockLayer& layer : block_layers(model, name)) {
     const std::string full_name = name + "." + std::string(layer.name);
     if (layer.is_linear())
       linears_.try_emplace(layer.layer, Linear{full_name, layer.in, layer.out}, find, adapter, layer.has_bias);
@@ -88,9 +89,9 @@ Block::Block(const ModelConfig& model, const std::string& name, const FindWeight
   }
 }
 
-Tensor Block::forward(const Tensor& x, const Tensor& rotary, const Pass& pass) const {
+Tensor Block::forward(const Tensor& x, const Tensor& rotary, const Pass& pass, const Tensor& embedded) const {
   const BlockMath math(*this, rotary, pass);
-  return block_forward(math, model_, x);
+  return block_forward(math, model_, embedded.defined() ? chained_input(math, x, embedded) : x);
 }
 
 ValueHeadModule::ValueHeadModule(const ModelConfig& model, const ValueHead& head, const FindWeight& find)

@@ -49,8 +49,10 @@ struct NormLayer {
 class Block {
  public:
   Block(const ModelConfig& model, const std::string& name, const FindWeight& find, const Adapter* adapter);
-  /// x [B,S,D] -> [B,S,D]; `rotary` from rotary_table, for at least S positions.
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& rotary, const Pass& pass) const;
+  /// x [B,S,D] -> [B,S,D]; `rotary` from rotary_table, for at least S positions. A chained head's block reads x, the
+  /// output of the head before, together with `embedded` [B,S,D]; for others that is undefined.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& rotary, const Pass& pass,
+                     const at::Tensor& embedded = {}) const;
 
  private:
   friend class BlockMath;

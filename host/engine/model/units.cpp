@@ -96,10 +96,8 @@ std::string adapted_weight(const std::string& adapter_parameter) {
 
 std::vector<Linear> block_linears(const ModelConfig& model, const std::string& block) {
   std::vector<Linear> linears;
-  for (const LayerNames& names : linear_layers) {
-    const BlockLayer layer = block_layer(names, model);
-    linears.push_back({block + "." + std::string(names.name), layer.in, layer.out});
-  }
+  for (const BlockLayer& layer : block_layers(model, block))
+    if (layer.is_linear()) linears.push_back({block + "." + std::string(layer.name), layer.in, layer.out});
   return linears;
 }
 

@@ -20,9 +20,9 @@ void add(const ParameterSpec& parameter, PlannedUnit& unit) {
 std::vector<PlannedSlot> slots_of(const UnitSpec& unit, const LayoutRequest& request) {
   std::vector<PlannedSlot> slots;
   if (!is_of_block(unit.name)) return slots;
-  for (const LayerNames& names : linear_layers) {
-    const BlockLayer layer = block_layer(names, *request.model);
-    const Linear linear{unit.name + "." + std::string(names.name), layer.in, layer.out};
+  for (const BlockLayer& layer : block_layers(*request.model, unit.name)) {
+    if (!layer.is_linear()) continue;
+    const Linear linear{unit.name + "." + std::string(layer.name), layer.in, layer.out};
     const bool trains = request.adapter && request.adapter->trains(linear.name + ".weight");
     PlannedSlot slot{int(layer.layer), layer.in, layer.out, trains, layer.has_bias, {}};
     for (const Param& param : declared(request.adapter, linear))

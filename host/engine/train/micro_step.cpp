@@ -17,6 +17,12 @@ Tensor differentiate(const Tensor& output, const Tensor& input, const Tensor& d_
 
 Tensor as_leaf(const Tensor& x) { return x.detach().requires_grad_(true); }
 
+/// The embeddings that head k reads if it is chained: at position i that of token i + k - 1, its target being token
+/// i + k. The last k - 1 positions, which have no target, get those of the first tokens; no other position reads them.
+Tensor embedded_for(int64_t head, const Tensor& embedded) {
+  return head > 1 && embedded.defined() ? at::roll(embedded, 1 - head, 1) : Tensor();
+}
+
 /// Whether a parameter of the block or of its adapter trains.
 bool block_trains(const ShardedModel& model, const std::string& block) {
   for (const ParameterGroup* group : model.trained_groups())
@@ -31,6 +37,7 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
     : model_(model), pipeline_(pipeline), config_(config), value_loss_(model, pipeline) {
   if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, channels, config.token_loss);
   embedding_trains_ = model.weight("tok_embeddings.weight").trains();
+  is_chained_ = has_chained_heads(model.config()) && model.num_heads() > 1;
   lowest_block_ = model_.num_trunk_blocks();
   for (int64_t i = model_.num_trunk_blocks() - 1; i >= 0; --i)
     if (block_trains(model_, trunk_block_name(i))) lowest_block_ = i;
@@ -55,21 +62,22 @@ void MicroStep::run(StepContext& step, bool last) {
   const Pass pass{true, config_.seed, step.number(), step.batch().sequence};
   std::vector<Kept> kept;
   std::optional<Phase> phase(std::in_place, "forward");
-  const Tensor trunk = forward_trunk(step.batch(), pass, &kept);
-  Tensor d_trunk = at::zeros_like(trunk);
+  const HeadInputs inputs = forward_trunk(step.batch(), pass, &kept);
+  HeadInputs d_inputs{at::zeros_like(inputs.trunk), {}};
+  if (is_chained_ && embedding_trains_) d_inputs.embedded = at::zeros_like(inputs.embedded);
   {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     phase.reset();
     if (!model_.value_heads().empty()) {
       const Phase value_heads("value_heads");
-      value_loss_.differentiate(step, trunk, d_trunk);
+      value_loss_.differentiate(step, inputs.trunk, d_inputs.trunk);
       reduce(model_.unit("value_heads"), last);
     }
-    if (token_loss_) run_heads(step, trunk, d_trunk, pass, last);
+    if (token_loss_) run_heads(step, inputs, d_inputs, pass, last);
   }
   phase.emplace("backward");
   reduce(model_.unit("norm"), last);
-  backward_trunk(step.batch(), std::move(kept), std::move(d_trunk), pass, last);
+  backward_trunk(step.batch(), std::move(kept), std::move(d_inputs), pass, last);
   if (ShardUnit* adapter = model_.adapter_unit()) {
     reduce(*adapter, last);
     adapter->release();
@@ -77,13 +85,14 @@ void MicroStep::run(StepContext& step, bool last) {
   finish_reduces(0);
 }
 
-Tensor MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept) {
+MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept) {
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // gathered once, because every block uses it
   Tensor h;
   {
     const Gathered embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
     h = model_.embedded(batch.tokens);
   }
+  const Tensor embedded = is_chained_ ? h : Tensor();
   for (int64_t i = 0; i < model_.num_trunk_blocks(); ++i) {
     const Gathered block(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
     const bool keeps_graph = kept && i >= lowest_kept_;
@@ -96,11 +105,12 @@ Tensor MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vecto
     h = output.detach();
   }
   if (kept && offloaded_) offloaded_->settle();
-  return h;
+  return {h, embedded};
 }
 
-void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, Tensor d_output, const Pass& pass,
+void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadInputs d_inputs, const Pass& pass,
                                bool last) {
+  Tensor d_output = std::move(d_inputs.trunk);
   for (int64_t i = model_.num_trunk_blocks() - 1; i >= lowest_block_; --i) {
     ShardUnit& unit = model_.unit(trunk_block_name(i));
     {
@@ -119,75 +129,144 @@ void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, Tenso
     reduce(unit, last);
   }
   if (!embedding_trains_) return;
+  if (is_chained_) d_output.add_(d_inputs.embedded);
   const WeightHandle embedding = model_.weight("tok_embeddings.weight");
   embedding.store->add_rows(embedding.index, batch.tokens.flatten(), d_output.flatten(0, 1));
   reduce(model_.unit("tok_embeddings"), last);
 }
 
-void MicroStep::run_heads(StepContext& step, const Tensor& trunk, Tensor& d_trunk, const Pass& pass, bool last) {
+void MicroStep::run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
+                          bool last) {
   const Phase weights("weights");
   token_loss_->weigh_before_the_heads(step);
-  const Gathered output(model_.unit("output"), &model_.unit(head_block_name(model_.config(), 1)));
-  token_loss_->weigh_all(step, [&](int64_t head) { return hidden_of(head, trunk, pass); });
-  for (int64_t k = 1; k <= model_.num_heads(); ++k) {
-    const Phase phase("head_" + std::to_string(k));
-    ShardUnit& unit = model_.unit(head_block_name(model_.config(), k));
-    {
-      const Gathered block(unit,
-                           k < model_.num_heads() ? &model_.unit(head_block_name(model_.config(), k + 1)) : nullptr);
-      const Tensor input = as_leaf(trunk);
-      Tensor hidden;
-      {
-        const at::AutoGradMode grad(true);
-        hidden = model_.normed(model_.head_block(k).forward(input, model_.rotary(), pass));
-      }
-      d_trunk.add_(differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach())));
-    }
-    reduce(unit, last);
-  }
+  const Gathered output(model_.unit("output"), unit_of_head(1));
+  token_loss_->weigh_all(step, heads_in_order(inputs, pass));
+  if (is_chained_)
+    run_chained(step, inputs, d_inputs, pass, last);
+  else
+    run_parallel(step, inputs, d_inputs, pass, last);
   if (!model_.config().tie_word_embeddings) reduce(model_.unit("output"), last);  // tied: with the embedding
 }
 
-Tensor MicroStep::hidden_of(int64_t head, const Tensor& trunk, const Pass& pass) const {
-  const Gathered block(model_.unit(head_block_name(model_.config(), head)));
-  return model_.normed(model_.head_block(head).forward(trunk, model_.rotary(), pass));
+void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
+                             bool last) {
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) {
+    const Phase phase("head_" + std::to_string(k));
+    {
+      const Gathered block(*unit_of_head(k), unit_of_head(k + 1));
+      const Tensor input = as_leaf(inputs.trunk);
+      Tensor hidden;
+      {
+        const at::AutoGradMode grad(true);
+        hidden = model_.normed(run_head(k, input, {}, pass));
+      }
+      d_inputs.trunk.add_(differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach())));
+    }
+    reduce(*unit_of_head(k), last);
+  }
 }
 
-/// Calls evaluate(trunk, pass) with the final norm gathered, after a forward pass that keeps nothing.
+/// The losses are computed in the order of the heads, which weightings with a state depend on.
+void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
+                            bool last) {
+  std::vector<Tensor> read{inputs.trunk};  // by each head
+  std::vector<Tensor> d_hidden;  // by the heads' own losses; the last head's follows when it is differentiated
+  for (int64_t k = 1; k < model_.num_heads(); ++k) {
+    const Phase phase("head_" + std::to_string(k));
+    const Gathered block(*unit_of_head(k), unit_of_head(k + 1));
+    read.push_back(run_head(k, read.back(), embedded_for(k, inputs.embedded), pass));
+    d_hidden.push_back(token_loss_->gradient(step, k, model_.normed(read.back())));
+  }
+  Tensor d_output;  // by the next head
+  for (int64_t k = model_.num_heads(); k >= 1; --k) {
+    const Phase phase("head_" + std::to_string(k));
+    {
+      const Gathered block(*unit_of_head(k), unit_of_head(k - 1));
+      const Tensor input = as_leaf(read.back());
+      read.pop_back();
+      Tensor embedded = embedded_for(k, inputs.embedded);
+      const bool embeds = embedded.defined() && embedding_trains_;
+      if (embeds) embedded.requires_grad_(true);
+      Tensor output, hidden;
+      {
+        const at::AutoGradMode grad(true);
+        output = run_head(k, input, embedded, pass);
+        hidden = model_.normed(output);
+      }
+      if (k == model_.num_heads()) d_hidden.push_back(token_loss_->gradient(step, k, hidden.detach()));
+      std::vector<Tensor> outputs{hidden}, d_outputs{std::move(d_hidden.back())}, inputs_of_head{input};
+      d_hidden.pop_back();
+      if (d_output.defined()) {
+        outputs.push_back(std::move(output));
+        d_outputs.push_back(std::move(d_output));
+      }
+      if (embeds) inputs_of_head.push_back(embedded);
+      const auto gradients = torch::autograd::grad(outputs, inputs_of_head, d_outputs);
+      d_output = gradients[0];
+      if (embeds) d_inputs.embedded.add_(at::roll(gradients[1], k - 1, 1));
+    }
+    reduce(*unit_of_head(k), last);
+  }
+  d_inputs.trunk.add_(d_output);
+}
+
+/// A head's output, of which its block reads `input`.
+Tensor MicroStep::run_head(int64_t head, const Tensor& input, const Tensor& embedded, const Pass& pass) const {
+  return model_.head_block(head).forward(input, model_.rotary(), pass, embedded);
+}
+
+/// Returns the normed hidden states of a head, without gradients. Call it for each head, in order.
+std::function<Tensor(int64_t)> MicroStep::heads_in_order(const HeadInputs& inputs, const Pass& pass) const {
+  return [this, inputs, pass, read = inputs.trunk](int64_t head) mutable {
+    const Gathered block(*unit_of_head(head));
+    const Tensor output = run_head(head, read, embedded_for(head, inputs.embedded), pass);
+    if (is_chained_) read = output;
+    return model_.normed(output);
+  };
+}
+
+/// Null for a head that the model does not have.
+ShardUnit* MicroStep::unit_of_head(int64_t head) const {
+  const bool has_head = head >= 1 && head <= model_.num_heads();
+  return has_head ? &model_.unit(head_block_name(model_.config(), head)) : nullptr;
+}
+
+/// Calls evaluate(inputs of the heads, pass) with the final norm gathered, after a forward pass that keeps nothing.
 template <class Evaluate>
 void MicroStep::without_gradient(const Batch& batch, Evaluate evaluate) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
   const Pass pass{false, config_.seed, 0, batch.sequence};
-  const Tensor trunk = forward_trunk(batch, pass, nullptr);
+  const HeadInputs inputs = forward_trunk(batch, pass, nullptr);
   {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
-    evaluate(trunk, pass);
+    evaluate(inputs, pass);
   }
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
 }
 
 std::vector<Scores> MicroStep::evaluate(StepContext& step) {
   std::vector<Scores> scores;
-  without_gradient(step.batch(), [&](const Tensor& trunk, const Pass& pass) {
-    if (pipeline_.objective) value_loss_.evaluate(step, trunk);
+  without_gradient(step.batch(), [&](const HeadInputs& inputs, const Pass& pass) {
+    if (pipeline_.objective) value_loss_.evaluate(step, inputs.trunk);
     if (!token_loss_) return;
     const Gathered output(model_.unit("output"));
+    const auto hidden_of = heads_in_order(inputs, pass);
     for (int64_t k = 1; k <= model_.num_heads(); ++k)
-      scores.push_back(token_loss_->scores(step, k, hidden_of(k, trunk, pass), {.hits = k == 1}));
+      scores.push_back(token_loss_->scores(step, k, hidden_of(k), {.hits = k == 1}));
   });
   return scores;
 }
 
 std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
   std::vector<WeighedLosses> heads;
-  without_gradient(step.batch(), [&](const Tensor& trunk, const Pass& pass) {
-    if (!model_.value_heads().empty()) value_loss_.evaluate(step, trunk);
+  without_gradient(step.batch(), [&](const HeadInputs& inputs, const Pass& pass) {
+    if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk);
     const Gathered output(model_.unit("output"));
     token_loss_->weigh_before_the_heads(step);
-    token_loss_->weigh_all(step, [&](int64_t head) { return hidden_of(head, trunk, pass); });
-    for (int64_t k = 1; k <= model_.num_heads(); ++k)
-      heads.push_back(token_loss_->weighed(step, k, hidden_of(k, trunk, pass)));
+    token_loss_->weigh_all(step, heads_in_order(inputs, pass));
+    const auto hidden_of = heads_in_order(inputs, pass);
+    for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(token_loss_->weighed(step, k, hidden_of(k)));
   });
   token_loss_->forget_weights();
   return heads;

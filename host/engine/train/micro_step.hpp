@@ -4,6 +4,8 @@
 //              checkpointing also the block's graph, with offloading outside this memory), release the weights
 //   heads      value heads, then token heads in order, on the detached trunk output: run, loss, differentiate, release;
 //              only one head's activations are live at a time; the heads' gradients are summed at the trunk output
+//              chained heads: each without a graph, down to the gradient of its hidden states by its own loss; then in
+//              reverse, run again, differentiate with the gradient from the next head's input, release
 //   backward   each trunk block in reverse, down to the lowest that trains: wait for its weights, recompute if its
 //              graph was not kept, differentiate, start the reduce, release; last the embedding, which, if tied,
 //              already holds the output layer's gradient
@@ -12,6 +14,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -64,12 +67,22 @@ class MicroStep {
     at::Tensor output;  ///< only if its graph was kept
   };
 
-  at::Tensor forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept);
-  void backward_trunk(const Batch& batch, std::vector<Kept> kept, at::Tensor d_output, const Pass& pass, bool last);
-  void run_heads(StepContext& step, const at::Tensor& trunk, at::Tensor& d_trunk, const Pass& pass, bool last);
+  /// What the heads read, or its gradient, [B,S,D] each.
+  struct HeadInputs {
+    at::Tensor trunk;
+    at::Tensor embedded;  ///< of the tokens; only for chained heads, the gradient only if the embedding trains
+  };
+
+  HeadInputs forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept);
+  void backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadInputs d_inputs, const Pass& pass, bool last);
+  void run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
+  void run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
+  void run_chained(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   template <class Evaluate>
   void without_gradient(const Batch& batch, Evaluate evaluate);
-  at::Tensor hidden_of(int64_t head, const at::Tensor& trunk, const Pass& pass) const;
+  std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const Pass& pass) const;
+  at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded, const Pass& pass) const;
+  ShardUnit* unit_of_head(int64_t head) const;
   void reduce(ShardUnit& unit, bool last);
   void finish_reduces(size_t most);
   ShardUnit* unit_after_trunk_block(int64_t block) const;
@@ -83,6 +96,7 @@ class MicroStep {
   int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for backward; those below are recomputed
   bool embedding_trains_;
   std::unique_ptr<OffloadedStack> offloaded_;  ///< inputs of recomputed blocks; null if they stay in memory
+  bool is_chained_;                            ///< heads 2, 3, ... read the head before
   std::vector<ShardUnit*> reducing_, reducing_over_replicas_;  ///< oldest first
 };
 

@@ -55,17 +55,25 @@ struct MadeModel {
   ShardedModel& operator*() { return *model; }
 };
 
-/// Logits of each head at each position, [S,V], computed by the training's blocks.
+/// Logits of each head at each position, [S,V], computed by the training's blocks. Chained heads read the first token
+/// past the end.
 inline std::vector<at::Tensor> whole_forward(ShardedModel& model, const std::vector<int64_t>& ids) {
   const at::AutoGradMode grad(false);
   std::vector<std::unique_ptr<Gathered>> weights;
   for (const auto& unit : model.units()) weights.push_back(std::make_unique<Gathered>(*unit));
   const auto weight = [&](const char* name) { return model.weight(name).weight(); };
-  at::Tensor h = weight("tok_embeddings.weight").index_select(0, at::tensor(ids, at::kLong)).unsqueeze(0);
+  const at::Tensor embedded = weight("tok_embeddings.weight").index_select(0, at::tensor(ids, at::kLong)).unsqueeze(0);
+  at::Tensor h = embedded;
   for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) h = model.trunk_block(i).forward(h, model.rotary(), {});
   std::vector<at::Tensor> logits;
   for (int64_t k = 1; k <= model.num_heads(); ++k) {
-    const at::Tensor hidden = model.head_block(k).forward(h, model.rotary(), {});
+    const bool is_chained = k > 1 && has_chained_heads(model.config());
+    const at::Tensor token = is_chained ? at::cat({embedded.narrow(1, k - 1, embedded.size(1) - k + 1),
+                                                   embedded.narrow(1, 0, 1).expand({1, k - 1, -1})},
+                                                  1)
+                                        : at::Tensor();
+    const at::Tensor hidden = model.head_block(k).forward(h, model.rotary(), {}, token);
+    if (has_chained_heads(model.config())) h = hidden;
     const at::Tensor normed = rms_norm(hidden, model.weight("norm.weight"), model.config().norm_eps);
     logits.push_back(at::linear(normed[0], weight("output.weight")));
   }

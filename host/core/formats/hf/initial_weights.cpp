@@ -40,6 +40,9 @@ bool has_value_heads(const fs::path& folder) {
 }
 
 std::string advice_for_missing(const std::string& name, const fs::path& weights, int64_t token_heads) {
+  if (is_of_chain(name))
+    return "; chained heads that the weights lack are made with [model] new_heads = \"copy\" or \"new\"; parallel "
+           "heads need [model] future_heads = \"parallel\"";
   if (name.starts_with(extra_heads))
     return "; heads that the weights lack are made with [model] new_heads = \"copy\" or \"new\"";
   if (token_heads > 0 && has_value_heads(weights)) return "; a critic's model predicts no tokens: it goes into [value]";
@@ -83,7 +86,8 @@ std::optional<InitialWeights::Tensor> InitialWeights::find(const std::string& na
                                                            bool may_initialize) const {
   auto tensor = lookup(name);
   if (!tensor && name.starts_with(extra_heads)) {
-    if (model_.new_heads == "new") return std::nullopt;
+    // The last block, which is copied, has no layers of a chain.
+    if (model_.new_heads == "new" || (model_.new_heads == "copy" && is_of_chain(name))) return std::nullopt;
     if (model_.new_heads == "copy")
       tensor = lookup(head_block_name(model_, 1) + name.substr(name.find('.', extra_heads.size())));
   }

@@ -68,10 +68,12 @@ void write_descriptions(const ModelExport& request, const SavedShape& saved, con
   config["bos_token_id"] = saved.bos_token_id;
   config["eos_token_id"] = saved.eos_token_id;
   write_new_file(folder / hf_config_name, pretty_json(config));
-  if (needs_heads_file(saved))
-    write_new_file(folder / heads_identity_name, pretty_json({{"format_version", heads_format_version},
-                                                              {"n_future_tokens", saved.model.future_tokens},
-                                                              {"value_heads", saved.value_heads}}));
+  if (!needs_heads_file(saved)) return;
+  json heads{{"format_version", heads_format_version},
+             {"n_future_tokens", saved.model.future_tokens},
+             {"value_heads", saved.value_heads}};
+  if (has_chained_heads(saved.model)) heads["future_heads"] = to_string(saved.model.future_heads);
+  write_new_file(folder / heads_identity_name, pretty_json(heads));
 }
 
 /// Whether there was a tokenizer to copy.

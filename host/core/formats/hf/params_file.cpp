@@ -34,6 +34,13 @@ json read_value_heads(ExternalJson& keys) {
   return json::array();
 }
 
+FutureHeads read_future_heads(ExternalJson& keys) {
+  for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained})
+    if (!keys.has("future_heads") || keys.value("future_heads") == to_string(heads)) return heads;
+  keys.refuse("future_heads", "\"parallel\" or \"chained\"");
+  return FutureHeads::parallel;
+}
+
 json read_token_ids(ExternalJson& keys, const char* key) {
   if (!keys.has(key)) return nullptr;
   const json& ids = keys.value(key);
@@ -52,6 +59,7 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   model.heads = keys.integer("n_heads", 1, max_heads);
   model.kv_heads = keys.integer("n_kv_heads", 1, max_heads, model.heads);
   model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens, 1);
+  model.future_heads = read_future_heads(keys);
   model.rope_theta = keys.positive("rope_theta", 10000.0);
   model.norm_eps = keys.positive("norm_eps", 1e-5);
   model.vocab_size = rows_of(files, embedding_weight);
@@ -81,8 +89,8 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
 }
 
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files) {
-  const std::string first_layer(block_layers(saved.model).front().name);
-  return files.find(head_block_name(saved.model, 1) + "." + first_layer + ".weight").has_value();
+  const std::string block = head_block_name(saved.model, 1), layer(block_layers(saved.model, block).front().name);
+  return files.find(block + "." + layer + ".weight").has_value();
 }
 
 std::string pretty_json(const json& document) { return document.dump(2) + "\n"; }
@@ -98,6 +106,7 @@ std::string params_text(const SavedShape& saved) {
               {"norm_eps", m.norm_eps},
               {"vocab_size", m.vocab_size},
               {"ffn_dim", m.ffn_dim}};
+  if (has_chained_heads(m)) params["future_heads"] = to_string(m.future_heads);
   if (m.rope_scaling) {
     params["rope_scaling"] = rope_scaling_json(*m.rope_scaling);
     params["use_scaled_rope"] = true;

@@ -1,5 +1,5 @@
 // params.json: the shape of a model, stored next to its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
-// rope_scaling, qkv_bias, tie_word_embeddings, value_heads, tokenizer). Meta's own files state the vocabulary size and
+// future_heads, rope_scaling, qkv_bias, tie_word_embeddings, value_heads, tokenizer). Meta's own files state the vocabulary size and
 // the feed-forward width indirectly or not at all, so those two are taken from the tensors.
 #pragma once
 
@@ -32,6 +32,9 @@ nlohmann::json read_token_ids(ExternalJson& keys, const char* key);
 
 /// Whether the files contain head 1's block; a value model has none.
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files);
+
+/// The value of "future_heads"; parallel if the key is missing.
+FutureHeads read_future_heads(ExternalJson& keys);
 
 /// The list under "value_heads"; empty if the key is missing.
 nlohmann::json read_value_heads(ExternalJson& keys);

@@ -17,6 +17,14 @@ TEST_F(Rules, CheckTheShapeOfTheModel) {
   refused(small, {"model.future_tokens=0"});
 }
 
+TEST_F(Rules, ChainOnlySeveralHeads) {
+  EXPECT_EQ(load(small).model.future_heads, FutureHeads::parallel);
+  EXPECT_EQ(load(small, {"model.future_heads=chained"}).model.future_heads, FutureHeads::chained);
+  expect_in_order(refused(small, {"model.future_heads=chained", "model.future_tokens=1"}),
+                  {"future_heads has no effect with future_tokens = 1", "remove it"});
+  expect_in_order(refused(small, {"model.future_heads=serial"}), {"wanted one of \"parallel\" and \"chained\""});
+}
+
 TEST_F(Rules, GiveEachRopeScalingItsOwnKeys) {
   const std::string scaled = small + "[model.rope_scaling]\n";
   const std::string llama3 =

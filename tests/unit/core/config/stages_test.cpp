@@ -40,6 +40,8 @@ TEST_F(Stages, OfTheModelRequireItsShape) {
   expect_in_order(refused(parent),
                   {"a.toml:6:14: the stage's model has a different shape: found layers 5, heads 2, kv_heads 2",
                    "wanted 6, 4, 4 as in this experiment"});
+  write("b.toml", with(small, "layers = 6\n", "layers = 6\nfuture_heads = \"chained\"\n"));
+  expect_in_order(refused(parent), {"found future_heads \"chained\", wanted \"parallel\" as in this experiment"});
 }
 
 TEST_F(Stages, OfValuesMayHaveAnotherShapeButRequireAValueHead) {

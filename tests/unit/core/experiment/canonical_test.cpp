@@ -43,7 +43,7 @@ TEST_F(Canonical, IsReadBackToAnEqualValue) {
        {load(small),
         load(small, {"optimizer.lr=0.1", "optimizer.betas=[0, 0.999]", "schedule.name=cosine",
                      "parallel.activation_checkpointing=full", "adapter.plugin=lora", "guard.loss_spike=1e300",
-                     "train.head_weights=[1, 0.3, 0.1, 0]"}),
+                     "train.head_weights=[1, 0.3, 0.1, 0]", "model.future_heads=chained"}),
         load(small, {"parallel.processes=6", "parallel.strategy=hybrid_shard", "parallel.shard_group_size=3"}),
         load(small, {"parallel.strategy=hybrid_shard", "parallel.shard_group_size=host"}),
         load(small, {"data.kind=tokens", "data.file=\"/data/a \\\"b\\\\\\u0007.bin\"", "data.dtype=uint32"}),
@@ -102,7 +102,7 @@ TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
        {"name=other", "log.every_steps=7", "log.database=x.db", "log.tensorboard=board", "checkpoint.every_steps=3",
         "checkpoint.keep=9", "parallel.processes=2", "parallel.strategy=no_shard", "parallel.device=cpu",
         "data.files=[\"elsewhere/*\"]", "data.exclude=[\"x\"]", "train.clip_norm=1.0", "adapter.plugin=full",
-        "train.head_weights=[1, 1, 1, 1]"}) {
+        "train.head_weights=[1, 1, 1, 1]", "model.future_heads=parallel"}) {
     EXPECT_EQ(hash({same}), base) << same;
   }
 }
@@ -120,9 +120,10 @@ TEST_F(Canonical, HashIgnoresShardGroups) {
 
 TEST_F(Canonical, HashChangesWithEverythingThatChangesTheResult) {
   const std::string base = hash({});
-  for (const std::string other : {"seed=1", "train.steps=11", "optimizer.lr=0.1", "parallel.precision=bf16",
-                                  "train.batch_size=3", "adapter.plugin=lora", "data.order=sequential", "model.dim=128",
-                                  "validation.every_steps=3", "train.head_weights=[1, 1, 1, 0.3]"}) {
+  for (const std::string other :
+       {"seed=1", "train.steps=11", "optimizer.lr=0.1", "parallel.precision=bf16", "train.batch_size=3",
+        "adapter.plugin=lora", "data.order=sequential", "model.dim=128", "validation.every_steps=3",
+        "train.head_weights=[1, 1, 1, 0.3]", "model.future_heads=chained"}) {
     EXPECT_NE(hash({other}), base) << other;
   }
   EXPECT_NE(hash({"parallel.precision=bf16", "parallel.reduce=bf16"}), hash({"parallel.precision=bf16"}));

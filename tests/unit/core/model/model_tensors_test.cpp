@@ -1,6 +1,7 @@
 #include "core/model/model_tensors.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "support/test_folder.hpp"
@@ -44,6 +45,26 @@ TEST(ModelTensors, OnlyTheTrunkAndHeadOneHaveHuggingFaceNames) {
 TEST(ModelTensors, CountTheParameters) {
   // A block: wq, wo 64 each, wk, wv 32 each, w1..w3 96 each, two norms of 8; then embedding, output and the last norm.
   EXPECT_EQ(num_parameters(grouped()), 4 * (2 * 64 + 2 * 32 + 3 * 96 + 2 * 8) + 2 * 20 * 8 + 8);
+}
+
+TEST(ModelTensors, AChainedHeadHasTwoMoreNormsAndAProjection) {
+  ModelConfig model = grouped();
+  const int64_t parallel = num_parameters(model);
+  model.future_heads = FutureHeads::chained;
+  EXPECT_EQ(num_parameters(model), parallel + 2 * (2 * 8 + 8 * 16));
+  std::map<std::string, std::vector<int64_t>> more;
+  for (const ModelTensor& tensor : model_tensors(model)) {
+    if (!is_of_chain(tensor.name)) continue;
+    more[tensor.name] = tensor.shape;
+    EXPECT_TRUE(tensor.hf_name.empty()) << tensor.name;
+    EXPECT_EQ(tensor.unit(), tensor.name.substr(0, std::string("extra_heads.0").size()));
+  }
+  EXPECT_EQ(more, (std::map<std::string, std::vector<int64_t>>{{"extra_heads.0.hnorm.weight", {8}},
+                                                               {"extra_heads.0.enorm.weight", {8}},
+                                                               {"extra_heads.0.eh_proj.weight", {8, 16}},
+                                                               {"extra_heads.1.hnorm.weight", {8}},
+                                                               {"extra_heads.1.enorm.weight", {8}},
+                                                               {"extra_heads.1.eh_proj.weight", {8, 16}}}));
 }
 
 TEST(ModelTensors, OnlyQueriesAndKeysAreRotatedEachWithItsNumberOfHeads) {

@@ -118,6 +118,39 @@ TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfASentencePieceModel) {
   refuse("decoder is \"ByteLevel\"", [](json& document) { document["decoder"] = {{"type", "ByteLevel"}}; });
 }
 
+TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfAByteLevelModel) {
+  const auto refuse = [&](const std::string& part, const std::function<void(json&)>& change) {
+    json document = byte_level_json();
+    change(document);
+    expect_refused(document, part);
+  };
+  const auto with_split = [](const json& split) {
+    return json{{"type", "Sequence"}, {"pretokenizers", {split, {{"type", "ByteLevel"}, {"use_regex", false}}}}};
+  };
+  refuse("normalizer is \"NFKC\"", [](json& document) { document["normalizer"] = {{"type", "NFKC"}}; });
+  refuse("model is \"WordPiece\"", [](json& document) { document["model"]["type"] = "WordPiece"; });
+  refuse("pre_tokenizer is \"Metaspace\"", [](json& document) { document["pre_tokenizer"] = {{"type", "Metaspace"}}; });
+  refuse("pre_tokenizer contains \"Whitespace\"", [&](json& document) {
+    document["pre_tokenizer"] = with_split({{"type", "Whitespace"}});
+  });
+  refuse("pre_tokenizer Split has the behavior \"MergedWithNext\"", [&](json& document) {
+    document["pre_tokenizer"] = with_split(
+        {{"type", "Split"}, {"pattern", {{"Regex", "x"}}}, {"behavior", "MergedWithNext"}, {"invert", false}});
+  });
+  refuse("decoder is \"WordPiece\"", [](json& document) { document["decoder"] = {{"type", "WordPiece"}}; });
+  refuse("post_processor is \"BertProcessing\"", [](json& document) {
+    document["post_processor"] = {{"type", "BertProcessing"}};
+  });
+  refuse("the added token \"<tool>\" has lstrip true",
+         [](json& document) { document["added_tokens"][1]["lstrip"] = true; });
+  refuse("model dropout is \"0.5\"", [](json& document) { document["model"]["dropout"] = 0.5; });
+  refuse("the byte 33 is not a token", [](json& document) { document["model"]["vocab"].erase("!"); });
+  refuse("merges: \"nowhere\" is not in the vocabulary",
+         [](json& document) { document["model"]["merges"].push_back("nowhere t"); });
+  refuse("two tokens have the id 257", [](json& document) { document["model"]["vocab"]["aaaa"] = 257; });
+  refuse("truncation is", [](json& document) { document["truncation"] = {{"max_length", 5}}; });
+}
+
 TEST_F(TokenizerJsonTest, ReadsTheIdsBeforeATextFromTheTemplate) {
   json document = byte_level_json();
   const json text{{"Sequence", {{"id", "A"}, {"type_id", 0}}}};

@@ -56,7 +56,7 @@ class Block {
  public:
   Block(unsigned threads, Order order, std::function<void()> kernel)
       : order_(order), kernel_(std::move(kernel)), fibers_(threads) {
-    for (Fiber& fiber : fibers_) start(fiber);
+    for (size_t i = 0; i < threads; ++i) start(fibers_[i], stack_of(i));
   }
 
   /// Until all threads have returned. Each warp runs as far as it can, through its shuffles up to the next barrier,
@@ -92,17 +92,21 @@ class Block {
   enum class State { ready, at_barrier, at_shuffle, returned };
   struct Fiber {
     ucontext_t context;
-    std::unique_ptr<char[]> stack;
     State state = State::ready;
     unsigned shuffles = 0;
     char given[2][8];
   };
   static constexpr size_t stack_bytes = 64 << 10;
 
-  void start(Fiber& fiber) {
-    fiber.stack = std::make_unique<char[]>(stack_bytes);
+  /// The same for each block, because blocks do not run at the same time: to allocate stacks takes most of a short run.
+  static char* stack_of(size_t thread) {
+    static std::vector<std::unique_ptr<char[]>> stacks;
+    while (stacks.size() <= thread) stacks.push_back(std::make_unique<char[]>(stack_bytes));
+    return stacks[thread].get();
+  }
+  void start(Fiber& fiber, char* stack) {
     getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_sp = stack;
     fiber.context.uc_stack.ss_size = stack_bytes;
     fiber.context.uc_link = &scheduler_;
     makecontext(&fiber.context, &Block::enter, 0);

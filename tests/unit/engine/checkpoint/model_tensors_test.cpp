@@ -21,6 +21,7 @@ TEST(ModelTensors, NamesAndShapesEqualTheLayout) {
     model.future_tokens = future_tokens;
     model.qkv_bias = future_tokens > 1;
     model.tie_word_embeddings = future_tokens > 3;
+    model.future_heads = future_tokens > 3 ? FutureHeads::chained : FutureHeads::parallel;
     LayoutRequest request;
     request.model = &model;
     std::map<std::string, std::vector<int64_t>> wanted, found;

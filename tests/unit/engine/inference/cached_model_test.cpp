@@ -135,7 +135,7 @@ TEST(CachedModel, ProposesTheMostLikelyTokensOfTheOtherHeads) {
   for (int64_t begin = 0; begin < S; begin += 5) {
     model.feed({ids.begin() + begin, ids.begin() + begin + 5}, Logits::of_last);
     model.shorten(begin + 3);  // as after a draft that was partly rejected
-    const auto proposed = model.propose();
+    const auto proposed = model.propose(ids[size_t(begin) + 3]);
     ASSERT_EQ(proposed.size(), 3u);
     for (size_t k = 0; k < 3; ++k) {
       const Tensor row = wanted[k + 1][begin + 2], best = std::get<0>(row.topk(2));
@@ -144,19 +144,47 @@ TEST(CachedModel, ProposesTheMostLikelyTokensOfTheOtherHeads) {
       EXPECT_EQ(proposed[k], row.argmax().item<int64_t>()) << "head " << k + 2 << " at position " << begin + 2;
     }
     model.feed({ids.begin() + begin + 3, ids.begin() + begin + 5}, Logits::of_last);
-    model.propose();
+    model.propose(ids[size_t(begin + 5) % ids.size()]);
   }
   EXPECT_GT(clear, 20);
+}
+
+TEST(CachedModel, ChainedHeadsProposeFromTheTokensProposedBefore) {
+  ModelConfig shape = test::odd_shape(4);
+  shape.future_heads = FutureHeads::chained;
+  MadeModel made(shape, S, 10);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 11);
+  CachedModel model(*made, S), portions(*made, S);
+  int64_t clear = 0;
+  for (int64_t begin = 0; begin + 5 < S; begin += 5) {
+    model.feed({ids.begin() + begin, ids.begin() + begin + 5}, Logits::of_last);
+    model.shorten(begin + 3);  // as after a draft that was partly rejected
+    const auto proposed = model.propose(ids[size_t(begin) + 3]);
+    ASSERT_EQ(proposed.size(), 3u);
+    std::vector<int64_t> read(ids.begin(), ids.begin() + begin + 4);
+    for (size_t k = 0; k < 3; ++k) {
+      const Tensor row = test::whole_forward(*made, read)[k + 1][begin + 2], best = std::get<0>(row.topk(2));
+      read.push_back(proposed[k]);
+      if ((best[0] - best[1]).item<float>() < 1e-3) continue;
+      ++clear;
+      EXPECT_EQ(proposed[k], row.argmax().item<int64_t>()) << "head " << k + 2 << " at position " << begin + 2;
+    }
+    model.feed({ids.begin() + begin + 3, ids.begin() + begin + 5}, Logits::of_last);
+    model.propose(ids[size_t(begin) + 5]);
+  }
+  EXPECT_GT(clear, 15);
+  const Tensor wanted = test::whole_forward(*made, ids)[0], logits = fed_in_portions(portions, ids, {5, 2, 11});
+  for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
 }
 
 TEST(CachedModel, ProposesNothingWithOneHeadAndRefusesAfterAMissedFeed) {
   MadeModel made(1, S, 12), more(2, S, 12);
   CachedModel one(*made, S), two(*more, S);
   one.feed({1, 2}, Logits::of_last);
-  EXPECT_TRUE(one.propose().empty());
+  EXPECT_TRUE(one.propose(3).empty());
   two.feed({1, 2}, Logits::of_last);
   two.feed({3}, Logits::of_last);
-  EXPECT_THROW(two.propose(), Error);
+  EXPECT_THROW(two.propose(4), Error);
 }
 
 TEST(CachedModel, RefusesMoreTokensThanPositions) {

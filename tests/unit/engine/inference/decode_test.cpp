@@ -41,10 +41,13 @@ class Cycle : public TokenWindows {
   }
 };
 
-class Decode : public testing::TestWithParam<int64_t> {};
+using Shape = std::pair<int64_t, FutureHeads>;
+class Decode : public testing::TestWithParam<Shape> {};
 
 TEST_P(Decode, DraftsDoNotChangeARandomModelsText) {
-  MadeModel made(GetParam(), positions, 20);
+  ModelConfig shape = test::odd_shape(GetParam().first);
+  shape.future_heads = GetParam().second;
+  MadeModel made(shape, positions, 20);
   for (uint64_t seed = 0; seed < 30; ++seed) {
     const auto prompt = test::random_ids(1 + int64_t(seed) % 7, made.config.vocab_size, seed);
     const Decoded plain = decoded(*made, greedy(prompt, 25, false)), fast = decoded(*made, greedy(prompt, 25, true));
@@ -55,9 +58,10 @@ TEST_P(Decode, DraftsDoNotChangeARandomModelsText) {
 }
 
 TEST_P(Decode, DraftsDoNotChangeATrainedModelsTextAndSavePasses) {
-  const int64_t heads = GetParam();
+  const int64_t heads = GetParam().first;
   Experiment experiment = test::tiny_experiment();
   experiment.model.future_tokens = heads;
+  experiment.model.future_heads = GetParam().second;
   experiment.model.layers = 1 + heads;
   experiment.model.heads = experiment.model.kv_heads = 2;
   experiment.train.steps = 80;
@@ -87,7 +91,13 @@ TEST_P(Decode, DraftsDoNotChangeATrainedModelsTextAndSavePasses) {
   EXPECT_LE(double(forwards), 1.2 * fewest) << heads << " heads";
 }
 
-INSTANTIATE_TEST_SUITE_P(Heads, Decode, testing::Range(int64_t{1}, int64_t{5}));
+constexpr FutureHeads parallel = FutureHeads::parallel, chained = FutureHeads::chained;
+INSTANTIATE_TEST_SUITE_P(All, Decode,
+                         testing::Values(Shape{1, parallel}, Shape{2, parallel}, Shape{3, parallel}, Shape{4, parallel},
+                                         Shape{2, chained}, Shape{4, chained}),
+                         [](const auto& info) {
+                           return to_string(info.param.second) + std::to_string(info.param.first);
+                         });
 
 TEST(Decoding, EndsAtEndOfTextEvenWithinADraft) {
   MadeModel made(4, positions, 21);

@@ -58,10 +58,13 @@ TEST(Trainer, StartsNearTheUniformLossAndLearnsARepeatedBatch) {
 }
 
 TEST(Trainer, AWeightingGivesTheSameLossesAtEveryWhen) {
-  const Experiment experiment = tiny_experiment();
-  const auto within_the_loss = losses_of(experiment, focal(When::token));
-  expect_near(losses_of(experiment, focal(When::head)), within_the_loss, "a head at a time");
-  expect_near(losses_of(experiment, focal(When::all)), within_the_loss, "all heads at once");
+  Experiment experiment = tiny_experiment();
+  for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained}) {
+    experiment.model.future_heads = heads;
+    const auto within_the_loss = losses_of(experiment, focal(When::token));
+    expect_near(losses_of(experiment, focal(When::head)), within_the_loss, "a head at a time");
+    expect_near(losses_of(experiment, focal(When::all)), within_the_loss, "all heads at once");
+  }
 }
 
 TEST(Trainer, WeightsByTargetAndBySourceMeanTheSameTokens) {

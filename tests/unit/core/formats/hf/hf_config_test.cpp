@@ -205,12 +205,15 @@ TEST(ParamsFile, ReadsMetaKeysAndInfersTheRestFromTheTensors) {
   EXPECT_EQ(model.future_tokens, 1);
   params["use_scaled_rope"] = true;
   params["n_future_tokens"] = 5;
+  params["future_heads"] = "serial";
   params["value_heads"] = {{{"name", "v"}}};
   const std::string text = refusal(ExitStatus::data, [&] { read(params); });
   EXPECT_SAYS(text, "use_scaled_rope is true; wanted false");
   EXPECT_SAYS(text, "n_layers is 4; wanted one for each of the 5 future tokens");
+  EXPECT_SAYS(text, "future_heads is \"serial\"; wanted \"parallel\" or \"chained\"");
   EXPECT_SAYS(text, "value_heads is [{\"name\":\"v\"}]");
 
+  params["future_heads"] = "chained";
   params["value_heads"] = {{{"name", "v"}, {"kind", "mlp"}, {"meaning", "rank"}}};
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(params); }), "\"meaning\": \"value\" or \"score\"");
 }
