@@ -5,6 +5,8 @@ from experiment import ONE_RANK, experiment
 from places import Place
 
 ARITHMETIC = {"problems": 400, "operations": ["negate", "add"], "max_operations": 2}
+VERIFIABLE = dict(pipeline={"plugin": "verifiable", "critic": "score"}, value__experiment="critic.toml",
+                  data__select="correct")
 
 
 def tables(**more):
@@ -24,10 +26,6 @@ def trained(program, tmp_path_factory):
     return place, place.host("run", place.write(tables(**VERIFIABLE)))
 
 
-VERIFIABLE = dict(pipeline={"plugin": "verifiable", "critic": "score"}, value__experiment="critic.toml",
-                  data__select="correct")
-
-
 def test_policy_critic_and_verifiable_run_one_after_another(trained):
     place, _ = trained
     assert [row["name"] for row in place.log.runs()][:3] == ["policy", "critic", "trial"]
@@ -38,9 +36,9 @@ def test_policy_critic_and_verifiable_run_one_after_another(trained):
 
 def test_held_out_problems_are_held_out_of_every_stage(trained):
     place, ended = trained
-    trained = [int(line.split(" records to train on")[0].split()[-1]) for line in ended.err.splitlines()
-               if "records to train on" in line]
+    counts = [int(line.split(" records to train on")[0].split()[-1]) for line in ended.err.splitlines()
+              if "records to train on" in line]
     everything = ARITHMETIC["problems"] * 2
-    assert trained and all(count < everything for count in trained), ended.err
+    assert counts and all(count < everything for count in counts), ended.err
     ended = place.host("run", "experiment.toml")
     assert ended.err.count("is reused") == 1, "the critic's finished run answers for its policy too"

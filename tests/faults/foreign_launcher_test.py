@@ -12,7 +12,7 @@ import pytest
 from host import LIMIT, children_of, clean_environment
 from launchers import free_port, words
 from paths import HOST
-
+from places import Place
 
 SOON = 40  # seconds, on cores that other tests use too; parallel.timeout_seconds is 120
 RANDOM = {"train__epochs": None, "data__kind": "random", "data__file": None, "data__dtype": None, "data__order": None}
@@ -23,36 +23,36 @@ def start_job(place, world, port, **changes):
     return [place.start_command("run", file, env=words(rank, world, port)) for rank in range(world)]
 
 
-def test_two_processes_are_two_ranks_of_one_run(place):
+@pytest.fixture(scope="module")
+def losses_of_our_launcher(program, tmp_path_factory):
+    """The losses of the three steps that other launchers' ranks repeat here."""
+    place = Place(tmp_path_factory.mktemp("ours"))
+    place.tokens()
+    place.run(train__steps=3)
+    return place.log.losses()
+
+
+def test_two_processes_are_two_ranks_of_one_run_with_the_numbers_of_our_launcher(place, losses_of_our_launcher):
     for running in start_job(place, 2, free_port(), train__steps=3):
         running.wait()
         assert running.code == 0, running
     rows = place.log.runs()
     assert len(rows) == 1 and rows[0]["world_size"] == 2 and rows[0]["status"] == "finished", rows
-    assert set(place.log.losses()) == {1, 2, 3}
+    assert place.log.losses() == losses_of_our_launcher and set(losses_of_our_launcher) == {1, 2, 3}
 
 
-def test_the_numbers_are_those_of_our_own_launcher(place):
-    place.run(train__steps=3)
-    wanted = place.log.losses()
-    for running in start_job(place, 2, free_port(), train__steps=3):
-        running.wait()
-    assert place.log.losses() == wanted
-
-
-def test_ranks_that_do_not_see_each_others_processes_exchange_through_sockets_bitwise_identically(place):
+def test_ranks_that_do_not_see_each_others_processes_exchange_through_sockets_bitwise_identically(
+        place, losses_of_our_launcher):
     """As in two containers of one host, where ranks cannot share memory."""
     container = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if subprocess.run([*container, "true"], capture_output=True).returncode:
         pytest.skip("this user may make no process namespace")
-    place.run(train__steps=3)
-    wanted = place.log.losses()
     file, port = place.write(parallel__processes=2, train__steps=3), free_port()
     ranks = [subprocess.Popen([*(container if rank else []), HOST, "run", file, "-q"], cwd=place.folder,
                               env=clean_environment(words(rank, 2, port)), stdin=subprocess.DEVNULL)
              for rank in range(2)]
     assert [rank.wait(LIMIT) for rank in ranks] == [0, 0]
-    assert place.log.losses() == wanted
+    assert place.log.losses() == losses_of_our_launcher
 
 
 def test_slurms_variables_are_understood(place):

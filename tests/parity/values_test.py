@@ -1,16 +1,16 @@
-"""Critics and value-weighted runs on records, compared with plain PyTorch: losses of 10 steps, gradients of step 1 and
+"""Critics and value-weighted runs on records, compared with plain PyTorch: losses of all steps, gradients of step 1 and
 final parameters. Two ranks with full_shard, fp32."""
 import pytest
 from checkpoint import adapter_tensors, model_tensors, state_tensors
 from compare import assert_losses_close, assert_tensors_close
 from paths import cases
-from reference import Recipe, Reference, filled
+from reference import Recipe, Reference, filled, steps_here
 from runlog import step_folders
 from start import JUDGE, READER, changes_for, start_model, train_reference, write_batches, write_start
 from value_head import add_value_head, without_token_heads
 
 # For gradients: the optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly if beta1 = 1/2.
-EXACT = {"betas": (0.5, 0.95), "clip_norm": 0.0}
+EXACT = {"betas": (0.5, 0.95), "clip_norm": 0.0, "steps": steps_here()}
 
 
 def critic(loss, data="records", head="linear", value_start=0.1, more=None, **rest):

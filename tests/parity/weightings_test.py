@@ -1,17 +1,17 @@
-"""Each weighting, compared with its formula in plain PyTorch: losses of 10 steps, gradients of step 1 and final
+"""Each weighting, compared with its formula in plain PyTorch: losses of all steps, gradients of step 1 and final
 parameters. Two ranks with full_shard, fp32."""
 import null_cuda
 import pytest
 from checkpoint import model_tensors, state_tensors
 from compare import assert_losses_close, assert_tensors_close
 from paths import cases
-from reference import Recipe
+from reference import Recipe, steps_here
 from runlog import step_folders
 from start import POLICY, READER, changes_for, train_reference
 
 SHARP = 8.0
 # For gradients: the optimizer's first moment after step 1 is (1 - beta1) times the gradient, exactly if beta1 = 1/2.
-EXACT = {"betas": (0.5, 0.95), "clip_norm": 0.0, "sharp": SHARP}
+EXACT = {"betas": (0.5, 0.95), "clip_norm": 0.0, "sharp": SHARP, "steps": steps_here()}
 
 
 def of(pipeline, data="windows", accumulation=1, normalize="tokens", **options):
