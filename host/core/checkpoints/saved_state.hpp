@@ -17,7 +17,7 @@ namespace wmtp {
 inline constexpr int64_t max_overflows_left = 2;
 
 struct SavedState {
-  /// The loss scale of fp16 runs, as engine/train/loss_scale.hpp begins and changes it.
+  /// The loss scale of fp16 runs, as core/training/loss_scale.hpp begins and changes it.
   struct Scale {
     double scale = 65536;                         ///< a power of two, at least 1
     int64_t finite_steps = 0;                     ///< consecutive

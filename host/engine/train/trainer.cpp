@@ -6,8 +6,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/corpus/step_count.hpp"
+#include "core/training/schedule.hpp"
 #include "engine/memory/phase.hpp"
-#include "engine/train/schedule.hpp"
 #include "engine/train/stop_signal.hpp"
 
 namespace wmtp {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "core/checkpoints/saved_state.hpp"
-#include "engine/train/guard.hpp"
-#include "engine/train/loss_scale.hpp"
+#include "core/training/guard.hpp"
+#include "core/training/loss_scale.hpp"
 
 namespace wmtp {
 

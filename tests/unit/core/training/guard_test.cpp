@@ -1,4 +1,4 @@
-#include "engine/train/guard.hpp"
+#include "core/training/guard.hpp"
 
 #include <gtest/gtest.h>
 

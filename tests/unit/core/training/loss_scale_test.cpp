@@ -1,4 +1,4 @@
-#include "engine/train/loss_scale.hpp"
+#include "core/training/loss_scale.hpp"
 
 #include <gtest/gtest.h>
 

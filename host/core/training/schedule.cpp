@@ -1,4 +1,4 @@
-#include "engine/train/schedule.hpp"
+#include "core/training/schedule.hpp"
 
 #include <cmath>
 #include <numbers>
