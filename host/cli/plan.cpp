@@ -284,7 +284,7 @@ void print_times(const Hardware& hardware, const StepCost& whole) {
     return;
   }
   const bool hides = whole.time->hides_communication();
-  std::cout << "One axis is " << (whole.fits && hides ? "enough" : "not enough") << ": full_shard over all "
+  std::cout << "One axis is " << (whole.fits && hides ? "enough" : "not enough") << ": full_shard over "
             << counted(whole.variant->question.ranks, "rank") << " computes for "
             << seconds_text(whole.time->computation) << " and communicates for " << seconds_text(whole.time->overlapped)
             << " meanwhile" << (whole.fits ? "" : ", but does not fit")

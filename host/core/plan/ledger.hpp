@@ -30,12 +30,14 @@ struct Traffic {
 /// The work of one rank.
 struct Work {
   double operations = 0;  ///< floating-point operations of matrix products and attention
+  double extra = 0;       ///< those that perf/mfu does not count: repeated ones, and of frozen models
   Traffic traffic;
   Traffic exposed;  ///< the part that no product overlaps with
   /// Adds `times` times what was done since `before`.
   void repeat(const Work& before, double times) {
     const auto add = [times](double& sum, double earlier) { sum += times * (sum - earlier); };
     add(operations, before.operations);
+    add(extra, before.extra);
     add(traffic.bus, before.traffic.bus);
     add(traffic.network, before.traffic.network);
     add(exposed.bus, before.exposed.bus);
@@ -82,6 +84,18 @@ class Ledger {
   MemoryMoment* now_at_ = &phases_["other"];
   Offloaded offloaded_;
   Work work_;
+};
+
+/// Operations are extra during the lifetime of this object.
+class ExtraOperations {
+ public:
+  explicit ExtraOperations(Ledger& ledger) : work_(ledger.work()), before_(work_.operations) {}
+  ~ExtraOperations() { work_.extra += work_.operations - before_; }
+  ExtraOperations(const ExtraOperations&) = delete;
+
+ private:
+  Work& work_;
+  double before_;
 };
 
 /// Bytes that are live for the lifetime of this object, like a tensor.

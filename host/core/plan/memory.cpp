@@ -188,7 +188,10 @@ class Replay {
         KeptBlock kept = std::move(frame.back());
         frame.pop_back();
         fetch_inputs(i);
-        if (i < lowest_kept_) kept = block(trunk_block_name(i)).forward();
+        if (i < lowest_kept_) {
+          const ExtraOperations repeated(ledger_);
+          kept = block(trunk_block_name(i)).forward();
+        }
         unit.write_gradient();
         write_adapter_gradient();
         d_output = block(trunk_block_name(i)).backward(kept).first;
@@ -274,6 +277,7 @@ class Replay {
       ledger_.enter("head_" + std::to_string(k));
       const InUse weights(*unit_of_head(k), unit_of_head(k + 1));
       {
+        const ExtraOperations repeated(ledger_);
         const Held embedded = embedded_for(k);
         outputs.push_back(head(k).forward_without_grad());
       }
@@ -314,6 +318,7 @@ class Replay {
   Held embedded_for(int64_t k) { return hold(is_chained_ && k > 1 ? ND_ : 0); }
 
   void losses_of_heads() {
+    const ExtraOperations repeated(ledger_);
     SharedMemory before;
     for (int64_t k = 1; k <= q_.token_heads; ++k) {
       const InUse weights(*unit_of_head(k));
@@ -363,7 +368,9 @@ class Replay {
       output.write_gradient();
       if (output.trains() && e_ != 4) logits(m_.vocab_size * m_.dim * e_);
     }
-    multiply((output.trains() ? 3 : 2) + (losses_first && !fits ? 1 : 0), m_.vocab_size * m_.dim);
+    multiply(output.trains() ? 3 : 2, m_.vocab_size * m_.dim);
+    const ExtraOperations repeated(ledger_);
+    if (losses_first && !fits) multiply(1, m_.vocab_size * m_.dim);
     return hold(ND_);
   }
 
@@ -387,6 +394,7 @@ class Replay {
 
   /// Like FrozenModel in engine/frozen/frozen_cache.cpp.
   void frozen_signals(const PlannedModel& model, StoredModel& stored) {
+    const ExtraOperations extra(ledger_);
     const ModelConfig& shape = model.shape;
     const int64_t e = bytes_of(model.precision), bytes = N_ * shape.dim * e;
     const bool predicts = stored.find("output") != nullptr;

@@ -14,14 +14,6 @@ double seconds(const Traffic& traffic, const Hardware& hardware) {
   return std::max(traffic.bus / hardware.bus, traffic.network / hardware.network);
 }
 
-/// The operations of a step as perf/mfu counts them.
-double needed_operations(MemoryQuestion question) {
-  question.activation_checkpointing = 0;
-  question.when = "before";
-  question.frozen.clear();
-  return plan_memory(question).work.operations;
-}
-
 /// What to minimize, most important first.
 std::array<double, 3> price(const StepCost& cost) {
   if (cost.time) return {cost.time->seconds(), 0, double(cost.memory)};
@@ -47,7 +39,7 @@ std::optional<StepTime> step_time(const PlannedVariant& variant, const Hardware&
   const Traffic overlapped{work.traffic.bus - work.exposed.bus, work.traffic.network - work.exposed.network};
   time.overlapped = seconds(overlapped, hardware);
   time.exposed = seconds(work.exposed, hardware);
-  time.mfu = needed_operations(variant.question) / (peak * time.seconds());
+  time.mfu = (work.operations - work.extra) / (peak * time.seconds());
   return time;
 }
 

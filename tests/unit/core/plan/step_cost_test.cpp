@@ -84,7 +84,19 @@ TEST(Work, CheckpointingRepeatsTheForwardPassOfTheTrunk) {
   question.activation_checkpointing = 1;
   EXPECT_DOUBLE_EQ(plan_memory(question).work.operations, plain + tokens * 2 * 2 * (of_block + attention));
   question.gradient_accumulation = 5;
-  EXPECT_DOUBLE_EQ(plan_memory(question).work.operations, 5 * (plain + tokens * 2 * 2 * (of_block + attention)));
+  const Work work = plan_memory(question).work;
+  EXPECT_DOUBLE_EQ(work.operations - work.extra, 5 * plain);
+  EXPECT_DOUBLE_EQ(work.extra, 5 * tokens * 2 * 2 * (of_block + attention));
+}
+
+TEST(Work, FrozenModelsAndLossesThatAreNeededFirstAreExtra) {
+  MemoryQuestion question = test::small_question();
+  const double needed = plan_memory(question).work.operations;
+  question.when = "all";
+  question.frozen.push_back(question.policy);
+  const Work work = plan_memory(question).work;
+  EXPECT_DOUBLE_EQ(work.operations - work.extra, needed);
+  EXPECT_GT(work.extra, needed / 3);
 }
 
 TEST(Work, OnlyCommunicationWithoutAProductMeanwhileIsExposed) {
