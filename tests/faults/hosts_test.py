@@ -151,7 +151,7 @@ def test_the_ranks_use_the_interface_that_they_are_told(hosts, place):
 
 @pytest.mark.parametrize("variable, interface, shown", [
     ("WMTP_INTERFACE", "absent", "found no interface 'absent'"),
-    ("WMTP_INTERFACE", "down", "found down (10.213.10.2), which is down"),
+    ("WMTP_INTERFACE", "unused", "found unused (10.213.10.2), which is down"),
     ("WMTP_INTERFACE", "bare", "found bare, which has no address"),
     ("WMTP_INTERFACE", "isolated", f"cannot communicate from {ISOLATED} (interface isolated)"),
     ("GLOO_SOCKET_IFNAME", "lo", "cannot communicate from 127.0.0.1 (interface lo)")])

@@ -19,7 +19,8 @@ def _ip(*arguments):
 
 class TwoHosts:
     """addresses[h] is the address of host h; start() starts a rank there. A second network joins the interfaces "fast".
-    Host 1 also has "isolated", whose address no other host can reach, "bare" without an address, and "down"."""
+    Host 1 also has "isolated", whose address no other host can reach, "bare" without an address, and "unused", which
+    is down."""
 
     def __init__(self):
         self.names = [f"wmtp-{os.getpid()}-{letter}" for letter in "ab"]
@@ -39,11 +40,12 @@ class TwoHosts:
         commands += [("-n", self.names[1], *words.split()) for words in (
             "link add isolated type veth peer name bare", "link set bare addrgenmode none",
             "link set isolated up", "link set bare up", f"addr add {ISOLATED}/24 dev isolated",
-            "link add down type veth peer name other", "addr add 10.213.10.2/24 dev down")]
+            "link add unused type veth peer name other", "addr add 10.213.10.2/24 dev unused")]
         for command in commands:
             done = _ip(*command)
             if done.returncode:
                 self.__exit__()
+                assert command[0] == "netns", f"ip {' '.join(command)}: {done.stderr}"
                 pytest.skip(f"this user may make no network namespaces: {done.stderr.strip()}")
         return self
 
