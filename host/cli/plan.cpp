@@ -47,8 +47,8 @@ PlannedFit fit_into(const std::string& memory, const Experiment& experiment, con
   if (const auto largest = largest_batch(question, bytes))
     return {memory, *largest, largest_batch_of_same_tokens(question, bytes)};
   const auto changes = changes_that_fit(plan.variants, bytes);
-  std::string advice = "no strategy fits, also not with full checkpointing" +
-                       std::string(question.on_cuda ? " and parallel.cpu_offload = true" : "") +
+  std::string advice = std::string("no strategy fits, even with full checkpointing, activation_offload = true") +
+                       (question.on_cuda ? " and cpu_offload" : "") +
                        "; use more ranks, lower train.sequence_length or the model's size";
   if (!changes.empty()) {
     advice = "it fits with ";

@@ -57,11 +57,16 @@ bool still_names(const fs::path& path, int folder) {
 
 }  // namespace
 
+fs::path temporary_folder() {
+  std::error_code none;
+  const fs::path folder = fs::temp_directory_path(none);
+  if (none) throw Error(ExitStatus::storage, "no temporary folder; set TMPDIR to a folder: " + none.message());
+  return folder;
+}
+
 ScratchFolder::ScratchFolder() {
   static std::once_flag cleaned;
-  std::error_code none;
-  const fs::path parent = fs::temp_directory_path(none);
-  if (none) throw Error(ExitStatus::storage, "no temporary folder; set TMPDIR to a folder: " + none.message());
+  const fs::path parent = temporary_folder();
   std::call_once(cleaned, remove_abandoned_scratch_folders, parent);
   const auto fail = [&] {
     throw Error(ExitStatus::storage, "cannot create a folder in " + parent.string() + ": " + std::strerror(errno) +

@@ -29,6 +29,9 @@ class ScratchFolder {
   Descriptor lock_;
 };
 
+/// TMPDIR or /tmp. Error(storage) if it is not a folder.
+std::filesystem::path temporary_folder();
+
 /// Removes folders of this user in `parent` that have no owner. Ignores errors: the next process tries again.
 void remove_abandoned_scratch_folders(const std::filesystem::path& parent);
 

@@ -284,7 +284,7 @@ def test_a_memory_that_no_batch_fits_into_is_refused_with_the_changes_that_help(
     place.refuse_command(2, r"experiment\.toml: train\.batch_size = 1 takes 1\d\d\.\d GiB per rank .*GiB optimizer.*"
                          r"more than --fit 60GiB; it fits with .*parallel\.strategy = \"full_shard\" \([23]\d\.\d GiB\)",
                          command=["plan", file, "--fit", "60GiB"])
-    place.refuse_command(2, "no strategy fits, also not with full checkpointing and parallel.cpu_offload = true",
+    place.refuse_command(2, 'no strategy fits, even with full checkpointing, activation_offload = true and cpu_offload',
                          command=["plan", file, "--fit", "100MiB"])
     place.refuse_command(2, 'found "80GX", expected a number and its unit', command=["plan", file, "--fit", "80GX"])
 

@@ -114,7 +114,7 @@ def test_a_refused_experiment_leaves_no_log(place):
 
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a CUDA device")
 def test_offload_is_refused_on_a_cpu(place):
-    place.refuse(2, r"\[parallel\] cpu_offload: there is no CUDA device", parallel__cpu_offload=True,
+    place.refuse(2, r"\[parallel\] found cpu_offload on the CPU", parallel__cpu_offload=True,
                  parallel__device="auto")
     place.refuse(2, r"experiment\.toml:\d+:\d+", "everything is in host memory anyway", parallel__cpu_offload=True,
                  parallel__device="cpu")

@@ -37,7 +37,7 @@ LAST_BIAS = "value_heads.value.2.bias"
 ALL += [(pipeline, *other) for pipeline in ("critic", "pairs") for other in OTHERS]
 ALL += [(pipeline, *other) for pipeline in ("verifiable", "joint") for other in OTHERS if LAYOUTS[other[0]][2] == 1]
 # Others are in make soak. Resume.ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy (unit/engine/run) compares one to
-# four ranks in one process, with every strategy, as closely as here; parity_test.py and values_test.py compare two
+# four ranks in one process, with all strategies but hybrid_shard, as closely as here; parity_test.py and values_test.py compare two
 # ranks with full_shard with PyTorch in one process.
 WITH_RECOMPUTATION, IN_GROUPS = ("4x1", "full_shard", "full"), ("4x1", "hybrid_shard", "full")
 SHORT = [("baseline", layout, strategy, checkpointing) for layout, strategy, checkpointing in OTHERS

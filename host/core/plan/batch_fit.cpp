@@ -13,11 +13,39 @@ bool fits(const PlannedBatch& batch, int64_t bytes) { return batch.peak.total <=
 std::vector<std::string> changes_between(const MemoryQuestion& experiment, const MemoryQuestion& other) {
   std::vector<std::string> changes;
   if (other.policy.strategy != experiment.policy.strategy)
-    changes.push_back(std::string("parallel.strategy = \"") + to_string(other.policy.strategy) + "\"");
+    changes.push_back(std::string("parallel.strategy = \"") + to_string(other.policy.strategy) + "\"" +
+                      (other.policy.strategy == Strategy::hybrid_shard ? " with shard_group_size = \"host\"" : ""));
   if (other.activation_checkpointing != experiment.activation_checkpointing)
     changes.emplace_back("parallel.activation_checkpointing = \"full\"");
-  if (other.policy.offload != experiment.policy.offload) changes.emplace_back("parallel.cpu_offload = true");
+  if (other.activation_offload != experiment.activation_offload)
+    changes.emplace_back("parallel.activation_offload = true");
+  if (other.policy.offload != experiment.policy.offload)
+    changes.emplace_back(std::string("parallel.cpu_offload = ") +
+                         (other.policy.offload == CpuOffload::all ? "\"all\"" : "true"));
   return changes;
+}
+
+/// The question itself, and with each combination of the settings that save memory.
+std::vector<MemoryQuestion> saving_questions(const MemoryQuestion& question) {
+  const bool has_frozen =
+      !question.frozen.empty() ||
+      std::ranges::any_of(question.policy.layout, [](const PlannedUnit& unit) { return unit.frozen.elements > 0; });
+  std::vector<MemoryQuestion> all;
+  const auto add = [&](double checkpointing, bool offload_activations, CpuOffload offload) {
+    MemoryQuestion& one = all.emplace_back(question);
+    one.activation_checkpointing = std::max(question.activation_checkpointing, checkpointing);
+    one.activation_offload |= offload_activations;
+    one.policy.offload = std::max(question.policy.offload, offload);
+    for (PlannedModel& frozen : one.frozen) frozen.offload = one.policy.offload;
+  };
+  for (const CpuOffload offload : {CpuOffload::none, CpuOffload::trained, CpuOffload::all}) {
+    if (offload != CpuOffload::none && !question.on_cuda) continue;
+    if (offload == CpuOffload::all && !has_frozen) continue;
+    add(0, false, offload);
+    add(1, false, offload);
+    add(1, true, offload);
+  }
+  return all;
 }
 
 }  // namespace
@@ -65,21 +93,16 @@ std::vector<std::string> changes_that_fit(const std::vector<PlannedVariant>& var
   size_t fewest = SIZE_MAX;
   for (const PlannedVariant& variant : variants) {
     if (variant.adapter != experiment.adapter) continue;
-    for (const double checkpointing : {experiment.question.activation_checkpointing, 1.0})
-      for (const bool offload : {false, true}) {
-        MemoryQuestion question = variant.question;
-        question.activation_checkpointing = checkpointing;
-        if (offload && question.on_cuda && question.policy.offload == CpuOffload::none)
-          question.policy.offload = CpuOffload::trained;
-        const std::vector<std::string> changes = changes_between(experiment.question, question);
-        if (changes.empty() || changes.size() > fewest) continue;
-        const PlannedBatch batch = plan_batch(question, 1, question.gradient_accumulation);
-        if (!fits(batch, bytes)) continue;
-        if (changes.size() < fewest) texts.clear();
-        fewest = changes.size();
-        const std::string text = join_names(changes) + " (" + human_bytes(batch.peak.total) + ")";
-        if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
-      }
+    for (const MemoryQuestion& question : saving_questions(variant.question)) {
+      const std::vector<std::string> changes = changes_between(experiment.question, question);
+      if (changes.empty() || changes.size() > fewest) continue;
+      const PlannedBatch batch = plan_batch(question, 1, question.gradient_accumulation);
+      if (!fits(batch, bytes)) continue;
+      if (changes.size() < fewest) texts.clear();
+      fewest = changes.size();
+      const std::string text = join_names(changes) + " (" + human_bytes(batch.peak.total) + ")";
+      if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
+    }
   }
   return texts;
 }

@@ -166,11 +166,12 @@ class Planner {
     return data;
   }
 
-  int64_t steps_over_tokens() const {
+  /// Unknown if the file cannot be examined, which the check of the inputs reports.
+  std::optional<int64_t> steps_over_tokens() const {
     const auto file = e_.resolve(e_.data.file);
     std::error_code missing;
     const auto bytes = static_cast<int64_t>(std::filesystem::file_size(file, missing));
-    if (missing) throw Error(ExitStatus::data, "data.file " + file.string() + ": " + missing.message());
+    if (missing) return std::nullopt;
     const int64_t windows = bytes / (e_.data.dtype == "uint32" ? 4 : 2) / e_.train.sequence_length;
     return num_steps(e_.train, windows, e_.parallel.processes);
   }

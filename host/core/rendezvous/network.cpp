@@ -259,10 +259,15 @@ std::string own_address_on_route_to(const std::string& address) {
 bool can_reach(const std::string& own, const std::string& other, int port, std::string& cause) {
   const Addresses from = resolve(own, 0, SOCK_STREAM, cause), to = resolve(other, port, SOCK_STREAM, cause);
   if (!from || !to) return false;
-  const Socket socket = try_to_bind(*from, /*listens=*/false);
-  const int error = socket.fd() < 0 ? errno : connect_within(socket.fd(), *to, one_attempt);
-  cause = std::strerror(error);
-  return error == 0 || error == ECONNREFUSED;
+  cause = "they are of different families";  // IPv4 and IPv6
+  for (const addrinfo* one = to.get(); one; one = one->ai_next) {
+    if (one->ai_family != from->ai_family) continue;
+    const Socket socket = try_to_bind(*from, /*listens=*/false);
+    const int error = socket.fd() < 0 ? errno : connect_within(socket.fd(), *one, one_attempt);
+    if (error == 0 || error == ECONNREFUSED) return true;
+    cause = std::strerror(error);
+  }
+  return false;
 }
 
 std::vector<Interface> interfaces_of_this_host() {

@@ -70,7 +70,7 @@ class MemoryBackend final : public c10d::Backend {
       if (move_bytes()) continue;
       if (rings_.is_hung_up()) throw std::runtime_error("a rank disconnected");
       if (Clock::now() > end) throw std::runtime_error("no data for " + std::to_string(timeout_.count()) + " ms");
-      await_news(seen);
+      await_change(seen);
       if (seen == rings_.changes()) refuse_the_ended(exchange);
     }
   }
@@ -142,7 +142,7 @@ class MemoryBackend final : public c10d::Backend {
            std::all_of(exchange.passed.begin(), exchange.passed.end(), [&](int64_t p) { return p == length; });
   }
 
-  void await_news(uint32_t seen) {
+  void await_change(uint32_t seen) {
     const auto end = Clock::now() + before_sleep;
     while (rings_.changes() == seen)
       if (Clock::now() > end) return rings_.sleep(seen, poll_interval);

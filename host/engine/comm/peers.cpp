@@ -68,7 +68,7 @@ std::optional<Error> refusal_of_inputs(const std::vector<std::string>& reports, 
     }
   }
   if (lines.empty()) return {};
-  std::string text = "hosts lack inputs of the experiment, or have other ones than rank 0";
+  std::string text = "some hosts lack inputs of the experiment, or have versions that differ from those of rank 0";
   for (const std::string& line : lines) text += "\n  " + names_of(ranks[line]) + " on " + line;
   return Error(status, text + "\nstart all ranks from the same files");
 }

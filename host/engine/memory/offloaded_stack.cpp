@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "io/scratch_folder.hpp"
 
 namespace wmtp {
 namespace {
@@ -28,9 +29,6 @@ Descriptor nameless_file(const std::filesystem::path& folder) {
 class StackOnDisk final : public OffloadedStack {
  public:
   explicit StackOnDisk(std::filesystem::path folder) : folder_(std::move(folder)), file_(nameless_file(folder_)) {}
-  ~StackOnDisk() override {
-    if (moving_.valid()) moving_.wait();
-  }
 
   void push(Tensor values) override {
     settle();
@@ -97,7 +95,7 @@ class StackOnDisk final : public OffloadedStack {
   std::vector<Entry> entries_;
   int64_t end_ = 0;
   Tensor leaving_, arriving_;
-  std::future<void> moving_;  ///< the copy under way
+  std::future<void> moving_;  ///< the copy under way; last, because its destructor waits
 };
 
 /// All copies run in order on one stream of their own. The training stream waits for them, the host never.
@@ -157,9 +155,7 @@ class StackInHostMemory final : public OffloadedStack {
 }  // namespace
 
 std::unique_ptr<OffloadedStack> make_offloaded_stack(const at::Device& device, const std::filesystem::path& folder) {
-  std::error_code unknown;
-  if (device.is_cpu())
-    return std::make_unique<StackOnDisk>(folder.empty() ? std::filesystem::temp_directory_path(unknown) : folder);
+  if (device.is_cpu()) return std::make_unique<StackOnDisk>(folder.empty() ? temporary_folder() : folder);
   return std::make_unique<StackInHostMemory>(device);
 }
 

@@ -291,8 +291,12 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   if (offload != CpuOffload::none && session.device().is_cpu())
     throw Error(ExitStatus::usage,
                 experiment.file.string() +
-                    ": [parallel] cpu_offload: there is no CUDA device, and on the CPU everything is "
-                    "in host memory anyway; remove it");
+                    ": [parallel] found cpu_offload on the CPU, wanted false: everything is in host memory anyway; "
+                    "remove it, or run where there is a CUDA device");
+  if (!experiment.parallel.offload_path.empty() && !session.device().is_cpu())
+    throw Error(ExitStatus::usage, experiment.file.string() +
+                                       ": [parallel] found offload_path on a CUDA device, which offloads to host "
+                                       "memory; remove it");
   ShardedModelRequest request;
   request.layout.model = &experiment.model;
   request.layout.heads = pipeline_.objective ? Heads::none : Heads::all;

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "base/error.hpp"
+#include "base/text.hpp"
 #include "engine/memory/phase.hpp"
 
 namespace wmtp {
@@ -45,6 +47,11 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
   // The last blocks keep their graphs, because backward frees those first.
   lowest_kept_ = lowest_block_ +
                  std::llround(config_.activation_checkpointing * double(model_.num_trunk_blocks() - lowest_block_));
+  if (config_.activation_offload && lowest_kept_ == lowest_block_)
+    throw Error(ExitStatus::usage,
+                "[parallel] activation_offload = true, but activation_checkpointing recomputes none of the " +
+                    counted(model_.num_trunk_blocks() - lowest_block_, "trained trunk block") +
+                    ", whose inputs it would offload; remove it, or set activation_checkpointing = \"full\"");
   if (config_.activation_offload) offloaded_ = make_offloaded_stack(model_.compute().device(), config_.offload_path);
 }
 

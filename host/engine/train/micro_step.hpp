@@ -1,7 +1,8 @@
 // MicroStep: forward and backward of one micro-batch, as a plain loop with the same order of collectives on every rank:
 //
-//   forward    each trunk block: wait for its weights, start the next gather, run, keep the input (without activation
-//              checkpointing also the block's graph, with offloading outside this memory), release the weights
+//   forward    each trunk block: wait for its weights, start the next gather, run, keep the input (in host
+//              memory or a file if activations are offloaded) and, if it is not to be recomputed, the block's graph;
+//              release the weights
 //   heads      value heads, then token heads in order, on the detached trunk output: run, loss, differentiate, release;
 //              only one head's activations are live at a time; the heads' gradients are summed at the trunk output
 //              chained heads: each without a graph, down to the gradient of its hidden states by its own loss; then in

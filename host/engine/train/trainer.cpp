@@ -17,7 +17,7 @@ MicroStepConfig micro_step_config(const Experiment& e, When when, const at::Devi
   MicroStepConfig config;
   config.activation_checkpointing = e.parallel.activation_checkpointing;
   config.activation_offload = e.parallel.activation_offload;
-  config.offload_path = e.parallel.offload_path;
+  if (!e.parallel.offload_path.empty()) config.offload_path = e.resolve(e.parallel.offload_path);
   config.seed = e.seed;
   config.token_loss.normalize_by_weights = e.train.normalize == "weights";
   config.token_loss.head_weights = e.train.head_weights;

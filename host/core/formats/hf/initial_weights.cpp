@@ -82,9 +82,16 @@ std::optional<InitialWeights::Tensor> InitialWeights::lookup(const std::string& 
   return found == tensors_.end() ? std::nullopt : std::optional(found->second);
 }
 
+/// False for the tensors of a parallel head in a model whose heads are chained.
+bool InitialWeights::fits_chain(const std::string& name) const {
+  if (!has_chained_heads(model_) || !name.starts_with(extra_heads)) return true;
+  const std::string head = name.substr(0, name.find('.', extra_heads.size()));
+  return tensors_.contains(head + ".eh_proj.weight");
+}
+
 std::optional<InitialWeights::Tensor> InitialWeights::find(const std::string& name, const std::vector<int64_t>& shape,
                                                            bool may_initialize) const {
-  auto tensor = lookup(name);
+  auto tensor = fits_chain(name) ? lookup(name) : std::nullopt;
   if (!tensor && name.starts_with(extra_heads)) {
     // The last block, which is copied, has no layers of a chain.
     if (model_.new_heads == "new" || (model_.new_heads == "copy" && is_of_chain(name))) return std::nullopt;

@@ -39,6 +39,7 @@ class InitialWeights {
 
  private:
   std::optional<Tensor> lookup(const std::string& name) const;
+  bool fits_chain(const std::string& name) const;
 
   std::filesystem::path weights_;
   const ModelConfig& model_;

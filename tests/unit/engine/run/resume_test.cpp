@@ -84,11 +84,12 @@ std::pair<std::map<std::string, Tensor>, Observed> save_in_the_middle(Strategy s
 }
 
 TEST(Resume, ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy) {
-  for (const Strategy saved_under : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard}) {
+  for (const Strategy saved_under : {Strategy::no_shard, Strategy::shard_optimizer, Strategy::full_shard}) {
     TestFolder folder(memory_folder());
     const auto [saved, wanted] = save_in_the_middle(saved_under, folder.path());
     for (const int ranks : {1, 2, 3, 4})
-      for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard}) {
+      for (const Strategy strategy :
+           {Strategy::no_shard, Strategy::shard_optimizer, Strategy::shard_grad_op, Strategy::full_shard}) {
         SCOPED_TRACE(std::string(to_string(saved_under)) + ", then " + std::to_string(ranks) + " x " +
                      to_string(strategy));
         on_ranks(ranks, [&, &saved = saved, &wanted = wanted](Channels& channels) {
