@@ -31,6 +31,7 @@
 #include "core/job/engine_process.hpp"
 #include "core/job/engine_requests.hpp"
 #include "core/job/job_request.hpp"
+#include "core/rendezvous/placement.hpp"
 #include "core/rendezvous/refusal.hpp"
 #include "engine/comm/cuda_backend.hpp"
 #include "engine/device_check/device_check.hpp"
@@ -128,6 +129,7 @@ int run(const std::string& text) {
   try {
     Job job = job_of(request);
     if (!environment->own_launcher) adopt_world_size(request, environment->world_size, job.experiment);
+    check_interface(*environment);
     run_rank(job, *environment);
   } catch (const Error& error) {
     tell_refusal(*environment, error);

@@ -6,7 +6,7 @@ import time
 import pytest
 from experiment import experiment
 from host import children_of
-from hosts import TwoHosts, ended
+from hosts import ISOLATED, TwoHosts, ended
 from launchers import free_port
 
 
@@ -78,14 +78,30 @@ def test_rank_0_whose_own_name_is_its_loopback_uses_the_network_instead(hosts, p
         assert code == 0, text
 
 
-def test_an_interface_that_the_other_host_cannot_reach_is_refused_by_its_name(hosts, place):
+def test_the_ranks_use_the_interface_that_they_are_told(hosts, place):
+    before = hosts.bytes_received(0, "fast")
+    env = {"WMTP_INTERFACE": "fast", "GLOO_SOCKET_IFNAME": "absent"}
+    for code, text in map(ended, start_job(hosts, place, 2, train__steps=2, env_of=lambda rank: env)):
+        assert code == 0, text
+    assert hosts.bytes_received(0, "fast") - before > 100_000
+
+
+@pytest.mark.parametrize("variable, interface, shown", [
+    ("WMTP_INTERFACE", "absent", "found no interface 'absent'"),
+    ("WMTP_INTERFACE", "unused", "found unused (10.213.10.2), which is down"),
+    ("WMTP_INTERFACE", "bare", "found bare, which has no address"),
+    ("WMTP_INTERFACE", "isolated", f"cannot communicate from {ISOLATED} (interface isolated)"),
+    ("GLOO_SOCKET_IFNAME", "lo", "cannot communicate from 127.0.0.1 (interface lo)")])
+def test_an_interface_that_the_other_host_cannot_reach_is_refused_within_seconds(hosts, place, variable, interface,
+                                                                                shown):
     begun = time.monotonic()
-    codes, texts = zip(*map(ended, start_job(hosts, place, 2, train__steps=2, parallel__timeout_seconds=10,
-                                             env_of=lambda rank: {"GLOO_SOCKET_IFNAME": "lo"} if rank else {})))
-    assert codes[1] == 2, texts
-    assert "GLOO_SOCKET_IFNAME" in texts[1] and "127.0.0.1" in texts[1] and hosts.addresses[0] in texts[1], texts
-    assert codes[0] in (2, 6), texts
-    assert time.monotonic() - begun < 25
+    codes, texts = zip(*map(ended, start_job(hosts, place, 2, train__steps=2, env_of=lambda rank:
+                                             {variable: interface} if rank else {})))
+    assert codes == (2, 2) and "rank 1" in texts[0], texts
+    for text in texts:
+        assert shown in text and variable in text and hosts.addresses[0] in text, text
+        assert shown.startswith("cannot") or hosts.addresses[1] in text, text
+    assert time.monotonic() - begun < 20
 
 
 def test_a_rank_that_never_comes_is_named_within_the_timeout(hosts, place):

@@ -1,5 +1,6 @@
 """Simulated hosts: network namespaces of this machine, each with its own host name, joined by a veth pair. Ranks on
 different hosts share files and processors, but neither network nor process ids."""
+import json
 import os
 import subprocess
 
@@ -8,6 +9,8 @@ from host import clean_environment
 from paths import HOST
 
 NETWORK = "10.213.7."
+FAST_NETWORK = "10.213.8."
+ISOLATED = "10.213.9.2"
 
 
 def _ip(*arguments):
@@ -15,30 +18,43 @@ def _ip(*arguments):
 
 
 class TwoHosts:
-    """addresses[h] is the address of host h; start() starts a rank there."""
+    """addresses[h] is the address of host h; start() starts a rank there. A second network joins the interfaces "fast".
+    Host 1 also has "isolated", whose address no other host can reach, "bare" without an address, and "unused", which
+    is down."""
 
     def __init__(self):
         self.names = [f"wmtp-{os.getpid()}-{letter}" for letter in "ab"]
         self.addresses = [f"{NETWORK}{number}" for number in (1, 2)]
+        self.fast_addresses = [f"{FAST_NETWORK}{number}" for number in (1, 2)]
 
     def __enter__(self):
         ends = [f"wv{os.getpid()}{letter}" for letter in "ab"]
         commands = [("netns", "add", name) for name in self.names]
-        commands.append(("link", "add", ends[0], "netns", self.names[0], "type", "veth",
-                         "peer", "name", ends[1], "netns", self.names[1]))
-        for name, end, address in zip(self.names, ends, self.addresses):
-            commands += [("-n", name, "addr", "add", f"{address}/24", "dev", end),
-                         ("-n", name, "link", "set", end, "up"), ("-n", name, "link", "set", "lo", "up")]
+        for names, addresses in ((ends, self.addresses), (["fast"] * 2, self.fast_addresses)):
+            commands.append(("link", "add", names[0], "netns", self.names[0], "type", "veth",
+                             "peer", "name", names[1], "netns", self.names[1]))
+            for name, end, address in zip(self.names, names, addresses):
+                commands += [("-n", name, "addr", "add", f"{address}/24", "dev", end),
+                             ("-n", name, "link", "set", end, "up")]
+        commands += [("-n", name, "link", "set", "lo", "up") for name in self.names]
+        commands += [("-n", self.names[1], *words.split()) for words in (
+            "link add isolated type veth peer name bare", "link set bare addrgenmode none",
+            "link set isolated up", "link set bare up", f"addr add {ISOLATED}/24 dev isolated",
+            "link add unused type veth peer name other", "addr add 10.213.10.2/24 dev unused")]
         for command in commands:
             done = _ip(*command)
             if done.returncode:
                 self.__exit__()
+                assert command[0] == "netns", f"ip {' '.join(command)}: {done.stderr}"
                 pytest.skip(f"this user may make no network namespaces: {done.stderr.strip()}")
         return self
 
     def __exit__(self, *_):
         for name in self.names:
             _ip("netns", "delete", name)
+
+    def bytes_received(self, host, interface):
+        return json.loads(_ip("-n", self.names[host], "-s", "-j", "link", "show", interface).stdout)[0]["stats64"]["rx"]["bytes"]
 
     def start(self, host, *arguments, cwd, env):
         """Starts wmtp-host on that host, without a view of other ranks' processes."""

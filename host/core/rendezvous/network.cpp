@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -15,7 +16,6 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
-#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -98,13 +98,13 @@ Socket try_to_bind(const addrinfo& at, bool listens) {
   throw Error(ExitStatus::peer, "rendezvous: cannot listen on " + place + ": " + std::strerror(error));
 }
 
-struct Interfaces {
+struct InterfaceList {
   ifaddrs* first = nullptr;
-  Interfaces() { getifaddrs(&first); }
-  ~Interfaces() {
+  InterfaceList() { getifaddrs(&first); }
+  ~InterfaceList() {
     if (first) freeifaddrs(first);
   }
-  Interfaces(const Interfaces&) = delete;
+  InterfaceList(const InterfaceList&) = delete;
 };
 
 std::string first_line_of(const char* path) {
@@ -256,22 +256,28 @@ std::string own_address_on_route_to(const std::string& address) {
   return socket.own_address();
 }
 
-std::string address_of_interface(const std::string& name, const std::string& wanted_by) {
-  const Interfaces interfaces;
-  std::set<std::string> names;
-  for (const int family : {AF_INET, AF_INET6}) {
-    for (const ifaddrs* one = interfaces.first; one; one = one->ifa_next) {
-      if (!one->ifa_addr || one->ifa_addr->sa_family != family) continue;
-      names.insert(one->ifa_name);
-      if (name == one->ifa_name)
-        return numeric(one->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    }
+bool can_reach(const std::string& own, const std::string& other, int port, std::string& cause) {
+  const Addresses from = resolve(own, 0, SOCK_STREAM, cause), to = resolve(other, port, SOCK_STREAM, cause);
+  if (!from || !to) return false;
+  const Socket socket = try_to_bind(*from, /*listens=*/false);
+  const int error = socket.fd() < 0 ? errno : connect_within(socket.fd(), *to, one_attempt);
+  cause = std::strerror(error);
+  return error == 0 || error == ECONNREFUSED;
+}
+
+std::vector<Interface> interfaces_of_this_host() {
+  const InterfaceList list;
+  std::vector<Interface> all;
+  for (const ifaddrs* one = list.first; one; one = one->ifa_next) {
+    const auto is_same = [&](const Interface& known) { return known.name == one->ifa_name; };
+    auto known = std::find_if(all.begin(), all.end(), is_same);
+    if (known == all.end()) known = all.insert(known, {one->ifa_name, "", (one->ifa_flags & IFF_UP) != 0});
+    const int family = one->ifa_addr ? one->ifa_addr->sa_family : AF_UNSPEC;
+    const bool is_first_v4 = family == AF_INET && known->address.find('.') == std::string::npos;
+    if (is_first_v4 || (family == AF_INET6 && known->address.empty()))
+      known->address = numeric(one->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
   }
-  std::string all;
-  for (const std::string& one : names) all += (all.empty() ? "" : ", ") + one;
-  throw Error(ExitStatus::usage, wanted_by + " is '" + name +
-                                     "', but this host has no interface of that name with an " + "address; it has " +
-                                     all);
+  return all;
 }
 
 bool is_loopback(const std::string& address) { return address == "::1" || address.starts_with("127."); }

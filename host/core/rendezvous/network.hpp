@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/files.hpp"
 
@@ -56,9 +57,16 @@ Socket listener_as(const std::string& host, int port);
 /// The source address for sending from this host to `address`; sends nothing. Empty if there is no route.
 std::string own_address_on_route_to(const std::string& address);
 
-/// The first address of a network interface, IPv4 before IPv6. Error(usage) names the setting `wanted_by` and lists the
-/// existing interfaces.
-std::string address_of_interface(const std::string& name, const std::string& wanted_by);
+/// Whether packets from this host's address `own` reach `other`, and its answers return: `other` accepts or refuses a
+/// connection within two seconds. `cause`: why not.
+bool can_reach(const std::string& own, const std::string& other, int port, std::string& cause);
+
+struct Interface {
+  std::string name;
+  std::string address;  ///< its first one, IPv4 before IPv6; empty: none
+  bool is_up = false;
+};
+std::vector<Interface> interfaces_of_this_host();
 
 bool is_loopback(const std::string& address);
 

@@ -2,14 +2,56 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "base/error.hpp"
 #include "core/rendezvous/network.hpp"
+#include "core/rendezvous/rendezvous.hpp"
 
 namespace wmtp {
 namespace {
 
-constexpr const char* interface_variable = "GLOO_SOCKET_IFNAME";
+/// A setting that names an interface.
+struct Setting {
+  const char* variable;
+  std::string interface;
+};
+
+std::optional<Setting> interface_setting() {
+  for (const char* variable : {"WMTP_INTERFACE", "GLOO_SOCKET_IFNAME"})
+    if (const char* name = std::getenv(variable); name && *name) return Setting{variable, name};
+  return {};
+}
+
+/// Null if this host has no interface of that name.
+const Interface* named(const std::string& name, const std::vector<Interface>& all) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Interface& one) { return one.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+bool is_usable(const Interface& one) { return one.is_up && !one.address.empty(); }
+
+std::string text_of(const Interface& one) {
+  return one.name + (one.address.empty() ? ", which has no address" : " (" + one.address + ")") +
+         (one.is_up ? "" : ", which is down");
+}
+
+std::string names_of_usable(const std::vector<Interface>& all) {
+  std::string text;
+  for (const Interface& one : all)
+    if (is_usable(one)) text += (text.empty() ? "" : ", ") + text_of(one);
+  return text;
+}
+
+Error unreachable(int rank, const Place& own, const Place& other, const std::string& cause) {
+  const auto at = [](const Place& place) {
+    return place.address + (place.interface.empty() ? "" : " (interface " + place.interface + ")");
+  };
+  return Error(ExitStatus::usage, "rank " + std::to_string(rank) + " cannot communicate from " + at(own) +
+                                      " with the rank at " + at(other) + ": " + cause +
+                                      "; set WMTP_INTERFACE (or GLOO_SOCKET_IFNAME) to an interface of the network "
+                                      "between the hosts, or unset it to use the route to the rendezvous");
+}
 
 /// The first place that is not on the loopback, or null.
 const Place* routable(const std::vector<Place>& places) {
@@ -20,28 +62,40 @@ const Place* routable(const std::vector<Place>& places) {
 std::string address_among(const Place& own, int rank, const std::vector<Place>& places) {
   const Place* other = is_loopback(own.address) ? routable(places) : nullptr;
   if (!other) return own.address;
-  if (own.chosen)
-    throw Error(ExitStatus::usage, std::string(interface_variable) + ": rank " + std::to_string(rank) +
-                                       " would communicate from " + own.address + ", which the rank at " +
-                                       other->address +
-                                       " cannot reach; set it to an interface of the network between the hosts");
+  if (!own.interface.empty()) throw unreachable(rank, own, *other, "the first address is only valid on its own host");
   const std::string found = own_address_on_route_to(other->address);
   return found.empty() ? own.address : found;
 }
 
 }  // namespace
 
-std::string Place::to_text() const { return host + " " + address + (chosen ? " chosen" : ""); }
+std::string Place::to_text() const { return host + " " + address + " " + interface; }
 
 Place Place::from_text(const std::string& text) {
   const size_t first = text.find(' '), second = text.find(' ', first + 1);
-  return {text.substr(0, first), text.substr(first + 1, second - first - 1), second != std::string::npos};
+  return {text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1)};
+}
+
+void check_interface(const RankEnvironment& environment) {
+  const auto setting = interface_setting();
+  if (!setting || environment.world_size == 1) return;
+  const std::vector<Interface> all = interfaces_of_this_host();
+  const Interface* const found = named(setting->interface, all);
+  if (found && is_usable(*found)) return;
+  const std::string own = own_address_on_route_to(environment.master_addr), rendezvous = rendezvous_text(environment);
+  throw Error(ExitStatus::usage,
+              std::string(setting->variable) + ": found " +
+                  (found ? text_of(*found) : "no interface '" + setting->interface + "'") + ", wanted one of " +
+                  names_of_usable(all) + "; unset it to use " +
+                  (own.empty() ? "the route to the rendezvous at " + rendezvous + ", which this host does not have now"
+                               : own + ", from which this host reaches the rendezvous at " + rendezvous));
 }
 
 Place this_place(const std::string& address) {
-  const char* name = std::getenv(interface_variable);
-  if (!name || !*name) return {identity_of_this_host(), address, false};
-  return {identity_of_this_host(), address_of_interface(name, interface_variable), true};
+  const auto setting = interface_setting();
+  if (!setting) return {identity_of_this_host(), address};
+  const std::vector<Interface> all = interfaces_of_this_host();
+  return {identity_of_this_host(), named(setting->interface, all)->address, setting->interface};
 }
 
 Placement placement_of(const RankEnvironment& environment, const std::vector<Place>& places) {
@@ -49,10 +103,21 @@ Placement placement_of(const RankEnvironment& environment, const std::vector<Pla
   const auto on_this_host = [&](const Place& place) { return place.host == here->host; };
   Placement placement;
   placement.address = address_among(*here, environment.rank, places);
+  placement.interface = here->interface;
   placement.local_rank = environment.local_rank.value_or(int(std::count_if(places.begin(), here, on_this_host)));
   placement.local_world_size =
       environment.local_world_size.value_or(int(std::count_if(places.begin(), places.end(), on_this_host)));
   return placement;
+}
+
+void check_route(const RankEnvironment& environment, const std::vector<Place>& places) {
+  const Place& own = places.at(size_t(environment.rank));
+  Place rank0 = places.at(0);
+  if (own.host == rank0.host || (own.interface.empty() && rank0.interface.empty())) return;
+  if (rank0.interface.empty()) rank0.address = environment.master_addr;
+  std::string cause;
+  if (!can_reach(own.address, rank0.address, environment.master_port, cause))
+    throw unreachable(environment.rank, own, rank0, cause);
 }
 
 }  // namespace wmtp

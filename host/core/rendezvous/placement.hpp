@@ -1,8 +1,8 @@
-// Placement: the hosts on which a job's ranks run, and the address that each uses for communication. Plain values.
+// Placement: the hosts on which a job's ranks run, and the address that each uses for communication.
 //
-// A rank uses the address from which it reached rank 0, or that of the interface GLOO_SOCKET_IFNAME. If it reached rank
-// 0 over the loopback and others did not (rank 0 itself, if its host's name resolves to a loopback address there), it
-// uses its address on the route to one of them.
+// A rank uses the address of the interface that WMTP_INTERFACE names, else GLOO_SOCKET_IFNAME, else its address on the
+// route to rank 0. If it reached rank 0 over the loopback and others did not (rank 0 itself, if its host's name resolves
+// to a loopback address there), it uses its address on the route to one of them.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ namespace wmtp {
 
 /// What a rank publishes about itself at the rendezvous.
 struct Place {
-  std::string host;     ///< identity_of_this_host()
-  std::string address;  ///< numeric; the one from which it reached rank 0, or of the chosen interface
-  bool chosen = false;  ///< by GLOO_SOCKET_IFNAME
+  std::string host;            ///< identity_of_this_host()
+  std::string address;         ///< numeric; the one from which it reached rank 0, or of the chosen interface
+  std::string interface = {};  ///< chosen by the user; empty: none
 
   std::string to_text() const;
   static Place from_text(const std::string& text);
@@ -24,15 +24,23 @@ struct Place {
 
 struct Placement {
   std::string address = "127.0.0.1";
+  std::string interface = {};  ///< chosen by the user; empty: none
   int local_rank = 0, local_world_size = 1;
 };
 
-/// The place of this process, which reached rank 0 from `address`. Error(usage) if GLOO_SOCKET_IFNAME is not a single
-/// interface with an address.
+/// Error(usage) with this rank's address and the rendezvous' if the chosen interface does not exist, is down or has no
+/// address.
+void check_interface(const RankEnvironment& environment);
+
+/// The place of this process, which reached rank 0 from `address`. [after check_interface]
 Place this_place(const std::string& address);
 
 /// `places`: of all ranks, by rank. Uses the launcher's local ranks if it sets them, otherwise counts ranks by host.
-/// Error(usage) if ranks on other hosts cannot reach a chosen interface.
+/// Error(usage) with both addresses if a chosen interface is the loopback and ranks on other hosts cannot reach it.
 Placement placement_of(const RankEnvironment& environment, const std::vector<Place>& places);
+
+/// Error(usage) with both addresses if this rank or rank 0 has chosen an interface, and this rank cannot reach rank 0
+/// from its own. Takes at most two seconds.
+void check_route(const RankEnvironment& environment, const std::vector<Place>& places);
 
 }  // namespace wmtp

@@ -47,7 +47,7 @@ std::string difference(const std::string& mine, const std::string& of_rank0) {
 Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
     : rank_(environment.rank), size_(environment.world_size) {
   if (size_ == 1) {
-    placement_ = placement_of(environment, {Place{"", placement_.address, false}});
+    placement_ = placement_of(environment, {Place{"", placement_.address}});
     return;
   }
   const auto end = Clock::now() + timeout;
@@ -55,6 +55,7 @@ Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
   const std::vector<Place> places = meet(this_place(own_address), end);
   try {
     placement_ = placement_of(environment, places);
+    check_route(environment, places);
   } catch (const Error& error) {  // the other ranks wait for this one
     post_fault(error);
     throw;

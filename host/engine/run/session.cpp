@@ -40,8 +40,10 @@ at::Device choose_device(const ParallelConfig& parallel, const Peers& peers) {
   return {at::kCUDA, c10::DeviceIndex(*device)};
 }
 
-MakeBackend channels_for(const at::Device& device, const std::string& address) {
-  if (device.is_cpu()) return through_memory(gloo(address));
+MakeBackend channels_for(const at::Device& device, const Placement& placement) {
+  if (device.is_cpu()) return through_memory(gloo(placement.address));
+  if (!placement.interface.empty())  // "=": NCCL would also take an interface whose name begins so
+    setenv("NCCL_SOCKET_IFNAME", ("=" + placement.interface).c_str(), /*overwrite=*/0);
   return [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
     return cuda_backend().nccl(store, rank, size, timeout);
   };
@@ -83,7 +85,7 @@ Session::Session(const Job& job, const RankEnvironment& environment, Peers& peer
       peers_(peers),
       device_(prepare_device(job, peers_)),
       catalog_(job.plugin_folders),
-      channels_(peers_, gloo(peers_.placement().address), channels_for(device_, peers_.placement().address),
+      channels_(peers_, gloo(peers_.placement().address), channels_for(device_, peers_.placement()),
                 timeout_of(job.experiment)) {}
 
 }  // namespace wmtp

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 
 namespace wmtp {
@@ -44,6 +46,24 @@ TEST(Network, SaysFromWhichAddressAConnectionLeft) {
   const Listener listener;
   EXPECT_EQ(own_address_towards("127.0.0.1", listener.port, milliseconds{2000}), "127.0.0.1");
   EXPECT_EQ(own_address_towards("localhost", listener.port, milliseconds{2000}), "127.0.0.1");
+}
+
+TEST(Network, AHostThatRefusesAConnectionIsReached) {
+  const int closed = [] { return Listener().port; }();
+  std::string cause;
+  EXPECT_TRUE(can_reach("127.0.0.1", "127.0.0.1", closed, cause)) << cause;
+  EXPECT_TRUE(can_reach("127.0.0.1", "127.0.0.1", Listener().port, cause)) << cause;
+  EXPECT_FALSE(can_reach("127.0.0.1", "192.0.2.1", closed, cause)) << "no other host is reached from the loopback";
+  EXPECT_FALSE(cause.empty());
+}
+
+TEST(Network, ListsTheInterfacesOfThisHostOnce) {
+  const std::vector<Interface> all = interfaces_of_this_host();
+  const auto is_loopback_interface = [](const Interface& one) { return one.name == "lo"; };
+  EXPECT_EQ(std::count_if(all.begin(), all.end(), is_loopback_interface), 1);
+  const auto lo = std::find_if(all.begin(), all.end(), is_loopback_interface);
+  EXPECT_EQ(lo->address, "127.0.0.1");
+  EXPECT_TRUE(lo->is_up);
 }
 
 TEST(Network, NamesTheAddressThatCannotBeReachedAndKeepsToItsTime) {

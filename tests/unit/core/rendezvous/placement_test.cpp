@@ -62,37 +62,69 @@ TEST(Placement, LeavesTheLoopbackWhereARankOfAnotherHostDoes) {
 }
 
 TEST(Placement, RefusesAChosenInterfaceThatOtherHostsCannotReach) {
-  const std::vector<Place> places{{"a", "192.0.2.1"}, {"b", "127.0.0.1", true}};
+  const std::vector<Place> places{{"a", "192.0.2.1"}, {"b", "127.0.0.1", "lo"}};
   const std::string shown = refusal(rank_of(1, 2), places);
-  for (const char* word : {"GLOO_SOCKET_IFNAME", "rank 1", "127.0.0.1", "192.0.2.1"})
+  for (const char* word : {"WMTP_INTERFACE", "rank 1", "127.0.0.1 (interface lo)", "192.0.2.1"})
     EXPECT_NE(shown.find(word), std::string::npos) << word << ": " << shown;
 }
 
 TEST(Placement, APlaceSurvivesItsText) {
-  for (const bool chosen : {false, true}) {
-    const Place place = Place::from_text(Place{"boot/host", "fe80::1%eth0", chosen}.to_text());
+  for (const char* interface : {"", "eth0"}) {
+    const Place place = Place::from_text(Place{"boot/host", "fe80::1%eth0", interface}.to_text());
     EXPECT_EQ(place.host, "boot/host");
     EXPECT_EQ(place.address, "fe80::1%eth0");
-    EXPECT_EQ(place.chosen, chosen);
+    EXPECT_EQ(place.interface, interface);
   }
 }
 
-TEST(Placement, TakesTheInterfaceThatIsNamed) {
-  setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+/// Sets a variable during its lifetime.
+struct Variable {
+  Variable(const char* variable, const char* value) : name(variable) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name); }
+  const char* name;
+};
+
+TEST(Placement, TakesTheInterfaceThatIsNamedOurVariableFirst) {
+  EXPECT_EQ(this_place("192.0.2.1").address, "192.0.2.1");
+  const Variable theirs("GLOO_SOCKET_IFNAME", "lo");
   EXPECT_EQ(this_place("192.0.2.1").address, "127.0.0.1");
-  EXPECT_TRUE(this_place("192.0.2.1").chosen);
+  EXPECT_EQ(this_place("192.0.2.1").interface, "lo");
+  const Variable ours("WMTP_INTERFACE", "eth99");
+  EXPECT_THROW(check_interface(rank_of(1, 2)), Error);
   setenv("GLOO_SOCKET_IFNAME", "eth99", 1);
+  setenv("WMTP_INTERFACE", "lo", 1);
+  EXPECT_EQ(this_place("192.0.2.1").address, "127.0.0.1");
+  EXPECT_NO_THROW(check_interface(rank_of(1, 2)));
+}
+
+TEST(Placement, RefusesAnAbsentInterfaceWithTheAddressesOnTheRouteToTheRendezvous) {
+  const Variable ours("WMTP_INTERFACE", "eth99");
+  RankEnvironment environment = rank_of(1, 2);
+  environment.master_port = 29500;
   try {
-    this_place("192.0.2.1");
-    ADD_FAILURE() << "an interface that is not there was taken";
+    check_interface(environment);
+    ADD_FAILURE() << "an absent interface was taken";
   } catch (const Error& error) {
     const std::string shown = error.what();
     EXPECT_EQ(error.status(), ExitStatus::usage);
-    for (const char* word : {"GLOO_SOCKET_IFNAME", "eth99", "lo"})
+    for (const char* word : {"WMTP_INTERFACE: found no interface 'eth99'", "lo (127.0.0.1)",
+                             "use 127.0.0.1, from which this host reaches the rendezvous at 127.0.0.1:29500"})
       EXPECT_NE(shown.find(word), std::string::npos) << word << ": " << shown;
   }
-  unsetenv("GLOO_SOCKET_IFNAME");
-  EXPECT_EQ(this_place("192.0.2.1").address, "192.0.2.1");
+  EXPECT_NO_THROW(check_interface(rank_of(0, 1))) << "one rank connects to none";
+}
+
+TEST(Placement, RefusesAnAddressThatDoesNotReachRank0) {
+  const std::vector<Place> places{{"a", "192.0.2.1", "eth1"}, {"b", "127.0.0.1"}, {"a", "127.0.0.1"}};
+  try {
+    check_route(rank_of(1, 3), places);
+    ADD_FAILURE() << "192.0.2.1 was reached from the loopback";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("from 127.0.0.1 with the rank at 192.0.2.1 (interface eth1)"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_NO_THROW(check_route(rank_of(2, 3), places)) << "on rank 0's host";
 }
 
 }  // namespace
